@@ -125,14 +125,22 @@ def whole(folder: Path) -> Iterator[Path]:
 
 
 def replace(file: Path, data: bytes) -> None:
-    """Write a file whole or not at all. Raises OSError."""
+    """Write a file whole or not at all. Raises OSError, which names the file.
+
+    A device, a FIFO or a socket is refused: its name would be taken from it, /dev/null for all of a machine.
+    """
+    if file.is_dir():  # ".", "/" and ".." have no name to write beside
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(file))
+    if file.exists() and not file.is_file():
+        raise FileExistsError(errno.EEXIST, "is not a regular file", str(file))
     part = file.with_name(f"{file.name}.part")
     try:
         part.write_bytes(data)
         part.replace(file)
-    except OSError:
+    except OSError as error:
         with suppress(OSError):
             part.unlink()
+        error.filename = str(file)  # a full disk names none
         raise
 
 

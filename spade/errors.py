@@ -11,6 +11,8 @@
 A failed episode is data and no exception; a broken invariant is an ordinary Python exception and a crash.
 """
 
+import os
+
 
 class SpadeError(Exception):
     """Base of everything a user may see as one line and a non-zero exit."""
@@ -26,6 +28,13 @@ def reason(error: BaseException) -> str:
         case UnicodeDecodeError():
             return "is not UTF-8 text"
     return str(error)
+
+
+def placed(error: BaseException) -> str:
+    """The reason of an error, behind the file that the system names in it."""
+    where = getattr(error, "filename", None)
+    place = "" if where is None or isinstance(where, int) else f"{os.fsdecode(where)}: "
+    return f"{place}{reason(error)}"
 
 
 class ConfigError(SpadeError):

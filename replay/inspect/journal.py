@@ -74,7 +74,7 @@ class EvaluationRow(msgspec.Struct, frozen=True, tag_field="kind", tag="evaluati
     """One evaluation on `suite`, "" of a folder of programs: the policy of `step` won `win_rate` of `plays`."""
 
     step: Step
-    plays: Annotated[int, Meta(ge=1)]
+    plays: Annotated[int, Meta(ge=1, le=1 << 53)]
     win_rate: Annotated[float, Meta(ge=0, le=1)]
     error: Annotated[float, Meta(ge=0, le=1)] | None = None
     suite: str = ""

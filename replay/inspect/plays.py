@@ -1,11 +1,11 @@
-"""Finished plays of a run, with what it takes to play them again."""
+"""Finished plays of a run, with what it takes to play them again, and the number of those trained."""
 
 from pathlib import Path
 
 import msgspec
 
 from replay.ledger.keys import environment_prefix, instance_number
-from replay.ledger.records import Environment, PlayRecord, Source
+from replay.ledger.records import BatchRecord, Environment, PlayRecord, Source
 from replay.store import open_reader
 from replay.store.load import Header
 from spade.errors import RunError
@@ -53,3 +53,17 @@ def read_examples(path: Path, environment: str) -> list[PlayRecord]:
         if play.state == "finished":
             first.setdefault(play.episode_return, play)
     return [first[key] for key in sorted(first, reverse=True)]
+
+
+def trained(path: Path, steps: int) -> tuple[int, int]:
+    """The agent's and the designer's trajectories in the batches of the first `steps` learner steps.
+
+    Raises RunError if there is no store.
+    """
+    with open_reader(path) as store:
+        batches = [batch for batch in store.scan("batches", BatchRecord) if batch.step <= steps]
+    groups = [group for batch in batches for group in batch.groups]
+    agent, designer = (
+        sum(len(group.members) for group in groups if group.role == role) for role in ("agent", "designer")
+    )
+    return agent, designer

@@ -1,6 +1,5 @@
 """The command line: the tree of commands. Nothing heavy is imported before a command needs it."""
 
-import os
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -28,7 +27,7 @@ from spade.app.commands.env import play, programs, stats
 from spade.app.commands.look import report, status, top, why
 from spade.app.commands.replay import batch, lineage, store, verify
 from spade.app.printing import complain, open_streams
-from spade.errors import SpadeError, reason
+from spade.errors import SpadeError, placed
 from spade.processes import logs
 
 Commands = dict[str, Callable[..., None]]
@@ -159,9 +158,7 @@ def _lines(errors: BaseExceptionGroup[SpadeError | OSError]) -> Iterator[str]:
         if isinstance(error, BaseExceptionGroup):
             yield from _lines(error)
             continue
-        where = getattr(error, "filename", None)
-        place = "" if where is None or isinstance(where, int) else f"{os.fsdecode(where)}: "
-        yield f"spade: {place}{reason(error)}"
+        yield f"spade: {placed(error)}"
         yield from (line for note in getattr(error, "__notes__", ()) for line in note.splitlines())
 
 

@@ -14,8 +14,9 @@ from spade.pools.folder import (
     write_program,
 )
 from spade.pools.levels import Levels, LevelWindow, at_level, is_entry
+from spade.pools.writing import MADE, writing
 
 __all__ = [
-    "MOST_PROGRAMS", "POOL", "Drawing", "Draws", "Entry", "LevelWindow", "Levels", "PoolList", "PoolProgram",
-    "SeedPool", "at_level", "is_entry", "listed", "names", "read_program", "write_program",
+    "MADE", "MOST_PROGRAMS", "POOL", "Drawing", "Draws", "Entry", "LevelWindow", "Levels", "PoolList", "PoolProgram",
+    "SeedPool", "at_level", "is_entry", "listed", "names", "read_program", "write_program", "writing",
 ]  # fmt: skip

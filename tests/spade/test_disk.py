@@ -1,8 +1,11 @@
 """Files that are deleted while others read them."""
 
+import errno
+import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -66,3 +69,32 @@ def test_a_folder_without_the_file_is_discarded(tmp_path):
     (tmp_path / "other").mkdir()
     disk.discard_unless_held(tmp_path / "other", "one")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", [".", "/", "..", "folder", "none/file"])
+def test_a_file_that_cannot_be_written_is_named(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(OSError, match=r"Is a directory|No such file") as refused:
+        disk.replace(Path(name), b"1")
+    assert refused.value.filename == name
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]
+
+
+def test_a_full_disk_names_the_file(tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError, match="No space left") as refused:
+        disk.replace(tmp_path / "file", b"1")
+    assert refused.value.filename == str(tmp_path / "file")
+
+
+@pytest.mark.parametrize("name", ["fifo", "link"])
+def test_what_is_no_regular_file_keeps_its_name(tmp_path, name):
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "link").symlink_to("fifo")
+    with pytest.raises(OSError, match="is not a regular file"):
+        disk.replace(tmp_path / name, b"1")
+    assert (tmp_path / name).is_fifo()

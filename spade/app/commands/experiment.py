@@ -1,11 +1,15 @@
 """`spade experiment`: a grid of recipes and seeds, and what it came to."""
 
+import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from spade.app.printing import say, show
+
+if TYPE_CHECKING:
+    from spade.app.experiment.plan import Experiment
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The experiment, such as configs/experiments/nano.toml.")]
 Results = Annotated[
@@ -17,7 +21,8 @@ Results = Annotated[
 def run(
     file: File,
     out: Annotated[
-        Path | None, typer.Option("-o", "--out", metavar="DIR", help="The folder of its runs [default: runs/FILE].")
+        Path | None,
+        typer.Option("-o", "--out", metavar="DIR", help="The folder of its runs [default: runs/experiment-FILE]."),
     ] = None,
     results: Results = None,
     at_once: Annotated[int, typer.Option(min=1, max=64, help="Runs at a time.")] = 1,
@@ -31,23 +36,33 @@ def run(
 
     from spade.app.experiment.analysis import missing
     from spade.app.experiment.grid import Grid
-    from spade.app.experiment.pieces import Workplace, origins
     from spade.app.experiment.plan import read_experiment
     from spade.app.experiment.results import read_results, refuse_others
+    from spade.app.experiment.workplace import Workplace, hold_origins, origins
+    from spade.app.rundir import RunDir
+    from spade.errors import RunError
     from spade.locks import locked
 
     experiment = read_experiment(file)
-    folder = (out or Path("runs") / file.stem).absolute()
+    folder = (out or Path("runs") / f"experiment-{file.stem}").absolute()
     kept = results or folder / "results"
-    folder.mkdir(parents=True, exist_ok=True)
+    if RunDir(folder).exists:
+        raise RunError(f"{folder}: is a run, and runs of an experiment go below a folder; choose another --out")
+    if not str(folder).isprintable():
+        raise RunError(f"{folder}: holds unprintable characters, which no run's path has; choose another --out")
+    for each in (folder, kept):
+        each.mkdir(parents=True, exist_ok=True)
+    if not os.access(kept, os.W_OK):
+        raise RunError(f"{kept}: cannot be written; choose another --results")
     whole = True
     with locked(folder / ".lock", lambda other: f"{folder}: another command makes these runs ({other})"):
         found = read_results(kept, experiment)
         if missing(experiment, found):
             here = origins(experiment)
             refuse_others(kept, found, here)
+            hold_origins(folder, here)
             whole = trio.run(Grid(Workplace(experiment, folder, here), found, kept, say).work, at_once)
-    _tell(file, kept, folder / "experiment.html")
+    _tell(file.stem, experiment, kept, folder / "experiment.html")
     if not whole:
         raise typer.Exit(1)
 
@@ -60,24 +75,28 @@ def table(
     ),
 ) -> None:
     """Make the table and the page of an experiment. They have the results that there are."""
-    _tell(file, results, out)
+    from spade.app.experiment.plan import read_experiment
+    from spade.errors import RunError
+
+    experiment = read_experiment(file)
+    if not results.is_dir():
+        raise RunError(f"{results}: there is no such folder; `spade experiment run {file}` makes results")
+    _tell(file.stem, experiment, results, out)
 
 
-def _tell(file: Path, results: Path, page: Path) -> None:
+def _tell(name: str, experiment: "Experiment", results: Path, page: Path) -> None:
     import time
 
     from spade.app.experiment.page import render
-    from spade.app.experiment.plan import read_experiment
     from spade.app.experiment.results import read_results
     from spade.app.experiment.table import state, tables
     from spade.disk import replace
 
-    experiment = read_experiment(file)
     found = read_results(results, experiment)
     made = tables(experiment, found)
     for each in made:
         show(f"{each}\n")
     if made:
-        replace(page, render(file.stem, experiment, found, time.time()).encode())
+        replace(page, render(name, experiment, found, time.time()).encode())
         say(f"{page}: its page")
     say(state(experiment, found))

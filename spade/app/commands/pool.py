@@ -35,14 +35,10 @@ def make(
     same command goes on where it was stopped.
     """
     from spade.app.supervisor import pools
-    from spade.config import load
+    from spade.pools import writing
 
-    given = tuple(set_ or ())
-    resolved = load(config, (*given, *pools.DESIGNS_ONLY))
-    if resolved.endpoint.serves("designer"):
-        resolved = load(config, (*given, *pools.DESIGNS_ONLY, "actors.engines=0"))
     folder = out or pools.made_at(config)
-    made = pools.make(folder, resolved, count, say)
+    made = pools.make(folder, writing(config, set_ or ()), count, say)
     if made < count:
         say(f"{folder}: {made} of {count} programs; the same command goes on")
         raise typer.Exit(1)

@@ -25,8 +25,8 @@ class Mean(NamedTuple):
     runs: int
 
     def __str__(self) -> str:
-        bracket = "" if self.low is None else f" [{self.low:.3f}, {self.high:.3f}]"
-        return f"{self.value:.3f}{bracket}"
+        bracket = "" if self.low is None else f" [{self.low:z.3f}, {self.high:z.3f}]"
+        return f"{self.value:z.3f}{bracket}"
 
 
 class ArmSummary(NamedTuple):
@@ -63,7 +63,7 @@ def outcomes(result: RunResult) -> dict[str, float]:
     late = [row for row in result.rows if row.learner_step > third]
     found: dict[str, float | None] = {
         HELD_OUT: _mean([share.mean for share in result.held_out.values()]),
-        **{name: share.mean for name, share in result.held_out.items()},
+        **{name: share.mean for name, share in result.held_out.items() if name},
         RISE: _mean(after) - _mean(before) if before and after else None,
         "learnable share": _known([row.learnable_share for row in late]),
         "regret": _known([row.regret for row in late]),

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from math import fsum
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
+from msgspec import Meta
 
 from actors.nano.games import level_of
 from replay.inspect.designs import read_designs
@@ -16,6 +17,8 @@ from spade.app.rundir import RunDir
 
 PARTS = 6
 """Equal parts of a run's learner steps."""
+MOST_LEVELS = 256
+"""Pairs of a part and a level."""
 
 
 class DesignedLevel(msgspec.Struct, frozen=True):
@@ -25,10 +28,10 @@ class DesignedLevel(msgspec.Struct, frozen=True):
     win_rate  mean over those of them whose window closed; None where none did
     """
 
-    part: int
-    level: int
-    count: int
-    win_rate: float | None
+    part: Annotated[int, Meta(ge=0, lt=PARTS)]
+    level: Annotated[int, Meta(ge=0, le=1 << 10)]
+    count: Annotated[int, Meta(ge=1, le=1 << 53)]
+    win_rate: Annotated[float, Meta(ge=0, le=1)] | None
 
 
 class LevelledProgram(NamedTuple):

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import trio
 
-from spade.app.experiment.pieces import Workplace, make
+from spade.app.experiment.pieces import make
 from spade.app.experiment.plan import Piece
 from spade.app.experiment.results import RunResult, write_result
-from spade.errors import RunError, reason
+from spade.app.experiment.workplace import Workplace
+from spade.errors import SpadeError, placed
 
 
 class Grid:
@@ -38,8 +39,8 @@ class Grid:
             try:
                 result = await make(self._place, piece, self._results.get(self._match(piece) or piece))
                 write_result(self._folder, result)
-            except (RunError, OSError) as error:
-                self._say(f"{piece}: {reason(error)}")
+            except (SpadeError, OSError) as error:
+                self._say(f"{piece}: {placed(error)}")
                 self._failed.add(piece)
             else:
                 self._results[piece] = result

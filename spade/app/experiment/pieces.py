@@ -8,62 +8,35 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 import trio
 
 import spade
 from actors.suites import SUITES
-from actors.suites.suite import items_digest
+from replay.inspect.environments import newest_weights
 from replay.inspect.journal import JournalRows, read_journal
+from replay.inspect.plays import trained
 from spade.app.experiment.designed import designed_levels
-from spade.app.experiment.plan import Experiment, Piece
+from spade.app.experiment.plan import Piece
 from spade.app.experiment.results import (
     MOST_EVALUATIONS,
     MOST_ROWS,
-    Origins,
     RunResult,
     thinned,
-    trained,
 )
+from spade.app.experiment.workplace import Workplace, refuse_left
 from spade.app.rundir import RunDir
 from spade.config import Config
 from spade.errors import RunError
-from spade.evaluations import found
-from spade.policy import manifest, model_folder
+from spade.evaluations import Summary, found
+from spade.pools import MADE
 from spade.text import line
 
 DRAIN_S = 120.0
 """The longest that a command may take to drain when it is told to end."""
 _SPADE = (sys.executable, "-m", "spade.app.cli")
 _TAIL = 4_096
-
-
-class Workplace(NamedTuple):
-    """Where an experiment is run: its plan, the folder of its runs, pools and logs, and where it begins."""
-
-    experiment: Experiment
-    folder: Path
-    origins: Origins
-
-    def run(self, piece: Piece) -> RunDir:
-        """The directory of a run."""
-        return RunDir(self.folder / "runs" / str(piece))
-
-    def pool(self, piece: Piece) -> Path:
-        """The pool that a run plays."""
-        return self.folder / "pools" / str(piece)
-
-
-def origins(experiment: Experiment) -> Origins:
-    """Those of runs that begin here and now. Raises RunError where arms begin with unlike checkpoints."""
-    suite = SUITES[experiment.suite]
-    models = {experiment.config(Piece(name, arm.seeds[0])).model.path for name, arm in experiment.arms.items()}
-    digests = {manifest.digest_of(manifest.measure(model_folder.resolve(path))) for path in models}
-    if len(digests) != 1:
-        raise RunError(f"the arms begin with unlike checkpoints: {', '.join(sorted(models))}")
-    return Origins(world=items_digest(suite.items(suite.protocol(experiment.protocol))), checkpoint=digests.pop())
 
 
 async def make(place: Workplace, piece: Piece, reference: RunResult | None) -> RunResult:
@@ -75,6 +48,7 @@ async def make(place: Workplace, piece: Piece, reference: RunResult | None) -> R
     log = place.folder / f"{piece}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     await _stop_left(place, piece, log)
+    refuse_left(place, piece)
     if arm.pool:
         await _make_pool(place, piece, log)
     if reference is None:
@@ -88,7 +62,7 @@ async def make(place: Workplace, piece: Piece, reference: RunResult | None) -> R
 
 async def _make_pool(place: Workplace, piece: Piece, log: Path) -> None:
     arm = place.experiment.arms[piece.arm]
-    writer = Piece(arm.matched, piece.seed)
+    writer = place.writer(piece)
     count, recipe = str(arm.pool), place.experiment.arms[writer.arm].recipe
     words = ["pool", "make", recipe, "-o", str(place.pool(piece)), "--count", count]
     await _spade([*words, *_sets(place.experiment.overrides(writer))], log)
@@ -96,11 +70,9 @@ async def _make_pool(place: Workplace, piece: Piece, log: Path) -> None:
 
 async def _up(place: Workplace, piece: Piece, steps: int, log: Path) -> JournalRows:
     """Play the run until it has made so many learner steps; its rows."""
-    run, experiment = place.run(piece), place.experiment
-    arm = experiment.arms[piece.arm]
-    pool = (f"pool.source=folder:{place.pool(piece)}",) if arm.pool else ()
-    words = ["up", arm.recipe, "--run", str(run.path), "--headless", "--steps", str(steps)]
-    await _spade([*words, *_sets((*experiment.overrides(piece), *pool))], log)
+    run, recipe = place.run(piece), place.experiment.arms[piece.arm].recipe
+    words = ["up", recipe, "--run", str(run.path), "--headless", "--steps", str(steps)]
+    await _spade([*words, *_sets(place.settings(piece))], log)
     rows = _rows(run)
     if not rows.steps or rows.steps[-1].learner_step < steps:
         raise RunError(f"{run.path}: ended before step {steps}; {log} says more")
@@ -113,28 +85,41 @@ async def _match(place: Workplace, piece: Piece, wanted: int, log: Path) -> None
     steps = had = 0
     while wanted - had >= batch / 2 or not steps:
         rows = await _up(place, piece, steps + max(1, round((wanted - had) / batch)), log)
-        steps, (had, _) = rows.steps[-1].learner_step, trained(rows)
+        steps = rows.steps[-1].learner_step
+        had, _ = trained(place.run(piece).store, steps)
 
 
 def _result(place: Workplace, piece: Piece) -> RunResult:
     """The results of a run that is over and measured. Raises RunError where they are not whole."""
     run, experiment = place.run(piece), place.experiment
-    rows = _rows(run)
-    kept = [each for each in found(run.path, experiment.suite) if each.rules.items_digest == place.origins.world]
-    measured = next((each.summary for each in kept if each.summary is not None), None)
-    if measured is None or measured.headline is None:
-        raise RunError(f"{run.path}: its last policy was not measured on {experiment.suite}; the same command does")
-    agent, designer = trained(rows)
+    rows, last_policy = _rows(run), measured(place, run)
     last = rows.steps[-1]
+    agent, designer = trained(run.store, last.learner_step)
     return RunResult(
         arm=piece.arm, seed=piece.seed, plan=experiment.digest(piece), spade=spade.__version__,
         origins=place.origins, steps=last.learner_step, agent=agent, designer=designer,
         plays=int(last.plays or 0), environments=int(last.environments or 0),
-        held_out=measured.categories, config=_tree(run.config()), rows=thinned(rows.steps, MOST_ROWS),
+        held_out=last_policy.categories, config=_tree(run.config()), rows=thinned(rows.steps, MOST_ROWS),
         evaluations=thinned(rows.evaluations, MOST_EVALUATIONS),
         diversities=thinned(rows.diversities, MOST_EVALUATIONS),
         designed=designed_levels(run, last.learner_step) if experiment.suite == "nano" else [],
     )  # fmt: skip
+
+
+def measured(place: Workplace, run: RunDir) -> Summary:
+    """The evaluation of the last policy. Those that a person made, of others or by other rules, do not count.
+
+    Raises RunError where there is none.
+    """
+    suite = SUITES[place.experiment.suite]
+    newest, protocol = newest_weights(run.store), suite.protocol(place.experiment.protocol)
+    asked = place.origins.world, protocol, 0, None if newest is None else newest.digest
+    for each in found(run.path, suite.name):
+        rules, summary = each.rules, each.summary
+        ours = (rules.items_digest, rules.protocol, rules.seed, rules.policy) == asked
+        if ours and summary is not None and summary.headline is not None:
+            return summary
+    raise RunError(f"{run.path}: its last policy was not measured on {suite.name}; the same command does")
 
 
 def _tree(config: Config) -> dict[str, object]:
@@ -159,7 +144,7 @@ def _sets(settings: Sequence[str]) -> list[str]:
 async def _stop_left(place: Workplace, piece: Piece, log: Path) -> None:
     """Stop what a command that was killed has left up."""
     run, pool = place.run(piece), place.pool(piece)
-    folders = [run.path, pool / ".make", *sorted((run.path / "evaluations" / "processes").glob("*"))]
+    folders = [run.path, pool / MADE, *sorted((run.path / "evaluations" / "processes").glob("*"))]
     for folder in folders:
         if RunDir(folder).exists and RunDir(folder).holders():
             await _spade(["stop", str(folder)], log)
@@ -177,7 +162,8 @@ async def _spade(words: Sequence[str], log: Path) -> None:
             [*_SPADE, *words], stdout=out, stderr=subprocess.STDOUT, check=False, deliver_cancel=_drain
         )
     if done.returncode:
-        raise RunError(f"`spade {words[0]}` failed: {line(_last_line(log), 300)} ({log} has more)")
+        ended = "failed" if done.returncode > 0 else f"was killed by signal {-done.returncode}"
+        raise RunError(f"`spade {words[0]}` {ended}: {line(_last_line(log), 300)} ({log} has more)")
 
 
 def _last_line(log: Path) -> str:

@@ -1,6 +1,7 @@
 """An experiment's file: arms, each a recipe with its seeds, and the pairs of arms that are compared."""
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -10,6 +11,7 @@ from msgspec import Meta
 from spade.app.report.arms import settings_of_arm
 from spade.config import SUITE_TRAITS, Config, ProtocolName, load, read_toml
 from spade.errors import ConfigError
+from spade.text import line
 
 LONGEST_SEED = 2**63 - 1
 _Name = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,39}\Z")]
@@ -106,20 +108,45 @@ def read_experiment(file: Path) -> Experiment:
 
 
 def _wrong(experiment: Experiment) -> str:
-    """The first fault of the file as a whole; "" where it has none. Raises ConfigError where a recipe is wrong."""
-    arms = experiment.arms
-    if experiment.suite not in SUITE_TRAITS:
-        return f"suite {experiment.suite!r}: there is no such suite; there are {', '.join(SUITE_TRAITS)}"
+    """The first fault of the file as a whole; "" where it has none. Raises ConfigError where settings are wrong."""
+    arms, suite = experiment.arms, experiment.suite
+    if suite not in SUITE_TRAITS:
+        return f"suite {line(suite, 60)!r}: there is no such suite; there are {', '.join(SUITE_TRAITS)}"
+    if SUITE_TRAITS[suite].given:
+        return f"suite {suite!r}: plays a data file of its own, which an experiment does not give; take another suite"
     for name in (experiment.reference, *(name for pair in experiment.primary for name in pair)):
         if name not in arms:
-            return f"{name!r} is no arm; there are {', '.join(arms)}"
-    for name, arm in arms.items():
-        if len(set(arm.seeds)) < len(arm.seeds):
-            return f"arms.{name}: a seed is there twice"
-        if why := _ill_matched(arm, arms):
-            return f"arms.{name}: {why}"
-        if (experiment.config(Piece(name, arm.seeds[0])).design.source == "pool") != bool(arm.pool):
-            return f"arms.{name}: give `pool` to an arm whose recipe plays one, and to no other"
+            return f"{line(name, 60)!r} is no arm; there are {', '.join(arms)}"
+    if why := _ill_paired(experiment.primary):
+        return f"primary: {why}"
+    faults = ((name, _wrong_arm(experiment, name)) for name in arms)
+    return next((f"arms.{name}: {why}" for name, why in faults if why), "")
+
+
+def _ill_paired(primary: Sequence[tuple[str, str]]) -> str:
+    if alone := next((one for one, other in primary if one == other), ""):
+        return f"{alone} is held against itself"
+    if len({frozenset(pair) for pair in primary}) < len(primary):
+        return "two arms are a pair twice"
+    return ""
+
+
+def _wrong_arm(experiment: Experiment, name: str) -> str:
+    arm = experiment.arms[name]
+    if len(set(arm.seeds)) < len(arm.seeds):
+        return "a seed is there twice"
+    if any(setting.partition("=")[0].strip() == "run.seed" for setting in (*experiment.set, *arm.set)):
+        return "`set` gives run.seed; `seeds` does"
+    if not arm.recipe.isprintable():
+        return f"recipe {line(arm.recipe, 60)!r}: holds unprintable characters"
+    if why := _ill_matched(arm, experiment.arms):
+        return why
+    try:
+        config = experiment.config(Piece(name, arm.seeds[0]))
+    except ConfigError as error:
+        return str(error)
+    if (config.design.source == "pool") != bool(arm.pool):
+        return "give `pool` to an arm whose recipe plays one, and to no other"
     return ""
 
 
@@ -128,7 +155,7 @@ def _ill_matched(arm: ArmPlan, arms: dict[str, ArmPlan]) -> str:
         return "an arm with a pool needs `matched`, whose policy writes it" if arm.pool else ""
     other = arms.get(arm.matched)
     if other is None or other.matched:
-        return f"`matched` names {arm.matched!r}, which is no arm, or is matched itself"
+        return f"`matched` names {line(arm.matched, 60)!r}, which is no arm, or is matched itself"
     if missing := set(arm.seeds) - set(other.seeds):
         return f"{arm.matched}, with which it is matched, has no seed {min(missing)}"
     return ""

@@ -1,14 +1,16 @@
 """The results of one run in one small file, from which tables and pages are made on any day and machine."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
+from msgspec import Meta
 
 from replay.inspect.journal import DiversityRow, EvaluationRow, JournalRows, StepRow
-from spade.app.experiment.designed import DesignedLevel
+from spade.app.experiment.designed import MOST_LEVELS, DesignedLevel
 from spade.app.experiment.plan import Experiment, Piece
+from spade.app.report.series import LARGEST
 from spade.decoding import UnreadableError, decoded
 from spade.disk import read, replace
 from spade.errors import RunError
@@ -17,11 +19,14 @@ from spade.estimates import Share
 MOST_ROWS = 120
 """Learner steps whose figures are kept; the windows of a run's figures are longer than the gaps between them."""
 MOST_EVALUATIONS = 120
+MOST_CATEGORIES = 64
 DIGITS = 5
 LARGEST_FILE = 200_000
 _LARGEST_READ = 1 << 22
 _KEPT = frozenset(StepRow.__struct_fields__) - {"skills", "variants"}
 _Row = TypeVar("_Row")
+_Count = Annotated[int, Meta(ge=0, le=1 << 53)]
+_Category = Annotated[str, Meta(max_length=200)]
 
 
 class Origins(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,17 +54,17 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     plan: str
     spade: str
     origins: Origins
-    steps: int
-    agent: int
-    designer: int
-    plays: int
-    environments: int
-    held_out: dict[str, Share]
+    steps: Annotated[int, Meta(ge=1, le=1 << 53)]
+    agent: _Count
+    designer: _Count
+    plays: _Count
+    environments: _Count
+    held_out: Annotated[dict[_Category, Share], Meta(min_length=1, max_length=MOST_CATEGORIES)]
     config: dict[str, Any]
-    rows: list[StepRow]
-    evaluations: list[EvaluationRow]
-    diversities: list[DiversityRow]
-    designed: list[DesignedLevel]
+    rows: Annotated[list[StepRow], Meta(max_length=MOST_ROWS)]
+    evaluations: Annotated[list[EvaluationRow], Meta(max_length=MOST_EVALUATIONS)]
+    diversities: Annotated[list[DiversityRow], Meta(max_length=MOST_EVALUATIONS)]
+    designed: Annotated[list[DesignedLevel], Meta(max_length=MOST_LEVELS)]
 
     @property
     def piece(self) -> Piece:
@@ -73,14 +78,6 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _results: msgspec.json.Decoder[RunResult] = msgspec.json.Decoder(RunResult)
-
-
-def trained(rows: JournalRows) -> tuple[int, int]:
-    """The agent's and the designer's trajectories that were trained on."""
-    return (
-        sum(int(row.agent_sequences or 0) for row in rows.steps),
-        sum(int(row.designer_sequences or 0) for row in rows.steps),
-    )
 
 
 def thinned(rows: Sequence[_Row], most: int) -> list[_Row]:
@@ -117,17 +114,41 @@ def _rounded(value: Any) -> Any:
     return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
 
 
+def _result(data: bytes) -> RunResult:
+    """The results of a file. Raises ValueError where figures cannot be those of a run."""
+    result = _results.decode(data)
+    if not all(0 <= share.mean <= 1 for share in result.held_out.values()):
+        raise ValueError("a share of `held_out` is not in [0, 1]")
+    rows = [(row.learner_step, "") for row in result.rows]
+    measured = [(row.step, row.suite) for row in result.evaluations]
+    diversities = [(row.step, "") for row in result.diversities]
+    if not all(each == sorted(set(each)) for each in (rows, measured, diversities)):
+        raise ValueError("rows are not in the order of their steps")
+    if not all(abs(figure) <= LARGEST for figure in _figures(msgspec.to_builtins(result.journal))):
+        raise ValueError(f"a figure is over {LARGEST:g}")
+    return result
+
+
+def _figures(tree: Any) -> Iterator[float]:
+    """All numbers of a tree."""
+    if isinstance(tree, int | float):
+        yield tree
+    elif isinstance(tree, dict | list | tuple):
+        for each in tree.values() if isinstance(tree, dict) else tree:
+            yield from _figures(each)
+
+
 def read_results(folder: Path, experiment: Experiment) -> dict[Piece, RunResult]:
     """The results that there are, by run.
 
     Raises RunError with the file that is damaged, that is of other settings than the experiment has now, or whose
-    world or checkpoint is another one than that of the others.
+    world, checkpoint or categories are others than those of the rest.
     """
     found: dict[Piece, RunResult] = {}
     for piece in experiment.pieces:
         file = file_of(folder, piece)
         try:
-            result = decoded(_results.decode, read(file, _LARGEST_READ))
+            result = decoded(_result, read(file, _LARGEST_READ))
         except FileNotFoundError:
             continue
         except UnreadableError as error:
@@ -140,8 +161,17 @@ def read_results(folder: Path, experiment: Experiment) -> dict[Piece, RunResult]
 
 
 def refuse_others(folder: Path, results: Mapping[Piece, RunResult], ours: Origins | None = None) -> None:
-    """Raises RunError where a result is of another world or checkpoint than `ours`, or else than the first one."""
+    """Raises RunError where a result is of another world or checkpoint than `ours`, or else than the first one.
+
+    Its categories must be those of the first one, too, since the primary outcome is a mean over them.
+    """
+    first = next(iter(results.values()), None)
     for piece, result in results.items():
+        if first is not None and result.held_out.keys() != first.held_out.keys():
+            raise RunError(
+                f"{file_of(folder, piece)}: has other categories than {first.piece}, so that they do not compare; move "
+                "the wrong one away"
+            )
         ours = ours or result.origins
         for name in Origins.__struct_fields__:
             here, there = getattr(ours, name), getattr(result.origins, name)

@@ -3,12 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from spade.app.experiment.analysis import HELD_OUT, ArmSummary, PairSummary, arm_rows, missing, pair_rows
+from spade.app.experiment.analysis import HELD_OUT, ArmSummary, Mean, PairSummary, arm_rows, missing, pair_rows
 from spade.app.experiment.designed import PARTS, DesignedLevel, mean_level
 from spade.app.experiment.plan import Experiment, Piece
 from spade.app.experiment.results import RunResult
+from spade.text import line
 
 MOST_MISSING = 24
+LONGEST_CELL = 120
 
 
 class TextTable(NamedTuple):
@@ -20,7 +22,7 @@ class TextTable(NamedTuple):
     rows: tuple[tuple[str, ...], ...]
 
     def __str__(self) -> str:
-        table = [self.head, *self.rows]
+        table = [tuple(line(cell, LONGEST_CELL) for cell in row) for row in (self.head, *self.rows)]
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
         lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in table]
         return "\n".join([self.title, self.says, "", *lines])
@@ -50,8 +52,9 @@ def _arms(rows: Sequence[ArmSummary]) -> TextTable:
     names = _names([row.outcomes for row in rows])
     return TextTable(
         "Arms",
-        f"Means over runs with 95 % intervals. The primary outcome is “{HELD_OUT}”. Trajectories are the agent's that "
-        "were trained on, by which arms without designs in their batches are matched.",
+        "Means over runs with 95 % intervals; a figure that some runs lack says how many have it. The primary outcome "
+        f"is “{HELD_OUT}”. Trajectories are the agent's that were trained on, by which arms without designs in their "
+        "batches are matched.",
         ("arm", "runs", "steps", "trajectories", *names),
         tuple(
             (
@@ -59,7 +62,7 @@ def _arms(rows: Sequence[ArmSummary]) -> TextTable:
                 f"{row.done} of {row.planned}",
                 f"{row.steps.value:,.0f}",
                 f"{row.trajectories.value:,.0f}",
-                *_cells(row.outcomes, names),
+                *_cells(row.outcomes, names, row.done),
             )
             for row in rows
         ),
@@ -72,15 +75,23 @@ def _pairs(title: str, rows: Sequence[PairSummary]) -> TextTable:
         title,
         "Mean differences of runs with the same seed, first arm − second, with 95 % intervals.",
         ("pair", "seeds", *names),
-        tuple((" − ".join(row.pair), str(row.outcomes[HELD_OUT].runs), *_cells(row.outcomes, names)) for row in rows),
+        tuple(_pair(row, names) for row in rows),
     )
 
 
+def _pair(row: PairSummary, names: Sequence[str]) -> tuple[str, ...]:
+    seeds = row.outcomes[HELD_OUT].runs
+    return " − ".join(row.pair), str(seeds), *_cells(row.outcomes, names, seeds)
+
+
 def _levels(experiment: Experiment, results: Mapping[Piece, RunResult]) -> list[TextTable]:
-    """Levels designed over time: of each part of the runs of an arm, the share of each level, with its win rate."""
+    """Levels designed over time: of each part of the runs of an arm, the mean level of the programs of all its runs."""
     arms = {name: [run.designed for run in results.values() if run.arm == name] for name in experiment.arms}
     rows = [(name, *(_level_cell(runs, part) for part in range(PARTS))) for name, runs in arms.items() if any(runs)]
-    says = f"Mean level of the designs in each of {PARTS} parts of the runs, and the mean share of their plays won."
+    says = (
+        f"Mean level of the designs in each of {PARTS} parts of the runs, over the programs of all of them, and the "
+        "mean of their levels' shares of plays won, each by the number of its programs."
+    )
     head = ("arm", *(f"part {part + 1}" for part in range(PARTS)))
     return [TextTable("Levels designed", says, head, tuple(rows))] if rows else []
 
@@ -98,5 +109,10 @@ def _names(outcomes: Sequence[Mapping[str, object]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for each in outcomes for name in each))
 
 
-def _cells(outcomes: Mapping[str, object], names: Sequence[str]) -> tuple[str, ...]:
-    return tuple(str(outcomes[name]) if name in outcomes else "–" for name in names)
+def _cells(outcomes: Mapping[str, Mean], names: Sequence[str], runs: int) -> tuple[str, ...]:
+    """Of a figure that fewer than `runs` have, the number of those that do as well."""
+    return tuple(_cell(outcomes[name], runs) if name in outcomes else "–" for name in names)
+
+
+def _cell(mean: Mean, runs: int) -> str:
+    return f"{mean}{f' ({mean.runs} of {runs})' if mean.runs < runs else ''}"

@@ -14,7 +14,7 @@ from spade.app.report import gallery
 from spade.app.report.transcript import Part, transcript
 from spade.app.rundir import RunDir, RunRecord
 from spade.config import Config
-from spade.errors import RunError, SpadeError, reason
+from spade.errors import RunError, SpadeError, placed
 from spade.evaluations import KeptEvaluation, found
 from spade.protocol import Status
 
@@ -70,7 +70,7 @@ def _or_note(notes: list[str], read: Callable[[], Result]) -> Result | None:
     try:
         return read()
     except (SpadeError, OSError) as error:
-        notes.append(reason(error))
+        notes.append(placed(error))
         return None
 
 

@@ -15,6 +15,7 @@ _LABEL = 11  # height of a letter
 _LARGEST_PLAIN = 1e9
 _LARGE, _MOST_DECIMALS = 1e5, 4  # from here on labels have an exponent
 _NEAR = 12  # two letters that end as near to each other need room
+_SMALLEST = 1e-300  # under it all is drawn as 0
 _LEAST_SHARES, _LEAST_PART = 0.1, 0.02  # span of a share's axis, and of another as a part of its values
 
 
@@ -136,9 +137,10 @@ def draw(lines: Sequence[Line], share: bool = False, zero: bool = False) -> Draw
 
 def _range(curves: Sequence[Curve], share: bool, zero: bool) -> tuple[float, float]:
     ends = [end for curve in curves for point in curve for end in (point.value, point.low, point.high)]
-    known = [end for end in ends if end is not None] + ([0.0] if zero else [])
+    known = [min(max(end, 0.0), 1.0) if share else end for end in ends if end is not None] + ([0.0] if zero else [])
     low, high = min(known), max(known)
-    least = _LEAST_SHARES if share else _LEAST_PART * max(abs(low), abs(high)) or 1.0
+    largest = max(abs(low), abs(high))
+    least = _LEAST_SHARES if share else _LEAST_PART * largest if largest > _SMALLEST else 1.0
     lack = least - (high - low)
     if lack > 0:
         low, high = low - lack / 2, high + lack / 2

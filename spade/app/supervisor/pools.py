@@ -25,17 +25,9 @@ from spade.app.supervisor.up import keep_up
 from spade.config import Config, PoolLibrary, digest, recipes
 from spade.disk import discard, whole
 from spade.errors import BusError, RunError
-from spade.pools import POOL, PoolProgram, names, read_program, write_program
+from spade.pools import MADE, POOL, PoolProgram, names, read_program, write_program
 from spade.protocol import PROTOCOL_VERSION, Hello, StepMetrics
 from spade.transport import Client, connect
-
-MADE = ".make"  # the run in the folder of a pool that makes its programs
-DESIGNS_ONLY = (
-    "design.source=model", "design.seeds=''", "pool.source=''", "play.hinted=true", "actors.agents=0",
-    "evaluation.programs=''", "evaluation.suite=''", "evaluation.data=''",
-    # Nobody plays, so a window is over at once and its slot asks for the next design.
-    "play.window_deadline_s=1.0", "replay.stall_s=1e9",
-)  # fmt: skip
 
 
 def made_at(config: str) -> Path:
@@ -130,7 +122,7 @@ def create(run: RunDir, config: Config, corpus: str = "") -> None:
 def make(out: Path, config: Config, count: int, say: Callable[[str], None]) -> int:
     """Have designers write programs into the pool `out` until it has `count`; its number of programs at the end.
 
-    `config` is of DESIGNS_ONLY. A signal ends it early. Raises RunError where a program that is there cannot be read.
+    `config` is that of `writing`. A signal ends it early. Raises RunError where a program that is there cannot be read.
     The run that writes them stays in `out`, for more; without its weights, which are written again.
     """
     out.mkdir(parents=True, exist_ok=True)

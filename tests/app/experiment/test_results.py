@@ -1,7 +1,9 @@
 """Results on disk, what they come to, and the page of them."""
 
+import json
 import re
 
+import msgspec
 import pytest
 from typer.testing import CliRunner
 
@@ -9,6 +11,7 @@ from replay.inspect.journal import StepRow
 from spade.app.cli import app
 from spade.app.experiment.analysis import HELD_OUT, RISE, arm_rows, outcomes, pair_rows
 from spade.app.experiment.page import render
+from spade.app.experiment.plan import Piece
 from spade.app.experiment.results import (
     LARGEST_FILE,
     MOST_ROWS,
@@ -19,7 +22,7 @@ from spade.app.experiment.results import (
     thinned,
     write_result,
 )
-from spade.app.experiment.table import state, tables
+from spade.app.experiment.table import TextTable, state, tables
 from spade.errors import RunError
 from tests.app.experiment.grids import OURS, TEXT, experiment, result
 
@@ -78,6 +81,79 @@ def test_a_damaged_file_is_named(tmp_path):
         read_results(tmp_path, plan)
 
 
+def share_of(tree, name):
+    return tree["held_out"][name]
+
+
+FORGED = {
+    "no share": lambda tree: tree.update(held_out={}),
+    "a negative share": lambda tree: share_of(tree, "level 1").update(mean=-0.1),
+    "a huge share": lambda tree: share_of(tree, "level 1").update(mean=1e308),
+    "many categories": lambda tree: tree.update(held_out={str(n): share_of(tree, "level 1") for n in range(65)}),
+    "a long category": lambda tree: tree.update(held_out={"x" * 201: share_of(tree, "level 1")}),
+    "no steps": lambda tree: tree.update(steps=0),
+    "huge steps": lambda tree: tree.update(steps=10**400),
+    "negative trajectories": lambda tree: tree.update(agent=-1),
+    "huge trajectories": lambda tree: tree.update(agent=10**400),
+    "a huge figure": lambda tree: tree["rows"][-1].update(regret=1e308),
+    "a huge category": lambda tree: tree["evaluations"][-1].update(categories={"level 1": -1e31}),
+    "a huge diversity": lambda tree: tree["diversities"][-1].update(share=1e31),
+    "many rows": lambda tree: tree.update(rows=[{**tree["rows"][0], "learner_step": n} for n in range(121)]),
+    "rows out of order": lambda tree: tree["rows"].reverse(),
+    "evaluations out of order": lambda tree: tree["evaluations"].reverse(),
+    "a step twice": lambda tree: tree["diversities"].extend(tree["diversities"]),
+    "a huge level": lambda tree: tree["designed"][0].update(level=10**400),
+    "no programs of a level": lambda tree: tree["designed"][0].update(count=0),
+    "a part that no run has": lambda tree: tree["designed"][0].update(part=6),
+}
+
+
+@pytest.mark.parametrize("forge", FORGED.values(), ids=FORGED)
+def test_figures_that_no_run_has_are_refused(tmp_path, forge):
+    plan = experiment(tmp_path)
+    write_result(tmp_path, result(plan, plan.pieces[0]))
+    file = file_of(tmp_path, plan.pieces[0])
+    tree = json.loads(file.read_text())
+    forge(tree)
+    file.write_text(json.dumps(tree))
+    with pytest.raises(RunError, match=r"full-0\.json: is damaged"):
+        read_results(tmp_path, plan)
+
+
+def test_results_of_unlike_levels_are_refused(tmp_path):
+    plan = experiment(tmp_path)
+    for piece in plan.pieces[:2]:
+        write_result(tmp_path, result(plan, piece))
+    file = file_of(tmp_path, plan.pieces[1])
+    file.write_text(file.read_text().replace("level 2", "level 3"))
+    with pytest.raises(RunError, match=r"pool-0\.json: has other categories than full-0"):
+        read_results(tmp_path, plan)
+
+
+def test_a_figure_that_some_runs_lack_says_how_many_have_it(tmp_path):
+    plan = experiment(tmp_path)
+    results = {piece: result(plan, piece) for piece in plan.pieces}
+    results[plan.pieces[0]].diversities.clear()
+    arms, question, *_ = map(str, tables(plan, results))
+    assert re.search(r"full +2 of 2 .* 0\.050 \(1 of 2\)", arms)
+    assert re.search(r"full − pool +2 .* 0\.000 \(1 of 2\)", question)
+
+
+def test_a_table_is_one_line_a_row_whatever_its_texts_hold(tmp_path):
+    told = str(TextTable("title", "says", ("a\nb", "\x1b[2J"), (("c\td", "e" * 1_000),)))
+    assert told.splitlines()[3].split() == [r"a\nb", r"\x1b[2J"]
+    assert len(told.splitlines()) == 5
+    assert max(map(len, told.splitlines())) < 200
+
+
+def test_a_suite_without_categories_has_no_column_for_them(tmp_path):
+    plan = experiment(tmp_path)
+    one = result(plan, plan.pieces[0])
+    found = outcomes(msgspec.structs.replace(one, held_out={"": one.held_out["level 1"]}))
+    assert found[HELD_OUT] == 0.6
+    assert "" not in found
+
+
 def test_the_primary_outcome_is_the_mean_over_levels(tmp_path):
     plan = experiment(tmp_path)
     found = outcomes(result(plan, plan.pieces[0], wins=30))
@@ -105,6 +181,21 @@ def test_differences_are_paired_by_seed(tmp_path):
     assert (explored.primary, alone.value, alone.low, alone.runs) == (False, 0.0, None, 1)
     rows = {row.arm: row for row in arm_rows(plan, results)}
     assert rows["full"].outcomes["level 1"].value == pytest.approx(0.7)
+
+
+def test_a_pair_of_which_one_run_is_missing_is_left_out_of_the_interval(tmp_path):
+    plan = experiment(tmp_path, TEXT.replace("[0, 1]", "[0, 1, 2, 3, 4, 5]"))
+    ours = {Piece("full", seed): result(plan, Piece("full", seed), 30 + seed) for seed in range(6)}
+    theirs = {Piece("pool", seed): result(plan, Piece("pool", seed), 30 - seed) for seed in range(5)}
+    question, *_ = pair_rows(plan, ours | theirs)
+    # Differences 0, 0.04, … 0.16: a deviation of 0.04 · √2.5 over √5; Student's quantile of four degrees is 2.7764.
+    found = question.outcomes["level 1"]
+    assert (found.value, found.runs) == (pytest.approx(0.08), 5)
+    assert found.high - found.value == pytest.approx(2.776445 * 0.04 * 0.5**0.5, abs=1e-6)
+    arm = arm_rows(plan, ours)[0].outcomes["level 1"]
+    # Six values, 0.02 apart: a deviation of 0.02 · √3.5 over √6; Student's quantile of five degrees is 2.5706.
+    assert (arm.value, arm.runs) == (pytest.approx(0.65), 6)
+    assert arm.value - arm.low == pytest.approx(2.570582 * 0.02 * (3.5 / 6) ** 0.5, abs=1e-6)
 
 
 def test_an_unfinished_grid_says_so_with_what_there_is(tmp_path):
@@ -140,3 +231,20 @@ def test_the_command_shows_the_table_of_results_that_were_kept(tmp_path):
     assert re.search(r"full +2 of 2 +12 +1,080 +0\.450", done.output)
     assert "finished: all 5 runs are there" in done.output
     assert page.read_text().startswith("<!doctype html>")
+
+
+def test_a_table_of_a_folder_that_is_not_there_is_an_error(tmp_path):
+    experiment(tmp_path)
+    done = CliRunner().invoke(
+        app, ["experiment", "table", str(tmp_path / "grid.toml"), "--results", f"{tmp_path}/none"]
+    )
+    assert "none: there is no such folder" in str(done.exception)
+
+
+@pytest.mark.parametrize(("out", "said"), [("run", "is a run"), ("a\nb", "holds unprintable characters")])
+def test_a_folder_that_cannot_have_runs_is_refused_before_any_is_made(tmp_path, out, said):
+    experiment(tmp_path)
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "config.toml").touch()
+    done = CliRunner().invoke(app, ["experiment", "run", str(tmp_path / "grid.toml"), "-o", str(tmp_path / out)])
+    assert said in str(done.exception)

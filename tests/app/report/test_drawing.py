@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from spade.app.report.drawing import BOTTOM, LEFT, RIGHT, TOP, Line, draw, figure_text, letter, ticks
 from spade.app.report.series import Point
 
-values = st.floats(-1e12, 1e12).map(lambda value: round(value, 9))
+values = st.floats(-1e12, 1e12).map(lambda value: round(value, 9)) | st.sampled_from([5e-324, -2e-322, 1e-310])
 lines = st.lists(
     st.lists(values, min_size=1, max_size=12).map(lambda each: Line("a", tuple(map(Point, range(len(each)), each)))),
     min_size=1,
@@ -17,9 +17,9 @@ lines = st.lists(
 )
 
 
-@given(lines, st.booleans())
-def test_everything_is_drawn_inside_the_plot(several, zero):
-    drawn = draw(several, zero=zero)
+@given(lines, st.booleans(), st.booleans())
+def test_everything_is_drawn_inside_the_plot(several, zero, share):
+    drawn = draw(several, share, zero)
     for line in drawn.lines:
         places = [tuple(map(float, pair.split(","))) for pair in line.points.split()] + ([line.dot] if line.dot else [])
         assert all(LEFT <= x <= RIGHT and TOP <= y <= BOTTOM for x, y in places)

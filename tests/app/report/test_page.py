@@ -235,6 +235,26 @@ def test_what_is_missing_or_damaged_is_told_and_the_rest_is_shown(runs, tmp_path
     assert "Held-out win rate by learner step" in text
 
 
+def test_a_run_whose_files_are_not_to_be_read_is_told_with_the_files(runs, tmp_path):
+    other = tmp_path / "other"
+    shutil.copytree(runs.path, other)
+    (other / "config.toml").write_text("[run]\nshape = 1")
+    (other / "metrics.jsonl").unlink()
+    (other / "metrics.jsonl").mkdir()
+    report([str(runs.path), str(other)], tmp_path / "report.html")
+    text = read((tmp_path / "report.html").read_text())
+    assert "unknown setting run.shape" in text
+    assert f"{other / 'metrics.jsonl'}: Is a directory" in text
+    assert "Held-out win rate by learner step" in text
+
+
+def test_an_evaluation_of_more_plays_than_can_be_is_no_row(tmp_path):
+    row = '{"kind":"evaluation","step":1,"plays":1%s,"win_rate":0.5}\n'
+    (tmp_path / "metrics.jsonl").write_text(row % "0" + row % ("0" * 400))
+    rows = read_journal(tmp_path / "metrics.jsonl")
+    assert ([each.plays for each in rows.evaluations], rows.unreadable) == ([10], 1)
+
+
 def test_a_folder_without_a_run_is_one_error_and_no_page(tmp_path):
     with pytest.raises(RunError, match="no run here"):
         report([str(tmp_path)], tmp_path / "report.html")

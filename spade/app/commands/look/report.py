@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from spade.app.printing import say
-from spade.errors import BusError, ConfigError, RunError, reason
+from spade.errors import ConfigError, SpadeError, placed
 
 if TYPE_CHECKING:
     from spade.app.rundir import RunDir
@@ -63,14 +63,14 @@ def _status(run: "RunDir") -> "Status | str":
     why: list[str] = []
     try:
         return trio.run(read_status, reach(run))
-    except* (BusError, RunError) as errors:
+    except* (SpadeError, OSError) as errors:
         why = _reasons(errors)
     return f"its status cannot be read: {'; '.join(why)}"
 
 
-def _reasons(errors: BaseExceptionGroup[BusError | RunError]) -> list[str]:
+def _reasons(errors: BaseExceptionGroup[SpadeError | OSError]) -> list[str]:
     """The reasons of a group, and of groups in it."""
     each = (
-        _reasons(error) if isinstance(error, BaseExceptionGroup) else [reason(error)] for error in errors.exceptions
+        _reasons(error) if isinstance(error, BaseExceptionGroup) else [placed(error)] for error in errors.exceptions
     )
     return [why for reasons in each for why in reasons]

@@ -1,0 +1,91 @@
+"""Where an experiment is run, and what earlier commands left there: it must be of the same experiment."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from actors.suites import SUITES
+from actors.suites.suite import items_digest
+from spade.app.experiment.plan import Experiment, Piece
+from spade.app.experiment.results import Origins
+from spade.app.report.arms import settings_apart
+from spade.app.rundir import RunDir
+from spade.config import load
+from spade.decoding import UnreadableError, decoded
+from spade.disk import read, replace
+from spade.errors import RunError
+from spade.policy import manifest, model_folder
+from spade.pools import MADE, writing
+
+_origins: msgspec.json.Decoder[Origins] = msgspec.json.Decoder(Origins)
+
+
+class Workplace(NamedTuple):
+    """Where an experiment is run: its plan, the folder of its runs, pools and logs, and where it begins."""
+
+    experiment: Experiment
+    folder: Path
+    origins: Origins
+
+    def run(self, piece: Piece) -> RunDir:
+        """The directory of a run."""
+        return RunDir(self.folder / "runs" / str(piece))
+
+    def pool(self, piece: Piece) -> Path:
+        """The pool that a run plays."""
+        return self.folder / "pools" / str(piece)
+
+    def settings(self, piece: Piece) -> tuple[str, ...]:
+        """The settings of a run, its pool among them."""
+        pool = (f"pool.source=folder:{self.pool(piece)}",) if self.experiment.arms[piece.arm].pool else ()
+        return (*self.experiment.overrides(piece), *pool)
+
+    def writer(self, piece: Piece) -> Piece:
+        """The run with whose settings the pool of this one is written."""
+        return Piece(self.experiment.arms[piece.arm].matched, piece.seed)
+
+
+def origins(experiment: Experiment) -> Origins:
+    """Those of runs that begin here and now. Raises RunError where arms begin with unlike checkpoints."""
+    suite = SUITES[experiment.suite]
+    models = {experiment.config(Piece(name, arm.seeds[0])).model.path for name, arm in experiment.arms.items()}
+    digests = {manifest.digest_of(manifest.measure(model_folder.resolve(path))) for path in models}
+    if len(digests) != 1:
+        raise RunError(f"the arms begin with unlike checkpoints: {', '.join(sorted(models))}")
+    return Origins(world=items_digest(suite.items(suite.protocol(experiment.protocol))), checkpoint=digests.pop())
+
+
+def hold_origins(folder: Path, here: Origins) -> None:
+    """Note those of the runs in a folder at the first one.
+
+    Raises RunError where runs in it began elsewhere: half of a run would be of another world or checkpoint.
+    """
+    file = folder / "origins.json"
+    try:
+        there = decoded(_origins.decode, read(file))
+    except FileNotFoundError:
+        replace(file, msgspec.json.encode(here))
+        return
+    except UnreadableError as error:
+        raise RunError(f"{file}: is damaged ({error}); choose another --out") from None
+    if here != there:
+        raise RunError(f"{folder}: its runs began with another world or checkpoint; choose another --out")
+
+
+def refuse_left(place: Workplace, piece: Piece) -> None:
+    """Refuse to go on where the run, or its pool, was begun with other settings, which its results would not tell.
+
+    Raises RunError.
+    """
+    arms, writer = place.experiment.arms, place.writer(piece)
+    asked = [(place.run(piece), load(arms[piece.arm].recipe, place.settings(piece)))]
+    if arms[piece.arm].pool:
+        settings = writing(arms[writer.arm].recipe, place.experiment.overrides(writer))
+        asked.append((RunDir(place.pool(piece) / MADE), settings))
+    for run, config in asked:
+        if run.exists and (apart := settings_apart({"asked": config, "there": run.config()})):
+            raise RunError(
+                f"{run.path}: was begun with other settings ({', '.join(apart)}); delete it to make it anew, or choose "
+                "another --out"
+            )
