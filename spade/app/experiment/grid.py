@@ -10,6 +10,7 @@ from spade.app.experiment.plan import Piece
 from spade.app.experiment.results import RunResult, write_result
 from spade.app.experiment.workplace import Workplace
 from spade.errors import SpadeError, placed
+from spade.processes.ending import ending
 
 
 class Grid:
@@ -27,10 +28,16 @@ class Grid:
         self._news = trio.Condition()
 
     async def work(self, at_once: int) -> bool:
-        """Make what is missing; True if all of it is there. A run that fails holds up those alone that wait for it."""
-        async with trio.open_nursery() as nursery:
-            for _ in range(at_once):
-                nursery.start_soon(self._worker)
+        """Make what is missing; True if all of it is there. A run that fails holds up those alone that wait for it.
+
+        A signal that ends it has the runs at work drain. Raises KeyboardInterrupt then.
+        """
+        async with trio.open_nursery() as watch:
+            await watch.start(_listen)
+            async with trio.open_nursery() as nursery:
+                for _ in range(at_once):
+                    nursery.start_soon(self._worker)
+            watch.cancel_scope.cancel()
         return not self._failed
 
     async def _worker(self) -> None:
@@ -69,3 +76,10 @@ class Grid:
     def _match(self, piece: Piece) -> Piece | None:
         name = self._place.experiment.arms[piece.arm].matched
         return Piece(name, piece.seed) if name else None
+
+
+async def _listen(task_status: trio.TaskStatus[None]) -> None:
+    with trio.open_signal_receiver(*ending()) as signals:
+        task_status.started()
+        async for _ in signals:
+            raise KeyboardInterrupt

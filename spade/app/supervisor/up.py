@@ -2,7 +2,6 @@
 
 import logging
 import os
-import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -19,6 +18,7 @@ from spade.config import Config, digest
 from spade.errors import BusError
 from spade.processes import logs
 from spade.processes.child import Life
+from spade.processes.ending import ending
 from spade.processes.entry import Launch
 from spade.processes.supervise import Lives, Supervisor, supervise
 from spade.protocol import PROTOCOL_VERSION, Hello, Role
@@ -135,7 +135,7 @@ async def _signals() -> AsyncIterator[trio.Event]:
     told = trio.Event()
 
     async def listen(task_status: trio.TaskStatus[None]) -> None:
-        with trio.open_signal_receiver(signal.SIGINT, signal.SIGTERM, signal.SIGHUP) as signals:
+        with trio.open_signal_receiver(*ending()) as signals:
             task_status.started()
             async for _ in signals:
                 told.set()

@@ -56,20 +56,40 @@ def learner_steps(run: Path) -> int:
     return rows[-1].learner_step if rows else 0
 
 
+def begun(folder: Path, run: Path) -> Any:
+    """The command, whose first run has made a learner step."""
+    command, until = start(folder), time.monotonic() + SOON_S
+    try:
+        while not learner_steps(run):
+            assert command.poll() is None, command.communicate()[0]
+            assert time.monotonic() < until
+            time.sleep(0.2)
+    except BaseException:
+        command.kill()
+        raise
+    return command
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("told", [signal.SIGTERM, signal.SIGINT])
+def test_an_experiment_that_is_told_to_end_leaves_no_process(tmp_path: Path, told: signal.Signals) -> None:
+    (tmp_path / "grid.toml").write_text(TEXT)
+    full = tmp_path / "out" / "runs" / "full-0"
+    command = begun(tmp_path, full)
+    command.send_signal(told)
+    said, _ = command.communicate(timeout=SOON_S)
+    assert (command.returncode, "Traceback" in said) == (130, False), said
+    assert not RunDir(full).holders()
+
+
 @pytest.mark.slow
 def test_an_experiment_that_is_killed_goes_on_to_its_table(tmp_path: Path) -> None:
     (tmp_path / "grid.toml").write_text(TEXT)
     full = tmp_path / "out" / "runs" / "full-0"
-    killed, until = start(tmp_path), time.monotonic() + SOON_S
-    try:
-        while not learner_steps(full):
-            assert killed.poll() is None, killed.communicate()[0]
-            assert time.monotonic() < until
-            time.sleep(0.2)
-    finally:
-        killed.send_signal(signal.SIGKILL)
-        killed.stdout.close()  # the processes that it has left have it open, too
-        killed.wait()
+    killed = begun(tmp_path, full)
+    killed.send_signal(signal.SIGKILL)
+    killed.stdout.close()  # the processes that it has left have it open, too
+    killed.wait()
     made = learner_steps(full)
     told, _ = start(tmp_path).communicate(timeout=2 * SOON_S)
     assert "finished: all 2 runs are there" in told, told

@@ -1,0 +1,15 @@
+"""The signals that end a command."""
+
+import signal
+
+from spade.processes.ending import ending
+
+
+def test_a_hang_up_ends_a_command_but_where_it_is_ignored():
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        assert ending() == [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        assert ending() == [signal.SIGINT, signal.SIGTERM]
+    finally:
+        signal.signal(signal.SIGHUP, before)
