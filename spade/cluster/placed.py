@@ -145,7 +145,7 @@ class PlacedLife:
             post.dismiss()
 
     async def _placed(self, post: RemotePost, away: Mapping[str, str], told: LifeWatcher) -> bool:
-        """Wait for the place of a post; False if other machines are lost meanwhile, or no longer."""
+        """Wait for the place of a post; False if its machine is lost meanwhile, or those to avoid are others now."""
         answer: Where | PostGoneError | None = None
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._look, away, told, nursery.cancel_scope)
@@ -156,7 +156,7 @@ class PlacedLife:
             nursery.cancel_scope.cancel()
         if isinstance(answer, PostGoneError):
             raise answer
-        if answer is None:
+        if answer is None or answer.node in self._lost.away():  # it may be lost since `_look` looked
             return False
         self._where = answer
         self._heard()

@@ -13,8 +13,8 @@ import trio
 
 from spade.cluster import placed
 from spade.cluster.lives import lives
-from spade.cluster.needs import MachineShare
-from spade.cluster.placed import PostGoneError, Where
+from spade.cluster.needs import MachineShare, needs
+from spade.cluster.placed import Lost, PlacedLife, PostGoneError, Where
 from spade.cluster.post import Parcel, Post, pack
 from spade.config import Config, dump, load
 from spade.errors import ConfigError, RunError
@@ -84,6 +84,19 @@ class RoomPost:
     def dismiss(self) -> None:
         if self.machine:
             self.rooms.add(self.machine)
+
+
+class Placed:
+    """A watcher of a life that gets no place."""
+
+    def on_start(self, pid: int, host: str) -> None:
+        raise AssertionError(f"a process was started on {host}")
+
+    def on_ready(self) -> None:
+        raise AssertionError("a process is ready")
+
+    def on_wait(self, what: str) -> None:
+        pass
 
 
 @pytest.fixture
@@ -186,6 +199,23 @@ async def test_a_name_never_lives_twice_where_its_machine_is_cut_off(tmp_path: P
         unheard = f"did not answer for {SILENCE_S + DRAIN_S:g} s"
         told = [(child.restarts, child.detail) for child in supervisor.processes()]
         assert told == [(1, f"host-a {unheard}"), (1, f"host-b {unheard}")]
+
+
+async def test_a_place_on_a_machine_lost_while_it_was_waited_for_is_not_taken(
+    tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(placed, "LOOK_S", SOON_S)  # the machines to avoid are not looked at again meanwhile
+    rooms, lost = Rooms(), Lost()
+    parcel = Parcel(MODULES["agent"], orders(tmp_path, "agent-0"), dump(config), {}, b"{}", os.getcwd())
+    life = PlacedLife(rooms, parcel, needs(config, "agent"), tmp_path / "log", SOON_S, lost)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(life.run, Placed())
+        await until(lambda: bool(rooms.asked))
+        lost.add(Where("host-b", "b", 0.0))
+        rooms.add("b")
+        await until(lambda: len(rooms.asked) > 1)
+        assert rooms.free == {"b": 1}
+        nursery.cancel_scope.cancel()
 
 
 async def test_a_process_lives_on_where_a_connection_was_closed_for_a_moment(tmp_path: Path, config: Config) -> None:
