@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from actors.nano.levels import EVERY
 from actors.nano.players import Shown, Simulation, play
 from actors.nano.world import DrawnEnvironment, World
 from actors.text.profile import ChatMessage, Document
@@ -42,7 +43,8 @@ def choose(
     document, skill = rng.choice(documents), rng.choice(world.skills)
     if rng.random() >= VARIED:
         return world.draw(rng, document, skill), None
-    seed = world.draw(rng, rng.choice(documents), skill)
+    levels = (rng.choice(EVERY),) if world.by_level else EVERY
+    seed = world.draw(rng, rng.choice(documents), skill, levels=levels)
     return world.vary(rng, document, seed), seed
 
 

@@ -77,9 +77,8 @@ GAMES = World(
     profile=_PROFILE,
     talk=lambda: GameTalk(_PROFILE.play),
     guesser=Guesser,
-    # High levels are shown by name rather than by play: their skill is left to be learned.
-    skilled_unhinted=(0.8, 0.65, 0.4, 0.15, 0.05, 0.02),
-    skilled_hinted=(0.95, 0.92, 0.88, 0.7, 0.5, 0.4),
+    skilled_unhinted=(0.88, 0.75, 0.6, 0.5, 0.4, 0.35),
+    skilled_hinted=(0.95, 0.92, 0.9, 0.85, 0.75, 0.7),
     by_level=True,
     fields=_FIELDS,
 )

@@ -7,15 +7,14 @@ from typing import Final, Protocol, TypeVar
 LEVELS: Final = 6
 EVERY: Final = range(1, LEVELS + 1)
 
-SHARES: Final = (0.42, 0.29, 0.16, 0.09, 0.03, 0.01)
-"""The share of each level in the demonstrations of games: its first policy wins the low ones, and the high ones hardly.
-"""
+SHARES: Final = (0.44, 0.31, 0.17, 0.07, 0.006, 0.004)
+"""The share of each level in the games that are written from nothing. The highest ones are nearly always variations."""
 
+PLAIN: Final = 2
+"""The highest level at which games state their rule in plain words."""
 
-PRINTED: Final = (True, True, False, False, False, False)
-"""By level, if the programs of games print their rule: low levels ask to follow it. In high ones each instance draws a
-rule of its own, which has to be found.
-"""
+CHANGES: Final = {-1: 0.45, 0: 0.4, 1: 0.15}
+"""By the levels that a variation of a game is above its seed, how often it is: by itself a memory sinks."""
 
 
 class Given(Protocol):
@@ -32,7 +31,9 @@ class Given(Protocol):
         ...
 
     @property
-    def printed(self) -> bool: ...
+    def printed(self) -> bool:
+        """The first observation states the rule, if there is one, in plain words."""
+        ...
 
 
 Drawn = TypeVar("Drawn")
@@ -42,3 +43,9 @@ def draw_by_level(rng: random.Random, spaces: Sequence[Sequence[Drawn]]) -> Draw
     """One of the settings of a level that is drawn first; `spaces` has those of each level."""
     (space,) = rng.choices(spaces, SHARES)
     return rng.choice(space)
+
+
+def varied_level(rng: random.Random, level: int) -> int:
+    """The level of a variation of a game."""
+    (change,) = rng.choices(list(CHANGES), list(CHANGES.values()))
+    return min(max(level + change, EVERY[0]), LEVELS)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from actors.nano.families import Family, Player
-from actors.nano.levels import EVERY, LEVELS
+from actors.nano.levels import EVERY, LEVELS, varied_level
 from actors.nano.themes import WORDS, camel
 from actors.text.conversation import Talk
 from actors.text.profile import Document, Profile
@@ -46,7 +46,8 @@ class World:
     guesser           the unskilled player
     skilled_unhinted  by level, the share of skilled players in demonstrations without the hint
     skilled_hinted    the same with the hint
-    by_level          held-out environments are as many of each level; else they are of any
+    by_level          held-out environments are as many of each level, and so are the seeds of variations, which are a
+                      level apart at most; else all are of any
     fields            the fields of documents, each of which means one family of a skill; none: it may be any
     """
 
@@ -105,7 +106,8 @@ class World:
     def vary(self, rng: random.Random, document: Document, seed: DrawnEnvironment) -> DrawnEnvironment:
         """Another environment of the seed's skill, the nearest of a few that are drawn."""
         family = self.suited(rng, document, seed.skill) if self.fields else seed.family
-        drawn = [draw_knobs(rng, family, False) for _ in range(CANDIDATES)]
+        levels = (varied_level(rng, seed.knobs.level),) if self.by_level else EVERY
+        drawn = [draw_knobs(rng, family, False, levels) for _ in range(CANDIDATES)]
         changed = [knobs for knobs in drawn if knobs != seed.knobs] or drawn
         nearest = min(changed, key=lambda knobs: distance(knobs, seed.knobs))
         return self.make(rng, document, seed.skill, family, nearest)

@@ -1,6 +1,6 @@
 """The families of environments; between them they cover the six skills."""
 
-from actors.nano.families.base import Family, GameFamily, Knobs, Player, offered, say
+from actors.nano.families.base import Family, Game, Knobs, Player, offered, say
 from actors.nano.families.boxes import Boxes
 from actors.nano.families.levers import Levers
 from actors.nano.families.search import Search
@@ -8,6 +8,6 @@ from actors.nano.families.steps import Steps
 from actors.nano.families.valley import Valley
 from actors.nano.families.walk import Walk
 
-FAMILIES: tuple[GameFamily, ...] = (Search(), Steps(), Boxes(), Walk(), Valley(), Levers())
+FAMILIES: tuple[Game, ...] = (Search(), Steps(), Boxes(), Walk(), Valley(), Levers())
 
-__all__ = ["FAMILIES", "Family", "GameFamily", "Knobs", "Player", "offered", "say"]
+__all__ = ["FAMILIES", "Family", "Game", "Knobs", "Player", "offered", "say"]

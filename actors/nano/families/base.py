@@ -2,36 +2,42 @@
 
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Protocol, TypeVar
 
-from actors.nano.levels import Given
+from actors.nano.levels import EVERY, PLAIN, Given, draw_by_level
+from actors.nano.lexicon import lexicon
 from actors.nano.program import Body
+
+BEGINNINGS = dict(zip(EVERY[PLAIN:], "bgkt", strict=True))
+"""By level, the consonant that its words begin with."""
+
+DRAWN = 2
+"""Number of words that a program draws from."""
 
 
 @dataclass(frozen=True)
 class Knobs:
     """The parameters of a program; each family gives them its meaning.
 
-    rule     the rule of the program where it is printed; else what an instance draws its own from
-    printed  the first observation states the rule
+    rules  the plain rule of the program; above level PLAIN the words that an instance draws its own from
     """
 
     level: int
     turns: int
     size: int
     need: int
-    rule: str
-    printed: bool
+    rules: tuple[str, ...]
 
     @property
     def budget(self) -> str:
         return str(self.turns)
 
-    def told(self, sentence: str) -> str:
-        """The sentence that states the rule, if the environment prints it."""
-        return f" {sentence}" if self.printed else ""
+    @property
+    def printed(self) -> bool:
+        return self.level <= PLAIN
 
 
 class Player(Protocol):
@@ -75,13 +81,90 @@ class Family(Protocol[Settings, Part]):
         ...
 
 
-class GameFamily(Family[Knobs, Body], Protocol):
-    """A kind of game, all of whose parameters can be listed."""
+class Game:
+    """A kind of game, all of whose parameters can be listed.
 
-    @property
-    def spaces(self) -> Sequence[Sequence[Knobs]]:
-        """All parameters, by level."""
-        ...
+    strategy  how it is won, for the hint
+    sentence  states the rule, which is put in the place of {}
+    rules     the plain rules, each with its values in a program
+    meant     those that words mean
+    middle    the consonant in the middle of its words
+    spaces    all parameters, by level
+    """
+
+    name: str
+    skills: tuple[str, ...]
+    statement: re.Pattern[str]
+    strategy: str
+    sentence: str
+    rules: Mapping[str, str]
+    meant: Sequence[str]
+    middle: str
+    spaces: Sequence[Sequence[Knobs]]
+
+    def knobs(self, rng: random.Random) -> Knobs:
+        """See Family."""
+        return draw_by_level(rng, self.spaces)
+
+    def body(self, knobs: Knobs, words: Sequence[str]) -> Body:
+        """See Family."""
+        raise NotImplementedError
+
+    def hint(self, knobs: Knobs) -> str:
+        """See Family."""
+        if knobs.printed:
+            return f"{self.strategy} {self.told(knobs)}".rstrip()
+        known = self.lexicon(knobs.level)
+        return f"{self.strategy} {', '.join(f'{word} is {known[word]}' for word in knobs.rules)}."
+
+    def player(self, knobs: Knobs, informed: bool, rng: random.Random) -> Player:
+        """See Family. A player who is not informed takes each word for one of the rules, whichever."""
+        if knobs.printed:
+            return self.follower(knobs, knobs.rules[0], rng)
+        known = self.lexicon(knobs.level)
+        meant = {word: known[word] if informed else rng.choice(self.meant) for word in knobs.rules}
+        return Interpreter(meant, lambda rule: self.follower(knobs, rule, rng))
+
+    def follower(self, knobs: Knobs, rule: str, rng: random.Random) -> Player:
+        """A skilled player who takes the rule to be this one."""
+        raise NotImplementedError
+
+    def lexicon(self, level: int) -> dict[str, str]:
+        """The words of a level above PLAIN, with the rule that each means."""
+        return lexicon(BEGINNINGS[level], self.middle, self.meant)
+
+    def drawn(self, knobs: Knobs, names: str) -> str:
+        """The line that sets the rule of an instance, whose values in the program are `names`."""
+        if knobs.printed:
+            return f"{names} = {self.rules[knobs.rules[0]]}"
+        known = self.lexicon(knobs.level)
+        choices = ", ".join(f'("{word}", {self.rules[known[word]]})' for word in knobs.rules)
+        return f"self.word, {names} = self.rng.choice([{choices}])"
+
+    def told(self, knobs: Knobs) -> str:
+        """The sentence of the first observation, a part of an f-string; "" if there is no rule."""
+        (rule,) = knobs.rules if knobs.printed else ("{self.word}",)
+        return self.sentence.format(rule) if rule else ""
+
+    def choices(self, level: int, plain: Sequence[str]) -> list[tuple[str, ...]]:
+        """The settings of `Knobs.rules` at a level; `plain`: the rules that it has if it states them plainly."""
+        return [(rule,) for rule in plain] if level <= PLAIN else list(combinations(self.lexicon(level), DRAWN))
+
+
+class Interpreter:
+    """Says what the word of the first observation means to it, and plays by that rule."""
+
+    def __init__(self, meant: Mapping[str, str], follower: Callable[[str], Player]) -> None:
+        self.meant = meant
+        self.follower = follower
+        self.player: Player | None = None
+
+    def act(self, observation: str) -> str:
+        if self.player is not None:
+            return self.player.act(observation)
+        word = next(word for word in self.meant if word in observation)
+        self.player = self.follower(self.meant[word])
+        return f"{word} is {self.meant[word]} {self.player.act(observation)}"
 
 
 def offered(observation: str) -> list[str]:

@@ -5,45 +5,45 @@ import re
 from collections.abc import Sequence
 from itertools import product
 
-from actors.nano.families.base import Knobs, Player, offered, say
-from actors.nano.levels import EVERY, PRINTED, draw_by_level
+from actors.nano.families.base import Game, Knobs, Player, offered, say
+from actors.nano.levels import EVERY, PLAIN
 from actors.nano.program import Body
 
-RULES = {"lights": True, "blocks": False}
+EFFECTS = {"lights": "True", "blocks": "False"}
 SIZES = ((6, 7, 8), (9, 10, 11), (5, 6), (6, 7), (8, 9), (10, 11))
-TURNS = ((3,), (3,), (3, 4), (3, 4), (3, 4), (3, 4))
-"""By level."""
+"""By level: how many levers there are."""
+TURNS = 3
 
 
-def space(level: int) -> list[Knobs]:
-    """All parameters of a level; `size` is the number of levers, of which a trial pulls `need`."""
-    printed = PRINTED[level - 1]
-    return [
-        Knobs(level, turns, size, need, rule, printed)
-        for turns, size, rule in product(TURNS[level - 1], SIZES[level - 1], RULES if printed else ("",))
-        for need in ((size // 2, (size + 1) // 2 + 1) if printed else range(size // 2 - 1, size // 2 + 2))
-    ]
-
-
-class Levers:
+class Levers(Game):
     name = "Levers"
     skills = ("causal inference", "logical deduction")
-    statement = re.compile(f"One lever ({'|'.join(RULES)}) the lamp\\.")
-    spaces = tuple(space(level) for level in EVERY)
+    strategy = "Strike out levers."
+    sentence = "One lever {} the lamp."
+    rules = EFFECTS
+    statement = re.compile(f"One lever ({'|'.join(EFFECTS)}) the lamp\\.")
+    meant = tuple(EFFECTS)
+    middle = "v"
 
-    def knobs(self, rng: random.Random) -> Knobs:
-        return draw_by_level(rng, self.spaces)
+    def __init__(self) -> None:
+        self.spaces = [self.space(level) for level in EVERY]
+
+    def space(self, level: int) -> list[Knobs]:
+        """All parameters of a level; `size` is the number of levers, of which a trial pulls `need`."""
+        return [
+            Knobs(level, TURNS, size, need, rules)
+            for size, rules in product(SIZES[level - 1], self.choices(level, self.meant))
+            for need in ((size // 2, (size + 1) // 2 + 1) if level <= PLAIN else (size // 2, size // 2 + 1))
+        ]
 
     def body(self, knobs: Knobs, words: Sequence[str]) -> Body:
-        drawn = RULES[knobs.rule] if knobs.printed else "self.rng.choice([True, False])"
-        rule = f"One lever {knobs.rule} the lamp."
         return Body(
             reset=f"self.actions = [str(n) for n in range(1, {knobs.size + 1})]\n"
             "self.cause = self.rng.choice(self.actions)\n"
-            f"self.lights = {drawn}\n"
+            f"{self.drawn(knobs, 'self.lights')}\n"
             f"self.trials = [sorted(self.rng.sample(self.actions, {knobs.need})) for _ in range(self.max_turns + 1)]\n"
             'self.lamps = ["lit" if (self.cause in pulled) == self.lights else "dark" for pulled in self.trials]',
-            opening=f'f"Which lever?{knobs.told(rule)} {TRIAL.format(n=0)}"',
+            opening=f'f"Which lever? {self.told(knobs)} {TRIAL.format(n=0)}"',
             actions=f"1..{knobs.size}",
             step="n = min(self.turn, self.max_turns)",
             won="action == self.cause",
@@ -52,34 +52,28 @@ class Levers:
             solution="[self.cause]",
         )
 
-    def hint(self, knobs: Knobs) -> str:
-        rule = knobs.rule if knobs.printed else "lights or blocks"
-        return f"One lever {rule} the lamp. Strike out the others."
-
-    def player(self, knobs: Knobs, informed: bool, rng: random.Random) -> Player:
-        return Striker([knobs.rule] if knobs.printed else list(RULES), rng)
+    def follower(self, knobs: Knobs, rule: str, rng: random.Random) -> Player:
+        return Striker(rule == "lights", rule, rng)
 
 
 TRIAL = "{{' '.join(self.trials[{n}])}} {{self.lamps[{n}]}}."
 
 
 class Striker:
-    """Lists by rule the levers that are left, and pulls one of them."""
+    """Lists the levers that are left, and pulls one of them."""
 
-    def __init__(self, rules: Sequence[str], rng: random.Random) -> None:
-        self.rules = rules
+    def __init__(self, lights: bool, rule: str, rng: random.Random) -> None:
+        self.lights = lights
+        self.rule = rule
         self.rng = rng
-        self.left: dict[str, list[str]] = {}
+        self.left: list[str] | None = None
 
     def act(self, observation: str) -> str:
-        self.left = self.left or {rule: offered(observation) for rule in self.rules}
-        trial = re.search(r"([\d ]+) (lit|dark)\.", observation)
-        if trial:
+        left = offered(observation) if self.left is None else self.left
+        if trial := re.search(r"([\d ]+) (lit|dark)\.", observation):
             pulled, lit = trial[1].split(), trial[2] == "lit"
-            for rule, left in self.left.items():
-                self.left[rule] = [lever for lever in left if (lever in pulled) == (lit == RULES[rule])]
-        likely = {lever for left in self.left.values() for lever in left}
-        action = self.rng.choice(sorted(likely) or offered(observation))
-        thought = " ".join(f"{rule} {' '.join(left)}" for rule, left in self.left.items() if left)
-        self.left = {rule: [lever for lever in left if lever != action] for rule, left in self.left.items()}
-        return say(action, thought)
+            left = [lever for lever in left if (lever in pulled) == (lit == self.lights)]
+        # A player who takes the rule for another may be left with no lever.
+        action = self.rng.choice(left or offered(observation))
+        self.left = [lever for lever in left if lever != action]
+        return say(action, f"{self.rule} {' '.join(left)}".rstrip())

@@ -5,24 +5,16 @@ import re
 from collections.abc import Sequence
 from itertools import product
 
-from actors.nano.families.base import Knobs, Player, say
-from actors.nano.levels import EVERY, draw_by_level
+from actors.nano.families.base import Game, Knobs, Player, say
+from actors.nano.levels import EVERY, PLAIN
 from actors.nano.program import Body
 
 STRIDES = {"": 1, "odd": 2, "even": 2}
+TENS = {f"{low} to {low + 9}": str(low) for low in range(10, 50, 10)}
 SIZES = (
-    range(7, 13), range(13, 24), range(24, 40, 2), range(40, 64, 2), range(64, 100, 2), range(100, 132, 2)
+    range(7, 13), range(13, 24), range(50, 60, 2), range(60, 70, 2), range(70, 85, 3), range(85, 100, 3)
 )  # fmt: skip
-RULES = (tuple(STRIDES), tuple(STRIDES), ("",), ("",), ("",), ("",))
-"""By level: up to what number, and which rules, which are printed; "" is none."""
-
-
-def space(level: int) -> list[Knobs]:
-    """All parameters of a level, with the turns that find every number by its rule, or one more."""
-    return [
-        Knobs(level, halvings(1, size, rule) + spare, size, 1, rule, printed=bool(rule))
-        for size, rule, spare in product(SIZES[level - 1], RULES[level - 1], (0,) if level < 3 else (0, 1))
-    ]
+"""By level: up to what number there are actions."""
 
 
 def halvings(low: int, high: int, rule: str) -> int:
@@ -40,25 +32,34 @@ def middle(low: int, high: int, rule: str) -> int:
 
 
 def fits(number: int, rule: str) -> bool:
-    """True if the rule allows the number."""
+    """True if the rule, a key of STRIDES, allows the number."""
     return not rule or number % 2 == (rule == "odd")
 
 
-class Search:
+class Search(Game):
     name = "Search"
     skills = ("mathematical reasoning", "optimization")
     statement = re.compile(r"It is (odd|even)\.")
-    spaces = tuple(space(level) for level in EVERY)
+    strategy = "Take the middle of what is left."
+    sentence = "It is {}."
+    rules = TENS
+    meant = tuple(TENS)
+    middle = "l"
 
-    def knobs(self, rng: random.Random) -> Knobs:
-        return draw_by_level(rng, self.spaces)
+    def __init__(self) -> None:
+        self.spaces = [self.space(level) for level in EVERY]
+
+    def space(self, level: int) -> list[Knobs]:
+        """All parameters of a level, with the turns that find every number by its rule."""
+        return [
+            Knobs(level, halvings(1, size, *rules) if level <= PLAIN else halvings(1, 10, ""), size, 1, rules)
+            for size, rules in product(SIZES[level - 1], self.choices(level, tuple(STRIDES)))
+        ]
 
     def body(self, knobs: Knobs, words: Sequence[str]) -> Body:
-        first = 2 if knobs.rule == "even" else 1
         return Body(
-            reset=f"self.actions = [str(n) for n in range(1, {knobs.size + 1})]\n"
-            f"self.goal = self.rng.randrange({first}, {knobs.size + 1}, {STRIDES[knobs.rule]})",
-            opening=f'"Find the number.{knobs.told(f"It is {knobs.rule}.")}"',
+            reset=f"self.actions = [str(n) for n in range(1, {knobs.size + 1})]\n{self.goal(knobs)}",
+            opening=f'f"Find the number. {self.told(knobs)}"',
             actions=f"1..{knobs.size}",
             step="guess = int(action)\n"
             'reply = "Higher" if guess < self.goal else "Lower"\n'
@@ -69,27 +70,32 @@ class Search:
             solution="[str(self.goal)]",
         )
 
-    def hint(self, knobs: Knobs) -> str:
-        nature = f" It is {knobs.rule}." if knobs.rule else ""
-        return f"Take the middle of what is left.{nature}"
+    def goal(self, knobs: Knobs) -> str:
+        """The lines that draw the number."""
+        if knobs.printed:
+            (rule,) = knobs.rules
+            return f"self.goal = self.rng.randrange({1 + (rule == 'even')}, {knobs.size + 1}, {STRIDES[rule]})"
+        return f"{self.drawn(knobs, 'low')}\nself.goal = self.rng.randrange(low, low + 10)"
 
-    def player(self, knobs: Knobs, informed: bool, rng: random.Random) -> Player:
-        return Halver(knobs.rule)
+    def follower(self, knobs: Knobs, rule: str, rng: random.Random) -> Player:
+        if knobs.printed:
+            return Halver(1, knobs.size, rule)
+        low = int(TENS[rule])
+        return Halver(low, low + 9, "")
 
 
 class Halver:
     """Notes the range that is left, then asks for its middle."""
 
-    def __init__(self, rule: str) -> None:
+    def __init__(self, low: int, high: int, rule: str) -> None:
+        self.low, self.high = low, high
         self.rule = rule
-        self.low = self.high = 0
 
     def act(self, observation: str) -> str:
-        numbers = [int(number) for number in re.findall(r"\d+", observation)]
-        if observation.startswith("Higher"):
-            self.low = numbers[0] + 1
-        elif observation.startswith("Lower"):
-            self.high = numbers[0] - 1
-        else:
-            self.low, self.high = 1, numbers[-1]
-        return say(str(middle(self.low, self.high, self.rule)), f"from {self.low} to {self.high}")
+        if found := re.match(r"(Higher|Lower) than (\d+)", observation):
+            if found[1] == "Higher":
+                self.low = max(self.low, int(found[2]) + 1)
+            else:
+                self.high = min(self.high, int(found[2]) - 1)
+        # A player who takes the rule for another may be left with no number.
+        return say(str(middle(self.low, max(self.low, self.high), self.rule)), f"from {self.low} to {self.high}")
