@@ -32,7 +32,7 @@ class Given(Protocol):
 
     @property
     def printed(self) -> bool:
-        """The first observation states the rule, if there is one, in plain words."""
+        """The first observation states the rule in plain words."""
         ...
 
 

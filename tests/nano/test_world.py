@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.nano.demonstrations import choose
-from actors.nano.families import FAMILIES, Family, GameFamily, offered
+from actors.nano.families import FAMILIES, Family, Game, offered
 from actors.nano.games import GAMES, instantiate, level_of
-from actors.nano.levels import EVERY, LEVELS, SHARES
+from actors.nano.levels import CHANGES, EVERY, LEVELS, PLAIN, SHARES
+from actors.nano.lexicon import WORDS
 from actors.nano.themes import camel
 from actors.nano.tools.world import TOOLS
 from actors.nano.world import DrawnEnvironment, World, distance, draw_knobs, held_out
@@ -85,20 +86,31 @@ def test_instances_differ(family: Family[Any, Any]) -> None:
     assert len(seen) > 2
 
 
-@pytest.mark.parametrize(("family", "drawn"), [
-    ("Boxes", "rank"), ("Levers", "lights"), ("Steps", "steps"), ("Valley", "floor"), ("Walk", "north"),
-])  # fmt: skip
-def test_instances_of_a_program_that_withholds_its_rule_have_different_rules(family: str, drawn: str) -> None:
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_instances_of_a_high_level_state_their_rule_in_each_of_the_words_of_the_program(family: Game) -> None:
     rng = random.Random(0)
-    (kind,) = (each for each in FAMILIES if each.name == family)
-    for level in EVERY:
-        knobs = draw_knobs(rng, kind, False, {level})
-        environment = instantiate(GAMES.make(rng, TIDES, SKILLS[0], kind, knobs).source)
-        rules = set[str]()
-        for seed in range(20):
-            environment.reset(seed)
-            rules.add(str(getattr(environment, drawn)))
-        assert (len(rules) == 1) == knobs.printed
+    for level in EVERY[PLAIN:]:
+        knobs = draw_knobs(rng, family, False, {level})
+        environment = instantiate(GAMES.make(rng, TIDES, SKILLS[0], family, knobs).source)
+        observations = [environment.reset(seed)[0] for seed in range(20)]
+        assert len(knobs.rules) > 1
+        assert all(sum(word in observation for word in knobs.rules) == 1 for observation in observations)
+        assert all(any(word in observation for observation in observations) for word in knobs.rules)
+
+
+def test_no_word_is_used_at_two_levels_or_by_two_families() -> None:
+    words = [word for family in FAMILIES for level in EVERY[PLAIN:] for word in family.lexicon(level)]
+    assert len(set(words)) == len(words) == len(FAMILIES) * len(EVERY[PLAIN:]) * WORDS
+
+
+def test_variations_of_games_sink_by_themselves() -> None:
+    rng = random.Random(0)
+    changes = Counter[int]()
+    for _ in range(600):
+        seed = GAMES.draw(rng, TIDES, "optimization", levels={4})
+        changes[GAMES.vary(rng, TIDES, seed).knobs.level - 4] += 1
+    assert set(changes) == set(CHANGES)
+    assert all(abs(changes[change] / 600 - share) < 0.07 for change, share in CHANGES.items())
 
 
 @given(st.integers(0, 2**32), st.integers(0, 2**32))
@@ -163,7 +175,7 @@ def test_held_out_parameters_enter_no_demonstration(world: World) -> None:
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
-def test_every_level_of_a_game_has_parameters_on_both_sides_and_within_the_turns_of_a_run(family: GameFamily) -> None:
+def test_every_level_of_a_game_has_parameters_on_both_sides_and_within_the_turns_of_a_run(family: Game) -> None:
     assert len(family.spaces) == LEVELS
     for level, space in zip(EVERY, family.spaces, strict=True):
         assert {knobs.level for knobs in space} == {level}

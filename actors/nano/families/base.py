@@ -36,8 +36,13 @@ class Knobs:
         return str(self.turns)
 
     @property
+    def worded(self) -> bool:
+        """The rule is stated in words of the level."""
+        return self.level > PLAIN
+
+    @property
     def printed(self) -> bool:
-        return self.level <= PLAIN
+        return not self.worded and self.rules != ("",)
 
 
 class Player(Protocol):
@@ -112,14 +117,14 @@ class Game:
 
     def hint(self, knobs: Knobs) -> str:
         """See Family."""
-        if knobs.printed:
-            return f"{self.strategy} {self.told(knobs)}".rstrip()
-        known = self.lexicon(knobs.level)
-        return f"{self.strategy} {', '.join(f'{word} is {known[word]}' for word in knobs.rules)}."
+        if knobs.worded:
+            known = self.lexicon(knobs.level)
+            return f"{self.strategy} {', '.join(f'{word} is {known[word]}' for word in knobs.rules)}."
+        return f"{self.strategy} {self.told(knobs)}".rstrip()
 
     def player(self, knobs: Knobs, informed: bool, rng: random.Random) -> Player:
         """See Family. A player who is not informed takes each word for one of the rules, whichever."""
-        if knobs.printed:
+        if not knobs.worded:
             return self.follower(knobs, knobs.rules[0], rng)
         known = self.lexicon(knobs.level)
         meant = {word: known[word] if informed else rng.choice(self.meant) for word in knobs.rules}
@@ -135,7 +140,7 @@ class Game:
 
     def drawn(self, knobs: Knobs, names: str) -> str:
         """The line that sets the rule of an instance, whose values in the program are `names`."""
-        if knobs.printed:
+        if not knobs.worded:
             return f"{names} = {self.rules[knobs.rules[0]]}"
         known = self.lexicon(knobs.level)
         choices = ", ".join(f'("{word}", {self.rules[known[word]]})' for word in knobs.rules)
@@ -143,7 +148,7 @@ class Game:
 
     def told(self, knobs: Knobs) -> str:
         """The sentence of the first observation, a part of an f-string; "" if there is no rule."""
-        (rule,) = knobs.rules if knobs.printed else ("{self.word}",)
+        rule = "{self.word}" if knobs.worded else knobs.rules[0]
         return self.sentence.format(rule) if rule else ""
 
     def choices(self, level: int, plain: Sequence[str]) -> list[tuple[str, ...]]:

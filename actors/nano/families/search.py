@@ -72,13 +72,13 @@ class Search(Game):
 
     def goal(self, knobs: Knobs) -> str:
         """The lines that draw the number."""
-        if knobs.printed:
+        if not knobs.worded:
             (rule,) = knobs.rules
             return f"self.goal = self.rng.randrange({1 + (rule == 'even')}, {knobs.size + 1}, {STRIDES[rule]})"
         return f"{self.drawn(knobs, 'low')}\nself.goal = self.rng.randrange(low, low + 10)"
 
     def follower(self, knobs: Knobs, rule: str, rng: random.Random) -> Player:
-        if knobs.printed:
+        if not knobs.worded:
             return Halver(1, knobs.size, rule)
         low = int(TENS[rule])
         return Halver(low, low + 9, "")
