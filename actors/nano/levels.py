@@ -13,7 +13,7 @@ SHARES: Final = (0.44, 0.31, 0.17, 0.07, 0.006, 0.004)
 PLAIN: Final = 2
 """The highest level at which games state their rule in plain words."""
 
-CHANGES: Final = {-1: 0.45, 0: 0.4, 1: 0.15}
+CHANGES: Final = {-1: 0.5, 0: 0.4, 1: 0.1}
 """By the levels that a variation of a game is above its seed, how often it is: by itself a memory sinks."""
 
 
