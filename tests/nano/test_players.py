@@ -1,6 +1,7 @@
 """Skill pays in every family, and a hint informs."""
 
 import random
+import re
 from collections import defaultdict
 from collections.abc import Container
 from typing import Any, NamedTuple
@@ -129,3 +130,20 @@ def test_hints_are_shown_in_the_hinted_plays_alone(world: World) -> None:
 ])  # fmt: skip
 def test_actions_are_read_off_an_observation(observation: str, actions: list[str]) -> None:
     assert offered(observation) == actions
+
+
+def test_demonstrations_teach_what_words_mean_by_designs_alone() -> None:
+    true = {
+        word: rule for family in FAMILIES for level in EVERY[PLAIN:] for word, rule in family.lexicon(level).items()
+    }
+    right = {"design": [], "hint": []}
+    for index in range(400):
+        shown = demonstrate(GAMES, SIMULATIONS["games"], 0, index, [TIDES])
+        hinted = re.findall(r"(\w{4}) is ([^,.]+)", shown.hint.messages[-1].content)
+        right["hint"] += [true[word] == rule for word, rule in hinted if word in true]
+        right["design"] += [
+            f'("{word}", {shown.environment.family.rules[true[word]]})' in shown.design.messages[-1].content
+            for word in re.findall(r'\("(\w{4})", ', shown.design.messages[-1].content)
+        ]
+    assert all(right["design"])
+    assert 0.1 < sum(right["hint"]) / len(right["hint"]) < 0.5

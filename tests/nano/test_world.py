@@ -94,8 +94,9 @@ def test_instances_of_a_high_level_state_their_rule_in_each_of_the_words_of_the_
         environment = instantiate(GAMES.make(rng, TIDES, SKILLS[0], family, knobs).source)
         observations = [environment.reset(seed)[0] for seed in range(20)]
         assert len(knobs.rules) > 1
-        assert all(sum(word in observation for word in knobs.rules) == 1 for observation in observations)
-        assert all(any(word in observation for observation in observations) for word in knobs.rules)
+        words = [word for word, _ in knobs.rules]
+        assert all(sum(word in observation for word in words) == 1 for observation in observations)
+        assert all(any(word in observation for observation in observations) for word in words)
 
 
 def test_no_word_is_used_at_two_levels_or_by_two_families() -> None:

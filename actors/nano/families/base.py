@@ -3,7 +3,7 @@
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Protocol, TypeVar
 
@@ -22,14 +22,14 @@ DRAWN = 2
 class Knobs:
     """The parameters of a program; each family gives them its meaning.
 
-    rules  the plain rule of the program; above level PLAIN the words that an instance draws its own from
+    rules  as it is said, and plainly: the rule of the program; above level PLAIN those that an instance draws from
     """
 
     level: int
     turns: int
     size: int
     need: int
-    rules: tuple[str, ...]
+    rules: tuple[tuple[str, str], ...]
 
     @property
     def budget(self) -> str:
@@ -42,7 +42,7 @@ class Knobs:
 
     @property
     def printed(self) -> bool:
-        return not self.worded and self.rules != ("",)
+        return not self.worded and self.rules != (("", ""),)
 
 
 class Player(Protocol):
@@ -118,17 +118,20 @@ class Game:
     def hint(self, knobs: Knobs) -> str:
         """See Family."""
         if knobs.worded:
-            known = self.lexicon(knobs.level)
-            return f"{self.strategy} {', '.join(f'{word} is {known[word]}' for word in knobs.rules)}."
+            return f"{self.strategy} {', '.join(f'{word} is {rule}' for word, rule in knobs.rules)}."
         return f"{self.strategy} {self.told(knobs)}".rstrip()
 
     def player(self, knobs: Knobs, informed: bool, rng: random.Random) -> Player:
         """See Family. A player who is not informed takes each word for one of the rules, whichever."""
         if not knobs.worded:
-            return self.follower(knobs, knobs.rules[0], rng)
-        known = self.lexicon(knobs.level)
-        meant = {word: known[word] if informed else rng.choice(self.meant) for word in knobs.rules}
+            return self.follower(knobs, knobs.rules[0][1], rng)
+        meant = {word: rule if informed else rng.choice(self.meant) for word, rule in knobs.rules}
         return Interpreter(meant, lambda rule: self.follower(knobs, rule, rng))
+
+    def reworded(self, rng: random.Random, knobs: Knobs) -> Knobs:
+        """The same, but for what its words mean."""
+        words = (word for word, _ in knobs.rules)
+        return replace(knobs, rules=tuple(zip(words, rng.sample(self.meant, DRAWN), strict=True)))
 
     def follower(self, knobs: Knobs, rule: str, rng: random.Random) -> Player:
         """A skilled player who takes the rule to be this one."""
@@ -141,19 +144,20 @@ class Game:
     def drawn(self, knobs: Knobs, names: str) -> str:
         """The line that sets the rule of an instance, whose values in the program are `names`."""
         if not knobs.worded:
-            return f"{names} = {self.rules[knobs.rules[0]]}"
-        known = self.lexicon(knobs.level)
-        choices = ", ".join(f'("{word}", {self.rules[known[word]]})' for word in knobs.rules)
+            return f"{names} = {self.rules[knobs.rules[0][1]]}"
+        choices = ", ".join(f'("{word}", {self.rules[rule]})' for word, rule in knobs.rules)
         return f"self.word, {names} = self.rng.choice([{choices}])"
 
     def told(self, knobs: Knobs) -> str:
         """The sentence of the first observation, a part of an f-string; "" if there is no rule."""
-        rule = "{self.word}" if knobs.worded else knobs.rules[0]
+        rule = "{self.word}" if knobs.worded else knobs.rules[0][0]
         return self.sentence.format(rule) if rule else ""
 
-    def choices(self, level: int, plain: Sequence[str]) -> list[tuple[str, ...]]:
+    def choices(self, level: int, plain: Sequence[str]) -> list[tuple[tuple[str, str], ...]]:
         """The settings of `Knobs.rules` at a level; `plain`: the rules that it has if it states them plainly."""
-        return [(rule,) for rule in plain] if level <= PLAIN else list(combinations(self.lexicon(level), DRAWN))
+        if level <= PLAIN:
+            return [((rule, rule),) for rule in plain]
+        return list(combinations(self.lexicon(level).items(), DRAWN))
 
 
 class Interpreter:

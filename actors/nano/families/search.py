@@ -52,7 +52,7 @@ class Search(Game):
     def space(self, level: int) -> list[Knobs]:
         """All parameters of a level, with the turns that find every number by its rule."""
         return [
-            Knobs(level, halvings(1, size, *rules) if level <= PLAIN else halvings(1, 10, ""), size, 1, rules)
+            Knobs(level, halvings(1, size, rules[0][1]) if level <= PLAIN else halvings(1, 10, ""), size, 1, rules)
             for size, rules in product(SIZES[level - 1], self.choices(level, tuple(STRIDES)))
         ]
 
@@ -73,7 +73,7 @@ class Search(Game):
     def goal(self, knobs: Knobs) -> str:
         """The lines that draw the number."""
         if not knobs.worded:
-            (rule,) = knobs.rules
+            ((_, rule),) = knobs.rules
             return f"self.goal = self.rng.randrange({1 + (rule == 'even')}, {knobs.size + 1}, {STRIDES[rule]})"
         return f"{self.drawn(knobs, 'low')}\nself.goal = self.rng.randrange(low, low + 10)"
 
