@@ -1,7 +1,8 @@
 """The families of environments; between them they cover the six skills."""
 
-from actors.nano.families.base import Family, Game, Knobs, Player, offered, say
+from actors.nano.families.base import Family, Player, offered, say
 from actors.nano.families.boxes import Boxes
+from actors.nano.families.game import Game, Knobs
 from actors.nano.families.levers import Levers
 from actors.nano.families.search import Search
 from actors.nano.families.steps import Steps

@@ -5,7 +5,8 @@ import re
 from collections.abc import Sequence
 from itertools import product
 
-from actors.nano.families.base import Game, Knobs, Player, say
+from actors.nano.families.base import Player, say
+from actors.nano.families.game import Game, Knobs
 from actors.nano.levels import EVERY
 from actors.nano.program import Body
 
