@@ -65,9 +65,10 @@ def test_the_shipped_experiment_has_every_arm_and_six_seeds_where_it_asks():
     asked = {name for pair in found.primary for name in pair}
     assert asked == {"full", "fixed-pool", "no-designer-training"}
     assert {name for name, arm in found.arms.items() if len(arm.seeds) == 6} == asked
-    assert set(found.arms) - asked == {"no-memory", "no-corpus", "learning-potential", "win-rate"}
-    assert {name for name, arm in found.arms.items() if arm.matched} == asked - {"full"}
-    assert len(found.pieces) == 26
+    neither = "no-designer-training-no-memory"
+    assert set(found.arms) - asked == {neither, "no-memory", "no-corpus", "learning-potential", "win-rate"}
+    assert {name for name, arm in found.arms.items() if arm.matched} == {*asked - {"full"}, neither}
+    assert len(found.pieces) == 28
     assert Piece("full", 0) == found.pieces[0]
 
 
