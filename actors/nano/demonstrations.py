@@ -54,13 +54,12 @@ def demonstrate(
     """The demonstration with this index; `simulate` makes a program one that can be played."""
     rng = generator(seed, index)
     environment, varied = choose(world, rng, documents)
-    played = world.disguise(rng, environment)
-    simulation = simulate(played.source)
+    simulation = simulate(environment.source)
     return Demonstration(
         environment,
         Shown(design(world, rng, environment, varied, documents)),
-        Shown([*world.profile.hint(played.source), ChatMessage("assistant", played.hint)]),
-        [show(world, rng, played, simulation, hinted) for hinted in (False, True) * (PLAYS // 2)],
+        Shown([*world.profile.hint(environment.source), ChatMessage("assistant", environment.hint)]),
+        [show(world, rng, environment, simulation, hinted) for hinted in (False, True) * (PLAYS // 2)],
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from actors.nano.families import FAMILIES, offered, say
 from actors.nano.program import render
 from actors.nano.prompts import NanoProfile, class_name
-from actors.nano.world import DrawnEnvironment, World
+from actors.nano.world import World
 from actors.text.conversation import GameTalk, Move
 from spade.config import SKILLS
 from spade.protocol import Observed
@@ -66,15 +66,6 @@ def _levels(number: int) -> dict[str, int]:
     return {render("", knobs, family.body(knobs, ())): knobs.level for space in family.spaces for knobs in space}
 
 
-def disguise(rng: random.Random, environment: DrawnEnvironment) -> DrawnEnvironment:
-    """The environment with words that mean other rules, so that neither hints nor plays teach what a word means."""
-    knobs = environment.knobs
-    if not knobs.worded:
-        return environment
-    family = next(each for each in FAMILIES if each is environment.family)
-    return GAMES.make(rng, environment.document, environment.skill, family, family.reworded(rng, knobs))
-
-
 _FIELDS = ("everyday", "mathematics", "science")
 _PROFILE = NanoProfile(FAMILIES, _FIELDS)
 
@@ -86,9 +77,8 @@ GAMES = World(
     profile=_PROFILE,
     talk=lambda: GameTalk(_PROFILE.play),
     guesser=Guesser,
-    skilled_unhinted=(0.88, 0.75, 0.6, 0.5, 0.4, 0.35),
+    skilled_unhinted=(0.84, 0.66, 0.38, 0.3, 0.25, 0.2),
     skilled_hinted=(0.95, 0.92, 0.9, 0.85, 0.75, 0.7),
-    disguise=disguise,
     by_level=True,
     fields=_FIELDS,
 )

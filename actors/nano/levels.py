@@ -7,11 +7,11 @@ from typing import Final, Protocol, TypeVar
 LEVELS: Final = 6
 EVERY: Final = range(1, LEVELS + 1)
 
-SHARES: Final = (0.44, 0.31, 0.17, 0.07, 0.006, 0.004)
+SHARES: Final = (0.5, 0.36, 0.125, 0.011, 0.002, 0.002)
 """The share of each level in the games that are written from nothing. The highest ones are nearly always variations."""
 
 PLAIN: Final = 2
-"""The highest level at which games state their rule in plain words."""
+"""The highest level at which games state their rule; above it they state two."""
 
 CHANGES: Final = {-1: 0.5, 0: 0.4, 1: 0.1}
 """By the levels that a variation of a game is above its seed, how often it is: by itself a memory sinks."""

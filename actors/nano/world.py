@@ -46,7 +46,6 @@ class World:
     guesser           the unskilled player
     skilled_unhinted  by level, the share of skilled players in demonstrations without the hint
     skilled_hinted    the same with the hint
-    disguise          an environment as it is shown in hints and plays
     by_level          held-out environments are as many of each level, and so are the seeds of variations, which are a
                       level apart at most; else all are of any
     fields            the fields of documents, each of which means one family of a skill; none: it may be any
@@ -61,7 +60,6 @@ class World:
     guesser: Callable[[random.Random], Player]
     skilled_unhinted: Sequence[float]
     skilled_hinted: Sequence[float]
-    disguise: Callable[[random.Random, DrawnEnvironment], DrawnEnvironment]
     by_level: bool
     fields: Sequence[str] = ()
 

@@ -1,7 +1,6 @@
 """Skill pays in every family, and a hint informs."""
 
 import random
-import re
 from collections import defaultdict
 from collections.abc import Container
 from typing import Any, NamedTuple
@@ -9,8 +8,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from actors.nano.demonstrations import demonstrate, other
-from actors.nano.families import FAMILIES, Family, offered
-from actors.nano.games import GAMES
+from actors.nano.families import FAMILIES, Family, Game, offered
+from actors.nano.games import GAMES, GameSimulation
 from actors.nano.levels import EVERY, LEVELS, PLAIN
 from actors.nano.players import play
 from actors.nano.tools.world import TOOLS
@@ -65,17 +64,17 @@ def test_skill_pays_and_guessing_mostly_loses(family: Family[Any, Any]) -> None:
     (guessing, skilled, informed), _ = win_rates(GAMES, family)
     assert guessing < 0.4
     assert skilled > guessing + 0.3
-    assert informed > skilled + 0.05
+    assert informed > skilled - 0.05
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
-def test_skill_alone_wins_low_levels_and_high_ones_ask_for_their_words(family: Family[Any, Any]) -> None:
+def test_skill_alone_wins_low_levels_and_high_ones_half_the_time(family: Family[Any, Any]) -> None:
     for level in EVERY:
         guessing, skilled, informed = rates(plays_of(GAMES, family, LEVEL_PLAYS, {level}))
         assert guessing < 0.5
-        assert informed > 0.85
+        assert skilled > guessing + 0.1
         assert (skilled > 0.85) == (level <= PLAIN)
-        assert informed - skilled > 0.25 or level <= PLAIN
+        assert (informed > 0.85) == (level <= PLAIN)
 
 
 @pytest.mark.parametrize("family", TOOLS.families, ids=lambda family: family.name)
@@ -132,18 +131,20 @@ def test_actions_are_read_off_an_observation(observation: str, actions: list[str
     assert offered(observation) == actions
 
 
-def test_demonstrations_teach_what_words_mean_by_designs_alone() -> None:
-    true = {
-        word: rule for family in FAMILIES for level in EVERY[PLAIN:] for word, rule in family.lexicon(level).items()
-    }
-    right = {"design": [], "hint": []}
-    for index in range(400):
-        shown = demonstrate(GAMES, SIMULATIONS["games"], 0, index, [TIDES])
-        hinted = re.findall(r"(\w{4}) is ([^,.]+)", shown.hint.messages[-1].content)
-        right["hint"] += [true[word] == rule for word, rule in hinted if word in true]
-        right["design"] += [
-            f'("{word}", {shown.environment.family.rules[true[word]]})' in shown.design.messages[-1].content
-            for word in re.findall(r'\("(\w{4})", ', shown.design.messages[-1].content)
-        ]
-    assert all(right["design"])
-    assert 0.1 < sum(right["hint"]) / len(right["hint"]) < 0.5
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_a_high_level_is_won_by_the_rule_of_its_pair_that_holds_and_mostly_lost_by_the_other(family: Game) -> None:
+    rng = random.Random(0)
+    for level in EVERY[PLAIN:]:
+        knobs = draw_knobs(rng, family, False, {level})
+        environment = GAMES.make(rng, TIDES, family.skills[0], family, knobs)
+        simulation = GameSimulation(environment.source)
+        rates = sorted(
+            sum(
+                play(simulation, family.follower(knobs, rule, rng), seed, None, GAMES.talk()).episode_return >= 1
+                for seed in range(LEVEL_PLAYS)
+            )
+            for rule in knobs.rules
+        )
+        assert rates[1] > 0.8 * LEVEL_PLAYS
+        assert rates[0] < 0.7 * LEVEL_PLAYS
+        assert all(rule in environment.hint for rule in knobs.rules)

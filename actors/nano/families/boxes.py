@@ -6,13 +6,18 @@ from collections.abc import Sequence
 from itertools import product
 
 from actors.nano.families.base import Player, offered, say
-from actors.nano.families.game import Game, Knobs
+from actors.nano.families.game import Game, Knobs, paired
 from actors.nano.levels import EVERY, PLAIN
 from actors.nano.program import Body
 
-RANKS = {"heaviest": "-1", "lightest": "0", "second heaviest": "-2", "second lightest": "1"}
-SIZES = ((3, 4), (4, 5), (3, 4, 5), (4, 5), (4, 5, 6), (5, 6, 7))
-"""By level: how many boxes there are."""
+RANKS = {
+    "heaviest": "-1", "lightest": "0", "second heaviest": "-2", "second lightest": "1",
+    "third heaviest": "-3", "third lightest": "2", "fourth heaviest": "-4", "fourth lightest": "3",
+}  # fmt: skip
+SHAPES = (
+    ((3, 4), (2, 3)), ((4, 5), (2, 3)), ((3, 4, 5), (2, 3)), ((4, 5), (2, 3)), ((6, 7), (1, 2, 3)), ((8, 9), (1, 2, 3)),
+)  # fmt: skip
+"""By level: how many boxes there are, and how often the right one must be opened."""
 
 
 class Boxes(Game):
@@ -22,33 +27,33 @@ class Boxes(Game):
     sentence = "Open the {}."
     rules = RANKS
     statement = re.compile(f"Open the ({'|'.join(RANKS)})\\.")
-    meant = tuple(RANKS)
-    middle = "n"
+    pairs = paired(RANKS)
 
     def __init__(self) -> None:
         self.spaces = [self.space(level) for level in EVERY]
 
     def space(self, level: int) -> list[Knobs]:
         """All parameters of a level; `size` is the number of boxes."""
+        sizes, needs = SHAPES[level - 1]
         plain = tuple(RANKS)[: 2 * level]
         return [
             Knobs(level, need + spare, size, need, rules)
             for size, need, spare, rules in product(
-                SIZES[level - 1], (2, 3), (0, 1) if level <= PLAIN else (0,), self.choices(level, plain)
+                sizes, needs, (0, 1) if level <= PLAIN else (0,), self.choices(level, plain)
             )
         ]
 
     def body(self, knobs: Knobs, words: Sequence[str]) -> Body:
         return Body(
             reset=f'self.deals = [self.rng.sample("123456789", {knobs.size}) for _ in range(self.max_turns + 1)]\n'
-            f"self.actions = self.deals[0]\n{self.drawn(knobs, 'self.rank')}\nself.hits = 0",
+            f"self.actions = self.deals[0]\nself.rank = {self.value(knobs)}\nself.hits = 0",
             opening=f'f"{self.told(knobs)}"',
             step="answer = sorted(self.actions)[self.rank]\n"
             "self.hits += action == answer\n"
             "self.actions = self.deals[min(self.turn, self.max_turns)]",
             won=f"self.hits == {knobs.need}",
             reply='f"It was {answer}."',
-            reward=f"self.hits / {knobs.need + 1}",
+            reward="self.hits / (self.hits + 1)",
             solution=f"[sorted(deal)[self.rank] for deal in self.deals[:{knobs.need}]]",
         )
 

@@ -1,49 +1,45 @@
-"""A family of games: knobs in levels, and a rule that is stated plainly or in words of the level."""
+"""A family of games: knobs in levels, and a rule that is stated, or is one of two that are."""
 
 import random
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import combinations
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from actors.nano.families.base import Player
-from actors.nano.levels import EVERY, PLAIN, draw_by_level
-from actors.nano.lexicon import lexicon
+from actors.nano.levels import PLAIN, draw_by_level
 from actors.nano.program import Body
 
-BEGINNINGS = dict(zip(EVERY[PLAIN:], "bgkt", strict=True))
-"""By level, the consonant that its words begin with."""
-
-DRAWN = 2
-"""Number of words that a program draws from."""
+FACT = 'random.Random("{pair}").choice([{values}])'
+"""How a program finds which rule of a pair holds: one that is the same wherever the pair is, and that no text tells."""
 
 
 @dataclass(frozen=True)
 class Knobs:
     """The parameters of a program; each family gives them its meaning.
 
-    rules  as it is said, and plainly: the rule of the program; above level PLAIN those that an instance draws from
+    rules  the rule of the program; above level PLAIN the two that it may be, as they are told
     """
 
     level: int
     turns: int
     size: int
     need: int
-    rules: tuple[tuple[str, str], ...]
+    rules: tuple[str, ...]
 
     @property
     def budget(self) -> str:
         return str(self.turns)
 
     @property
-    def worded(self) -> bool:
-        """The rule is stated in words of the level."""
-        return self.level > PLAIN
-
-    @property
     def printed(self) -> bool:
-        return not self.worded and self.rules != (("", ""),)
+        return self.level <= PLAIN and self.rules != ("",)
+
+
+def paired(rules: Iterable[str]) -> list[tuple[str, str]]:
+    """Two and two, in their order."""
+    each = iter(rules)
+    return list(zip(each, each, strict=True))
 
 
 class Game(ABC):
@@ -51,9 +47,8 @@ class Game(ABC):
 
     strategy  how it is won, for the hint
     sentence  states the rule, which is put in the place of {}
-    rules     the plain rules, each with its values in a program
-    meant     those that words mean
-    middle    the consonant in the middle of its words
+    rules     the rules, each with its value in a program
+    pairs     by level above PLAIN, the two rules one of which holds in all of its programs
     spaces    all parameters, by level
     """
 
@@ -63,8 +58,7 @@ class Game(ABC):
     strategy: str
     sentence: str
     rules: Mapping[str, str]
-    meant: Sequence[str]
-    middle: str
+    pairs: Sequence[tuple[str, str]]
     spaces: Sequence[Sequence[Knobs]]
 
     def knobs(self, rng: random.Random) -> Knobs:
@@ -77,60 +71,31 @@ class Game(ABC):
 
     def hint(self, knobs: Knobs) -> str:
         """See Family."""
-        if knobs.worded:
-            return f"{self.strategy} {', '.join(f'{word} is {rule}' for word, rule in knobs.rules)}."
         return f"{self.strategy} {self.told(knobs)}".rstrip()
 
     def player(self, knobs: Knobs, informed: bool, rng: random.Random) -> Player:
-        """See Family. A player who is not informed takes each word for one of the rules, whichever."""
-        if not knobs.worded:
-            return self.follower(knobs, knobs.rules[0][1], rng)
-        meant = {word: rule if informed else rng.choice(self.meant) for word, rule in knobs.rules}
-        return Interpreter(meant, lambda rule: self.follower(knobs, rule, rng))
-
-    def reworded(self, rng: random.Random, knobs: Knobs) -> Knobs:
-        """The same, but for what its words mean."""
-        words = (word for word, _ in knobs.rules)
-        return replace(knobs, rules=tuple(zip(words, rng.sample(self.meant, DRAWN), strict=True)))
+        """See Family. Nothing informs of which rule of a pair holds, so it plays by either."""
+        return self.follower(knobs, rng.choice(knobs.rules), rng)
 
     @abstractmethod
     def follower(self, knobs: Knobs, rule: str, rng: random.Random) -> Player:
-        """A skilled player who takes the rule to be this one."""
-
-    def lexicon(self, level: int) -> dict[str, str]:
-        """The words of a level above PLAIN, with the rule that each means."""
-        return lexicon(BEGINNINGS[level], self.middle, self.meant)
-
-    def drawn(self, knobs: Knobs, names: str) -> str:
-        """The line that sets the rule of an instance, whose values in the program are `names`."""
-        if not knobs.worded:
-            return f"{names} = {self.rules[knobs.rules[0][1]]}"
-        choices = ", ".join(f'("{word}", {self.rules[rule]})' for word, rule in knobs.rules)
-        return f"self.word, {names} = self.rng.choice([{choices}])"
+        """A skilled player who takes the rule to be this one, and says so."""
 
     def told(self, knobs: Knobs) -> str:
-        """The sentence of the first observation, a part of an f-string; "" if there is no rule."""
-        rule = "{self.word}" if knobs.worded else knobs.rules[0][0]
+        """The sentence of the first observation; "" if there is no rule."""
+        rule = " or ".join(knobs.rules)
         return self.sentence.format(rule) if rule else ""
 
-    def choices(self, level: int, plain: Sequence[str]) -> list[tuple[tuple[str, str], ...]]:
-        """The settings of `Knobs.rules` at a level; `plain`: the rules that it has if it states them plainly."""
+    def value(self, knobs: Knobs) -> str:
+        """The expression that is the value of the rule."""
+        if knobs.level <= PLAIN:
+            return self.rules[knobs.rules[0]]
+        pair = self.pairs[knobs.level - PLAIN - 1]
+        return FACT.format(pair=" or ".join(pair), values=", ".join(self.rules[rule] for rule in pair))
+
+    def choices(self, level: int, plain: Sequence[str]) -> list[tuple[str, ...]]:
+        """The settings of `Knobs.rules` at a level; `plain`: the rules that it has up to level PLAIN."""
         if level <= PLAIN:
-            return [((rule, rule),) for rule in plain]
-        return list(combinations(self.lexicon(level).items(), DRAWN))
-
-
-class Interpreter:
-    """Says what the word of the first observation means to it, and plays by that rule."""
-
-    def __init__(self, meant: Mapping[str, str], follower: Callable[[str], Player]) -> None:
-        self.meant = meant
-        self.follower = follower
-        self.player: Player | None = None
-
-    def act(self, observation: str) -> str:
-        if self.player is not None:
-            return self.player.act(observation)
-        word = next(word for word in self.meant if word in observation)
-        self.player = self.follower(self.meant[word])
-        return f"{word} is {self.meant[word]} {self.player.act(observation)}"
+            return [(rule,) for rule in plain]
+        one, other = self.pairs[level - PLAIN - 1]
+        return [(one, other), (other, one)]

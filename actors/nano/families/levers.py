@@ -1,4 +1,4 @@
-"""The lever that governs the lamp: trials show some levers pulled together and the lamp; strike out those ruled out."""
+"""The lever that governs a machine: trials pull some levers and show if it is on; strike out those ruled out."""
 
 import random
 import re
@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from itertools import product
 
 from actors.nano.families.base import Player, offered, say
-from actors.nano.families.game import Game, Knobs
-from actors.nano.levels import EVERY, PLAIN
+from actors.nano.families.game import Game, Knobs, paired
+from actors.nano.levels import EVERY
 from actors.nano.program import Body
 
-EFFECTS = {"lights": "True", "blocks": "False"}
-SIZES = ((6, 7, 8), (9, 10, 11), (5, 6), (6, 7), (8, 9), (10, 11))
-"""By level: how many levers there are."""
+EFFECTS = {
+    "lights": "True", "blocks": "False", "opens": "True", "shuts": "False",
+    "starts": "True", "stops": "False", "fills": "True", "drains": "False",
+}  # fmt: skip
+SIZES = (6, 7)
+"""How many levers there are. More than the model can list are won now and then for good, and so never stop to pay."""
 TURNS = 3
 
 
@@ -20,11 +23,10 @@ class Levers(Game):
     name = "Levers"
     skills = ("causal inference", "logical deduction")
     strategy = "Strike out levers."
-    sentence = "One lever {} the lamp."
+    sentence = "One lever {} it."
     rules = EFFECTS
-    statement = re.compile(f"One lever ({'|'.join(EFFECTS)}) the lamp\\.")
-    meant = tuple(EFFECTS)
-    middle = "v"
+    statement = re.compile(f"One lever ({'|'.join(EFFECTS)}) it\\.")
+    pairs = paired(EFFECTS)
 
     def __init__(self) -> None:
         self.spaces = [self.space(level) for level in EVERY]
@@ -33,17 +35,17 @@ class Levers(Game):
         """All parameters of a level; `size` is the number of levers, of which a trial pulls `need`."""
         return [
             Knobs(level, TURNS, size, need, rules)
-            for size, rules in product(SIZES[level - 1], self.choices(level, self.meant))
-            for need in ((size // 2, (size + 1) // 2 + 1) if level <= PLAIN else (size // 2, size // 2 + 1))
+            for size, rules in product(SIZES, self.choices(level, tuple(EFFECTS)[: 2 * level]))
+            for need in range(size // 2 - 1, size // 2 + 2)
         ]
 
     def body(self, knobs: Knobs, words: Sequence[str]) -> Body:
         return Body(
             reset=f"self.actions = [str(n) for n in range(1, {knobs.size + 1})]\n"
             "self.cause = self.rng.choice(self.actions)\n"
-            f"{self.drawn(knobs, 'self.lights')}\n"
+            f"self.helps = {self.value(knobs)}\n"
             f"self.trials = [sorted(self.rng.sample(self.actions, {knobs.need})) for _ in range(self.max_turns + 1)]\n"
-            'self.lamps = ["lit" if (self.cause in pulled) == self.lights else "dark" for pulled in self.trials]',
+            'self.signs = ["on" if (self.cause in pulled) == self.helps else "off" for pulled in self.trials]',
             opening=f'f"Which lever? {self.told(knobs)} {TRIAL.format(n=0)}"',
             actions=f"1..{knobs.size}",
             step="n = min(self.turn, self.max_turns)",
@@ -54,26 +56,26 @@ class Levers(Game):
         )
 
     def follower(self, knobs: Knobs, rule: str, rng: random.Random) -> Player:
-        return Striker(rule == "lights", rule, rng)
+        return Striker(EFFECTS[rule] == "True", rule, rng)
 
 
-TRIAL = "{{' '.join(self.trials[{n}])}} {{self.lamps[{n}]}}."
+TRIAL = "{{' '.join(self.trials[{n}])}} {{self.signs[{n}]}}."
 
 
 class Striker:
     """Lists the levers that are left, and pulls one of them."""
 
-    def __init__(self, lights: bool, rule: str, rng: random.Random) -> None:
-        self.lights = lights
+    def __init__(self, helps: bool, rule: str, rng: random.Random) -> None:
+        self.helps = helps
         self.rule = rule
         self.rng = rng
         self.left: list[str] | None = None
 
     def act(self, observation: str) -> str:
         left = offered(observation) if self.left is None else self.left
-        if trial := re.search(r"([\d ]+) (lit|dark)\.", observation):
-            pulled, lit = trial[1].split(), trial[2] == "lit"
-            left = [lever for lever in left if (lever in pulled) == (lit == self.lights)]
+        if trial := re.search(r"([\d ]+) (on|off)\.", observation):
+            pulled, on = trial[1].split(), trial[2] == "on"
+            left = [lever for lever in left if (lever in pulled) == (on == self.helps)]
         # A player who takes the rule for another may be left with no lever.
         action = self.rng.choice(left or offered(observation))
         self.left = [lever for lever in left if lever != action]

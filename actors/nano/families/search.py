@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from itertools import product
 
 from actors.nano.families.base import Player, say
-from actors.nano.families.game import Game, Knobs
+from actors.nano.families.game import Game, Knobs, paired
 from actors.nano.levels import EVERY, PLAIN
 from actors.nano.program import Body
 
 STRIDES = {"": 1, "odd": 2, "even": 2}
-TENS = {f"{low} to {low + 9}": str(low) for low in range(10, 50, 10)}
+TENS = {f"{low} to {low + 9}": str(low) for low in range(10, 90, 10)}
 SIZES = (
-    range(7, 13), range(13, 24), range(50, 60, 2), range(60, 70, 2), range(70, 85, 3), range(85, 100, 3)
+    range(7, 13), range(13, 24), range(50, 60, 2), range(60, 70, 2), range(70, 85, 3), range(90, 100, 2)
 )  # fmt: skip
 """By level: up to what number there are actions."""
 
@@ -44,8 +44,7 @@ class Search(Game):
     strategy = "Take the middle of what is left."
     sentence = "It is {}."
     rules = TENS
-    meant = tuple(TENS)
-    middle = "l"
+    pairs = paired(TENS)
 
     def __init__(self) -> None:
         self.spaces = [self.space(level) for level in EVERY]
@@ -53,7 +52,7 @@ class Search(Game):
     def space(self, level: int) -> list[Knobs]:
         """All parameters of a level, with the turns that find every number by its rule."""
         return [
-            Knobs(level, halvings(1, size, rules[0][1]) if level <= PLAIN else halvings(1, 10, ""), size, 1, rules)
+            Knobs(level, halvings(1, size, rules[0]) if level <= PLAIN else halvings(1, 10, ""), size, 1, rules)
             for size, rules in product(SIZES[level - 1], self.choices(level, tuple(STRIDES)))
         ]
 
@@ -73,13 +72,13 @@ class Search(Game):
 
     def goal(self, knobs: Knobs) -> str:
         """The lines that draw the number."""
-        if not knobs.worded:
-            ((_, rule),) = knobs.rules
+        if knobs.level <= PLAIN:
+            (rule,) = knobs.rules
             return f"self.goal = self.rng.randrange({1 + (rule == 'even')}, {knobs.size + 1}, {STRIDES[rule]})"
-        return f"{self.drawn(knobs, 'low')}\nself.goal = self.rng.randrange(low, low + 10)"
+        return f"low = {self.value(knobs)}\nself.goal = self.rng.randrange(low, low + 10)"
 
     def follower(self, knobs: Knobs, rule: str, rng: random.Random) -> Player:
-        if not knobs.worded:
+        if knobs.level <= PLAIN:
             return Halver(1, knobs.size, rule)
         low = int(TENS[rule])
         return Halver(low, low + 9, "")

@@ -24,8 +24,7 @@ class Steps(Game):
     strategy = "Add to the number."
     sentence = "It adds {}."
     rules = ADDED
-    meant = ("2", "3", "5", "7")
-    middle = "m"
+    pairs = (("2", "7"), ("3", "8"), ("4", "9"), ("1", "6"))
 
     def __init__(self) -> None:
         self.spaces = [self.space(level) for level in EVERY]
@@ -43,14 +42,14 @@ class Steps(Game):
     def body(self, knobs: Knobs, words: Sequence[str]) -> Body:
         return Body(
             reset=f"self.actions = [str(n) for n in range({knobs.size})]\n"
-            f"{self.drawn(knobs, 'self.add')}\n"
+            f"self.add = {self.value(knobs)}\n"
             f"self.value = self.rng.randrange({knobs.size})\nself.hits = 0",
             opening=f'f"It is {{self.value}}. What is next? {self.told(knobs)}"',
             actions=f"0..{knobs.size - 1}",
             step=f"self.value = (self.value + self.add) % {knobs.size}\nself.hits += action == str(self.value)",
             won=f"self.hits == {knobs.need}",
             reply='f"It is {self.value}."',
-            reward=f"self.hits / {knobs.need + 1}",
+            reward="self.hits / (self.hits + 1)",
             solution=f"[str((self.value + n * self.add) % {knobs.size}) for n in range(1, {knobs.need + 1})]",
         )
 

@@ -11,7 +11,7 @@ from actors.nano.levels import EVERY
 from actors.nano.program import Body
 
 COSTS = {str(cost): str(cost) for cost in range(1, 10)}
-SIZES = (range(7, 10), range(10, 15), range(5, 8), range(7, 10), range(9, 12), range(11, 14))
+SIZES = (range(7, 10), range(9, 12), range(5, 9), range(6, 10), range(7, 11), range(8, 12))
 """By level: how many places there are."""
 TURNS = ((2, 3), (2,), (2,), (2,), (2,), (2,))
 
@@ -23,8 +23,7 @@ class Valley(Game):
     strategy = "Find how far it is from 1."
     sentence = "It is {}."
     rules = COSTS
-    meant = ("1", "3", "5", "7")
-    middle = "s"
+    pairs = (("1", "5"), ("2", "6"), ("3", "7"), ("4", "8"))
 
     def __init__(self) -> None:
         self.spaces = [self.space(level) for level in EVERY]
@@ -39,7 +38,7 @@ class Valley(Game):
     def body(self, knobs: Knobs, words: Sequence[str]) -> Body:
         return Body(
             reset=f"self.actions = [str(n) for n in range(1, {knobs.size + 1})]\n"
-            f"self.low = self.rng.randint(1, {knobs.size})\n{self.drawn(knobs, 'self.floor')}",
+            f"self.low = self.rng.randint(1, {knobs.size})\nself.floor = {self.value(knobs)}",
             opening=f'f"Find the lowest cost. {self.told(knobs)}"',
             actions=f"1..{knobs.size}",
             step="off = abs(int(action) - self.low)",

@@ -5,19 +5,23 @@ import re
 from collections.abc import Sequence
 from itertools import product
 
-from actors.nano.families.base import Player, say
-from actors.nano.families.game import Game, Knobs
+from actors.nano.families.base import Player, offered, say
+from actors.nano.families.game import Game, Knobs, paired
 from actors.nano.levels import EVERY, PLAIN
 from actors.nano.program import Body
 
-CONTROLS = {"plain": (-1, -1), "reversed": (1, 1), "mirrored": (1, -1), "flipped": (-1, 1)}
-"""By rule: what a move east adds to how far east the mark is, and what a move north adds to how far north."""
-VALUES = {rule: f"{east}, {north}" for rule, (east, north) in CONTROLS.items()}
+CONTROLS = {
+    "plain": "nsew", "reversed": "snwe", "mirrored": "nswe", "flipped": "snew",
+    "rising": "ewsn", "falling": "wens", "crossed": "ewns", "swapped": "wesn",
+}  # fmt: skip
+"""By rule: where each of the actions goes."""
 REACHES = (
     ((1, 1), (1, 2)), ((1, 2), (1, 3)),
-    ((1, 1), (1, 2), (2, 2)), ((1, 2), (1, 3), (2, 2)), ((1, 3), (2, 2), (2, 3)), ((2, 2), (2, 3), (3, 3)),
+    ((1, 1), (1, 2), (2, 2), (1, 3)), ((1, 2), (1, 3), (2, 2), (2, 3)), ((1, 3), (2, 2), (2, 3), (3, 3)),
+    ((2, 2), (2, 3), (3, 3), (1, 4)),
 )  # fmt: skip
 """By level: the least and most that the mark is away in each direction."""
+RULES = {rule: f'"{ways}"' for rule, ways in CONTROLS.items()}
 
 
 class Walk(Game):
@@ -26,9 +30,8 @@ class Walk(Game):
     statement = re.compile(f"Controls are ({'|'.join(CONTROLS)})\\.")
     strategy = "Go to the mark."
     sentence = "Controls are {}."
-    rules = VALUES
-    meant = tuple(CONTROLS)
-    middle = "r"
+    rules = RULES
+    pairs = paired(CONTROLS)
 
     def __init__(self) -> None:
         self.spaces = [self.space(level) for level in EVERY]
@@ -47,19 +50,20 @@ class Walk(Game):
         where = "East {self.x} north {self.y}."
         return Body(
             reset='self.actions = ["north", "south", "east", "west"]\n'
+            f"self.ways = {self.value(knobs)}\n"
             f"self.x = self.rng.choice([-1, 1]) * self.rng.randint({knobs.need}, {knobs.size})\n"
-            f"self.y = self.rng.choice([-1, 1]) * self.rng.randint({knobs.need}, {knobs.size})\n"
-            f"{self.drawn(knobs, 'self.east, self.north')}",
+            f"self.y = self.rng.choice([-1, 1]) * self.rng.randint({knobs.need}, {knobs.size})",
             opening=f'f"Reach the mark. {self.told(knobs)} {where}"',
             step="before = abs(self.x) + abs(self.y)\n"
-            'self.x += self.east * ((action == "east") - (action == "west"))\n'
-            'self.y += self.north * ((action == "north") - (action == "south"))\n'
+            "way = self.ways[self.actions.index(action)]\n"
+            'self.x += (way == "w") - (way == "e")\n'
+            'self.y += (way == "s") - (way == "n")\n'
             "after = abs(self.x) + abs(self.y)",
             won="after == 0",
             reply=f"f\"{{'Nearer' if after < before else 'Farther'}}. {where}\"",
             reward="0.5 / after",
-            solution='["east" if self.x * self.east < 0 else "west"] * abs(self.x)'
-            ' + ["north" if self.y * self.north < 0 else "south"] * abs(self.y)',
+            solution="[self.actions[self.ways.index(way)] for way in"
+            ' ("e" if self.x > 0 else "w") * abs(self.x) + ("n" if self.y > 0 else "s") * abs(self.y)]',
         )
 
     def follower(self, knobs: Knobs, rule: str, rng: random.Random) -> Player:
@@ -74,6 +78,5 @@ class Walker:
 
     def act(self, observation: str) -> str:
         x, y = (int(number) for number in re.findall(r"-?\d+", observation)[:2])
-        east, north = CONTROLS[self.rule]
-        action = ("east" if x * east < 0 else "west") if x else "north" if y * north < 0 else "south"
-        return say(action, f"controls {self.rule}")
+        way = ("e" if x > 0 else "w") if x else "n" if y > 0 else "s"
+        return say(offered(observation)[CONTROLS[self.rule].index(way)], f"controls {self.rule}")

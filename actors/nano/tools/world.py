@@ -22,6 +22,5 @@ TOOLS = World(
     # Skill without the hint wins less than in games: it has to try, and a wrong write may end all.
     skilled_unhinted=(0.65,) * LEVELS,
     skilled_hinted=(0.85,) * LEVELS,
-    disguise=lambda _, environment: environment,
     by_level=False,
 )
