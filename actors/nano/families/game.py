@@ -11,14 +11,14 @@ from actors.nano.levels import PLAIN, draw_by_level
 from actors.nano.program import Body
 
 FACT = 'random.Random("{pair}").choice([{values}])'
-"""How a program finds which rule of a pair holds: one that is the same wherever the pair is, and that no text tells."""
+"""The expression for the rule of a pair. The same pair gives the same rule in every program; no text says which."""
 
 
 @dataclass(frozen=True)
 class Knobs:
     """The parameters of a program; each family gives them its meaning.
 
-    rules  the rule of the program; above level PLAIN the two that it may be, as they are told
+    rules  the rule of the program, as its text states it; above level PLAIN the two rules of a pair, one of which holds
     """
 
     level: int
@@ -74,12 +74,12 @@ class Game(ABC):
         return f"{self.strategy} {self.told(knobs)}".rstrip()
 
     def player(self, knobs: Knobs, informed: bool, rng: random.Random) -> Player:
-        """See Family. Nothing informs of which rule of a pair holds, so it plays by either."""
+        """See Family. Of a pair of rules it plays by either, since a demonstration must not tell which one holds."""
         return self.follower(knobs, rng.choice(knobs.rules), rng)
 
     @abstractmethod
     def follower(self, knobs: Knobs, rule: str, rng: random.Random) -> Player:
-        """A skilled player who takes the rule to be this one, and says so."""
+        """A skilled player that takes this rule to hold, and says so."""
 
     def told(self, knobs: Knobs) -> str:
         """The sentence of the first observation; "" if there is no rule."""

@@ -15,7 +15,8 @@ EFFECTS = {
     "starts": "True", "stops": "False", "fills": "True", "drains": "False",
 }  # fmt: skip
 SIZES = (6, 7)
-"""How many levers there are. More than the model can list are won now and then for good, and so never stop to pay."""
+"""Number of levers. With more, the model wins only a part of the plays however long it trains, so that such programs
+pay the designer for good."""
 TURNS = 3
 
 
