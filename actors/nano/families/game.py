@@ -37,7 +37,7 @@ class Knobs:
 
 
 def paired(rules: Iterable[str]) -> list[tuple[str, str]]:
-    """Two and two, in their order."""
+    """The rules as consecutive pairs."""
     each = iter(rules)
     return list(zip(each, each, strict=True))
 
