@@ -6,7 +6,7 @@ from typing import NamedTuple
 from spade.app.report.arms import Arm
 from spade.app.report.drawing import DrawnChart, Line, draw, figure_text, interval_text, letter
 from spade.app.report.figures import Chapter, Figure, RunFigures, chapters
-from spade.app.report.series import Curve, pool, thin
+from spade.app.report.series import Curve, Point, pool, thin
 
 MOST_FAINT = 12
 """Up to as many runs are drawn singly behind their arm's mean."""
@@ -82,11 +82,12 @@ def _chart(figure: Figure, arms: Sequence[Arm], runs: Sequence[RunFigures]) -> C
 
 
 def _line(figure: Figure, arm: Arm, runs: Sequence[RunFigures]) -> Line:
-    curves = _curves(figure, arm, runs)
+    curves = [curve for curve in _curves(figure, arm, runs) if curve]
+    mean = _mean(figure, curves)
+    if len(curves) == 2:  # their interval has 12.7 standard errors on each side: its band would hide all others
+        mean = tuple(Point(point.step, point.value) for point in mean)
     single = len(arm.members) > 1 and len(runs) <= MOST_FAINT
-    return Line(
-        arm.name, _mean(figure, curves), tuple(thin(curve, FAINT_POINTS) for curve in curves if curve) if single else ()
-    )
+    return Line(arm.name, mean, tuple(thin(curve, FAINT_POINTS) for curve in curves) if single else ())
 
 
 def _told(place: int, line: Line, share: bool, several: bool) -> str:
