@@ -277,15 +277,39 @@ def test_of_a_step_that_was_done_again_the_last_row_counts(tmp_path):
 
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (apt-get install chromium)")
+# The page in a frame as wide as a phone: by how many pixels it is wider than the frame. A script may look into a file's
+# frame only where Chromium is told so.
+PHONE = """<iframe id="phone" src="report.html" width="390" height="800"></iframe><output id="found"></output>
+<script>phone.onload = () => {
+  const page = phone.contentDocument.documentElement
+  found.textContent = `${page.querySelectorAll("svg").length > 0} ${page.scrollWidth - page.clientWidth}`
+}</script>"""
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (apt-get install chromium)")
+def browse(folder, file, *options):
+    """Open a file in headless Chromium; what it printed."""
+    quiet = "--no-first-run", "--disable-background-networking", "--disable-component-update"
+    command = [
+        CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", *quiet, f"--user-data-dir={folder / 'profile'}",
+        *options, f"file://{folder / file}",
+    ]  # fmt: skip
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+
+
+@needs_chromium
 def test_a_browser_draws_the_page_and_its_policy_refuses_nothing_of_it(page, tmp_path):
     (tmp_path / "report.html").write_text(page)
-    command = [
-        CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--window-size=500,1500",
-        f"--user-data-dir={tmp_path / 'profile'}", f"--screenshot={tmp_path / 'page.png'}", f"file://{tmp_path}/report.html",
-    ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    picture = tmp_path / "page.png"
+    drawn = "--enable-logging=stderr", "--window-size=500,1500", f"--screenshot={picture}"
+    done = browse(tmp_path, "report.html", *drawn)
     assert "CONSOLE" not in done.stderr
-    assert (tmp_path / "page.png").stat().st_size > 30_000
+    assert picture.stat().st_size > 30_000
+
+
+@needs_chromium
+def test_the_page_does_not_scroll_sideways_on_a_phone(page, tmp_path):
+    (tmp_path / "report.html").write_text(page)
+    (tmp_path / "phone.html").write_text(PHONE)
+    done = browse(tmp_path, "phone.html", "--allow-file-access-from-files", "--virtual-time-budget=5000", "--dump-dom")
+    assert '<output id="found">true 0</output>' in done.stdout
