@@ -4,6 +4,7 @@ import errno
 import fcntl
 import logging
 import os
+import secrets
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -133,10 +134,11 @@ def replace(file: Path, data: bytes) -> None:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(file))
     if file.exists() and not file.is_file():
         raise FileExistsError(errno.EEXIST, "is not a regular file", str(file))
-    part = file.with_name(f"{file.name}.part")
+    part = file.with_name(f".{secrets.token_hex(8)}.part")  # another process may write the same file
     try:
-        part.write_bytes(data)
-        part.replace(file)
+        with part.open("xb") as opened:
+            opened.write(data)
+        os.replace(part, file)
     except OSError as error:
         with suppress(OSError):
             part.unlink()
@@ -149,7 +151,7 @@ def regular(file: Path) -> Iterator[BinaryIO]:
     """Open a file that a person or another program named, for reading.
 
     Raises RunError if it is not a regular file: a FIFO may have no writer, a device no end. Raises OSError if it cannot
-    be opened.
+    be opened, or read in the block; it names the file.
     """
     descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     try:
@@ -160,6 +162,9 @@ def regular(file: Path) -> Iterator[BinaryIO]:
             raise RunError(f"{file}: is not a regular file")
         with os.fdopen(descriptor, "rb", closefd=False) as opened:
             yield opened
+    except OSError as error:
+        error.filename = error.filename or str(file)  # a read names none
+        raise
     finally:
         os.close(descriptor)
 

@@ -5,9 +5,10 @@ not pass while it is down. New fields go to the end, with a default; anything el
 format.
 """
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
 from spade.protocol import Form, Measures, Repairs, StepMetrics, ToolUse, Trajectory, Weights
 
@@ -112,7 +113,7 @@ class Score(Record):
     reward: float | None
     regret: float | None
     regret_error: float | None
-    win_rate: float | None
+    win_rate: Annotated[float, Meta(ge=0, le=1)] | None
     win_rate_hinted: float | None
     learnable: bool
     plays: int

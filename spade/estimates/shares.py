@@ -69,12 +69,12 @@ def average(columns: Sequence[Share]) -> Share:
 def clustered(mean: float, error: float | None, items: int, samples: int) -> Interval:
     """Wilson's interval of a mean with this error over items, at the number of independent draws that have it.
 
-    That is p(1 − p) / error², at most `samples`. The error is no guide where all are right or all are wrong, or where
-    there is none: then it is `items`.
+    That is p(1 − p) / error², at least 1 and at most `samples`; means in [0, 1] leave it at items − 1 or more. The
+    error is no guide where all are right or all are wrong, or where there is none: then it is `items`.
     """
     draws = float(items)
     if error is not None and 0 < mean < 1:
-        draws = min(samples, mean * (1 - mean) / error**2) if error else samples
+        draws = min(samples, max(1.0, mean * (1 - mean) / error / error)) if error else samples
     return wilson(mean, draws)
 
 

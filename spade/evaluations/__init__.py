@@ -6,7 +6,16 @@ RUN/evaluations/SUITE@PROTOCOL/DIGEST-SEED/
     summary.json     `Summary`, made of the two
 """
 
-from spade.evaluations.folder import KeptEvaluation, folder_of, found, open_folder, read_rules, read_summary
+from spade.evaluations.folder import (
+    KeptEvaluation,
+    evaluation_folders,
+    folder_of,
+    found,
+    open_folder,
+    read_evaluation,
+    read_rules,
+    read_summary,
+)
 from spade.evaluations.plan import EvaluationPlan, SuiteItem
 from spade.evaluations.record import ERRORS, LONGEST_DETAIL, ErrorKind, SampleRecord, Scheduled, sample_seed
 from spade.evaluations.record_file import RecordFile, read_records
@@ -30,9 +39,11 @@ __all__ = [
     "Summary",
     "compared",
     "differing",
+    "evaluation_folders",
     "folder_of",
     "found",
     "open_folder",
+    "read_evaluation",
     "read_records",
     "read_rules",
     "read_summary",

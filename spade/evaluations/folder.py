@@ -103,11 +103,20 @@ def read_summary(folder: Path) -> Summary | None:
 
 def found(run: Path, suite: str | None = None) -> list[KeptEvaluation]:
     """The evaluations of a run, in the order of their folders' names. Raises RunError where one cannot be read."""
+    each = map(read_evaluation, evaluation_folders(run))
+    return [evaluated for evaluated in each if suite in (None, evaluated.rules.suite)]
+
+
+def evaluation_folders(run: Path) -> list[Path]:
+    """The folders of a run's evaluations, sorted. Raises RunError where one cannot be listed."""
     place = run / EVALUATIONS
     suites = [place / name for name in _names(place) if "@" in name]
-    folders = [folder / name for folder in suites for name in _names(folder) if PROTOCOL in _names(folder / name)]
-    each = [KeptEvaluation(folder, read_rules(folder), read_summary(folder)) for folder in folders]
-    return [evaluated for evaluated in each if suite in (None, evaluated.rules.suite)]
+    return [folder / name for folder in suites for name in _names(folder) if PROTOCOL in _names(folder / name)]
+
+
+def read_evaluation(folder: Path) -> KeptEvaluation:
+    """The evaluation of a folder. Raises RunError where it cannot be read."""
+    return KeptEvaluation(folder, read_rules(folder), read_summary(folder))
 
 
 def _names(folder: Path) -> list[str]:

@@ -29,8 +29,10 @@ def orders(
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    while not condition():  # noqa: ASYNC110 (what other processes do raises no event here)
-        await trio.sleep(0.02)
+    """Wait for what other processes do. Raises TooSlowError after SOON_S."""
+    with trio.fail_after(SOON_S):
+        while not condition():  # noqa: ASYNC110 (what other processes do raises no event here)
+            await trio.sleep(0.02)
 
 
 def note(launch: Launch, line: str) -> None:

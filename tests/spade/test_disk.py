@@ -3,8 +3,10 @@
 import errno
 import os
 import shutil
+import stat
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -85,10 +87,48 @@ def test_a_full_disk_names_the_file(tmp_path, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(os, "replace", full)
     with pytest.raises(OSError, match="No space left") as refused:
         disk.replace(tmp_path / "file", b"1")
     assert refused.value.filename == str(tmp_path / "file")
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_another_put_beside_a_file_is_not_written_to(tmp_path):
+    (tmp_path / "victim").write_bytes(b"kept")
+    (tmp_path / "file.part").symlink_to("victim")
+    disk.replace(tmp_path / "file", b"1")
+    assert not (tmp_path / "file").is_symlink()
+    assert [(tmp_path / name).read_bytes() for name in ("victim", "file")] == [b"kept", b"1"]
+
+
+def test_a_file_that_several_write_at_once_is_whole(tmp_path):
+    file, texts = tmp_path / "file", [bytes([65 + place]) * 100_000 for place in range(4)]
+
+    def write(text):
+        for _ in range(25):
+            disk.replace(file, text)
+            assert file.read_bytes() in texts
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(write, texts))
+    assert os.listdir(tmp_path) == ["file"]
+
+
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600)])
+def test_a_file_has_the_rights_that_its_user_gives_to_new_ones(tmp_path, umask, mode):
+    before = os.umask(umask)
+    try:
+        disk.replace(tmp_path / "file", b"1")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == mode
+
+
+def test_a_file_that_cannot_be_read_to_its_end_is_named():
+    with pytest.raises(OSError, match="Input/output error") as refused:
+        disk.read(Path("/proc/self/mem"))
+    assert refused.value.filename == "/proc/self/mem"
 
 
 @pytest.mark.parametrize("name", ["fifo", "link"])

@@ -17,7 +17,10 @@ RISE = "rise in the last third"
 
 
 class Mean(NamedTuple):
-    """A mean over runs, or over pairs of runs, with Student's interval of 95 %; no interval of a single one."""
+    """A mean over runs, or over pairs of runs, with Student's interval of 95 %.
+
+    There is none of a single one, nor where all are alike, since their spread says nothing of others then.
+    """
 
     value: float
     low: float | None
@@ -63,7 +66,7 @@ def outcomes(result: RunResult) -> dict[str, float]:
     late = [row for row in result.rows if row.learner_step > third]
     found: dict[str, float | None] = {
         HELD_OUT: _mean([share.mean for share in result.held_out.values()]),
-        **{name: share.mean for name, share in result.held_out.items() if name},
+        **{name: share.mean for name, share in result.held_out.items() if name not in ("", HELD_OUT)},
         RISE: _mean(after) - _mean(before) if before and after else None,
         "learnable share": _known([row.learnable_share for row in late]),
         "regret": _known([row.regret for row in late]),
@@ -122,7 +125,7 @@ def _each(measured: Sequence[Mapping[str, float]]) -> dict[str, Mean]:
 
 def _over(values: Sequence[float]) -> Mean:
     mean, error = mean_and_error(values)
-    if error is None:
+    if error is None or min(values) == max(values):
         return Mean(mean, None, None, len(values))
     half = student(len(values) - 1) * error
     return Mean(mean, mean - half, mean + half, len(values))

@@ -30,13 +30,14 @@ from spade.app.rundir import RunDir
 from spade.config import Config
 from spade.errors import RunError
 from spade.evaluations import Summary, found
-from spade.pools import MADE
+from spade.pools import MADE, names
 from spade.text import line
 
 DRAIN_S = 120.0
 """The longest that a command may take to drain when it is told to end."""
 _SPADE = (sys.executable, "-m", "spade.app.cli")
 _TAIL = 4_096
+_AGAIN = "delete the run and its pool to make them anew, or choose another --out"
 
 
 async def make(place: Workplace, piece: Piece, reference: RunResult | None) -> RunResult:
@@ -52,7 +53,7 @@ async def make(place: Workplace, piece: Piece, reference: RunResult | None) -> R
     if arm.pool:
         await _make_pool(place, piece, log)
     if reference is None:
-        await _up(place, piece, place.experiment.steps, log)
+        await _reach(place, piece, log)
     else:
         await _match(place, piece, reference.agent, log)
     suite, protocol = place.experiment.suite, place.experiment.protocol
@@ -66,6 +67,16 @@ async def _make_pool(place: Workplace, piece: Piece, log: Path) -> None:
     count, recipe = str(arm.pool), place.experiment.arms[writer.arm].recipe
     words = ["pool", "make", recipe, "-o", str(place.pool(piece)), "--count", count]
     await _spade([*words, *_sets(place.experiment.overrides(writer))], log)
+    if (there := len(names(place.pool(piece)))) != arm.pool:
+        raise RunError(f"{place.pool(piece)}: has {there} programs, not {arm.pool}; {_AGAIN}")
+
+
+async def _reach(place: Workplace, piece: Piece, log: Path) -> None:
+    """Play the run to the experiment's last step."""
+    steps = place.experiment.steps
+    rows = await _up(place, piece, steps, log)
+    if (had := rows.steps[-1].learner_step) > steps:
+        raise RunError(f"{place.run(piece).path}: has made {had} learner steps, over {steps}; {_AGAIN}")
 
 
 async def _up(place: Workplace, piece: Piece, steps: int, log: Path) -> JournalRows:
@@ -87,6 +98,11 @@ async def _match(place: Workplace, piece: Piece, wanted: int, log: Path) -> None
         rows = await _up(place, piece, steps + max(1, round((wanted - had) / batch)), log)
         steps = rows.steps[-1].learner_step
         had, _ = trained(place.run(piece).store, steps)
+    if had - wanted >= batch:  # of an earlier plan
+        raise RunError(
+            f"{place.run(piece).path}: trained on {had:,} trajectories of the agent, over the {wanted:,} of its match; "
+            f"{_AGAIN}"
+        )
 
 
 def _result(place: Workplace, piece: Piece) -> RunResult:
@@ -156,8 +172,12 @@ async def _spade(words: Sequence[str], log: Path) -> None:
     Raises RunError with the last line of its output where it fails.
     """
     with log.open("ab") as out:
-        out.write(f"$ spade {' '.join(words)}\n".encode())
-        out.flush()
+        try:
+            out.write(f"$ spade {' '.join(words)}\n".encode())
+            out.flush()
+        except OSError as error:
+            error.filename = str(log)  # a full disk names none
+            raise
         done = await trio.run_process(
             [*_SPADE, *words], stdout=out, stderr=subprocess.STDOUT, check=False, deliver_cancel=_drain
         )

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from spade.app.report.arms import settings_of_arm
 from spade.config import SUITE_TRAITS, Config, ProtocolName, load, read_toml
-from spade.errors import ConfigError
+from spade.errors import ConfigError, reason
 from spade.text import line
 
 LONGEST_SEED = 2**63 - 1
@@ -65,8 +65,9 @@ class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def pairs(self) -> list[tuple[str, str]]:
         """The pairs of arms to compare: the primary ones first."""
+        asked = {frozenset(pair) for pair in self.primary}
         others = [(self.reference, name) for name in self.arms if name != self.reference]
-        return [*self.primary, *(pair for pair in others if pair not in self.primary)]
+        return [*self.primary, *(pair for pair in others if frozenset(pair) not in asked)]
 
     def overrides(self, piece: "Piece") -> tuple[str, ...]:
         """The settings of a run, as in `--set`, without its pool and its limit."""
@@ -117,18 +118,19 @@ def _wrong(experiment: Experiment) -> str:
     for name in (experiment.reference, *(name for pair in experiment.primary for name in pair)):
         if name not in arms:
             return f"{line(name, 60)!r} is no arm; there are {', '.join(arms)}"
-    if why := _ill_paired(experiment.primary):
+    if why := _ill_paired(experiment.primary, arms):
         return f"primary: {why}"
     faults = ((name, _wrong_arm(experiment, name)) for name in arms)
     return next((f"arms.{name}: {why}" for name, why in faults if why), "")
 
 
-def _ill_paired(primary: Sequence[tuple[str, str]]) -> str:
+def _ill_paired(primary: Sequence[tuple[str, str]], arms: dict[str, ArmPlan]) -> str:
     if alone := next((one for one, other in primary if one == other), ""):
         return f"{alone} is held against itself"
     if len({frozenset(pair) for pair in primary}) < len(primary):
         return "two arms are a pair twice"
-    return ""
+    apart = (pair for pair in primary if set(arms[pair[0]].seeds).isdisjoint(arms[pair[1]].seeds))
+    return next((f"{one} and {other} have no seed in common" for one, other in apart), "")
 
 
 def _wrong_arm(experiment: Experiment, name: str) -> str:
@@ -143,8 +145,8 @@ def _wrong_arm(experiment: Experiment, name: str) -> str:
         return why
     try:
         config = experiment.config(Piece(name, arm.seeds[0]))
-    except ConfigError as error:
-        return str(error)
+    except (ConfigError, OSError) as error:
+        return reason(error)
     if (config.design.source == "pool") != bool(arm.pool):
         return "give `pool` to an arm whose recipe plays one, and to no other"
     return ""

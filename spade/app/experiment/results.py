@@ -10,11 +10,14 @@ from msgspec import Meta
 from replay.inspect.journal import DiversityRow, EvaluationRow, JournalRows, StepRow
 from spade.app.experiment.designed import MOST_LEVELS, DesignedLevel
 from spade.app.experiment.plan import Experiment, Piece
+from spade.app.report.arms import settings_apart
 from spade.app.report.series import LARGEST
+from spade.config import Config
 from spade.decoding import UnreadableError, decoded
 from spade.disk import read, replace
 from spade.errors import RunError
 from spade.estimates import Share
+from spade.text import line
 
 MOST_ROWS = 120
 """Learner steps whose figures are kept; the windows of a run's figures are longer than the gaps between them."""
@@ -124,9 +127,21 @@ def _result(data: bytes) -> RunResult:
     diversities = [(row.step, "") for row in result.diversities]
     if not all(each == sorted(set(each)) for each in (rows, measured, diversities)):
         raise ValueError("rows are not in the order of their steps")
+    if any(step > result.steps for step, _ in (*rows, *measured, *diversities)):
+        raise ValueError(f"a row is of a step after the last one, {result.steps}")
+    if not all(0 <= value <= 1 for value in _shares(result)):
+        raise ValueError("a share of a row is not in [0, 1]")
     if not all(abs(figure) <= LARGEST for figure in _figures(msgspec.to_builtins(result.journal))):
         raise ValueError(f"a figure is over {LARGEST:g}")
     return result
+
+
+def _shares(result: RunResult) -> Iterator[float]:
+    """The shares among the figures that are compared."""
+    for row in result.rows:
+        yield from (value for value in (row.learnable_share, row.validity) if value is not None)
+    for evaluation in result.evaluations:
+        yield from evaluation.categories.values()
 
 
 def _figures(tree: Any) -> Iterator[float]:
@@ -141,8 +156,8 @@ def _figures(tree: Any) -> Iterator[float]:
 def read_results(folder: Path, experiment: Experiment) -> dict[Piece, RunResult]:
     """The results that there are, by run.
 
-    Raises RunError with the file that is damaged, that is of other settings than the experiment has now, or whose
-    world, checkpoint or categories are others than those of the rest.
+    Raises RunError with the file that is damaged, that is of other settings than the experiment has now, that is not
+    matched, or whose world, checkpoint or categories are others than those of the rest.
     """
     found: dict[Piece, RunResult] = {}
     for piece in experiment.pieces:
@@ -155,9 +170,36 @@ def read_results(folder: Path, experiment: Experiment) -> dict[Piece, RunResult]
             raise RunError(f"{file}: is damaged ({error}); bring it back, or delete it to make the run anew") from None
         if result.piece != piece or result.plan != experiment.digest(piece):
             raise RunError(f"{file}: is of other settings than the experiment has now; move it away")
+        if why := _contradiction(result, experiment):
+            raise RunError(f"{file}: is damaged ({why}); bring it back, or delete it to make the run anew")
         found[piece] = result
     refuse_others(folder, found)
+    _refuse_unmatched(folder, found, experiment)
     return found
+
+
+def _contradiction(result: RunResult, experiment: Experiment) -> str:
+    """The way in which a result is not that of its plan; "" if it is."""
+    if not experiment.arms[result.arm].matched and result.steps != experiment.steps:
+        return f"{result.steps} learner steps, not {experiment.steps}"
+    try:
+        config = msgspec.convert(result.config, Config)
+    except msgspec.ValidationError as error:
+        return f"config: {line(str(error), 200)}"
+    apart = settings_apart({"planned": experiment.config(result.piece), "there": config}).keys() - {"pool.source"}
+    return f"its settings are not the planned ones: {', '.join(sorted(apart))}" if apart else ""
+
+
+def _refuse_unmatched(folder: Path, results: Mapping[Piece, RunResult], experiment: Experiment) -> None:
+    """Raises RunError where a run trained on more or fewer trajectories of the agent than its match, by a batch."""
+    for piece, result in results.items():
+        match = results.get(Piece(experiment.arms[piece.arm].matched, piece.seed))
+        batch = experiment.config(piece).learner.batch_sequences
+        if match is not None and abs(result.agent - match.agent) >= batch:
+            raise RunError(
+                f"{file_of(folder, piece)}: trained on {result.agent:,} trajectories of the agent, and {match.piece}, "
+                f"with which it is matched, on {match.agent:,}; move the wrong one away"
+            )
 
 
 def refuse_others(folder: Path, results: Mapping[Piece, RunResult], ours: Origins | None = None) -> None:

@@ -47,8 +47,12 @@ class Workplace(NamedTuple):
 
 
 def origins(experiment: Experiment) -> Origins:
-    """Those of runs that begin here and now. Raises RunError where arms begin with unlike checkpoints."""
+    """Those of runs that begin here and now.
+
+    Raises ConfigError where the suite cannot be played here, RunError where arms begin with unlike checkpoints.
+    """
     suite = SUITES[experiment.suite]
+    suite.versions(suite.protocol(experiment.protocol))
     models = {experiment.config(Piece(name, arm.seeds[0])).model.path for name, arm in experiment.arms.items()}
     digests = {manifest.digest_of(manifest.measure(model_folder.resolve(path))) for path in models}
     if len(digests) != 1:

@@ -3,6 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
@@ -101,11 +102,14 @@ def _name(key: object, runs: Sequence[str]) -> str:
 
 
 def _told_apart(found: Sequence[Arm]) -> list[Arm]:
-    counts = Counter(arm.name for arm in found)
-    numbers: Counter[str] = Counter()
+    """The arms with names of bounded length, no two alike: equal ones are numbered."""
+    short = [line(arm.name, LONGEST_NAME) for arm in found]
+    twins = {name for name, times in Counter(short).items() if times > 1}
+    taken = set(short)
     told = []
-    for arm in found:
-        numbers[arm.name] += 1
-        name = f"{arm.name} {numbers[arm.name]}" if counts[arm.name] > 1 else arm.name
-        told.append(Arm(line(name, LONGEST_NAME), arm.members))
+    for arm, name in zip(found, short, strict=True):
+        if name in twins:
+            name = next(numbered for number in count(1) if (numbered := f"{name} {number}") not in taken)
+            taken.add(name)
+        told.append(Arm(name, arm.members))
     return told

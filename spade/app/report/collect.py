@@ -15,7 +15,7 @@ from spade.app.report.transcript import Part, transcript
 from spade.app.rundir import RunDir, RunRecord
 from spade.config import Config
 from spade.errors import RunError, SpadeError, placed
-from spade.evaluations import KeptEvaluation, found
+from spade.evaluations import KeptEvaluation, evaluation_folders, read_evaluation
 from spade.protocol import Status
 
 Result = TypeVar("Result")
@@ -56,7 +56,9 @@ def collect(run: RunDir, name: str, status: Status | str, most: int) -> SeenRun:
         notes.append("no evaluation is over, so there is no held-out win rate (evaluation.suite sets what is played)")
     why: dict[str, list[str]] = {}
     designs = _or_note(notes, lambda: _designs(run, why, most)) or DesignRecords()
-    evaluations = _or_note(notes, lambda: tuple(found(run.path))) or ()
+    folders = _or_note(notes, lambda: evaluation_folders(run.path)) or []
+    kept = [_or_note(notes, partial(read_evaluation, folder)) for folder in folders]
+    evaluations = tuple(each for each in kept if each is not None)
     transcripts = _or_note(notes, lambda: _transcripts(run, config, designs)) or {}
     if record is not None and record.spade != spade.__version__:
         notes.append(f"it was started by SPADE {record.spade}, this page was made by {spade.__version__}")

@@ -9,6 +9,12 @@ from spade.config.inheritance import recipes
 from spade.errors import ConfigError
 from tests.app.experiment.grids import TEXT, experiment
 
+LATER = """
+[arms.later]
+recipe = "nano"
+seeds = [7]
+"""
+
 
 def test_primary_runs_come_first_and_seed_by_seed_and_a_match_before_what_waits_for_it(tmp_path):
     pieces = experiment(tmp_path).pieces
@@ -17,6 +23,11 @@ def test_primary_runs_come_first_and_seed_by_seed_and_a_match_before_what_waits_
 
 def test_primary_pairs_come_before_the_others_with_the_reference(tmp_path):
     assert experiment(tmp_path).pairs == [("full", "pool"), ("full", "no-memory")]
+
+
+def test_a_primary_pair_that_ends_with_the_reference_is_not_compared_twice(tmp_path):
+    found = experiment(tmp_path, TEXT.replace('["full", "pool"]', '["pool", "full"]'))
+    assert found.pairs == [("pool", "full"), ("full", "no-memory")]
 
 
 def test_a_digest_names_settings_seed_and_length_of_a_run_and_of_its_match(tmp_path):
@@ -46,6 +57,8 @@ def test_a_digest_names_settings_seed_and_length_of_a_run_and_of_its_match(tmp_p
         ("nano-no-memory", r"nano\u0000", r"arms.no-memory: recipe 'nano\\x00': holds unprintable characters"),
         ('"full", "pool"', '"full", "full"', "primary: full is held against itself"),
         ('["full", "pool"]', '["full", "pool"], ["pool", "full"]', "primary: two arms are a pair twice"),
+        ('["full", "pool"]', '["pool", "later"]', "primary: pool and later have no seed in common"),
+        ("nano-no-memory", "n" * 5_000, "grid.toml: arms.no-memory: "),
         ("seeds = [0]", 'seeds = [0]\nset = ["run.seed=3"]', "arms.no-memory: `set` gives run.seed; `seeds` does"),
         ("seeds = [0]", 'seeds = [0]\nset = ["learner.lrr=3"]', "arms.no-memory: nano-no-memory: unknown setting"),
         ('suite = "nano"', 'suite = "aime25"', "suite 'aime25': plays a data file of its own"),
@@ -56,7 +69,7 @@ def test_a_digest_names_settings_seed_and_length_of_a_run_and_of_its_match(tmp_p
 def test_a_wrong_file_is_refused_in_one_line(tmp_path, before, after, said):
     assert before in TEXT
     with pytest.raises(ConfigError, match=re.escape(said)) as refused:
-        experiment(tmp_path, TEXT.replace(before, after))
+        experiment(tmp_path, TEXT.replace(before, after) + LATER)
     assert "\n" not in str(refused.value)
 
 

@@ -23,7 +23,7 @@ from spade.app.experiment.results import (
     write_result,
 )
 from spade.app.experiment.table import TextTable, state, tables
-from spade.errors import RunError
+from spade.errors import RunError, placed
 from tests.app.experiment.grids import OURS, TEXT, experiment, result
 
 
@@ -105,6 +105,14 @@ FORGED = {
     "a huge level": lambda tree: tree["designed"][0].update(level=10**400),
     "no programs of a level": lambda tree: tree["designed"][0].update(count=0),
     "a part that no run has": lambda tree: tree["designed"][0].update(part=6),
+    "other steps than the experiment's": lambda tree: tree.update(steps=13),
+    "a row after the last step": lambda tree: tree["rows"][-1].update(learner_step=13),
+    "an evaluation after the last step": lambda tree: tree["evaluations"][-1].update(step=13),
+    "a negative validity": lambda tree: tree["rows"][-1].update(validity=-77),
+    "a learnable share over 1": lambda tree: tree["rows"][-1].update(learnable_share=1.5),
+    "a level won more than always": lambda tree: tree["evaluations"][-1].update(categories={"level 1": 1.5}),
+    "settings of another plan": lambda tree: tree["config"]["learner"].update(lr=0.123),
+    "settings that there are not": lambda tree: tree["config"].update(zzz=1),
 }
 
 
@@ -248,3 +256,38 @@ def test_a_folder_that_cannot_have_runs_is_refused_before_any_is_made(tmp_path, 
     (tmp_path / "run" / "config.toml").touch()
     done = CliRunner().invoke(app, ["experiment", "run", str(tmp_path / "grid.toml"), "-o", str(tmp_path / out)])
     assert said in str(done.exception)
+
+
+def test_a_run_trained_on_more_than_its_match_is_refused(tmp_path):
+    plan = experiment(tmp_path)
+    full, pool = (result(plan, piece) for piece in plan.pieces[:2])
+    batch = plan.config(pool.piece).learner.batch_sequences
+    for agent in (full.agent - batch + 1, full.agent + batch - 1):
+        for each in (full, msgspec.structs.replace(pool, agent=agent)):
+            write_result(tmp_path, each)
+        assert len(read_results(tmp_path, plan)) == 2
+    write_result(tmp_path, msgspec.structs.replace(pool, agent=full.agent + batch))
+    with pytest.raises(RunError, match=r"pool-0\.json: trained on 1,176 .* full-0, .*, on 1,080;"):
+        read_results(tmp_path, plan)
+
+
+def test_a_category_cannot_take_the_place_of_the_primary_outcome(tmp_path):
+    plan = experiment(tmp_path)
+    one = result(plan, plan.pieces[0])
+    named = {HELD_OUT: one.held_out["level 1"], "level 2": one.held_out["level 2"]}
+    assert outcomes(msgspec.structs.replace(one, held_out=named))[HELD_OUT] == pytest.approx((0.6 + 0.3) / 2)
+
+
+def test_values_that_are_all_alike_have_no_interval(tmp_path):
+    plan = experiment(tmp_path)
+    results = {piece: result(plan, piece) for piece in plan.pieces}
+    found = arm_rows(plan, results)[0].outcomes["level 1"]
+    assert (found.value, found.low, found.high, found.runs) == (0.6, None, None, 2)
+
+
+def test_a_result_that_the_disk_does_not_give_is_named(tmp_path):
+    plan = experiment(tmp_path)
+    file_of(tmp_path, plan.pieces[0]).symlink_to("/proc/self/mem")
+    with pytest.raises(OSError, match="Input/output error") as failed:
+        read_results(tmp_path, plan)
+    assert placed(failed.value) == f"{file_of(tmp_path, plan.pieces[0])}: Input/output error"

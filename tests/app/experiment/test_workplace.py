@@ -1,6 +1,7 @@
 """Runs, pools and notes that earlier commands left where an experiment is run."""
 
 import re
+from importlib.metadata import PackageNotFoundError
 
 import msgspec
 import pytest
@@ -8,16 +9,17 @@ import trio
 
 from actors.suites import SUITES
 from replay.inspect.environments import published
+from replay.inspect.journal import StepRow
+from replay.inspect.plays import trained
 from spade.app.experiment.grid import Grid
-from spade.app.experiment.pieces import measured
-from spade.app.experiment.workplace import Workplace, hold_origins, refuse_left
+from spade.app.experiment.pieces import make, measured
+from spade.app.experiment.workplace import Workplace, hold_origins, origins, refuse_left
 from spade.app.rundir import RunDir
 from spade.config import load
-from spade.errors import RunError
-from spade.estimates import ItemTally, share
-from spade.evaluations import Rules, Summary, folder_of
-from spade.pools import writing
-from tests.app.experiment.grids import OURS, TEXT, experiment
+from spade.errors import ConfigError, RunError
+from spade.evaluations import Rules
+from spade.pools import PoolProgram, write_program, writing
+from tests.app.experiment.grids import OURS, TEXT, experiment, keep_evaluation, result
 from tests.replay.kept_world import keep_world
 
 SHORT = TEXT.replace("primary", 'protocol = "short"\nprimary')
@@ -80,10 +82,10 @@ def test_the_last_policy_is_what_counts_whatever_else_was_measured(tmp_path):
         {"protocol": msgspec.structs.replace(short, samples=2)},
     ]  # fmt: skip
     for place_of, other in enumerate(others):
-        keep(run, msgspec.structs.replace(rules, **other), place_of)
+        keep_evaluation(run, msgspec.structs.replace(rules, **other), place_of)
     with pytest.raises(RunError, match=re.escape("its last policy was not measured on nano")):
         measured(place, run)
-    keep(run, rules, 77)
+    keep_evaluation(run, rules, 77)
     assert measured(place, run).played == 77
 
 
@@ -101,14 +103,65 @@ def test_a_run_that_cannot_be_gone_on_with_is_told_and_holds_up_those_alone_that
     assert "pool-1: is left out, since full-1 failed, with which it is matched" in said
 
 
-def keep(run, rules, played):
-    """An evaluation that is over."""
-    folder = folder_of(run.path, rules)
-    folder.mkdir(parents=True)
-    (folder / "protocol.toml").write_bytes(rules.toml())
-    won = share([ItemTally(1, 1)])
-    summary = Summary(
-        scheduled=1, played=played, correct=1, headline=won, why="", categories={"level 1": won}, errors={}, read=0,
-        sampled=0, means={},
-    )  # fmt: skip
-    (folder / "summary.json").write_bytes(msgspec.json.encode(summary))
+def over(place, piece, steps):
+    """A run that has made so many learner steps, the last of them with a batch in its store."""
+    run = begin(place, piece)
+    keep_world(run.store)
+    rows = [StepRow(step) for step in range(1, steps + 1)]
+    (run.path / "metrics.jsonl").write_bytes(b"\n".join(map(msgspec.json.encode, rows)))
+    return run
+
+
+@pytest.fixture
+def at_its_limit(monkeypatch):
+    """Commands of runs that are at their limit, and of pools that have what is asked: they change nothing."""
+
+    async def nothing(words, log):
+        log.touch()
+
+    monkeypatch.setattr("spade.app.experiment.pieces._spade", nothing)
+
+
+def test_a_run_that_was_longer_than_the_experiment_is_now_is_refused(tmp_path, at_its_limit):
+    place = Workplace(experiment(tmp_path, SHORT), tmp_path, OURS)
+    run = over(place, place.experiment.pieces[0], 13)
+    with pytest.raises(RunError, match=re.escape(f"{run.path}: has made 13 learner steps, over 12; delete the run")):
+        trio.run(make, place, place.experiment.pieces[0], None)
+
+
+def test_a_run_that_trained_on_more_than_its_match_is_refused(tmp_path, at_its_limit):
+    place = Workplace(experiment(tmp_path, SHORT), tmp_path, OURS)
+    full, pool = place.experiment.pieces[:2]
+    fill(place.pool(pool), 8)
+    run = over(place, pool, 13)
+    had, _ = trained(run.store, 13)
+    batch = place.experiment.config(pool).learner.batch_sequences
+    match = msgspec.structs.replace(result(place.experiment, full), agent=had)
+    with pytest.raises(RunError, match="its last policy was not measured"):
+        trio.run(make, place, pool, match)
+    match = msgspec.structs.replace(match, agent=had - batch)
+    with pytest.raises(RunError, match=re.escape(f"{run.path}: trained on {had} trajectories of the agent, over the")):
+        trio.run(make, place, pool, match)
+
+
+def test_a_pool_of_another_size_than_the_experiment_has_now_is_refused(tmp_path, at_its_limit):
+    place = Workplace(experiment(tmp_path, SHORT), tmp_path, OURS)
+    full, pool = place.experiment.pieces[:2]
+    fill(place.pool(pool), 9)
+    with pytest.raises(RunError, match=re.escape(f"{place.pool(pool)}: has 9 programs, not 8; delete the run")):
+        trio.run(make, place, pool, result(place.experiment, full))
+
+
+def test_a_suite_whose_package_is_missing_is_refused_before_any_run(tmp_path, monkeypatch):
+    def missing(_):
+        raise PackageNotFoundError
+
+    monkeypatch.setattr("actors.suites.suite.metadata.version", missing)
+    with pytest.raises(ConfigError, match="suite reasoning-gym-nano: needs reasoning-gym"):
+        origins(experiment(tmp_path, TEXT.replace('"nano"\nref', '"reasoning-gym-nano"\nref')))
+
+
+def fill(pool, programs):
+    pool.mkdir(parents=True)
+    for number in range(programs):
+        write_program(pool, PoolProgram(f"p{number}", f"# {number}"))

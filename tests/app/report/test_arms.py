@@ -50,3 +50,10 @@ def test_an_equals_sign_names_an_arm_unless_the_word_is_a_folder(tmp_path, monke
     Path("lr=3").mkdir()
     assert asked("lr=3") == ("", Path("lr=3"))
     assert asked("=x") == ("", Path("=x"))
+
+
+def test_no_two_arms_have_one_name():
+    long = "x" * 200
+    for names in ([f"{long}1", f"{long}2"], ["c", "c 2", "c"], ["c 1", "c", "c", "c 2"]):
+        found = arms(names, names[:2] + [f"{name} " for name in names[2:]], [BASE] * len(names))
+        assert len({arm.name for arm in found}) == len(found)

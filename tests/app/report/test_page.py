@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import json
 import re
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ from html.parser import HTMLParser
 import msgspec
 import pytest
 
+from actors.suites import SUITES
 from replay.inspect.journal import read_journal
 from replay.ledger.records import Environment, Reject, Source
 from replay.service.journal import Journal
@@ -18,8 +20,10 @@ from spade.app.commands.look.report import report
 from spade.app.rundir import RunDir
 from spade.config import load
 from spade.errors import RunError
+from spade.evaluations import Rules
 from spade.protocol import Counts, Diversity, Evaluation, Process, Recent, SkillFigures, Status, StepMetrics
 from spade.text import visible
+from tests.app.experiment.grids import keep_evaluation
 from tests.replay.kept_world import keep_world
 from tests.replay.replay_world import Pace
 
@@ -233,6 +237,43 @@ def test_what_is_missing_or_damaged_is_told_and_the_rest_is_shown(runs, tmp_path
     assert "data.mdb" in text
     assert "2 rows cannot be read" in capsys.readouterr().out
     assert "Held-out win rate by learner step" in text
+
+
+def test_a_damaged_evaluation_does_not_hide_the_others(runs, tmp_path):
+    run = RunDir(shutil.copytree(runs.path, tmp_path / "run"))
+    short = SUITES["nano"].protocol("short")
+    rules = [Rules(suite="nano", policy=one * 32, seed=0, protocol=short, items=1, items_digest="0") for one in "12"]
+    damaged, _ = (keep_evaluation(run, each, 1) for each in rules)
+    (damaged / "summary.json").write_text("{")
+    report([str(run.path)], tmp_path / "report.html")
+    text = read((tmp_path / "report.html").read_text())
+    assert f"{damaged / 'summary.json'}: " in text
+    assert "22222222" in text
+
+
+def test_a_run_whose_win_rates_no_run_has_is_told(runs, tmp_path):
+    run = RunDir(shutil.copytree(runs.path, tmp_path / "run"))
+    decoder = msgspec.msgpack.Decoder(Environment)
+    with open_store(run.store, "nosync") as store:
+        rows = [(key, decoder.decode(data)) for key, data in store.each("environments")]
+        for _, row in rows:
+            if row.score is not None:
+                row.score.win_rate = 1e308
+        store.commit(store.encode([("environments", key, row) for key, row in rows]))
+    report([str(run.path)], tmp_path / "report.html")
+    text = read((tmp_path / "report.html").read_text())
+    assert "Expected `float` <= 1.0" in text
+    assert "Held-out win rate by learner step" in text
+
+
+def test_evaluation_rows_of_the_smallest_errors_are_drawn(runs, tmp_path):
+    run = RunDir(shutil.copytree(runs.path, tmp_path / "run"))
+    with (run.path / "metrics.jsonl").open("a") as file:
+        for step, won, error in ((7, 1e-200, 1.0), (8, 0.5, 1e-170)):
+            row = {"kind": "evaluation", "step": step, "plays": 4, "win_rate": won, "error": error}
+            file.write(f"{json.dumps(row)}\n")
+    report([str(run.path)], tmp_path / "report.html")
+    assert "to 50 % (15 % to 85 %) at step 8" in read((tmp_path / "report.html").read_text())
 
 
 def test_a_run_whose_files_are_not_to_be_read_is_told_with_the_files(runs, tmp_path):

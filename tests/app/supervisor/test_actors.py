@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 
 from spade import config
 from spade.app.supervisor.actors import Actors
@@ -43,6 +44,7 @@ async def settled(supervisor: Supervisor, *names: str) -> dict[str, int]:
     """Wait until exactly these are ready and nothing is under way; their pids."""
     passing = {"starting", "restarting", "draining"}
     await until(lambda: set(alive(supervisor)) == set(names) and not passing & set(states(supervisor).values()))
+    await trio.testing.wait_all_tasks_blocked()  # one that has stopped keeps its name until its task has run
     return alive(supervisor)
 
 

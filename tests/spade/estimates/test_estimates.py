@@ -15,6 +15,7 @@ from spade.estimates import (
     any_of,
     average,
     by_category,
+    clustered,
     difference,
     pass_share,
     share,
@@ -226,3 +227,9 @@ def test_the_interval_of_a_difference_covers_a_truth_that_few_items_show(risen):
     before = dict.fromkeys(names, 0.0)
     found = [difference(dict(zip(names, row.astype(float), strict=True)), before) for row in drawn]
     assert np.mean([each.low <= risen <= each.high for each in found]) >= 0.95
+
+
+@pytest.mark.parametrize(("mean", "error"), [(0.5, 1e-170), (0.5, 5e-324), (1e-200, 1.0), (1e-320, 1.0)])
+def test_an_interval_of_an_error_that_no_sample_has_is_finite(mean, error):
+    low, high = clustered(mean, error, 4, 4)
+    assert 0 <= low <= mean <= high <= 1
