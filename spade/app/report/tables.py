@@ -202,4 +202,7 @@ def apart(arms: Sequence[Arm], runs: Sequence[SeenRun]) -> dict[str, list[str]]:
 
 
 def _value(value: object) -> str:
-    return "left out" if value is None else cut(msgspec.json.encode(value).decode(), LONGEST_SETTING)
+    if value is None:
+        return "left out"
+    spaced = msgspec.json.format(msgspec.json.encode(value), indent=0)  # a list breaks between its entries
+    return cut(spaced.decode(), LONGEST_SETTING)
