@@ -44,6 +44,7 @@ async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None
     async def work(connected: Connected) -> None:
         faults = RequestFaults()
         app = Application(Routes(model, Sampler(connected)), key, faults)
+        connected.gauges["request_faults"] = 0
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_count, connected, faults)
             await serve_clients(app, listeners, faults)
@@ -53,8 +54,8 @@ async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None
 
 async def _count(connected: Connected, faults: RequestFaults) -> None:
     while True:
-        connected.gauges["request_faults"] = faults.total
         await trio.sleep(connected.config.bus.heartbeat_s)
+        connected.gauges["request_faults"] = faults.total
 
 
 def _allow_descriptors() -> None:
