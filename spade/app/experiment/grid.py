@@ -44,7 +44,8 @@ class Grid:
         while (piece := await self._next()) is not None:
             self._say(f"{piece}: begins")
             try:
-                result = await make(self._place, piece, self._results.get(self._match(piece) or piece))
+                match = self._place.experiment.match(piece)
+                result = await make(self._place, piece, self._results[match] if match else None)
                 write_result(self._folder, result)
             except (SpadeError, OSError) as error:
                 self._say(f"{piece}: {placed(error)}")
@@ -60,7 +61,7 @@ class Grid:
         async with self._news:
             while self._left:
                 for piece in self._left:
-                    match = self._match(piece)
+                    match = self._place.experiment.match(piece)
                     if match in self._failed:
                         self._left.remove(piece)
                         self._failed.add(piece)
@@ -72,10 +73,6 @@ class Grid:
                 else:
                     await self._news.wait()
         return None
-
-    def _match(self, piece: Piece) -> Piece | None:
-        name = self._place.experiment.arms[piece.arm].matched
-        return Piece(name, piece.seed) if name else None
 
 
 async def _listen(task_status: trio.TaskStatus[None]) -> None:

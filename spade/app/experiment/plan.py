@@ -58,9 +58,7 @@ class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Every run: those of primary pairs first, seed by seed; of a seed, those that are matched come last."""
         pieces = [Piece(name, seed) for name, arm in self.arms.items() for seed in arm.seeds]
         asked = {name for pair in self.primary for name in pair}
-        return sorted(
-            pieces, key=lambda piece: (piece.arm not in asked, piece.seed, bool(self.arms[piece.arm].matched))
-        )
+        return sorted(pieces, key=lambda piece: (piece.arm not in asked, piece.seed, self.match(piece) is not None))
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
@@ -68,6 +66,11 @@ class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         asked = {frozenset(pair) for pair in self.primary}
         others = [(self.reference, name) for name in self.arms if name != self.reference]
         return [*self.primary, *(pair for pair in others if frozenset(pair) not in asked)]
+
+    def match(self, piece: "Piece") -> "Piece | None":
+        """The run with which this one is matched; None where the experiment's steps say how long it is."""
+        name = self.arms[piece.arm].matched
+        return Piece(name, piece.seed) if name else None
 
     def overrides(self, piece: "Piece") -> tuple[str, ...]:
         """The settings of a run, as in `--set`, without its pool and its limit."""
@@ -79,10 +82,9 @@ class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def digest(self, piece: "Piece") -> str:
         """Names all that a run's result follows from but world, checkpoint and package: 32 hex digits."""
-        arm = self.arms[piece.arm]
-        matched = self.digest(Piece(arm.matched, piece.seed)) if arm.matched else ""
-        length = matched or self.steps
-        made_of = settings_of_arm(self.config(piece)), piece.seed, length, arm.pool, self.suite, self.protocol
+        pool, match = self.arms[piece.arm].pool, self.match(piece)
+        length = self.digest(match) if match else self.steps
+        made_of = settings_of_arm(self.config(piece)), piece.seed, length, pool, self.suite, self.protocol
         return hashlib.blake2b(msgspec.json.encode(made_of, order="sorted"), digest_size=16).hexdigest()
 
 

@@ -180,7 +180,7 @@ def read_results(folder: Path, experiment: Experiment) -> dict[Piece, RunResult]
 
 def _contradiction(result: RunResult, experiment: Experiment) -> str:
     """The way in which a result is not that of its plan; "" if it is."""
-    if not experiment.arms[result.arm].matched and result.steps != experiment.steps:
+    if experiment.match(result.piece) is None and result.steps != experiment.steps:
         return f"{result.steps} learner steps, not {experiment.steps}"
     try:
         config = msgspec.convert(result.config, Config)
@@ -193,9 +193,9 @@ def _contradiction(result: RunResult, experiment: Experiment) -> str:
 def _refuse_unmatched(folder: Path, results: Mapping[Piece, RunResult], experiment: Experiment) -> None:
     """Raises RunError where a run trained on more or fewer trajectories of the agent than its match, by a batch."""
     for piece, result in results.items():
-        match = results.get(Piece(experiment.arms[piece.arm].matched, piece.seed))
-        batch = experiment.config(piece).learner.batch_sequences
-        if match is not None and abs(result.agent - match.agent) >= batch:
+        named = experiment.match(piece)
+        match = results.get(named) if named else None
+        if match and abs(result.agent - match.agent) >= experiment.config(piece).learner.batch_sequences:
             raise RunError(
                 f"{file_of(folder, piece)}: trained on {result.agent:,} trajectories of the agent, and {match.piece}, "
                 f"with which it is matched, on {match.agent:,}; move the wrong one away"

@@ -42,8 +42,8 @@ class Workplace(NamedTuple):
         return (*self.experiment.overrides(piece), *pool)
 
     def writer(self, piece: Piece) -> Piece:
-        """The run with whose settings the pool of this one is written."""
-        return Piece(self.experiment.arms[piece.arm].matched, piece.seed)
+        """The run with whose settings the pool of this one is written: its match, which each arm with a pool has."""
+        return self.experiment.match(piece) or piece
 
 
 def origins(experiment: Experiment) -> Origins:
