@@ -194,8 +194,11 @@ def _check_pairs(config: Config) -> None:
         raise ConfigError(f"reward.anchor_low: {reward.anchor_low} is over reward.anchor_high = {reward.anchor_high}")
     if reward.slow >= reward.fast:
         raise ConfigError(f"reward.slow: must be under reward.fast = {reward.fast}, is {reward.slow}")
-    if learner.lr_min > learner.lr:
-        raise ConfigError(f"learner.lr_min: {learner.lr_min} is over learner.lr = {learner.lr}")
+    if learner.schedule == "cosine" and learner.lr_min > learner.lr:
+        raise ConfigError(
+            f"learner.lr_min: {learner.lr_min} is over learner.lr = {learner.lr}, from which the cosine falls; lower "
+            'it, or take learner.schedule = "constant"'
+        )
     if learner.schedule == "cosine" and learner.schedule_steps <= learner.warmup_steps + 1:
         raise ConfigError(
             f"learner.schedule_steps: {learner.schedule_steps} leave no steps to fall over after "

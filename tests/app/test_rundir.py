@@ -22,7 +22,7 @@ from spade.protocol import Status
 
 def test_a_run_keeps_its_resolved_config_and_versions(tmp_path):
     run = RunDir(tmp_path / "run")
-    config = load("nano", ("learner.lr=1e-5",))
+    config = load("nano", ("learner.lr=1e-4",))
     run.create(config)
     assert run.config() == config
     assert '"torch"' in run.record_path.read_text()

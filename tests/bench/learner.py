@@ -246,7 +246,7 @@ def overhead(model: Any, step: Step) -> float:
 
 def measure(name: str, rounds: int) -> dict[str, dict[str, float]]:
     """Figures by contender."""
-    config = load("nano", ("learner.lr=1e-6",))
+    config = load("nano", ("learner.lr=1e-6", "learner.schedule=constant"))
     batch = make_batch(make_model(name), config)
     models = {who.__name__: make_model(name) for who in (ours, plain, trl)}
     steps = {who.__name__: who(models[who.__name__], batch, config) for who in (ours, plain, trl)}

@@ -63,7 +63,7 @@ def test_settings_mean_what_they_mean_to_torch(policy, checkpoint_folder, tmp_pa
 @pytest.mark.parametrize(("stage", "processes"), [(0, 1), (1, 2), (2, 1), (3, 2)])
 def test_bfloat16_keeps_its_parameters_in_float32(policy, checkpoint_folder, tmp_path, stage, processes):
     """A step of 1e-5 is far under what bfloat16 tells apart at the size of these parameters."""
-    shared = ("model.dtype=bfloat16", "learner.lr=1e-5", "learner.weight_decay=0")
+    shared = ("model.dtype=bfloat16", "learner.lr=1e-5", "learner.schedule=constant", "learner.weight_decay=0")
     before = dict(load(checkpoint_folder, dtype="float32", device=torch.device("cpu")).named_parameters())
     ours = deepspeed(stage, processes, *shared)
     (found, metrics), (expected, torchs) = both(policy, checkpoint_folder, tmp_path, ours, shared)
@@ -78,7 +78,7 @@ def test_bfloat16_keeps_its_parameters_in_float32(policy, checkpoint_folder, tmp
 
 def norms(folder, settings, batches):
     """Of the gradients of steps that leave the parameters as they are."""
-    with opened(folder, *settings, "learner.lr=1e-12") as backend:
+    with opened(folder, *settings, "learner.lr=1e-12", "learner.schedule=constant") as backend:
         return [backend.train(Batch(step, 1, groups)).grad_norm for step, groups in enumerate(batches, 1)]
 
 

@@ -99,7 +99,7 @@ def test_a_window_that_lasts_to_its_deadline_is_in_time_for_its_group(name):
     ("play.top_p=0.9", "top_p"),  # trained roles: the ratio would need the sampler's support
     ("design.top_k=5", "top_k"),
     ("loss.mask_low=1.5", "loss.mask_low"),
-    ("learner.lr_min=1", "learner.lr_min"),
+    ("learner.lr=1e-5", "learner.lr_min: 3e-05 is over learner.lr = 1e-05, from which the cosine falls; lower it, or"),
     ("learner.checkpoint=sharded", "learner.checkpoint: backend 'torch' is one process, so its checkpoints are whole"),
     ("evaluation.suite=nanno", "evaluation.suite: there is no suite 'nanno'; take one of aime25, aime26, "),
     ("evaluation.suite=tau2", "evaluation.suite: 'tau2' needs a harness, a program of others that drives the policy"),
@@ -166,6 +166,10 @@ def test_a_cosine_needs_steps_to_fall_over():
         config.load("nano", ("learner.schedule=cosine", "learner.warmup_steps=8", "learner.schedule_steps=9"))
 
 
+def test_a_constant_learning_rate_may_be_under_lr_min():
+    config.load("nano", ("learner.schedule=constant", "learner.lr=1e-5", "learner.lr_min=3e-5"))
+
+
 def test_checkpoints_are_sharded_where_processes_share_a_model_without_an_adapter():
     sharded = ("learner.checkpoint=sharded", "learner.backend=deepspeed")
     assert config.load("nano", sharded).learner.checkpoint == "sharded"
@@ -174,8 +178,8 @@ def test_checkpoints_are_sharded_where_processes_share_a_model_without_an_adapte
 
 
 def test_overrides_are_typed_like_the_file():
-    loaded = config.load("nano", ("learner.lr=1e-5", "model.path=/some/folder", "run.seed=7", "reward.shrink=true"))
-    assert loaded.learner.lr == 1e-5
+    loaded = config.load("nano", ("learner.lr=1e-4", "model.path=/some/folder", "run.seed=7", "reward.shrink=true"))
+    assert loaded.learner.lr == 1e-4
     assert loaded.model.path == "/some/folder"
     assert loaded.run.seed == 7
     assert loaded.reward.shrink is True
@@ -193,7 +197,7 @@ def test_a_missing_or_broken_file_is_named(tmp_path):
 
 def test_digest_covers_meaning_alone():
     base = config.load("nano")
-    assert config.digest(config.load("nano", ("learner.lr=1e-5", "actors.agents=4"))) == config.digest(base)
+    assert config.digest(config.load("nano", ("learner.lr=1e-4", "actors.agents=4"))) == config.digest(base)
     assert config.digest(config.load("nano", ("reward.regret_scale=0.2",))) != config.digest(base)
     assert config.digest(config.load("nano", ("run.seed=1",))) != config.digest(base)
 
@@ -204,7 +208,7 @@ def test_digest_covers_meaning_alone():
     st.text(min_size=1, max_size=30).filter(str.isprintable),
 )
 def test_dump_is_exact_for_any_value(tmp_path_factory, lr, sequences, path):
-    base = config.load("nano")
+    base = config.load("nano", ("learner.schedule=constant",))
     other = changed(base, learner={"lr": lr, "batch_sequences": sequences}, model={"path": path})
     file = tmp_path_factory.mktemp("config") / "resolved.toml"
     file.write_text(config.dump(other), encoding="utf-8")

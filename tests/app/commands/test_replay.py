@@ -307,10 +307,10 @@ def test_compact_keeps_all_and_the_run_goes_on(copied, replay):
 
 
 def test_import_makes_a_new_run_with_the_old_ones_memory(copied, replay, tmp_path):
-    done = replay(tmp_path / "new", "import", str(copied), "--set", "learner.lr=1e-5")
+    done = replay(tmp_path / "new", "import", str(copied), "--set", "learner.lr=1e-4")
     assert done.returncode == 0, done.stderr
     assert "21 environments of the memory" in done.stdout
-    assert RunDir(tmp_path / "new").config().learner.lr == 1e-5
+    assert RunDir(tmp_path / "new").config().learner.lr == 1e-4
     assert replay(tmp_path / "new", "verify").returncode == 0
     other = ("--set", "model.profile=full", "--set", "play.max_turns=12")
     refused = replay(tmp_path / "newer", "import", str(copied), *other)

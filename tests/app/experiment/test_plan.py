@@ -32,7 +32,7 @@ def test_a_primary_pair_that_ends_with_the_reference_is_not_compared_twice(tmp_p
 
 def test_a_digest_names_settings_seed_and_length_of_a_run_and_of_its_match(tmp_path):
     first, longer = experiment(tmp_path), experiment(tmp_path, TEXT.replace("steps = 12", "steps = 13"))
-    other = experiment(tmp_path, TEXT.replace('"full"\nprimary', '"full"\nset = ["learner.lr=1e-5"]\nprimary'))
+    other = experiment(tmp_path, TEXT.replace('"full"\nprimary', '"full"\nset = ["learner.lr=1e-4"]\nprimary'))
     pieces = first.pieces
     assert len({first.digest(piece) for piece in pieces}) == len(pieces)
     for piece in pieces:

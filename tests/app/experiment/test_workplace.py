@@ -35,7 +35,7 @@ def begin(place, piece):
 def test_a_run_is_gone_on_with_but_under_its_own_settings(tmp_path):
     place = Workplace(experiment(tmp_path), tmp_path, OURS)
     other = Workplace(
-        experiment(tmp_path, TEXT.replace("primary", 'set = ["learner.lr=1e-5"]\nprimary')), tmp_path, OURS
+        experiment(tmp_path, TEXT.replace("primary", 'set = ["learner.lr=1e-4"]\nprimary')), tmp_path, OURS
     )
     for piece in place.experiment.pieces[:2]:
         refuse_left(place, piece)
@@ -53,7 +53,7 @@ def test_a_pool_is_gone_on_with_but_under_the_settings_of_its_writer(tmp_path):
     made.path.mkdir(parents=True)
     made.create(writing("nano", place.experiment.overrides(place.writer(piece))))
     refuse_left(place, piece)
-    made.create(writing("nano", ("run.seed=0", "learner.lr=1e-5")))
+    made.create(writing("nano", ("run.seed=0", "learner.lr=1e-4")))
     with pytest.raises(RunError, match=r"pool-0/\.make: was begun with other settings"):
         refuse_left(place, piece)
 
