@@ -197,12 +197,13 @@ def _check_pairs(config: Config) -> None:
     if learner.schedule == "cosine" and learner.lr_min > learner.lr:
         raise ConfigError(
             f"learner.lr_min: {learner.lr_min} is over learner.lr = {learner.lr}, from which the cosine falls; lower "
-            'it, or take learner.schedule = "constant"'
+            'learner.lr_min, or take learner.schedule = "constant"'
         )
     if learner.schedule == "cosine" and learner.schedule_steps <= learner.warmup_steps + 1:
         raise ConfigError(
             f"learner.schedule_steps: {learner.schedule_steps} leave no steps to fall over after "
-            f"learner.warmup_steps = {learner.warmup_steps}"
+            f"learner.warmup_steps = {learner.warmup_steps}; raise learner.schedule_steps, or take "
+            'learner.schedule = "constant"'
         )
     if actors.agents_min > actors.agents_max:
         raise ConfigError(f"actors.agents_min: {actors.agents_min} is over actors.agents_max = {actors.agents_max}")

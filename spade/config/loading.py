@@ -25,7 +25,7 @@ _NO_TOML = (ValueError, RecursionError)  # not TOMLDecodeError alone: thousands 
 
 
 def load(name: str = "nano", overrides: tuple[str, ...] = ()) -> Config:
-    """The recipe, TOML file or run directory `name` with `overrides` ("learner.lr=1e-5") applied and checked.
+    """The recipe, TOML file or run directory `name` with `overrides` ("learner.lr=1e-4") applied and checked.
 
     Raises ConfigError with one line that says what, where and what to do.
     """
@@ -90,7 +90,7 @@ def _override(merged: Merged, override: str) -> None:
     key, equals, text = override.partition("=")
     section, dot, field = key.strip().partition(".")
     if not (equals and dot and section and field):
-        raise ConfigError(f"--set {override!r}: write section.key=value, for example learner.lr=1e-5")
+        raise ConfigError(f"--set {override!r}: write section.key=value, for example learner.lr=1e-4")
     try:
         override.encode()
     except UnicodeEncodeError:

@@ -48,7 +48,7 @@ def test_five_steps_give_torchs_parameters(policy, checkpoint_folder, tmp_path, 
     (2, 2, ("learner.offload=optimizer",)),
     (3, 2, ("learner.offload=all",)),
     (3, 1, ("learner.activation_checkpointing=true",)),
-    (2, 2, ("learner.steps_per_batch=3", "loss.aggregation=sequence", "learner.schedule=cosine")),
+    (2, 2, ("learner.steps_per_batch=3", "loss.aggregation=sequence", "learner.schedule_steps=6")),
     (3, 2, ("loss.kl=0.1", "learner.microbatch_tokens=2048")),
 ])  # fmt: skip
 def test_settings_mean_what_they_mean_to_torch(policy, checkpoint_folder, tmp_path, stage, processes, overrides):

@@ -36,8 +36,8 @@ CHANGED = {
     "fixed-rlve-8b": {*RLVE, "loss.kl"},
     "fixed-rlve-30b": RLVE,
     "nano-fixed": {
-        *(LEVELS - {"play.instances"}), "pool.window_plays", "pool.window_rate", "evaluation.suite",
-        "evaluation.diversity_programs",
+        *(LEVELS - {"play.instances"}), "pool.window_plays", "pool.window_rate", "learner.schedule",
+        "evaluation.suite", "evaluation.diversity_programs",
     },
     "fixed-pool-4b": POOL,
     "fixed-pool-8b": POOL,

@@ -99,7 +99,7 @@ def test_a_window_that_lasts_to_its_deadline_is_in_time_for_its_group(name):
     ("play.top_p=0.9", "top_p"),  # trained roles: the ratio would need the sampler's support
     ("design.top_k=5", "top_k"),
     ("loss.mask_low=1.5", "loss.mask_low"),
-    ("learner.lr=1e-5", "learner.lr_min: 3e-05 is over learner.lr = 1e-05, from which the cosine falls; lower it, or"),
+    ("learner.lr=1e-5", "learner.lr_min: 3e-05 is over learner.lr = 1e-05, from which the cosine falls; lower "),
     ("learner.checkpoint=sharded", "learner.checkpoint: backend 'torch' is one process, so its checkpoints are whole"),
     ("evaluation.suite=nanno", "evaluation.suite: there is no suite 'nanno'; take one of aime25, aime26, "),
     ("evaluation.suite=tau2", "evaluation.suite: 'tau2' needs a harness, a program of others that drives the policy"),

@@ -21,7 +21,7 @@ Keys = Annotated[
     Path | None, typer.Option("--keys", metavar="DIR", help="This host's key folder, if it is not the run's bus.keys.")
 ]
 Set = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a setting, e.g. learner.lr=1e-5.")
+    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a setting, e.g. learner.lr=1e-4.")
 ]
 Recipe = Annotated[
     str | None, typer.Option("--config", help="The rules: a recipe or a TOML file [default: the run's, else nano].")

@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -11,7 +12,7 @@ from replay.inspect.journal import StepRow
 from spade.app.cli import app
 from spade.app.experiment.analysis import HELD_OUT, RISE, arm_rows, outcomes, pair_rows
 from spade.app.experiment.page import render
-from spade.app.experiment.plan import Piece
+from spade.app.experiment.plan import Piece, read_experiment
 from spade.app.experiment.results import (
     LARGEST_FILE,
     MOST_ROWS,
@@ -26,6 +27,8 @@ from spade.app.experiment.table import TextTable, state, tables
 from spade.errors import RunError, placed
 from tests.app.experiment.grids import OURS, TEXT, experiment, result
 
+ROOT = Path(__file__).parents[3]
+
 
 def test_results_are_read_as_they_were_written(tmp_path):
     plan = experiment(tmp_path)
@@ -38,6 +41,13 @@ def test_results_are_read_as_they_were_written(tmp_path):
     assert read.evaluations == written.evaluations
     assert read.rows[6].regret == 1.0
     assert read.rows[1].regret == 0.28571  # in few digits
+
+
+@pytest.mark.parametrize(("name", "runs"), [("nano", 28), ("nano-tools", 7)])
+def test_the_published_results_are_of_the_shipped_experiments(name, runs):
+    """A recipe that changes needs the setting as it was in the `set` of the experiments made with it."""
+    plan = read_experiment(ROOT / "configs" / "experiments" / f"{name}.toml")
+    assert len(read_results(ROOT / "docs" / "experiment" / name, plan)) == len(plan.pieces) == runs
 
 
 def test_a_long_run_makes_a_small_file(tmp_path):
