@@ -10,6 +10,7 @@ from learner.logprobs import check_head
 from learner.models.attention import LAYERS, PACKED
 from spade.errors import RunError
 from spade.policy.architecture import shifts, slides
+from spade.policy.canary import spread_ids
 from spade.policy.rounding import alike
 
 _PROBE = (7, 5)  # lengths of two sequences that must not see each other
@@ -52,10 +53,14 @@ def _pack_attention(model: Any) -> None:
 
 
 def _hidden(model: Any, lengths: tuple[int, ...], windows: set[int | None] | None = None) -> Tensor:
-    """Last hidden states (1, tokens, width) of sequences 0, 1, … packed; `windows` receives those of our attention."""
+    """Return the last hidden states (1, tokens, width) of packed sequences of these lengths.
+
+    `windows` receives the sliding windows that our attention is told of.
+    """
     positions = torch.cat([torch.arange(length, device=model.device) for length in lengths])[None]
+    ids = torch.tensor(spread_ids(model, max(lengths)), device=model.device)[positions]
     hidden: Tensor = model.base_model(
-        input_ids=positions, position_ids=positions, use_cache=False, packed_lengths=lengths, packed_windows=windows
+        input_ids=ids, position_ids=positions, use_cache=False, packed_lengths=lengths, packed_windows=windows
     ).last_hidden_state
     return hidden
 

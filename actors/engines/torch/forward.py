@@ -1,5 +1,6 @@
 """One forward of a model over packed sequences: the quickest one that equals the model's own forward."""
 
+from contextlib import nullcontext
 from typing import Protocol
 
 import torch
@@ -12,10 +13,11 @@ from actors.engines.torch.kv_store import ATTENTION, KvStore, cannot_run
 from actors.engines.torch.plan import Plan, TokenChunk
 from spade.errors import ConfigError
 from spade.policy.architecture import rotations, shifts, slides
-from spade.policy.rounding import alike
+from spade.policy.canary import spread_ids
+from spade.policy.rounding import alike, as_near, widened
 
 _LAYERS = {"full_attention", "sliding_attention"}
-_PROBE = 64  # tokens of each of two sequences
+_PROBE = 16  # tokens of each of two sequences
 
 
 class Forward(Protocol):
@@ -44,7 +46,13 @@ class Modules:
 
 
 def open_forward(model: PreTrainedModel, context_tokens: int) -> tuple[Forward, int]:
-    """A forward that agrees with the model's own, and bytes of a token's keys and values. Raises ConfigError."""
+    """Open a forward that agrees with the model's own. Return it and the bytes of a token's keys and values.
+
+    Both are compared in float32, since rounding to bfloat16 hides errors and, on some models, looks like one. A
+    bfloat16 forward is compared as well: it must be about as near to float32 as the model's own.
+
+    Raises ConfigError if the engine cannot run the model, or if the two disagree.
+    """
     text = model.config.get_text_config()
     if not model._supports_attention_backend or not _LAYERS.issuperset(getattr(text, "layer_types", None) or []):
         raise cannot_run(model, "it has no plain key-value cache")
@@ -53,18 +61,32 @@ def open_forward(model: PreTrainedModel, context_tokens: int) -> tuple[Forward, 
     positions = getattr(text, "max_position_embeddings", None) or context_tokens
     if positions < context_tokens and not rotations(text):
         raise ConfigError(f"engine.context_tokens: {context_tokens} are more than the model's {positions} positions")
-    ids = torch.arange(2 * _PROBE, device=model.device).view(2, -1) % text.vocab_size
+    ids = torch.tensor(spread_ids(model, 2 * _PROBE), device=model.device).view(2, -1)
     own = model.config._attn_implementation
+    narrow = model.dtype == torch.bfloat16
     with torch.inference_mode():
-        expected = model(input_ids=ids, use_cache=False).logits
-        forward: Forward = Dense(model) if is_dense(model) else Modules(model)
-        found, cache = _in_two_steps(forward, ids)
-    if not alike(found, expected):
+        rounded = model(input_ids=ids, use_cache=False).logits if narrow else None
+        with widened(model) if narrow else nullcontext():
+            exact = model(input_ids=ids, use_cache=False).logits
+            forward, cache, found = _probe(model, ids)
+            agrees = alike(found, exact)
+        if rounded is not None:
+            model.set_attn_implementation(own)
+            forward, cache, found = _probe(model, ids)
+            agrees = agrees and as_near(found, rounded, exact)
+    if not agrees:
         raise cannot_run(model, f"its attention is not {own} attention")
     # The probe is shorter than most windows.
     if isinstance(forward, Modules) and slides(text) and cache.plan.windows == {None}:
         raise cannot_run(model, "it does not tell its attention of its sliding window")
     return forward, cache.token_bytes
+
+
+def _probe(model: PreTrainedModel, ids: Tensor) -> tuple[Forward, KvStore, Tensor]:
+    """Open a forward of `model` in its present number format; return it, its cache and its logits of `ids`."""
+    forward: Forward = Dense(model) if is_dense(model) else Modules(model)
+    found, cache = _in_two_steps(forward, ids)
+    return forward, cache, found
 
 
 def alone(forward: Forward, ids: Tensor) -> Tensor:

@@ -19,10 +19,10 @@ from tests.conftest import write_checkpoint, write_tokenizer
 VOCABULARY = 256
 
 
-def engine(folder, rows=8, context_tokens=256, version=1, kv_bytes=1 << 30):
+def engine(folder, rows=8, context_tokens=256, version=1, kv_bytes=1 << 30, dtype="float32"):
     weights = Weights(version, 0, parameters_digest(folder), str(folder))
     settings = Engine(rows=rows, context_tokens=context_tokens, kv_bytes=kv_bytes, device="cpu")
-    return TorchEngine(weights, settings, "float32")
+    return TorchEngine(weights, settings, dtype)
 
 
 def requests(count, seed=0, longest=80, temperature=0.8):
@@ -312,12 +312,32 @@ REFUSED = {
 }
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("reason", REFUSED)
-def test_a_model_that_it_would_compute_wrongly_is_refused(reason, tmp_path):
+def test_a_model_that_it_would_compute_wrongly_is_refused(reason, dtype, tmp_path):
     write_tokenizer(tmp_path)
     transformers.AutoModelForCausalLM.from_config(REFUSED[reason]()).save_pretrained(tmp_path)
     with pytest.raises(ConfigError, match=reason):
-        engine(tmp_path)
+        engine(tmp_path, dtype=dtype)
+
+
+def test_a_model_that_bfloat16_rounds_strongly_runs_in_it(tmp_path):
+    """Sharp attention turns a rounding into another choice, as in some real models on rare tokens."""
+    write_tokenizer(tmp_path)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        config = transformers.LlamaConfig(**{**GROUPED, "num_hidden_layers": 12, "initializer_range": 0.3})
+        model = transformers.AutoModelForCausalLM.from_config(config)
+    with torch.no_grad():
+        for layer in model.model.layers:
+            layer.self_attn.q_proj.weight.mul_(10)
+    model.to(torch.bfloat16).save_pretrained(tmp_path)
+    sampler = engine(tmp_path, dtype="bfloat16")
+    assert isinstance(sampler._forward, Dense)
+    assert all(each.dtype == torch.bfloat16 for each in sampler._model.parameters())
+    assert {name: value.tolist() for name, value in sampler._model.state_dict().items()} == {
+        name: value.tolist() for name, value in model.state_dict().items()
+    }
 
 
 @pytest.mark.parametrize("name", ["q_proj", "o_proj"])
