@@ -2,6 +2,7 @@
 
 import filecmp
 import os
+import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,19 +11,21 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
-from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers import AutoModelForCausalLM, GenerationConfig, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
 from spade.disk import discard, draft
 from spade.errors import ConfigError, RunError, WeightsError
 from spade.policy import canary, manifest
 from spade.policy.manifest import PARAMETERS
+from spade.text import line
 
 # The files of a tokenizer, as Hugging Face names them; a checkpoint has some of them.
 TOKENIZER_FILES = (
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "chat_template.jinja",
     "vocab.json", "merges.txt", "tokenizer.model", "generation_config.json",
 )  # fmt: skip
+_LAYER = re.compile(r"\.(?:layers|h|blocks)\.(\d+)\.")
 _WHOLE = "1000TB"  # one file, however large: the digest names all parameters
 
 transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
@@ -61,16 +64,53 @@ def require_gpus(setting: str, listed: tuple[int, ...], gpus: tuple[int, ...] | 
 def load(folder: Path, *, dtype: str, device: torch.device, digest: str | None = None) -> PreTrainedModel:
     """Load the causal language model of `folder` in evaluation mode; with `digest`, check its parameters first.
 
-    dtype: "float32", "bfloat16" or "float64". Raises WeightsError for other parameters, RunError if there is no model.
+    dtype: "float32", "bfloat16" or "float64". Raises WeightsError for other parameters, RunError if there is no model
+    or not a whole one.
     """
     if digest is not None and parameters_digest(folder) != digest:
         raise manifest.changed(folder, digest)
     try:
-        model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, dtype), local_files_only=True)
-    except (OSError, ValueError, ImportError) as error:  # the last: a quantised model lacks its package
-        raise RunError(f"{folder}: cannot load a causal language model: {str(error).splitlines()[0]}") from None
+        model, report = AutoModelForCausalLM.from_pretrained(
+            folder, dtype=getattr(torch, dtype), local_files_only=True, output_loading_info=True
+        )
+    except (torch.OutOfMemoryError, MemoryError):
+        raise
+    except Exception as error:  # Transformers and its packages raise whatever a foreign file makes them raise
+        raise RunError(f"{folder}: cannot load a causal language model: {_first_line(error)}") from None
+    _check_whole(folder, model, report)
+    try:
+        model.generation_config.validate(strict=True)
+    except ValueError:  # Transformers loads such a file and refuses to save it. A publication copies the file itself.
+        model.generation_config = GenerationConfig.from_model_config(model.config)  # type: ignore[no-untyped-call]
     loaded: PreTrainedModel = model.to(device).eval()
     return loaded
+
+
+def _first_line(error: Exception) -> str:
+    """Return the type of a foreign error and the first line of its text, without a tensor report of many lines."""
+    text = next(filter(None, map(str.strip, str(error).splitlines())), "")
+    if "ignore_mismatched_sizes" in text:
+        text = "its tensors do not have the shapes that its config.json gives"
+    return line(f"{type(error).__name__}: {text}", 300)
+
+
+def _check_whole(folder: Path, model: PreTrainedModel, report: Mapping[str, Any]) -> None:
+    """Raise RunError unless every tensor of `model` comes from the file, is used and is finite.
+
+    Transformers fills missing tensors with random numbers, so two loads would differ under one digest.
+    """
+    layers = model.config.get_text_config().num_hidden_layers
+    missing = sorted(report["missing_keys"])
+    further = sorted(name for name in report["unexpected_keys"] if (at := _LAYER.search(name)) and int(at[1]) >= layers)
+    for names, wrong in (missing, "are missing"), (further, f"are of more than its {layers} layers"):
+        if names:
+            raise RunError(
+                f"{folder}: tensors that its config.json does not fit: {len(names)} {wrong}, the first is {names[0]}; "
+                "give a whole checkpoint"
+            )
+    for name, value in model.named_parameters():
+        if not value.isfinite().all():
+            raise RunError(f"{folder}: its tensor {name} holds numbers that are not finite; give a sound checkpoint")
 
 
 def parameters_digest(folder: Path) -> str:

@@ -1,0 +1,85 @@
+"""Checkpoints of others with a fault, each refused in one line that names it."""
+
+import json
+import shutil
+from functools import partial
+
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+
+from learner.weights import publish
+from spade.errors import RunError
+from spade.policy.model import load
+
+LLAMA = transformers.LlamaConfig(
+    hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
+    vocab_size=320,
+)  # fmt: skip
+load_here = partial(load, dtype="float32", device=torch.device("cpu"))
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole")
+    transformers.AutoModelForCausalLM.from_config(LLAMA).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def folder(whole, tmp_path):
+    shutil.copytree(whole, tmp_path / "odd")
+    return tmp_path / "odd"
+
+
+def configured(folder, **fields):
+    file = folder / "config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **fields}))
+
+
+def rewritten(folder, change):
+    tensors = load_file(folder / "model.safetensors")
+    save_file(change(tensors), folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def without(name):
+    return lambda tensors: {key: value for key, value in tensors.items() if name not in key}
+
+
+ODD = {
+    "lm_head.weight": lambda folder: rewritten(folder, without("lm_head")),
+    "9 are missing, the first is model.layers.1": lambda folder: rewritten(folder, without("layers.1.")),
+    "9 are missing, the first is model.layers.2": lambda folder: configured(folder, num_hidden_layers=3),
+    "9 are of more than its 1 layers": lambda folder: configured(folder, num_hidden_layers=1),
+    "do not have the shapes": lambda folder: configured(folder, vocab_size=400),
+    "lm_head.weight holds numbers that are not finite": lambda folder: rewritten(
+        folder, lambda tensors: {**tensors, "lm_head.weight": tensors["lm_head.weight"] / 0}
+    ),
+    "not fully covered": lambda folder: (folder / "model.safetensors").write_bytes(
+        (folder / "model.safetensors").read_bytes()[:-100]
+    ),
+    "header too small": lambda folder: (folder / "model.safetensors").write_bytes(b""),
+    "no file named": lambda folder: (folder / "model.safetensors").unlink(),
+    "'spiral'": lambda folder: configured(folder, rope_parameters={"rope_type": "spiral"}),
+    "hidden_size": lambda folder: configured(folder, hidden_size="wide"),
+    "nonsense": lambda folder: configured(folder, model_type="nonsense"),
+}
+
+
+@pytest.mark.parametrize("fault", ODD)
+def test_a_checkpoint_with_a_fault_is_refused(fault, folder):
+    ODD[fault](folder)
+    with pytest.raises(RunError, match=str(folder)) as refused:
+        load_here(folder)
+    assert fault in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_generation_settings_that_transformers_does_not_save_are_published_as_they_are(folder, tmp_path):
+    settings = '{"temperature": 0.6, "do_sample": false, "eos_token_id": 2}'
+    (folder / "generation_config.json").write_text(settings)
+    model = load_here(folder)
+    _, published = publish(model, "float32", folder, tmp_path / "weights")
+    assert (published / "generation_config.json").read_text() == settings
+    load_here(published)
