@@ -70,18 +70,19 @@ def load(folder: Path, *, dtype: str, device: torch.device, digest: str | None =
     if digest is not None and parameters_digest(folder) != digest:
         raise manifest.changed(folder, digest)
     try:
-        model, report = AutoModelForCausalLM.from_pretrained(
+        read: Any = AutoModelForCausalLM.from_pretrained(
             folder, dtype=getattr(torch, dtype), local_files_only=True, output_loading_info=True
         )
     except (torch.OutOfMemoryError, MemoryError):
         raise
     except Exception as error:  # Transformers and its packages raise whatever a foreign file makes them raise
         raise RunError(f"{folder}: cannot load a causal language model: {_first_line(error)}") from None
+    model, report = read
     _check_whole(folder, model, report)
     try:
         model.generation_config.validate(strict=True)
     except ValueError:  # Transformers loads such a file and refuses to save it. A publication copies the file itself.
-        model.generation_config = GenerationConfig.from_model_config(model.config)  # type: ignore[no-untyped-call]
+        model.generation_config = GenerationConfig.from_model_config(model.config)
     loaded: PreTrainedModel = model.to(device).eval()
     return loaded
 

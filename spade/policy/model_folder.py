@@ -19,6 +19,7 @@ class _Part(msgspec.Struct):
     """The part of a `config.json` that is read here."""
 
     max_position_embeddings: int | None = None
+    vocab_size: int | None = None
     dtype: str | None = None
     torch_dtype: str | None = None
 
@@ -31,14 +32,18 @@ _files: msgspec.json.Decoder[_ModelFile] = msgspec.json.Decoder(_ModelFile)
 
 
 class ModelFacts(msgspec.Struct, frozen=True):
-    """The longest sequence that a model is made for, in tokens, and the number format of its checkpoint."""
+    """Facts of a model that its `config.json` states."""
 
     context_tokens: int
+    """The longest sequence that the model is made for."""
     dtype: Literal["float32", "bfloat16"]
+    """The number format of its checkpoint. Any other than float32 counts as bfloat16."""
+    vocabulary: int | None
+    """Rows of its embedding, if stated."""
 
 
 def facts(folder: Path) -> ModelFacts:
-    """Of a checkpoint folder; another number format than float32 counts as bfloat16. Raises RunError."""
+    """Read the facts of a checkpoint folder. Raises RunError if it has no readable `config.json`."""
     file = folder / "config.json"
     try:
         whole = decoded(_files.decode, read(file))
@@ -47,7 +52,8 @@ def facts(folder: Path) -> ModelFacts:
     texts = whole.text_config or _Part()
     dtype = whole.dtype or whole.torch_dtype or texts.dtype or texts.torch_dtype
     tokens = whole.max_position_embeddings or texts.max_position_embeddings or _LONGEST
-    return ModelFacts(tokens, "float32" if dtype == "float32" else "bfloat16")
+    vocabulary = whole.vocab_size or texts.vocab_size
+    return ModelFacts(tokens, "float32" if dtype == "float32" else "bfloat16", vocabulary)
 
 
 def resolve(path: str) -> Path:

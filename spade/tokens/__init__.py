@@ -7,7 +7,6 @@ tokens encodes them.
 
 from spade.tokens.chat import MOST_MESSAGES, Chat
 from spade.tokens.dialogue import Dialogue, Reading, dialogues
-from spade.tokens.files import end_ids
 from spade.tokens.plain import LONG_TEXT
 from spade.tokens.tokenizer import THINK, THOUGHT, ChatPrompt, Tokenizer
 from spade.tokens.tools import NO_TOOLS, Tools
@@ -25,5 +24,4 @@ __all__ = [
     "Tokenizer",
     "Tools",
     "dialogues",
-    "end_ids",
 ]

@@ -39,7 +39,7 @@ def special_tokens(settings: Mapping[str, Any]) -> dict[str, str]:
 
 
 def end_ids(folder: Path) -> frozenset[int]:
-    """Tokens that end a turn: generation_config's eos_token_id and the tokenizer's eos_token."""
+    """Return the tokens that the files say end a turn: generation_config's eos_token_id, the tokenizer's eos_token."""
     found: set[int] = set()
     generation = folder / "generation_config.json"
     if generation.is_file():

@@ -76,7 +76,10 @@ _LAYOUTS = 256  # most cached layouts of histories; a play needs one for each tu
 
 
 class Tokenizer:
-    """A checkpoint's tokenizer of `size` tokens; `end_ids` are those that end a turn.
+    """A checkpoint's tokenizer, whose ids are under `size`; `end_ids` are those that end a turn.
+
+    The checkpoint's files name some of them. The token that its template writes after an answer is one as well: a
+    model that learned this template says it, and without it an answer would run to its limit.
 
     Messages are encoded together with the template's text around them, which gives the ids of the text as a whole, and
     apart from the template's control tokens, so that no message can produce one. Layouts are cached by their sequence
@@ -94,7 +97,8 @@ class Tokenizer:
         self._chat = lru_cache(_LAYOUTS)(self._read_chat)
         self._history = lru_cache(_LAYOUTS)(self._read_history)
         self.end_ids = end_ids
-        self.size: int = bpe.get_vocab_size()
+        self.end_ids |= self._template_end()
+        self.size: int = max(bpe.get_vocab_size(), *(id + 1 for id in bpe.get_added_tokens_decoder()), 0)
 
     @classmethod
     def load(cls, folder: Path, *, thinking: bool = False) -> "Tokenizer":
@@ -216,6 +220,14 @@ class Tokenizer:
         layout = self._template.layout(("user", "assistant", *roles), prompt=True)
         [said] = [place for place, piece in enumerate(layout) if isinstance(piece, Slot) and piece.number == 1]
         return _closed(self._segments(layout[said + 1 :]))
+
+    def _template_end(self) -> frozenset[int]:
+        """Return the control token that the template writes after an answer; empty if it holds no conversation."""
+        try:
+            turn = self._turn(("user",))
+        except RunError:  # the first conversation tells it
+            return frozenset()
+        return frozenset([next(segment for segment in turn if isinstance(segment, int))])
 
     def _read_history(self, roles: tuple[str, ...], skeleton: str) -> Segments:
         said = {number for number, role in enumerate(roles) if role == "assistant"}

@@ -11,7 +11,10 @@ from safetensors.torch import load_file, save_file
 
 from learner.weights import publish
 from spade.errors import RunError
+from spade.policy.checkpoint_files import check_files
 from spade.policy.model import load
+from spade.tokens import Tokenizer
+from tests.conftest import TEMPLATE, write_checkpoint, write_tokenizer
 
 LLAMA = transformers.LlamaConfig(
     hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
@@ -83,3 +86,53 @@ def test_generation_settings_that_transformers_does_not_save_are_published_as_th
     _, published = publish(model, "float32", folder, tmp_path / "weights")
     assert (published / "generation_config.json").read_text() == settings
     load_here(published)
+
+
+def test_a_turn_ends_at_the_token_that_the_template_writes(tmp_path):
+    """Its files name another token alone. Unmended, answers ran to their limit, and their history got a second end."""
+    write_tokenizer(tmp_path)
+    settings = json.loads((tmp_path / "tokenizer_config.json").read_text())
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({**settings, "eos_token": "<|endoftext|>"}))
+    tokenizer = Tokenizer.load(tmp_path)
+    assert tokenizer.end_ids == {0, 2}
+    [end] = tokenizer.encode("<|im_end|>")
+    sampled = [*tokenizer.encode("left"), end]
+    assert end not in tokenizer.turn_ids(sampled, [])
+
+
+def test_a_template_that_holds_no_second_turn_adds_no_end(tmp_path):
+    write_tokenizer(tmp_path, TEMPLATE + "{{ raise_exception('one turn') if messages | length > 1 }}")
+    assert Tokenizer.load(tmp_path).end_ids == {2}
+
+
+INCOMPLETE = {
+    "tokens, and its model embeds 64": lambda folder: configured(folder, vocab_size=64),
+    "tokenizer.json": lambda folder: (folder / "tokenizer.json").unlink(),
+    "tokenizer_config.json": lambda folder: (folder / "tokenizer_config.json").write_text("<html>429</html>"),
+    "generation_config.json": lambda folder: (folder / "generation_config.json").write_text("<html>429</html>"),
+    "config.json": lambda folder: (folder / "config.json").write_text(""),
+    "model.safetensors: ": lambda folder: (folder / "model.safetensors").write_bytes(b"<html>"),
+    "model-00002-of-00002.safetensors": lambda folder: (
+        (folder / "model.safetensors").rename(folder / "model-00001-of-00002.safetensors"),
+        (folder / "model.safetensors.index.json").write_text(
+            json.dumps(
+                {"weight_map": {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}}
+            )
+        ),
+    ),
+    "'../model.safetensors'": lambda folder: (
+        (folder / "model.safetensors").unlink(),
+        (folder / "model.safetensors.index.json").write_text('{"weight_map": {"a": "../model.safetensors"}}'),
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", INCOMPLETE)
+def test_files_that_do_not_fit_are_found_without_loading_them(fault, tmp_path):
+    folder = write_checkpoint(tmp_path)
+    check_files(folder)
+    INCOMPLETE[fault](folder)
+    with pytest.raises(RunError, match=str(folder)) as refused:
+        check_files(folder)
+    assert fault in str(refused.value)
+    assert "\n" not in str(refused.value)

@@ -23,7 +23,7 @@ from spade.errors import BusError, ConfigError
 from spade.extras import require
 from spade.policy import manifest
 from spade.protocol import Generate, Generated, Refused, Weights
-from spade.tokens import end_ids
+from spade.tokens import Tokenizer
 
 _WORKER = "actors.engines.foreign.vllm_worker.Reloader"
 _BLOCK = 128  # tokens; vLLM chooses 16 to 128
@@ -42,7 +42,7 @@ class VllmEngine(AsyncioEngine):
         super().__init__(settings.rows)
         self.version = weights.version
         self._context = settings.context_tokens
-        self._end_ids = end_ids(Path(weights.path))
+        self._end_ids = Tokenizer.load(Path(weights.path)).end_ids
         if weights.digest:
             manifest.read(Path(weights.path), weights.digest)
         self._digest = weights.digest

@@ -26,7 +26,7 @@ from spade.config import Engine as Settings
 from spade.policy import model as policy
 from spade.policy.canary import next_logprobs
 from spade.protocol import Generate, Generated, Weights
-from spade.tokens import end_ids
+from spade.tokens import Tokenizer
 
 
 class Pace(NamedTuple):
@@ -58,7 +58,7 @@ class TorchEngine:
         self._waiting: deque[SequenceInFlight] = deque()
         self._active: dict[int, SequenceInFlight] = {}  # by entry, in the order of admission
         self._steps = 0
-        self._end_ids = end_ids(Path(weights.path))
+        self._end_ids = Tokenizer.load(Path(weights.path)).end_ids
         bpe = tokenizers.Tokenizer.from_file(str(Path(weights.path) / "tokenizer.json"))
         self._decode = partial(bpe.decode, skip_special_tokens=False)
         self._digest = weights.digest

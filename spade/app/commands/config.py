@@ -208,13 +208,14 @@ def _model(config: "Config") -> str:
     from actors.suites import SUITES
     from actors.text.design_prompt import fit_prompt
     from spade.policy import model_folder
+    from spade.policy.checkpoint_files import check_files
     from spade.protocol import DesignJob
-    from spade.tokens import Tokenizer, dialogues
+    from spade.tokens import dialogues
 
     path = config.model.path
     if _HUB_NAME.fullmatch(path) and path not in model_folder.SHIPPED and not Path(path).is_dir():
         return f"model {path} of the hub"
-    tokenizer = Tokenizer.load(model_folder.resolve(path), thinking=config.model.thinking)
+    tokenizer = check_files(model_folder.resolve(path), thinking=config.model.thinking)
     dialogues(tokenizer, config.play.thoughts)
     load_talks(config, tokenizer)
     if suite := SUITES.get(config.evaluation.suite):

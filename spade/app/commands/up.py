@@ -252,7 +252,7 @@ def _opened(
     name = str(run.config_path) if run.exists and recipe is None else recipe or "nano"
     config = load(name, (*overrides, *model_override(run)))
     corpus = "" if config.design.source == "pool" else load_grounds(config).digest
-    _check_held_out(config)
+    _check_model(config)
     with places(cluster, config) as place, run.lock(*parts):
         config = place.reached(run, config)
         create(run, config, corpus)
@@ -260,16 +260,17 @@ def _opened(
         yield run, config, corpus, place.lives(run, config)
 
 
-def _check_held_out(config: "Resolved") -> None:
-    """Refuse what the evaluator could not play, before anything of a run is made or starts."""
+def _check_model(config: "Resolved") -> None:
+    """Refuse a checkpoint, or a suite that its template cannot play, before anything of a run is made or starts."""
     from actors.suites.held_out import read_held_out
     from spade.policy import model_folder
-    from spade.tokens import Tokenizer
+    from spade.policy.checkpoint_files import check_files
 
+    tokenizer = check_files(model_folder.resolve(config.model.path), thinking=config.model.thinking)
     held_out = read_held_out(config)
     if held_out is not None and held_out.played_by is not None:
         suite, protocol = held_out.played_by
-        suite.talks(protocol, Tokenizer.load(model_folder.resolve(config.model.path), thinking=config.model.thinking))
+        suite.talks(protocol, tokenizer)
 
 
 def _short(path: Path) -> Path:

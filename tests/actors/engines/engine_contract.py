@@ -19,11 +19,11 @@ from spade.policy.manifest import MANIFEST
 from spade.policy.model import parameters_digest, save
 from spade.policy.model_folder import NANO
 from spade.protocol import Generate, Generated, Weights
-from spade.tokens import Tokenizer, end_ids
+from spade.tokens import Tokenizer
 from tests.actors.engines.swapping import asked_over_swaps
 
 ROWS, CONTEXT = 4, 256
-END = end_ids(NANO)
+END = Tokenizer.load(NANO).end_ids
 CLOSE = {"rtol": 0, "atol": 1e-4}  # nats
 
 

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from safetensors.numpy import save_file
 from typer.testing import CliRunner
 
 from actors.corpus import load_grounds
@@ -18,6 +19,12 @@ def refused(*overrides: str) -> list[str]:
     with pytest.raises(ExceptionGroup) as caught:
         check_config("nano", overrides)
     return [str(error) for error in caught.value.exceptions]
+
+
+def without_weights(folder):
+    """Make a checkpoint folder, of which only the tokenizer is looked at, whole."""
+    (folder / "config.json").write_text("{}")
+    save_file({}, folder / "model.safetensors")
 
 
 def test_nano_is_looked_at_whole():
@@ -127,7 +134,7 @@ TOOLS = ("run.domain=tools", "model.profile=full", "play.max_turns=12", "engine.
 
 def test_a_model_whose_template_shows_no_tools_is_refused_for_them_with_those_that_work(tmp_path):
     llama3(tmp_path)
-    (tmp_path / "config.json").write_text("{}")
+    without_weights(tmp_path)
     (said,) = refused(*TOOLS, f"model.path={tmp_path}")
     assert said == (
         f"run.domain = 'tools': the chat template of {tmp_path} drops the tools; use a model whose template shows "
@@ -137,7 +144,7 @@ def test_a_model_whose_template_shows_no_tools_is_refused_for_them_with_those_th
 
 def test_a_prompt_of_tool_use_has_its_room_checked_and_its_settings_read(tmp_path):
     qwen3_2507(tmp_path)
-    (tmp_path / "config.json").write_text("{}")
+    without_weights(tmp_path)
     given = (*TOOLS, f"model.path={tmp_path}")
     assert f"; 106 documents (digest {load_grounds(load('nano', TOOLS)).digest[:12]})" in check_config("nano", given)
     (said,) = refused(*given, "engine.context_tokens=2000")

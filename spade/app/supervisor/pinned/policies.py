@@ -115,11 +115,16 @@ def _needed(digest: str, place: Path) -> bool:
 
 
 def _start(model: str, dtype: str, place: Path, name: str) -> PinnedPolicy:
-    """The checkpoint `model`, where it lies; one of several files is made one, since its digest is of the whole."""
+    """Pin the checkpoint `model` where it lies. Its digest is of one file, so one of several files is made one.
+
+    Raises RunError if its files do not fit together.
+    """
     from spade.policy import manifest
+    from spade.policy.checkpoint_files import check_files
     from spade.policy.model_folder import resolve
 
     folder = resolve(model)
+    check_files(folder)
     if not (folder / manifest.PARAMETERS).is_file():
         import torch
 
