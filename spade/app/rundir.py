@@ -17,11 +17,12 @@ from pathlib import Path
 import msgspec
 
 import spade
-from spade.config import Config, digest, dump, load
+from spade.config import PATH_SETTINGS, Config, absolute_paths, digest, dump, load, setting, with_settings
 from spade.decoding import UnreadableError, decoded
 from spade.disk import private, read, replace
 from spade.errors import RunError
 from spade.locks import Holder, holder, locked
+from spade.policy.model_folder import pin, unpinned
 
 # A socket's path holds 107 bytes on Linux; the longest name we append stays under this.
 _LONGEST_SOCKET = 107
@@ -122,6 +123,23 @@ class RunDir:
     def config(self) -> Config:
         """The run's resolved config."""
         return load(str(self.require().config_path))
+
+    def settle(self, config: Config) -> Config:
+        """Return `config` as this run keeps it: with absolute paths, and with the commit of a model of the hub.
+
+        A resume may begin in another working directory, and a name of the hub may mean another model by then. So an
+        existing run keeps each path as it has it, if the path means the same now. Raises ConfigError if the hub has no
+        such model.
+        """
+        settled = absolute_paths(config)
+        kept = self.config() if self.exists else None
+        for name in PATH_SETTINGS if kept else ():
+            had = setting(kept, name)
+            given = setting(config, name), setting(settled, name)
+            same = setting(absolute_paths(kept, (name,)), name) in given
+            if same or (name == "model.path" and unpinned(had) in given):
+                settled = with_settings(settled, {name: had})
+        return with_settings(settled, {"model.path": pin(settled.model.path)})
 
     def create(self, config: Config, corpus: str = "") -> None:
         """Make the directory, or reopen it under a config of the same meaning; save the resolved config.

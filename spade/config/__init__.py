@@ -9,6 +9,8 @@ from spade.config.domains import DOMAINS, SKILLS, DomainName, Skill
 from spade.config.engine_kinds import ENGINE_KINDS, EngineKind
 from spade.config.inheritance import mixtures, read_merged, read_toml, recipes
 from spade.config.loading import MEANING, differences, digest, dump, inline, load
+from spade.config.paths import SETTINGS as PATH_SETTINGS
+from spade.config.paths import absolute_paths, setting, with_settings
 from spade.config.sections import (
     LONGEST_WAIT_S,
     Actors,
@@ -40,10 +42,10 @@ from spade.config.sections import (
 from spade.config.suites import SUITE_TRAITS, Library, ProtocolName
 
 __all__ = [
-    "DOMAINS", "ENGINE_KINDS", "LONGEST_WAIT_S", "MEANING", "SKILLS", "SUITE_TRAITS",
+    "DOMAINS", "ENGINE_KINDS", "LONGEST_WAIT_S", "MEANING", "PATH_SETTINGS", "SKILLS", "SUITE_TRAITS",
     "Actors", "Audit", "Bus", "Config", "Design", "DomainName", "Endpoint", "Engine", "EngineKind", "Evaluation",
     "Learner", "Library", "Limits", "Loss", "Model", "Place", "PlacedRole", "Play", "Pool", "PoolLibrary",
     "ProtocolName", "Replay", "Reward", "Run", "Sandbox", "Serve", "Skill", "Supervise", "Tier", "ToolUse",
-    "differences", "digest", "dump", "inline", "is_local", "is_loopback", "load", "mixtures", "read_merged",
-    "read_toml", "recipes",
+    "absolute_paths", "differences", "digest", "dump", "inline", "is_local", "is_loopback", "load", "mixtures",
+    "read_merged", "read_toml", "recipes", "setting", "with_settings",
 ]  # fmt: skip

@@ -5,7 +5,6 @@ import json
 import re
 import tomllib
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -14,6 +13,7 @@ import tomli_w
 from spade.config.allowed import allowed, fields
 from spade.config.checks import check
 from spade.config.inheritance import Merged, read_merged
+from spade.config.paths import absolute_paths
 from spade.config.sections import Config
 from spade.errors import ConfigError
 from spade.text import line
@@ -36,9 +36,8 @@ def load(name: str = "nano", overrides: tuple[str, ...] = ()) -> Config:
         config = msgspec.convert(merged.tree, Config)
     except msgspec.ValidationError as error:
         raise ConfigError(_refused(str(error), merged)) from None
-    if config.bus.keys:  # a run's processes and its observers have different working directories
-        keys = str(Path(config.bus.keys).expanduser().absolute())
-        config = msgspec.structs.replace(config, bus=msgspec.structs.replace(config.bus, keys=keys))
+    if config.bus.keys:  # observers read them too, in working directories of their own
+        config = absolute_paths(config, ("bus.keys",))
     try:
         check(config)
     except ConfigError as error:

@@ -8,6 +8,7 @@ import msgspec
 from spade.decoding import UnreadableError, decoded
 from spade.disk import read
 from spade.errors import ConfigError, RunError, reason
+from spade.policy import hub
 
 NANO = Path(__file__).parents[1] / "data" / "nano"
 SHIPPED = {"nano": NANO, "nano-tools": NANO.with_name("nano-tools")}
@@ -57,29 +58,32 @@ def facts(folder: Path) -> ModelFacts:
 
 
 def resolve(path: str) -> Path:
-    """The folder of the checkpoint called `path`; a hub name is downloaded once and then found in the hub's cache.
+    """Return the folder of the checkpoint called `path`.
 
-    Raises ConfigError if there is no such checkpoint.
+    `path` names a model of the package, a folder, or a model of the hub: `OWNER/NAME`, or `OWNER/NAME@COMMIT`. A model
+    of the hub is downloaded once and then found in the hub's cache. Raises ConfigError if there is no such checkpoint.
     """
     if path in SHIPPED:
         folder = SHIPPED[path]
     elif Path(path).is_dir():
         folder = Path(path)
     else:
-        return _download(path)
+        return hub.snapshot(path)
     if not (folder / "config.json").is_file():
         raise ConfigError(f"model.path: {folder} holds no config.json; give a Hugging Face checkpoint folder")
     return folder
 
 
-def _download(name: str) -> Path:
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError, RepositoryNotFoundError
+def pin(path: str) -> str:
+    """Return `path` with the commit that a name of the hub means now: `OWNER/NAME@COMMIT`. Other paths stay.
 
-    try:
-        return Path(snapshot_download(name, allow_patterns=["*.json", "*.safetensors", "*.jinja", "*.txt", "*.model"]))
-    except (HFValidationError, LocalEntryNotFoundError, RepositoryNotFoundError, OSError):
-        raise ConfigError(
-            f"model.path: {name!r} is not a folder here and could not be fetched from the hub; "
-            f"give {', '.join(map(repr, SHIPPED))}, a checkpoint folder or a hub name"
-        ) from None
+    Raises ConfigError if the hub has no such model.
+    """
+    if path in SHIPPED or Path(path).is_dir() or "@" in path:
+        return path
+    return f"{path}@{hub.snapshot(path).name}"
+
+
+def unpinned(path: str) -> str:
+    """Return a name of the hub without its commit. Other paths stay."""
+    return path if Path(path).is_dir() else path.partition("@")[0]

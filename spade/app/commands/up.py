@@ -185,7 +185,7 @@ def actors_up(
     opened = RunDir(run or Path("runs") / f"actors-{os.uname().nodename}-{os.getpid()}")
     if opened.served:
         raise RunError(f"{opened.path}: is the directory of a run; --run names a folder for the logs of these actors")
-    resolved = load(config or "nano", tuple(overrides))
+    resolved = opened.settle(load(config or "nano", tuple(overrides)))
     if curators and resolved.design.source == "model":
         raise ConfigError("--curators: give the run's pool: --set design.source=pool --set pool.source=folder:DIR")
     if not any(actor_counts(resolved).values()):
@@ -250,7 +250,7 @@ def _opened(
 
     run = RunDir(_place(recipe, path))
     name = str(run.config_path) if run.exists and recipe is None else recipe or "nano"
-    config = load(name, (*overrides, *model_override(run)))
+    config = run.settle(load(name, (*overrides, *model_override(run))))
     corpus = "" if config.design.source == "pool" else load_grounds(config).digest
     _check_model(config)
     with places(cluster, config) as place, run.lock(*parts):

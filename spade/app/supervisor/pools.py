@@ -56,7 +56,7 @@ SOURCES: Mapping[str, Callable[[str], Iterator[PoolProgram]]] = {
 def _remedy(folder: Path) -> str:
     """Where the programs come from that are missing in `folder`."""
     for name in recipes():
-        if folder == made_at(name):
+        if folder.absolute() == made_at(name).absolute():
             return f"`spade pool make {name}` writes them, with --count N so many"
     return "give a folder of programs (`spade pool make` writes one)"
 

@@ -1,0 +1,54 @@
+"""Settings that name files and folders, made independent of the working directory."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from spade.config.sections import Config
+
+SETTINGS = (
+    "model.path", "design.corpus", "design.seeds", "pool.source", "tools.settings", "evaluation.data",
+    "evaluation.programs", "evaluation.embedding", "endpoint.key", "serve.key", "replay.store", "bus.keys",
+)  # fmt: skip
+_MODELS = ("model.path", "evaluation.embedding")
+_SOURCES = ("design.seeds", "pool.source")
+_WORDS = ("", "builtin", "none")
+_KINDS = ("folder", "run")  # of sources that name a place
+
+
+def absolute_paths(config: Config, settings: Sequence[str] = SETTINGS) -> Config:
+    """Return `config` with the paths of these settings absolute, as seen from the working directory.
+
+    A name that is no path stays: `builtin`, a library of programs, a model of the hub or of the package.
+    """
+    return with_settings(config, {name: _absolute(name, setting(config, name)) for name in settings})
+
+
+def setting(config: Config, name: str) -> str:
+    """Return the text of the setting "section.field"."""
+    section, field = name.split(".")
+    value: str = getattr(getattr(config, section), field)
+    return value
+
+
+def with_settings(config: Config, values: Mapping[str, str]) -> Config:
+    """Return `config` with other values of these settings, each named "section.field"."""
+    for name, value in values.items():
+        section, field = name.split(".")
+        changed = msgspec.structs.replace(getattr(config, section), **{field: value})
+        config = msgspec.structs.replace(config, **{section: changed})
+    return config
+
+
+def _absolute(setting: str, value: str) -> str:
+    kind, _, place = value.partition(":")
+    if setting in _SOURCES:
+        return f"{kind}:{_path(place)}" if kind in _KINDS and place else value
+    if value in _WORDS or (setting in _MODELS and not Path(value).is_dir()):
+        return value
+    return _path(value)
+
+
+def _path(path: str) -> str:
+    return str(Path(path).expanduser().absolute())

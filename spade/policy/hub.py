@@ -1,0 +1,60 @@
+"""Models of the Hugging Face hub: a snapshot of the files that a run needs, from the hub or from its cache."""
+
+import logging
+import re
+from pathlib import Path
+
+from spade.errors import ConfigError
+from spade.policy.parameter_files import parameter_files
+from spade.text import line
+
+_FILES = ["*.json", "*.safetensors", "*.jinja", "*.txt", "*.model"]
+_NAME = re.compile(r"[\w.-]+/[\w.-]+(?:@[\w./-]+)?", re.ASCII)
+
+log = logging.getLogger(__name__)
+
+
+def snapshot(name: str) -> Path:
+    """Return the folder of `OWNER/NAME` or `OWNER/NAME@COMMIT`, which is named after the commit.
+
+    A commit never changes, so one that the cache has is taken from there. Another name is looked up, and the cache
+    serves if the hub cannot. Raises ConfigError if neither has it.
+    """
+    if not _NAME.fullmatch(name):
+        raise ConfigError(
+            f"model.path: there is no folder {name!r} here; give nano, nano-tools, a checkpoint folder, or a name of "
+            "the hub such as Qwen/Qwen3-0.6B"
+        )
+    if "@" in name and (cached := _cached(name)) and all(file.is_file() for file in parameter_files(cached)):
+        return cached
+    try:
+        return _snapshot(name, offline=False)
+    except Exception as error:  # of the hub's client, of HTTP below it, or of an answer that is no JSON
+        cached = _cached(name)
+        if cached is None:
+            raise ConfigError(
+                f"model.path: {name!r} is no folder here, and the hub did not give it: {_first_line(error)}; check the "
+                "name, the network and `hf auth whoami`, or give a checkpoint folder"
+            ) from None
+        log.warning("the hub did not answer for %s (%s); its cached copy %s is used", name, _first_line(error), cached)
+        return cached
+
+
+def _cached(name: str) -> Path | None:
+    try:
+        return _snapshot(name, offline=True)
+    except Exception:
+        return None
+
+
+def _snapshot(name: str, offline: bool) -> Path:
+    from huggingface_hub import snapshot_download
+
+    repository, _, revision = name.partition("@")
+    folder = snapshot_download(repository, revision=revision or None, allow_patterns=_FILES, local_files_only=offline)
+    return Path(folder)
+
+
+def _first_line(error: Exception) -> str:
+    text = next(filter(None, map(str.strip, str(error).splitlines())), "")
+    return line(f"{type(error).__name__}: {text}", 200)

@@ -1,0 +1,37 @@
+"""The files that hold the parameters of a checkpoint: one, or several with an index."""
+
+from pathlib import Path
+
+import msgspec
+
+from spade.decoding import UnreadableError, decoded
+from spade.errors import RunError, reason
+from spade.policy.manifest import PARAMETERS
+
+_INDEX = f"{PARAMETERS}.index.json"
+
+
+class _Index(msgspec.Struct):
+    """The part of the index that is read here."""
+
+    weight_map: dict[str, str]
+
+
+_indexes: msgspec.json.Decoder[_Index] = msgspec.json.Decoder(_Index)
+
+
+def parameter_files(folder: Path) -> list[Path]:
+    """Return the files that hold the parameters of the checkpoint `folder`, whether they are there or not.
+
+    Raises RunError if its index cannot be read.
+    """
+    index = folder / _INDEX
+    if (folder / PARAMETERS).is_file() or not index.is_file():
+        return [folder / PARAMETERS]
+    try:
+        names = set(decoded(_indexes.decode, index.read_bytes()).weight_map.values())
+    except (OSError, UnreadableError) as error:
+        raise RunError(f"{index}: {reason(error)}; give a whole checkpoint") from None
+    if outside := sorted(name for name in names if Path(name).name != name):
+        raise RunError(f"{index}: names {outside[0]!r}, which is no file of this folder; give a whole checkpoint")
+    return [folder / name for name in sorted(names)]

@@ -1,0 +1,91 @@
+"""Models of the hub, by its own client from a server on loopback: pinned once, from the cache if the hub fails."""
+
+import time
+from types import SimpleNamespace
+
+import pytest
+from huggingface_hub import constants
+from huggingface_hub.utils import _http
+
+from spade.app.rundir import RunDir
+from spade.config import load
+from spade.errors import ConfigError
+from spade.policy import hub
+from spade.policy.checkpoint_files import check_files
+from spade.policy.model_folder import pin, resolve
+from tests.conftest import write_checkpoint
+from tests.spade.hub_server import serve_hub
+
+NAME = "someone/tiny"
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = write_checkpoint(tmp_path_factory.mktemp("tiny"))
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.fixture
+def server(tmp_path, monkeypatch, files):
+    with serve_hub() as served:
+        monkeypatch.setattr(constants, "ENDPOINT", served.url)
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+        monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+        files_at = f"{served.url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", files_at)
+        impatient = SimpleNamespace(**{**vars(time), "sleep": lambda _: None})  # else it waits half a minute in all
+        monkeypatch.setattr(_http, "time", impatient)
+        served.push(NAME, files)
+        yield served
+
+
+def test_a_name_is_pinned_to_its_commit_and_stays_there(server, files):
+    pinned = pin(NAME)
+    assert pinned == f"{NAME}@{server.commits[NAME]}"
+    check_files(resolve(pinned))
+    server.push(NAME, {**files, "README.txt": b"newer"})
+    server.asked.clear()
+    assert resolve(pinned).name == pinned.partition("@")[2]
+    assert not server.asked, "what a commit holds never changes"
+    assert pin(pinned) == pinned
+    assert pin(NAME) != pinned
+
+
+def test_a_run_keeps_the_commit_that_it_began_with(server, files, tmp_path):
+    run = RunDir(tmp_path / "run")
+    config = load("nano", (f"model.path={NAME}",))
+    begun = run.settle(config)
+    run.create(begun)
+    server.push(NAME, {**files, "README.txt": b"newer"})
+    assert run.settle(config) == begun
+    run.create(run.settle(config))
+    assert RunDir(tmp_path / "other").settle(config) != begun
+
+
+@pytest.mark.parametrize("fault", ["429", "html", "cut", "gone"])
+def test_the_cache_serves_if_the_hub_fails(server, fault):
+    folder = hub.snapshot(NAME)
+    if fault == "gone":
+        server.commits.clear()
+    server.fault = fault
+    assert hub.snapshot(NAME) == folder
+
+
+@pytest.mark.parametrize("fault", ["429", "html", "cut", "gone"])
+def test_without_a_copy_a_failing_hub_is_one_line(server, fault):
+    if fault == "gone":
+        server.commits.clear()
+    server.fault = fault
+    with pytest.raises(ConfigError, match=f"model.path: '{NAME}' is no folder here, and the hub did not") as refused:
+        hub.snapshot(NAME)
+    assert "\n" not in str(refused.value)
+    server.fault = ""
+    if fault != "gone":
+        check_files(hub.snapshot(NAME))
+
+
+@pytest.mark.parametrize("name", ["", "a", "/tmp/none", "../x/y", "a/b/c", "a b/c", "a/b@"])
+def test_a_text_that_is_no_name_is_not_looked_up(server, name):
+    with pytest.raises(ConfigError, match="there is no folder"):
+        hub.snapshot(name)
+    assert not server.asked

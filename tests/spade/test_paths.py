@@ -1,0 +1,67 @@
+"""Paths of a config: absolute from the start of a run, so that a resume may begin anywhere."""
+
+import pytest
+
+from spade.app.rundir import RunDir
+from spade.config import PATH_SETTINGS, absolute_paths, load, setting
+from tests.conftest import write_checkpoint
+
+RELATIVE = {
+    "model.path": "models/tiny", "design.corpus": "docs.jsonl", "design.seeds": "folder:seeds",
+    "pool.source": "run:runs/old", "tools.settings": "settings.txt", "evaluation.programs": "held_out",
+    "endpoint.key": "key", "serve.key": "key", "replay.store": "store", "bus.keys": "keys",
+}  # fmt: skip
+NAMES = {
+    "model.path": "nano", "design.corpus": "builtin", "pool.source": "reasoning-gym:nano", "tools.settings": "builtin",
+    "evaluation.embedding": "tfidf", "replay.store": "",
+}  # fmt: skip
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    (tmp_path / "models" / "tiny").mkdir(parents=True)
+    write_checkpoint(tmp_path / "models" / "tiny")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", RELATIVE)
+def test_a_relative_path_becomes_absolute(name, here):
+    value = RELATIVE[name]
+    pooled = ("design.source=pool",) if name == "pool.source" else ()
+    found = setting(absolute_paths(load("nano", ("evaluation.suite=", f"{name}={value}", *pooled))), name)
+    kind, colon, path = value.rpartition(":")
+    assert found == f"{kind}{colon}{here / path}"
+
+
+def test_what_is_no_path_stays():
+    library = 'sandbox.libraries=["reasoning-gym"]'
+    config = load("nano", ("design.source=pool", library, *(f"{name}={value}" for name, value in NAMES.items())))
+    assert absolute_paths(config) == config
+
+
+def test_a_run_is_resumed_from_another_folder(here, monkeypatch):
+    run = RunDir(here / "run")
+    config = load("nano", ("model.path=models/tiny", "model.profile=nano"))
+    run.create(run.settle(config))
+    assert run.config().model.path == str(here / "models" / "tiny")
+    assert run.settle(config) == run.config()
+    (here / "elsewhere").mkdir()
+    monkeypatch.chdir(here / "elsewhere")
+    assert run.settle(run.config()) == run.config()
+
+
+def test_a_run_that_kept_a_relative_path_keeps_it(here):
+    """As runs did that began before paths were made absolute."""
+    run = RunDir(here / "run")
+    config = load("nano", ("model.path=models/tiny", "model.profile=nano"))
+    run.create(config)
+    assert run.settle(config).model.path == "models/tiny"
+    assert (
+        run.settle(load("nano", (f"model.path={here}/models/tiny", "model.profile=nano"))).model.path == "models/tiny"
+    )
+
+
+def test_every_listed_setting_exists():
+    for name in PATH_SETTINGS:
+        assert isinstance(setting(load(), name), str)
