@@ -48,7 +48,7 @@ def load_talks(config: Config, tokenizer: Tokenizer) -> Talks:
 
 def _game_talks(config: Config, _: Tokenizer) -> Talks:
     opening = load_profile(config).play
-    return lambda reads: GameTalk(opening, reads)
+    return lambda reads: GameTalk(opening, reads, config.play.examples)
 
 
 def _tool_talks(config: Config, tokenizer: Tokenizer) -> Talks:

@@ -68,6 +68,8 @@ def _check_domain(config: Config) -> None:
         raise ConfigError(
             f"run.skills: {others[0]!r} is none of run.domain = {name!r}; it has {', '.join(domain.skills)}"
         )
+    if config.play.examples and name != "games":
+        raise ConfigError(f"play.examples: run.domain = {name!r} has calls to show, no answers; leave it out")
     if config.play.thoughts not in domain.thoughts:
         raise ConfigError(
             f"play.thoughts: {config.play.thoughts!r} does not go with run.domain = {name!r}, whose conversations "
@@ -176,7 +178,7 @@ def _check_challenges(config: Config) -> None:
     if config.design.reviews and config.run.domain == "tools":
         raise ConfigError("design.reviews: run.domain = 'tools' has tools.screen for that; leave it out")
     turns = config.play.max_turns
-    for name, steps in config.design.difficulties:
+    for name, steps in config.design.difficulties if config.design.source == "model" else ():
         if steps > turns:
             raise ConfigError(f"design.difficulties: {name!r} takes {steps} actions, of play.max_turns = {turns}")
 
@@ -290,12 +292,13 @@ def _check_progress(config: Config) -> None:
         raise ConfigError(
             f"play.context_tokens: {play.context_tokens} do not fit engine.context_tokens = {engine.context_tokens}"
         )
+    designs = design.source == "model"
     for name, most, asked in (
         ("design.max_tokens", design.max_tokens, True),
         ("tools.screen_max_tokens", config.tools.screen_max_tokens, config.tools.screen),
         ("design.review_max_tokens", design.review_max_tokens, bool(design.reviews)),
     ):
-        if asked and most >= engine.context_tokens:
+        if designs and asked and most >= engine.context_tokens:
             raise ConfigError(
                 f"{name}: {most} leave no room for a prompt in engine.context_tokens = {engine.context_tokens}"
             )

@@ -1,6 +1,6 @@
 """Games: observations are messages of the user, an action is the last box of an answer."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from actors.text.actions import action_said, sent
 from actors.text.conversation.talk import Move, Opening
@@ -9,17 +9,31 @@ from spade.protocol import Form, Observed
 
 
 class GameTalk:
-    """A play of a game. `opening`: a profile's `play`; `reads`: the form of an action that the program reads."""
+    """A play of a game.
+
+    opening   a profile's `play`
+    reads     the form of an action that the program reads
+    examples  pairs of an observation and an answer, shown before the first observation
+    """
 
     marks = ()
 
-    def __init__(self, opening: Callable[[str, str | None], list[ChatMessage]], reads: Form = "inside") -> None:
+    def __init__(
+        self,
+        opening: Callable[[str, str | None], list[ChatMessage]],
+        reads: Form = "inside",
+        examples: Sequence[tuple[str, str]] = (),
+    ) -> None:
         self._opening = opening
         self._reads = reads
+        self._examples = [
+            ChatMessage(*each) for one in examples for each in zip(("user", "assistant"), one, strict=True)
+        ]
 
     def open(self, observed: Observed, hint: str | None) -> Opening:
         """See Talk."""
-        return Opening(self._opening(observed.observation, hint))
+        *rules, asked = self._opening(observed.observation, hint)
+        return Opening([*rules, *self._examples, asked])
 
     def act(self, text: str) -> Move:
         """See Talk."""

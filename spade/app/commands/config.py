@@ -201,7 +201,10 @@ def _endpoint(config: "Config") -> str:
 
 
 def _model(config: "Config") -> str:
-    """Check a checkpoint folder: thought tokens, and the room for a design's prompt. Hub names are not looked up."""
+    """Check a checkpoint folder: its files, thought tokens, and the room for a design's prompt if there are designs.
+
+    Names of the hub are not looked up.
+    """
     from actors import corpus
     from actors.corpus.settings import BUILTIN
     from actors.roles.domains import load_profile, load_talks
@@ -220,6 +223,8 @@ def _model(config: "Config") -> str:
     load_talks(config, tokenizer)
     if suite := SUITES.get(config.evaluation.suite):
         suite.talks(suite.protocol(config.evaluation.protocol), tokenizer)
+    if config.design.source == "pool":
+        return f"model {path}"
     profile, document = load_profile(config), corpus.load("builtin", config.run.domain)[0]
     situation = profile.situation(BUILTIN, 0)
     room = config.engine.context_tokens - config.design.max_tokens

@@ -179,6 +179,10 @@ class Play(Section, frozen=True):
     context_tokens: Count = 32_768
     """Tokens that a turn of an episode may read and sample. The default is the paper's (49,152 later at 4B)."""
 
+    examples: tuple[tuple[str, str], ...] = ()
+    """Exchanges that show a small model the form of an answer: pairs of an observation and the answer to it. Each play
+    of a game begins with them, in both arms; a model of a billion parameters or more needs none."""
+
     win_return: ShareAboveZero = 1.0
     """Least episode return that counts as won. The default is the highest return, which a program gives at its goal
     alone."""
