@@ -206,3 +206,9 @@ Reason about it first: what you know, what is still hidden, and what each possib
 Then end your reply with one action in the form \boxed{action}. The last box counts, and only what is inside it; you
 get one action each turn.
 """
+
+ONE_ANSWER = r"""
+You are asked one question. The first answer is final: there is no second try.
+Reason about it first, step by step, and check what you find.
+Then end your reply with the answer in the form \boxed{answer}. The last box counts, and only what is inside it.
+"""

@@ -148,6 +148,19 @@ def test_what_an_ablation_leaves_out_is_off():
         assert not fixed.hinted
 
 
+def test_a_recipe_plays_the_hinted_arm_if_its_designers_are_paid_by_regret_or_its_memory_is_ranked_by_it():
+    played = {name for name in recipes() if load(name).hinted}
+    unused = {
+        name for name in recipes()
+        if load(name).design.source == "pool"
+        or load(name).reward.kind != "regret"
+        or not (load(name).design.train or load(name).design.memory_seeds)
+    }  # fmt: skip
+    assert played == recipes().keys() - unused
+    assert {"no-designer-training-no-memory-30b", "nano-no-designer-training-no-memory"} <= unused
+    assert {"no-designer-training-30b", "no-memory-30b", "frozen-designer-30b"} <= played
+
+
 def test_every_ablation_at_full_size_has_the_same_at_nano_size():
     others = {"tools-30b", "nano-tools", "nano-stage2", "nano-evoenv", "fixed-rlve-30b", "nano-fixed"}  # no ablations
     full = {name for name in recipes() if base(name) == "games-30b" and "designer-30b" not in name} - others
