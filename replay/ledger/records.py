@@ -81,7 +81,7 @@ class Reject(Record):
 
 
 class Source(Record):
-    """An admitted program; `hint` is "" if it has none. `reads` and `single_turn` are as in Verdict."""
+    """An admitted program. Without a hint `hint` is "". `reads` and `single_turn` are as in Verdict."""
 
     source: str
     hint: str
