@@ -13,9 +13,8 @@ from msgspec.structs import replace
 
 from actors.roles.connected import Connected, attend
 from actors.roles.jobs import JobWork
-from actors.sandbox.inside.libraries import LIBRARIES
 from spade.codec import program_digest
-from spade.config import Config
+from spade.config import ONE_ANSWER, Config
 from spade.errors import RunError
 from spade.pools import POOL, PoolProgram, at_level, listed, read_program
 from spade.processes.entry import Launch, main
@@ -37,7 +36,7 @@ class Curator(JobWork):
         if library := self._config.pool.library:
             leveled = replace(program, source=at_level(program.source, job.level)) if program.levels else program
             opened = await self._admission(leveled.source, job.sampler, plays=False)
-            return _handed_in(job, leveled, replace(opened, single_turn=LIBRARIES[library].one_answer))
+            return _handed_in(job, leveled, replace(opened, single_turn=library in ONE_ANSWER))
         if job.digest not in self._verdicts:
             self._verdicts[job.digest] = await self._admission(program.source, job.sampler)
         return _handed_in(job, program, self._verdicts[job.digest])

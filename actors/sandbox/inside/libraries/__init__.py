@@ -22,7 +22,6 @@ class Library(NamedTuple):
     """A module of this package with its base classes.
 
     `requirement`: the distribution that is supported, exactly; "" for none. `packages`: what programs can import of it.
-    `one_answer`: each program asks one question, and the first answer ends it (`OneAnswerEnv`).
     """
 
     module: str
@@ -30,18 +29,15 @@ class Library(NamedTuple):
     requirement: str = ""
     packages: tuple[str, ...] = ()
     remedy: str = "pip install 'spade-rl[suites]'"
-    one_answer: bool = False
 
 
 LIBRARIES = {
-    "reasoning-gym": Library(
-        "reasoning_gym", ("ReasoningGymEnv",), "reasoning-gym==0.1.23", ("reasoning_gym",), one_answer=True
-    ),
-    "rlve": Library("rlve", ("RlveEnv",), "rlve-gym==0.0.1", ("Gym", "networkx"), one_answer=True),
+    "reasoning-gym": Library("reasoning_gym", ("ReasoningGymEnv",), "reasoning-gym==0.1.23", ("reasoning_gym",)),
+    "rlve": Library("rlve", ("RlveEnv",), "rlve-gym==0.0.1", ("Gym", "networkx")),
     "gem": Library("gem", ("GemEnv",), "gem-llm==0.1.0", ("gem",), "pip install --no-deps gem-llm==0.1.0"),
     "gymnasium": Library("gymnasium", ("GymnasiumTextEnv",), "gymnasium==1.4.0", ("gymnasium",)),
-    "answers": Library("answers", ("MathAnswerEnv", "ChoiceEnv"), one_answer=True),
-    "code": Library("code_tests", ("CodeTestsEnv",), one_answer=True),
+    "answers": Library("answers", ("MathAnswerEnv", "ChoiceEnv")),
+    "code": Library("code_tests", ("CodeTestsEnv",)),
 }
 """By the names of `sandbox.libraries`."""
 
