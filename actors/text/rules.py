@@ -208,7 +208,7 @@ get one action each turn.
 """
 
 ONE_ANSWER = r"""
-You are asked one question. The first answer is final: there is no second try.
+You are asked a question. A wrong answer ends the play: you get no second try.
 Reason about it first, step by step, and check what you find.
 Then end your reply with the answer in the form \boxed{answer}. The last box counts, and only what is inside it.
 """

@@ -146,7 +146,7 @@ async def test_a_program_of_ones_own_that_asks_one_question_is_played_as_one(set
         await small.until_done(1)
     prompts = [tokenizer.decode(unpack_ids(each.prompt).tolist()) for each in asked]
     assert prompts
-    assert all("The first answer is final" in prompt for prompt in prompts)
+    assert all("A wrong answer ends the play" in prompt for prompt in prompts)
 
 
 async def test_plays_at_once_of_one_program_have_its_form_found_once(settings, tokenizer):

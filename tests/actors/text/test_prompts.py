@@ -129,7 +129,7 @@ def test_a_player_with_one_answer_is_told_so_and_of_no_turns(turns, single_turn,
     asked = FullProfile(Design(), Play(max_turns=turns)).play("2 + 2?", hint, single_turn)
     of_turns = FullProfile(Design(), Play(max_turns=25)).play("2 + 2?", hint)
     assert asked[1:] == of_turns[1:]
-    assert "The first answer is final" in asked[0].content
+    assert "A wrong answer ends the play" in asked[0].content
     assert "\\boxed{answer}" in asked[0].content
     assert not re.search("25|turn|game|move", asked[0].content)
     assert "after turn 25 at the latest" in of_turns[0].content

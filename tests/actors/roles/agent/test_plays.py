@@ -44,7 +44,7 @@ async def test_a_play_records_every_token_said_and_seen(settings, tokenizer, hin
 
 
 @pytest.mark.parametrize(("single_turn", "told", "untold"), [
-    (False, "after turn 4 at the latest", "final"), (True, "The first answer is final", "after turn"),
+    (False, "after turn 4 at the latest", "second try"), (True, "A wrong answer ends the play", "after turn"),
 ])  # fmt: skip
 async def test_a_play_of_one_question_is_told_of_no_turns(settings, tokenizer, single_turn, told, untold):
     full = changed(settings, model={"profile": "full"}, play={"context_tokens": 760})
