@@ -72,7 +72,7 @@ class Profile(Protocol):
     def play(self, observation: str, hint: str | None, single_turn: bool = False) -> list[ChatMessage]:
         """Open an episode. The hint is the only difference between the arms.
 
-        `single_turn`: the program asks one question. If admission never won it, a right answer may go on.
+        `single_turn`: each play of admission ended with its first action, as it does in a world of one question.
         """
         ...
 
