@@ -19,7 +19,7 @@ BUILTIN = (
     "a home whose lamps, heating, locks and alarms are switched from afar and by rules",
     "a board of tasks: projects, deadlines, what depends on what, and who does it",
 )
-"""After the paper's ten."""
+"""As many as the paper has, which names five of its ten: a bank, retail, tickets, telecom, a smart home."""
 LONGEST = MOST_NAME  # characters, so that messages may name it
 
 

@@ -56,7 +56,8 @@ class GameAdmission(Admission[str]):
         return f"action {action[:40]!r}"
 
     async def verdict(self) -> Verdict:
-        return structs.replace(await super().verdict(), reads=self.form.reads)
+        single_turn = {len(play.actions) for play in self.form.transcripts} == {1}
+        return structs.replace(await super().verdict(), reads=self.form.reads, single_turn=single_turn)
 
     # ------------------------------------------------------------ the stages
 

@@ -50,7 +50,7 @@ class NanoProfile:
     def hint_text(self, completion: str) -> str:
         return completion.strip()
 
-    def play(self, observation: str, hint: str | None) -> list[ChatMessage]:
+    def play(self, observation: str, hint: str | None, single_turn: bool = False) -> list[ChatMessage]:
         return [ChatMessage("user", observation if hint is None else f"Hint: {hint}\n{observation}")]
 
     def reveals(self, name: str, observation: str) -> bool | None:

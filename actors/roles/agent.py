@@ -67,7 +67,8 @@ class Agent:
     async def _play(self, lease: PlayLease) -> None:
         self._gauges["episodes"] += 1
         try:
-            played = await play(self._session, lease, manner_of_run(self._session, lease.reads))
+            manner = manner_of_run(self._session, lease.reads, lease.single_turn)
+            played = await play(self._session, lease, manner)
         except trio.Cancelled:
             self._session.send(partial(self._replay.release_play, lease))
             raise

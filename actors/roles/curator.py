@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from actors.roles.connected import Connected, attend
 from actors.roles.jobs import JobWork
 from spade.codec import program_digest
-from spade.config import Config
+from spade.config import ONE_ANSWER, Config
 from spade.errors import RunError
 from spade.pools import POOL, PoolProgram, at_level, listed, read_program
 from spade.processes.entry import Launch, main
@@ -33,9 +33,10 @@ class Curator(JobWork):
         program = await trio.to_thread.run_sync(read_program, self._folder, job.program)
         if program_digest(program.source) != job.digest:
             raise RunError(f"{self._folder}: {job.program}.py was changed since the run started; bring it back")
-        if self._config.pool.library:
+        if library := self._config.pool.library:
             leveled = replace(program, source=at_level(program.source, job.level)) if program.levels else program
-            return _handed_in(job, leveled, await self._admission(leveled.source, job.sampler, plays=False))
+            opened = await self._admission(leveled.source, job.sampler, plays=False)
+            return _handed_in(job, leveled, replace(opened, single_turn=library in ONE_ANSWER))
         if job.digest not in self._verdicts:
             self._verdicts[job.digest] = await self._admission(program.source, job.sampler)
         return _handed_in(job, program, self._verdicts[job.digest])
@@ -69,6 +70,7 @@ def _handed_in(job: DesignJob, program: PoolProgram, verdict: Verdict) -> Submit
         reads=verdict.reads,
         repairs=verdict.repairs,
         measures=verdict.measures,
+        single_turn=verdict.single_turn,
     )
 
 

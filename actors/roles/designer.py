@@ -152,6 +152,7 @@ class Designer(JobWork):
             measures=msgspec.structs.replace(verdict.measures, reveals=reveals, similarity=nearest and nearest[0]),
             setting=attempt.situation.setting,
             variant=attempt.situation.variant,
+            single_turn=verdict.single_turn,
         )
 
     async def _hint(self, source: str, verdict: Verdict, job: DesignJob, attempt: Attempt) -> str | FailedStage:

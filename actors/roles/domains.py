@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from actors.nano.worlds import WORLDS
 from actors.text.conversation import GameTalk, Talk, Tongue, ToolTalk
@@ -14,8 +15,8 @@ from spade.errors import ConfigError, RunError
 from spade.protocol import Form
 from spade.tokens import Tokenizer
 
-Talks = Callable[[Form], Talk]
-"""The talk of a play whose program reads actions in this form."""
+Talks = Callable[[Form, bool], Talk]
+"""The talk of a play, by `reads` and `single_turn` of its program's Verdict."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,8 @@ def load_talks(config: Config, tokenizer: Tokenizer) -> Talks:
 
 def _game_talks(config: Config, _: Tokenizer) -> Talks:
     opening = load_profile(config).play
-    return lambda reads: GameTalk(opening, reads, config.play.examples)
+    examples = config.play.examples
+    return lambda reads, single_turn: GameTalk(partial(opening, single_turn=single_turn), reads, examples)
 
 
 def _tool_talks(config: Config, tokenizer: Tokenizer) -> Talks:
@@ -58,7 +60,7 @@ def _tool_talks(config: Config, tokenizer: Tokenizer) -> Talks:
         raise RunError(f"run.domain = 'tools': {error}") from None
     tongue = Tongue(dialect, tokenizer.opens_thought())
     opening = load_profile(config).play
-    return lambda _: ToolTalk(opening, tongue, config.tools.calls_per_turn)
+    return lambda *_: ToolTalk(opening, tongue, config.tools.calls_per_turn)
 
 
 DOMAINS: Mapping[DomainName, Domain] = {

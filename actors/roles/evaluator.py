@@ -29,7 +29,7 @@ from spade.evaluations import Protocol, SuiteItem
 from spade.policy import best
 from spade.policy.manifest import PARAMETERS
 from spade.processes.entry import Launch, main
-from spade.protocol import MOST_CATEGORIES, Evaluation, Form, Validate
+from spade.protocol import MOST_CATEGORIES, Evaluation, Validate, Verdict
 from spade.seeds import derive
 
 log = logging.getLogger(__name__)
@@ -134,26 +134,26 @@ def _of_suite(session: Session, suite: Suite, protocol: Protocol) -> Manners:
 
 
 class _OfFolder:
-    """The manners of programs of one's own; the form of an action that each reads is found once."""
+    """The manners of programs of one's own. Admission examines each program once, before its first play."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._forms: dict[str, Form] = {}
+        self._verdicts: dict[str, Verdict] = {}
         self._finding: dict[str, trio.Lock] = {}
 
     async def manner(self, item: SuiteItem) -> Manner:
-        """Raises BusError where no env-runner tells the form."""
-        return manner_of_run(self._session, await self._form(item))
+        """Raises BusError if no env-runner examines the program."""
+        verdict = await self._verdict(item)
+        return manner_of_run(self._session, verdict.reads, verdict.single_turn)
 
-    async def _form(self, item: SuiteItem) -> Form:
-        """The form of an action that a program reads: admission finds it once, before the program's first play."""
+    async def _verdict(self, item: SuiteItem) -> Verdict:
+        """Return what admission says of a program: how it is to be played, whether or not it passes."""
         source, config = item.program, self._session.config
         async with self._finding.setdefault(source, trio.Lock()):
-            if source not in self._forms:
+            if source not in self._verdicts:
                 seed = derive(b"", "evaluation: form", config.run.seed or 0, item.category)
-                verdict = await self._session.runners.call(Validate(source, seed), config.play.lease_s)
-                self._forms[source] = verdict.reads
-            return self._forms[source]
+                self._verdicts[source] = await self._session.runners.call(Validate(source, seed), config.play.lease_s)
+            return self._verdicts[source]
 
 
 @asynccontextmanager

@@ -31,9 +31,9 @@ class Manner:
     needs: Needs = field(default_factory=Needs)
 
 
-def manner_of_run(session: Session, reads: Form) -> Manner:
-    """The manner of the run's own plays, the only one of which anything is trained on."""
-    play, talk = session.config.play, session.talk(reads)
+def manner_of_run(session: Session, reads: Form, single_turn: bool) -> Manner:
+    """Return the manner of the run's own plays, the only plays that are trained on."""
+    play, talk = session.config.play, session.talk(reads, single_turn)
     sampling = Sampling(temperature=play.temperature, max_tokens=play.max_turn_tokens)
     return Manner(talk, TokenVoice(session, sampling, play.context_tokens, talk.marks), play.max_turns)
 

@@ -1,4 +1,4 @@
-"""GEM: five games of several turns. The paper names the games and no protocol, so all numbers here are ours."""
+"""GEM: five games of several turns. The paper names neither its games nor a protocol: both are ours."""
 
 from pathlib import Path
 

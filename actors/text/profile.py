@@ -69,8 +69,11 @@ class Profile(Protocol):
         """The hint inside a completion ("" if there is none)."""
         ...
 
-    def play(self, observation: str, hint: str | None) -> list[ChatMessage]:
-        """Open an episode. The hint is the only difference between the arms."""
+    def play(self, observation: str, hint: str | None, single_turn: bool = False) -> list[ChatMessage]:
+        """Open an episode. The hint is the only difference between the arms.
+
+        `single_turn`: each play of admission ended with its first action, as it does in a world of one question.
+        """
         ...
 
     def reveals(self, name: str, observation: str) -> bool | None:

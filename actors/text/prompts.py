@@ -29,6 +29,7 @@ class FullProfile:
 
     def __init__(self, design: Design, play: Play) -> None:
         self._settings = design
+        self._max_turns = play.max_turns
         self._turns = str(play.max_turns)
 
     def situation(self, settings: Sequence[str], draw: int) -> Situation:
@@ -64,9 +65,11 @@ class FullProfile:
     def hint_text(self, completion: str) -> str:
         return hint_in(completion)
 
-    def play(self, observation: str, hint: str | None) -> list[ChatMessage]:
+    def play(self, observation: str, hint: str | None, single_turn: bool = False) -> list[ChatMessage]:
         told = f"{observation}\n\nHint: {hint}" if hint is not None else observation
-        return [ChatMessage("system", filled(rules.GAME, max_turns=self._turns).strip()), ChatMessage("user", told)]
+        one_answer = single_turn or self._max_turns == 1
+        words = rules.ONE_ANSWER if one_answer else filled(rules.GAME, max_turns=self._turns)
+        return [ChatMessage("system", words.strip()), ChatMessage("user", told)]
 
     def reveals(self, name: str, observation: str) -> bool | None:
         return None

@@ -206,3 +206,9 @@ Reason about it first: what you know, what is still hidden, and what each possib
 Then end your reply with one action in the form \boxed{action}. The last box counts, and only what is inside it; you
 get one action each turn.
 """
+
+ONE_ANSWER = r"""
+You are asked a question. A wrong answer ends the play: you get no second try.
+Reason about it first, step by step, and check what you find.
+Then end your reply with the answer in the form \boxed{answer}. The last box counts, and only what is inside it.
+"""

@@ -222,7 +222,7 @@ def admit(state: RunState, request: SubmitEnvironment, now: float) -> Environmen
         level=job.level,
         grouped=state.config.play.instances == "group",
     )
-    source = Source(request.source, request.hint, request.first_observation, request.reads)
+    source = Source(request.source, request.hint, request.first_observation, request.reads, request.single_turn)
     state.add_environment(environment, source)
     state.touch("environments", environment.id, environment)
     state.touch("sources", environment.id, source)

@@ -81,12 +81,13 @@ class Reject(Record):
 
 
 class Source(Record):
-    """An admitted program; `hint` is "" if it has none, `reads` the form in which plays send actions to it."""
+    """An admitted program. Without a hint `hint` is "". `reads` and `single_turn` are as in Verdict."""
 
     source: str
     hint: str
     first_observation: str
     reads: Form = "inside"
+    single_turn: bool = False
 
 
 class Chunk(Record):

@@ -96,6 +96,7 @@ def _as_leased(state: RunState, play: PlayRecord) -> PlayLease:
         seed=state.instance(play.environment, number),
         sampler=state.seed("play", play.id, play.lease),
         reads=source.reads,
+        single_turn=source.single_turn,
     )
 
 

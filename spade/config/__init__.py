@@ -39,10 +39,11 @@ from spade.config.sections import (
     Tier,
     ToolUse,
 )
-from spade.config.suites import SUITE_TRAITS, Library, ProtocolName
+from spade.config.suites import ONE_ANSWER, SUITE_TRAITS, Library, ProtocolName
 
 __all__ = [
-    "DOMAINS", "ENGINE_KINDS", "LONGEST_WAIT_S", "MEANING", "PATH_SETTINGS", "SKILLS", "SUITE_TRAITS",
+    "DOMAINS", "ENGINE_KINDS", "LONGEST_WAIT_S", "MEANING", "ONE_ANSWER", "PATH_SETTINGS", "SKILLS",
+    "SUITE_TRAITS",
     "Actors", "Audit", "Bus", "Config", "Design", "DomainName", "Endpoint", "Engine", "EngineKind", "Evaluation",
     "Learner", "Library", "Limits", "Loss", "Model", "Place", "PlacedRole", "Play", "Pool", "PoolLibrary",
     "ProtocolName", "Replay", "Reward", "Run", "Sandbox", "Serve", "Skill", "Supervise", "Tier", "ToolUse",

@@ -325,8 +325,8 @@ def _check_training(config: Config) -> None:
 
 
 def _check_arms(config: Config) -> None:
-    """Refuse a reward whose measure would never be taken."""
-    if config.reward.kind == "regret" and config.design.source == "model" and not config.hinted:
+    """Refuse a run that uses the regret and never measures it."""
+    if config.uses_regret and not config.hinted:
         raise ConfigError(
             "play.hinted: reward.kind = 'regret' is measured with the hint; take play.hinted=auto, or another "
             "reward.kind"

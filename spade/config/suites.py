@@ -9,6 +9,9 @@ from typing import Literal, NamedTuple
 Library = Literal["reasoning-gym", "rlve", "gem", "gymnasium", "answers", "code"]
 """Libraries whose environments programs may extend, by the names of `sandbox.libraries`."""
 
+ONE_ANSWER: frozenset[Library] = frozenset({"reasoning-gym", "rlve", "answers", "code"})
+"""Libraries whose programs ask one question, and end with its first answer."""
+
 ProtocolName = Literal["paper", "release", "short"]
 """Ways to play a suite; a suite may lack one."""
 

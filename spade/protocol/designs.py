@@ -85,7 +85,9 @@ class RejectCandidate(Request[Done], frozen=True):
 
 
 class SubmitEnvironment(Request[Done], frozen=True):
-    """An admitted program with its hint; `shown`, `setting` and `variant` as in RejectCandidate, `reads` as in Verdict.
+    """An admitted program with its hint.
+
+    `shown`, `setting` and `variant` are as in RejectCandidate, `reads` and `single_turn` as in Verdict.
 
     `document` and `hint` are "" if it was designed without. `repairs`: those that were needed to find the program in
     the completion, or to admit it. Idempotent by job. Without a trajectory: a program of a pool, whose name is the
@@ -108,6 +110,7 @@ class SubmitEnvironment(Request[Done], frozen=True):
     measures: Measures = Measures()
     setting: Name = ""
     variant: Name = ""
+    single_turn: bool = False
 
 
 class ReleaseDesign(Request[Done], frozen=True):

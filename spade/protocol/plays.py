@@ -11,7 +11,7 @@ class PlayLease(Wire, frozen=True):
     program   names the program (`codec.program_digest`), which the agent never sees
     hint      what the hinted arm is told; None in the unhinted one
     seed      the instance, the same in both arms; `sampler` seeds the sampling
-    reads     as in Verdict
+    reads     as in Verdict; so is `single_turn`
     """
 
     id: str
@@ -22,6 +22,7 @@ class PlayLease(Wire, frozen=True):
     seed: int
     sampler: int
     reads: Form = "inside"
+    single_turn: bool = False
 
     @property
     def hinted(self) -> bool:

@@ -142,7 +142,7 @@ class Verdict(Wire, frozen=True):
     """The stages in the order they ran; if `passed` is False the last one failed.
 
     `name`: the class's name. `reads`: the form in which plays send actions to the program. `repairs`: those that its
-    process reported; it was played with them.
+    process reported; it was played with them. `single_turn`: each play of admission was over after its first action.
 
     Of a program with tools: `suspects` are words of its solution's calls that nothing before them told; `values` are
     arguments of its solution that no instruction and no schema states, which a hint must not tell; `replayed` is the
@@ -160,6 +160,7 @@ class Verdict(Wire, frozen=True):
     suspects: Annotated[tuple[str, ...], Meta(max_length=MOST_VALUES)] = ()
     values: Annotated[tuple[str, ...], Meta(max_length=MOST_VALUES)] = ()
     replayed: str = ""
+    single_turn: bool = False
 
 
 class Validate(Request[Verdict], frozen=True):

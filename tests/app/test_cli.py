@@ -58,6 +58,7 @@ def test_a_list_of_commands_fits_80_columns_uncut(words):
     (["corpus", "show", "no_text"], "no_text, line 1: "),
     (["corpus", "show", "builtin", "--index", "230"], "--index 230: builtin has 230 documents"),
     (["up", "games-4b", "--headless"], "`spade corpus build games` makes it"),
+    (["up", "tools-4b", "--headless"], "`spade corpus build tools` makes it"),
     (["replay", "up", "games-4b"], "`spade corpus build games` makes it"),
     (["actors", "up", "games-4b", "--connect", "ipc:///nowhere", "--designers", "1"], "`spade corpus build games`"),
     (["up", "--for", "soon"], "soon"),
@@ -95,7 +96,7 @@ def test_a_failure_is_one_line_and_a_non_zero_exit(spade, tmp_path, words, says)
     assert done.stderr.count("\n") == 1
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "nothing").exists()
-    assert not list((tmp_path / "runs").glob("games*"))
+    assert not list((tmp_path / "runs").glob("*-4b"))
 
 
 def test_config_ls_names_every_recipe(spade):

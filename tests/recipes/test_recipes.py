@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from actors.corpus.spec import read_spec
 from actors.sandbox.opening import require
 from spade.app.cli import app
 from spade.app.commands.config import check_config
-from spade.config import DOMAINS, differences, load, recipes
+from spade.config import DOMAINS, differences, load, mixtures, recipes
 from spade.errors import RunError
 from tests.recipes.small_runs import spade
 
@@ -83,9 +84,10 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
-def give_corpus(folder):
+def give_corpora(folder):
     (folder / "corpora").mkdir()
-    (folder / "corpora" / "games.jsonl").write_text('{"text": "A tide."}\n{"text": "A moon."}\n')
+    for domain in "games", "tools":
+        (folder / "corpora" / f"{domain}.jsonl").write_text('{"text": "A tide."}\n{"text": "A moon."}\n')
 
 
 def give_pool(folder, config):
@@ -146,6 +148,19 @@ def test_what_an_ablation_leaves_out_is_off():
         assert not fixed.hinted
 
 
+def test_a_recipe_plays_the_hinted_arm_if_its_designers_are_paid_by_regret_or_its_memory_is_ranked_by_it():
+    played = {name for name in recipes() if load(name).hinted}
+    unused = {
+        name for name in recipes()
+        if load(name).design.source == "pool"
+        or load(name).reward.kind != "regret"
+        or not (load(name).design.train or load(name).design.memory_seeds)
+    }  # fmt: skip
+    assert played == recipes().keys() - unused
+    assert {"no-designer-training-no-memory-30b", "nano-no-designer-training-no-memory"} <= unused
+    assert {"no-designer-training-30b", "no-memory-30b", "frozen-designer-30b"} <= played
+
+
 def test_every_ablation_at_full_size_has_the_same_at_nano_size():
     others = {"tools-30b", "nano-tools", "nano-stage2", "nano-evoenv", "fixed-rlve-30b", "nano-fixed"}  # no ablations
     full = {name for name in recipes() if base(name) == "games-30b" and "designer-30b" not in name} - others
@@ -190,7 +205,7 @@ def test_a_recipe_of_rlve_has_the_numbers_of_its_row(size):
 @pytest.mark.parametrize("name", sorted(recipes().keys() - LIBRARIES))
 def test_a_recipe_is_fine_with_its_corpus_and_its_pool(name, here):
     config = load(name)
-    give_corpus(here)
+    give_corpora(here)
     pool, seeds = (source.removeprefix("folder:pools/") for source in (config.pool.source, config.design.seeds))
     if pool or seeds:
         give_pool(here, pool or seeds)
@@ -202,15 +217,22 @@ def test_a_recipe_is_fine_with_its_corpus_and_its_pool(name, here):
     assert ("; 2 programs in the pool" if pool else found) in said
 
 
+@pytest.mark.parametrize("name", mixtures())
+def test_a_spec_that_ships_has_as_many_documents_as_the_paper(name):
+    spec = read_spec(mixtures()[name])
+    counts = {source.name: source.count for source in spec.source}
+    assert counts == {"games": {"mathematics": 10_000, "science": 5_000}, "tools": {"code": 15_000}}[name]
+
+
 @pytest.mark.parametrize("name", sorted(name for name in recipes().keys() - LIBRARIES if "nano" not in name))
-def test_a_recipe_for_games_without_its_corpus_or_pool_says_which_command_makes_it(name, here):
+def test_a_recipe_without_its_corpus_or_pool_says_which_command_makes_it(name, here):
     config = load(name)
     if config.design.seeds:
         (said,) = lacks(name)
         assert said.startswith("design.seeds: pools/games-4b: No such file or directory; `spade pool make games-4b`")
         assert "\n" not in said
         return
-    if config.design.corpus in ("none", "builtin"):
+    if config.design.corpus == "none":
         assert "fine" in check_config(name, ())
         return
     (said,) = lacks(name)
@@ -219,9 +241,11 @@ def test_a_recipe_for_games_without_its_corpus_or_pool_says_which_command_makes_
         assert said.startswith(f"pool.source: {pool}: No such file or directory; `spade pool make {pool[6:]}` writes")
         assert load(pool[6:]).design.source == "model"
     else:
-        assert said.startswith("design.corpus: corpora/games.jsonl: No such file or directory; ")
-        assert "`spade corpus build games`" in said
-        assert "; 230 documents (digest " in check_config(name, ("design.corpus=builtin",))
+        domain = config.run.domain
+        assert said.startswith(f"design.corpus: corpora/{domain}.jsonl: No such file or directory; ")
+        assert f"`spade corpus build {domain}`" in said
+        shipped = {"games": 230, "tools": 106}[domain]
+        assert f"; {shipped} documents (digest " in check_config(name, ("design.corpus=builtin",))
     assert "\n" not in said
 
 

@@ -127,9 +127,14 @@ def test_a_bad_override_is_one_clear_line(override, says):
         (("reward.kind=learning_potential",), False),
         (("reward.kind=learning_potential", "play.hinted=true"), True),
         (("reward.kind=learning_potential", "play.hinted=false"), False),
+        (("design.train=false",), True),  # the memory ranks by regret
+        (("design.memory_seeds=0",), True),  # designers are paid for regret
+        (("design.train=false", "design.memory_seeds=0"), False),
+        (("design.train=false", "design.memory_seeds=0", "play.hinted=true"), True),
+        (("design.train=false", "design.memory_seeds=0", "play.hinted=false"), False),
     ],
 )
-def test_the_hint_is_played_where_the_reward_pays_for_it_or_it_is_asked_for(overrides, hinted):
+def test_the_hint_is_played_if_something_uses_the_regret_or_it_is_asked_for(overrides, hinted):
     assert config.load("games-4b", overrides).hinted is hinted
 
 

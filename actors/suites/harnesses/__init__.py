@@ -12,7 +12,7 @@ from spade.evaluations import Protocol, Sampling
 
 
 def _protocols(temperature: float, samples: int, turns: int) -> Mapping[ProtocolName, Protocol]:
-    """The paper's protocol, and a short one. The words are the harness's own, which the prompt stands for."""
+    """Make the protocols `paper` and `short`. The numbers are ours, and the words are the harness's own."""
     sampling = Sampling(temperature=temperature, max_tokens=2_048)
     numbers: Mapping[ProtocolName, int] = {"paper": samples, "short": 1}
     return {

@@ -67,8 +67,8 @@ class ToolProfile:
     def hint_text(self, completion: str) -> str:
         return hint_in(completion)
 
-    def play(self, observation: str, hint: str | None) -> list[ChatMessage]:
-        """See Profile. Both arms are told how to submit."""
+    def play(self, observation: str, hint: str | None, single_turn: bool = False) -> list[ChatMessage]:
+        """See Profile. Both arms are told how to submit; no service asks one question alone."""
         told = observation if hint is None else f"{observation}\n\nHint: {hint}"
         return [ChatMessage("system", filled(players.SYSTEM, max_turns=self._turns)), ChatMessage("user", told)]
 

@@ -103,7 +103,7 @@ def _transcripts(run: RunDir, config: Config | None, designs: DesignRecords) -> 
     if not folder.is_dir():
         raise RunError(f"{folder}: the newest policy is missing, and its tokenizer with it: no transcripts")
     tokenizer = Tokenizer.load(folder, thinking=config.model.thinking)
-    decode = partial(tokenizer.decode, keep=load_talks(config, tokenizer)("inside").marks)
+    decode = partial(tokenizer.decode, keep=load_talks(config, tokenizer)("inside", False).marks)
     return {id: transcript(tokens, decode) for id, tokens in kept.items()}
 
 

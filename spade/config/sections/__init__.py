@@ -48,11 +48,15 @@ class Config(Section, frozen=True):
     place: Place = Place()
 
     @property
+    def uses_regret(self) -> bool:
+        """True if the regret pays designers that are trained, or chooses the environments that designers are shown."""
+        used = self.design.train or self.design.memory_seeds > 0
+        return used and self.reward.kind == "regret" and self.design.source == "model"
+
+    @property
     def hinted(self) -> bool:
-        """True if environments that have a hint are played with it, too: the reward needs it, or it is asked for."""
-        if self.play.hinted != "auto":
-            return self.play.hinted
-        return self.reward.kind == "regret" and self.design.source == "model"
+        """True if environments that have a hint are also played with it."""
+        return self.uses_regret if self.play.hinted == "auto" else self.play.hinted
 
     @property
     def libraries(self) -> tuple[Library, ...]:

@@ -214,9 +214,9 @@ class Play(Section, frozen=True):
     chunk the same, as RLVE does. After a resume with another value it holds from the next environment."""
 
     hinted: Literal["auto"] | bool = "auto"
-    """True also plays the first chunk of a window with the hint; "auto" does where designers are paid for it, by
-    `reward.kind` "regret"; not in a run of a pool.
-    Where nothing is played with a hint, designers write none, and no regret is measured."""
+    """True also plays the first chunk of a window with the hint. "auto" does so if the regret is used: under
+    `reward.kind` "regret", by trained designers (`design.train`) or by the memory (`design.memory_seeds`); never in a
+    run of a pool. Without hinted plays designers write no hints, and no regret is measured."""
 
 
 class Actors(Section, frozen=True):

@@ -31,4 +31,4 @@ class ToolUse(Section, frozen=True):
 
     settings: Name = "builtin"
     """The everyday services that programs simulate, one drawn for each job: a text file with one a line, or `builtin`,
-    ten like the paper's. A run keeps the settings it was started with, as it keeps its documents."""
+    ten, as many as the paper has. A run keeps the settings it was started with, as it keeps its documents."""

@@ -8,6 +8,7 @@ import trio
 
 from actors.environments import runner as env_runner
 from actors.roles import curator
+from actors.text import worlds
 from spade import protocol
 from spade.codec import program_digest
 from spade.errors import RunError
@@ -35,11 +36,11 @@ def job(number, name, source):
 
 
 @asynccontextmanager
-async def curating(small, run, runner=None):
+async def curating(small, run, runner=None, source="folder:elsewhere", *overrides):
     """A curator, and no engine anywhere. Its tokenizer would be at a path that is none."""
     settings = actor_settings(
-        Path("/nowhere"), "design.source=pool", "pool.source=folder:elsewhere", "sandbox.load_s=60.0",
-        "sandbox.step_s=60.0",
+        Path("/nowhere"), "design.source=pool", f"pool.source={source}", "sandbox.load_s=60.0",
+        "sandbox.step_s=60.0", *overrides,
     )  # fmt: skip
     async with (
         small_replay(small, settings) as replay,
@@ -64,10 +65,32 @@ async def test_programs_are_handed_in_after_admission_or_rejected_with_the_reaso
         assert (handed_in.source, handed_in.hint, handed_in.document) == (GOOD, HINT, "vault")
         assert (handed_in.trajectory, handed_in.name, handed_in.reads) == (None, "VaultEnv", "inside")
         assert handed_in.first_observation == "Open the vault. Actions: 10..99"
+        assert not handed_in.single_turn
     rejected = done["j1"]
     assert isinstance(rejected, protocol.RejectCandidate)
     assert (rejected.stage, rejected.last, rejected.trajectory, rejected.completion) == ("episode", True, None, CRASHES)
     assert "ZeroDivisionError" in rejected.reason
+
+
+async def test_a_program_of_a_pool_that_asks_one_question_is_handed_in_as_one(run):
+    (run / "pool/vault.hint").unlink()
+    (run / "pool/vault.json").unlink()
+    (run / "pool/vault.py").write_text(worlds.ANSWER)
+    small = SmallReplay(jobs=[job(0, "vault", worlds.ANSWER)])
+    async with curating(small, run):
+        await small.until_done(1)
+    assert small.done[0].single_turn
+
+
+@pytest.mark.parametrize(("library", "single_turn"), [
+    ("reasoning-gym", True), ("rlve", True), ("gem", False), ("gymnasium", False),
+])  # fmt: skip
+async def test_a_program_of_a_library_of_questions_is_handed_in_as_one(run, library, single_turn):
+    small = SmallReplay(jobs=[job(0, "vault", GOOD)])
+    opened = protocol.Verdict(True, (protocol.Stage("open", True),))
+    async with curating(small, run, lambda _: opened, library, f'sandbox.libraries=["{library}"]'):
+        await small.until_done(1)
+    assert small.done[0].single_turn == single_turn
 
 
 async def test_an_env_runner_in_trouble_gives_the_job_back(run):

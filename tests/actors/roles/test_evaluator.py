@@ -11,7 +11,8 @@ from actors.roles import evaluator
 from actors.roles.evaluator import summary
 from actors.roles.examiner import Examined
 from actors.suites.held_out import read_held_out
-from spade.codec import program_digest
+from actors.text import worlds
+from spade.codec import program_digest, unpack_ids
 from spade.evaluations import SampleRecord
 from spade.policy.best import find
 from spade.policy.manifest import PARAMETERS
@@ -133,6 +134,19 @@ async def test_a_program_of_ones_own_that_reads_the_box_is_sent_it(settings, tok
     async with evaluating(small, settings, tokenizer, one):
         await small.until_done(1)
     assert small.done[0].win_rate == won_by_one(settings) / 12 > 0
+
+
+async def test_a_program_of_ones_own_that_asks_one_question_is_played_as_one(settings, tokenizer, tmp_path):
+    for kept in (tmp_path / "programs").glob("*.py"):
+        kept.write_text(worlds.ANSWER)
+    full = changed(settings, model={"profile": "full"}, play={"max_turns": 9})
+    small = SmallReplay()
+    small.weights = published(0)
+    async with evaluating(small, full, tokenizer, one) as asked:
+        await small.until_done(1)
+    prompts = [tokenizer.decode(unpack_ids(each.prompt).tolist()) for each in asked]
+    assert prompts
+    assert all("A wrong answer ends the play" in prompt for prompt in prompts)
 
 
 async def test_plays_at_once_of_one_program_have_its_form_found_once(settings, tokenizer):

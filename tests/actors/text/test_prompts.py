@@ -123,6 +123,18 @@ def test_either_role_is_told_how_many_turns_there_are_and_that_running_out_of_th
     assert "after turn 13 at the latest" in short.play("x", None)[0].content
 
 
+@pytest.mark.parametrize("hint", [None, "Mind the gap."])
+@pytest.mark.parametrize(("turns", "single_turn"), [(25, True), (1, False), (1, True)])
+def test_a_player_with_one_answer_is_told_so_and_of_no_turns(turns, single_turn, hint):
+    asked = FullProfile(Design(), Play(max_turns=turns)).play("2 + 2?", hint, single_turn)
+    of_turns = FullProfile(Design(), Play(max_turns=25)).play("2 + 2?", hint)
+    assert asked[1:] == of_turns[1:]
+    assert "A wrong answer ends the play" in asked[0].content
+    assert "\\boxed{answer}" in asked[0].content
+    assert not re.search("25|turn|game|move", asked[0].content)
+    assert "after turn 25 at the latest" in of_turns[0].content
+
+
 @pytest.mark.parametrize("settings", [settings for settings, _ in FORMS.values()], ids=FORMS)
 def test_a_solution_may_be_listed_described_or_left_out_and_two_courses_are_traced(settings):
     text = request(settings)
@@ -144,6 +156,7 @@ async def test_a_worked_example_is_admitted(sandbox, world):
     verdict = await validate(sandbox, world, 1, LIMITS, PLAY)
     assert verdict.passed, verdict.stages
     assert verdict.seed_sensitive
+    assert verdict.single_turn == (world == worlds.ANSWER)
     assert {stage.name: stage.reason for stage in verdict.stages}["solution"] == ""
 
 

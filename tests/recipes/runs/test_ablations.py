@@ -41,6 +41,7 @@ def test_without_training_of_designers_plays_alone_are_in_batches(tmp_path):
     found = play(tmp_path, "nano-no-designer-training", steps=4)
     assert closed(found)
     assert trained_roles(found) == {"agent"}
+    assert hinted(found)  # the memory shows the programs of the highest regret
 
 
 def test_without_training_of_designers_and_memory_both_are_left_out(tmp_path):
@@ -48,6 +49,8 @@ def test_without_training_of_designers_and_memory_both_are_left_out(tmp_path):
     assert closed(found)
     assert trained_roles(found) == {"agent"}
     assert not examples(found)
+    assert hinted(found) == 0  # nobody would use the regret
+    assert {environment.score.regret for environment in closed(found)} == {None}
 
 
 @pytest.mark.parametrize("recipe", ["nano-learning-potential", "nano-win-rate"])

@@ -148,10 +148,10 @@ async def test_environments_are_read_beside_the_service_and_without_it(tmp_path)
         await publish(replay)
         (first, second) = await replay.lease_designs(2, 5.0)
         await replay.reject_candidate(rejected(first, 1))
-        told = msgspec.structs.replace(environment(second, 1), reads="box", repairs=("fences",))
+        told = msgspec.structs.replace(environment(second, 1), reads="box", repairs=("fences",), single_turn=True)
         await replay.submit_environment(told)
         (lease,) = await replay.lease_plays(1, 5.0)
-        assert lease.reads == "box"
+        assert (lease.reads, lease.single_turn) == ("box", True)
         await replay.release_play(lease)
         beside = await trio.run_process([sys.executable, "-c", code, str(store)], capture_stdout=True)
         assert beside.stdout == b"[('e000001', 'active')] 1\n"

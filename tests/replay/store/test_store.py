@@ -290,7 +290,7 @@ def test_counters_of_an_older_service_still_load(store):
 def test_a_program_that_was_admitted_before_forms_were_kept_reads_the_inside(store):
     store.commit([("sources", b"e000000", msgspec.msgpack.encode(["class LampEnv: ...", "pull", "Three levers."]))])
     source = store.get("sources", "e000000", Source)
-    assert (source.hint, source.reads) == ("pull", "inside")
+    assert (source.hint, source.reads, source.single_turn) == ("pull", "inside", False)
 
 
 def test_an_environment_that_was_admitted_before_variants_were_kept_has_none(store):

@@ -70,7 +70,7 @@ async def _again(kept: "KeptPlay", config: "Config", console: "Screen") -> "Conv
 
     said = iter(_said(kept))
     tokenizer = Tokenizer.load(model_folder.resolve(config.model.path), thinking=config.model.thinking)
-    talk = load_talks(config, tokenizer)(kept.source.reads)
+    talk = load_talks(config, tokenizer)(kept.source.reads, kept.source.single_turn)
     turn = 0
 
     async def recorded(_: "Observed") -> "Move | None":

@@ -32,9 +32,11 @@ class HigherEnv:
 HIDDEN_TWO, HIDDEN_THREE = 10, 11
 
 
-def leases(count, hinted=False, seed=HIDDEN_THREE, source=HIGHER, reads="inside"):
+def leases(count, hinted=False, seed=HIDDEN_THREE, source=HIGHER, reads="inside", single_turn=False):
     program, hint = program_digest(source), "It is not one." if hinted else None
-    return [protocol.PlayLease(f"p{i}", 0, "e1", program, hint, seed, 1000 + i, reads) for i in range(count)]
+    return [
+        protocol.PlayLease(f"p{i}", 0, "e1", program, hint, seed, 1000 + i, reads, single_turn) for i in range(count)
+    ]
 
 
 def counting():

@@ -43,6 +43,19 @@ async def test_a_play_records_every_token_said_and_seen(settings, tokenizer, hin
     assert [request.seed for request in asked] == [derive(b"", "turn", 1000, turn) for turn in (1, 2, 3)]
 
 
+@pytest.mark.parametrize(("single_turn", "told", "untold"), [
+    (False, "after turn 4 at the latest", "second try"), (True, "A wrong answer ends the play", "after turn"),
+])  # fmt: skip
+async def test_a_play_of_one_question_is_told_of_no_turns(settings, tokenizer, single_turn, told, untold):
+    full = changed(settings, model={"profile": "full"}, play={"context_tokens": 760})
+    small = SmallReplay(leases(1, single_turn=single_turn), programs=[HIGHER])
+    async with playing(small, full, tokenizer, counting()) as asked:
+        await small.until_done(1)
+    prompt = tokenizer.decode(unpack_ids(asked[0].prompt).tolist())
+    assert told in prompt
+    assert untold not in prompt
+
+
 @pytest.mark.parametrize(("say", "outcome", "rewards", "returned"), [
     ("\\boxed{9}", "terminated", (0.5,) * 4, 0.5),
     ("no box", "terminated", (0.5,) * 4, 0.5),
