@@ -258,3 +258,24 @@ def test_a_domain_refuses_what_it_does_not_have(override, says):
 def test_novelty_cannot_be_bounded_or_paid_where_nothing_is_compared(setting, named):
     with pytest.raises(ConfigError, match=f"^design.novelty_window: {named} compares programs of the memory"):
         config.load("nano", (setting, "design.novelty_window=0"))
+
+
+@pytest.mark.parametrize(
+    "setting", ["design.max_tokens=4000", 'design.difficulties=[["hard", 30]]', "design.review_max_tokens=4000"]
+)
+def test_a_run_of_a_pool_is_not_refused_for_settings_of_designs(setting):
+    """It designs nothing, so a small model's recipe needs none of them."""
+    full = ("model.profile=full", "engine.context_tokens=512", "play.max_turns=12", "evaluation.suite=")
+    pool = ("design.source=pool", "pool.source=folder:pools/nano")
+    config.load("nano", (*full, *pool, setting, "design.reviews=1"))
+    with pytest.raises(ConfigError, match=r"design\."):
+        config.load("nano", (*full, setting, "design.reviews=1"))
+
+
+def test_examples_are_pairs_and_for_games():
+    shown = 'play.examples=[["2 + 3?", "\\n5"]]'
+    assert config.load("nano", (shown,)).play.examples == (("2 + 3?", "\n5"),)
+    with pytest.raises(ConfigError, match=r"play\.examples"):
+        config.load("nano-tools", (shown,))
+    with pytest.raises(ConfigError, match=r"play\.examples"):
+        config.load("nano", ('play.examples=[["2 + 3?"]]',))

@@ -9,6 +9,7 @@ from actors.corpus import load
 from actors.nano.games import GAMES, GameSimulation, Guesser
 from actors.nano.players import begin, go_on
 from actors.text.conversation import GameTalk
+from actors.text.profile import ChatMessage
 from actors.text.prompts import FullProfile
 from spade.codec import pack_ids
 from spade.config import SKILLS, Design, Play
@@ -62,3 +63,15 @@ def test_a_turn_is_the_observation_as_it_is():
     talk = GameTalk(GAMES.profile.play)
     (turn,) = talk.turn(Observed(" No.\n"), talk.act("x"))
     assert (turn.role, turn.content) == ("user", " No.\n")
+
+
+def test_examples_come_between_the_rules_and_the_first_observation_in_both_arms():
+    def opening(observation, hint):
+        return [ChatMessage("system", "Play."), ChatMessage("user", f"{observation} {hint}")]
+
+    talk = GameTalk(opening, examples=(("2 + 3?", r"\boxed{5}"),))
+    for hint in (None, "carry"):
+        messages = talk.open(Observed("4 + 4?"), hint).messages
+        assert [(each.role, each.content) for each in messages] == [
+            ("system", "Play."), ("user", "2 + 3?"), ("assistant", r"\boxed{5}"), ("user", f"4 + 4? {hint}"),
+        ]  # fmt: skip
