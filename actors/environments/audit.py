@@ -6,7 +6,7 @@ again, at most twice.
 """
 
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import TypeVar
 
@@ -17,7 +17,7 @@ from actors.sandbox import Sandbox
 from actors.text.conversation import Conversation, Move, Player, converse
 from spade.codec import answer_digest
 from spade.config import DomainName
-from spade.protocol import DIGEST_BYTES, Audited, AuditJob, Faulted, Observed, RecordedPlay
+from spade.protocol import DIGEST_BYTES, Audited, AuditJob, Faulted, Observed, RecordedPlay, Recording
 from spade.returns import won
 
 TRIES = 3
@@ -104,8 +104,7 @@ class Auditor:
         """The difference to the record, "" if there is none."""
         recording = replay.recording
         expected = [recording.answers[at : at + DIGEST_BYTES] for at in range(0, len(recording.answers), DIGEST_BYTES)]
-        calls = recording.calls or ((),) * len(recording.actions)
-        moves = map(Move, recording.actions, calls)
+        moves = moves_of(recording)
 
         async def again(_: Observed) -> Move | None:
             return next(moves, None)
@@ -135,13 +134,17 @@ class Auditor:
             self.findings.append(f"random actions win {self.wins} of {self.plays} plays on instances that were won")
 
     async def _win_at_random(self, seed: int) -> bool:
-        policy = self._guesser(self._rng, self._job.reads)
+        policy = self._guesser(self._rng, self._job.reads, self._moves_elsewhere(seed))
 
         async def anything(seen: Observed) -> Move:
             return policy(seen)
 
         played = await self._play(seed, self._job.max_turns, anything)
         return won(played.episode_return, self._job.win_return)
+
+    def _moves_elsewhere(self, seed: int) -> list[Move]:
+        """Return the moves of agents on other instances: those on this one would tell its answer."""
+        return [move for replay in self._job.replays if replay.seed != seed for move in moves_of(replay.recording)]
 
     async def _play(self, seed: int, max_turns: int, player: Player[Move]) -> Conversation[Move]:
         """Play to the end or the first fault. Raises UndecidedError if that proves nothing."""
@@ -169,6 +172,11 @@ class Auditor:
         if not isinstance(answer, Faulted) or answer.environment_fault:
             self._answering_s += trio.current_time() - began
         return answer
+
+
+def moves_of(recording: Recording) -> Iterator[Move]:
+    """Return the moves of a recorded play."""
+    return map(Move, recording.actions, recording.calls or ((),) * len(recording.actions))
 
 
 async def decided(once: Callable[[], Awaitable[Result]]) -> Result:

@@ -1,7 +1,7 @@
 """The env-runner's side of each domain: how its programs are admitted, and how they are played at random."""
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from actors.environments.games import GameAdmission
@@ -11,7 +11,7 @@ from actors.environments.tools.guesses import RandomCaller
 from actors.environments.tools.stages import ToolAdmission
 from actors.environments.trials import Policy
 from actors.sandbox import Sandbox
-from actors.text.actions import sent
+from actors.text.actions import action_typed, sent
 from actors.text.conversation import Move
 from spade.config import DomainName, Play, ToolUse
 from spade.config import Sandbox as Limits
@@ -19,8 +19,8 @@ from spade.protocol import Form, Observed
 
 Admitting = Callable[[Sandbox, str, int, Limits, Play, ToolUse], Admission[str] | Admission[Move]]
 """The admission of a program: its source, the key of its secret seeds, the settings."""
-Guessing = Callable[[random.Random, Form], Policy[Move]]
-"""A player for one play that makes random moves, in the form that the program reads."""
+Guessing = Callable[[random.Random, Form, Sequence[Move]], Policy[Move]]
+"""A player for one play that makes random moves, in the form that the program reads, at times a move of an agent."""
 
 
 @dataclass(frozen=True)
@@ -32,14 +32,16 @@ class DomainAdmission:
     tools: bool
 
 
-def _game_guesser(rng: random.Random, reads: Form) -> Policy[Move]:
+def _game_guesser(rng: random.Random, reads: Form, moves: Sequence[Move]) -> Policy[Move]:
+    known = [action_typed(move.action) for move in moves if move.action.strip()]
+
     def act(seen: Observed) -> Move:
-        return Move(sent(choose(seen.observation, rng), reads))
+        return Move(sent(choose(seen.observation, rng, known), reads))
 
     return act
 
 
 DOMAINS: Mapping[DomainName, DomainAdmission] = {
     "games": DomainAdmission(GameAdmission, _game_guesser, tools=False),
-    "tools": DomainAdmission(ToolAdmission, lambda rng, _: RandomCaller(rng).act, tools=True),
+    "tools": DomainAdmission(ToolAdmission, lambda rng, _, moves: RandomCaller(rng, moves).act, tools=True),
 }

@@ -9,7 +9,7 @@ from functools import partial
 
 import trio
 
-from actors.environments.offers import STRAY, choose, offered
+from actors.environments.offers import choose, offered
 from actors.environments.probes import NOTHING, Transcript, heeded
 from actors.environments.trials import SOLVED_PLAYS, Probing, RejectedError, Trials, consuming
 from actors.sandbox import Sandbox
@@ -43,8 +43,8 @@ async def form_of(sandbox: Sandbox, source: str, seed: int, limits: Limits, play
 class FormProbing(Probing[str]):
     """Plays of one game under secret seeds, in the form that it `reads`.
 
-    `known` are the actions that its solution lists, out of their boxes; `unoffered` are those of them that we do not
-    read in its observations.
+    `known` are the actions that its solution lists, out of their boxes. `unoffered` are those `known` actions that no
+    reading of its observations has.
     """
 
     def __init__(self, sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play) -> None:
@@ -54,9 +54,7 @@ class FormProbing(Probing[str]):
         self.reads: Form = "inside"
 
     def anything(self, observation: str) -> str:
-        """A random action; at times an `unoffered` one, which shows that we misread the program's lists."""
-        if self.unoffered and self.rng.random() < STRAY:
-            return self.rng.choice(self.unoffered)
+        """Draw a random action that the observation offers, or one that the solution lists."""
         return choose(observation, self.rng, self.known)
 
     async def probe(self, seed: int, policy: GamePolicy) -> Transcript[str]:

@@ -1,42 +1,43 @@
-"""The words and numbers of an observation, for filling placeholders and for guesses. Pure."""
+"""The words and numbers of an observation, for guesses and in place of placeholders. Pure."""
 
+import random
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain, islice
-
-from actors.environments.offers.ranges import RANGE, numbers
 
 MOST_WORDS = 60
 MOST_NUMBERS = 60
 
-
-def vocabulary(words: str) -> frozenset[str]:
-    """The words of a text."""
-    return frozenset(words.split())
-
-
+_BOUNDS = r"(?<![\w.-])(-?\d{1,18})%s(-?\d{1,18})(?![\w-]|\.\d)"
+RANGE = re.compile(
+    "|".join(_BOUNDS % gap for gap in (r" ?(?:\.{2,3}|…|-|–|—|to|through) ?", " and (?:including )?"))
+    + r"|[\[(](-?\d{1,18}), ?(-?\d{1,18})[\])]",
+    re.IGNORECASE,
+)
+"""A range of whole numbers in prose: `1-20`, `1 to 20`, `between 1 and 20`, `[1, 20]`."""
+PLACE = re.compile(r"<([^<>\n]{1,40})>|\{(\w[\w ]{0,40})\}|(?<=[(,])([A-Za-z]\w*)(?=[,)])|(?<=[a-z] )([NXYKnxyk])\b")
+"""A placeholder in an action: `<item>`, `{item}`, `guess(word)`, `buy N`."""
 _WORD = re.compile(r"[^\W\d][\w'-]{0,30}")
 _NUMBER = re.compile(r"(?<![\w.])-?\d{1,18}(?:\.\d{1,6})?(?![\w])")
 _QUOTED = re.compile(
     r"\"([^\"\n]{1,40})\"|(?<!\w)'([^'\n]{1,40})'(?!\w)|`([^`\n]{1,40})`|“([^”\n]{1,40})”|\u2018([^\u2019\n]{1,40})\u2019"
 )
-_PLACE = re.compile(r"<[^<>\n]{1,40}>")
-_COMMON = vocabulary(
-    "a about after again all also an and any are as at be been before but by can could did do does each end every for "
+_COMMON = (
+    " a about after again all also an and any are as at be been before but by can could did do does each end every for "
     "from had has have he her his how i if in into is it its just let may more most must no not now of on once one "
     "only or other our out over own reply she so some such take than that the their them then there these they this "
     "those to turn turns until up us was we were what when where which while who why will with would you your boxed "
     "action actions available valid possible legal allowed choose pick option options command commands move moves "
-    "choice choices"
+    "choice choices "
 )
 
 
 class Words:
-    """Quotes, words and numbers of an observation, each in the order of first mention, bounded, and found when used."""
+    """Quotes, words and numbers of a text, each in the order of first mention, bounded, and found when used."""
 
-    def __init__(self, lines: Iterable[str]) -> None:
-        self._text = "\n".join(lines)
+    def __init__(self, text: str) -> None:
+        self._text = text
 
     @cached_property
     def quotes(self) -> tuple[str, ...]:
@@ -47,19 +48,45 @@ class Words:
     @cached_property
     def words(self) -> tuple[str, ...]:
         """All words except very common ones."""
-        found = (match[0].rstrip("'-") for match in _WORD.finditer(_PLACE.sub(" ", self._text)))
-        return unique((word for word in found if len(word) > 1 and word.lower() not in _COMMON), MOST_WORDS)
+        found = (match[0].rstrip("'-") for match in _WORD.finditer(PLACE.sub(" ", self._text)))
+        return unique((word for word in found if len(word) > 1 and f" {word.lower()} " not in _COMMON), MOST_WORDS)
 
     @cached_property
     def numbers(self) -> tuple[str, ...]:
-        """The numbers of its ranges; without a range, its own numbers and 0 to 9."""
-        ranged = (number for match in RANGE.finditer(self._text) for number in numbers(match))
+        """The numbers of the text's ranges; without a range, its own numbers and 0 to 9."""
         own = (match[0] for match in _NUMBER.finditer(self._text))
-        return unique(ranged, MOST_NUMBERS) or unique(chain(islice(own, MOST_NUMBERS // 2), "0123456789"), MOST_NUMBERS)
+        return unique(ranged(self._text), MOST_NUMBERS) or unique(
+            chain(islice(own, MOST_NUMBERS // 2), "0123456789"), MOST_NUMBERS
+        )
+
+    def filled(self, action: str, rng: random.Random) -> str:
+        """Put a random value in place of each placeholder of an action."""
+
+        def value(place: re.Match[str]) -> str:
+            name = next(filter(None, place.groups()))
+            either = re.split(r" ?[|/,] ?| or ", name)
+            pools = (either,) if len(either) > 1 else (tuple(ranged(name)) or self.numbers, self.words or self.numbers)
+            return rng.choice(rng.choice(pools))
+
+        return PLACE.sub(value, action)
+
+
+def ranged(text: str) -> Iterator[str]:
+    """Return the numbers of the ranges in a text."""
+    for match in RANGE.finditer(text):
+        low, high = (int(bound) for bound in match.groups() if bound is not None)
+        yield from numbers(low, high, MOST_NUMBERS)
+
+
+def numbers(low: int, high: int, most: int) -> Sequence[str]:
+    """Return the numbers of a range, ascending: at most `most`, spread over the range; none if it runs downwards."""
+    if high - low < most:
+        return [str(number) for number in range(low, high + 1)]
+    return [str(number) for number in sorted(random.Random(0).sample(range(low, high + 1), most))]
 
 
 def unique(items: Iterable[str], most: int) -> tuple[str, ...]:
-    """The first `most` different items, in their order."""
+    """Return the first `most` different items, in their order."""
     seen = dict[str, None]()
     for item in items:
         seen[item] = None
