@@ -118,8 +118,10 @@ class GameAdmission(Admission[str]):
         if found.kind == "guessed":
             return f"; the observation lists no actions, drawn from its words{solution}"
         if found.kind == "uncertain":
-            shown = ", ".join(found.readings[0])[:60]
-            return f"; uncertain, since its list is not as {FORM}: drawn from readings such as [{shown}]{solution}"
+            shown = ", ".join(found.readings[0])[:80]
+            return (
+                f"; uncertain: its list is not in the prescribed form, drawn from readings such as [{shown}]{solution}"
+            )
         if self.form.unoffered:
             return f"; no list that can be read has {self.form.unoffered[0][:40]!r} of the solution"
         return ""

@@ -90,9 +90,9 @@ def _exact(text: str) -> tuple[str, ...]:
 def choose(observation: str, rng: random.Random, known: Sequence[str] = ()) -> str:
     """Draw a random action that the observation offers.
 
-    `known` are actions of its solution or of agents. Beside an exact list they are drawn as often as the list lacks them,
-    since it may be untrue. Without an exact list they are one more reading, and readings that share any of them come
-    before the other readings.
+    `known` are actions of its solution or of agents. An exact list may be untrue, so the more `known` actions it lacks,
+    the more often they are drawn. Without an exact list they are one more reading, and only readings that have some of
+    them are drawn from, if there are such readings.
     """
     offer = offered(observation)
     if offer.kind == "listed":

@@ -34,7 +34,7 @@ _ASKS = re.compile(
     r"|submit|either|include|number|integer)\b(?: (?:now|only|with|by|one|of|from|among|either|to|the)\b)*[: ]*",
     re.IGNORECASE,
 )
-_ASIDE = re.compile(r"[(\[{]([^()\[\]{}]{1,200})[)\]}]\W*$")
+_ASIDE = re.compile(r"[(\[{]([^()\[\]{}]{1,200})[)\]}]\W{0,9}$")
 _SEPARATORS = [re.compile(each) for each in ("\n", ";", ",", r"\|(?![^<\n]*>)", "/(?![^<\n]*>)", " or ")]
 _ENUMERATED = re.compile(r"(?:^|(?<=[ ,]))[(\[]?([A-Za-z]|\d{1,2})[).:\]](?=[^\d\W]| )", re.MULTILINE)
 _BULLET = re.compile(r"\A(?:[-*+>–•‣·●○▪►] ?|(?:and|or|either|to) )+", re.IGNORECASE)
@@ -114,7 +114,7 @@ def _read(text: str, spaces: bool) -> Iterator[Iterable[str]]:
         yield (_ABOUT.split(each)[0].strip(_EDGES) for each in items)
         yield (each.strip(_EDGES) for each in items)
         if spaces and len(items) == 1:
-            yield text.split()
+            yield text.rstrip(" .").split()
 
 
 def _inside(marked: re.Match[str]) -> str:
