@@ -21,6 +21,8 @@ MOST = 1_000
 """Most actions of an offer."""
 MOST_KNOWN = 0.5
 """The largest share of random actions that known actions take beside an exact list."""
+GUESSED = 0.25
+"""The share of random actions that are words and numbers of the observation, beside a list in another form."""
 _END_CHARACTERS = 8_192
 _LINE_CHARACTERS = 4_096
 _ALWAYS = ("0", "1", "2", "yes", "no")
@@ -40,7 +42,7 @@ class Offer:
     kind: Literal["listed", "uncertain", "guessed"]
     """A list in the exact form; a list in another form; or no list, so that the actions are words of the text."""
     readings: Sequence[Sequence[str]]
-    """The actions in each way to read the observation. A list in the exact form has one reading."""
+    """The actions in each way to read the observation: one for a list in the exact form, else the last are guesses."""
     words: Words
     """The words and numbers of the observation, which stand for placeholders in a reading."""
 
@@ -99,5 +101,8 @@ def choose(observation: str, rng: random.Random, known: Sequence[str] = ()) -> s
         listed = set(offer.readings[0])
         missing = sum(action not in listed for action in known) / max(1, len(known))
         return rng.choice(known if rng.random() < min(missing, MOST_KNOWN) else offer.readings[0])
-    fitting = [reading for reading in offer.readings if not set(known).isdisjoint(reading)] or offer.readings
-    return offer.words.filled(rng.choice(rng.choice([*fitting, *([known] if known else [])])), rng)
+    *readings, guesses = offer.readings
+    fitting = [reading for reading in readings if not set(known).isdisjoint(reading)]
+    pools = [*(fitting or readings), *([known] if known else [])]
+    guessed = not fitting and (not pools or rng.random() < GUESSED)
+    return offer.words.filled(rng.choice(guesses if guessed else rng.choice(pools)), rng)

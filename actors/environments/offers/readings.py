@@ -6,7 +6,7 @@ The author may have meant any of them, so each is one of several readings from w
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from actors.environments.offers.words import PLACE, RANGE, ranged, unique
+from actors.environments.offers.words import MARKED, PLACE, RANGE, marked, ranged, unique
 
 LONGEST = 80
 """Most characters of an action."""
@@ -14,11 +14,6 @@ _MOST_LABELS = 4
 _MOST = 200
 """Most items of a reading, and most lines that are read."""
 
-_MARKED = re.compile(
-    # Python reads `\b` in an ordinary string as a control character, with which many boxes therefore begin.
-    r"(?:\\+b|\x08)oxed ?\{([^{}\n]{1,80})\}|\"([^\"\n]{1,80})\"|(?<!\w)'([^'\n]{1,80})'(?!\w)|`([^`\n]{1,80})`"
-    r"|“([^”\n]{1,80})”|\u2018([^\u2019\n]{1,80})\u2019|«([^»\n]{1,80})»|\*\*([^*\n]{1,80})\*\*"
-)
 _ANY = re.compile(r"(?:your )?(?:action|answer|choice|command|move)|[.…]*", re.IGNORECASE)
 """Text in a box that stands for any action."""
 _LABEL = re.compile(
@@ -26,8 +21,12 @@ _LABEL = re.compile(
     r"[^.!?:=→\n]{0,50}[:=→](?![^\s*])|^#+ .*\b(?:actions|moves|commands|options)\b",
     re.IGNORECASE,
 )
-_PAST = re.compile(r"\b(?:last|previous|past|made|left|taken|remaining|invalid|unknown|illegal|used)\b", re.IGNORECASE)
-_COUNTER = re.compile(r"\d+(?: ?/ ?| of | out of |$)\d*.*")
+_UNMEANT = re.compile(
+    r"[^:=→]*\b(?:last|previous|past|made|left|taken|remaining|invalid|unknown|illegal|used)\b"
+    r"|[^:=→]*[:=→]\W*\d+(?: ?/ ?\d| of | out of |$)",
+    re.IGNORECASE,
+)
+"""A label of past or refused actions, or of a counter."""
 _SENTENCE = re.compile(r"(?<=[^\d.][.!?]) +(?=[A-Z])")
 _ASKS = re.compile(
     r"\b(?:you (?:can|may|could)|(?:do|will|would) you|choose|pick|select|enter|type|say|reply|respond|answer|use|guess"
@@ -39,7 +38,6 @@ _SEPARATORS = [re.compile(each) for each in ("\n", ";", ",", r"\|(?![^<\n]*>)", 
 _ENUMERATED = re.compile(r"(?:^|(?<=[ ,]))[(\[]?([A-Za-z]|\d{1,2})[).:\]](?=[^\d\W]| )", re.MULTILINE)
 _BULLET = re.compile(r"\A(?:[-*+>–•‣·●○▪►] ?|(?:and|or|either|to) )+", re.IGNORECASE)
 _ABOUT = re.compile(r": | [-–—=→(]| where | with ")
-_NUMBERISH = re.compile(r"\b(?:numbers?|integers?|value|between|from|in)\b", re.IGNORECASE)
 _EDGES = " \t.;,:!?*\"'`“”\u2018\u2019«»"
 
 
@@ -65,7 +63,7 @@ def _labelled(lines: Sequence[str]) -> Iterator[str]:
     for at, label in labels[-_MOST_LABELS:]:
         said = re.split(r"[.:!?]", lines[at][: label.start()])[-1][-20:] + label[0]
         text = _SENTENCE.split(lines[at][label.end() :].strip(" *_`"), maxsplit=1)[0]
-        if not _PAST.search(said) and not _COUNTER.fullmatch(text):
+        if not _UNMEANT.match(f"{said} {text}"):
             below = "\n".join(_block(lines[at + 1 :])) if not text or _ASIDE.match(text) else ""
             yield below or text
 
@@ -85,7 +83,7 @@ def _asking(lines: Sequence[str]) -> Iterator[str]:
     """Find the lists in sentences that ask for an action, and below lines that end with a question mark."""
     for at, line in enumerate(lines):
         below = list(_block(lines[at + 1 :])) if line.endswith("?") else []
-        if below and all(map(_BULLET.match, below)):
+        if below and all(_BULLET.match(each) or _ENUMERATED.match(each) for each in below):
             yield "\n".join(below)
         for sentence in _SENTENCE.split(line):
             asks = _ASKS.search(sentence)
@@ -98,14 +96,14 @@ def _read(text: str, spaces: bool) -> Iterator[Iterable[str]]:
 
     With `spaces`, a list without any other separator is read as words.
     """
-    text = _MARKED.sub(lambda match: "" if _ANY.fullmatch(_inside(match).strip("<>[]_ ")) else match[0], text)
-    yield map(_inside, _MARKED.finditer(text))
+    text = MARKED.sub(lambda mark: "" if _ANY.fullmatch(marked(mark).strip("<>[]_ ")) else mark[0], text)
+    yield map(marked, MARKED.finditer(text))
     aside = _ASIDE.search(RANGE.sub("", text))
     inside = _items(aside[1]) if aside else []
     if len(inside) > 1:
         yield inside
     elif RANGE.search(text) and not PLACE.search(text):
-        yield (*ranged(text), *(each for each in _items(RANGE.sub("", text)) if not _NUMBERISH.search(each)))
+        yield (*ranged(text), *(each for each in _items(RANGE.sub("", text)) if " " not in each))
     elif len(labels := _ENUMERATED.findall(text)) > 1:
         yield labels
         yield (_ABOUT.split(each)[0].strip(_EDGES) for each in _ENUMERATED.split(text)[2::2] if each[:1] == " ")
@@ -115,10 +113,6 @@ def _read(text: str, spaces: bool) -> Iterator[Iterable[str]]:
         yield (each.strip(_EDGES) for each in items)
         if spaces and len(items) == 1:
             yield text.rstrip(" .").split()
-
-
-def _inside(marked: re.Match[str]) -> str:
-    return next(filter(None, marked.groups()), "").strip()
 
 
 def _items(text: str) -> list[str]:

@@ -20,9 +20,12 @@ PLACE = re.compile(r"<([^<>\n]{1,40})>|\{(\w[\w ]{0,40})\}|(?<=[(,])([A-Za-z]\w*
 """A placeholder in an action: `<item>`, `{item}`, `guess(word)`, `buy N`."""
 _WORD = re.compile(r"[^\W\d][\w'-]{0,30}")
 _NUMBER = re.compile(r"(?<![\w.])-?\d{1,18}(?:\.\d{1,6})?(?![\w])")
-_QUOTED = re.compile(
-    r"\"([^\"\n]{1,40})\"|(?<!\w)'([^'\n]{1,40})'(?!\w)|`([^`\n]{1,40})`|“([^”\n]{1,40})”|\u2018([^\u2019\n]{1,40})\u2019"
+MARKED = re.compile(
+    # Python reads `\b` in an ordinary string as a control character, with which many boxes therefore begin.
+    r"(?:\\+b|\x08)oxed ?\{([^{}\n]{1,80})\}|\"([^\"\n]{1,80})\"|(?<!\w)'([^'\n]{1,80})'(?!\w)|`([^`\n]{1,80})`"
+    r"|“([^”\n]{1,80})”|\u2018([^\u2019\n]{1,80})\u2019|«([^»\n]{1,80})»|\*\*([^*\n]{1,80})\*\*"
 )
+"""Text in a box, in quotes, backticks or bold."""
 _COMMON = (
     " a about after again all also an and any are as at be been before but by can could did do does each end every for "
     "from had has have he her his how i if in into is it its just let may more most must no not now of on once one "
@@ -41,9 +44,8 @@ class Words:
 
     @cached_property
     def quotes(self) -> tuple[str, ...]:
-        """The text in quotes or backticks."""
-        found = (next(filter(None, match.groups())) for match in _QUOTED.finditer(self._text))
-        return unique(found, MOST_WORDS)
+        """The text in marks: quotes, backticks, bold and boxes."""
+        return unique(filter(None, map(marked, MARKED.finditer(self._text))), MOST_WORDS)
 
     @cached_property
     def words(self) -> tuple[str, ...]:
@@ -69,6 +71,12 @@ class Words:
             return rng.choice(rng.choice(pools))
 
         return PLACE.sub(value, action)
+
+
+def marked(mark: re.Match[str]) -> str:
+    """Return the text inside a match of MARKED."""
+    inside: str = next(filter(None, mark.groups()))
+    return inside.strip()
 
 
 def ranged(text: str) -> Iterator[str]:
