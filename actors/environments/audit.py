@@ -6,7 +6,7 @@ again, at most twice.
 """
 
 import random
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeVar
 
@@ -17,7 +17,7 @@ from actors.sandbox import Sandbox
 from actors.text.conversation import Conversation, Move, Player, converse
 from spade.codec import answer_digest
 from spade.config import DomainName
-from spade.protocol import DIGEST_BYTES, Audited, AuditJob, Faulted, Observed, RecordedPlay, Recording
+from spade.protocol import DIGEST_BYTES, Audited, AuditJob, Faulted, Observed, RecordedPlay
 from spade.returns import won
 
 TRIES = 3
@@ -66,6 +66,7 @@ class Auditor:
         self._job = job
         self._guesser = DOMAINS[domain].guesser
         self._rng = random.Random(job.draw)
+        self._sent = dict[tuple[int, str], list[tuple[Observed, Move]]]()  # of replays, by seed and play
         self._opened = 0
         self._answering_s = 0.0
 
@@ -104,12 +105,15 @@ class Auditor:
         """The difference to the record, "" if there is none."""
         recording = replay.recording
         expected = [recording.answers[at : at + DIGEST_BYTES] for at in range(0, len(recording.answers), DIGEST_BYTES)]
-        moves = moves_of(recording)
+        sent = list(map(Move, recording.actions, recording.calls or ((),) * len(recording.actions)))
+        moves = iter(sent)
 
         async def again(_: Observed) -> Move | None:
             return next(moves, None)
 
         answers = (await self._play(replay.seed, recording.max_turns, again)).answers
+        seen = (answer for answer in answers if isinstance(answer, Observed))
+        self._sent[replay.seed, replay.play] = list(zip(seen, sent, strict=False))
         last = answers[-1]
         if isinstance(last, Faulted):
             return f"failed at turn {len(answers) - 1} with {last.kind}: {last.detail}"
@@ -134,7 +138,7 @@ class Auditor:
             self.findings.append(f"random actions win {self.wins} of {self.plays} plays on instances that were won")
 
     async def _win_at_random(self, seed: int) -> bool:
-        policy = self._guesser(self._rng, self._job.reads, self._moves_elsewhere(seed))
+        policy = self._guesser(self._rng, self._job.reads, self._sent_elsewhere(seed))
 
         async def anything(seen: Observed) -> Move:
             return policy(seen)
@@ -142,9 +146,9 @@ class Auditor:
         played = await self._play(seed, self._job.max_turns, anything)
         return won(played.episode_return, self._job.win_return)
 
-    def _moves_elsewhere(self, seed: int) -> list[Move]:
-        """Return the moves of agents on other instances: those on this one would tell its answer."""
-        return [move for replay in self._job.replays if replay.seed != seed for move in moves_of(replay.recording)]
+    def _sent_elsewhere(self, seed: int) -> list[tuple[Observed, Move]]:
+        """Return what agents saw and sent on other instances: their moves on this one may be its answer."""
+        return [pair for (other, _), sent in self._sent.items() if other != seed for pair in sent]
 
     async def _play(self, seed: int, max_turns: int, player: Player[Move]) -> Conversation[Move]:
         """Play to the end or the first fault. Raises UndecidedError if that proves nothing."""
@@ -172,11 +176,6 @@ class Auditor:
         if not isinstance(answer, Faulted) or answer.environment_fault:
             self._answering_s += trio.current_time() - began
         return answer
-
-
-def moves_of(recording: Recording) -> Iterator[Move]:
-    """Return the moves of a recorded play."""
-    return map(Move, recording.actions, recording.calls or ((),) * len(recording.actions))
 
 
 async def decided(once: Callable[[], Awaitable[Result]]) -> Result:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from actors.environments.games import GameAdmission
-from actors.environments.offers import choose
+from actors.environments.offers import choose, offered
 from actors.environments.stages import Admission
 from actors.environments.tools.guesses import RandomCaller
 from actors.environments.tools.stages import ToolAdmission
@@ -19,8 +19,10 @@ from spade.protocol import Form, Observed
 
 Admitting = Callable[[Sandbox, str, int, Limits, Play, ToolUse], Admission[str] | Admission[Move]]
 """The admission of a program: its source, the key of its secret seeds, the settings."""
-Guessing = Callable[[random.Random, Form, Sequence[Move]], Policy[Move]]
-"""A player for one play that makes random moves, in the form that the program reads, at times a move of an agent."""
+Sent = Sequence[tuple[Observed, Move]]
+"""Moves of agents, each with the answer before it."""
+Guessing = Callable[[random.Random, Form, Sent], Policy[Move]]
+"""A player for one play that makes random moves, in the form that the program reads, some of them after agents."""
 
 
 @dataclass(frozen=True)
@@ -32,16 +34,20 @@ class DomainAdmission:
     tools: bool
 
 
-def _game_guesser(rng: random.Random, reads: Form, moves: Sequence[Move]) -> Policy[Move]:
-    known = [action_typed(move.action) for move in moves if move.action.strip()]
+def _game_guesser(rng: random.Random, reads: Form, agents: Sent) -> Policy[Move]:
+    known = [(seen, action_typed(move.action)) for seen, move in agents if move.action.strip()]
+    missed = [action for seen, action in known if action not in offered(seen.observation).actions]
+    actions = [action for _, action in known]
 
     def act(seen: Observed) -> Move:
-        return Move(sent(choose(seen.observation, rng, known), reads))
+        return Move(sent(choose(seen.observation, rng, actions, missed), reads))
 
     return act
 
 
 DOMAINS: Mapping[DomainName, DomainAdmission] = {
     "games": DomainAdmission(GameAdmission, _game_guesser, tools=False),
-    "tools": DomainAdmission(ToolAdmission, lambda rng, _, moves: RandomCaller(rng, moves).act, tools=True),
+    "tools": DomainAdmission(
+        ToolAdmission, lambda rng, _, agents: RandomCaller(rng, [move for _, move in agents]).act, tools=True
+    ),
 }

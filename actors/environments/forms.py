@@ -54,8 +54,8 @@ class FormProbing(Probing[str]):
         self.reads: Form = "inside"
 
     def anything(self, observation: str) -> str:
-        """Draw a random action that the observation offers, or one that the solution lists."""
-        return choose(observation, self.rng, self.known)
+        """Draw a random action that the observation offers, or at times one of the solution that no list has."""
+        return choose(observation, self.rng, self.known, self.unoffered)
 
     async def probe(self, seed: int, policy: GamePolicy) -> Transcript[str]:
         """Play in the form that the program reads, and keep the transcript, with the actions as sent.

@@ -13,14 +13,14 @@ from typing import Literal
 from actors.environments.offers.readings import LONGEST, readings, sendable
 from actors.environments.offers.words import Words, numbers, unique
 
-__all__ = ["FORM", "LONGEST", "MOST", "MOST_KNOWN", "Offer", "choose", "offered"]
+__all__ = ["FORM", "LONGEST", "MOST", "MOST_MISSED", "Offer", "choose", "offered"]
 
 FORM = "`Actions: look take open`, `Actions: 1..20` or, with spaces in an action, `Actions: go north | wait`"
 """The exact form of a list, as a designer is told it."""
 MOST = 1_000
 """Most actions of an offer."""
-MOST_KNOWN = 0.5
-"""The largest share of random actions that known actions take beside an exact list."""
+MOST_MISSED = 0.5
+"""The largest share of random actions that are none of an exact list."""
 GUESSED = 0.25
 """The share of random actions that are words and numbers of the observation, beside a list in another form."""
 _END_CHARACTERS = 8_192
@@ -89,18 +89,17 @@ def _exact(text: str) -> tuple[str, ...]:
     return unique(actions, MOST)
 
 
-def choose(observation: str, rng: random.Random, known: Sequence[str] = ()) -> str:
+def choose(observation: str, rng: random.Random, known: Sequence[str] = (), missed: Sequence[str] = ()) -> str:
     """Draw a random action that the observation offers.
 
-    `known` are actions of its solution or of agents. An exact list may be untrue, so the more `known` actions it lacks,
-    the more often they are drawn. Without an exact list they are one more reading, and only readings that have some of
-    them are drawn from, if there are such readings.
+    `known` are actions that its solution or agents sent, and `missed` those of them that no list had at that time. The
+    more of them were missed, the more often an exact list is taken as untrue, and a missed one is drawn. Without an
+    exact list they are one more reading, and readings that have none of them are dropped, if others have some.
     """
     offer = offered(observation)
     if offer.kind == "listed":
-        listed = set(offer.readings[0])
-        missing = sum(action not in listed for action in known) / max(1, len(known))
-        return rng.choice(known if rng.random() < min(missing, MOST_KNOWN) else offer.readings[0])
+        untrue = min(MOST_MISSED, len(missed) / len(known)) if known else 0.0
+        return rng.choice(missed if rng.random() < untrue else offer.readings[0])
     *readings, guesses = offer.readings
     fitting = [reading for reading in readings if not set(known).isdisjoint(reading)]
     pools = [*(fitting or readings), *([known] if known else [])]

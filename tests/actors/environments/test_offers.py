@@ -2,7 +2,6 @@
 
 import random
 import re
-from collections import Counter
 
 import pytest
 from hypothesis import assume, given, settings
@@ -180,14 +179,15 @@ def test_guesses_are_of_the_words_of_the_observation_and_of_what_is_known():
     assert {"car", "yard", "ask the clerk"} <= drawn
 
 
-def test_known_actions_are_drawn_as_often_as_an_exact_list_lacks_them():
-    def drawn(known):
-        counts = Counter(choose("Actions: red blue", random.Random(seed), known) for seed in range(1_000))
-        return sum(counts[action] for action in known if action not in ("red", "blue")) / 1_000
+def test_missed_actions_are_drawn_as_often_as_exact_lists_lacked_them():
+    def drawn(known, missed):
+        actions = [choose("Actions: red blue", random.Random(seed), known, missed) for seed in range(1_000)]
+        assert set(actions) <= {"red", "blue", *missed}
+        return sum(action in missed for action in actions) / 1_000
 
-    assert drawn(("red", "blue")) == 0.0
-    assert 0.4 < drawn(("win", "now")) < 0.6
-    assert 0.02 < drawn(("red", "blue", "blue", "win")) < 0.12
+    assert drawn(("red", "later"), ()) == 0.0
+    assert 0.4 < drawn(("win", "now"), ("win", "now")) < 0.6
+    assert 0.2 < drawn(("red", "blue", "blue", "win"), ("win",)) < 0.3
 
 
 def test_of_an_uncertain_list_the_readings_that_have_known_actions_are_drawn_from():
