@@ -20,7 +20,7 @@ FORM = "`Actions: look take open`, `Actions: 1..20` or, with spaces in an action
 MOST = 1_000
 """Most actions of an offer."""
 MOST_MISSED = 0.5
-"""The largest share of random actions that are none of an exact list."""
+"""The largest share of random actions that do not come from an exact list."""
 GUESSED = 0.25
 """The share of random actions that are words and numbers of the observation, beside a list in another form."""
 _END_CHARACTERS = 8_192
@@ -78,10 +78,11 @@ def _exact(text: str) -> tuple[str, ...]:
     if comment or (stopped[-1:] == [True] and not all(stopped)):
         return ()
     actions: list[str] = []
+    ranges = sum(bool(_RANGE.fullmatch(item)) for item in items[:MOST])
     for item in items[:MOST]:
         ranged = _RANGE.fullmatch(item)
         if ranged and int(ranged[1]) <= int(ranged[2]):
-            actions += numbers(int(ranged[1]), int(ranged[2]), MOST)
+            actions += numbers(int(ranged[1]), int(ranged[2]), max(1, (MOST + ranges - len(items)) // ranges))
         elif not item or len(item) > LONGEST or not item.isprintable() or _LOOSE.fullmatch(item):
             return ()
         else:

@@ -11,6 +11,7 @@ from actors.environments.offers.words import MARKED, PLACE, RANGE, marked, range
 LONGEST = 80
 """Most characters of an action."""
 _MOST_LABELS = 4
+"""Most labels, questions and sentences that ask, of which the last ones are read."""
 _MOST = 200
 """Most items of a reading, and most lines that are read."""
 
@@ -42,7 +43,7 @@ _EDGES = " \t.;,:!?*\"'`“”\u2018\u2019«»"
 
 
 def readings(lines: Sequence[str], listed: str) -> list[Sequence[str]]:
-    """Return the readings of `listed`, else of the last list behind a label, else of the sentences that ask."""
+    """Return the readings of `listed`, else of the lists behind labels, else of the sentences that ask."""
     for texts, spaces in ((_SENTENCE.split(listed)[:1], True), (_labelled(lines), True), (_asking(lines), False)):
         found = dict.fromkeys(tuple(sendable(reading)) for text in texts for reading in _read(text, spaces))
         several = [each for each in found if len(each) > 1 or (each and PLACE.search(each[0]))]
@@ -81,14 +82,13 @@ def _block(lines: Sequence[str]) -> Iterator[str]:
 
 def _asking(lines: Sequence[str]) -> Iterator[str]:
     """Find the lists in sentences that ask for an action, and below lines that end with a question mark."""
-    for at, line in enumerate(lines):
-        below = list(_block(lines[at + 1 :])) if line.endswith("?") else []
-        if below and all(_BULLET.match(each) or _ENUMERATED.match(each) for each in below):
+    for at in [at for at, line in enumerate(lines) if line.endswith("?")][-_MOST_LABELS:]:
+        below = list(_block(lines[at + 1 :]))
+        if all(_BULLET.match(each) or _ENUMERATED.match(each) for each in below):
             yield "\n".join(below)
-        for sentence in _SENTENCE.split(line):
-            asks = _ASKS.search(sentence)
-            if asks:
-                yield sentence[asks.end() :]
+    sentences = (sentence for line in lines for sentence in _SENTENCE.split(line))
+    asking = [sentence[asks.end() :] for sentence in sentences if (asks := _ASKS.search(sentence))]
+    yield from asking[-_MOST_LABELS:]
 
 
 def _read(text: str, spaces: bool) -> Iterator[Iterable[str]]:
@@ -103,7 +103,7 @@ def _read(text: str, spaces: bool) -> Iterator[Iterable[str]]:
     if len(inside) > 1:
         yield inside
     elif RANGE.search(text) and not PLACE.search(text):
-        yield (*ranged(text), *(each for each in _items(RANGE.sub("", text)) if " " not in each))
+        yield (*ranged(text, _MOST), *(each for each in _items(RANGE.sub("", text)) if " " not in each))
     elif len(labels := _ENUMERATED.findall(text)) > 1:
         yield labels
         yield (_ABOUT.split(each)[0].strip(_EDGES) for each in _ENUMERATED.split(text)[2::2] if each[:1] == " ")
@@ -112,7 +112,7 @@ def _read(text: str, spaces: bool) -> Iterator[Iterable[str]]:
         yield (_ABOUT.split(each)[0].strip(_EDGES) for each in items)
         yield (each.strip(_EDGES) for each in items)
         if spaces and len(items) == 1:
-            yield text.rstrip(" .").split()
+            yield _ABOUT.split(text)[0].rstrip(" .").split()
 
 
 def _items(text: str) -> list[str]:

@@ -57,17 +57,18 @@ class Words:
     def numbers(self) -> tuple[str, ...]:
         """The numbers of the text's ranges; without a range, its own numbers and 0 to 9."""
         own = (match[0] for match in _NUMBER.finditer(self._text))
-        return unique(ranged(self._text), MOST_NUMBERS) or unique(
+        return unique(ranged(self._text, MOST_NUMBERS), MOST_NUMBERS) or unique(
             chain(islice(own, MOST_NUMBERS // 2), "0123456789"), MOST_NUMBERS
         )
 
     def filled(self, action: str, rng: random.Random) -> str:
-        """Put a random value in place of each placeholder of an action."""
+        """Put a random value in place of each placeholder of an action; at times leave it, as it may be meant so."""
 
         def value(place: re.Match[str]) -> str:
             name = next(filter(None, place.groups()))
             either = re.split(r" ?[|/,] ?| or ", name)
-            pools = (either,) if len(either) > 1 else (tuple(ranged(name)) or self.numbers, self.words or self.numbers)
+            numbers = tuple(ranged(name, MOST_NUMBERS)) or self.numbers
+            pools = (either,) if len(either) > 1 else (numbers, self.words or numbers, (place[0],))
             return rng.choice(rng.choice(pools))
 
         return PLACE.sub(value, action)
@@ -79,11 +80,11 @@ def marked(mark: re.Match[str]) -> str:
     return inside.strip()
 
 
-def ranged(text: str) -> Iterator[str]:
-    """Return the numbers of the ranges in a text."""
+def ranged(text: str, most: int) -> Iterator[str]:
+    """Yield the numbers of the ranges in a text, at most `most` of each."""
     for match in RANGE.finditer(text):
         low, high = (int(bound) for bound in match.groups() if bound is not None)
-        yield from numbers(low, high, MOST_NUMBERS)
+        yield from numbers(low, high, most)
 
 
 def numbers(low: int, high: int, most: int) -> Sequence[str]:
