@@ -36,7 +36,7 @@ class DomainAdmission:
 
 def _game_guesser(rng: random.Random, reads: Form, agents: Sent) -> Policy[Move]:
     known = [(seen, action_typed(move.action)) for seen, move in agents if move.action.strip()]
-    missed = [action for seen, action in known if action not in offered(seen.observation).actions]
+    missed = [action for seen, action in known if not offered(seen.observation).has(action)]
     actions = [action for _, action in known]
 
     def act(seen: Observed) -> Move:

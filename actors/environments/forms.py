@@ -128,6 +128,6 @@ async def unoffered(play: Transcript[str]) -> tuple[str, ...]:
     for action, answer in zip(play.actions, play.answers, strict=False):
         await trio.lowlevel.checkpoint()  # reading a text takes its time: other tasks may run in between
         said = boxed(action) or action
-        if said.strip() not in offered(answer.observation).actions:
+        if not offered(answer.observation).has(said.strip()):
             found.append(said)
     return tuple(found)

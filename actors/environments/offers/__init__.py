@@ -8,6 +8,7 @@ import random
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Literal
 
 from actors.environments.offers.readings import LONGEST, readings, sendable
@@ -28,7 +29,8 @@ _LINE_CHARACTERS = 4_096
 _ALWAYS = ("0", "1", "2", "yes", "no")
 
 _LINE = re.compile(r"^(?:.*[.!?:)\]] )?Actions: (.*)$", re.MULTILINE)
-_RANGE = re.compile(r"(-?\d{1,18})\.\.(-?\d{1,18})")
+_WHOLE = r"0|-?[1-9][0-9]{0,17}"
+_RANGE = re.compile(rf"({_WHOLE})\.\.({_WHOLE})")
 _LOOSE = re.compile(r"""["'`“\u2018«].+|\*\*[^*].*|.*[^,;][,;]|.*<[A-Za-z][^<>]+>.*|.*boxed\{.*|.*\d\.\..*""")
 """An action that breaks the form: in quotes or bold, in a box, before a comma, with a placeholder, or a bad range."""
 _JOINED = re.compile(r".+[/|,].+|\d+-\d+")
@@ -45,6 +47,13 @@ class Offer:
     """The actions in each way to read the observation: one for a list in the exact form, else the last are guesses."""
     words: Words
     """The words and numbers of the observation, which stand for placeholders in a reading."""
+    ranges: Sequence[range] = ()
+    """The ranges of a list in the exact form. A reading has a part of their numbers if they are many."""
+
+    def has(self, action: str) -> bool:
+        """Return whether a reading or a range has an action."""
+        whole = re.fullmatch(_WHOLE, action)
+        return action in self.actions or (whole is not None and any(int(action) in each for each in self.ranges))
 
     @property
     def actions(self) -> tuple[str, ...]:
@@ -58,36 +67,35 @@ def offered(observation: str) -> Offer:
         observation = f"{observation[:_END_CHARACTERS]}\n{observation[-_END_CHARACTERS:]}"
     words = Words(observation)
     lists = _LINE.findall(observation)
-    exact = _exact(lists[-1]) if lists else ()
+    exact, ranges = _exact(lists[-1]) if lists else ((), ())
     if exact:
-        return Offer("listed", (exact,), words)
+        return Offer("listed", (exact,), words, ranges)
     guesses = unique(sendable((*words.quotes, *words.words, *words.numbers, *_ALWAYS)), MOST)
     lines = [" ".join(line[:_LINE_CHARACTERS].split()) for line in observation.splitlines()]
     found = readings(lines, lists[-1] if lists else "")
     return Offer("uncertain" if found else "guessed", (*found, guesses), words)
 
 
-def _exact(text: str) -> tuple[str, ...]:
-    """Return the actions of a list in the exact form, or () if the list is in another form."""
+def _exact(text: str) -> tuple[tuple[str, ...], tuple[range, ...]]:
+    """Return the actions of a list in the exact form and its ranges, or no actions if the list is in another form."""
     phrases = " | " in text
     items = [item.strip() for item in text.split(" | ")] if phrases else text.split()
-    if len(items) == 1 and _JOINED.fullmatch(items[0]):
-        return ()
     comment = not phrases and any(len(item) > 1 and item.count("(") != item.count(")") for item in items)
     stopped = [len(item) > 1 and item.endswith(".") for item in items]
-    if comment or (stopped[-1:] == [True] and not all(stopped)):
-        return ()
-    actions: list[str] = []
-    ranges = sum(bool(_RANGE.fullmatch(item)) for item in items[:MOST])
-    for item in items[:MOST]:
-        ranged = _RANGE.fullmatch(item)
-        if ranged and int(ranged[1]) <= int(ranged[2]):
-            actions += numbers(int(ranged[1]), int(ranged[2]), max(1, (MOST + ranges - len(items)) // ranges))
-        elif not item or len(item) > LONGEST or not item.isprintable() or _LOOSE.fullmatch(item):
-            return ()
-        else:
-            actions.append(item)
-    return unique(actions, MOST)
+    joined = len(items) == 1 and _JOINED.fullmatch(items[0])
+    if joined or comment or (stopped[-1:] == [True] and not all(stopped)):
+        return (), ()
+    found = {item: _RANGE.fullmatch(item) for item in items[:MOST]}
+    ranges = {item: range(int(each[1]), int(each[2]) + 1) for item, each in found.items() if each}
+    if not all(ranges.values()) or not all(item in ranges or _is_plain(item) for item in found):
+        return (), ()
+    most = (MOST + len(ranges) - len(found)) // max(1, len(ranges))
+    actions = (numbers(ranges[item], most) if item in ranges else (item,) for item in found)
+    return unique(chain.from_iterable(actions), MOST), tuple(ranges.values())
+
+
+def _is_plain(item: str) -> bool:
+    return 0 < len(item) <= LONGEST and item.isprintable() and not _LOOSE.fullmatch(item)
 
 
 def choose(observation: str, rng: random.Random, known: Sequence[str] = (), missed: Sequence[str] = ()) -> str:

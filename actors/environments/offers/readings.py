@@ -11,7 +11,7 @@ from actors.environments.offers.words import MARKED, PLACE, RANGE, marked, range
 LONGEST = 80
 """Most characters of an action."""
 _MOST_LABELS = 4
-"""Most labels, questions and sentences that ask, of which the last ones are read."""
+"""Most labels, questions and asking sentences that are read: the last ones."""
 _MOST = 200
 """Most items of a reading, and most lines that are read."""
 
@@ -96,8 +96,9 @@ def _read(text: str, spaces: bool) -> Iterator[Iterable[str]]:
 
     With `spaces`, a list without any other separator is read as words.
     """
-    text = MARKED.sub(lambda mark: "" if _ANY.fullmatch(marked(mark).strip("<>[]_ ")) else mark[0], text)
-    yield map(marked, MARKED.finditer(text))
+    marks = [mark for mark in MARKED.finditer(text) if not _ANY.fullmatch(marked(mark).strip("<>[]_ "))]
+    yield map(marked, marks)
+    text = MARKED.sub(lambda mark: "" if _ANY.fullmatch(marked(mark).strip("<>[]_ ")) else marked(mark), text)
     aside = _ASIDE.search(RANGE.sub("", text))
     inside = _items(aside[1]) if aside else []
     if len(inside) > 1:

@@ -84,14 +84,12 @@ def ranged(text: str, most: int) -> Iterator[str]:
     """Yield the numbers of the ranges in a text, at most `most` of each."""
     for match in RANGE.finditer(text):
         low, high = (int(bound) for bound in match.groups() if bound is not None)
-        yield from numbers(low, high, most)
+        yield from numbers(range(low, high + 1), most)
 
 
-def numbers(low: int, high: int, most: int) -> Sequence[str]:
-    """Return the numbers of a range, ascending: at most `most`, spread over the range; none if it runs downwards."""
-    if high - low < most:
-        return [str(number) for number in range(low, high + 1)]
-    return [str(number) for number in sorted(random.Random(0).sample(range(low, high + 1), most))]
+def numbers(of: range, most: int) -> Sequence[str]:
+    """Return the numbers of a range, ascending: at most `most`, spread over the range."""
+    return list(map(str, of if len(of) <= most else sorted(random.Random(0).sample(of, most))))
 
 
 def unique(items: Iterable[str], most: int) -> tuple[str, ...]:

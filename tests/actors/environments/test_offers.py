@@ -78,6 +78,7 @@ UNCERTAIN = [
     ("Options: [N]orth, [S]outh", ["N", "S"]),
     # ranges
     ("Actions: 10-12", ["10", "11", "12"]),
+    ("Actions: 08..10", ["8", "9", "10"]),
     ("Actions: any number between 3 and 5, or pass", ["3", "4", "5", "pass"]),
     ("Actions: 7..9, stop", ["7", "8", "9", "stop"]),
     # sentences
@@ -109,6 +110,8 @@ UNREADABLE = [
     "Your moves are limited. The guards say: halt.",
     "The car stands in the yard. Mr Bold says he paid for it; Ms Reed holds the title. Whose is it?",
     r"Actions: \boxed{action}",
+    r"Open one a turn; end your reply with \boxed{valve}.",
+    "A grey car stands in the yard, and two people say that it is theirs.",
     "Actions: 9..1",
     "Actions: 1.." + "9" * 5_000,
     "",
@@ -200,6 +203,19 @@ def test_numbers_of_a_huge_range_are_spread_over_it():
     numbers = [int(number) for number in offered("Actions: 1..99999999999999").actions]
     assert len(numbers) == MOST
     assert numbers[500] > 10**12
+
+
+def test_ranges_leave_room_for_words_and_other_ranges():
+    offer = offered("Actions: 1..99999 pass -99999..-1 quit")
+    assert {"pass", "quit"} < set(offer.actions)
+    assert 0 < sum(action.startswith("-") for action in offer.actions) < len(offer.actions) / 2 < MOST
+
+
+@pytest.mark.parametrize("action", ["846", "0", "9999", "pass"])
+def test_a_list_has_every_number_of_its_range(action):
+    offer = offered("Actions: 0..9999 pass")
+    assert offer.has(action)
+    assert not any(map(offer.has, ["10000", "-1", "0846", "+1", "8.0", "\uff18", ""]))
 
 
 def test_of_a_long_observation_the_ends_are_read():
