@@ -33,7 +33,7 @@ _WHOLE = r"0|-?[1-9][0-9]{0,17}"
 _RANGE = re.compile(rf"({_WHOLE})\.\.({_WHOLE})")
 _LOOSE = re.compile(r"""["'`“\u2018«].+|\*\*[^*].*|.*[^,;][,;]|.*<[A-Za-z][^<>]+>.*|.*boxed\{.*|.*\d\.\..*""")
 """An action that breaks the form: in quotes or bold, in a box, before a comma, with a placeholder, or a bad range."""
-_JOINED = re.compile(r".+[/|,].+|\d+-\d+")
+_JOINED = re.compile(r".+[/|,\uff0c、].+|\d+-\d+")
 """A list of one item that may be a list in another form."""
 
 

@@ -35,7 +35,7 @@ _ASKS = re.compile(
     re.IGNORECASE,
 )
 _ASIDE = re.compile(r"[(\[{]([^()\[\]{}]{1,200})[)\]}]\W{0,9}$")
-_SEPARATORS = [re.compile(each) for each in ("\n", ";", ",", r"\|(?![^<\n]*>)", "/(?![^<\n]*>)", " or ")]
+_SEPARATORS = [re.compile(each) for each in ("\n", ";", "[,\uff0c、]", r"\|(?![^<\n]*>)", "/(?![^<\n]*>)", " or ")]
 _ENUMERATED = re.compile(r"(?:^|(?<=[ ,]))[(\[]?([A-Za-z]|\d{1,2})[).:\]](?=[^\d\W]| )", re.MULTILINE)
 _BULLET = re.compile(r"\A(?:[-*+>–•‣·●○▪►] ?|(?:and|or|either|to) )+", re.IGNORECASE)
 _ABOUT = re.compile(r": | [-–—=→(]| where | with ")
@@ -120,6 +120,6 @@ def _items(text: str) -> list[str]:
     """Split a list at its strongest separator, and each item at "or"; the last item of several at "and" as well."""
     separator = next((each for each in _SEPARATORS if each.search(text)), _SEPARATORS[0])
     items = [_BULLET.sub("", part.strip()) for part in separator.split(text)[:_MOST]]
-    if separator.pattern in (";", ","):
+    if separator in _SEPARATORS[1:3]:
         items[-1:] = re.split(" or | and ", items[-1])
     return [each for each in items if each.strip(_EDGES)]

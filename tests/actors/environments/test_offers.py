@@ -51,6 +51,7 @@ UNCERTAIN = [
     ("Options → open, close", ["open", "close"]),
     ("Valid inputs: 0 (stay), 1 (left), 2 (right)", ["0", "1", "2"]),
     # separators
+    ("Actions: 北、南、东", ["北", "南", "东"]),
     ("Legal moves: e2e4; d2d4; g1f3", ["e2e4", "d2d4", "g1f3"]),
     ("Choose one of: rock / paper / scissors", ["rock", "paper", "scissors"]),
     ("Actions: north/south/east/west", ["north", "south", "east", "west"]),
