@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from actors.environments.games import GameAdmission
-from actors.environments.offers import choose, offered
+from actors.environments.offers import choose
 from actors.environments.stages import Admission
 from actors.environments.tools.guesses import RandomCaller
 from actors.environments.tools.stages import ToolAdmission
@@ -19,8 +19,8 @@ from spade.protocol import Form, Observed
 
 Admitting = Callable[[Sandbox, str, int, Limits, Play, ToolUse], Admission[str] | Admission[Move]]
 """The admission of a program: its source, the key of its secret seeds, the settings."""
-Sent = Sequence[tuple[Observed, Move]]
-"""Moves of agents, each with the answer before it."""
+Sent = Sequence[tuple[Move, bool]]
+"""Moves of agents, each with True if the observation before it did not offer its action."""
 Guessing = Callable[[random.Random, Form, Sent], Policy[Move]]
 """A player for one play that makes random moves, in the form that the program reads, some of them after agents."""
 
@@ -35,12 +35,11 @@ class DomainAdmission:
 
 
 def _game_guesser(rng: random.Random, reads: Form, agents: Sent) -> Policy[Move]:
-    known = [(seen, action_typed(move.action)) for seen, move in agents if move.action.strip()]
-    missed = [action for seen, action in known if not offered(seen.observation).has(action)]
-    actions = [action for _, action in known]
+    actions = [(action_typed(move.action), is_missed) for move, is_missed in agents if move.action.strip()]
+    known, missed = [action for action, _ in actions], [action for action, is_missed in actions if is_missed]
 
     def act(seen: Observed) -> Move:
-        return Move(sent(choose(seen.observation, rng, actions, missed), reads))
+        return Move(sent(choose(seen.observation, rng, known, missed), reads))
 
     return act
 
@@ -48,6 +47,6 @@ def _game_guesser(rng: random.Random, reads: Form, agents: Sent) -> Policy[Move]
 DOMAINS: Mapping[DomainName, DomainAdmission] = {
     "games": DomainAdmission(GameAdmission, _game_guesser, tools=False),
     "tools": DomainAdmission(
-        ToolAdmission, lambda rng, _, agents: RandomCaller(rng, [move for _, move in agents]).act, tools=True
+        ToolAdmission, lambda rng, _, agents: RandomCaller(rng, [move for move, _ in agents]).act, tools=True
     ),
 }
