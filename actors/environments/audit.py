@@ -12,8 +12,10 @@ from typing import TypeVar
 
 import trio
 
-from actors.environments.domains import DOMAINS
+from actors.environments.domains import DOMAINS, Sent
+from actors.environments.offers import offered
 from actors.sandbox import Sandbox
+from actors.text.actions import action_typed
 from actors.text.conversation import Conversation, Move, Player, converse
 from spade.codec import answer_digest
 from spade.config import DomainName
@@ -66,6 +68,7 @@ class Auditor:
         self._job = job
         self._guesser = DOMAINS[domain].guesser
         self._rng = random.Random(job.draw)
+        self._sent: dict[tuple[int, str], Sent] = {}  # of replays, by seed and play
         self._opened = 0
         self._answering_s = 0.0
 
@@ -104,13 +107,18 @@ class Auditor:
         """The difference to the record, "" if there is none."""
         recording = replay.recording
         expected = [recording.answers[at : at + DIGEST_BYTES] for at in range(0, len(recording.answers), DIGEST_BYTES)]
-        calls = recording.calls or ((),) * len(recording.actions)
-        moves = map(Move, recording.actions, calls)
+        sent = list(map(Move, recording.actions, recording.calls or ((),) * len(recording.actions)))
+        moves = iter(sent)
 
         async def again(_: Observed) -> Move | None:
             return next(moves, None)
 
         answers = (await self._play(replay.seed, recording.max_turns, again)).answers
+        self._sent[replay.seed, replay.play] = [
+            (move, await is_missed(move, answer))
+            for move, answer in zip(sent, answers, strict=False)
+            if isinstance(answer, Observed)
+        ]
         last = answers[-1]
         if isinstance(last, Faulted):
             return f"failed at turn {len(answers) - 1} with {last.kind}: {last.detail}"
@@ -135,13 +143,17 @@ class Auditor:
             self.findings.append(f"random actions win {self.wins} of {self.plays} plays on instances that were won")
 
     async def _win_at_random(self, seed: int) -> bool:
-        policy = self._guesser(self._rng, self._job.reads)
+        policy = self._guesser(self._rng, self._job.reads, self._sent_elsewhere(seed))
 
         async def anything(seen: Observed) -> Move:
             return policy(seen)
 
         played = await self._play(seed, self._job.max_turns, anything)
         return won(played.episode_return, self._job.win_return)
+
+    def _sent_elsewhere(self, seed: int) -> Sent:
+        """Return what agents sent on other instances: their moves on this one may be its answer."""
+        return [each for (other, _), sent in self._sent.items() if other != seed for each in sent]
 
     async def _play(self, seed: int, max_turns: int, player: Player[Move]) -> Conversation[Move]:
         """Play to the end or the first fault. Raises UndecidedError if that proves nothing."""
@@ -169,6 +181,12 @@ class Auditor:
         if not isinstance(answer, Faulted) or answer.environment_fault:
             self._answering_s += trio.current_time() - began
         return answer
+
+
+async def is_missed(move: Move, seen: Observed) -> bool:
+    """Return whether the observation before a move does not offer its action."""
+    await trio.lowlevel.checkpoint()  # reading a text takes its time: other tasks may run in between
+    return not move.calls and not offered(seen.observation).has(action_typed(move.action))
 
 
 async def decided(once: Callable[[], Awaitable[Result]]) -> Result:

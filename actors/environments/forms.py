@@ -9,7 +9,7 @@ from functools import partial
 
 import trio
 
-from actors.environments.offers import STRAY, choose, offered
+from actors.environments.offers import choose, offered
 from actors.environments.probes import NOTHING, Transcript, heeded
 from actors.environments.trials import SOLVED_PLAYS, Probing, RejectedError, Trials, consuming
 from actors.sandbox import Sandbox
@@ -43,8 +43,8 @@ async def form_of(sandbox: Sandbox, source: str, seed: int, limits: Limits, play
 class FormProbing(Probing[str]):
     """Plays of one game under secret seeds, in the form that it `reads`.
 
-    `known` are the actions that its solution lists, out of their boxes; `unoffered` are those of them that we do not
-    read in its observations.
+    `known` are the actions that its solution lists, out of their boxes. `unoffered` are those `known` actions that no
+    reading of its observations has.
     """
 
     def __init__(self, sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play) -> None:
@@ -54,10 +54,8 @@ class FormProbing(Probing[str]):
         self.reads: Form = "inside"
 
     def anything(self, observation: str) -> str:
-        """A random action; at times an `unoffered` one, which shows that we misread the program's lists."""
-        if self.unoffered and self.rng.random() < STRAY:
-            return self.rng.choice(self.unoffered)
-        return choose(observation, self.rng, self.known)
+        """Draw a random action that the observation offers, or at times one of the solution that no list has."""
+        return choose(observation, self.rng, self.known, self.unoffered)
 
     async def probe(self, seed: int, policy: GamePolicy) -> Transcript[str]:
         """Play in the form that the program reads, and keep the transcript, with the actions as sent.
@@ -130,6 +128,6 @@ async def unoffered(play: Transcript[str]) -> tuple[str, ...]:
     for action, answer in zip(play.actions, play.answers, strict=False):
         await trio.lowlevel.checkpoint()  # reading a text takes its time: other tasks may run in between
         said = boxed(action) or action
-        if said.strip() not in offered(answer.observation).actions:
+        if not offered(answer.observation).has(said.strip()):
             found.append(said)
     return tuple(found)

@@ -19,7 +19,7 @@ from functools import cached_property
 from msgspec import structs
 
 from actors.environments.forms import FormProbing
-from actors.environments.offers import offered
+from actors.environments.offers import FORM, Offer, offered
 from actors.environments.probes import NONSENSE, NUMBERS, Transcript
 from actors.environments.stages import Admission
 from actors.environments.trials import RejectedError, consuming
@@ -31,7 +31,7 @@ from spade.protocol import Verdict
 
 UNREADABLE = (
     "the first observation offers no actions that can be read; end each observation with a line that lists them, as "
-    "`Actions: look take open` or `Actions: 1..20`"
+    f"{FORM}"
 )
 
 
@@ -70,7 +70,7 @@ class GameAdmission(Admission[str]):
 
     async def random(self) -> str:
         """Random actions seldom win."""
-        if self.limits.readable_actions and not self.readable:
+        if self.limits.readable_actions and self.offer.kind == "guessed":
             raise RejectedError(UNREADABLE)
 
         def play(seed: int) -> Awaitable[Transcript[str]]:
@@ -108,16 +108,21 @@ class GameAdmission(Admission[str]):
         return ""
 
     @cached_property
-    def readable(self) -> bool:
-        """The first observation lists the possible actions."""
-        return offered(self.form.transcripts[0].answers[0].observation).readable
+    def offer(self) -> Offer:
+        """Return the actions that the first observation offers."""
+        return offered(self.form.transcripts[0].answers[0].observation)
 
     @property
     def remark(self) -> str:
-        """The remark on actions that had to be guessed; "" if none had."""
-        if self.readable and not self.form.unoffered:
-            return ""
-        if self.readable:
+        """Say why random play may have missed the actions that the program takes; "" if it did not."""
+        found, solution = self.offer, " and the solution" if self.form.known else ""
+        if found.kind == "guessed":
+            return f"; the observation lists no actions, drawn from its words{solution}"
+        if found.kind == "uncertain":
+            shown = ", ".join(found.readings[0])[:80]
+            return (
+                f"; uncertain: its list is not in the prescribed form, drawn from readings such as [{shown}]{solution}"
+            )
+        if self.form.unoffered:
             return f"; no list that can be read has {self.form.unoffered[0][:40]!r} of the solution"
-        source = "its words and the solution" if self.form.known else "its words"
-        return f"; the observation lists no actions, drawn from {source}"
+        return ""

@@ -109,9 +109,10 @@ What the player sees and says:
   box, or "" if there was none.
 - Each observation shows the state as far as the player may know it, what the last action did, which actions there
   are, and that the reply must end with \boxed{action}.
-- The last line of each observation lists the actions as `Actions: look turn_left weigh:2:5` (single spaces between
-  them, neither spaces nor commas within one) or as `Actions: 1..20` for whole numbers. Each stands there as `step`
-  takes it: no box, no quotes, no comment. If there are too many, list a handful that are valid.
+- The last line of each observation lists the actions in one of three ways: `Actions: look turn_left weigh:2:5`, with
+  single spaces between them; `Actions: 1..20` for whole numbers; or, if an action has spaces in it,
+  `Actions: go north | ask Anna | wait`. Each stands there as `step` takes it: no box, no quotes, no comma behind it, no
+  comment, no placeholder. If there are too many, list a handful that are valid.
 """
 
 COURSE = r"""

@@ -1,77 +1,116 @@
-"""The actions that an observation offers, read in the spellings that models use. Pure.
+"""The actions that an observation offers. Pure.
 
-An offered action is written as a player would send it: the inside of a box, without quotes. Observations are hostile:
-of a long one only both ends are read, and actions are bounded in number and length.
+The designer's prompt prescribes one exact form (FORM), which is read literally. Any other list is read in several ways,
+none of them certain, and random play draws from all of them. Observations are hostile, so their size is bounded here.
 """
 
 import random
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Literal
 
-from actors.environments.offers.items import LONGEST, actions
-from actors.environments.offers.labels import labelled, told
-from actors.environments.offers.words import Words, unique
+from actors.environments.offers.readings import LONGEST, readings, sendable
+from actors.environments.offers.words import Words, numbers, unique
 
-__all__ = ["LONGEST", "MOST", "STRAY", "Offer", "choose", "offered"]
+__all__ = ["FORM", "LONGEST", "MOST", "MOST_MISSED", "Offer", "choose", "offered"]
 
+FORM = "`Actions: look take open`, `Actions: 1..20` or, with spaces in an action, `Actions: go north | wait`"
+"""The exact form of a list, as a designer is told it."""
 MOST = 1_000
 """Most actions of an offer."""
+MOST_MISSED = 0.5
+"""The largest share of random actions that do not come from an exact list."""
+GUESSED = 0.25
+"""The share of random actions that are words and numbers of the observation, beside a list in another form."""
 _END_CHARACTERS = 8_192
 _LINE_CHARACTERS = 4_096
 _ALWAYS = ("0", "1", "2", "yes", "no")
-STRAY = 0.25
-"""The share of guesses among the actions taken from prose, which may be misread."""
+
+_LINE = re.compile(r"^(?:.*[.!?:)\]] )?Actions: (.*)$", re.MULTILINE)
+_WHOLE = r"0|-?[1-9][0-9]{0,17}"
+_RANGE = re.compile(rf"({_WHOLE})\.\.({_WHOLE})")
+_LOOSE = re.compile(r"""["'`“\u2018«].+|\*\*[^*].*|.*[^,;][,;]|.*<[A-Za-z][^<>]+>.*|.*boxed\{.*|.*\d\.\..*""")
+"""An action that breaks the form: in quotes or bold, in a box, before a comma, with a placeholder, or a bad range."""
+_JOINED = re.compile(r".+[/|,\uff0c、].+|\d+-\d+")
+"""A list of one item that may be a list in another form."""
 
 
 @dataclass(frozen=True)
 class Offer:
-    """The actions that an observation offers, at least one.
+    """The actions that an observation offers, at least one."""
 
-    kind     their source: a list; prose that asks for one of them; or guesses, since nothing can be read
-    guesses  other possible actions if there is no list: words and numbers of the observation, and a few more
-    """
+    kind: Literal["listed", "uncertain", "guessed"]
+    """A list in the exact form; a list in another form; or no list, so that the actions are words of the text."""
+    readings: Sequence[Sequence[str]]
+    """The actions in each way to read the observation: one for a list in the exact form, else the last are guesses."""
+    words: Words
+    """The words and numbers of the observation, which stand for placeholders in a reading."""
+    ranges: Sequence[range] = ()
+    """The ranges of a list in the exact form. A reading has a part of their numbers if they are many."""
 
-    actions: Sequence[str]
-    kind: Literal["listed", "told", "guessed"]
-    guesses: Sequence[str]
+    def has(self, action: str) -> bool:
+        """Return whether a reading or a range has an action."""
+        whole = re.fullmatch(_WHOLE, action)
+        return action in self.actions or (whole is not None and any(int(action) in each for each in self.ranges))
 
     @property
-    def readable(self) -> bool:
-        """True if the actions are not guessed."""
-        return self.kind != "guessed"
+    def actions(self) -> tuple[str, ...]:
+        """The actions of all readings."""
+        return unique((action for reading in self.readings for action in reading), MOST)
 
 
 def offered(observation: str) -> Offer:
-    """The actions that an observation offers."""
-    lines = _lines(observation)
-    words = Words(lines)
-    listed = _actions(labelled, lines, words)
-    if listed:
-        return Offer(listed, "listed", ())
-    named = filter(str.isprintable, chain(words.quotes, words.words, words.numbers, _ALWAYS))
-    guesses = unique(map(str.strip, filter(str.strip, named)), MOST)
-    prose = _actions(told, lines, words)
-    if len(prose) > 1:
-        return Offer(prose, "told", guesses)
-    return Offer(guesses, "guessed", guesses)
-
-
-def choose(observation: str, rng: random.Random, known: Sequence[str] = ()) -> str:
-    """A random action that the observation offers; if it must be guessed, from the `known` ones as well."""
-    offer = offered(observation)
-    if offer.kind == "guessed" or (offer.kind == "told" and rng.random() < STRAY):
-        return rng.choice((*offer.guesses, *known))
-    return rng.choice(offer.actions)
-
-
-def _actions(find: Callable[[Sequence[str]], list[str]], lines: Sequence[str], words: Words) -> Sequence[str]:
-    return unique(chain.from_iterable(actions(item, words) for item in find(lines)), MOST)
-
-
-def _lines(observation: str) -> list[str]:
-    """The lines at both ends of an observation, with single spaces between words."""
+    """Read the actions that an observation offers."""
     if len(observation) > 2 * _END_CHARACTERS:
         observation = f"{observation[:_END_CHARACTERS]}\n{observation[-_END_CHARACTERS:]}"
-    return [" ".join(line[:_LINE_CHARACTERS].split()) for line in observation.splitlines()]
+    words = Words(observation)
+    lists = _LINE.findall(observation)
+    exact, ranges = _exact(lists[-1]) if lists else ((), ())
+    if exact:
+        return Offer("listed", (exact,), words, ranges)
+    guesses = unique(sendable((*words.quotes, *words.words, *words.numbers, *_ALWAYS)), MOST)
+    lines = [" ".join(line[:_LINE_CHARACTERS].split()) for line in observation.splitlines()]
+    found = readings(lines, lists[-1] if lists else "")
+    return Offer("uncertain" if found else "guessed", (*found, guesses), words)
+
+
+def _exact(text: str) -> tuple[tuple[str, ...], tuple[range, ...]]:
+    """Return the actions of a list in the exact form and its ranges, or no actions if the list is in another form."""
+    phrases = " | " in text
+    items = [item.strip() for item in text.split(" | ")] if phrases else text.split()
+    comment = not phrases and any(len(item) > 1 and item.count("(") != item.count(")") for item in items)
+    stopped = [len(item) > 1 and item.endswith(".") for item in items]
+    joined = len(items) == 1 and _JOINED.fullmatch(items[0])
+    if joined or comment or (stopped[-1:] == [True] and not all(stopped)):
+        return (), ()
+    found = {item: _RANGE.fullmatch(item) for item in items[:MOST]}
+    ranges = {item: range(int(each[1]), int(each[2]) + 1) for item, each in found.items() if each}
+    if not all(ranges.values()) or not all(item in ranges or _is_plain(item) for item in found):
+        return (), ()
+    most = (MOST + len(ranges) - len(found)) // max(1, len(ranges))
+    actions = (numbers(ranges[item], most) if item in ranges else (item,) for item in found)
+    return unique(chain.from_iterable(actions), MOST), tuple(ranges.values())
+
+
+def _is_plain(item: str) -> bool:
+    return 0 < len(item) <= LONGEST and item.isprintable() and not _LOOSE.fullmatch(item)
+
+
+def choose(observation: str, rng: random.Random, known: Sequence[str] = (), missed: Sequence[str] = ()) -> str:
+    """Draw a random action that the observation offers.
+
+    `known` are actions that its solution or agents sent, and `missed` those of them that no list had at that time. The
+    more of them were missed, the more often an exact list is taken as untrue, and a missed one is drawn. Without an
+    exact list they are one more reading, and readings that have none of them are dropped, if others have some.
+    """
+    offer = offered(observation)
+    if offer.kind == "listed":
+        untrue = min(MOST_MISSED, len(missed) / len(known)) if known else 0.0
+        return rng.choice(missed if rng.random() < untrue else offer.readings[0])
+    *readings, guesses = offer.readings
+    fitting = [reading for reading in readings if not set(known).isdisjoint(reading)]
+    pools = [*(fitting or readings), *([known] if known else [])]
+    guessed = not fitting and (not pools or rng.random() < GUESSED)
+    return offer.words.filled(rng.choice(guesses if guessed else rng.choice(pools)), rng)

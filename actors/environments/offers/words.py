@@ -1,65 +1,99 @@
-"""The words and numbers of an observation, for filling placeholders and for guesses. Pure."""
+"""The words and numbers of an observation, for guesses and in place of placeholders. Pure."""
 
+import random
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain, islice
-
-from actors.environments.offers.ranges import RANGE, numbers
 
 MOST_WORDS = 60
 MOST_NUMBERS = 60
 
-
-def vocabulary(words: str) -> frozenset[str]:
-    """The words of a text."""
-    return frozenset(words.split())
-
-
+_BOUNDS = r"(?<![\w.-])(-?\d{1,18})%s(-?\d{1,18})(?![\w-]|\.\d)"
+RANGE = re.compile(
+    "|".join(_BOUNDS % gap for gap in (r" ?(?:\.{2,3}|…|-|–|—|to|through) ?", " and (?:including )?"))
+    + r"|[\[(](-?\d{1,18}), ?(-?\d{1,18})[\])]",
+    re.IGNORECASE,
+)
+"""A range of whole numbers in prose: `1-20`, `1 to 20`, `between 1 and 20`, `[1, 20]`."""
+PLACE = re.compile(r"<([^<>\n]{1,40})>|\{(\w[\w ]{0,40})\}|(?<=[(,])([A-Za-z]\w*)(?=[,)])|(?<=[a-z] )([NXYKnxyk])\b")
+"""A placeholder in an action: `<item>`, `{item}`, `guess(word)`, `buy N`."""
 _WORD = re.compile(r"[^\W\d][\w'-]{0,30}")
 _NUMBER = re.compile(r"(?<![\w.])-?\d{1,18}(?:\.\d{1,6})?(?![\w])")
-_QUOTED = re.compile(
-    r"\"([^\"\n]{1,40})\"|(?<!\w)'([^'\n]{1,40})'(?!\w)|`([^`\n]{1,40})`|“([^”\n]{1,40})”|\u2018([^\u2019\n]{1,40})\u2019"
+MARKED = re.compile(
+    # Python reads `\b` in an ordinary string as a control character, with which many boxes therefore begin.
+    r"(?:\\+b|\x08)oxed ?\{([^{}\n]{1,80})\}|\"([^\"\n]{1,80})\"|(?<!\w)'([^'\n]{1,80})'(?!\w)|`([^`\n]{1,80})`"
+    r"|“([^”\n]{1,80})”|\u2018([^\u2019\n]{1,80})\u2019|«([^»\n]{1,80})»|\*\*([^*\n]{1,80})\*\*"
 )
-_PLACE = re.compile(r"<[^<>\n]{1,40}>")
-_COMMON = vocabulary(
-    "a about after again all also an and any are as at be been before but by can could did do does each end every for "
+"""Text in a box, in quotes, backticks or bold."""
+_COMMON = (
+    " a about after again all also an and any are as at be been before but by can could did do does each end every for "
     "from had has have he her his how i if in into is it its just let may more most must no not now of on once one "
     "only or other our out over own reply she so some such take than that the their them then there these they this "
     "those to turn turns until up us was we were what when where which while who why will with would you your boxed "
     "action actions available valid possible legal allowed choose pick option options command commands move moves "
-    "choice choices"
+    "choice choices "
 )
 
 
 class Words:
-    """Quotes, words and numbers of an observation, each in the order of first mention, bounded, and found when used."""
+    """Quotes, words and numbers of a text, each in the order of first mention, bounded, and found when used."""
 
-    def __init__(self, lines: Iterable[str]) -> None:
-        self._text = "\n".join(lines)
+    def __init__(self, text: str) -> None:
+        self._text = text
 
     @cached_property
     def quotes(self) -> tuple[str, ...]:
-        """The text in quotes or backticks."""
-        found = (next(filter(None, match.groups())) for match in _QUOTED.finditer(self._text))
-        return unique(found, MOST_WORDS)
+        """The text in marks: quotes, backticks, bold and boxes."""
+        return unique(filter(None, map(marked, MARKED.finditer(self._text))), MOST_WORDS)
 
     @cached_property
     def words(self) -> tuple[str, ...]:
         """All words except very common ones."""
-        found = (match[0].rstrip("'-") for match in _WORD.finditer(_PLACE.sub(" ", self._text)))
-        return unique((word for word in found if len(word) > 1 and word.lower() not in _COMMON), MOST_WORDS)
+        found = (match[0].rstrip("'-") for match in _WORD.finditer(PLACE.sub(" ", self._text)))
+        return unique((word for word in found if len(word) > 1 and f" {word.lower()} " not in _COMMON), MOST_WORDS)
 
     @cached_property
     def numbers(self) -> tuple[str, ...]:
-        """The numbers of its ranges; without a range, its own numbers and 0 to 9."""
-        ranged = (number for match in RANGE.finditer(self._text) for number in numbers(match))
+        """The numbers of the text's ranges; without a range, its own numbers and 0 to 9."""
         own = (match[0] for match in _NUMBER.finditer(self._text))
-        return unique(ranged, MOST_NUMBERS) or unique(chain(islice(own, MOST_NUMBERS // 2), "0123456789"), MOST_NUMBERS)
+        return unique(ranged(self._text, MOST_NUMBERS), MOST_NUMBERS) or unique(
+            chain(islice(own, MOST_NUMBERS // 2), "0123456789"), MOST_NUMBERS
+        )
+
+    def filled(self, action: str, rng: random.Random) -> str:
+        """Put a random value in place of each placeholder of an action; at times leave it, as it may be meant so."""
+
+        def value(place: re.Match[str]) -> str:
+            name = next(filter(None, place.groups()))
+            either = re.split(r" ?[|/,] ?| or ", name)
+            numbers = tuple(ranged(name, MOST_NUMBERS)) or self.numbers
+            pools = (either,) if len(either) > 1 else (numbers, self.words or numbers, (place[0],))
+            return rng.choice(rng.choice(pools))
+
+        return PLACE.sub(value, action)
+
+
+def marked(mark: re.Match[str]) -> str:
+    """Return the text inside a match of MARKED."""
+    inside: str = next(filter(None, mark.groups()))
+    return inside.strip()
+
+
+def ranged(text: str, most: int) -> Iterator[str]:
+    """Yield the numbers of the ranges in a text, at most `most` of each."""
+    for match in RANGE.finditer(text):
+        low, high = (int(bound) for bound in match.groups() if bound is not None)
+        yield from numbers(range(low, high + 1), most)
+
+
+def numbers(of: range, most: int) -> Sequence[str]:
+    """Return the numbers of a range, ascending: at most `most`, spread over the range."""
+    return list(map(str, of if len(of) <= most else sorted(random.Random(0).sample(of, most))))
 
 
 def unique(items: Iterable[str], most: int) -> tuple[str, ...]:
-    """The first `most` different items, in their order."""
+    """Return the first `most` different items, in their order."""
     seen = dict[str, None]()
     for item in items:
         seen[item] = None

@@ -7,6 +7,7 @@ are the schemas, which the child's runtime alone has checked: whatever they hold
 import json
 import math
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -22,6 +23,8 @@ MOST_WORDS = 1_000
 """Most words that a guesser remembers; the oldest ones go."""
 OPTIONAL = 0.5
 """The share of calls in which an argument that may be left out is given."""
+REPEATED = 0.25
+"""The share of messages that repeat calls of agents, if any are known."""
 DEPTH = 4
 """The deepest nesting of arguments; below it they are empty."""
 _END_CHARACTERS = 4_096
@@ -44,10 +47,14 @@ def called(name: str, arguments: object) -> ToolCall:
 
 
 class RandomCaller:
-    """A player for one play that makes a random call in each message, and submits when all is done."""
+    """A player for one play that makes a random call in each message, and submits when all is done.
 
-    def __init__(self, rng: random.Random) -> None:
+    At times it repeats the calls of one of the `moves`, which agents sent on other instances.
+    """
+
+    def __init__(self, rng: random.Random, moves: Sequence[Move] = ()) -> None:
         self.rng = rng
+        self.moves = [move for move in moves if move.calls]
         self.tools: tuple[ToolFunction, ...] = ()
         self._words: dict[str, None] = {}
 
@@ -56,13 +63,15 @@ class RandomCaller:
         self.hear(seen)
         if not self.tools or seen.done >= seen.instructions:
             return Move("done")
+        if self.moves and self.rng.random() < REPEATED:
+            return Move("", self.rng.choice(self.moves).calls)
         return Move("", (self.call(self.rng.choice(self.tools)),))
 
     def hear(self, seen: Observed) -> None:
         """Remember tools and words of an answer."""
         self.tools = self.tools or read_tools(seen)
         for text in (seen.observation, *(result.text for result in seen.results)):
-            words = Words([text[:_END_CHARACTERS], text[_END_CHARACTERS:][-_END_CHARACTERS:]])
+            words = Words(f"{text[:_END_CHARACTERS]}\n{text[_END_CHARACTERS:][-_END_CHARACTERS:]}")
             for word in (*words.quotes, *words.words, *words.numbers):
                 self._words.pop(word, None)
                 self._words[word] = None

@@ -45,6 +45,9 @@ SOLUTION = """
 
 SPELLINGS = {
     "Spaces": ("Six valves, in one order.", ["red", "blue", "black"], r'return f"{said} Actions: red blue black"'),
+    "Pairs": ("A board.", ["0,0", "0,1", "1,1"], r'return f"{said} Actions: 0,0 0,1 1,1"'),
+    "Marks": ("A tape.", ["[0]", "[1]", "(2)"], r'return f"{said}\nActions: [0] [1] (2)"'),
+    "Bars": ("A street.", ["go north", "ask Anna", "wait"], r'return f"{said}\nActions: go north | ask Anna | wait"'),
     "Boxes": (
         "Press the right one six times.", ["red", "blue"], r'return said + "\nActions: \\boxed{red}, \\boxed{blue}"',
     ),
@@ -117,7 +120,6 @@ MISREAD = {
     "SquareBrackets": ("A ship.", ["[left]", "[right]", "[up]"], r'return f"{said} Actions: [left], [right], [up]"'),
     "TwoLists": ("A lift.", ["up", "down"], r'return f"{said} Actions: up down\nLegend. Actions: left right"'),
     "Decimals": ("A heater.", ["0.5", "1.5", "2.5"], r'return f"{said} Actions: 0.5..2.5 in steps of 1"'),
-    "Pairs": ("A board.", ["0,0", "0,1", "1,1"], r'return f"{said} Actions: 0,0 0,1 1,1"'),
     "Objects": (
         "A robot.", ['{"go": "left"}', '{"go": "right"}'], r"""return said + ' Actions: {"go": "left|right"}' """,
     ),
@@ -139,6 +141,25 @@ def program(name: str, easy: bool = False, solved: bool = True) -> str:
         easy=easy,
         solution=SOLUTION if solved else "",
     )
+
+
+COIN = """\
+import random
+
+
+class HalfEnv:
+    LISTED = {listed!r}
+
+    def reset(self, seed: int) -> tuple[str, dict]:
+        words = {words!r}
+        self.right = random.Random(seed).sample(words, len(words) // 2)
+        return "Which of them?\\nActions: " + self.LISTED, {{}}
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict]:
+        won = action.strip() in self.right
+        return "Right." if won else f"Not {{action}}.", float(won), True, False, {{}}
+"""
+"""A world of one turn in which half of the actions win."""
 
 
 DISPUTE = """\

@@ -77,6 +77,27 @@ async def test_a_program_that_is_won_whatever_is_done_is_found(sandbox):
     assert (outcome.plays, outcome.wins) == (13, 13)
 
 
+LYING = (
+    DOORS.replace("HEEDS", "action = self.right if action in 'klm' else ''")
+    .replace("a b c", "press pull knock")
+    .replace("== 3", "== 6")
+)
+"""It takes other actions than those that it lists, and any of these wins."""
+
+
+async def test_random_plays_also_send_actions_that_agents_sent_on_other_instances(sandbox):
+    unlisted = await audit(sandbox, await job(sandbox, LYING, random_plays=16, actions=("k",)))
+    assert unlisted.finding.startswith("random actions win 13 of ")
+
+
+async def test_random_plays_do_not_send_what_agents_sent_on_the_same_instance(sandbox):
+    """A world of one instance and one right answer would be found to be won by any action."""
+    work = await job(sandbox, LYING, random_plays=16, actions=("k",))
+    one = msgspec.structs.replace(work, replays=work.replays[:1], seeds=SEEDS[:1] * 16)
+    outcome = await audit(sandbox, one)
+    assert (outcome.finding, outcome.wins) == ("", 0)
+
+
 async def test_random_plays_that_miss_a_win_by_rounding_are_won(sandbox):
     tenths = DOORS.replace("HEEDS", "action = self.right").replace("float(won)", "sum([0.1] * 10) * won")
     outcome = await audit(sandbox, await job(sandbox, tenths, random_plays=16, actions=("z",)))
@@ -87,7 +108,7 @@ async def test_random_plays_are_sent_in_the_form_that_the_program_reads(sandbox)
     boxed = DOORS.replace(
         "HEEDS", "action = self.right if action in [r'\\boxed{%s}' % door for door in 'abcdefgh'] else ''"
     )
-    work = await job(sandbox, boxed, random_plays=16, actions=("z", "z", "z"))
+    work = await job(sandbox, boxed, random_plays=16, actions=(r"\boxed{a}",))
     assert (await audit(sandbox, work)).wins == 0
     found = await audit(sandbox, msgspec.structs.replace(work, reads="box"))
     assert found.finding == "random actions win 13 of 13 plays on instances that were won"

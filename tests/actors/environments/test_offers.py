@@ -1,24 +1,43 @@
 """The actions of an observation, in the spellings that models use."""
 
 import random
+import re
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from actors.environments.offers import LONGEST, MOST, choose, offered, placeholders
-from actors.environments.offers.ranges import RANGE, numbers
+from actors.environments.offers import LONGEST, MOST, choose, offered
 from actors.nano.families import offered as nano_offered
 from actors.nano.games import GAMES, instantiate
-from actors.text.actions import boxed
 from actors.text.profile import Document
 
-DIGITS = list("0123456789")
 LISTED = [
-    # labels
+    # the prescribed form, as it is written
     ("Which door? Actions: red blue", ["red", "blue"]),
-    ("Actions: a b c d e f g h", ["a", "b", "c", "d", "e", "f", "g", "h"]),
-    ("Actions: old\nnow Actions: go north, go south.", ["go north", "go south"]),
+    ("Actions: a b c d e f clear", ["a", "b", "c", "d", "e", "f", "clear"]),
+    ("Actions: weigh:1-3 weigh:2-4 wait", ["weigh:1-3", "weigh:2-4", "wait"]),
+    ("Actions: and or not xor", ["and", "or", "not", "xor"]),
+    ("Actions: set:x=1 set:y=2", ["set:x=1", "set:y=2"]),
+    ("Actions: H He Li Be", ["H", "He", "Li", "Be"]),
+    ("Actions: 5 10 -5", ["5", "10", "-5"]),
+    ("Actions: [0] [1] (a) {b}", ["[0]", "[1]", "(a)", "{b}"]),
+    ("Actions: + - * / ** < <= ( ) ' \"", ["+", "-", "*", "/", "**", "<", "<=", "(", ")", "'", '"']),
+    ("Actions: 0,0 0,1 move(1,2)", ["0,0", "0,1", "move(1,2)"]),
+    ("Actions: the a I you", ["the", "a", "I", "you"]),
+    ("Actions: buy N north/south don't", ["buy", "N", "north/south", "don't"]),
+    ("Actions: Mr. Ms. Dr.", ["Mr.", "Ms.", "Dr."]),
+    ("Actions: go north | ask Anna | move(1, 2) | 1..3", ["go north", "ask Anna", "move(1, 2)", "1", "2", "3"]),
+    ("Actions: wait", ["wait"]),
+    ("Guess. Actions: 1..4", ["1", "2", "3", "4"]),
+    ("Actions: -1..1 pass", ["-1", "0", "1", "pass"]),
+    ("Actions: 10 to 12", ["10", "to", "12"]),
+    # the last such line counts
+    ("Actions: old\nThe door opens.\r\nActions: in out\r\nEnd with \\boxed{action}.\n", ["in", "out"]),
+]
+UNCERTAIN = [
+    # labels
+    ("Actions: go north, go south.", ["go north", "go south"]),
     ("**Valid Actions:**\n- `north` - go north\n- `south`: go south\n* **wait** (nothing)", ["north", "south", "wait"]),
     ("Your options are: left, right, or stay put.", ["left", "right", "stay put"]),
     ("Possible actions include look, go and take.", ["look", "go", "take"]),
@@ -27,16 +46,17 @@ LISTED = [
     ("## Available Actions\n- open door\n- close door\n\nGood luck", ["open door", "close door"]),
     ("Type one of the following commands: scan, dig, leave", ["scan", "dig", "leave"]),
     ("Questions left: 3. You can ask about: owner, title, keys", ["owner", "title", "keys"]),
-    ("Walk commands: n, s\nItem commands: get, drop", ["n", "s", "get", "drop"]),
+    ("Walk commands: n, s\nItem commands: get, drop", ["get", "drop"]),
     ("You may: open, close", ["open", "close"]),
     ("Options → open, close", ["open", "close"]),
     ("Valid inputs: 0 (stay), 1 (left), 2 (right)", ["0", "1", "2"]),
     # separators
+    ("Actions: 北、南、东", ["北", "南", "东"]),
     ("Legal moves: e2e4; d2d4; g1f3", ["e2e4", "d2d4", "g1f3"]),
     ("Choose one of: rock / paper / scissors", ["rock", "paper", "scissors"]),
     ("Actions: north/south/east/west", ["north", "south", "east", "west"]),
     ("Actions: climb | jump | wait.", ["climb", "jump", "wait"]),
-    ("Actions: weigh:2:5 look turn_left", ["weigh:2:5", "look", "turn_left"]),
+    ("Actions: climb jump wait.", ["climb", "jump", "wait"]),
     ("actions = ['a', 'b', \"don't\"]", ["a", "b", "don't"]),
     ("Available actions: {'hit', 'stand'}", ["hit", "stand"]),
     ("Actions: (hit, stand)", ["hit", "stand"]),
@@ -44,36 +64,26 @@ LISTED = [
     (r"Actions: \boxed{red}, \boxed{blue}", ["red", "blue"]),
     ("Actions: \boxed{red} or \boxed{blue}", ["red", "blue"]),
     ("Actions: 'a' `b`", ["a", "b"]),
+    ("Actions: `[0]` `[1]`", ["[0]", "[1]"]),
     ("Available actions: “ask Anna”, “ask Bert”, \u2018decide\u2019", ["ask Anna", "ask Bert", "decide"]),
     ("Actions: **run**, **hide**", ["run", "hide"]),
     (r"Actions: hit, stand. Reply with \boxed{action}.", ["hit", "stand"]),
     (r"Actions: look, decide:anna (end with \boxed{action})", ["look", "decide:anna"]),
     ("Actions (one per turn): LOOK, TAKE ITEM, GO NORTH", ["LOOK", "TAKE ITEM", "GO NORTH"]),
     # labels and texts of lines
-    ("Options:\n1. go north\n2) go south", ["1", "go north", "2", "go south"]),
-    ("Options: A) red B) blue", ["A", "red", "B", "blue"]),
-    ("Options:\n(a) the red door\n(b) the blue door", ["a", "the red door", "b", "the blue door"]),
-    ("Actions:\n1: stay\n2: leave", ["1", "stay", "2", "leave"]),
-    ("Choose an action: [0] stay [1] left", ["0", "stay", "1", "left"]),
-    ("Options: [N]orth, [S]outh", ["N", "North", "S", "South"]),
+    ("Options:\n1. go north\n2) go south", ["1", "2"]),
+    ("Options:\n1. go north\n2) go south", ["go north", "go south"]),
+    ("Options: A) red B) blue", ["A", "B"]),
+    ("Options:\n(a) the red door\n(b) the blue door", ["the red door", "the blue door"]),
+    ("Choose an action: [0] stay [1] left", ["stay", "left"]),
+    ("Options: [N]orth, [S]outh", ["N", "S"]),
     # ranges
-    ("Guess. Actions: 1..4", ["1", "2", "3", "4"]),
-    ("Guess. Actions: -1..1.", ["-1", "0", "1"]),
     ("Actions: 10-12", ["10", "11", "12"]),
-    ("Actions: 10 to 12", ["10", "11", "12"]),
+    ("Actions: 08..10", ["8", "9", "10"]),
     ("Actions: any number between 3 and 5, or pass", ["3", "4", "5", "pass"]),
     ("Actions: 7..9, stop", ["7", "8", "9", "stop"]),
-    # placeholders
-    ("Actions: press <red|blue>, wait", ["press red", "press blue", "wait"]),
-    ("Actions:\nlook: see\npull <lever>: pull a lever (1-3)", ["look", "pull 1", "pull 2", "pull 3"]),
-    ("Commands: buy N, wait", ["buy N", *[f"buy {digit}" for digit in DIGITS], "wait"]),
-    ("Commands: 'HALT', 'JUMP n'", ["HALT", "JUMP n", *[f"JUMP {digit}" for digit in DIGITS]]),
-    ("Actions: 'inc', or 'submit:<value>' where value is an integer in [0, 2].",
-        ["inc", "submit:0", "submit:1", "submit:2"]),
-    ("Action format: move:<row>:<col> with 0-1", ["move:0:0", "move:1:0", "move:0:1", "move:1:1"]),
-]  # fmt: skip
-TOLD = [
-    (r"Say 'open' or \"shut it\".".replace("\\", ""), ["open", "shut it"]),
+    # sentences
+    ("Say 'open' or \"shut it\".", ["open", "shut it"]),
     (r"Reply with \boxed{yes} or \boxed{no}.", ["yes", "no"]),
     ("Choose red, blue or green.", ["red", "blue", "green"]),
     ("Moves: 3/20\nYou can look, take the key, or go north.", ["look", "take the key", "go north"]),
@@ -83,9 +93,17 @@ TOLD = [
     ("A number from 3 to 5?", ["3", "4", "5"]),
     ("Pick a number between 1 and 3.", ["1", "2", "3"]),
     ("Enter an integer in [1, 3].", ["1", "2", "3"]),
-    ("What will you bid? (1 to 3)", ["1", "2", "3"]),
-    ("You may ask <name>. Suspects: Anna, Bert.", ["ask ask", "ask Suspects", "ask Anna", "ask Bert"]),
 ]
+FILLED = [
+    ("Actions: press <red|blue>, wait", {"press red", "press blue", "wait"}),
+    ("Actions:\nlook: see\npull <lever>: pull a lever (1-3)", {"look", "pull 1", "pull 2", "pull 3"}),
+    ("Commands: buy N, wait", {"buy 1", "buy 9", "wait"}),
+    ("Action format: move:<row>:<col> with 0-1", {"move:0:0", "move:1:0", "move:0:1", "move:1:1"}),
+    ("You may ask <name>. Suspects: Anna, Bert.", {"ask Anna", "ask Bert"}),
+    ("Actions: take <item>, go\nA lamp and a rusty key are here.", {"take lamp", "take key", "go"}),
+    ("Commands: guess(word), quit()\nThe words: apple, pear", {"guess(apple)", "guess(pear)", "quit()"}),
+]
+"""Lists with placeholders, and some actions that random play sends."""
 UNREADABLE = [
     "Well?",
     "Actions left: 3. Invalid action: jump. Last action: look",
@@ -93,6 +111,8 @@ UNREADABLE = [
     "Your moves are limited. The guards say: halt.",
     "The car stands in the yard. Mr Bold says he paid for it; Ms Reed holds the title. Whose is it?",
     r"Actions: \boxed{action}",
+    r"Open one a turn; end your reply with \boxed{valve}.",
+    "A grey car stands in the yard, and two people say that it is theirs.",
     "Actions: 9..1",
     "Actions: 1.." + "9" * 5_000,
     "",
@@ -105,21 +125,55 @@ SCRAPS = [
 
 
 @pytest.mark.parametrize(("observation", "actions"), LISTED)
-def test_a_list_is_read_however_it_is_spelled(observation, actions):
+def test_a_list_in_the_prescribed_form_is_read_as_it_is_written(observation, actions):
     offer = offered(observation)
     assert (list(offer.actions), offer.kind) == (actions, "listed")
 
 
-@pytest.mark.parametrize(("observation", "actions"), TOLD)
-def test_prose_that_asks_for_one_of_some_actions_offers_them(observation, actions):
+def plain(action: str) -> bool:
+    """Return whether an action may stand in a list of the prescribed form."""
+    whole = len(action) == 1 or action.count("(") == action.count(")")
+    marks = re.fullmatch(r"[\"'`“\u2018«*].+|.*[,;.]|.*<.*|.*\.\..*|.*boxed\{.*", action) if len(action) > 1 else None
+    return action != "|" and whole and not marks
+
+
+WORDS = st.text(st.characters(categories=("L", "N", "P", "S")), min_size=1, max_size=LONGEST // 2).filter(plain)
+
+
+@given(
+    st.lists(WORDS, min_size=2, max_size=30, unique=True), st.sampled_from(["", "A door.\n", "Turn 3: it is shut. "])
+)
+def test_any_list_in_the_prescribed_form_is_read_as_it_is_written(words, before):
+    for separator in (" ", " | "):
+        offer = offered(f"{before}Actions: {separator.join(words)}")
+        assert (list(offer.actions), offer.kind) == (words, "listed")
+
+
+@given(st.lists(WORDS.filter(lambda word: len(word) < LONGEST // 2), min_size=4, max_size=30, unique=True))
+def test_actions_with_spaces_are_read_between_bars(words):
+    phrases = [" ".join(pair) for pair in zip(words[::2], words[1::2], strict=False)]
+    assume(all(map(plain, phrases)))
+    assert list(offered("Actions: " + " | ".join(phrases)).actions) == phrases
+
+
+@pytest.mark.parametrize(("observation", "actions"), UNCERTAIN)
+def test_a_list_in_another_form_is_uncertain_and_one_reading_has_what_is_meant(observation, actions):
     offer = offered(observation)
-    assert (list(offer.actions), offer.kind) == (actions, "told")
+    assert offer.kind == "uncertain"
+    assert actions in [list(reading) for reading in offer.readings]
+    assert len(offer.readings) <= 5
+
+
+@pytest.mark.parametrize(("observation", "actions"), FILLED)
+def test_placeholders_are_filled_with_words_and_numbers_of_the_observation(observation, actions):
+    assert offered(observation).kind == "uncertain"
+    assert actions <= {choose(observation, random.Random(seed)) for seed in range(400)}
 
 
 @pytest.mark.parametrize("observation", UNREADABLE, ids=range(len(UNREADABLE)))
 def test_where_nothing_is_offered_words_and_numbers_are_guessed(observation):
     offer = offered(observation)
-    assert not offer.readable
+    assert offer.kind == "guessed"
     assert {"yes", "no", "0", "1", "2"} <= set(offer.actions)
 
 
@@ -129,29 +183,40 @@ def test_guesses_are_of_the_words_of_the_observation_and_of_what_is_known():
     assert {"car", "yard", "ask the clerk"} <= drawn
 
 
-def test_known_actions_are_not_drawn_where_actions_are_listed():
-    assert {choose("Actions: red blue", random.Random(seed), known=("win",)) for seed in range(50)} == {"red", "blue"}
+def test_missed_actions_are_drawn_as_often_as_exact_lists_lacked_them():
+    def drawn(known, missed):
+        actions = [choose("Actions: red blue", random.Random(seed), known, missed) for seed in range(1_000)]
+        assert set(actions) <= {"red", "blue", *missed}
+        return sum(action in missed for action in actions) / 1_000
+
+    assert drawn(("red", "later"), ()) == 0.0
+    assert 0.4 < drawn(("win", "now"), ("win", "now")) < 0.6
+    assert 0.2 < drawn(("red", "blue", "blue", "win"), ("win",)) < 0.3
 
 
-def test_placeholders_are_filled_with_words_of_the_observation():
-    actions = offered("Actions: take <item>, go <direction>\nA lamp and a rusty key are here.").actions
-    assert {"take lamp", "take key", "go north", "go left"} <= set(actions)
-    assert "look(7)" not in actions
-
-
-def test_a_call_has_placeholders():
-    actions = set(offered("Commands: guess(word), quit()\nThe words: apple, pear").actions)
-    assert {"guess(apple)", "guess(pear)", "quit()"} <= actions
-
-
-def test_an_example_stands_for_others_of_its_form():
-    assert "3,5" in offered("Enter your move as row,col (e.g. 1,2).").actions
+def test_of_an_uncertain_list_the_readings_that_have_known_actions_are_drawn_from():
+    observation = "Options:\n1. go north\n2) go south"
+    drawn = {choose(observation, random.Random(seed), known=("go south", "jump")) for seed in range(100)}
+    assert drawn == {"go north", "go south", "jump"}
 
 
 def test_numbers_of_a_huge_range_are_spread_over_it():
     numbers = [int(number) for number in offered("Actions: 1..99999999999999").actions]
     assert len(numbers) == MOST
     assert numbers[500] > 10**12
+
+
+def test_ranges_leave_room_for_words_and_other_ranges():
+    offer = offered("Actions: 1..99999 pass -99999..-1 quit")
+    assert {"pass", "quit"} < set(offer.actions)
+    assert 0 < sum(action.startswith("-") for action in offer.actions) < len(offer.actions) / 2 < MOST
+
+
+@pytest.mark.parametrize("action", ["846", "0", "9999", "pass"])
+def test_a_list_has_every_number_of_its_range(action):
+    offer = offered("Actions: 0..9999 pass")
+    assert offer.has(action)
+    assert not any(map(offer.has, ["10000", "-1", "0846", "+1", "8.0", "\uff18", ""]))
 
 
 def test_of_a_long_observation_the_ends_are_read():
@@ -173,7 +238,7 @@ def check(observation: str) -> None:
         assert 0 < len(action) <= LONGEST
         assert action == action.strip()
         assert action.isprintable()
-    assert choose(observation, random.Random(1)) in (*offer.actions, *offer.guesses)
+    assert choose(observation, random.Random(1))
 
 
 @given(st.text())
@@ -193,31 +258,9 @@ def test_a_text_of_repetitions_up_to_the_limit_is_read_in_bounds(scrap):
     check(scrap * (262_144 // len(scrap)))
 
 
-def test_what_explains_many_actions_is_not_searched_to_its_end_for_each(monkeypatch):
-    observation, searched = "Actions:\n" + "a) x `" * 600, []
-
-    class Counted:
-        @staticmethod
-        def search(text):
-            searched.append(len(text))
-            return RANGE.search(text)
-
-    monkeypatch.setattr(placeholders, "RANGE", Counted)
-    assert offered(observation).readable
-    assert sum(searched) < 50 * len(observation)
-
-
-def test_the_explanation_of_actions_names_a_range_once(monkeypatch):
-    drawn = []
-    monkeypatch.setattr(placeholders, "numbers", lambda match, most: drawn.append(most) or numbers(match, most))
-    assert len(offered("Actions: <n> <n> <n> <n> (1..10000000000), wait").actions) == placeholders.FILLINGS + 1
-    assert drawn == [placeholders.FILLINGS]
-
-
 @given(st.lists(st.from_regex(r"\A[a-z]{3,8}(_[a-z]{2,5})?\Z"), min_size=2, max_size=6, unique=True), st.sampled_from(
     ["{}", "'{}'", "`{}`", '"{}"', "\\boxed{{{}}}", "**{}**", "“{}”"]
 ), st.sampled_from([", ", "; ", " | ", " / "]))  # fmt: skip
-def test_an_action_is_sent_as_the_inside_of_a_players_box(names, mark, separator):
+def test_marked_actions_between_separators_are_one_of_the_readings(names, mark, separator):
     offer = offered("Available actions: " + separator.join(mark.format(name) for name in names))
-    assert list(offer.actions) == names
-    assert all(boxed(f"\\boxed{{{action}}}") == action for action in offer.actions)
+    assert names in [list(reading) for reading in offer.readings]

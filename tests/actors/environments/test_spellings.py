@@ -9,6 +9,7 @@ from actors.environments.admission import validate
 from spade.config import load
 from tests.actors import odd_programs
 from tests.actors.environments.spellings import (
+    COIN,
     DESCRIBED,
     DISPUTE_LISTED,
     DISPUTE_PROSE,
@@ -62,9 +63,32 @@ async def test_where_a_list_is_misread_luck_is_tested_with_what_the_solution_tak
 
 
 async def test_a_list_that_is_misread_is_told(sandbox):
-    stages = (await validate(sandbox, program("Pairs"), 3, LIMITS["default"])).stages
+    stages = (await validate(sandbox, program("Capitals"), 3, LIMITS["default"])).stages
     reason = {stage.name: stage.reason for stage in stages}["random"]
-    assert re.search(r"no list that can be read has '[01],[01]' of the solution", reason)
+    assert re.search(r"no list that can be read has '(LEFT|RIGHT)' of the solution", reason)
+
+
+async def test_a_list_in_another_form_is_called_uncertain(sandbox):
+    reasons = {}
+    for name in ("Spaces", "Bars", "Bullets", "Quotes"):
+        stages = (await validate(sandbox, program(name), 3, LIMITS["default"])).stages
+        reasons[name] = {stage.name: stage.reason for stage in stages}["random"].partition("; ")[2]
+    assert reasons["Spaces"] == reasons["Bars"] == ""
+    form = "uncertain: its list is not in the prescribed form, drawn from readings such as"
+    assert reasons["Bullets"] == f"{form} [north, south, west] and the solution"
+    assert reasons["Quotes"] == f"{form} [yes, no] and the solution"
+
+
+@pytest.mark.parametrize("listed", [
+    "a b c d e f clear", "weigh:1-3 weigh:2-4 wait", "and or not xor", "set:x=1 set:x=2", "H He Li Be", "5 10 -5 0",
+    "[0] [1]", "north/south east/west", "go north | go south",
+])  # fmt: skip
+async def test_a_world_that_luck_wins_half_of_the_time_is_refused_however_its_actions_look(sandbox, listed):
+    words = listed.split(" | ") if "|" in listed else listed.split()
+    stage = (await validate(sandbox, COIN.format(listed=listed, words=words), 3, LIMITS["games"])).stages[-1]
+    assert (stage.name, stage.passed) == ("random", False)
+    wins, plays = map(int, re.findall(r"(\d+) of (\d+) plays", stage.reason)[0])
+    assert wins >= plays / 4
 
 
 @pytest.mark.parametrize("dispute", DISPUTES)

@@ -10,7 +10,7 @@ from actors.environments.tools.guesses import RandomCaller, read_tools
 from actors.environments.tools.nonsense import UNKNOWN, pointless, refusals
 from actors.sandbox.inside.tools.schema import ArgumentsError, check_arguments, check_parameters, read_arguments
 from actors.text.conversation import Move
-from spade.protocol import Observed, ToolResult
+from spade.protocol import Observed, ToolCall, ToolResult
 
 KEYS = st.sampled_from(["type", "properties", "required", "enum", "items", "minimum", "maximum", "a", "b"])
 JSON = st.recursive(
@@ -46,6 +46,14 @@ def test_random_calls_keep_their_schema_and_use_what_was_shown():
         check_arguments(arguments, check_parameters(PARAMETERS))
         ids.add(arguments["id"])
     assert {"T-104", "R-7"} <= ids
+
+
+def test_some_messages_repeat_calls_of_agents():
+    sent = (ToolCall("close", '{"id": "R-7"}'), ToolCall("view", "{}"))
+    guesser = RandomCaller(random.Random(3), [Move("done"), Move("", sent)])
+    calls = [guesser.act(opening(PARAMETERS)).calls for _ in range(400)]
+    assert 0.15 < calls.count(sent) / 400 < 0.35
+    assert all(len(each) == 1 for each in calls if each != sent)
 
 
 def test_a_random_player_submits_when_all_is_done():

@@ -1,0 +1,125 @@
+"""Ways to read a list of actions that is not in the exact form, or a sentence that asks for an action. Pure.
+
+The author may have meant any of them, so each is one of several readings from which random play draws.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from actors.environments.offers.words import MARKED, PLACE, RANGE, marked, ranged, unique
+
+LONGEST = 80
+"""Most characters of an action."""
+_MOST_LABELS = 4
+"""Most labels, questions and asking sentences that are read: the last ones."""
+_MOST = 200
+"""Most items of a reading, and most lines that are read."""
+
+_ANY = re.compile(r"(?:your )?(?:action|answer|choice|command|move)|[.…]*", re.IGNORECASE)
+"""Text in a box that stands for any action."""
+_LABEL = re.compile(
+    r"\b(?:actions?|moves?|commands?|options?|choices?|inputs?|ask about|one of|you (?:can|may))\b"
+    r"[^.!?:=→\n]{0,50}[:=→](?![^\s*])|^#+ .*\b(?:actions|moves|commands|options)\b",
+    re.IGNORECASE,
+)
+_UNMEANT = re.compile(
+    r"[^:=→]*\b(?:last|previous|past|made|left|taken|remaining|invalid|unknown|illegal|used)\b"
+    r"|[^:=→]*[:=→]\W*\d+(?: ?/ ?\d| of | out of |$)",
+    re.IGNORECASE,
+)
+"""A label of past or refused actions, or of a counter."""
+_SENTENCE = re.compile(r"(?<=[^\d.][.!?]) +(?=[A-Z])")
+_ASKS = re.compile(
+    r"\b(?:you (?:can|may|could)|(?:do|will|would) you|choose|pick|select|enter|type|say|reply|respond|answer|use|guess"
+    r"|submit|either|include|number|integer)\b(?: (?:now|only|with|by|one|of|from|among|either|to|the)\b)*[: ]*",
+    re.IGNORECASE,
+)
+_ASIDE = re.compile(r"[(\[{]([^()\[\]{}]{1,200})[)\]}]\W{0,9}$")
+_SEPARATORS = [re.compile(each) for each in ("\n", ";", "[,\uff0c、]", r"\|(?![^<\n]*>)", "/(?![^<\n]*>)", " or ")]
+_ENUMERATED = re.compile(r"(?:^|(?<=[ ,]))[(\[]?([A-Za-z]|\d{1,2})[).:\]](?=[^\d\W]| )", re.MULTILINE)
+_BULLET = re.compile(r"\A(?:[-*+>–•‣·●○▪►] ?|(?:and|or|either|to) )+", re.IGNORECASE)
+_ABOUT = re.compile(r": | [-–—=→(]| where | with ")
+_EDGES = " \t.;,:!?*\"'`“”\u2018\u2019«»"
+
+
+def readings(lines: Sequence[str], listed: str) -> list[Sequence[str]]:
+    """Return the readings of `listed`, else of the lists behind labels, else of the sentences that ask."""
+    for texts, spaces in ((_SENTENCE.split(listed)[:1], True), (_labelled(lines), True), (_asking(lines), False)):
+        found = dict.fromkeys(tuple(sendable(reading)) for text in texts for reading in _read(text, spaces))
+        several = [each for each in found if len(each) > 1 or (each and PLACE.search(each[0]))]
+        if several:
+            return list(several)
+    return []
+
+
+def sendable(actions: Iterable[str]) -> Sequence[str]:
+    """Return the different actions that a player could send: of one line, and not too long."""
+    stripped = (action.strip() for action in actions)
+    return unique((each for each in stripped if 0 < len(each) <= LONGEST and each.isprintable()), _MOST)
+
+
+def _labelled(lines: Sequence[str]) -> Iterator[str]:
+    """Find the lists behind labels, on the line of the label or on the lines below."""
+    labels = [(at, label) for at, line in enumerate(lines) for label in _LABEL.finditer(line)]
+    for at, label in labels[-_MOST_LABELS:]:
+        said = re.split(r"[.:!?]", lines[at][: label.start()])[-1][-20:] + label[0]
+        text = _SENTENCE.split(lines[at][label.end() :].strip(" *_`"), maxsplit=1)[0]
+        if not _UNMEANT.match(f"{said} {text}"):
+            below = "\n".join(_block(lines[at + 1 :])) if not text or _ASIDE.match(text) else ""
+            yield below or text
+
+
+def _block(lines: Sequence[str]) -> Iterator[str]:
+    """Yield the lines up to the first empty one, without empty lines at the beginning."""
+    begun = False
+    for line in lines[:_MOST]:
+        if begun and (not line or _LABEL.search(line)):
+            return
+        begun = begun or bool(line)
+        if line:
+            yield line
+
+
+def _asking(lines: Sequence[str]) -> Iterator[str]:
+    """Find the lists in sentences that ask for an action, and below lines that end with a question mark."""
+    for at in [at for at, line in enumerate(lines) if line.endswith("?")][-_MOST_LABELS:]:
+        below = list(_block(lines[at + 1 :]))
+        if all(_BULLET.match(each) or _ENUMERATED.match(each) for each in below):
+            yield "\n".join(below)
+    sentences = (sentence for line in lines for sentence in _SENTENCE.split(line))
+    asking = [sentence[asks.end() :] for sentence in sentences if (asks := _ASKS.search(sentence))]
+    yield from asking[-_MOST_LABELS:]
+
+
+def _read(text: str, spaces: bool) -> Iterator[Iterable[str]]:
+    """Yield the readings of a list: its marked texts, its labels, its items with and without explanations.
+
+    With `spaces`, a list without any other separator is read as words.
+    """
+    marks = [mark for mark in MARKED.finditer(text) if not _ANY.fullmatch(marked(mark).strip("<>[]_ "))]
+    yield map(marked, marks)
+    text = MARKED.sub(lambda mark: "" if _ANY.fullmatch(marked(mark).strip("<>[]_ ")) else marked(mark), text)
+    aside = _ASIDE.search(RANGE.sub("", text))
+    inside = _items(aside[1]) if aside else []
+    if len(inside) > 1:
+        yield inside
+    elif RANGE.search(text) and not PLACE.search(text):
+        yield (*ranged(text, _MOST), *(each for each in _items(RANGE.sub("", text)) if " " not in each))
+    elif len(labels := _ENUMERATED.findall(text)) > 1:
+        yield labels
+        yield (_ABOUT.split(each)[0].strip(_EDGES) for each in _ENUMERATED.split(text)[2::2] if each[:1] == " ")
+    else:
+        items = _items(text)
+        yield (_ABOUT.split(each)[0].strip(_EDGES) for each in items)
+        yield (each.strip(_EDGES) for each in items)
+        if spaces and len(items) == 1:
+            yield _ABOUT.split(text)[0].rstrip(" .").split()
+
+
+def _items(text: str) -> list[str]:
+    """Split a list at its strongest separator, and each item at "or"; the last item of several at "and" as well."""
+    separator = next((each for each in _SEPARATORS if each.search(text)), _SEPARATORS[0])
+    items = [_BULLET.sub("", part.strip()) for part in separator.split(text)[:_MOST]]
+    if separator in _SEPARATORS[1:3]:
+        items[-1:] = re.split(" or | and ", items[-1])
+    return [each for each in items if each.strip(_EDGES)]
