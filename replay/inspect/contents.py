@@ -23,6 +23,7 @@ META: dict[str, type[msgspec.Struct]] = {
     "statistics": Statistics,
     "history": History,
     "clock": records.Clock,
+    "command": records.CommandLimits,
     "lives": KnownLives,
     "pool": PoolList,
     "seeds": SeedPool,

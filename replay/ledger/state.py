@@ -18,6 +18,7 @@ from replay.ledger.records import (
     Audit,
     BatchRecord,
     Change,
+    CommandLimits,
     DesignGroup,
     Environment,
     GroupRecord,
@@ -42,6 +43,7 @@ class RunState:
         self.config = config
         self.secret = secret
         self.counters = RunCounters()
+        self.command: CommandLimits | None = None  # None: the command that serves the run gave no limit
         self.statistics = Statistics.of(config.replay)
         self.history = History()
         self.memory = EnvironmentMemory(config.design.memory_records, seed_share=config.design.seed_share)

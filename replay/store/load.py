@@ -97,6 +97,7 @@ def load(store: Store, config: Config, secret: bytes) -> RunState:
     state = RunState(config, secret)
     state.counters = store.get("meta", "counters", records.RunCounters) or state.counters
     state.history = store.get("meta", "history", History) or state.history
+    state.command = store.get("meta", "command", records.CommandLimits)
     statistics = store.get("meta", "statistics", Statistics)
     if statistics is not None:
         state.statistics = msgspec.structs.replace(
