@@ -36,11 +36,13 @@ def measure(
     learner step and its newest policy side by side; with --json, the newest policy alone.
     """
     from spade.app.rundir import RunDir
+    from spade.policy import manifest
     from spade.policy.model_folder import resolve
 
     run = RunDir(Path(model))
     origin = resolve(run.config().model.path if run.exists else model)
     newest = newest_weights(run) if run.exists else origin
+    manifest.sound(newest, newest.name if run.exists else None)
     from spade.app.nano.report import compared, report  # torch, which takes seconds, once there is a model to measure
 
     result = report(newest, origin, seed)

@@ -243,7 +243,7 @@ def _opened(
     """
     from actors.corpus import load_grounds
     from spade.app.rundir import RunDir
-    from spade.app.supervisor.beginning import model_override
+    from spade.app.supervisor.beginning import check_start, model_override
     from spade.app.supervisor.places import places
     from spade.app.supervisor.pools import create
     from spade.app.supervisor.store_place import settle_store
@@ -254,6 +254,7 @@ def _opened(
     config = load(name, (*overrides, *model_override(run)))
     corpus = "" if config.design.source == "pool" else load_grounds(config).digest
     _check_held_out(config)
+    check_start(run)
     with places(cluster, config) as place, run.lock(*parts):
         config = place.reached(run, config)
         create(run, config, corpus)
