@@ -20,11 +20,11 @@ from spade.config import Config, digest, dump
 from spade.policy.model import pick_device
 from spade.processes.entry import Launch
 from spade.processes.gpus import share
+from spade.processes.sockets import temporary_folder
 from spade.processes.supervise import supervise
 from spade.protocol import Peer, Pulse, Ready, StepMetrics
 from spade.transport import serve
 from spade.transport.pump import background
-from spade.transport.sockets import temporary_folder
 
 MODULE = "learner.train"
 

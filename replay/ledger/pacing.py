@@ -23,8 +23,7 @@ from typing import Literal
 
 import msgspec
 
-from replay.ledger.records import CommandLimits
-from replay.ledger.state import RunState
+from replay.ledger.state import CommandLimits, RunState
 from spade.config import Config, Limits
 
 MARGIN = 8  # versions

@@ -10,7 +10,6 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from spade.config import Limits
 from spade.protocol import Form, Measures, Repairs, StepMetrics, ToolUse, Trajectory, Weights
 
 Table = Literal[
@@ -313,25 +312,6 @@ class Clock(Record):
     """The run clock when it was last committed, s."""
 
     elapsed_s: float = 0.0
-
-
-class CommandLimits(Record):
-    """The limits of the `spade up` that last started the run, and where they begin to count.
-
-    They bound that command alone: the next command replaces them. A replay service that is started again within the
-    command counts on from the same place.
-    """
-
-    command: str
-    """A random name of the command."""
-    limits: Limits
-    """What the command was given."""
-    begun_s: float
-    """The run clock at the command's start."""
-    begun_unhinted: int
-    """The unhinted plays that had finished by then."""
-    begun_step: int | None = None
-    """The step before the first batch that the learner asked for; None until it asks."""
 
 
 class RunCounters(Record):

@@ -20,7 +20,7 @@ from spade.decoding import UnreadableError, decoded
 from spade.disk import private, read, replace
 from spade.errors import RunError
 from spade.locks import Holder, holder, locked
-from spade.transport import sockets
+from spade.processes import sockets
 
 _IPC = "ipc://"
 _BUS = "bus"  # the folder of a run's sockets, if its path is short enough

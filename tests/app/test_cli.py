@@ -131,11 +131,20 @@ def test_keys_are_made_once_and_listed(spade, tmp_path):
     assert "keys/hosts/far: move this folder to far" in spade("keys", "new", "keys", "far", cwd=tmp_path).stdout
     assert "has its keys already" in spade("keys", "new", "keys", cwd=tmp_path).stdout
     spade("keys", "new", "keys", "narrow", "--roles", "agent, engine", cwd=tmp_path)
-    listed = [line.split() for line in spade("keys", "ls", "keys", cwd=tmp_path).stdout.splitlines()]
+    done = spade("keys", "ls", "keys", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    listed = [line.split() for line in done.stdout.splitlines()]
     assert [words[1] for words in listed] == ["far", "local", "narrow"]
     assert [listed[0][2], listed[2][2]] == [
         "agent,curator,designer,endpoint,engine,env-runner,supervisor", "agent,engine,supervisor"
     ]  # fmt: skip
+    for name in ("server.key_secret", "hosts/far/client.key_secret"):
+        (tmp_path / "keys" / name).chmod(0o644)
+    done = spade("keys", "ls", "keys", cwd=tmp_path)
+    assert (done.returncode, len(done.stdout.splitlines())) == (1, 3)
+    assert [line.partition(";")[0] for line in done.stderr.splitlines()] == [
+        f"keys/{name}: others may read this secret" for name in ("hosts/far/client.key_secret", "server.key_secret")
+    ]
 
 
 @pytest.mark.parametrize(("text", "expected"), [("90s", 90), ("10m", 600), ("2h", 7200), ("1.5m", 90), ("7", 7)])

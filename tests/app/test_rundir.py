@@ -269,7 +269,7 @@ def test_a_long_temporary_directory_is_passed_over(tmp_path, monkeypatch):
     folder = deep.socket_folder()
     assert folder.parent == Path("/tmp")
     folder.rmdir()
-    monkeypatch.setattr("spade.transport.sockets._ALWAYS_SHORT", ("/nowhere",))
+    monkeypatch.setattr("spade.processes.sockets._ALWAYS_SHORT", ("/nowhere",))
     with pytest.raises(RunError, match="set TMPDIR to a short path"):
         deep.socket_folder()
 

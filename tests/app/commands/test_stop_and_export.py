@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 
 import msgspec
 import pytest
@@ -66,6 +67,13 @@ def test_damaged_weights_are_not_exported(run, weights, tmp_path):
     with pytest.raises(RunError, match=f"its digest is not {weights.name}; it was changed or cut short; nothing was"):
         model.export(run.path, tmp_path / "out")
     assert os.listdir(tmp_path) == ["run"]
+
+
+def test_a_build_says_what_it_does_before_it_imports_torch(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "spade.app.nano.build", None)
+    with pytest.raises(ImportError):
+        nano.build(tmp_path / "out")
+    assert capsys.readouterr().out.startswith(f"{tmp_path}/out: building the nano model of games")
 
 
 def test_damaged_weights_are_not_measured(run, weights, monkeypatch):
