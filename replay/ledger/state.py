@@ -46,7 +46,7 @@ class CommandLimits(Record):
     command: str
     """A random name of the command."""
     limits: Limits
-    """What the command was given."""
+    """The limits that the command was given."""
     begun_s: float
     """The run clock at the command's start."""
     begun_unhinted: int

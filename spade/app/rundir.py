@@ -122,15 +122,15 @@ class RunDir:
         return load(str(self.require().config_path))
 
     def reopen(self, config: Config) -> None:
-        """Save the settings of a part of a run whose replay service another command has. Raises RunError."""
+        """Save settings, but not the run's address: another command has its replay service. Raises RunError."""
         self._check_same(config)
         replace(self.config_path, dump(config).encode())
 
     def create(self, config: Config, corpus: str = "") -> None:
         """Make the directory, or reopen it under a config of the same meaning; save the resolved config.
 
-        The caller has the run's replay service, whose address is written down for all others. `corpus`: digest of the
-        documents. Raises RunError if the run was started with others.
+        The caller is going to start the run's replay service: its address is written down for all other commands.
+        `corpus`: digest of the documents. Raises RunError if the run was started with others.
         """
         self._check_same(config)
         if not str(self.path).isprintable():
@@ -191,7 +191,7 @@ class RunDir:
         return f"{_IPC}{self.socket_folder()}/{name}.sock"
 
     def socket_folder(self) -> Path:
-        """Make or find the folder of the run's sockets. Raises RunError if there is no place for one."""
+        """Make or find the folder of the run's sockets. Raises RunError if no place fits."""
         folder = Path(self._recorded_address().removeprefix(_IPC)).parent
         if folder.name == self._temporary_name:
             with suppress(OSError):  # that temporary directory is gone
@@ -221,7 +221,7 @@ class RunDir:
         return self._recorded_address() or self.config().bus.bind or self.socket("replay")
 
     def _recorded_address(self) -> str:
-        """The address in `run.json`, with the run's present path; "" if there is none that can be read."""
+        """Return the address in `run.json`, with the run's present path, or "" if the file is missing or damaged."""
         try:
             record = self.record()
         except RunError:

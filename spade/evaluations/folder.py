@@ -29,7 +29,7 @@ class _SummaryFile(Summary, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     records_bytes: int = 0
     """Length of the records from which it was computed; later ones follow them in their file."""
     digest: str = ""
-    """BLAKE2b of these records and of the figures; "" if an older version, which had none, wrote the file."""
+    """BLAKE2b of these records and of the figures; "" if an older version wrote the file."""
 
 
 _summaries: msgspec.json.Decoder[_SummaryFile] = msgspec.json.Decoder(_SummaryFile)
@@ -76,7 +76,7 @@ def _write_summary(folder: Path, summary: Summary, records_bytes: int) -> None:
 
 
 def _summary_digest(records: Path, length: int, summary: Summary) -> str:
-    """The digest that ties figures to the records, of which the first `length` bytes count. Raises OSError."""
+    """Return the digest of the first `length` bytes of the records and of the figures. Raises OSError."""
     hasher = hashlib.blake2b(digest_size=16)
     with regular(records) as opened:
         while length > 0 and (data := opened.read(min(length, 1 << 20))):
@@ -121,7 +121,7 @@ def read_rules(folder: Path) -> Rules:
 
 
 def read_summary(folder: Path) -> Summary | None:
-    """Return the summary, or None if there is none yet.
+    """Return the summary, or None if it is not written yet.
 
     Raises RunError if it cannot be read, or if it is not the summary of the records beside it.
     """

@@ -24,7 +24,7 @@ def fits(folder: Path) -> bool:
 def short_folder(name: str, owner: object) -> Path:
     """Make or reuse the private folder `name` in the first temporary directory with a path short enough for sockets.
 
-    Raises RunError if there is none, or if the folder belongs to somebody else. `owner`: what needs the sockets.
+    Raises RunError if no directory fits, or if the folder belongs to somebody else. `owner`: what needs the sockets.
     """
     given = tempfile.gettempdir()
     for parent in dict.fromkeys((given, *_ALWAYS_SHORT)):

@@ -50,7 +50,7 @@ def export_best(
 
 
 def _copy(policy: Path, digest: str, out: Path) -> None:
-    """Copy a policy, whose weights have this digest. Raises RunError, with nothing left, if the copy has another."""
+    """Copy a policy and check the digest of the copy. Raises RunError, with nothing left, if it is another."""
     from spade.disk import hold, whole
     from spade.policy import manifest
 

@@ -44,7 +44,8 @@ def measure(
     run = RunDir(Path(model))
     origin = resolve(run.config().model.path if run.exists else model)
     newest = newest_weights(run) if run.exists else origin
-    manifest.sound(newest, newest.name if run.exists else None)
+    if run.exists:
+        manifest.sound(newest, newest.name)
     complain(f"measuring {line(model, 200)} on held-out programs; this takes minutes")  # not into the JSON
     from spade.app.nano.report import compared, report  # torch, which takes seconds, once there is a model to measure
 

@@ -130,6 +130,7 @@ def learner_up(
     import trio
 
     from spade.app.rundir import RunDir
+    from spade.app.supervisor.beginning import check_start
     from spade.app.supervisor.launches import learner, ranks
     from spade.app.supervisor.places import places
     from spade.app.supervisor.up import keep_up
@@ -139,6 +140,7 @@ def learner_up(
     overrides = [*(set_ or ()), *(f"learner.{name}={value}" for name, value in given.items() if value is not None)]
     opened = RunDir(run).require()
     resolved = load(str(opened.config_path), tuple(overrides))
+    check_start(opened)
     with opened.lock("learner"):
         opened.reopen(resolved)
         say(f"learner of {opened.path}; Ctrl-C checkpoints and stops it")

@@ -41,7 +41,7 @@ def actor_counts(config: Config) -> dict[Role, int]:
 
 
 def replay(run: RunDir, config: Config, corpus: str, limits: Limits = NO_LIMITS) -> Launch:
-    """Orders of the replay service. `corpus`: the digest of the run's documents; `limits`: those of this command."""
+    """Orders of the replay service. `corpus`: the digest of the run's documents; `limits`: of this command."""
     orders = _launch(run, config, "replay", "replay", run.replay_address, run.replay_address)
     return msgspec.structs.replace(orders, corpus=corpus, limits=limits, command=secrets.token_hex(8))
 
