@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from spade import config
 from spade.app.cli import GROUPS, app
 from spade.app.commands.env.programs import _tell_verdicts
-from spade.app.commands.options import seconds
+from spade.app.commands.options import command_limits, seconds
 from spade.errors import ConfigError
 from spade.protocol import Verdict
 from spade.text import visible
@@ -223,3 +223,13 @@ def test_env_play_takes_an_action_that_is_typed_without_a_box(spade, tmp_path):
         "env", "play", "search.py", "--set", "play.max_turns=64", cwd=tmp_path, typed="\n".join(map(str, range(64)))
     )
     assert "won in" in done.stdout, done.stdout + done.stderr
+
+
+def test_limits_of_a_command_are_bounded_like_those_of_a_run():
+    assert command_limits(20, None, "90s") == config.Limits(steps=20, seconds=90.0)
+    for given, told in (
+        ((2**31, None, None), "--steps: is too large, at most 2147483647"),
+        ((None, 2**40, None), "--rollouts: is too large"), ((None, None, "999999999h"), "--for: is too large"),
+    ):  # fmt: skip
+        with pytest.raises(ConfigError, match=told):
+            command_limits(*given)

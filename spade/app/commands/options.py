@@ -82,7 +82,7 @@ def command_limits(steps: int | None, rollouts: int | None, duration: str | None
     except msgspec.ValidationError as error:
         what, _, field = str(error).partition(" - at `$.")
         option = {"steps": "--steps", "rollouts": "--rollouts"}.get(field.removesuffix("`"), "--for")
-        raise ConfigError(f"{option}: {what}") from None
+        raise ConfigError(f"{option}: is too large, at most {what.rpartition(' ')[2]}") from None
 
 
 def seconds(text: str | None) -> float:
