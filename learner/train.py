@@ -83,10 +83,9 @@ class Learner:
         ended = trio.current_time()
         self._metrics = msgspec.structs.replace(metrics, wait_s=started - before, step_s=ended - started)
         self._report()
-        last = batch.step == self._config.limits.steps
-        if last or batch.step % learner.publish_every == 0:
+        if batch.last or batch.step % learner.publish_every == 0:
             await self._publish()
-        if last or batch.step % learner.checkpoint_every == 0:
+        if batch.last or batch.step % learner.checkpoint_every == 0:
             await self._save()
             await self._replay.checkpointed(batch.step)
 

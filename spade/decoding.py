@@ -4,13 +4,23 @@ A decoder is a pure function of its bytes, so every exception that it raises is 
 raises UnicodeDecodeError and RecursionError, and a check after decoding may raise anything.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from spade.errors import SpadeError, reason
+import msgspec
+
+from spade.errors import LONE_SURROGATE, SpadeError, reason
 from spade.text import visible
 
 LONGEST = 300  # characters of an error's text
+
+_HIGH, _LOW = rb"\\u[dD][89abAB][0-9a-fA-F]{2}", rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_LONE_SURROGATE = re.compile(
+    # Behind any number of whole escapes and characters: a backslash that is escaped itself begins no escape.
+    rb"(?<!\\)(?:\\\\)*(?:%b(?!%b)|(?<!%b)%b)" % (_HIGH, _LOW, rb"\\u[dD][89abAB]..", _LOW)
+)
+"""Half of a surrogate pair in JSON."""
 
 T = TypeVar("T")
 
@@ -23,6 +33,10 @@ def decoded(decode: Callable[[bytes], T], data: bytes) -> T:
     """Decode `data` by `decode`. Raises UnreadableError for any exception of `decode`."""
     try:
         return decode(data)
+    except msgspec.DecodeError as error:
+        # msgspec calls a lone surrogate before a quotation mark "truncated".
+        lone = any(sign in str(error) for sign in ("truncated", "surrogate")) and _LONE_SURROGATE.search(data)
+        raise UnreadableError(LONE_SURROGATE if lone else printable(error)) from None
     except Exception as error:
         raise UnreadableError(printable(error)) from None
 

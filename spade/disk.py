@@ -181,6 +181,12 @@ def read(file: Path, most: int = 1 << 20) -> bytes:
     return data
 
 
+def refuse_outside(file: Path) -> None:
+    """Raises RunError if a file of a folder that others wrote is a link that leaves the folder."""
+    if file.is_symlink() and os.path.dirname(os.path.realpath(file)) != os.path.realpath(file.parent):
+        raise RunError(f"{file}: is a link that leaves its folder; put a copy of the file in its place")
+
+
 def file_system(path: Path) -> str:
     """The type of the file system that holds `path`, as the kernel names it; "" if the kernel does not tell.
 

@@ -12,6 +12,10 @@ A failed episode is data and no exception; a broken invariant is an ordinary Pyt
 """
 
 import os
+import re
+
+LONE_SURROGATE = "it has a lone surrogate, which is half of a character"
+_SURROGATE = re.compile(rb"\xed[\xa0-\xbf]")  # as UTF-8 would encode one
 
 
 class SpadeError(Exception):
@@ -25,8 +29,12 @@ def reason(error: BaseException) -> str:
             return words
         case OSError(args=[[(_, _, str(words)), *_]]):  # shutil's, for several files
             return words
+        case UnicodeDecodeError(object=bytes(data), start=int(at)) if _SURROGATE.match(data, at):
+            return f"is not UTF-8 text: {LONE_SURROGATE}"
         case UnicodeDecodeError():
             return "is not UTF-8 text"
+        case UnicodeEncodeError():
+            return LONE_SURROGATE
     return str(error)
 
 

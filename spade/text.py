@@ -22,6 +22,13 @@ def line(text: str, most: int = LONGEST_LINE) -> str:
     return shown if len(text) <= most else f"{shown}… ({len(text)} characters)"
 
 
+def beside(value: float, bound: float) -> str:
+    """Write a figure that is over a bound, with as many digits as show this beside `f"{bound:g}"`."""
+    shown = float(f"{bound:g}")
+    texts = (f"{value:.{digits}g}" for digits in range(4, 18))
+    return next((text for text in texts if abs(float(text)) != abs(shown)), repr(value))
+
+
 def clock(seconds: float) -> str:
     """A time as mm:ss, from an hour on as h:mm:ss."""
     minutes, rest = divmod(int(min(max(seconds, 0), LONGEST_S)), 60)

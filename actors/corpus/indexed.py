@@ -29,7 +29,7 @@ class CorpusIndex(msgspec.Struct, frozen=True, array_like=True, tag="spade corpu
 
     size, changed  of the JSONL: bytes, and nanoseconds since 1970
     digest         of the documents
-    check          of `places`, so that a damaged index is none
+    check          of `digest` and `places`, so that a damaged index is none
     """
 
     size: int
@@ -83,9 +83,9 @@ def _file(path: Path) -> Path:
     return path.with_name(f"{path.name}.index")
 
 
-def checked(places: bytes) -> str:
-    """The check of an index's places."""
-    return hashlib.blake2b(places, digest_size=16, person=sys.byteorder.encode()).hexdigest()
+def checked(digest: str, places: bytes) -> str:
+    """Return the check of an index."""
+    return hashlib.blake2b(digest.encode() + places, digest_size=16, person=sys.byteorder.encode()).hexdigest()
 
 
 def _kept(path: Path, found: os.stat_result) -> CorpusIndex | None:
@@ -95,7 +95,7 @@ def _kept(path: Path, found: os.stat_result) -> CorpusIndex | None:
     except (OSError, RunError, UnreadableError):
         return None
     same = (index.size, index.changed) == (found.st_size, found.st_mtime_ns)
-    whole = index.places and len(index.places) % 8 == 0 and checked(index.places) == index.check
+    whole = index.places and len(index.places) % 8 == 0 and checked(index.digest, index.places) == index.check
     return index if same and whole else None
 
 
@@ -116,7 +116,7 @@ def _made(path: Path, opened: BinaryIO, found: os.stat_result) -> CorpusIndex:
     if not places:
         raise RunError(f"{path} holds no document; one JSON object with a 'text' stands on each line")
     packed = places.tobytes()
-    index = CorpusIndex(found.st_size, found.st_mtime_ns, digest.hex, checked(packed), packed)
+    index = CorpusIndex(found.st_size, found.st_mtime_ns, digest.hex, checked(digest.hex, packed), packed)
     try:
         replace(_file(path), msgspec.msgpack.encode(index))
     except OSError as error:

@@ -15,6 +15,7 @@ NONSENSE = ("", "?!", NOTHING, "☃", "{}[]()\\n%s", "x" * 1_000, f"\\boxed{{{NO
 NUMBERS = ("-1", "0.5", "9" * 40)
 """Numbers that are seldom meant; by accident one may be right."""
 
+_QUOTED = 80  # characters of a difference
 
 Action = TypeVar("Action")
 
@@ -77,15 +78,23 @@ def difference(first: Observed, second: Observed) -> str:
     if first == second:
         return ""
     if first.observation != second.observation:
-        return f"the observation was {first.observation[:80]!r}, then {second.observation[:80]!r}"
+        return f"the observation was {_apart(first.observation, second.observation)}"
     for mine, theirs in zip(first.results, second.results, strict=False):
         if mine != theirs:
-            return f"a result was {mine.text[:80]!r}, then {theirs.text[:80]!r}"
+            return f"a result was {_apart(mine.text, theirs.text)}"
     if first.tools != second.tools:
-        return f"the tools were {first.tools[:80]!r}, then {second.tools[:80]!r}"
+        return f"the tools were {_apart(first.tools, second.tools)}"
     if first.done != second.done:
         return f"{first.done} instructions were done, then {second.done}"
     return (
         f"reward, terminated, truncated were {first.reward:g}, {first.terminated}, {first.truncated}, "
         f"then {second.reward:g}, {second.terminated}, {second.truncated}"
     )
+
+
+def _apart(one: str, other: str) -> str:
+    """Quote two unlike texts from their first difference on."""
+    pairs = enumerate(zip(one, other, strict=False))
+    same = next((place for place, (mine, theirs) in pairs if mine != theirs), min(len(one), len(other)))
+    place = f" (from character {same + 1} on)" if same else ""
+    return f"{one[same : same + _QUOTED]!r}, then {other[same : same + _QUOTED]!r}{place}"

@@ -23,6 +23,7 @@ from actors.environments.trials import Probing, RejectedError, consuming
 from actors.sandbox.host import REPEATS
 from actors.text.measures.program import measure
 from spade.protocol import Measures, Observed, Stage, Verdict
+from spade.text import beside
 
 REFUSED_GAP = 0.15
 """A program that random play wins this much more often than random_win_share passes at most once in a hundred times."""
@@ -143,7 +144,7 @@ class Admission(ABC, Generic[Action]):
         """Calls and memory stay under half of their limits: a program near a limit would exceed it beside others."""
         time_s, memory = self.limits.step_s / 2, self.limits.memory_bytes // 2
         if self.trials.slowest_s > time_s:
-            raise RejectedError(f"a call took {self.trials.slowest_s:.2f} s, more than {time_s:g} s")
+            raise RejectedError(f"a call took {beside(self.trials.slowest_s, time_s)} s, more than {time_s:g} s")
         if self.trials.peak_bytes > memory:
             raise RejectedError(f"it takes {self.trials.peak_bytes >> 20} MiB of memory, more than {memory >> 20} MiB")
         return f"at most {1000 * self.trials.slowest_s:.1f} ms a call, {self.trials.peak_bytes / 2**20:.1f} MiB"

@@ -35,7 +35,7 @@ from spade.protocol import (
     Verdict,
 )
 from spade.seeds import derive
-from spade.text import line
+from spade.text import beside, line
 
 LONGEST_VALUE = 100  # characters of a value that a reason quotes
 
@@ -126,7 +126,9 @@ class Designer(JobWork):
         nearest = await trio.to_thread.run_sync(most_similar, source, job.newest)
         bound = self._config.design.novelty_bound
         if nearest is not None and nearest[0] > bound:
-            return FailedStage("novelty", f"its similarity to {nearest[1]} is {nearest[0]:.3f}, over {bound}")
+            return FailedStage(
+                "novelty", f"its similarity to {nearest[1]} is {beside(nearest[0], bound)}, over {bound:g}"
+            )
         if refusal := await self._screen.refusal(source, verdict, derive(b"", "screen", job.sampler, attempt.number)):
             return FailedStage("screen", refusal)
         if refusal := await self._reviewer.refusal(source, verdict, derive(b"", "review", job.sampler, attempt.number)):

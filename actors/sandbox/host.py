@@ -21,6 +21,7 @@ from actors.sandbox.wire import Act, Answered, Inspect, Inspected, Loaded, LoadP
 from actors.sandbox.zygote import Kind, Make, Zygote, run_zygote
 from spade.config import Sandbox as Limits
 from spade.protocol import Faulted, Needs, Observed, ToolCall, ToolResult
+from spade.text import beside
 
 REWARD_BOUND = 10.0
 RECENT = 0.05
@@ -297,7 +298,9 @@ def checked(answer: Answer | Faulted, limits: Limits, calls: int = 0) -> Observe
     if not isinstance(answer, Answered):
         return OTHER_KIND
     if not abs(answer.reward) <= REWARD_BOUND:
-        return Faulted("reward", f"the reward must be within ±{REWARD_BOUND:g}, is {answer.reward:g}")
+        return Faulted(
+            "reward", f"the reward must be within ±{REWARD_BOUND:g}, is {beside(answer.reward, REWARD_BOUND)}"
+        )
     if not answer.free <= answer.done <= answer.instructions:
         return Faulted("protocol", f"{answer.done} of {answer.instructions} instructions are done, {answer.free} free")
     if len(answer.text.encode()) > limits.observation_bytes:

@@ -11,7 +11,7 @@ from actors.suites import SUITES, Suite, check_sizes, resolve
 from actors.suites.rows import LONGEST_ID
 from actors.suites.suite import items_digest
 from spade.config import Config
-from spade.disk import read
+from spade.disk import read, refuse_outside
 from spade.errors import ConfigError, SpadeError, reason
 from spade.evaluations import EvaluationPlan, Protocol, SuiteItem
 from spade.seeds import INSTANCE_MASK, derive
@@ -98,6 +98,7 @@ def _of_folder(config: Config, folder: Path) -> HeldOut:
     for file in files:
         if len(file.stem) > LONGEST_ID or not file.stem.isprintable():
             raise ConfigError(f"evaluation.programs: {folder}: {line(file.stem, 60)!r} is no name of a program")
+        refuse_outside(file)
     try:
         sources = [read(file).decode() for file in files]
     except (OSError, UnicodeDecodeError) as error:

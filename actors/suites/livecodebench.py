@@ -14,7 +14,7 @@ from actors.suites.programs import program
 from actors.suites.rows import DataRow, Once, rows
 from actors.suites.suite import Suite
 from spade.decoding import UnreadableError, decoded
-from spade.errors import RunError
+from spade.errors import RunError, reason
 from spade.evaluations import Protocol, Sampling, SuiteItem
 from spade.protocol import Needs
 
@@ -95,7 +95,7 @@ def _json(row: DataRow, column: str, decoder: msgspec.json.Decoder[Any]) -> Any:
     try:
         return decoded(decoder.decode, value.encode() if isinstance(value, str) else msgspec.json.encode(value))
     except (UnreadableError, UnicodeEncodeError) as error:
-        raise RunError(f"{row.where}, column {column!r}: {error}") from None
+        raise RunError(f"{row.where}, column {column!r}: {reason(error)}") from None
 
 
 def _written(tests: list[_Case]) -> str:

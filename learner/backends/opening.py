@@ -20,6 +20,7 @@ from spade.config import Config, digest, dump
 from spade.policy.model import pick_device
 from spade.processes.entry import Launch
 from spade.processes.gpus import share
+from spade.processes.sockets import temporary_folder
 from spade.processes.supervise import supervise
 from spade.protocol import Peer, Pulse, Ready, StepMetrics
 from spade.transport import serve
@@ -57,15 +58,24 @@ def open_backend(
 async def apart(
     config: Config, found: tuple[Path, checkpoint.Manifest] | None, folder: Path
 ) -> AsyncIterator[tuple[Backend, StepMetrics]]:
-    """See `open_backend`. `folder`: an empty one, for the ranks' logs and sockets. Raises as `supervise` does."""
+    """See `open_backend`. `folder`: an empty one, for the ranks' logs. Raises as `supervise` does."""
     if config.learner.processes == 1:
         opened = await trio.to_thread.run_sync(open_backend, config, found)
         with closing(opened[0]):
             yield opened
         return
     (folder / "config.toml").write_text(dump(config))
+    with temporary_folder("the learner's ranks") as sockets:
+        async with _served_apart(config, found, folder, f"ipc://{sockets}/learner") as opened:
+            yield opened
+
+
+@asynccontextmanager
+async def _served_apart(
+    config: Config, found: tuple[Path, checkpoint.Manifest] | None, folder: Path, address: str
+) -> AsyncIterator[tuple[Backend, StepMetrics]]:
+    """The backend with its further ranks, which find the first one at `address`."""
     # The ranks find the first one at a replay service, which this server is to them as well.
-    address = f"ipc://{folder}/learner"
     peers = (Peer("learner", "learner", address),)
     ranks = Ranks(config)
     async with (

@@ -9,6 +9,7 @@ import msgspec
 
 from replay.ledger import provenance, records
 from replay.ledger.keys import LEVEL_PREFIX
+from replay.ledger.state import CommandLimits
 from replay.ledger.statistics import History, Statistics
 from replay.store import Commit, Format, Store
 from replay.store.load import Header, KnownLives
@@ -23,6 +24,7 @@ META: dict[str, type[msgspec.Struct]] = {
     "statistics": Statistics,
     "history": History,
     "clock": records.Clock,
+    "command": CommandLimits,
     "lives": KnownLives,
     "pool": PoolList,
     "seeds": SeedPool,

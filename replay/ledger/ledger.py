@@ -9,7 +9,7 @@ import math
 from replay.ledger import audits, batches, designs, nonsense, provenance, windows
 from replay.ledger.batches import RefusalError
 from replay.ledger.keys import attempt_id, quarantine_key
-from replay.ledger.pacing import Allowance, PacingFigures, allowance, spent
+from replay.ledger.pacing import Allowance, PacingFigures, allowance, last_step, note_first_step, spent
 from replay.ledger.records import Audit, BatchRecord, Job, PlayRecord
 from replay.ledger.state import RunState
 from spade.config import LONGEST_WAIT_S
@@ -59,10 +59,14 @@ class Ledger:
         state = self.state
         if isinstance(request, LeasePlays | LeaseDesigns | LeaseAudit | TakeBatch):
             _check_wait(request)
+        if isinstance(request, TakeBatch):
+            note_first_step(state, request.step)
         match request:
             case LeasePlays() | LeaseDesigns() | LeaseAudit() if spent(state, now):
                 return None
             case TakeBatch(step=step) if step > state.counters.taken_step and spent(state, now):
+                return None
+            case TakeBatch(step=step) if step > last_step(state):  # recorded under another limit
                 return None
             case LeasePlays(count=count):
                 plays = windows.lease(state, count, self.allowance().chunks, holder, number, now)

@@ -14,7 +14,8 @@ It cannot deadlock: a chunk once begun counts whole and its plays may always be 
 learner idle, n is at least 1 and less than a batch waits, so a chunk may start.
 
 The end of a run. A limit of learner steps ends it in two parts: with the last batch taken no more work is given out;
-when that step is published and in a checkpoint, the run is over. The other limits end both at once.
+when that step is published and in a checkpoint, the run is over. The other limits end both at once. The limits of the
+config count from the run's beginning, the limits of a command from the command's start; the first to be reached counts.
 """
 
 import math
@@ -22,8 +23,8 @@ from typing import Literal
 
 import msgspec
 
-from replay.ledger.state import RunState
-from spade.config import Config
+from replay.ledger.state import CommandLimits, RunState
+from spade.config import Config, Limits
 
 MARGIN = 8  # versions
 
@@ -82,24 +83,78 @@ def allowance(load: PacingFigures, config: Config) -> Allowance:
 
 def rollouts(state: RunState) -> float:
     """Finished unhinted plays in units of a rollout: a chunk of each of `design.active_environments`."""
-    config = state.config
-    return state.counters.unhinted / (config.design.active_environments * config.play.group_size)
+    return state.counters.unhinted / _plays_a_rollout(state)
+
+
+def _plays_a_rollout(state: RunState) -> int:
+    return state.config.design.active_environments * state.config.play.group_size
+
+
+def begin_command(state: RunState, command: str, limits: Limits, now: float) -> None:
+    """Replace the limits of the last command by the limits of this one, which count from now on.
+
+    Nothing changes if the service was only started again within the same command. `now` is the run clock.
+    """
+    before = state.command
+    if before is not None and before.command == command:
+        return
+    if limits != Limits():
+        state.command = CommandLimits(command, limits, now, state.counters.unhinted)
+        state.touch("meta", "command", state.command)
+    elif before is not None:
+        state.command = None
+        state.delete("meta", "command")
+
+
+def note_first_step(state: RunState, step: int) -> None:
+    """Count the command's steps from `step` if its learner asks for a batch for the first time."""
+    command = state.command
+    if command is not None and command.begun_step is None and 1 <= step <= state.counters.taken_step + 1:
+        command.begun_step = step - 1
+        state.touch("meta", "command", command)
+
+
+def last_step(state: RunState) -> float:
+    """Return the last learner step under the limits of the run and of the command; infinity without a limit."""
+    last = float(state.config.limits.steps or math.inf)
+    command = state.command
+    if command is not None and command.limits.steps and command.begun_step is not None:
+        last = min(last, command.begun_step + command.limits.steps)
+    return last
 
 
 def spent(state: RunState, now: float) -> bool:
     """True if no more work may be given out. `now` is the run clock."""
-    steps = state.config.limits.steps
-    return bool(steps and state.counters.taken_step >= steps) or bool(reached(state, now))
+    return state.counters.taken_step >= last_step(state) or bool(reached(state, now))
 
 
 def reached(state: RunState, now: float) -> str:
-    """The limit that has ended the run, in words; "" while it goes on. `now` is the run clock."""
+    """Name the limit that has ended the run or the command; "" while it goes on. `now` is the run clock."""
     limits = state.config.limits
-    done = min(state.published_step, state.counters.retired_step)
+    done = _finished_steps(state)
     if limits.steps and done >= limits.steps:
         return f"{done} learner steps were made (limits.steps = {limits.steps})"
     if limits.rollouts and rollouts(state) >= limits.rollouts:
         return f"{int(rollouts(state))} rollouts were played (limits.rollouts = {limits.rollouts})"
     if limits.seconds and now >= limits.seconds:
         return f"it was up for {now:.0f} s (limits.seconds = {limits.seconds:g})"
+    return "" if state.command is None else _command_reached(state, state.command, now)
+
+
+def _command_reached(state: RunState, command: CommandLimits, now: float) -> str:
+    limits = command.limits
+    if limits.steps and command.begun_step is not None:
+        done = _finished_steps(state) - command.begun_step
+        if done >= limits.steps:
+            return f"its last start made {done} learner steps (--steps {limits.steps})"
+    played = (state.counters.unhinted - command.begun_unhinted) / _plays_a_rollout(state)
+    if limits.rollouts and played >= limits.rollouts:
+        return f"its last start played {int(played)} rollouts (--rollouts {limits.rollouts})"
+    if limits.seconds and (up := now - command.begun_s) >= limits.seconds:
+        return f"its last start was up for {up:.0f} s (--for {limits.seconds:g})"
     return ""
+
+
+def _finished_steps(state: RunState) -> int:
+    """The last step that is both published and in a checkpoint."""
+    return min(state.published_step, state.counters.retired_step)

@@ -23,16 +23,36 @@ from replay.ledger.records import (
     GroupRecord,
     Job,
     PlayRecord,
+    Record,
     RunCounters,
     Source,
     Table,
 )
 from replay.ledger.statistics import History, Statistics
 from spade.codec import program_digest
-from spade.config import Config
+from spade.config import Config, Limits
 from spade.pools import Drawing, Draws, Levels, LevelWindow, PoolList
 from spade.protocol import Recording
 from spade.seeds import INSTANCE_MASK, derive
+
+
+class CommandLimits(Record):
+    """The limits of the `spade up` that last started the run, and where they begin to count.
+
+    They bound that command alone: the next command replaces them. A replay service that is started again within the
+    command counts on from the same place.
+    """
+
+    command: str
+    """A random name of the command."""
+    limits: Limits
+    """The limits that the command was given."""
+    begun_s: float
+    """The run clock at the command's start."""
+    begun_unhinted: int
+    """The unhinted plays that had finished by then."""
+    begun_step: int | None = None
+    """The step before the first batch that the learner asked for; None until it asks."""
 
 
 class RunState:
@@ -42,6 +62,7 @@ class RunState:
         self.config = config
         self.secret = secret
         self.counters = RunCounters()
+        self.command: CommandLimits | None = None  # None: the command that serves the run gave no limit
         self.statistics = Statistics.of(config.replay)
         self.history = History()
         self.memory = EnvironmentMemory(config.design.memory_records, seed_share=config.design.seed_share)

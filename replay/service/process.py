@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from replay.ledger.pacing import begin_command
 from replay.service.service import Service
 from replay.store import open_store
 from replay.store.load import open_run
@@ -22,6 +23,7 @@ async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None
     folder = Path(launch.run)
     with open_store(folder / "store", config.replay.durability) as store:
         opened = open_run(store, config, launch.corpus)
+        begin_command(opened.state, launch.command, launch.limits, opened.elapsed_s)
         settle_pool(store, opened.state, folder / POOL)
         service = Service(config, folder, store, opened)
         address = launch.bind or launch.replay

@@ -14,7 +14,7 @@ import trio
 from replay.ledger.batches import RefusalError
 from replay.ledger.keys import holder_id
 from replay.ledger.ledger import Ledger
-from replay.ledger.pacing import reached
+from replay.ledger.pacing import last_step, reached
 from replay.ledger.records import BatchRecord, Change, Clock
 from replay.service.journal import Journal
 from replay.service.lives import Lives
@@ -251,7 +251,8 @@ class Service:
             log.warning("refused %s of %s: %s", type(request).__name__, holder, refusal)
             return Refused(str(refusal))
         counters = self.ledger.state.counters
-        if answer is None and isinstance(request, TakeBatch) and request.step <= counters.taken_step:
+        recorded_to = min(counters.taken_step, last_step(self.ledger.state))
+        if answer is None and isinstance(request, TakeBatch) and request.step <= recorded_to:
             past = recorded(self._store, request.step)
             return Refused(dropped(request.step)) if request.step <= counters.dropped_step else past
         self._peers.measure(request, now)
@@ -259,7 +260,8 @@ class Service:
 
     async def _reply(self, server: Server, incoming: Incoming, answer: Answer) -> None:
         if isinstance(answer, BatchRecord):
-            answer = await trio.to_thread.run_sync(packed_batch, self._store, answer)
+            last = answer.step == last_step(self.ledger.state)
+            answer = await trio.to_thread.run_sync(packed_batch, self._store, answer, last)
         elif isinstance(answer, GetNewestPrograms):
             room = self._config.bus.max_message_bytes // 2
             answer = await trio.to_thread.run_sync(newest_programs, self._store, answer.count, room)

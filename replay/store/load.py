@@ -9,7 +9,7 @@ import msgspec
 from replay.ledger import audits, provenance, records
 from replay.ledger.environment_memory import EnvironmentMemory
 from replay.ledger.keys import LEVEL_PREFIX, batch_key, environment_prefix
-from replay.ledger.state import RunState
+from replay.ledger.state import CommandLimits, RunState
 from replay.ledger.statistics import History, Statistics
 from replay.store.store import Store
 from spade.config import MEANING, Config, digest, dump
@@ -97,6 +97,7 @@ def load(store: Store, config: Config, secret: bytes) -> RunState:
     state = RunState(config, secret)
     state.counters = store.get("meta", "counters", records.RunCounters) or state.counters
     state.history = store.get("meta", "history", History) or state.history
+    state.command = store.get("meta", "command", CommandLimits)
     statistics = store.get("meta", "statistics", Statistics)
     if statistics is not None:
         state.statistics = msgspec.structs.replace(

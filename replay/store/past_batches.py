@@ -35,8 +35,11 @@ def batch(store: Store, record: BatchRecord) -> Batch:
     return msgspec.structs.replace(packed, groups=tuple(_unpacked(group) for group in packed.groups))
 
 
-def packed_batch(store: Store, record: BatchRecord) -> Batch:
-    """The batch as sent: its trajectories are msgspec.Raw, the stored bytes, decoded by the receiver."""
+def packed_batch(store: Store, record: BatchRecord, last: bool = False) -> Batch:
+    """The batch as sent: its trajectories are msgspec.Raw, the stored bytes, decoded by the receiver.
+
+    `last`: see `Batch`.
+    """
     bodies = iter(store.bodies([member.trajectory for group in record.groups for member in group.members]))
     groups = (
         Group(
@@ -48,7 +51,7 @@ def packed_batch(store: Store, record: BatchRecord) -> Batch:
         )
         for group in record.groups
     )
-    return Batch(record.step, record.version, tuple(groups))
+    return Batch(record.step, record.version, tuple(groups), last)
 
 
 def _unpacked(group: Group) -> Group:

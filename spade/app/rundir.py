@@ -4,9 +4,7 @@ import hashlib
 import os
 import platform
 import signal
-import stat
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -23,10 +21,10 @@ from spade.disk import private, read, replace
 from spade.errors import RunError
 from spade.locks import Holder, holder, locked
 from spade.policy.model_folder import pin, unpinned
+from spade.processes import sockets
 
-# A socket's path holds 107 bytes on Linux; the longest name we append stays under this.
-_LONGEST_SOCKET = 107
-_SOCKET_NAME_BYTES = 40
+_IPC = "ipc://"
+_BUS = "bus"  # the folder of a run's sockets, if its path is short enough
 _LOCK = ".lock"
 _PACKAGES = ("torch", "transformers", "tokenizers", "pyzmq", "msgspec", "trio", "lmdb", "numpy", "safetensors")
 
@@ -141,13 +139,46 @@ class RunDir:
                 settled = with_settings(settled, {name: had})
         return with_settings(settled, {"model.path": pin(settled.model.path)})
 
+    def reopen(self, config: Config) -> None:
+        """Save settings, but not the run's address: another command has its replay service. Raises RunError."""
+        self._check_same(config)
+        replace(self.config_path, dump(config).encode())
+
     def create(self, config: Config, corpus: str = "") -> None:
         """Make the directory, or reopen it under a config of the same meaning; save the resolved config.
 
+        The caller is going to start the run's replay service: its address is written down for all other commands.
         `corpus`: digest of the documents. Raises RunError if the run was started with others.
         """
+        self._check_same(config)
+        if not str(self.path).isprintable():
+            raise RunError(f"{self.path}: its path holds unprintable characters; choose another --run")
+        started = self.record()
+        if started is not None and corpus and started.corpus not in ("", corpus):
+            raise RunError(
+                f"{self.path}: this run was started with another corpus (digest {started.corpus[:8]}, design.corpus "
+                f"or tools.settings has {corpus[:8]} now); give it the one it had, or choose another --run"
+            )
+        private(self.path)
+        self.logs.mkdir(exist_ok=True)
+        replace(self.config_path, dump(config).encode())
+        address = config.bus.bind or f"{_IPC}{self._choose_socket_folder()}/replay.sock"
+        if started is None:
+            record = _record(config, address, corpus)
+        else:  # keep the start's versions; the address may have changed
+            record = msgspec.structs.replace(started, replay=address, corpus=started.corpus or corpus)
+        replace(self.record_path, msgspec.json.format(msgspec.json.encode(record)))
+
+    def _check_same(self, config: Config) -> None:
+        """Raises RunError if the run was started with settings of another meaning, or if its config was changed."""
         if self.exists:
             before = self.config()
+            started = self.record()
+            if started is not None and started.digest != digest(before):
+                raise RunError(
+                    f"{self.config_path}: its [run], [model] or [reward] was changed since the run began "
+                    f"({self.record_path.name} has the digest); bring it back, or choose another --run"
+                )
             if digest(before) != digest(config):
                 raise RunError(
                     f"{self.path}: this run was started with another [run], [model] or [reward]; "
@@ -163,21 +194,6 @@ class RunDir:
                     f"{self.path}: this run was started with design.source = {before.design.source!r} and "
                     f"pool.source = {before.pool.source!r}; resume it as it was, or choose another --run"
                 )
-        if not str(self.path).isprintable():
-            raise RunError(f"{self.path}: its path holds unprintable characters; choose another --run")
-        started = self.record()
-        if started is not None and corpus and started.corpus not in ("", corpus):
-            raise RunError(
-                f"{self.path}: this run was started with another corpus (digest {started.corpus[:8]}, design.corpus "
-                f"or tools.settings has {corpus[:8]} now); give it the one it had, or choose another --run"
-            )
-        private(self.path)
-        self.logs.mkdir(exist_ok=True)
-        replace(self.config_path, dump(config).encode())
-        record = _record(config, self, corpus)
-        if started is not None:  # keep the start's versions; the address may have changed
-            record = msgspec.structs.replace(started, replay=record.replay, corpus=started.corpus or corpus)
-        replace(self.record_path, msgspec.json.format(msgspec.json.encode(record)))
 
     def record(self) -> RunRecord | None:
         """The beginning of the run; None before the first. Raises RunError where it is damaged."""
@@ -189,20 +205,51 @@ class RunDir:
             raise RunError(f"{self.record_path}: is damaged ({error}); without it, it is made anew") from None
 
     def socket(self, name: str) -> str:
-        """The ipc address of a service; below the system's temporary directory if the run's path is too long."""
-        folder = self.path / "bus"
-        if len(os.fsencode(folder)) + _SOCKET_NAME_BYTES > _LONGEST_SOCKET:
-            key = hashlib.blake2b(os.fsencode(self.path), digest_size=8).hexdigest()
-            folder = Path(tempfile.gettempdir()) / f"spade-{os.getuid()}-{key}"
-            _make_closed(folder)
-        else:
-            private(folder)
-        return f"ipc://{folder}/{name}.sock"
+        """The ipc address of a service of this run, in the folder that has the replay service's socket."""
+        return f"{_IPC}{self.socket_folder()}/{name}.sock"
+
+    def socket_folder(self) -> Path:
+        """Make or find the folder of the run's sockets. Raises RunError if no place fits."""
+        folder = Path(self._recorded_address().removeprefix(_IPC)).parent
+        if folder.name == self._temporary_name:
+            with suppress(OSError):  # that temporary directory is gone
+                sockets.make_closed(folder)
+                return folder
+        return self._choose_socket_folder()
+
+    def _choose_socket_folder(self) -> Path:
+        """Make the folder for sockets in the run directory or, if that path is too long, in a temporary directory."""
+        folder = self.path / _BUS
+        if not sockets.fits(folder):
+            return sockets.short_folder(self._temporary_name, self.path)
+        private(folder)
+        return folder
+
+    @property
+    def _temporary_name(self) -> str:
+        key = hashlib.blake2b(os.fsencode(self.path), digest_size=8).hexdigest()
+        return f"spade-{os.getuid()}-{key}"
 
     @property
     def replay_address(self) -> str:
-        """Where this run's replay service listens."""
-        return self.config().bus.bind or self.socket("replay")
+        """Where this run's replay service listens, as its command wrote it into `run.json`.
+
+        It is not computed again, since it depends on the temporary directory of that command.
+        """
+        return self._recorded_address() or self.config().bus.bind or self.socket("replay")
+
+    def _recorded_address(self) -> str:
+        """Return the address in `run.json`, with the run's present path, or "" if the file is missing or damaged."""
+        try:
+            record = self.record()
+        except RunError:
+            return ""
+        if record is None:
+            return ""
+        inside = record.replay.startswith(_IPC) and record.replay.endswith(f"/{_BUS}/replay.sock")
+        if inside and sockets.fits(self.path / _BUS):  # the run may have moved since
+            return f"{_IPC}{self.path / _BUS}/replay.sock"
+        return record.replay
 
     @contextmanager
     def lock(self, *parts: str) -> Iterator[None]:
@@ -248,19 +295,7 @@ class RunDir:
                 os.close(process)
 
 
-def _make_closed(folder: Path) -> None:
-    """Make a private folder in a place open to all, or take one that is ours and private."""
-    with suppress(FileExistsError):
-        folder.mkdir(mode=0o700)
-    found = folder.lstat()
-    if not (stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077):
-        raise RunError(
-            f"{folder}: sockets would go here, but it is another's or open to others; delete it, or choose a shorter "
-            "--run, whose sockets stay in the run directory"
-        )
-
-
-def _record(config: Config, run: RunDir, corpus: str) -> RunRecord:
+def _record(config: Config, address: str, corpus: str) -> RunRecord:
     return RunRecord(
         started=time.time(),
         spade=spade.__version__,
@@ -268,6 +303,6 @@ def _record(config: Config, run: RunDir, corpus: str) -> RunRecord:
         platform=platform.platform(),
         packages={name: metadata.version(name) for name in _PACKAGES},
         digest=digest(config),
-        replay=run.replay_address,
+        replay=address,
         corpus=corpus,
     )

@@ -1,5 +1,6 @@
 """The folder of an evaluation, named by what was measured."""
 
+import hashlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from spade.decoding import UnreadableError, decoded
-from spade.disk import read, replace
+from spade.disk import read, regular, replace
 from spade.errors import RunError, reason
 from spade.evaluations.record import Scheduled, sample_seed
 from spade.evaluations.record_file import RecordFile
@@ -21,7 +22,17 @@ EVALUATIONS, PROTOCOL, RECORDS, SUMMARY = "evaluations", "protocol.toml", "recor
 _DIGITS = 16  # of a digest in a folder's name
 _SUMMARY_BYTES = 1 << 24
 
-_summaries: msgspec.json.Decoder[Summary] = msgspec.json.Decoder(Summary)
+
+class _SummaryFile(Summary, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A summary as it is kept."""
+
+    records_bytes: int = 0
+    """Length of the records from which it was computed; later ones follow them in their file."""
+    digest: str = ""
+    """BLAKE2b of these records and of the figures; "" if an older version wrote the file."""
+
+
+_summaries: msgspec.json.Decoder[_SummaryFile] = msgspec.json.Decoder(_SummaryFile)
 
 
 class KeptEvaluation(NamedTuple):
@@ -54,7 +65,26 @@ def open_folder(run: Path, rules: Rules, scheduled: Scheduled) -> Iterator[Recor
         finally:
             summary = summarised(kept.records.values(), scheduled)
             with _said(folder):
-                replace(folder / SUMMARY, msgspec.json.format(msgspec.json.encode(summary)) + b"\n")
+                _write_summary(folder, summary, kept.size)
+
+
+def _write_summary(folder: Path, summary: Summary, records_bytes: int) -> None:
+    figures = {name: getattr(summary, name) for name in Summary.__struct_fields__}
+    digest = _summary_digest(folder / RECORDS, records_bytes, summary)
+    file = _SummaryFile(**figures, records_bytes=records_bytes, digest=digest)
+    replace(folder / SUMMARY, msgspec.json.format(msgspec.json.encode(file)) + b"\n")
+
+
+def _summary_digest(records: Path, length: int, summary: Summary) -> str:
+    """Return the digest of the first `length` bytes of the records and of the figures. Raises OSError."""
+    hasher = hashlib.blake2b(digest_size=16)
+    with regular(records) as opened:
+        while length > 0 and (data := opened.read(min(length, 1 << 20))):
+            hasher.update(data)
+            length -= len(data)
+    figures = {name: getattr(summary, name) for name in Summary.__struct_fields__}
+    hasher.update(msgspec.json.encode(figures, order="sorted"))
+    return hasher.hexdigest()
 
 
 def _begin(folder: Path, rules: Rules, scheduled: Scheduled) -> RecordFile:
@@ -91,14 +121,26 @@ def read_rules(folder: Path) -> Rules:
 
 
 def read_summary(folder: Path) -> Summary | None:
-    """The summary, None where there is none yet. Raises RunError where it cannot be read."""
+    """Return the summary, or None if it is not written yet.
+
+    Raises RunError if it cannot be read, or if it is not the summary of the records beside it.
+    """
     file = folder / SUMMARY
     try:
-        return decoded(_summaries.decode, read(file, _SUMMARY_BYTES))
-    except FileNotFoundError:
-        return None
+        kept = decoded(_summaries.decode, read(file, _SUMMARY_BYTES))
+        same = not kept.digest or kept.digest == _summary_digest(folder / RECORDS, kept.records_bytes, kept)
+    except FileNotFoundError as error:
+        if error.filename == str(file):
+            return None
+        raise RunError(f"{folder / RECORDS}: is missing, so that {SUMMARY} cannot be checked; bring it back") from None
     except (OSError, UnreadableError) as error:
         raise RunError(f"{file}: {reason(error)}; delete it, and the same `spade eval` makes it anew") from None
+    if not same:
+        raise RunError(
+            f"{file}: these are not the figures of {RECORDS}: one of the two was changed; bring it back, or delete "
+            f"{SUMMARY}, and the same `spade eval` makes it anew"
+        )
+    return Summary(**{name: getattr(kept, name) for name in Summary.__struct_fields__})
 
 
 def found(run: Path, suite: str | None = None) -> list[KeptEvaluation]:

@@ -67,6 +67,11 @@ class RecordFile:
         self._opened.close()
 
     @property
+    def size(self) -> int:
+        """Length of the whole lines in bytes."""
+        return self._end
+
+    @property
     def missing(self) -> list[tuple[str, int]]:
         """Item and sample of those that have no record, in the order in which to play them."""
         return [key for key in self._scheduled if key not in self.records]

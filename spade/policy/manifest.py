@@ -127,6 +127,22 @@ def verify(folder: Path, digest: str) -> None:
         raise changed(folder, digest)
 
 
+def sound(folder: Path, named: str | None = None) -> str:
+    """Return the digest of the parameters in `folder`, every byte read.
+
+    Raises WeightsError if it is not `named`, by default the digest of the folder's manifest, if there is one. OSError.
+    """
+    if named is None and (folder / MANIFEST).is_file():
+        try:
+            named = digest_of(decoded(_manifests.decode, (folder / MANIFEST).read_bytes()))
+        except UnreadableError as error:
+            raise WeightsError(f"{folder / MANIFEST}: cannot be read ({error})") from None
+    digest = digest_of(measure(folder))
+    if named not in (None, digest):
+        raise changed(folder, named or "")
+    return digest
+
+
 def changed(folder: Path, digest: str) -> WeightsError:
     """The error line of parameters whose digest is another one."""
     return WeightsError(f"{folder / PARAMETERS}: its digest is not {digest}; it was changed or cut short")

@@ -17,7 +17,7 @@ import msgspec
 from spade.codec import program_digest
 from spade.config import Skill
 from spade.decoding import UnreadableError, decoded
-from spade.disk import read, replace
+from spade.disk import read, refuse_outside, replace
 from spade.errors import RunError, reason
 from spade.protocol import MOST_HINT
 from spade.text import line
@@ -199,6 +199,7 @@ def _record(path: Path) -> ProgramRecord | None:
 
 def _bytes(path: Path, most: int) -> bytes | None:
     try:
+        refuse_outside(path)
         return read(path, most)
     except FileNotFoundError:
         return None

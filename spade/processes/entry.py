@@ -23,6 +23,7 @@ import msgspec
 import trio
 
 from spade import config
+from spade.config import Limits
 from spade.errors import ConfigError, RefusedError, RunError, SpadeError
 from spade.processes import logs
 from spade.protocol import PROTOCOL_VERSION, Hello, LifeNumber, Role
@@ -52,6 +53,8 @@ class Launch(msgspec.Struct, frozen=True):
     gpus     the GPUs it may see (`spade.processes.gpus`); None: all that its supervisor sees
     corpus   digest of the run's documents, for the replay service; "" if it is not told
     life     the number of this start among all of its name (`spade.processes.supervise`)
+    limits   limits of the command that starts the run, for the replay service, beside those of the config
+    command  a random name of that command, the same for all lives of the process
     """
 
     name: str
@@ -64,6 +67,8 @@ class Launch(msgspec.Struct, frozen=True):
     gpus: tuple[int, ...] | None = None
     corpus: str = ""
     life: LifeNumber = LifeNumber()
+    limits: Limits = Limits()
+    command: str = ""
 
 
 Body = Callable[[Launch, config.Config, Callable[[], None]], Awaitable[None]]

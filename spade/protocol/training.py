@@ -29,11 +29,16 @@ class Group(Wire, frozen=True):
 
 
 class Batch(Wire, frozen=True):
-    """Whole groups of either role, in the order they became trainable. `version` is the one the step is trained at."""
+    """Whole groups of either role, in the order they became trainable. `version` is the one the step is trained at.
+
+    `last`: a limit of steps ends the run or its command with this step, so the learner publishes it and saves a
+    checkpoint of it.
+    """
 
     step: int
     version: int
     groups: tuple[Group, ...]
+    last: bool = False
 
 
 class NotYet(Wire, frozen=True):

@@ -102,6 +102,23 @@ def allowed(folder: Path) -> dict[bytes, Grant]:
     return {_load(path)[0]: _grant(path) for path in sorted((folder / "allowed").glob("*.key"))}
 
 
+def open_secrets(folder: Path) -> list[str]:
+    """Describe each secret of a key folder, and of the folders that it made for hosts, that others may read."""
+    secrets = sorted({*folder.glob("*.key_secret"), *folder.glob("hosts/*/*.key_secret")})
+    return [why for path in secrets if (why := _open_secret(path))]
+
+
+def _open_secret(path: Path) -> str:
+    """Tell if others may read a secret; "" if not, or if it is gone."""
+    try:
+        mode = path.stat().st_mode
+    except FileNotFoundError:
+        return ""
+    if not mode & _OTHERS:
+        return ""
+    return f"{path}: others may read this secret; `chmod 600 {path}`, and make new keys if they did"
+
+
 def _grant(path: Path) -> Grant:
     """The grant of a key; a key that names no roles grants none."""
     _check_name(path.stem)
@@ -149,8 +166,8 @@ def _load_pair(path: Path) -> Pair:
     public, secret = _load(path)
     if secret is None:
         raise ConfigError(f"{path}: there is no secret key in it; {_HOW}")
-    if path.stat().st_mode & _OTHERS:
-        raise ConfigError(f"{path}: others may read this secret; `chmod 600 {path}`, and make new keys if they did")
+    if why := _open_secret(path):
+        raise ConfigError(why)
     return Pair(public, secret)
 
 

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from spade import config
 from spade.app.cli import GROUPS, app
 from spade.app.commands.env.programs import _tell_verdicts
-from spade.app.commands.options import seconds
+from spade.app.commands.options import command_limits, seconds
 from spade.errors import ConfigError
 from spade.protocol import Verdict
 from spade.text import visible
@@ -132,11 +132,20 @@ def test_keys_are_made_once_and_listed(spade, tmp_path):
     assert "keys/hosts/far: move this folder to far" in spade("keys", "new", "keys", "far", cwd=tmp_path).stdout
     assert "has its keys already" in spade("keys", "new", "keys", cwd=tmp_path).stdout
     spade("keys", "new", "keys", "narrow", "--roles", "agent, engine", cwd=tmp_path)
-    listed = [line.split() for line in spade("keys", "ls", "keys", cwd=tmp_path).stdout.splitlines()]
+    done = spade("keys", "ls", "keys", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    listed = [line.split() for line in done.stdout.splitlines()]
     assert [words[1] for words in listed] == ["far", "local", "narrow"]
     assert [listed[0][2], listed[2][2]] == [
         "agent,curator,designer,endpoint,engine,env-runner,supervisor", "agent,engine,supervisor"
     ]  # fmt: skip
+    for name in ("server.key_secret", "hosts/far/client.key_secret"):
+        (tmp_path / "keys" / name).chmod(0o644)
+    done = spade("keys", "ls", "keys", cwd=tmp_path)
+    assert (done.returncode, len(done.stdout.splitlines())) == (1, 3)
+    assert [line.partition(";")[0] for line in done.stderr.splitlines()] == [
+        f"keys/{name}: others may read this secret" for name in ("hosts/far/client.key_secret", "server.key_secret")
+    ]
 
 
 @pytest.mark.parametrize(("text", "expected"), [("90s", 90), ("10m", 600), ("2h", 7200), ("1.5m", 90), ("7", 7)])
@@ -215,3 +224,13 @@ def test_env_play_takes_an_action_that_is_typed_without_a_box(spade, tmp_path):
         "env", "play", "search.py", "--set", "play.max_turns=64", cwd=tmp_path, typed="\n".join(map(str, range(64)))
     )
     assert "won in" in done.stdout, done.stdout + done.stderr
+
+
+def test_limits_of_a_command_are_bounded_like_those_of_a_run():
+    assert command_limits(20, None, "90s") == config.Limits(steps=20, seconds=90.0)
+    for given, told in (
+        ((2**31, None, None), "--steps: is too large, at most 2147483647"),
+        ((None, 2**40, None), "--rollouts: is too large"), ((None, None, "999999999h"), "--for: is too large"),
+    ):  # fmt: skip
+        with pytest.raises(ConfigError, match=told):
+            command_limits(*given)

@@ -3,6 +3,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import msgspec
@@ -199,10 +200,16 @@ def of_another(folder):
     os.chown(folder, 65_534, 65_534)
 
 
+@pytest.fixture
+def short():
+    """A temporary directory with a short path."""
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="s") as folder:
+        yield folder
+
+
 @pytest.mark.parametrize("made", [open_to_others, elsewhere, pytest.param(of_another, marks=as_root)])
-def test_a_socket_folder_that_others_made_is_refused(tmp_path, monkeypatch, made):
-    (tmp_path / "t").mkdir()
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "t"))
+def test_a_socket_folder_that_others_made_is_refused(tmp_path, monkeypatch, made, short):
+    monkeypatch.setattr("tempfile.tempdir", short)
     deep = RunDir(tmp_path / ("x" * 60) / ("y" * 60))
     folder = Path(deep.socket("replay").removeprefix("ipc://")).parent
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
@@ -229,6 +236,52 @@ def test_a_reader_without_write_permission_is_answered(tmp_path):
 def test_a_directory_without_a_run_is_refused_with_the_way_to_make_one(tmp_path):
     with pytest.raises(RunError, match="spade up"):
         RunDir(tmp_path).require()
+
+
+def test_all_commands_find_the_socket_where_the_command_that_serves_it_wrote_it_down(tmp_path, monkeypatch, short):
+    deep = RunDir(tmp_path / ("x" * 60) / ("y" * 60))
+    monkeypatch.setattr("tempfile.tempdir", short)
+    deep.create(load("nano"))
+    address, learner = deep.replay_address, deep.socket("learner")
+    assert address.startswith(f"ipc://{short}/")
+    monkeypatch.setattr("tempfile.tempdir", "/tmp")
+    elsewhere = RunDir(deep.path)
+    assert reach(elsewhere).address == elsewhere.replay_address == address
+    assert elsewhere.socket("learner") == learner
+    elsewhere.reopen(load("nano", ("learner.lr=1e-4",)))  # as `spade learner up` does
+    assert elsewhere.replay_address == address
+    assert elsewhere.config().learner.lr == 1e-4
+    elsewhere.create(load("nano"))  # the next command that serves it chooses anew
+    assert elsewhere.replay_address.startswith("ipc:///tmp/spade-")
+
+
+def test_a_run_that_was_moved_is_found_at_its_new_place(tmp_path):
+    RunDir(tmp_path / "a").create(load("nano"))
+    (tmp_path / "a").rename(tmp_path / "b")
+    assert RunDir(tmp_path / "b").replay_address == f"ipc://{tmp_path}/b/bus/replay.sock"
+
+
+def test_a_long_temporary_directory_is_passed_over(tmp_path, monkeypatch):
+    long = tmp_path / ("t" * 60)
+    long.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(long))
+    deep = RunDir(tmp_path / ("x" * 60) / ("y" * 60))
+    folder = deep.socket_folder()
+    assert folder.parent == Path("/tmp")
+    folder.rmdir()
+    monkeypatch.setattr("spade.processes.sockets._ALWAYS_SHORT", ("/nowhere",))
+    with pytest.raises(RunError, match="set TMPDIR to a short path"):
+        deep.socket_folder()
+
+
+def test_a_config_that_was_edited_is_refused_at_a_resume(tmp_path):
+    run = RunDir(tmp_path / "run")
+    run.create(load("nano"))
+    edited = run.config_path.read_text().replace("thinking = false", "thinking = true")
+    run.config_path.write_text(edited)
+    for resume in (run.create, run.reopen):
+        with pytest.raises(RunError, match="was changed since the run began"):
+            resume(run.config())
 
 
 def test_long_paths_still_give_sockets_that_bind(tmp_path):

@@ -67,3 +67,27 @@ def test_an_error_without_words_has_its_name():
 
 def test_a_whole_frame_is_read():
     assert unpack(b'{"is":"loaded","nonce":"0","name":"x"}') == Loaded("0", "x")
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b'"\\ud800"', "lone surrogate"),
+        (b'"\\ud800 x"', "lone surrogate"),
+        (b'"\\udc00x"', "lone surrogate"),
+        (b'"\\\\\\uD800"', "lone surrogate"),
+        (b'"\xed\xa0\x80"', "is not UTF-8 text: it has a lone surrogate"),
+        (b'"\xff"', "is not UTF-8 text"),
+        (b'"\\\\ud800', "truncated"),
+        (b'"\\ud83d\\ude00', "truncated"),
+    ],
+)
+def test_a_lone_surrogate_is_called_that(data, told):
+    with pytest.raises(UnreadableError, match=told) as raised:
+        decoded(msgspec.json.Decoder(str).decode, data)
+    assert ("lone surrogate" in str(raised.value)) == ("lone surrogate" in told)
+
+
+def test_a_text_that_cannot_be_encoded_is_told_as_such():
+    with pytest.raises(UnreadableError, match="it has a lone surrogate, which is half of a character"):
+        decoded(lambda data: json.loads(data).encode(), b'"\\ud800"')

@@ -13,6 +13,7 @@ from spade.policy import canary
 from spade.policy.canary import Canary
 from spade.policy.manifest import PARAMETERS
 from spade.protocol import Weights
+from spade.text import beside
 
 TOLERANCE = {"float32": 1e-3, "bfloat16": 0.25}
 
@@ -61,7 +62,7 @@ def compare(engine: Engine, weights: Weights, expected: Canary | None, most: flo
     off = canary.mismatch(expected, engine.logprobs(expected.ids))
     if off > most:
         raise WeightsError(
-            f"policy version {weights.version}: the canary is off by {off:.4g} nats, over {most:g} "
+            f"policy version {weights.version}: the canary is off by {beside(off, most)} nats, over {most:g} "
             "(engine.canary_tolerance): the engine does not sample from the weights that the learner published"
         )
     return off

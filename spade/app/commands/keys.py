@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from spade.app.printing import say
+from spade.app.printing import complain, say
 from spade.errors import ConfigError, reason
 
 
@@ -38,10 +38,17 @@ def new(
 
 
 def ls(folder: Annotated[Path, typer.Argument(metavar="DIR", help="A key folder.")]) -> None:
-    """List the hosts that a key folder lets in, with their roles."""
+    """List the hosts that a key folder lets in, with their roles.
+
+    Exit code 1 if others may read one of its secrets.
+    """
     from spade.transport import keys
 
     keys.server_public(folder)  # raises ConfigError if this is not a key folder
     for public, grant in keys.allowed(folder).items():
         roles = ",".join(sorted(grant.roles)) or "no role: remove its file and make it a new key"
         say(f"{public.decode()}  {grant.name}  {roles}")
+    if found := keys.open_secrets(folder):
+        for why in found:
+            complain(why)
+        raise typer.Exit(1)

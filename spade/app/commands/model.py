@@ -8,7 +8,7 @@ import typer
 
 from spade.app.commands.options import RunArgument
 from spade.app.printing import say
-from spade.errors import RunError
+from spade.errors import RunError, WeightsError
 
 if TYPE_CHECKING:
     from spade.app.rundir import RunDir
@@ -20,14 +20,13 @@ def export(
 ) -> None:
     """Write the newest policy of a run as a Hugging Face folder.
 
-    The folder appears when it is complete. The run may be up.
+    The folder appears when it is complete and its weights have the digest that the run recorded. The run may be up.
     """
     from spade.app.rundir import RunDir
-    from spade.disk import whole
 
     found = RunDir(run).require()
-    with whole(out) as part:
-        shutil.copytree(newest_weights(found), part)
+    folder = newest_weights(found)
+    _copy(folder, folder.name, out)
     say(f"{out}: the newest policy of {found.path}")
 
 
@@ -40,17 +39,30 @@ def export_best(
     The best is that of the highest held-out win rate, of equal ones the latest. Without -o: print which one it is.
     """
     from spade.app.rundir import RunDir
-    from spade.disk import hold, whole
-    from spade.policy.manifest import PARAMETERS
 
     found = RunDir(run).require()
     folder, best = best_policy(found)
     if out is None:
         say(f"{folder}: {best}")
         return
-    with hold(folder / PARAMETERS), whole(out) as part:
-        shutil.copytree(folder, part)
+    _copy(folder, best.digest, out)
     say(f"{out}: the best policy of {found.path}, {best}")
+
+
+def _copy(policy: Path, digest: str, out: Path) -> None:
+    """Copy a policy and check the digest of the copy. Raises RunError, with nothing left, if it is another."""
+    from spade.disk import hold, whole
+    from spade.policy import manifest
+
+    with whole(out) as part, hold(policy / manifest.PARAMETERS):
+        shutil.copytree(policy, part)
+        try:
+            manifest.sound(part, digest)
+        except WeightsError:
+            raise RunError(
+                f"{manifest.changed(policy, digest)}; nothing was written: bring it back, or export another policy "
+                "(`spade model best`)"
+            ) from None
 
 
 def best_policy(run: "RunDir") -> "tuple[Path, Best]":

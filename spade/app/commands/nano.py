@@ -7,7 +7,7 @@ import typer
 
 from spade.app.commands.model import newest_weights
 from spade.app.commands.options import Json, Seed
-from spade.app.printing import print_json, show
+from spade.app.printing import complain, print_json, say, show
 
 
 def build(
@@ -18,7 +18,8 @@ def build(
     report: Annotated[bool, typer.Option("--report", help="Measure the checkpoint afterwards.")] = False,
 ) -> None:
     """Make the nano model: tokenizer, demonstrations, warm start."""
-    from spade.app.nano.build import build as make
+    say(f"{out}: building the nano model of {world}: its tokenizer, copying, then {minutes:g} minutes of warm start")
+    from spade.app.nano.build import build as make  # torch, which takes seconds
 
     make(out, seed, minutes, world)
     if report:
@@ -36,11 +37,16 @@ def measure(
     learner step and its newest policy side by side; with --json, the newest policy alone.
     """
     from spade.app.rundir import RunDir
+    from spade.policy import manifest
     from spade.policy.model_folder import resolve
+    from spade.text import line
 
     run = RunDir(Path(model))
     origin = resolve(run.config().model.path if run.exists else model)
     newest = newest_weights(run) if run.exists else origin
+    if run.exists:
+        manifest.sound(newest, newest.name)
+    complain(f"measuring {line(model, 200)} on held-out programs; this takes minutes")  # not into the JSON
     from spade.app.nano.report import compared, report  # torch, which takes seconds, once there is a model to measure
 
     result = report(newest, origin, seed)

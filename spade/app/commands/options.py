@@ -2,12 +2,15 @@
 
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from spade.errors import ConfigError
 from spade.text import line
+
+if TYPE_CHECKING:
+    from spade.config import Limits
 
 LONGEST_ID = 200
 
@@ -35,12 +38,14 @@ Step = Annotated[
 Memory = Annotated[bool, typer.Option("--memory", help="With --from: bring its environment memory, too.")]
 For = Annotated[
     str | None,
-    typer.Option("--for", metavar="TIME", help="Stop when the run was up so long, over all resumes: 90s, 10m, 2h."),
+    typer.Option("--for", metavar="TIME", help="Stop when this command had the run up for so long: 90s, 10m, 2h."),
 ]
-Steps = Annotated[int | None, typer.Option(min=1, help="Stop after exactly so many learner steps of the run.")]
+Steps = Annotated[int | None, typer.Option(min=1, help="Stop after exactly so many learner steps of this command.")]
 Rollouts = Annotated[
     int | None,
-    typer.Option(min=1, help="Stop after so many rollouts, each a chunk of plays of every active environment."),
+    typer.Option(
+        min=1, help="Stop after so many rollouts of this command, each a chunk of plays of every active environment."
+    ),
 ]
 Headless = Annotated[
     bool, typer.Option("--headless", help="Print a line for each learner step instead of the live view.")
@@ -65,10 +70,25 @@ def an_id(text: str) -> str:
     return text
 
 
-def seconds(text: str | None) -> float | None:
-    """Seconds of "90s", "10m", "2h" or "90"."""
+def command_limits(steps: int | None, rollouts: int | None, duration: str | None) -> "Limits":
+    """Return the limits of one command, as they were typed. Raises ConfigError."""
+    import msgspec
+
+    from spade.config import Limits
+
+    given = {"steps": steps or 0, "rollouts": rollouts or 0, "seconds": seconds(duration)}
+    try:
+        return msgspec.convert(given, Limits)
+    except msgspec.ValidationError as error:
+        what, _, field = str(error).partition(" - at `$.")
+        option = {"steps": "--steps", "rollouts": "--rollouts"}.get(field.removesuffix("`"), "--for")
+        raise ConfigError(f"{option}: is too large, at most {what.rpartition(' ')[2]}") from None
+
+
+def seconds(text: str | None) -> float:
+    """Return the seconds of "90s", "10m", "2h" or "90"; 0 if nothing was typed. Raises ConfigError."""
     if text is None:
-        return None
+        return 0.0
     match = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)([smh]?)", text.strip())
     if match is None or float(match[1]) == 0:
         raise ConfigError(f"--for {text!r}: write a time like 90s, 10m or 2h")

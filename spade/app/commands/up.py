@@ -24,7 +24,7 @@ from spade.app.commands.options import (
     Set,
     Step,
     Steps,
-    seconds,
+    command_limits,
 )
 from spade.app.printing import say
 from spade.errors import ConfigError, RunError
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from spade.app.rundir import RunDir
     from spade.app.supervisor.up import Body
     from spade.config import Config as Resolved
+    from spade.config import Limits
     from spade.processes.supervise import Lives
 
 
@@ -52,8 +53,9 @@ def up(
 ) -> None:
     """Start or resume a run: all roles, supervised, in a live view.
 
-    It goes on until Ctrl-C, or until the first of its limits (--steps, --rollouts, --for, or [limits] in the config) is
-    reached. Then the same command says so, and one with a larger limit goes on.
+    It goes on until Ctrl-C, or until the first limit is reached. --steps, --rollouts and --for bound this command: the
+    next command goes on from there. The limits in the config ([limits]) bound the whole run: only a command with a
+    larger limit goes on.
 
     The numbers of actors are those of [actors] in the config. `spade actors scale` changes them until this command
     ends.
@@ -64,20 +66,18 @@ def up(
     from spade.app.screen.reach import reach
     from spade.policy.model_folder import SHIPPED
 
-    limits = {"limits.steps": steps, "limits.rollouts": rollouts, "limits.seconds": seconds(duration)}
-    given = {**limits, "actors.agents": agents}
-    overrides = [*(set_ or ()), *(f"{setting}={value}" for setting, value in given.items() if value is not None)]
+    limits = command_limits(steps, rollouts, duration)
+    overrides = [*(set_ or ()), *([] if agents is None else [f"actors.agents={agents}"])]
     _begin(config, run, overrides, from_, step, memory)
     narrated = headless or not interactive()
     body: Body = partial(narrate, say=say) if narrated else partial(follow, note="Ctrl-C drains and stops")
     with _opened(config, run, overrides, ("replay", "learner"), cluster) as (opened, resolved, corpus, lives):
         if narrated:
             say(f"self-play in {opened.path}")
-        finished = _keep_all_up(opened, resolved, corpus, lives, body)
-    if finished:
-        say(f"finished: {finished}; `spade up --run {_short(opened.path)}` with a larger limit goes on from here")
-    else:
-        say(f"stopped; `spade up --run {_short(opened.path)}` goes on from here")
+        finished = _keep_all_up(opened, resolved, corpus, limits, lives, body)
+    command = f"`spade up --run {_short(opened.path)}`"
+    larger = " with a larger limit" if "(limits." in finished else ""  # else it was a limit of this command
+    say(f"{f'finished: {finished}' if finished else 'stopped'}; {command}{larger} goes on from here")
     # A replay service that had to be killed may have left no status.
     if opened.status_path.exists() and (measured := evaluated(trio.run(read_status, reach(opened)))):
         say(measured)
@@ -85,14 +85,15 @@ def up(
         say(f"`spade nano report {_short(opened.path)}` measures what it has learnt, on programs it never saw")
 
 
-def _keep_all_up(run: "RunDir", config: "Resolved", corpus: str, lives: "Lives", body: "Body") -> str:
+def _keep_all_up(run: "RunDir", config: "Resolved", corpus: str, limits: "Limits", lives: "Lives", body: "Body") -> str:
     """Keep up every role of a run; returns the limit that has ended it (see `keep_up`)."""
     import trio
 
     from spade.app.supervisor import launches
     from spade.app.supervisor.up import keep_up
 
-    services = [launches.replay(run, config, corpus), launches.learner(run, config), *launches.ranks(run, config)]
+    replay = launches.replay(run, config, corpus, limits)
+    services = [replay, launches.learner(run, config), *launches.ranks(run, config)]
     evaluation = config.evaluation
     if evaluation.suite or evaluation.programs or evaluation.diversity_programs:
         services.append(launches.evaluator(run, config))
@@ -129,6 +130,7 @@ def learner_up(
     import trio
 
     from spade.app.rundir import RunDir
+    from spade.app.supervisor.beginning import check_start
     from spade.app.supervisor.launches import learner, ranks
     from spade.app.supervisor.places import places
     from spade.app.supervisor.up import keep_up
@@ -138,8 +140,9 @@ def learner_up(
     overrides = [*(set_ or ()), *(f"learner.{name}={value}" for name, value in given.items() if value is not None)]
     opened = RunDir(run).require()
     resolved = load(str(opened.config_path), tuple(overrides))
+    check_start(opened)
     with opened.lock("learner"):
-        opened.create(resolved)
+        opened.reopen(resolved)
         say(f"learner of {opened.path}; Ctrl-C checkpoints and stops it")
         with places(cluster, resolved, opened.replay_address, "learner") as place:
             launches, lives = [learner(opened, resolved), *ranks(opened, resolved)], place.lives(opened, resolved)
@@ -242,7 +245,7 @@ def _opened(
     """
     from actors.corpus import load_grounds
     from spade.app.rundir import RunDir
-    from spade.app.supervisor.beginning import model_override
+    from spade.app.supervisor.beginning import check_start, model_override
     from spade.app.supervisor.places import places
     from spade.app.supervisor.pools import create
     from spade.app.supervisor.store_place import settle_store
@@ -253,6 +256,7 @@ def _opened(
     config = run.settle(load(name, (*overrides, *model_override(run))))
     corpus = "" if config.design.source == "pool" else load_grounds(config).digest
     _check_model(config)
+    check_start(run)
     with places(cluster, config) as place, run.lock(*parts):
         config = place.reached(run, config)
         create(run, config, corpus)

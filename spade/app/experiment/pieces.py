@@ -82,8 +82,8 @@ async def _reach(place: Workplace, piece: Piece, log: Path) -> None:
 async def _up(place: Workplace, piece: Piece, steps: int, log: Path) -> JournalRows:
     """Play the run until it has made so many learner steps; its rows."""
     run, recipe = place.run(piece), place.experiment.arms[piece.arm].recipe
-    words = ["up", recipe, "--run", str(run.path), "--headless", "--steps", str(steps)]
-    await _spade([*words, *_sets(place.settings(piece))], log)
+    words = ["up", recipe, "--run", str(run.path), "--headless"]
+    await _spade([*words, *_sets([*place.settings(piece), f"limits.steps={steps}"])], log)
     rows = _rows(run)
     if not rows.steps or rows.steps[-1].learner_step < steps:
         raise RunError(f"{run.path}: ended before step {steps}; {log} says more")

@@ -1,5 +1,6 @@
 """The results of one run in one small file, from which tables and pages are made on any day and machine."""
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -99,6 +100,7 @@ def write_result(folder: Path, result: RunResult) -> None:
     tree = msgspec.to_builtins(result)
     tree["rows"] = [_small({name: value for name, value in row.items() if name in _KEPT}) for row in tree["rows"]]
     tree["evaluations"] = [_small(row) for row in tree["evaluations"]]
+    tree["digest"] = _digest(tree)
     data = msgspec.json.encode(tree) + b"\n"
     if len(data) > LARGEST_FILE:
         raise RunError(f"{file_of(folder, result.piece)}: would have {len(data)} bytes, over {LARGEST_FILE}")
@@ -117,9 +119,17 @@ def _rounded(value: Any) -> Any:
     return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
 
 
+def _digest(tree: dict[str, Any]) -> str:
+    """The digest of a file's content beside its `digest`."""
+    kept = {name: value for name, value in tree.items() if name != "digest"}
+    return hashlib.blake2b(msgspec.json.encode(kept, order="sorted"), digest_size=16).hexdigest()
+
+
 def _result(data: bytes) -> RunResult:
-    """The results of a file. Raises ValueError where figures cannot be those of a run."""
-    result = _results.decode(data)
+    """The results of a file. Raises ValueError if they were changed, or if figures cannot be the figures of a run."""
+    result, tree = _results.decode(data), msgspec.json.decode(data)
+    if tree.get("digest", "") not in ("", _digest(tree)):  # files of older versions have no digest
+        raise ValueError("its digest is not the digest of its content: it was changed")
     if not all(0 <= share.mean <= 1 for share in result.held_out.values()):
         raise ValueError("a share of `held_out` is not in [0, 1]")
     rows = [(row.learner_step, "") for row in result.rows]

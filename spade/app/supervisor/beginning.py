@@ -14,7 +14,7 @@ from spade.app.rundir import Origin, RunDir
 from spade.app.supervisor.pinned.policies import KeptPolicy, kept_policies
 from spade.app.supervisor.store_place import settle_store
 from spade.config import Config
-from spade.errors import ConfigError, RunError, WeightsError
+from spade.errors import ConfigError, RunError, WeightsError, reason
 
 if TYPE_CHECKING:
     from replay.inspect.import_memory import Imported
@@ -71,7 +71,7 @@ def begin(run: RunDir, recipe: str, overrides: Sequence[str], source: OldRun) ->
     if given.model.path != base:
         _check_same_model(given.model.path, chosen.folder)
     with run.lock("replay"):
-        digest = _copy(chosen.folder, run.start)
+        digest = _copy(chosen, run.start)
         origin = Origin(str(source.run.path), run_id(source.run.store), chosen.step, digest, base)
         if source.memory:
             settings = load(recipe, (*overrides, _start_model(run)))
@@ -141,18 +141,37 @@ def _check_same_model(path: str, policy: Path) -> None:
             )
 
 
-def _copy(policy: Path, start: Path) -> str:
+def check_start(run: RunDir) -> None:
+    """Check every byte of the policy that a run began with, if its learner begins with it again. Raises RunError.
+
+    A learner with a checkpoint does not.
+    """
+    from learner.checkpoint import kept
+    from spade.policy import manifest
+
+    origin = run.origin
+    if origin is None or kept(run.checkpoints):
+        return
+    try:
+        manifest.sound(run.start, origin.digest)
+    except OSError as error:
+        raise RunError(f"{run.start}: {reason(error)}; bring it back, or begin a new run") from None
+    except WeightsError as error:
+        raise RunError(f"{error}; bring it back, or begin a new run") from None
+
+
+def _copy(chosen: KeptPolicy, start: Path) -> str:
     """Make `start` of the policy, every byte checked; returns the digest of its weights."""
     from spade.disk import discard, hold, link_folder, whole
     from spade.policy import manifest
 
+    policy = chosen.folder
     try:
         if start.is_dir():  # of a command that was killed
             discard(start)
         with hold(policy / manifest.PARAMETERS), whole(start) as part:
+            digest = manifest.sound(policy, policy.name if chosen.place == "published" else None)
             link_folder(policy, part)
-        digest = manifest.digest_of(manifest.measure(start))
-        manifest.read(start, digest)
     except FileNotFoundError:
         raise RunError(f"{policy}: is no longer here; the same command takes what is newest now") from None
     except WeightsError as error:

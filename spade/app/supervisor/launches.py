@@ -1,11 +1,12 @@
 """The processes of a run: the module of each role, how many of each the config wants, and the orders of each."""
 
+import secrets
 from collections.abc import Mapping
 
 import msgspec
 
 from spade.app.rundir import RunDir
-from spade.config import Bus, Config
+from spade.config import Bus, Config, Limits
 from spade.processes.entry import Launch
 from spade.processes.gpus import share
 from spade.protocol import Role
@@ -22,6 +23,7 @@ MODULES: Mapping[Role, str] = {  # services before their clients; drained in the
     "evaluator": "actors.roles.evaluator",
     "gateway": "actors.roles.gateway.process",
 }
+NO_LIMITS = Limits()
 SERVERS: frozenset[Role] = frozenset({"engine", "endpoint", "env-runner"})
 
 
@@ -38,10 +40,10 @@ def actor_counts(config: Config) -> dict[Role, int]:
     }
 
 
-def replay(run: RunDir, config: Config, corpus: str) -> Launch:
-    """Orders of the replay service. `corpus`: the digest of the run's documents."""
+def replay(run: RunDir, config: Config, corpus: str, limits: Limits = NO_LIMITS) -> Launch:
+    """Orders of the replay service. `corpus`: the digest of the run's documents; `limits`: of this command."""
     orders = _launch(run, config, "replay", "replay", run.replay_address, run.replay_address)
-    return msgspec.structs.replace(orders, corpus=corpus)
+    return msgspec.structs.replace(orders, corpus=corpus, limits=limits, command=secrets.token_hex(8))
 
 
 def learner(run: RunDir, config: Config) -> Launch:

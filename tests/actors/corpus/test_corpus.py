@@ -163,7 +163,15 @@ def test_an_index_is_made_once_and_no_other_files_index_is_taken(tides, tmp_path
     whole = index.read_bytes()
     damaged = bytearray(whole)
     damaged[-5] ^= 1
-    for bad in (other.with_name("other.jsonl.index").read_bytes(), bytes(damaged), whole[:-8], b"", b"\xff" * 9_000):
+    misnamed = whole.replace(digest.encode(), digest[::-1].encode())
+    for bad in (
+        other.with_name("other.jsonl.index").read_bytes(),
+        bytes(damaged),
+        misnamed,
+        whole[:-8],
+        b"",
+        b"\xff" * 9_000,
+    ):
         index.write_bytes(bad)
         documents = corpus.load(str(tides))
         assert documents[99].text == "Tide 99."
@@ -177,7 +185,7 @@ def test_a_forged_index_ends_in_one_line(tides, places):
     file = tides.with_name("tides.jsonl.index")
     forged = array("Q", places).tobytes()
     whole = msgspec.msgpack.decode(file.read_bytes(), type=indexed.CorpusIndex)
-    forgery = msgspec.structs.replace(whole, places=forged, check=indexed.checked(forged))
+    forgery = msgspec.structs.replace(whole, places=forged, check=indexed.checked(whole.digest, forged))
     file.write_bytes(msgspec.msgpack.encode(forgery))
     documents = corpus.load(str(tides))
     assert len(documents) >= 1

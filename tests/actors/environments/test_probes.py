@@ -65,4 +65,7 @@ def test_another_reward_is_an_effect():
 def test_a_difference_is_named():
     assert difference(Observed("a"), Observed("a")) == ""
     assert "'a', then 'b'" in difference(Observed("a"), Observed("b"))
+    assert difference(Observed("x" * 200 + "a"), Observed("x" * 200 + "b")).endswith(
+        "was 'a', then 'b' (from character 201 on)"
+    )
     assert "1, True, False, then 0, False, False" in difference(Observed("a", 1.0, True), Observed("a"))

@@ -262,7 +262,7 @@ BREACHES = {
     "_tools is no JSON": tools(reset="self._tools = {1, 2}"),
     "_tools must be an object or a list": tools(reset="self._tools = 7"),
     "the tools take": tools(reset=LONG),
-    "the tools are no JSON: 'utf-8' codec": tools(extra="def tool_fly(self): '\\ud800'"),
+    "the tools are no JSON: they hold a lone surrogate": tools(extra="def tool_fly(self): '\\ud800'"),
     "the tools are no JSON: Out of range": tools(extra="def tool_fly(self, up: float = float('nan')): ''"),
     'tool "fly": its annotations cannot be read: name': tools(extra="def tool_fly(self, up: 'Wing'): ''"),
     "_user_messages must be a list, not str": tools(messages="'O'", criteria="[]"),

@@ -3,6 +3,7 @@
 import pytest
 from typer.testing import CliRunner
 
+from actors.suites.held_out import read_held_out
 from spade.app.cli import app
 from spade.app.rundir import RunDir
 from spade.app.supervisor.launches import actor_counts
@@ -51,6 +52,23 @@ def test_a_folder_is_imported_listed_and_checked(source, tmp_path):
     code, told = run_spade("pool", "check", pool)
     assert code == 0, told
     assert "admitted" in told
+
+
+@pytest.mark.parametrize("kind", ["py", "hint", "json"])
+def test_a_link_that_leaves_its_pool_is_refused(source, tmp_path, kind):
+    secret = tmp_path / "secret"
+    secret.write_text((source / "vault.py").read_text())
+    (source / f"vault.{kind}").unlink(missing_ok=True)
+    (source / f"vault.{kind}").symlink_to(secret)
+    with pytest.raises(RunError, match=rf"vault\.{kind}: is a link that leaves its folder"):
+        read_program(source, "vault")
+    if kind == "py":
+        with pytest.raises(RunError, match="is a link that leaves its folder"):
+            read_held_out(load("nano", ("evaluation.suite=", f"evaluation.programs={source}")))
+    (source / f"vault.{kind}").unlink()
+    (source / "vault.py").unlink(missing_ok=True)
+    (source / "vault.py").symlink_to("crash.py")  # a link within the pool
+    assert read_program(source, "vault").source == CRASHES
 
 
 def test_a_pool_with_a_bad_file_is_listed_all_the_same(source):

@@ -2,18 +2,19 @@
 
 import os
 import shutil
+import sys
 
 import msgspec
 import pytest
 
-from spade.app.commands import model
+from spade.app.commands import model, nano
 from spade.app.commands.stop import stop
 from spade.app.rundir import RunDir
 from spade.config import load
-from spade.errors import RunError
+from spade.errors import RunError, WeightsError
 from spade.locks import here
+from spade.policy import manifest
 from spade.policy.best import Best, keep
-from spade.policy.manifest import PARAMETERS
 
 
 @pytest.fixture
@@ -31,11 +32,22 @@ def test_a_run_that_left_before_it_was_told_to_is_stopped(run, monkeypatch, caps
     assert capsys.readouterr().out == f"{run.path}: stopped\n"
 
 
-def test_an_exported_model_is_there_whole_or_not_at_all(run, monkeypatch, tmp_path):
-    weights, out = tmp_path / "weights", tmp_path / "out"
-    weights.mkdir()
-    (weights / "config.json").write_text("{}")
-    monkeypatch.setattr(model, "newest_weights", lambda run: weights)
+@pytest.fixture
+def weights(run, tiny_checkpoint, monkeypatch):
+    """The newest policy of the run."""
+    folder = run.weights / manifest.sound(tiny_checkpoint)
+    shutil.copytree(tiny_checkpoint, folder)
+    monkeypatch.setattr(model, "newest_weights", lambda run: folder)
+    return folder
+
+
+def damage(folder):
+    file = folder / manifest.PARAMETERS
+    file.write_bytes(file.read_bytes()[:-1] + b"x")
+
+
+def test_an_exported_model_is_there_whole_or_not_at_all(run, weights, monkeypatch, tmp_path):
+    out = tmp_path / "out"
 
     def retired(source, target):
         os.mkdir(target)
@@ -45,20 +57,41 @@ def test_an_exported_model_is_there_whole_or_not_at_all(run, monkeypatch, tmp_pa
         patch.setattr(shutil, "copytree", retired)
         with pytest.raises(RunError, match="was not made"):
             model.export(run.path, out)
-    assert not [path for path in tmp_path.iterdir() if path.name not in ("run", "weights")]
+    assert os.listdir(tmp_path) == ["run"]
     model.export(run.path, out)
-    assert os.listdir(out) == ["config.json"]
+    assert sorted(os.listdir(out)) == sorted(os.listdir(weights))
 
 
-def test_the_best_policy_is_exported_with_its_evaluation(run, tmp_path, capsys):
+def test_damaged_weights_are_not_exported(run, weights, tmp_path):
+    damage(weights)
+    with pytest.raises(RunError, match=f"its digest is not {weights.name}; it was changed or cut short; nothing was"):
+        model.export(run.path, tmp_path / "out")
+    assert os.listdir(tmp_path) == ["run"]
+
+
+def test_a_build_says_what_it_does_before_it_imports_torch(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "spade.app.nano.build", None)
+    with pytest.raises(ImportError):
+        nano.build(tmp_path / "out")
+    assert capsys.readouterr().out.startswith(f"{tmp_path}/out: building the nano model of games")
+
+
+def test_damaged_weights_are_not_measured(run, weights, monkeypatch):
+    monkeypatch.setattr(nano, "newest_weights", lambda run: weights)
+    damage(weights)
+    with pytest.raises(WeightsError, match="it was changed or cut short"):
+        nano.measure(str(run.path))
+
+
+def test_the_best_policy_is_exported_with_its_evaluation(run, weights, tmp_path, capsys):
     with pytest.raises(RunError, match="no evaluation is over yet"):
         model.export_best(run.path, tmp_path / "out")
-    weights = tmp_path / "weights"
-    weights.mkdir()
-    (weights / PARAMETERS).write_bytes(b"parameters")
-    keep(run.path / "best", weights, Best(40, "d" * 32, "these plays", 0.625, 0.03, 192))
+    keep(run.path / "best", weights, Best(40, weights.name, "these plays", 0.625, 0.03, 192))
     model.export_best(run.path)
     model.export_best(run.path, tmp_path / "out")
     said = capsys.readouterr().out.splitlines()
     assert all(each.endswith("held-out win rate 0.62 ± 0.03 over 192 plays after step 40") for each in said)
-    assert (tmp_path / "out" / PARAMETERS).read_bytes() == b"parameters"
+    assert manifest.sound(tmp_path / "out", weights.name)
+    damage(run.path / "best" / "1" / "policy")
+    with pytest.raises(RunError, match="its digest is not"):
+        model.export_best(run.path, tmp_path / "again")

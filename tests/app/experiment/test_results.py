@@ -91,6 +91,25 @@ def test_a_damaged_file_is_named(tmp_path):
         read_results(tmp_path, plan)
 
 
+def without_digest(text):
+    """A file of results as older versions wrote it, without its digest."""
+    tree = json.loads(text)
+    del tree["digest"]
+    return json.dumps(tree)
+
+
+def test_results_that_were_edited_are_refused(tmp_path):
+    plan = experiment(tmp_path)
+    write_result(tmp_path, result(plan, plan.pieces[0]))
+    file = file_of(tmp_path, plan.pieces[0])
+    text = file.read_text()
+    file.write_text(text.replace('"agent":', '"agent":1'))
+    with pytest.raises(RunError, match=r"full-0\.json: is damaged \(its digest is not the digest of its content"):
+        read_results(tmp_path, plan)
+    file.write_text(without_digest(text))
+    assert read_results(tmp_path, plan)
+
+
 def share_of(tree, name):
     return tree["held_out"][name]
 
@@ -133,7 +152,7 @@ def test_figures_that_no_run_has_are_refused(tmp_path, forge):
     file = file_of(tmp_path, plan.pieces[0])
     tree = json.loads(file.read_text())
     forge(tree)
-    file.write_text(json.dumps(tree))
+    file.write_text(without_digest(json.dumps(tree)))
     with pytest.raises(RunError, match=r"full-0\.json: is damaged"):
         read_results(tmp_path, plan)
 
@@ -143,7 +162,7 @@ def test_results_of_unlike_levels_are_refused(tmp_path):
     for piece in plan.pieces[:2]:
         write_result(tmp_path, result(plan, piece))
     file = file_of(tmp_path, plan.pieces[1])
-    file.write_text(file.read_text().replace("level 2", "level 3"))
+    file.write_text(without_digest(file.read_text().replace("level 2", "level 3")))
     with pytest.raises(RunError, match=r"pool-0\.json: has other categories than full-0"):
         read_results(tmp_path, plan)
 

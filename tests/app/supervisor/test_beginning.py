@@ -8,16 +8,24 @@ from typer.testing import CliRunner
 
 from replay.inspect.environments import published, run_id
 from replay.ledger.records import Remembered
-from replay.store import open_reader
+from replay.store import open_reader, open_store
 from spade.app.cli import app
 from spade.app.rundir import RunDir
-from spade.app.supervisor.beginning import OldRun, begin, model_override, parse_step
+from spade.app.supervisor.beginning import OldRun, begin, check_start, model_override, parse_step
 from spade.config import load
 from spade.errors import ConfigError, RunError
 from spade.policy import manifest
 from spade.policy.best import Best, keep
 from spade.policy.model_folder import NANO
 from tests.replay.kept_world import SETTINGS, keep_world
+from tests.replay.replay_world import weights
+
+
+def publish(run, world, digest):
+    """Publish the newest step again, with weights that there are."""
+    world.ledger.apply(weights(newest(run), digest), "learner/1", world.now)
+    with open_store(run.store, "nosync") as store:
+        store.commit(store.encode(world.ledger.state.changes()))
 
 
 @pytest.fixture(scope="module")
@@ -25,10 +33,12 @@ def kept(tmp_path_factory):
     """An old run with three policies: published after its last step, in a checkpoint of step 1, the best of step 2."""
     run = RunDir(tmp_path_factory.mktemp("old") / "run")
     run.create(SETTINGS)
-    keep_world(run.store, 3, 90.0)
-    policy = run.weights / published(run.store)[-1].digest
-    shutil.copytree(NANO, policy)
-    manifest.write(policy)
+    world = keep_world(run.store, 3, 90.0)
+    shutil.copytree(NANO, run.path / "made")
+    digest = manifest.write(run.path / "made")
+    publish(run, world, digest)
+    run.weights.mkdir()
+    policy = (run.path / "made").rename(run.weights / digest)
     shutil.copytree(policy, run.checkpoints / "step-1" / "model")
     keep(run.path / "best", policy, Best(2, "digest-2", "these plays", 0.5, 0.1, 8))
     return run
@@ -133,15 +143,38 @@ def test_damaged_weights_are_refused(old, new):
     data[-1] ^= 1
     file.unlink()
     file.write_bytes(bytes(data))
-    with pytest.raises(RunError, match="other weights"):
+    with pytest.raises(RunError, match="it was changed or cut short; choose another --step"):
         begin(new, "nano", (), OldRun(old))
     assert not new.exists
+
+
+def test_weights_under_the_name_of_others_are_refused(old, new):
+    folder = old.weights / published(old.store)[-1].digest
+    file = folder / manifest.PARAMETERS
+    file.write_bytes(file.read_bytes()[:-1] + b"x")
+    manifest.write(folder)  # so that only the folder's name tells
+    with pytest.raises(RunError, match=f"its digest is not {folder.name}"):
+        begin(new, "nano", (), OldRun(old))
+
+
+def test_a_run_whose_first_policy_was_damaged_does_not_begin_with_it(old, new):
+    begin(new, "nano", (), OldRun(old))
+    check_start(new)
+    file = new.start / manifest.PARAMETERS
+    data = file.read_bytes()
+    file.unlink()  # the old run has the same file
+    file.write_bytes(data[:-1] + b"x")
+    with pytest.raises(RunError, match="it was changed or cut short; bring it back"):
+        check_start(new)
+    (new.checkpoints / "step-1").mkdir(parents=True)
+    check_start(new)  # the learner begins with its checkpoint
 
 
 def test_a_third_stage_knows_the_first_model_and_a_run_shows_where_it_came_from(old, new, tmp_path):
     begin(new, "nano", (), OldRun(old))
     new.create(load("nano", model_override(new)))
-    keep_world(new.store, 4, 40.0, load("nano", (*model_override(new), "audit.replays=0", "audit.random_plays=0")))
+    settings = load("nano", (*model_override(new), "audit.replays=0", "audit.random_plays=0"))
+    publish(new, keep_world(new.store, 4, 40.0, settings), new.origin.digest)
     shutil.copytree(new.start, new.weights / published(new.store)[-1].digest)
     third = RunDir(tmp_path / "third")
     begin(third, "nano", (), OldRun(new))

@@ -29,3 +29,23 @@ def test_a_finished_run_says_so_and_starts_nothing(tmp_path):
     ]  # fmt: skip
     shown = subprocess.run([*command, "status", str(run.path)], capture_output=True, text=True, timeout=120)
     assert "finished: it was up for 5 s (limits.seconds = 3)\n" in shown.stdout
+
+
+def test_the_time_of_a_command_counts_from_its_start_and_is_not_kept(tmp_path):
+    run = RunDir(tmp_path / "run")
+    settings = load("nano")
+    run.create(settings)
+    with open_store(run.store, "nosync") as store:
+        open_run(store, settings)
+        store.commit(store.encode([("meta", "clock", Clock(1_175.0))]))
+    command = [sys.executable, "-m", "spade.app.cli", "up", "--headless", "--run", str(run.path), "--for", "1s"]
+    for number in (1, 2):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+        assert done.returncode == 0, done.stderr
+        assert f"finished: its last start was up for 1 s (--for 1); `spade up --run {run.path}` goes on" in done.stdout
+        rows = [json.loads(row) for row in (run.path / "metrics.jsonl").read_text().splitlines()]
+        resumed = [row["elapsed_s"] for row in rows if row["event"] == "resume"]
+        finished = [row["elapsed_s"] for row in rows if row["event"] == "finish"]
+        assert len(resumed) == len(finished) == number
+        assert finished[-1] - resumed[-1] >= 1.0
+    assert run.config().limits == settings.limits

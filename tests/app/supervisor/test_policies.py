@@ -8,35 +8,46 @@ from msgspec.structs import replace
 from spade.app.rundir import RunDir
 from spade.app.supervisor.pinned import policies
 from spade.app.supervisor.pinned.policies import KeptPolicy, pin, pinned, release
-from spade.errors import ConfigError, RunError
+from spade.errors import ConfigError, RunError, WeightsError
 from spade.evaluations import found, open_folder
 from spade.policy import manifest
 from tests.spade.evaluations.samples import RULES, SCHEDULED
 
 
 @pytest.fixture
-def run(tmp_path, tiny_checkpoint, monkeypatch):
+def digests():
+    """The digests of the run's policies by their steps."""
+    return {}
+
+
+@pytest.fixture
+def run(tmp_path, tiny_checkpoint, digests, monkeypatch):
     """A run with two published policies, of steps 3 and 7."""
     run = RunDir(tmp_path / "run")
+    run.weights.mkdir(parents=True)
     kept = []
     for step in 3, 7:
-        folder = run.weights / f"{step:032x}"
-        shutil.copytree(tiny_checkpoint, folder)
+        made = tmp_path / f"step-{step}"
+        shutil.copytree(tiny_checkpoint, made)
+        file = made / manifest.PARAMETERS
+        file.write_bytes(file.read_bytes()[:-1] + bytes([step]))
+        digests[step] = manifest.write(made)
+        folder = made.rename(run.weights / digests[step])
         kept.append(KeptPolicy(step, "published", folder))
     monkeypatch.setattr(policies, "kept_policies", lambda _: [one for one in kept if one.folder.is_dir()])
     return run
 
 
-def test_the_newest_is_pinned_and_outlives_its_retirement(run, tiny_checkpoint):
+def test_the_newest_is_pinned_and_outlives_its_retirement(run, digests, tiny_checkpoint):
     place = run.path / "evaluations"
     pinned = pin(run, str(tiny_checkpoint), "float32", "newest", place)
-    assert (pinned.digest, pinned.name) == (f"{7:032x}", "step 7")
+    assert (pinned.digest, pinned.name) == (digests[7], "step 7")
     shutil.rmtree(run.weights / pinned.digest)
-    assert manifest.measure(pinned.folder) == manifest.measure(tiny_checkpoint)
+    assert manifest.sound(pinned.folder) == digests[7]
     assert pin(run, str(tiny_checkpoint), "float32", pinned.digest[-32:], place).folder == pinned.folder
     assert pin(run, str(tiny_checkpoint), "float32", "newest", place).name == "step 3"
     release(pinned, place)
-    assert [path.name for path in (place / "weights").iterdir()] == [f"{3:032x}"]
+    assert [path.name for path in (place / "weights").iterdir()] == [digests[3]]
 
 
 def test_weights_that_another_command_measures_stay_until_it_ends(run, tiny_checkpoint):
@@ -64,14 +75,29 @@ def test_weights_stay_while_an_evaluation_of_them_has_samples_to_play(run, tiny_
     assert not policy.folder.exists()
 
 
-def test_a_step_or_digest_that_is_not_kept_is_refused_with_those_that_are(run, tiny_checkpoint):
+def test_a_step_or_digest_that_is_not_kept_is_refused_with_those_that_are(run, digests, tiny_checkpoint):
     place = run.path / "evaluations"
-    assert pin(run, str(tiny_checkpoint), "float32", "step:3", place).digest == f"{3:032x}"
+    assert pin(run, str(tiny_checkpoint), "float32", "step:3", place).digest == digests[3]
     for asked in "step:4", "0123456789abcdef":
         with pytest.raises(RunError, match=r"step 3 \(published\), step 7 \(published\)"):
             pin(run, str(tiny_checkpoint), "float32", asked, place)
+    (place / "weights" / digests[7][:8].ljust(32, "0")).mkdir()
     with pytest.raises(ConfigError, match="several digests begin so"):
-        pin(run, str(tiny_checkpoint), "float32", "0" * 8, place)
+        pin(run, str(tiny_checkpoint), "float32", digests[7][:8], place)
+
+
+@pytest.mark.parametrize("asked", ["newest", "step:7", "digest"])
+def test_damaged_weights_are_not_measured(run, digests, tiny_checkpoint, asked):
+    place = run.path / "evaluations"
+    asked = digests[7] if asked == "digest" else asked
+    pin(run, str(tiny_checkpoint), "float32", asked, place)
+    file = run.weights / digests[7] / manifest.PARAMETERS  # the pinned folder has the same file
+    file.write_bytes(file.read_bytes()[:-1] + b"x")
+    with pytest.raises(WeightsError, match="it was changed or cut short"):
+        pin(run, str(tiny_checkpoint), "float32", asked, place)
+    shutil.rmtree(run.weights / digests[7])
+    with pytest.raises(WeightsError, match="it was changed or cut short"):
+        pin(run, str(tiny_checkpoint), "float32", digests[7], place)
 
 
 def test_the_start_of_a_run_is_its_model_where_it_lies(run, tiny_checkpoint):

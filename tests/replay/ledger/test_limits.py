@@ -5,6 +5,7 @@ import pytest
 from replay.ledger import pacing
 from replay.ledger.records import BatchRecord
 from spade import protocol
+from spade.config import Limits
 from tests.replay.replay_world import Pace, World, config, environment, leased_job, played, started, weights
 
 SLOTS = (
@@ -80,3 +81,62 @@ def test_without_limits_a_run_never_ends():
     ledger = started(config(*SLOTS))
     assert asked(ledger, 1e8) == ["LeaseDesigns"]
     assert pacing.reached(ledger.state, 1e8) == ""
+
+
+def given(state, now=0.0, command="one", **limits):
+    """A command with limits of its own starts the run."""
+    pacing.begin_command(state, command, Limits(**limits), now)
+
+
+def test_the_time_of_a_command_counts_from_its_start_and_ends_with_it():
+    ledger = started(config(*SLOTS))
+    state = ledger.state
+    given(state, 1_175.0, seconds=90.0)
+    assert pacing.reached(state, 1_264.0) == ""
+    assert pacing.reached(state, 1_265.0) == "its last start was up for 90 s (--for 90)"
+    assert asked(ledger, 1_265.0) == []
+    given(state, 1_260.0, seconds=90.0)  # the service alone was started again: it counts on
+    assert pacing.reached(state, 1_265.0)
+    given(state, 1_265.0, "two", seconds=90.0)
+    assert pacing.reached(state, 1_354.0) == ""
+    given(state, 1_355.0, "three")
+    assert pacing.reached(state, 1e8) == ""
+
+
+def test_the_limits_of_the_run_bound_a_command_with_larger_ones():
+    state = started(config(*SLOTS, "limits.seconds=60")).state
+    given(state, 50.0, seconds=90.0)
+    assert pacing.reached(state, 60.0) == "it was up for 60 s (limits.seconds = 60)"
+
+
+def test_the_rollouts_of_a_command_count_from_its_start():
+    world = World(config(*SLOTS), 5, Pace(episodes=4))
+    state = world.ledger.state
+    world.run(100.0)
+    begun = pacing.rollouts(state)
+    assert begun > 0.0
+    given(state, world.now, rollouts=3)
+    world.run(2_000.0)
+    assert begun + 3.0 <= pacing.rollouts(state) < begun + 4.0
+    assert pacing.reached(state, world.now) == "its last start played 3 rollouts (--rollouts 3)"
+
+
+def test_the_steps_of_a_command_count_from_where_its_learner_resumes():
+    ledger = started(config(*SLOTS))
+    state = ledger.state
+    jobs = [leased_job(ledger), leased_job(ledger)]
+    for step, job in enumerate(jobs, 1):
+        ledger.apply(environment(job, state.version, f"Lamp{step}"), "designer/1", 0.0)
+        play_on(ledger)
+        assert isinstance(ledger.apply(protocol.TakeBatch(step, 0.0), "learner/1", 0.0), BatchRecord)
+        ledger.apply(weights(step), "learner/1", 0.0)
+    given(state, 0.0, steps=1)
+    # It was killed before its first checkpoint: step 1 is the one step of this command, step 2 is left to another.
+    assert pacing.last_step(state) == float("inf")
+    assert ledger.apply(protocol.TakeBatch(1, 0.0), "learner/1", 0.0).step == pacing.last_step(state) == 1
+    assert ledger.apply(protocol.TakeBatch(2, 0.0), "learner/1", 0.0) is None
+    ledger.apply(protocol.Checkpointed(1), "learner/1", 0.0)
+    assert pacing.reached(state, 0.0) == "its last start made 1 learner steps (--steps 1)"
+    given(state, 0.0, "two", steps=20)
+    assert ledger.apply(protocol.TakeBatch(2, 0.0), "learner/1", 0.0).step == 2
+    assert pacing.last_step(state) == 21

@@ -32,9 +32,9 @@ def address(run):
 
 
 @asynccontextmanager
-async def serving(run, settings=SETTINGS):
-    """The service in this process."""
-    launch = Launch("replay", "replay", "", str(run), address(run), bind=address(run))
+async def serving(run, settings=SETTINGS, **orders):
+    """The service in this process; `orders` are further fields of its launch."""
+    launch = Launch("replay", "replay", "", str(run), address(run), bind=address(run), **orders)
     ready = trio.Event()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(process.run, launch, settings, ready.set)

@@ -10,12 +10,13 @@ import trio
 from replay.inspect import environments
 from replay.service import process
 from spade import protocol
+from spade.config import Limits
 from spade.errors import RefusedError, RunError
 from spade.processes.entry import Launch
 from tests.peers import changed
 from tests.replay.feeding import design, play, publish
 from tests.replay.replay_world import config, ended, environment, rejected, trajectory, weights
-from tests.replay.service.running import SETTINGS, address, joined, looping, serving
+from tests.replay.service.running import SETTINGS, address, joined, looping, rows, serving
 
 
 async def test_one_step_of_the_loop(tmp_path):
@@ -196,3 +197,17 @@ async def test_requests_that_wait_are_bounded(tmp_path):
 def test_the_client_of_replay_imports_no_store():
     code = "import sys, replay.client; print(sorted({'lmdb', 'torch', 'transformers'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+async def test_the_limits_of_a_command_outlive_a_restart_of_its_service_and_end_with_the_command(tmp_path):
+    orders = {"limits": Limits(seconds=0.2), "command": "one"}
+    for _ in range(2):
+        async with serving(tmp_path, **orders), joined(tmp_path) as peer:
+            while not peer.client.pulse.finished:
+                await peer.client.wait_pulse()
+        assert "its last start was up for" in peer.client.pulse.finished
+    starts = [row["elapsed_s"] for row in rows(tmp_path) if row["event"] == "finish"]
+    assert starts[1] >= starts[0] >= 0.2
+    async with serving(tmp_path, command="two"), joined(tmp_path) as peer:
+        await peer.client.wait_pulse()
+        assert not peer.client.pulse.finished

@@ -1,6 +1,7 @@
 """The folder of an evaluation: named by its rules, gone on with, and refused where it is damaged."""
 
 import os
+import re
 
 import msgspec
 import pytest
@@ -128,6 +129,37 @@ def test_a_damaged_summary_is_one_line_and_is_made_anew(tmp_path):
     with pytest.raises(RunError, match=r"summary.json: .*; delete it, and the same `spade eval` makes it anew"):
         read_summary(folder)
     evaluate(tmp_path)
+    assert read_summary(folder) == summarised(RECORDS, SCHEDULED)
+
+
+def test_figures_that_are_not_those_of_the_records_are_refused(tmp_path):
+    folder = evaluate(tmp_path)
+    summary, records = folder / "summary.json", folder / "records.jsonl"
+    sound, lines = summary.read_text(), records.read_bytes()
+    for edited in (
+        sound.replace('"played": 12', '"played": 11'),
+        re.sub('"mean": 0.[0-9]+', '"mean": 0.9', sound, count=1),
+    ):
+        assert edited != sound
+        summary.write_text(edited)
+        with pytest.raises(RunError, match=r"summary.json: these are not the figures of records.jsonl"):
+            read_summary(folder)
+    summary.write_text(sound)
+    records.write_bytes(lines.replace(b'"correct":false', b'"correct":true ', 1))
+    with pytest.raises(RunError, match=r"summary.json: these are not the figures of records.jsonl"):
+        read_summary(folder)
+    records.write_bytes(lines + lines.splitlines(keepends=True)[0])  # a command has gone on meanwhile
+    assert read_summary(folder).played == 12
+    records.unlink()
+    with pytest.raises(RunError, match=r"records.jsonl: is missing"):
+        read_summary(folder)
+    evaluate(tmp_path)
+    assert read_summary(folder) == summarised(RECORDS, SCHEDULED)
+
+
+def test_a_summary_of_an_older_version_is_read(tmp_path):
+    folder = evaluate(tmp_path)
+    (folder / "summary.json").write_bytes(msgspec.json.encode(summarised(RECORDS, SCHEDULED)))
     assert read_summary(folder) == summarised(RECORDS, SCHEDULED)
 
 

@@ -181,7 +181,7 @@ def read_arguments(text: str) -> dict[str, Any]:
     if _deeper(value, DEPTH):
         raise ArgumentsError("the arguments are nested too deeply")
     if "\\u" in text and not _encodable(value):
-        raise ArgumentsError("the arguments have half of a surrogate pair")
+        raise ArgumentsError("the arguments have a lone surrogate")
     return value
 
 

@@ -108,9 +108,11 @@ def _declared(tools: object) -> Iterator[_Entry]:
 
 
 def _encoded(what: str, value: object) -> bytes:
-    """A value as JSON. Raises ProgramError where JSON cannot say it: half of a surrogate pair, no number."""
+    """A value as JSON. Raises ProgramError where JSON cannot say it: a lone surrogate, no number."""
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except UnicodeEncodeError:
+        raise _misdeclared(f"{what} no JSON: they hold a lone surrogate") from None
     except (TypeError, ValueError) as error:
         raise _misdeclared(f"{what} no JSON: {error}") from None
 

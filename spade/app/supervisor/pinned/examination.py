@@ -113,7 +113,7 @@ def _processes(place: Path, exam: Exam) -> RunDir:
 def _forget(run: RunDir) -> None:
     """Delete the run directory, of which nobody else reads: all that is kept of an evaluation is its records."""
     if run.path.is_dir():
-        rmtree(Path(run.socket("replay").removeprefix("ipc://")).parent)
+        rmtree(run.socket_folder())
         rmtree(run.path)
         with suppress(OSError):  # it is not empty: another command is measuring
             run.path.parent.rmdir()

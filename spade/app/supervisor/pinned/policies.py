@@ -134,11 +134,13 @@ def _start(model: str, dtype: str, place: Path, name: str) -> PinnedPolicy:
         loaded = load(folder, dtype=dtype, device=torch.device("cpu"))
         digest, folder = publish(loaded, dtype, folder, place / WEIGHTS)
         return PinnedPolicy(digest, folder, name)
-    return PinnedPolicy(manifest.digest_of(manifest.measure(folder)), folder, name)
+    return PinnedPolicy(manifest.sound(folder), folder, name)
 
 
 def _of_digest(run: RunDir | None, digits: str, place: Path) -> PinnedPolicy:
     """A policy by the beginning of its digest: kept by the run, or pinned or measured before."""
+    from spade.policy import manifest
+
     policies = kept_policies(run) if run is not None else []
     named = {policy.folder.name: policy for policy in reversed(policies) if policy.place == "published"}
     pinned = {path.name: path for path in (place / WEIGHTS).glob("*") if not path.name.startswith(".")}
@@ -150,6 +152,8 @@ def _of_digest(run: RunDir | None, digits: str, place: Path) -> PinnedPolicy:
     digest = found[0]
     if digest in named:
         return _linked(named[digest], place)
+    if digest in pinned:
+        manifest.sound(pinned[digest], digest)
     return PinnedPolicy(digest, pinned.get(digest), digest[:_FEWEST_DIGITS])
 
 
@@ -165,8 +169,7 @@ def _linked(policy: KeptPolicy, place: Path) -> PinnedPolicy:
 
     try:
         with hold(policy.folder / manifest.PARAMETERS):
-            published = policy.place == "published"
-            digest = policy.folder.name if published else manifest.digest_of(manifest.measure(policy.folder))
+            digest = manifest.sound(policy.folder, policy.folder.name if policy.place == "published" else None)
             folder = place / WEIGHTS / digest
             if not folder.is_dir():
                 with whole(folder) as part:

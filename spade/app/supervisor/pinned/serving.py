@@ -81,8 +81,7 @@ def _serve_live(asked: ServeOptions, say: Say) -> None:
         raise ConfigError("--live: follows the newest policy of the run by its own config; leave --policy and --config")
     written = [f"{name}={json.dumps(value)}" for name, value in _address(asked, _name(run, asked)).items()]
     config = load(str(run.config_path), (*written, *asked.overrides))
-    record = run.record()
-    address = run.replay_address if record is None else record.replay
+    address = run.replay_address
     with _Folder(run.path, config, "gateway") as folder:
         tag = f"-{command_tag(config.bus)}"
         say(f"joining {address} to serve its newest policy; logs in {folder.logs}")
@@ -144,5 +143,5 @@ class _Folder:
 
 def _forget(run: RunDir) -> None:
     with suppress(FileNotFoundError):
-        rmtree(Path(run.socket("replay").removeprefix("ipc://")).parent)
+        rmtree(run.socket_folder())
         rmtree(run.path)
