@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 import spade
+from spade.app.suggestions import did_you_mean
 from spade.config import Config, digest, dump, load
 from spade.decoding import UnreadableError, decoded
 from spade.disk import private, read, replace
@@ -116,7 +117,8 @@ class RunDir:
         if self.path.is_file():
             raise RunError(f"{self.path}: is a file; give a run directory")
         if not self.exists:
-            raise RunError(f"{self.path}: no run here (no config.toml); `spade up --run {self.path}` starts one")
+            near = did_you_mean(self.path)
+            raise RunError(f"{self.path}: no run here (no config.toml); {near}`spade up --run {self.path}` starts one")
         return self
 
     def config(self) -> Config:

@@ -135,10 +135,11 @@ def show_evaluations(
 
 
 def _there(where: Path) -> Path:
+    from spade.app.suggestions import did_you_mean
     from spade.errors import RunError
 
     if not where.is_dir():
-        raise RunError(f"{where}: there is no such folder")
+        raise RunError(f"{where}: there is no such folder; {did_you_mean(where)}".rstrip("; "))
     return where
 
 

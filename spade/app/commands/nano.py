@@ -36,10 +36,15 @@ def measure(
     learner step and its newest policy side by side; with --json, the newest policy alone.
     """
     from spade.app.rundir import RunDir
+    from spade.app.suggestions import did_you_mean
+    from spade.errors import ConfigError
     from spade.policy.model_folder import resolve
 
     run = RunDir(Path(model))
-    origin = resolve(run.config().model.path if run.exists else model)
+    try:
+        origin = resolve(run.config().model.path if run.exists else model)
+    except ConfigError as error:
+        raise ConfigError(f"{error}; {did_you_mean(model)}".rstrip("; ")) from None
     newest = newest_weights(run) if run.exists else origin
     from spade.app.nano.report import compared, report  # torch, which takes seconds, once there is a model to measure
 
