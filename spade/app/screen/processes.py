@@ -29,11 +29,11 @@ def processes_height(processes: int, height: int) -> int:
     return min(processes + _FRAME + (height >= _TALL), max(height // 3, 9))
 
 
-def processes_panel(processes: Sequence[Process], width: int, height: int) -> Panel:
-    """Draw the processes that have room, on a screen of `width` × `height` cells."""
+def processes_panel(processes: Sequence[Process], lines: int, width: int, height: int) -> Panel:
+    """Draw the processes that have room in so many lines, on a screen of `width` × `height` cells."""
     table = Table.grid(padding=(0, 2), expand=True)
     tall = height >= _TALL
-    room = processes_height(len(processes), height) - _FRAME - tall
+    room = lines - _FRAME - tall
     machine = max((len(process.host) for process in processes), default=0)
     columns = {"process": 14, "machine": machine, "pid": 7, "state": 10, "restarts": 8}
     left_out = {

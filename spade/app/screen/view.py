@@ -24,12 +24,13 @@ _TONES = {"good": "bold green", "neutral": "bold", "bad": "bold red"}
 _LONGEST_TEXT = 500  # characters; no screen shows more of a text
 _HEADER, _FOOTER, _CHARTS = 1, 1, 6  # lines; the charts get the rest, at least this
 _BARS = 7  # lines of the win rates without their curve
+_LEAST_PROCESSES = 3  # lines
 _MOST_VERDICT = 3  # lines
 _WITH_TOOLS = (  # the numbers of a domain with tools, the most important first: a small terminal shows some of them
     "environments", "calls", "malformed", "done", "designer reward", "wasted", "no variance", "loss", "step",
     "policy lag", "tokens/s", "rejected", "voids", "response", "turns", "diversity",
 )  # fmt: skip
-_CELLS_NARROW, _CELLS_SMALL, _CELLS_WIDE = (1, 4), (3, 9), (4, 16)  # columns and cells of the numbers
+_CELLS_SMALL, _CELLS_WIDE = (3, 9), (4, 16)  # columns and cells of the numbers
 
 
 def render(status: Status, width: int, height: int, note: str = "") -> RenderableType:
@@ -37,23 +38,23 @@ def render(status: Status, width: int, height: int, note: str = "") -> Renderabl
     status = _shown(status)
     judged = _verdict(status, width, height)
     room = height - _HEADER - len(judged) - _FOOTER
-    numbers = (_numbers_height(width), _numbers(status, width))
-    processes = (
-        processes_height(len(status.processes), height),
-        processes_panel(status.processes, width, height),
-    )
-    # A small terminal shows the charts and those panels that fit, a narrow one the processes first.
-    shown = dict[int, Layout]()
-    for place, (size, part) in enumerate([processes, numbers] if width < NARROW else [numbers, processes]):
-        if room - size >= _CHARTS:
-            shown[place] = Layout(part, size=size)
-            room -= size
+    # A small terminal shows the charts and those panels that fit; a narrow one the win rates and some processes.
+    shown = list[Layout]()
+    if width >= NARROW and room - (lines := _numbers_height(width)) >= _CHARTS:
+        shown.append(Layout(_numbers(status, width), size=lines))
+        room -= lines
+    lines = processes_height(len(status.processes), height)
+    if width < NARROW:
+        lines = min(lines, room - _BARS)
+    if lines >= _LEAST_PROCESSES and room - lines >= _CHARTS:
+        shown.append(Layout(processes_panel(status.processes, lines, width, height), size=lines))
+        room -= lines
     screen = Layout()
     screen.split_column(
         Layout(_header(status), size=_HEADER),
         *(Layout(judgement, size=1) for judgement in judged),
         _charts(status, width, max(room, 1)),
-        *shown.values(),
+        *shown,
         Layout(_footer(status, note), size=_FOOTER),
     )
     return screen
@@ -170,13 +171,8 @@ def _held_out(evaluations: Sequence[Evaluation], width: int) -> str:
     return next((words for words in worded if len(words) <= width - 4), worded[-1])
 
 
-def _cells(width: int) -> tuple[int, int]:
-    """Columns and cells of the numbers on a screen of this width."""
-    return _CELLS_WIDE if width >= WIDE else _CELLS_SMALL if width >= NARROW else _CELLS_NARROW
-
-
 def _numbers_height(width: int) -> int:
-    columns, cells = _cells(width)
+    columns, cells = _CELLS_WIDE if width >= WIDE else _CELLS_SMALL
     return cells // columns + 2
 
 
@@ -209,7 +205,7 @@ def _numbers(status: Status, width: int) -> Panel:
         ("revealing", _percent(recent.revealing_share)),
         ("diversity", "–" if recent.diversity is None else f"{recent.diversity:.3f}"),
     ]
-    columns, count = _cells(width)
+    columns, count = _CELLS_WIDE if width >= WIDE else _CELLS_SMALL
     table = Table.grid(padding=(0, 2), expand=True)
     for _ in range(columns):
         table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
