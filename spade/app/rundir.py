@@ -10,14 +10,15 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from difflib import SequenceMatcher
 from functools import partial
 from importlib import metadata
+from itertools import islice
 from pathlib import Path
 
 import msgspec
 
 import spade
-from spade.app.suggestions import did_you_mean
 from spade.config import Config, digest, dump, load
 from spade.decoding import UnreadableError, decoded
 from spade.disk import private, read, replace
@@ -28,6 +29,10 @@ from spade.locks import Holder, holder, locked
 _LONGEST_SOCKET = 107
 _SOCKET_NAME_BYTES = 40
 _LOCK = ".lock"
+_CONFIG_FILE = "config.toml"  # which makes a folder a run
+_RUNS = "runs"  # the folder of runs that were given no other
+_LEAST_ALIKE, _MOST_NEAR = 0.5, 3  # of the names of runs that are suggested
+_MOST_NAMES = 2_000  # of a folder in which a suggestion is looked for
 _PACKAGES = ("torch", "transformers", "tokenizers", "pyzmq", "msgspec", "trio", "lmdb", "numpy", "safetensors")
 
 
@@ -77,7 +82,7 @@ class RunDir:
 
     def __init__(self, path: Path) -> None:
         self.path = Path(os.path.realpath(path))  # not resolve(), which raises for circular links
-        self.config_path = self.path / "config.toml"
+        self.config_path = self.path / _CONFIG_FILE
         self.record_path = self.path / "run.json"
         self.status_path = self.path / "status.json"
         self.metrics_path = self.path / "metrics.jsonl"  # which the replay service begins with a run
@@ -255,3 +260,37 @@ def _record(config: Config, run: RunDir, corpus: str) -> RunRecord:
         replay=run.replay_address,
         corpus=corpus,
     )
+
+
+def did_you_mean(path: Path | str) -> str:
+    """Return "did you mean A or B? " with the closest runs near a path, or "" if there is none.
+
+    The runs are in the path itself, beside it, in a folder `runs` beside it, and in `runs` of the working directory.
+    """
+    try:
+        here, asked = Path.cwd(), Path(os.path.abspath(path))
+    except OSError:  # the working directory was deleted
+        return ""
+    inside = dict.fromkeys(_runs_in(asked), 1.0)
+    around = (asked.parent, asked.parent / _RUNS, here / _RUNS)
+    alike = {run: _likeness(asked.name, run.name) for folder in around for run in _runs_in(folder)}
+    near = {run: score for run, score in alike.items() if score >= _LEAST_ALIKE and run != asked}
+    best = sorted({**near, **inside}.items(), key=lambda each: (-each[1], str(each[0])))[:_MOST_NEAR]
+    return f"did you mean {' or '.join(_shortest(run, here) for run, _ in best)}? " if best else ""
+
+
+def _runs_in(folder: Path) -> Iterator[Path]:
+    with suppress(OSError, ValueError), os.scandir(folder) as entries:
+        for entry in islice(entries, _MOST_NAMES):
+            with suppress(OSError):
+                if os.path.isfile(os.path.join(entry.path, _CONFIG_FILE)):
+                    yield Path(entry.path)
+
+
+def _likeness(asked: str, name: str) -> float:
+    return SequenceMatcher(None, asked.casefold()[:200], name.casefold()[:200]).ratio()
+
+
+def _shortest(run: Path, here: Path) -> str:
+    """Return the shortest way to write a run's path in the folder `here`."""
+    return str(run.relative_to(here)) if run.is_relative_to(here) else str(run)

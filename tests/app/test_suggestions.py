@@ -4,8 +4,7 @@ import os
 
 import pytest
 
-from spade.app.rundir import RunDir
-from spade.app.suggestions import did_you_mean
+from spade.app.rundir import RunDir, did_you_mean
 from spade.config import load
 from spade.errors import RunError
 

@@ -52,7 +52,7 @@ class Served(NamedTuple):
     toolless: str
 
 
-class Prompt(NamedTuple):
+class CompletionPrompt(NamedTuple):
     """A prompt of a completion."""
 
     place: str
@@ -134,7 +134,7 @@ class Routes:
         offered = self._offered(body)
         return body, offered, self._prompt(body, offered)
 
-    def _read_completion(self, data: bytes) -> tuple[CompletionBody, list[Prompt]]:
+    def _read_completion(self, data: bytes) -> tuple[CompletionBody, list[CompletionPrompt]]:
         body = self._body(data, CompletionBody)
         prompts = body.prompts()
         places = ["prompt"] if len(prompts) == 1 else [f"prompt[{index}]" for index in range(len(prompts))]
@@ -166,7 +166,7 @@ class Routes:
         except UnreadableError as error:
             raise bad(str(error), "messages") from None
 
-    def _completed(self, place: str, prompt: str | list[int]) -> Prompt:
+    def _completed(self, place: str, prompt: str | list[int]) -> CompletionPrompt:
         """Read the prompt of a completion. Raises AskError."""
         longest = self._sampler.context_tokens
         ids = self._tokenizer.encode(prompt, longest) if isinstance(prompt, str) else prompt
@@ -174,7 +174,7 @@ class Routes:
             raise bad(f"{place}: is empty", "prompt")
         if not 0 <= min(ids) <= max(ids) < self._tokenizer.size:
             raise bad(f"{place}: a token id must be 0 to {self._tokenizer.size - 1}", "prompt")
-        return Prompt(place, ids, prompt if isinstance(prompt, str) else None)
+        return CompletionPrompt(place, ids, prompt if isinstance(prompt, str) else None)
 
     def _draw(self, body: AnyBody, prompt: list[int], most: int | None, place: str) -> Draw:
         """The request for the answers to one prompt. Raises AskError if it does not fit into the context."""
@@ -201,7 +201,9 @@ class Routes:
             logprobs = answers.chat_logprobs(self._tokenizer, answer, self._pieces(body, answer, keep))
         return answers.chat_choice(index, said(text, opened, dialect, schemas(offered)), answer, logprobs)
 
-    def _completion(self, index: int, body: CompletionBody, prompt: Prompt, answer: Generated) -> answers.Json:
+    def _completion(
+        self, index: int, body: CompletionBody, prompt: CompletionPrompt, answer: Generated
+    ) -> answers.Json:
         before = (self._tokenizer.decode(prompt.ids) if prompt.text is None else prompt.text) if body.echo else ""
         logprobs = None
         if body.logprobs is not None:

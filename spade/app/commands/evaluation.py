@@ -101,7 +101,7 @@ def setup(
 
 
 def ls(where: Where = Path(), json: Json = False) -> None:
-    """List the evaluations of a run, and those of its own evaluator. Without one: those of models below this folder."""
+    """List the evaluations of a run. Without one: those of models below this folder."""
     from spade.app.screen.evaluations import own_row, row
     from spade.evaluations import found
 
@@ -122,7 +122,7 @@ def show_evaluations(
     suite: Annotated[str | None, typer.Argument(help="One suite alone.")] = None,
     json: Json = False,
 ) -> None:
-    """Show evaluations with their categories, errors and rules, and those of the run's own evaluator."""
+    """Show evaluations with their categories, errors and rules."""
     from spade.app.screen.evaluations import own_sheet, sheet
     from spade.errors import RunError
     from spade.evaluations import found
@@ -151,7 +151,7 @@ def _own(where: Path) -> "Sequence[EvaluationRow]":
 
 
 def _there(where: Path) -> Path:
-    from spade.app.suggestions import did_you_mean
+    from spade.app.rundir import did_you_mean
     from spade.errors import RunError
 
     if not where.is_dir():

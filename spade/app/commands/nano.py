@@ -35,8 +35,7 @@ def measure(
     Prints validity, novelty, and win rates with and without the hint. For a run, prints its policy before the first
     learner step and its newest policy side by side; with --json, the newest policy alone.
     """
-    from spade.app.rundir import RunDir
-    from spade.app.suggestions import did_you_mean
+    from spade.app.rundir import RunDir, did_you_mean
     from spade.errors import ConfigError
     from spade.policy.model_folder import resolve
 

@@ -13,7 +13,6 @@ from spade.app.report.collect import SeenRun
 from spade.app.report.drawing import figure_text, interval_text, letter
 from spade.app.report.figures import Figure, RunFigures
 from spade.app.report.transcript import cut
-from spade.app.screen.verdict import verdict
 from spade.text import clock, line
 from spade.waits import describe_all
 
@@ -62,7 +61,6 @@ class Health(NamedTuple):
     name: str
     state: str
     verdict: str
-    """Whether the run learns, and whether its programs can teach. "" without a status."""
     facts: tuple[tuple[str, str], ...]
     restarts: tuple[tuple[str, int, str], ...]
     events: tuple[tuple[str, str, str], ...]
@@ -146,7 +144,7 @@ def health(run: SeenRun) -> Health:
     return Health(
         run.name,
         run.state,
-        "" if status is None else verdict(status).text,
+        run.verdict,
         _facts(run),
         tuple((_short(each.name), each.restarts, _short(each.detail)) for each in ill[:MOST_EVENTS]),
         tuple(

@@ -15,22 +15,24 @@ _EASY, _HARD = 0.8, 0.2  # unhinted win rates; an environment is learnable betwe
 Tone = Literal["good", "neutral", "bad"]
 
 
-class Verdict(NamedTuple):
-    """What a person should think of a run."""
+class Judgement(NamedTuple):
+    """A verdict in words. `tone` is its colour: good and bad news look different."""
 
     text: str
     tone: Tone
 
 
-def verdict(status: Status) -> Verdict:
+def verdict(status: Status) -> Judgement:
     """Judge a run by its status."""
     if stall := stalled(status):
-        return Verdict(_joined(stall, _programs(status)), "bad")
+        return Judgement(_joined(stall, _programs(status)), "bad")
     over = _over(status)
     if not status.counts.plays and not comparable(status):
-        return Verdict("stopped before anything was played" if over else "just begun: nothing is played yet", "neutral")
+        return Judgement(
+            "stopped before anything was played" if over else "just begun: nothing is played yet", "neutral"
+        )
     learning, tone = _learning(status, bool(over))
-    return Verdict(_joined(f"{over}, {learning}" if over else learning, _programs(status)), tone)
+    return Judgement(_joined(f"{over}, {learning}" if over else learning, _programs(status)), tone)
 
 
 def comparable(status: Status) -> tuple[Evaluation, ...]:

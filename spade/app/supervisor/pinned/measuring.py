@@ -11,9 +11,8 @@ import msgspec
 from actors.suites import SUITES, Suite, check_sizes, resolve
 from actors.suites.harnesses import HARNESSES, Harness
 from actors.suites.talk import suite_talks
-from spade.app.rundir import RunDir
+from spade.app.rundir import RunDir, did_you_mean
 from spade.app.screen.evaluations import NOT_PINNED, SELF, MeasuredSuite
-from spade.app.suggestions import did_you_mean
 from spade.app.supervisor.pinned.examination import measure, settings
 from spade.app.supervisor.pinned.exams import Exam, Say
 from spade.app.supervisor.pinned.policies import PinnedPolicy, check_asked, pinned

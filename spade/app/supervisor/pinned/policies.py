@@ -6,8 +6,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from spade.app.rundir import RunDir
-from spade.app.suggestions import did_you_mean
+from spade.app.rundir import RunDir, did_you_mean
 from spade.errors import ConfigError, RunError
 from spade.text import line
 
