@@ -5,6 +5,7 @@ from typing import Literal, NamedTuple
 
 from spade.estimates.intervals import Z
 from spade.protocol import Evaluation, Recent, Status
+from spade.text import clock
 
 MOST_WITHOUT_VARIANCE = 0.6
 """With a greater share of chunks without variance, the verdict says that programs are too easy or too hard."""
@@ -24,13 +25,13 @@ class Judgement(NamedTuple):
 
 def verdict(status: Status) -> Judgement:
     """Judge a run by its status."""
-    if stall := stalled(status):
-        return Judgement(_joined(stall, _programs(status)), "bad")
     over = _over(status)
     if not status.counts.plays and not comparable(status):
-        return Judgement(
-            "stopped before anything was played" if over else "just begun: nothing is played yet", "neutral"
-        )
+        # A slow machine takes minutes to begin, so this is no stall.
+        begun = f"just begun: nothing is played yet, after {clock(status.elapsed_s)}"
+        return Judgement(f"{over} before anything was played" if over else begun, "neutral")
+    if stall := stalled(status):
+        return Judgement(_joined(stall, _programs(status)), "bad")
     learning, tone = _learning(status, bool(over))
     return Judgement(_joined(f"{over}, {learning}" if over else learning, _programs(status)), tone)
 

@@ -28,7 +28,13 @@ STOPPED = (Process("agent-0", "agent", 7, "stopped", 0), Process("learner", "lea
 @pytest.mark.parametrize(
     ("seen", "text", "tone"),
     [
-        (Status(), "just begun: nothing is played yet", "neutral"),
+        (Status(elapsed_s=7), "just begun: nothing is played yet, after 00:07", "neutral"),
+        (
+            Status(elapsed_s=67, traffic=Traffic(stalled_s=67.0)),
+            "just begun: nothing is played yet, after 01:07",
+            "neutral",
+        ),
+        (Status(finished="limits.seconds"), "finished before anything was played", "neutral"),
         (Status(processes=STOPPED), "stopped before anything was played", "neutral"),
         (status(recent=Recent()), "too early to tell: no held-out win rate yet", "neutral"),
         (status(0.41), "too early to tell: held-out 0.41 ± 0.03, measured once", "neutral"),
