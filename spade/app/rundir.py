@@ -263,7 +263,7 @@ def _record(config: Config, run: RunDir, corpus: str) -> RunRecord:
 
 
 def did_you_mean(path: Path | str) -> str:
-    """Return "did you mean A or B? " with the closest runs near a path, or "" if there is none.
+    """Return "did you mean A or B? " with the closest runs near a path, or "" without a close one.
 
     The runs are in the path itself, beside it, in a folder `runs` beside it, and in `runs` of the working directory.
     """

@@ -60,24 +60,30 @@ class TokenBytes:
 
 
 def offsets(pieces: Sequence[bytes]) -> list[int]:
-    """Return the index of the character in which each piece begins, in the text of all pieces."""
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    found, whole = list[int](), 0  # characters that are complete
-    for piece in pieces:
-        whole += len(decoder.decode(piece[:1]))
-        inside = not piece or bool(decoder.getstate()[0])
-        found.append(whole if inside else whole - 1)
-        whole += len(decoder.decode(piece[1:]))
+    """Return for each piece how many characters of the whole text come before the character that it begins in."""
+    found, whole = list[int](), 0
+    for places, after in _characters(pieces):
+        found.append(places[0] if places else whole)
+        whole = after
     return found
 
 
-def clip(pieces: Sequence[bytes], size: int) -> list[bytes]:
-    """Shorten the pieces to `size` bytes in all."""
-    kept = list[bytes]()
+def clip(pieces: Sequence[bytes], characters: int) -> list[bytes]:
+    """Shorten the pieces to the beginning of their text, of so many characters."""
+    kept = [sum(place < characters for place in places) for places, _ in _characters(pieces)]
+    return [piece[:size] for piece, size in zip(pieces, kept, strict=True)]
+
+
+def _characters(pieces: Sequence[bytes]) -> Iterator[tuple[list[int], int]]:
+    """Yield for each piece the index of the character that holds each of its bytes, and how many are whole so far."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    whole = 0
     for piece in pieces:
-        kept.append(piece[:size])
-        size -= len(kept[-1])
-    return kept
+        places = list[int]()
+        for at in range(len(piece)):
+            whole += len(decoder.decode(piece[at : at + 1]))
+            places.append(whole if decoder.getstate()[0] else whole - 1)
+        yield places, whole
 
 
 def _kinds(decoder: Any) -> Iterator[str]:
@@ -96,7 +102,7 @@ def _is_text(data: bytes) -> bool:
 
 
 def _byte_alphabet() -> dict[str, int]:
-    """Return the byte of each character in which byte-level vocabularies write their tokens."""
+    """Map each character of byte-level vocabularies to the byte that it stands for."""
     printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     others = [byte for byte in range(256) if byte not in printable]
     return {chr(byte): byte for byte in printable} | {chr(256 + at): byte for at, byte in enumerate(others)}

@@ -56,8 +56,13 @@ def test_a_piece_begins_in_the_character_that_it_is_part_of():
     assert offsets([]) == []
 
 
-def test_pieces_are_clipped_to_a_length():
+def test_pieces_are_clipped_to_a_number_of_characters():
     assert clip([b"ab", b"", b"cd", b"e"], 3) == [b"ab", b"", b"c", b""]
+    thumb = "👍".encode()
+    assert clip([b"a", thumb[:2], thumb[2:] + b"b"], 2) == [b"a", thumb[:2], thumb[2:]]
+    assert clip([b"a", thumb[:2], thumb[2:]], 1) == [b"a", b"", b""]
+    assert clip([b"a", b"\xff", b"b"], 1) == [b"a", b"", b""]  # the stop was U+FFFD
+    assert clip([b"a", b"b"], 9) == [b"a", b"b"]
 
 
 def test_the_alphabet_is_the_library_s():

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, AnyStr, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -64,8 +64,8 @@ def said(text: str, opened: bool, dialect: Dialect | None, known: Schemas) -> Sp
     return Spoken("\n".join([content[:end].rstrip(), *kept]).lstrip("\n"), tuple(calls), thought)
 
 
-def cut(text: AnyStr, stops: Sequence[AnyStr]) -> AnyStr:
-    """Return the text, or its bytes, before the first of these stop strings."""
+def cut(text: str, stops: Sequence[str]) -> str:
+    """Return the text before the first of these stop strings."""
     places = [place for stop in stops if (place := text.find(stop)) >= 0]
     return text[: min(places)] if places else text
 

@@ -222,9 +222,7 @@ class Routes:
     def _pieces(self, body: AnyBody, answer: Generated, keep: Sequence[str] = ()) -> list[bytes]:
         """The bytes that each token of an answer adds to its text."""
         pieces = self._tokenizer.pieces(unpack_ids(answer.ids).tolist(), keep)
-        if body.include_stop_str_in_output:
-            return pieces
-        return clip(pieces, len(cut(b"".join(pieces), [stop.encode() for stop in body.stops])))
+        return clip(pieces, len(self._text(body, answer, keep)))
 
     async def _aside(self, length: int, work: Callable[[], T]) -> T:
         """Long work in a thread, so that the event loop goes on."""

@@ -82,7 +82,7 @@ def _show_setting(screen: "Screen", setting: "Setting", value: object) -> None:
 
 
 def _load(name: str, overrides: tuple[str, ...] = ()) -> "Config":
-    """Load a recipe, a TOML file or a run's config. Raises ConfigError, which names close runs if there is none."""
+    """Load a recipe, a TOML file or a run's config. If it is missing, the ConfigError names close runs."""
     from spade.app.rundir import did_you_mean
     from spade.config import load, recipes
     from spade.errors import ConfigError

@@ -140,7 +140,7 @@ def show_evaluations(
 
 
 def _own(where: Path) -> "Sequence[EvaluationRow]":
-    """Read the evaluations that a run's own evaluator measured. A folder that is no run has none."""
+    """Read the evaluations that a run's own evaluator measured. Returns () if the folder is not a run's."""
     from replay.inspect.journal import read_journal
     from spade.app.rundir import RunDir
 

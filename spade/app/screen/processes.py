@@ -20,8 +20,8 @@ _STATES = {
 }
 _FRAME = 2  # lines
 WIDE, NARROW = 120, 64
-"""Columns of the screen. Below the first the panel has no pids, below the second no machines."""
-_TALL = 30  # lines of the screen; below it the panel has no head, and a process tells its starts beside its state
+"""Columns of the screen. Below the first the panel leaves out the pids, below the second the machines too."""
+_TALL = 30  # lines of the screen; below it the panel leaves out its head, and a state tells the starts of its process
 
 
 def processes_height(processes: int, height: int) -> int:

@@ -27,7 +27,7 @@ def verdict(status: Status) -> Judgement:
     """Judge a run by its status."""
     over = _over(status)
     if not status.counts.plays and not comparable(status):
-        # A slow machine takes minutes to begin, so this is no stall.
+        # A slow machine takes minutes to begin. That is not a stall.
         begun = f"just begun: nothing is played yet, after {clock(status.elapsed_s)}"
         return Judgement(f"{over} before anything was played" if over else begun, "neutral")
     if stall := stalled(status):
@@ -95,7 +95,7 @@ def _programs(status: Status) -> str:
 
 
 def _difficulty(recent: Recent) -> str:
-    """Say why most chunks have no variance, or return "" if enough of them have some."""
+    """Say why most chunks lack variance, or return "" if enough of them vary."""
     if recent.zero_variance_share is None or recent.zero_variance_share <= MOST_WITHOUT_VARIANCE:
         return ""
     rate = recent.win_rate_unhinted
