@@ -232,7 +232,7 @@ def _footer(status: Status, note: str) -> Text:
         waits = root_causes(status.waits) or status.waits
         line.append("  ".join(describe_all(waits, status.processes)) or status.waiting_for)
         return line
-    line.append(f" {note} ", "dim")  # never empty: rich draws an empty text as a placeholder
+    line.append(f" {note} " if note else " ", "dim")  # rich draws an empty text as a placeholder
     if counts.newest_environment:
         line.append(" newest: ", "dim")
         line.append(counts.newest_environment, "bold")
