@@ -22,6 +22,11 @@ def wanted(extra: str) -> str:
     raise AssertionError(f"pyproject.toml has no extra {extra}")
 
 
+def installing(extra: str) -> str:
+    """Return the commands that install an extra. No package index has this project, so its name alone would not do."""
+    return f"pip install -e '.[{extra}]' in the clone, or pip install 'WHEEL[{extra}]' with the wheel's path"
+
+
 def installed(extra: str) -> str | None:
     """The installed version of the extra's package, None if there is none."""
     for name in _PACKAGES.get(extra, (extra,)):
@@ -45,4 +50,4 @@ def require(extra: str) -> None:
     if not fits(extra):
         found = installed(extra)
         state = f"{found} is installed" if found else "it is not installed"
-        raise ConfigError(f"{extra}: {wanted(extra)} is supported, {state}; pip install 'spade-rl[{extra}]'")
+        raise ConfigError(f"{extra}: {wanted(extra)} is supported, {state}; {installing(extra)}")

@@ -9,6 +9,7 @@ from typing import Any
 from spade.decoding import UnreadableError, each_decoded
 from spade.disk import regular
 from spade.errors import ConfigError, RunError
+from spade.extras import installing
 
 _BATCH = 64  # rows of a Parquet file at once
 
@@ -36,7 +37,7 @@ def parquet_rows(file: Path, needed: str = "", beside: Sequence[str] = ()) -> It
     Raises RunError as `placed` does, ConfigError without pyarrow, OSError.
     """
     if find_spec("pyarrow") is None:
-        raise ConfigError(f"{file}: Parquet needs pyarrow: pip install 'spade-rl[export]', or give JSON Lines")
+        raise ConfigError(f"{file}: give JSON Lines, or install pyarrow, which Parquet needs: {installing('export')}")
     from pyarrow import parquet
 
     with regular(file) as opened:

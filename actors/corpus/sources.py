@@ -14,6 +14,7 @@ from actors.corpus.foreign import PlacedRow, parquet_rows, placed
 from spade.decoding import UnreadableError, decoded
 from spade.disk import read, regular
 from spade.errors import ConfigError, RunError
+from spade.extras import installing
 from spade.text import line, visible
 
 TEXTS = (".txt", ".md", ".rst", ".tex")
@@ -76,7 +77,7 @@ def hub_rows(dataset: str, config: str, revision: str, split: str, column: str) 
     Raises RunError where it cannot be read, ConfigError where the package is missing.
     """
     if find_spec("datasets") is None:
-        raise ConfigError("data sets of Hugging Face need the package datasets: pip install 'spade-rl[corpus]'")
+        raise ConfigError(f"data sets of Hugging Face need the package datasets: {installing('corpus')}")
     import datasets
 
     datasets.disable_progress_bars()

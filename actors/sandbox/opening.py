@@ -14,6 +14,7 @@ from actors.sandbox.inside.libraries import LIBRARIES
 from actors.sandbox.tiers import ATTACKS, LADDER, LIMITED, TIERS, Layers
 from spade.config import Sandbox as Limits
 from spade.errors import RunError
+from spade.extras import installing
 
 DESCRIPTORS_EACH = 2  # a channel and a pidfd
 DESCRIPTORS_BESIDE = 256
@@ -73,7 +74,9 @@ def require(libraries: Iterable[str]) -> None:
         except metadata.PackageNotFoundError:
             found = "none"
         if found != version:
-            wanted = f"{library.requirement} is supported, {found} is installed; {library.remedy}"
+            wanted = (
+                f"{library.requirement} is supported, {found} is installed; {library.remedy or installing('suites')}"
+            )
             raise RunError(f"{name}: {wanted}")
 
 

@@ -13,6 +13,7 @@ from actors.text.conversation import Talk
 from spade.config import SUITE_TRAITS, Library, ProtocolName
 from spade.errors import ConfigError
 from spade.evaluations import Protocol, Scheduled, SuiteItem
+from spade.extras import installing
 from spade.protocol import Needs
 from spade.text import line
 from spade.tokens import Tokenizer
@@ -48,7 +49,7 @@ class Suite:
     columns: str = ""
     talks: Talks = suite_talks
     packages: Mapping[str, str] = field(default_factory=dict)
-    remedy: str = "pip install 'spade-rl[suites]'"
+    remedy: str = installing("suites")
     needs: Needs = field(default_factory=Needs)
 
     @property

@@ -11,6 +11,7 @@ from torch.optim import Optimizer
 
 from spade.config import Config
 from spade.errors import ConfigError
+from spade.extras import installing
 from spade.policy.model import pick_device
 
 
@@ -20,7 +21,7 @@ def prepare(config: Config) -> None:
     Raises ConfigError if DeepSpeed or the GPU is missing.
     """
     if importlib.util.find_spec("deepspeed") is None:
-        raise ConfigError("learner.backend: needs the package deepspeed; `pip install spade-rl[deepspeed]`")
+        raise ConfigError(f"learner.backend: needs the package deepspeed; {installing('deepspeed')}")
     os.environ |= {"LOCAL_RANK": "0", "DS_ACCELERATOR": device_of(config).type}  # it sees no other rank's GPU
 
 

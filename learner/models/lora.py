@@ -11,6 +11,7 @@ from torch import Tensor
 
 from spade.config import Learner
 from spade.errors import ConfigError
+from spade.extras import installing
 
 _DOWN, _UP = ".lora_A.default.weight", ".lora_B.default.weight"
 
@@ -64,5 +65,5 @@ def _peft() -> Any:
     try:
         import peft
     except ImportError:
-        raise ConfigError("learner.lora_rank: needs the package peft; `pip install spade-rl[lora]`") from None
+        raise ConfigError(f"learner.lora_rank: needs the package peft; {installing('lora')}") from None
     return peft

@@ -8,8 +8,10 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from difflib import SequenceMatcher
 from functools import partial
 from importlib import metadata
+from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -26,6 +28,10 @@ from spade.processes import sockets
 _IPC = "ipc://"
 _BUS = "bus"  # the folder of a run's sockets, if its path is short enough
 _LOCK = ".lock"
+_CONFIG_FILE = "config.toml"  # which makes a folder a run
+_RUNS = "runs"  # the folder of runs that were given no other
+_LEAST_ALIKE, _MOST_NEAR = 0.5, 3  # of the names of runs that are suggested
+_MOST_NAMES = 2_000  # of a folder in which a suggestion is looked for
 _PACKAGES = ("torch", "transformers", "tokenizers", "pyzmq", "msgspec", "trio", "lmdb", "numpy", "safetensors")
 
 
@@ -75,7 +81,7 @@ class RunDir:
 
     def __init__(self, path: Path) -> None:
         self.path = Path(os.path.realpath(path))  # not resolve(), which raises for circular links
-        self.config_path = self.path / "config.toml"
+        self.config_path = self.path / _CONFIG_FILE
         self.record_path = self.path / "run.json"
         self.status_path = self.path / "status.json"
         self.metrics_path = self.path / "metrics.jsonl"  # which the replay service begins with a run
@@ -115,7 +121,8 @@ class RunDir:
         if self.path.is_file():
             raise RunError(f"{self.path}: is a file; give a run directory")
         if not self.exists:
-            raise RunError(f"{self.path}: no run here (no config.toml); `spade up --run {self.path}` starts one")
+            near = did_you_mean(self.path)
+            raise RunError(f"{self.path}: no run here (no config.toml); {near}`spade up --run {self.path}` starts one")
         return self
 
     def config(self) -> Config:
@@ -306,3 +313,37 @@ def _record(config: Config, address: str, corpus: str) -> RunRecord:
         replay=address,
         corpus=corpus,
     )
+
+
+def did_you_mean(path: Path | str) -> str:
+    """Return "did you mean A or B? " with the closest runs near a path, or "" without a close one.
+
+    The runs are in the path itself, beside it, in a folder `runs` beside it, and in `runs` of the working directory.
+    """
+    try:
+        here, asked = Path.cwd(), Path(os.path.abspath(path))
+    except OSError:  # the working directory was deleted
+        return ""
+    inside = dict.fromkeys(_runs_in(asked), 1.0)
+    around = (asked.parent, asked.parent / _RUNS, here / _RUNS)
+    alike = {run: _likeness(asked.name, run.name) for folder in around for run in _runs_in(folder)}
+    near = {run: score for run, score in alike.items() if score >= _LEAST_ALIKE and run != asked}
+    best = sorted({**near, **inside}.items(), key=lambda each: (-each[1], str(each[0])))[:_MOST_NEAR]
+    return f"did you mean {' or '.join(_shortest(run, here) for run, _ in best)}? " if best else ""
+
+
+def _runs_in(folder: Path) -> Iterator[Path]:
+    with suppress(OSError, ValueError), os.scandir(folder) as entries:
+        for entry in islice(entries, _MOST_NAMES):
+            with suppress(OSError):
+                if os.path.isfile(os.path.join(entry.path, _CONFIG_FILE)):
+                    yield Path(entry.path)
+
+
+def _likeness(asked: str, name: str) -> float:
+    return SequenceMatcher(None, asked.casefold()[:200], name.casefold()[:200]).ratio()
+
+
+def _shortest(run: Path, here: Path) -> str:
+    """Return the shortest way to write a run's path in the folder `here`."""
+    return str(run.relative_to(here)) if run.is_relative_to(here) else str(run)

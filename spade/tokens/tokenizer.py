@@ -15,6 +15,7 @@ from spade.decoding import UnreadableError, decoded
 from spade.errors import RunError
 from spade.tokens.chat import Chat
 from spade.tokens.files import end_ids, read_settings, read_tokenizer, special_tokens, template_text
+from spade.tokens.pieces import TokenBytes
 from spade.tokens.plain import PlainText, control_ids, within
 from spade.tokens.stand_ins import Slot
 from spade.tokens.template import Template
@@ -92,6 +93,7 @@ class Tokenizer:
         self._controls = control_ids(bpe)
         self._special = frozenset(id for id, token in bpe.get_added_tokens_decoder().items() if token.special)
         self._plain = PlainText(bpe)
+        self._token_bytes = TokenBytes(bpe)
         self._opening = lru_cache(_OPENINGS)(self._read_opening)
         self._turn = lru_cache(_LAYOUTS)(self._read_turn)
         self._chat = lru_cache(_LAYOUTS)(self._read_chat)
@@ -119,11 +121,16 @@ class Tokenizer:
         return within(lambda part: self._bpe.encode(part, add_special_tokens=False).ids, text, room)
 
     def decode(self, ids: Sequence[int], keep: Collection[str] = ()) -> str:
-        """Text of `ids` without special tokens, except those of `keep`."""
-        kept = {self._bpe.token_to_id(token) for token in keep}
-        shown = [id for id in ids if id not in self._special or id in kept]
-        text: str = self._bpe.decode(shown, skip_special_tokens=False)
+        """Return the text of `ids` without special tokens. Special tokens in `keep` stay."""
+        hidden = self._hidden(keep)
+        text: str = self._bpe.decode([id for id in ids if id not in hidden], skip_special_tokens=False)
         return text
+
+    def pieces(self, ids: Sequence[int], keep: Collection[str] = ()) -> list[bytes]:
+        """Return the bytes that each token adds to the text of `decode`. A character may lie in several tokens."""
+        hidden = self._hidden(keep)
+        shown = iter(self._token_bytes.split([id for id in ids if id not in hidden]))
+        return [b"" if id in hidden else next(shown) for id in ids]
 
     def prompt_ids(self, messages: Sequence[Message], room: int = sys.maxsize, tools: Tools = NO_TOOLS) -> list[int]:
         """Ids of the conversation up to the beginning of an answer; more than `room` if it does not fit.
@@ -202,6 +209,10 @@ class Tokenizer:
     def opens_thought(self) -> bool:
         """True if the prompt itself begins the thought of the next answer."""
         return _opens(self._template.layout(("user",), prompt=True))
+
+    def _hidden(self, keep: Collection[str]) -> frozenset[int]:
+        """Return the special tokens that are not in `keep`."""
+        return self._special - {self._bpe.token_to_id(token) for token in keep}
 
     def _read_opening(self, roles: tuple[str, ...], skeleton: str) -> Segments:
         return _closed(self._segments(self._laid_out(roles, skeleton)))

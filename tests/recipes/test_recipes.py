@@ -15,6 +15,7 @@ from spade.app.cli import app
 from spade.app.commands.config import check_config
 from spade.config import DOMAINS, differences, load, mixtures, recipes
 from spade.errors import RunError
+from spade.extras import installing
 from tests.recipes.small_runs import spade
 
 PAPER = ("games-4b", "games-8b", "games-30b")
@@ -180,14 +181,14 @@ def test_a_recipe_of_a_library_that_is_not_installed_says_how_to_install_it(name
         pytest.skip(f"{library} is installed here")
     said, *others = lacks(name)
     assert said.startswith(f"pool.source: {library}: ")
-    remedy = "none is installed; pip install 'spade-rl[suites]'"
+    remedy = "none is installed; pip install -e '.[suites]' in the clone"
     assert f" is supported, {remedy}" in said
     assert "\n" not in said
     suite = load(name).evaluation.suite
     assert [each.partition(": needs")[0] for each in others] == ([f"evaluation.suite: suite {suite}"] if suite else [])
     if name == "nano-fixed":
         told = spade(here, "up", name, "--headless", fails=True)
-        assert (told.count("\n"), "pip install 'spade-rl[suites]'" in told) == (1, True)
+        assert (told.count("\n"), installing("suites") in told) == (1, True)
         assert not list(here.glob("runs/*/config.toml"))
 
 

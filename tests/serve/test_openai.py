@@ -88,6 +88,9 @@ def test_the_model_and_its_context(serving):
     (model,) = serving.client.models.list().data
     assert model.id == "nano-tools"
     assert model.max_model_len > 0
+    assert serving.client.models.retrieve("nano-tools") == model
+    with pytest.raises(openai.NotFoundError):
+        serving.client.models.retrieve("other")
 
 
 def test_a_chat_names_its_weights_and_its_use(serving):
@@ -143,7 +146,8 @@ def test_logprobs_are_those_of_the_sampled_tokens(serving):
     told = serving.ask(seed=5, logprobs=True)
     content = told.choices[0].logprobs.content
     assert len(content) == told.usage.completion_tokens
-    assert all(token.logprob <= 0 and bytes(token.bytes).decode() == token.token for token in content)
+    assert all(token.logprob <= 0 for token in content)
+    assert b"".join(bytes(token.bytes) for token in content).decode() == told.choices[0].message.content
 
 
 def test_a_stream_adds_up_to_the_answer(serving):
@@ -179,6 +183,37 @@ def test_completions_of_token_ids(serving):
     assert len(choice.token_ids) == len(choice.logprobs.token_logprobs) == told.usage.completion_tokens
     assert tokenizer.decode(choice.token_ids) == choice.text
     assert serving.complete(prompt="Order", seed=4).choices[0].text == choice.text
+
+
+def test_a_list_of_prompts_is_answered_as_its_prompts_one_by_one(serving):
+    prompts = ["Order", "Order 2 of pen."]
+    told = serving.complete(prompt=prompts, seed=4, n=2, logprobs=1)
+    alone = [serving.complete(prompt=prompt, seed=4, n=2).choices for prompt in prompts]
+    assert [choice.text for choice in told.choices] == [choice.text for choices in alone for choice in choices]
+    assert [choice.index for choice in told.choices] == [0, 1, 2, 3]
+    tokenizer = Tokenizer.load(model_folder.resolve("nano-tools"))
+    by_ids = serving.complete(prompt=[tokenizer.encode(prompt) for prompt in prompts], seed=4, n=2)
+    assert [choice.text for choice in by_ids.choices] == [choice.text for choice in told.choices]
+    echoed = serving.complete(prompt=prompts, seed=4, n=2, echo=True)
+    assert [choice.text for choice in echoed.choices] == [
+        prompts[choice.index // 2] + choice.text for choice in told.choices
+    ]
+
+
+def test_an_answer_of_rare_characters_has_its_bytes_and_offsets(serving):
+    """Random tokens of a model of bytes, at a high temperature, hold parts of characters."""
+    found = [serving.complete(prompt="👍", temperature=2.0, max_tokens=64, logprobs=1, seed=seed) for seed in range(8)]
+    for choice in [told.choices[0] for told in found]:
+        places = choice.logprobs.text_offset
+        assert places == sorted(places)
+        assert all(place <= len(choice.text) for place in places)
+        for place, token in zip(places, choice.logprobs.tokens, strict=True):
+            if "\ufffd" not in token and "<|" not in token:
+                assert choice.text[place : place + len(token)] == token
+    for seed in range(8):
+        choice = serving.ask(temperature=2.0, max_tokens=64, logprobs=True, seed=seed).choices[0]
+        joined = b"".join(bytes(token.bytes) for token in choice.logprobs.content)
+        assert joined.decode(errors="replace") == choice.message.content
 
 
 def test_an_overlong_prompt_is_refused(serving):

@@ -1,5 +1,7 @@
 """Optional packages: pyproject.toml alone says which versions are supported."""
 
+from pathlib import Path
+
 import pytest
 
 from spade import extras
@@ -40,7 +42,7 @@ def test_another_version_is_refused_with_what_to_install(install):
     install("vllm", "0.1.0")
     assert not extras.fits("vllm")
     with pytest.raises(
-        ConfigError, match=r"vllm==\S+ is supported, 0\.1\.0 is installed; pip install 'spade-rl\[vllm\]'"
+        ConfigError, match=r"vllm==\S+ is supported, 0\.1\.0 is installed; pip install -e '.\[vllm\]' in the clone"
     ):
         extras.require("vllm")
 
@@ -49,3 +51,17 @@ def test_a_local_build_tag_is_no_other_version(install):
     version = extras.wanted("vllm").removeprefix("vllm==")
     install("vllm", f"{version}+cu130")
     assert extras.fits("vllm")
+
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_no_file_names_the_project_as_if_an_index_had_it():
+    """The name on a package index is nobody's: whoever took it would run code on our users' machines."""
+    places = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "Makefile", "Containerfile")]
+    for folder in ("spade", "actors", "learner", "replay", "docs", "configs", "tests"):
+        places += [file for file in (ROOT / folder).rglob("*") if file.suffix in (".py", ".md", ".toml", ".yaml")]
+    assert len(places) > 500
+    forbidden = b"spade-rl" + b"["
+    assert not [place for place in places if forbidden in place.read_bytes()]
+    assert extras.installing("ray").startswith("pip install -e '.[ray]' in the clone")

@@ -11,6 +11,7 @@ from actors.roles.gateway.errors import AskError
 from spade.codec import unpack_floats, unpack_ids
 from spade.protocol import DIGEST_BYTES, Generated
 from spade.tokens import Tokenizer
+from spade.tokens.pieces import offsets
 
 Json = dict[str, Any]
 _KINDS = {400: "invalid_request_error", 401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
@@ -69,23 +70,27 @@ def chat_choice(index: int, said: Spoken, answer: Generated, logprobs: Json | No
     return {"index": index, "message": message, "logprobs": logprobs, "finish_reason": finish}
 
 
-def chat_logprobs(tokenizer: Tokenizer, answer: Generated) -> Json:
-    """The log-probability of each sampled token, in nats."""
-    content = []
-    for id, logprob in zip(unpack_ids(answer.ids).tolist(), unpack_floats(answer.logprobs).tolist(), strict=True):
-        text = tokenizer.token_text(id)
-        content.append({"token": text, "logprob": logprob, "bytes": list(text.encode()), "top_logprobs": []})
+def chat_logprobs(tokenizer: Tokenizer, answer: Generated, pieces: Sequence[bytes]) -> Json:
+    """Return the log-probability of each sampled token, in nats. `pieces`: the bytes that each token adds to the text.
+
+    Control tokens, and tokens behind a stop string, add none.
+    """
+    ids, logprobs = unpack_ids(answer.ids).tolist(), unpack_floats(answer.logprobs).tolist()
+    content = [
+        {"token": tokenizer.token_text(id), "logprob": logprob, "bytes": list(piece), "top_logprobs": []}
+        for id, logprob, piece in zip(ids, logprobs, pieces, strict=True)
+    ]
     return {"content": content, "refusal": None}
 
 
-def completion_logprobs(tokenizer: Tokenizer, answer: Generated) -> Json:
-    """Of a completion: texts, log-probabilities in nats, and where each token begins in the text that they make."""
+def completion_logprobs(tokenizer: Tokenizer, answer: Generated, pieces: Sequence[bytes]) -> Json:
+    """Return the texts of a completion's tokens, their log-probabilities in nats, and their places in its text.
+
+    A place counts the characters before the character that the token begins in.
+    """
     tokens = [tokenizer.token_text(id) for id in unpack_ids(answer.ids).tolist()]
-    offsets = [0]
-    for token in tokens[:-1]:
-        offsets.append(offsets[-1] + len(token))
     floats = unpack_floats(answer.logprobs).tolist()
-    return {"tokens": tokens, "token_logprobs": floats, "top_logprobs": None, "text_offset": offsets[: len(tokens)]}
+    return {"tokens": tokens, "token_logprobs": floats, "top_logprobs": None, "text_offset": offsets(pieces)}
 
 
 def streamed_chat(heading: Heading, weights: str, choices: Sequence[Json], used: Json | None) -> Iterator[Json]:

@@ -1,15 +1,12 @@
-"""Bodies of requests, read: what is heeded, and what is refused by its name because it would change what is sampled.
+"""Read the bodies of requests. Fields that are neither heeded nor refused by name are ignored."""
 
-Fields of other servers that change nothing are ignored.
-"""
-
-from collections.abc import Mapping
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 
 import msgspec
 from msgspec import Meta
 
 from actors.roles.gateway.errors import bad
+from actors.roles.gateway.refusals import REFUSALS, check_supported
 from spade.decoding import UnreadableError, decoded
 from spade.protocol import MOST_NAME
 from spade.protocol.base import MOST_STOPS
@@ -18,54 +15,10 @@ from spade.tokens import MOST_MESSAGES
 
 MOST_CHOICES = 64
 MOST_TOOLS = 1024
+MOST_PROMPTS = 1024  # of a request, each prompt counted n times
 _MOST = 2**31 - 1
 _SHOWN = 60  # characters of a client's text in an answer
 _SEEDS = 2**63
-
-HARMLESS: Mapping[str, tuple[Any, ...]] = {
-    "add_generation_prompt": (True,),
-    "allowed_token_ids": ([],),
-    "audio": (),
-    "bad_words": ([],),
-    "best_of": (1,),
-    "chat_template": (),
-    "continue_final_message": (False,),
-    "documents": ([],),
-    "echo": (False,),
-    "frequency_penalty": (0,),
-    "function_call": (),
-    "functions": ([],),
-    "guided_choice": (),
-    "guided_decoding_backend": (),
-    "guided_grammar": (),
-    "guided_json": (),
-    "guided_regex": (),
-    "ignore_eos": (False,),
-    "length_penalty": (1,),
-    "logit_bias": ({},),
-    "logits_processors": ([],),
-    "min_p": (0,),
-    "min_tokens": (0,),
-    "modalities": (["text"],),
-    "parallel_tool_calls": (True,),
-    "prediction": (),
-    "presence_penalty": (0,),
-    "prompt_logprobs": (),
-    "reasoning_effort": (),
-    "repetition_penalty": (1,),
-    "response_format": ({"type": "text"},),
-    "skip_special_tokens": (True,),
-    "structured_outputs": (),
-    "suffix": ("",),
-    "tool_choice": ("auto", "none"),
-    "top_logprobs": (0,),
-    "truncate_prompt_tokens": (),
-    "typical_p": (1,),
-    "use_beam_search": (False,),
-    "verbosity": (),
-    "web_search_options": (),
-}
-"""Fields that are not supported, and the values under which they change nothing; `null` changes nothing anywhere."""
 
 QUIET = frozenset(("metadata", "model", "prompt_cache_key", "safety_identifier", "service_tier", "store", "user"))
 """Fields that are ignored and not worth a line of the log."""
@@ -154,9 +107,24 @@ class ChatBody(_Sampled, kw_only=True):
 class CompletionBody(_Sampled, kw_only=True):
     """A request of the route of completions."""
 
-    prompt: str | list[int]
+    prompt: str | list[int | str | list[int]]
     logprobs: Annotated[int, Meta(ge=0, le=1)] | None = None
+    echo: bool | None = None
     return_token_ids: bool | None = None
+
+    def prompts(self) -> list[str | list[int]]:
+        """Return the prompts: texts, or lists of token ids. Raises AskError if the list mixes them."""
+        given = self.prompt
+        if isinstance(given, str):
+            return [given]
+        kinds = {type(each) for each in given}
+        if len(kinds) != 1:
+            raise bad("prompt: must be a text, token ids, or a list of texts or of token ids, not empty", "prompt")
+        if kinds == {int}:
+            return [cast("list[int]", given)]
+        if len(given) * (self.n or 1) > MOST_PROMPTS:
+            raise bad(f"prompt: a request may have {MOST_PROMPTS} answers, prompts × n", "prompt")
+        return cast("list[str | list[int]]", given)
 
 
 Body = TypeVar("Body", ChatBody, CompletionBody)
@@ -169,9 +137,7 @@ def read(data: bytes, kind: type[Body]) -> tuple[Body, list[str]]:
     except UnreadableError as error:
         raise bad(f"the body must be a JSON object: {error}") from None
     known = kind.__struct_fields__
-    for name, value in fields.items():
-        if name in HARMLESS and value is not None and not any(_same(value, each) for each in HARMLESS[name]):
-            raise bad(f"{name} is not supported: it would change what is sampled", name, "unsupported_parameter")
+    check_supported(fields)
     try:
         body = decoded(lambda _: msgspec.convert(fields, kind), b"")
     except UnreadableError as error:
@@ -179,17 +145,13 @@ def read(data: bytes, kind: type[Body]) -> tuple[Body, list[str]]:
         place = place.removesuffix("`")
         raise bad(f"{place or 'the body'}: {what}", place.partition("[")[0]) from None
     _check_stops(body.stops)
-    others = fields.keys() - HARMLESS.keys() - QUIET - set(known)
+    others = fields.keys() - REFUSALS.keys() - QUIET - set(known)
     return body, sorted(line(name, _SHOWN) for name in others)
 
 
 def seed_of(seed: int) -> int:
     """A client's seed as the bus has it."""
     return seed % _SEEDS
-
-
-def _same(value: object, other: object) -> bool:
-    return value == other and isinstance(value, bool) == isinstance(other, bool)
 
 
 def _check_stops(stops: tuple[str, ...]) -> None:

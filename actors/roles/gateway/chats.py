@@ -65,7 +65,7 @@ def said(text: str, opened: bool, dialect: Dialect | None, known: Schemas) -> Sp
 
 
 def cut(text: str, stops: Sequence[str]) -> str:
-    """The text before the first of these strings."""
+    """Return the text before the first of these stop strings."""
     places = [place for stop in stops if (place := text.find(stop)) >= 0]
     return text[: min(places)] if places else text
 

@@ -14,6 +14,7 @@ from actors.roles.gateway.errors import LATER_S, AskError
 from actors.roles.gateway.routes import JSON, Routes, Sent, as_json
 from spade.config import is_loopback
 from spade.faults import RequestFaults
+from spade.text import line
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +27,9 @@ BODY_S = 30.0
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
-_AFTER = (401, 413, 408)  # after these the rest of a body is not read
+_MODEL = "/v1/models/"  # before a model's name, which may hold slashes
+_SHOWN = 60  # characters of a client's text in an answer
+_AFTER = (401, 408, 413)  # after these the rest of a body is not read
 _LENGTHS = {b"content-length", b"transfer-encoding"}  # with both, a proxy may see another end of the body than we do
 
 
@@ -42,6 +45,7 @@ class Application:
         self._faults = faults
         self._held = 0
         self._get: Mapping[str, Callable[[], Sent]] = {"/v1/models": routes.models, "/health": routes.health}
+        self._model = routes.model
         self._post: Mapping[str, Callable[[bytes], Awaitable[Sent]]] = {
             "/v1/chat/completions": routes.chat,
             "/v1/completions": routes.completions,
@@ -77,16 +81,23 @@ class Application:
         self._admit(headers, path)
         if headers.keys() >= _LENGTHS:
             raise AskError(400, "a body has a content-length or is chunked, not both")
-        if path in self._get and method in ("GET", "HEAD"):
+        name = scope["path"].removeprefix(_MODEL) if path.startswith(_MODEL) else None
+        if method in ("GET", "HEAD") and path in self._get:
             return self._get[path]()
+        if method in ("GET", "HEAD") and name is not None:
+            return self._model(name)
         if path not in self._post:
-            found = path in self._get
+            found = path in self._get or name is not None
             raise AskError(405 if found else 404, f"{path[:100]!r}: {'only GET' if found else 'no such route'}")
         if method != "POST":
             raise AskError(405, f"{path}: only POST")
         # A web page can make a browser post any other kind here without asking first.
         if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != JSON.encode():
             raise AskError(415, f"the body's content-type must be {JSON}")
+        coding = headers.get(b"content-encoding", b"identity").strip().lower()
+        if coding not in (b"identity", b""):
+            told = line(coding.decode("latin-1"), _SHOWN)
+            raise AskError(415, f"the body has content-encoding {told}: bodies are not decompressed; send it without")
         with self._body_held() as held:
             data = await _body(headers, receive, held)
             return await _unless_gone(receive, self._post[path], data)

@@ -1,7 +1,7 @@
 """The sampling behind a gateway: bounded, seeded, sampled elsewhere where an engine dies, given up with its client."""
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
 from typing import NamedTuple
@@ -83,25 +83,27 @@ class Sampler:
             raise bad(f"temperature: must be at most {hottest:g}", "temperature")
         return max(asked, coldest)
 
-    async def draw(self, draw: Draw) -> list[Generated]:
-        """The answers. Raises AskError where there is none."""
-        with self._places(draw.n):
-            found = dict[int, Generated]()
+    async def draw(self, draws: Sequence[Draw]) -> list[list[Generated]]:
+        """Return the answers to each prompt. Raises AskError if one of them cannot be sampled."""
+        requests = [draw.requests(self._deadline_s) for draw in draws]
+        with self._places(sum(map(len, requests))):
+            found = [dict[int, Generated]() for _ in draws]
             failed = list[AskError]()
             async with trio.open_nursery() as nursery:
 
-                async def one(number: int, request: Generate) -> None:
+                async def sample_one(answers: dict[int, Generated], number: int, request: Generate) -> None:
                     try:
-                        found[number] = await self._sample(request)
+                        answers[number] = await self._sample(request)
                     except AskError as error:
                         failed.append(error)
                         nursery.cancel_scope.cancel()  # the others would be sampled in vain
 
-                for number, request in enumerate(draw.requests(self._deadline_s)):
-                    nursery.start_soon(one, number, request)
+                for answers, wanted in zip(found, requests, strict=True):
+                    for number, request in enumerate(wanted):
+                        nursery.start_soon(sample_one, answers, number, request)
             if failed:
                 raise failed[0]
-            return [found[number] for number in sorted(found)]
+            return [[answers[number] for number in sorted(answers)] for answers in found]
 
     @contextmanager
     def _places(self, n: int) -> Iterator[None]:
@@ -150,13 +152,16 @@ class Sampler:
             raise
 
     def room(self, prompt: int, asked: int | None, field: str) -> int:
-        """Tokens of an answer to a prompt of so many tokens, from this field. Raises AskError where it does not fit."""
+        """Return the most tokens of an answer to a prompt of `prompt` tokens, which `field` of the request names.
+
+        Raises AskError if prompt and answer do not fit into the context.
+        """
         left = self.context_tokens - prompt
         if left < 1 or (asked or 0) > left:
             wanted = f"{prompt} tokens of {field}" + (f" and {asked} of the answer" if asked else "")
             raise bad(
                 f"the context has {self.context_tokens} tokens, and this request asks for {wanted}",
-                field,
+                field.partition("[")[0],
                 "context_length_exceeded",
             )
         return asked or left

@@ -39,9 +39,9 @@ def show_config(
 ) -> None:
     """Print a config with all settings, defaults included."""
     from spade.app.rundir import RunDir
-    from spade.config import dump, load
+    from spade.config import dump
 
-    resolved = load(config, tuple(set_ or ()))
+    resolved = _load(config, tuple(set_ or ()))
     if Path(config).is_dir() and (origin := RunDir(Path(config)).origin):
         show(f"# {line(str(origin))}")
     if help_fields:
@@ -81,15 +81,28 @@ def _show_setting(screen: "Screen", setting: "Setting", value: object) -> None:
     screen.tell()
 
 
+def _load(name: str, overrides: tuple[str, ...] = ()) -> "Config":
+    """Load a recipe, a TOML file or a run's config. If it is missing, the ConfigError names close runs."""
+    from spade.app.rundir import did_you_mean
+    from spade.config import load, recipes
+    from spade.errors import ConfigError
+
+    try:
+        return load(name, overrides)
+    except ConfigError as error:
+        near = "" if name in recipes() or Path(name).exists() else did_you_mean(name)
+        raise ConfigError(f"{error}; {near}".rstrip("; ")) from None
+
+
 def diff(
     a: Annotated[str, typer.Argument(metavar="A", help="A recipe, a TOML file or a run directory.")],
     b: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
     json: Json = False,
 ) -> None:
     """Print the settings that differ, each with A's value and B's."""
-    from spade.config import differences, load
+    from spade.config import differences
 
-    found = differences(load(a), load(b))
+    found = differences(_load(a), _load(b))
     if json:
         print_json({setting: {"a": one, "b": other} for setting, (one, other) in found.items()})
         return

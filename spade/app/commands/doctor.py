@@ -121,7 +121,7 @@ def _packages() -> Iterator[Check]:
         elif extras.fits(extra):
             yield extra, True, found
         else:
-            yield extra, False, f"{found}; supported is {extras.wanted(extra)}: pip install 'spade-rl[{extra}]'"
+            yield extra, False, f"{found}; supported is {extras.wanted(extra)}: {extras.installing(extra)}"
 
 
 def _suites() -> Iterator[Check]:

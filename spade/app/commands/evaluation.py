@@ -10,6 +10,7 @@ from spade.app.commands.options import Json, Recipe, Set
 from spade.app.printing import complain, print_json, say, show
 
 if TYPE_CHECKING:
+    from replay.inspect.journal import EvaluationRow
     from spade.evaluations import KeptEvaluation
 
 Where = Annotated[
@@ -101,16 +102,18 @@ def setup(
 
 def ls(where: Where = Path(), json: Json = False) -> None:
     """List the evaluations of a run. Without one: those of models below this folder."""
-    from spade.app.screen.evaluations import row
+    from spade.app.screen.evaluations import own_row, row
     from spade.evaluations import found
 
-    kept = found(_there(where))
+    kept, own = found(_there(where)), _own(where)
     if json:
-        _tell_json(kept)
+        _tell_json(where, kept, own)
         return
     for each in kept:
         say(row(each))
-    if not kept:
+    for measured in own:
+        say(own_row(measured))
+    if not kept and not own:
         say(f"{where}: no evaluation was made here")
 
 
@@ -120,27 +123,43 @@ def show_evaluations(
     json: Json = False,
 ) -> None:
     """Show evaluations with their categories, errors and rules."""
-    from spade.app.screen.evaluations import sheet
+    from spade.app.screen.evaluations import own_sheet, sheet
     from spade.errors import RunError
     from spade.evaluations import found
     from spade.text import line
 
-    kept = found(_there(where), suite)
-    if not kept:
+    kept, own = found(_there(where), suite), [each for each in _own(where) if suite in (None, each.suite)]
+    if not kept and not own:
         raise RunError(f"{where}: no evaluation{f' of {line(suite, 60)}' if suite else ''} was made here")
     if json:
-        _tell_json(kept)
+        _tell_json(where, kept, own)
         return
-    show("\n\n".join(sheet(each) for each in kept))
+    suites = dict.fromkeys(each.suite for each in own)
+    of_run = [own_sheet([each for each in own if each.suite == name]) for name in suites]
+    show("\n\n".join([*map(sheet, kept), *of_run]))
+
+
+def _own(where: Path) -> "Sequence[EvaluationRow]":
+    """Read the evaluations that a run's own evaluator measured. Returns () if the folder is not a run's."""
+    from replay.inspect.journal import read_journal
+    from spade.app.rundir import RunDir
+
+    try:
+        return read_journal(RunDir(where).metrics_path).evaluations
+    except FileNotFoundError:
+        return ()
 
 
 def _there(where: Path) -> Path:
+    from spade.app.rundir import did_you_mean
     from spade.errors import RunError
 
     if not where.is_dir():
-        raise RunError(f"{where}: there is no such folder")
+        raise RunError(f"{where}: there is no such folder; {did_you_mean(where)}".rstrip("; "))
     return where
 
 
-def _tell_json(kept: "Sequence[KeptEvaluation]") -> None:
-    print_json([{**each._asdict(), "folder": str(each.folder)} for each in kept])
+def _tell_json(where: Path, kept: "Sequence[KeptEvaluation]", own: "Sequence[EvaluationRow]") -> None:
+    """Print evaluations as JSON. `in_run` is what the run's own evaluator measured, None of the others."""
+    others = [{**each._asdict(), "folder": str(each.folder), "in_run": None} for each in kept]
+    print_json([*others, *({"folder": str(where), "rules": None, "summary": None, "in_run": each} for each in own)])

@@ -36,13 +36,17 @@ def measure(
     Prints validity, novelty, and win rates with and without the hint. For a run, prints its policy before the first
     learner step and its newest policy side by side; with --json, the newest policy alone.
     """
-    from spade.app.rundir import RunDir
+    from spade.app.rundir import RunDir, did_you_mean
+    from spade.errors import ConfigError
     from spade.policy import manifest
     from spade.policy.model_folder import resolve
     from spade.text import line
 
     run = RunDir(Path(model))
-    origin = resolve(run.config().model.path if run.exists else model)
+    try:
+        origin = resolve(run.config().model.path if run.exists else model)
+    except ConfigError as error:
+        raise ConfigError(f"{error}; {did_you_mean(model)}".rstrip("; ")) from None
     newest = newest_weights(run) if run.exists else origin
     if run.exists:
         manifest.sound(newest, newest.name)

@@ -26,6 +26,6 @@ def _seen(result: RunResult) -> SeenRun:
     """A run as the report sees it: without its store, from which environments and health would come."""
     config = msgspec.convert(result.config, Config)
     return SeenRun(
-        str(result.piece), f"it made {result.steps} steps", config, None, None, result.journal, DesignRecords(), (), {},
-        {}, (),
+        str(result.piece), f"it made {result.steps} steps", "", config, None, None, result.journal, DesignRecords(), (),
+        {}, {}, (),
     )  # fmt: skip

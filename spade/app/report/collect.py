@@ -29,6 +29,8 @@ class SeenRun(msgspec.Struct, frozen=True):
 
     name: str
     state: str
+    verdict: str
+    """The verdict on its status in one line. "" without a status."""
     config: Config | None
     record: RunRecord | None
     status: Status | None
@@ -40,9 +42,10 @@ class SeenRun(msgspec.Struct, frozen=True):
     notes: tuple[str, ...]
 
 
-def collect(run: RunDir, name: str, status: Status | str, most: int) -> SeenRun:
+def collect(run: RunDir, name: str, status: Status | str, verdict: str, most: int) -> SeenRun:
     """Read a run; `status` is its status or the reason why there is none, `most` bounds its environments.
 
+    `verdict` is the verdict on the status in one line.
     Raises RunError if no run was ever started there.
     """
     run.require()
@@ -63,7 +66,7 @@ def collect(run: RunDir, name: str, status: Status | str, most: int) -> SeenRun:
     if record is not None and record.spade != spade.__version__:
         notes.append(f"it was started by SPADE {record.spade}, this page was made by {spade.__version__}")
     return SeenRun(
-        name, _state(run, status, rows), config, record, status if isinstance(status, Status) else None,
+        name, _state(run, status, rows), verdict, config, record, status if isinstance(status, Status) else None,
         rows, designs, evaluations, why, transcripts, tuple(notes),
     )  # fmt: skip
 

@@ -60,6 +60,7 @@ class Health(NamedTuple):
 
     name: str
     state: str
+    verdict: str
     facts: tuple[tuple[str, str], ...]
     restarts: tuple[tuple[str, int, str], ...]
     events: tuple[tuple[str, str, str], ...]
@@ -143,6 +144,7 @@ def health(run: SeenRun) -> Health:
     return Health(
         run.name,
         run.state,
+        run.verdict,
         _facts(run),
         tuple((_short(each.name), each.restarts, _short(each.detail)) for each in ill[:MOST_EVENTS]),
         tuple(

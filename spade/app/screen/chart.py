@@ -8,12 +8,16 @@ from rich.text import Text
 
 _LEVELS = "▁━▔"  # the line at the bottom, in the middle and at the top of a cell
 _AXIS = 6
+_LEAST_SPAN = 0.02  # of an axis: smaller differences are not worth a picture
 
 
-def chart(points: Sequence[tuple[float, float]], width: int, height: int, style: str) -> Text:
-    """All points (value, standard error) as a line over a band of one error on each side, the oldest at the left.
+def chart(
+    points: Sequence[tuple[float, float]], width: int, height: int, style: str, *, with_zero: bool = True
+) -> Text:
+    """Draw all points (value, standard error) as a line over a band of one error on each side, the oldest at the left.
 
-    `width` and `height` count cells, the axis included; zero is always in range.
+    `width` and `height` count cells, the axis included. The range is that of the points that are drawn; `with_zero`
+    takes zero into it.
     """
     if height < 1:
         return Text()
@@ -21,8 +25,7 @@ def chart(points: Sequence[tuple[float, float]], width: int, height: int, style:
     shown = _fit(points, columns)
     if not shown:
         return Text("\n" * (height // 2) + "nothing measured yet".center(width), style="dim")
-    low = min(0.0, *(value - error for value, error in shown))
-    high = max(0.1, *(value + error for value, error in shown))
+    low, high = _span(shown, with_zero)
     grid = [[(" ", "")] * columns for _ in range(height)]
     for column, (value, error) in enumerate(shown):
         _draw_column(grid, column, (value, error), (low, high), style)
@@ -44,6 +47,15 @@ def _fit(points: Sequence[tuple[float, float]], columns: int) -> list[tuple[floa
     edges = [index * len(points) // columns for index in range(columns + 1)]
     parts = [points[start:end] for start, end in pairwise(edges)]
     return [(fmean(value for value, _ in part), fmean(error for _, error in part)) for part in parts]
+
+
+def _span(shown: Sequence[tuple[float, float]], with_zero: bool) -> tuple[float, float]:
+    """Return the lowest and highest value of an axis that shows these points with their errors."""
+    low, high = min(value - error for value, error in shown), max(value + error for value, error in shown)
+    if with_zero:
+        return min(0.0, low), max(0.1, high)
+    missing = max(_LEAST_SPAN - (high - low), 0.0) / 2
+    return low - missing, high + missing
 
 
 def _draw_column(

@@ -1,9 +1,10 @@
 """Evaluations as text."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from replay.inspect.journal import EvaluationRow
 from spade.estimates import Difference, Share
 from spade.evaluations import KeptEvaluation, Rules, Summary
 from spade.text import line
@@ -61,6 +62,31 @@ def row(kept: KeptEvaluation) -> str:
     rules = kept.rules
     name, policy = f"{line(rules.suite, _NAME)}@{rules.protocol.name}", line(rules.policy[:_DIGITS])
     return f"{name:<28} {policy} seed {rules.seed}  {_state(kept)}"
+
+
+def own_row(own: EvaluationRow) -> str:
+    """Describe in one line an evaluation that a run's own evaluator measured."""
+    step = f"step {own.step}"
+    return f"{_own_name(own):<28} {step:<{_DIGITS}}         {_own_figure(own)}"
+
+
+def own_sheet(measured: Sequence[EvaluationRow]) -> str:
+    """Describe what a run's own evaluator measured on one suite: each evaluation, and the newest by category."""
+    newest = measured[-1]
+    rows = [f"  step {own.step:<8} {_own_figure(own)}" for own in measured]
+    parts = [f"  {line(name, _NAME):<30} {share:.3f}" for name, share in newest.categories.items() if name]
+    return "\n".join(
+        [_own_name(newest), *rows, *([f"  by category, after step {newest.step}"] if parts else []), *parts]
+    )
+
+
+def _own_name(own: EvaluationRow) -> str:
+    return f"{line(own.suite, _NAME) or 'evaluation.programs'}, in the run"
+
+
+def _own_figure(own: EvaluationRow) -> str:
+    error = "" if own.error is None else f" ± {own.error:.3f}"
+    return f"{own.win_rate:.3f}{error}, {own.plays} plays"
 
 
 def sheet(kept: KeptEvaluation) -> str:

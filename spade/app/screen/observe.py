@@ -10,7 +10,8 @@ from rich.live import Live
 
 from spade.app.screen.console import Screen
 from spade.app.screen.reach import ANSWER_S, Reached, observer
-from spade.app.screen.view import comparable, render
+from spade.app.screen.verdict import comparable, stalled, verdict
+from spade.app.screen.view import render
 from spade.config import Bus
 from spade.decoding import UnreadableError, decoded
 from spade.disk import read
@@ -68,8 +69,8 @@ async def follow(client: Client, note: str, console: Screen | None = None) -> No
 
 
 async def narrate(client: Client, say: Callable[[str], None]) -> None:
-    """Print a line for each learner step, and for each wait of a stalled run, until cancelled."""
-    shown, stalled = -1, False
+    """Print a line for each learner step, a verdict for each evaluation, and the waits of a stall, until cancelled."""
+    shown, judged, in_stall = -1, 0, False
     while True:
         # A replay service that restarts misses a question; the next one is answered.
         with suppress(BusError):
@@ -77,17 +78,19 @@ async def narrate(client: Client, say: Callable[[str], None]) -> None:
             if status.learner_step != shown:
                 shown = status.learner_step
                 say(sentence(status))
-            if status.traffic.stalled_s and not stalled:
+            if len(status.histories.evaluations) != judged:
+                judged = len(status.histories.evaluations)
+                say(verdict(status).text)
+            if status.traffic.stalled_s and not in_stall:
                 for line in explain(status):
                     say(line)
-            stalled = status.traffic.stalled_s > 0
+            in_stall = status.traffic.stalled_s > 0
         await trio.sleep(REFRESH_S)
 
 
 def explain(status: Status) -> list[str]:
     """Lines on a stall and on faulty processes, then one line for each wait."""
-    counts, stalled_s = status.counts, status.traffic.stalled_s
-    stalled = [f"stalled: no learner step and no play for {stalled_s:.0f} s"] if stalled_s else []
+    counts = status.counts
     apart = (
         [f"{counts.quarantined} trajectories are quarantined, the last {counts.newest_quarantined}"]
         if counts.quarantined
@@ -106,7 +109,7 @@ def explain(status: Status) -> list[str]:
     holders = [wait.holder for wait in root_causes(status.waits)]
     last = [f"it ends at {', '.join(holders) or 'a circle'}"] if status.waits else []
     return [
-        *stalled,
+        *filter(None, [stalled(status)]),
         status.waiting_for,
         *apart,
         *unplaced,

@@ -1,5 +1,6 @@
 """The live view: a run's Status as one screen. Pure: the same status and size give the same picture."""
 
+import textwrap
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,23 +12,20 @@ from rich.table import Table
 from rich.text import Text
 
 from spade.app.screen.chart import bar, chart
-from spade.protocol import Evaluation, Process, Recent, Status
+from spade.app.screen.panel import panel
+from spade.app.screen.processes import NARROW, WIDE, processes_height, processes_panel
+from spade.app.screen.verdict import comparable, verdict
+from spade.protocol import Evaluation, Recent, Status
 from spade.text import clock, line
 from spade.waits import describe_all, root_causes
 
 REGRET, HELD_OUT, HINTED, UNHINTED, LEARNABLE, VALID = "magenta", "bright_green", "cyan", "green", "yellow", "blue"
-_STATES = {
-    "ready": "green",
-    "waiting": "yellow",
-    "starting": "yellow",
-    "restarting": "yellow",
-    "draining": "yellow",
-    "silent": "red",
-    "failed": "red",
-}
-_SMALL_WIDTH = 120
+_TONES = {"good": "bold green", "neutral": "bold", "bad": "bold red"}
 _LONGEST_TEXT = 500  # characters; no screen shows more of a text
 _HEADER, _FOOTER, _CHARTS = 1, 1, 6  # lines; the charts get the rest, at least this
+_BARS = 7  # lines of the win rates without their curve
+_LEAST_PROCESSES = 3  # lines
+_MOST_VERDICT = 3  # lines
 _WITH_TOOLS = (  # the numbers of a domain with tools, the most important first: a small terminal shows some of them
     "environments", "calls", "malformed", "done", "designer reward", "wasted", "no variance", "loss", "step",
     "policy lag", "tokens/s", "rejected", "voids", "response", "turns", "diversity",
@@ -38,30 +36,58 @@ _CELLS_SMALL, _CELLS_WIDE = (3, 9), (4, 16)  # columns and cells of the numbers
 def render(status: Status, width: int, height: int, note: str = "") -> RenderableType:
     """The whole screen, `width` × `height` cells. `note` is the line at the bottom (keys, warnings)."""
     status = _shown(status)
-    room = height - _HEADER - _FOOTER
-    processes_height = min(len(status.processes) + 3, max(height // 3, 10))
-    panels = [
-        (_numbers_height(width), _numbers(status, width)),
-        (processes_height, _processes(status.processes, processes_height - 3, width)),
-    ]
-    # A small terminal shows the charts and those panels that fit.
-    shown = []
-    for size, panel in panels:
-        if room - size >= _CHARTS:
-            shown.append(Layout(panel, size=size))
-            room -= size
-    charts = Layout(_win_rates(status, width, room), size=max(room, 1))
-    if not _unhinted_alone(status):
-        half = width // 2
-        charts.split_row(
-            Layout(_regret(status, half, room), size=half),
-            Layout(_win_rates(status, width - half, room)),
-        )
+    judged = _verdict(status, width, height)
+    room = height - _HEADER - len(judged) - _FOOTER
+    # A small terminal shows the charts and those panels that fit; a narrow one the win rates and some processes.
+    shown = list[Layout]()
+    if width >= NARROW and room - (lines := _numbers_height(width)) >= _CHARTS:
+        shown.append(Layout(_numbers(status, width), size=lines))
+        room -= lines
+    lines = processes_height(len(status.processes), height)
+    if width < NARROW:
+        lines = min(lines, room - _BARS)
+    if lines >= _LEAST_PROCESSES and room - lines >= _CHARTS:
+        shown.append(Layout(processes_panel(status.processes, lines, width, height), size=lines))
+        room -= lines
     screen = Layout()
     screen.split_column(
-        Layout(_header(status), size=_HEADER), charts, *shown, Layout(_footer(status, note), size=_FOOTER)
+        Layout(_header(status), size=_HEADER),
+        *(Layout(judgement, size=1) for judgement in judged),
+        _charts(status, width, max(room, 1)),
+        *shown,
+        Layout(_footer(status, note), size=_FOOTER),
     )
     return screen
+
+
+def _verdict(status: Status, width: int, height: int) -> list[Text]:
+    """The verdict on the run, in one line or, on a narrow screen, in several."""
+    judged = verdict(status)
+    most = min(_MOST_VERDICT, max(height // 8, 1))
+    rows = textwrap.wrap(judged.text, max(width - 2, 8))
+    if len(rows) > most:
+        rows = [*rows[: most - 1], " ".join(rows[most - 1 :])]
+    return [Text(f" {row}", _TONES[judged.tone], no_wrap=True, overflow="ellipsis") for row in rows]
+
+
+def _charts(status: Status, width: int, height: int) -> Layout:
+    """The curves of win rates and of regret, side by side, or on a narrow screen one above the other."""
+    if _unhinted_alone(status):
+        return Layout(_win_rates(status, width, height), size=height)
+    charts = Layout(size=height)
+    if width >= NARROW:
+        half = width // 2
+        charts.split_row(
+            Layout(_regret(status, half, height), size=half), Layout(_win_rates(status, width - half, height))
+        )
+        return charts
+    below = height - _BARS
+    if below < _CHARTS - 1:
+        return Layout(_win_rates(status, width, height), size=height)
+    charts.split_column(
+        Layout(_win_rates(status, width, _BARS), size=_BARS), Layout(_regret(status, width, below), size=below)
+    )
+    return charts
 
 
 def _shown(status: Status) -> Status:
@@ -103,7 +129,7 @@ def _regret(status: Status, width: int, height: int) -> Panel:
     title = "regret" if recent.regret is None else f"regret {_with_error(recent.regret, recent.regret_error)}"
     steps = len(history)
     below = f"last {steps} learner steps, ░ ± 1 s.e." if steps else "nothing was played with a hint and without"
-    return _panel(chart(history, width - 4, height - 2, REGRET), title, REGRET, below)
+    return panel(chart(history, width - 4, height - 2, REGRET, with_zero=False), title, REGRET, below)
 
 
 def _win_rates(status: Status, width: int, height: int) -> Panel:
@@ -130,16 +156,10 @@ def _win_rates(status: Status, width: int, height: int) -> Panel:
         table.add_row(Text(label.ljust(9), style), bar(share, room, style), Text(_number(share), "bold"))
     chart_height = height - 2 - len(rows) - 1
     if chart_height < 3:
-        return _panel(table, title, curve, below)
+        return panel(table, title, curve, below)
     body = Layout()
     body.split_column(Layout(table, size=len(rows) + 1), Layout(chart(history, width - 4, chart_height, curve)))
-    return _panel(body, title, curve, below)
-
-
-def comparable(status: Status) -> tuple[Evaluation, ...]:
-    """The evaluations on the suite of the newest: a run may have gone on with another."""
-    evaluations = status.histories.evaluations
-    return tuple(one for one in evaluations if one.suite == evaluations[-1].suite)
+    return panel(body, title, curve, below)
 
 
 def _held_out(evaluations: Sequence[Evaluation], width: int) -> str:
@@ -152,7 +172,7 @@ def _held_out(evaluations: Sequence[Evaluation], width: int) -> str:
 
 
 def _numbers_height(width: int) -> int:
-    columns, cells = _CELLS_WIDE if width >= _SMALL_WIDTH else _CELLS_SMALL
+    columns, cells = _CELLS_WIDE if width >= WIDE else _CELLS_SMALL
     return cells // columns + 2
 
 
@@ -185,7 +205,7 @@ def _numbers(status: Status, width: int) -> Panel:
         ("revealing", _percent(recent.revealing_share)),
         ("diversity", "–" if recent.diversity is None else f"{recent.diversity:.3f}"),
     ]
-    columns, count = _CELLS_WIDE if width >= _SMALL_WIDTH else _CELLS_SMALL
+    columns, count = _CELLS_WIDE if width >= WIDE else _CELLS_SMALL
     table = Table.grid(padding=(0, 2), expand=True)
     for _ in range(columns):
         table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
@@ -195,44 +215,7 @@ def _numbers(status: Status, width: int) -> Panel:
     for start in range(0, count, columns):
         row = cells[start : min(start + columns, count)]
         table.add_row(*(Text.assemble((f"{name} ", "dim"), value) for name, value in row))
-    return _panel(table, "the loop", "white", status.waiting_for)
-
-
-def _processes(processes: tuple[Process, ...], room: int, width: int) -> Panel:
-    table = Table.grid(padding=(0, 2), expand=True)
-    machine = max((len(process.host) for process in processes), default=0)
-    columns = {"process": 14, "machine": machine, "pid": 7, "state": 10, "restarts": 8}
-    if not machine:
-        del columns["machine"]
-    if width < _SMALL_WIDTH:
-        del columns["pid"]
-    for size in columns.values():
-        table.add_column(no_wrap=True, overflow="ellipsis", width=size)
-    table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
-    table.add_row(*(Text(name, "dim") for name in (*columns, "doing")))
-    for process in processes[: room if len(processes) <= room else room - 1]:
-        cells = {
-            "process": Text(process.name),
-            "machine": Text(process.host, "dim"),
-            "pid": Text(str(process.pid), "dim"),
-            "state": Text(process.state, _STATES.get(process.state, "dim")),
-            "restarts": Text(str(process.restarts), "yellow" if process.restarts else "dim"),
-        }
-        table.add_row(*(cells[name] for name in columns), _doing(process))
-    if len(processes) > room:
-        table.add_row(Text(f"and {len(processes) - room + 1} more", "dim"))
-    return _panel(table, "processes", "white")
-
-
-def _doing(process: Process) -> Text:
-    """The last error of a process, or its own gauges."""
-    if process.state == "waiting":
-        return Text(f"waits for {process.detail}", "yellow")
-    if process.state != "ready" and process.detail:
-        return Text(process.detail, "bold red" if process.state in ("restarting", "failed") else "dim")
-    told = "  ".join(_gauge(name, value) for name, value in process.gauges.items() if value)
-    unwalled = "no walls: sandbox.tier = none  " if process.gauges.get("sandbox_tier") == 0 else ""
-    return Text.assemble((unwalled, "bold red"), (told, "dim"))
+    return panel(table, "the loop", "white", status.waiting_for)
 
 
 def _footer(status: Status, note: str) -> Text:
@@ -249,42 +232,12 @@ def _footer(status: Status, note: str) -> Text:
         waits = root_causes(status.waits) or status.waits
         line.append("  ".join(describe_all(waits, status.processes)) or status.waiting_for)
         return line
-    if note:
-        line.append(f" {note} ", "dim")
+    line.append(f" {note} " if note else " ", "dim")  # rich draws an empty text as a placeholder
     if counts.newest_environment:
         line.append(" newest: ", "dim")
         line.append(counts.newest_environment, "bold")
         line.append(f" ({counts.newest_skill})", "dim")
     return line
-
-
-def _panel(body: RenderableType, title: str, style: str, below: str = "") -> Panel:
-    return Panel(
-        body,
-        title=Text(title),
-        title_align="left",
-        subtitle=Text(below) if below else None,
-        subtitle_align="left",
-        border_style="dim " + style,
-        padding=(0, 1),
-    )
-
-
-def _gauge(name: str, value: float) -> str:
-    """A gauge: its name without the unit suffix, the figure, the unit."""
-    match name.split("_"):
-        case [*words, "per", "s"]:
-            return f"{' '.join(words)} {_figure(value)}/s"
-        case [*words, ("s" | "ms") as unit]:
-            return f"{' '.join(words)} {_figure(value)} {unit}"
-        case [*words, "bytes"]:
-            return f"{' '.join(words)} {value / 2**20:.1f} MiB"
-        case words:
-            return f"{' '.join(words)} {_figure(value)}"
-
-
-def _figure(value: float) -> str:
-    return f"{value:,.0f}" if value >= 100 or value.is_integer() else f"{value:.2f}"
 
 
 def _number(value: float | None) -> str:

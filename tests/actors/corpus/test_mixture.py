@@ -332,5 +332,5 @@ def test_what_cannot_be_built_is_one_line(folder, spec, says):
 
 @pytest.mark.skipif(find_spec("datasets") is not None, reason="tests/extras reads data sets")
 def test_the_package_that_reads_data_sets_is_named(folder):
-    with pytest.raises(ConfigError, match=r"pip install 'spade-rl\[corpus\]'"):
+    with pytest.raises(ConfigError, match=r"pip install -e '.\[corpus\]' in the clone"):
         made('[[source]]\nname = "tides"\ndataset = "set"\n')

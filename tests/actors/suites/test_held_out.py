@@ -98,7 +98,7 @@ def test_a_missing_package_is_named_with_its_remedy(monkeypatch):
 
     monkeypatch.setattr(metadata, "version", missing)
     assert SUITES["reasoning-gym-nano"].packages
-    with pytest.raises(ConfigError, match=r"needs reasoning-gym 0.1.23: pip install 'spade-rl\[suites\]'$"):
+    with pytest.raises(ConfigError, match=r"needs reasoning-gym 0.1.23: pip install -e '.\[suites\]' in the clone, or"):
         held_out("evaluation.suite=reasoning-gym-nano")
 
 

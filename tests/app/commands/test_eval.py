@@ -1,11 +1,15 @@
 """`spade eval`: one line for each bad input, and evaluations as text."""
 
+import json
+
 import msgspec
 import pytest
 from typer.testing import CliRunner
 
 from actors.suites import SUITES
+from replay.inspect.journal import EvaluationRow
 from spade.app import cli
+from spade.app.rundir import RunDir
 from spade.app.screen.evaluations import MeasuredSuite, row, sheet, table
 from spade.app.supervisor.pinned.examination import settings
 from spade.app.supervisor.pinned.measuring import (
@@ -20,7 +24,7 @@ from spade.app.supervisor.pinned.measuring import (
 )
 from spade.app.supervisor.pinned.policies import check_asked, pin, release
 from spade.app.supervisor.pinned.servers import ServerOptions
-from spade.config import Pool
+from spade.config import Pool, load
 from spade.errors import ConfigError, RunError
 from spade.evaluations import KeptEvaluation, Rules, SampleRecord, Scheduled, open_folder, summarised
 from spade.evaluations.rules import ROOM
@@ -229,6 +233,42 @@ def test_an_evaluation_is_listed_in_a_line_and_shown_with_its_rules(tmp_path):
     assert "0.500" in row(kept)
     assert row(KeptEvaluation(tmp_path, rules(), None)).endswith("it was not ended yet")
     assert "T 1, top-p 1, top-k 0, 24 tokens a turn, 12 turns" in sheet(kept)
+
+
+def measured_run(folder, *rows):
+    """A run whose own evaluator measured these."""
+    run = RunDir(folder)
+    run.create(load("nano"))
+    run.metrics_path.write_bytes(b"".join(msgspec.json.encode(row) + b"\n" for row in rows))
+    return run.path
+
+
+def test_what_a_run_s_own_evaluator_measured_is_listed_and_shown(tmp_path):
+    rows = [
+        EvaluationRow(0, 192, 0.40625, 0.0355, "nano", {"level 1": 0.7}),
+        EvaluationRow(8, 192, 0.625, 0.0349, "nano", {"level 1": 0.8, "level 2": 0.45}),
+        EvaluationRow(8, 60, 0.2),
+    ]
+    run = measured_run(tmp_path / "run", *rows)
+    listed = CliRunner().invoke(cli.app, ["eval", "ls", str(run)]).output.splitlines()
+    assert [" ".join(each.split()) for each in listed] == [
+        "nano, in the run step 0 0.406 ± 0.035, 192 plays",
+        "evaluation.programs, in the run step 8 0.200, 60 plays",
+        "nano, in the run step 8 0.625 ± 0.035, 192 plays",
+    ]
+    shown = CliRunner().invoke(cli.app, ["eval", "show", str(run), "nano"]).output
+    assert "  step 8        0.625 ± 0.035, 192 plays" in shown.splitlines()
+    assert "by category, after step 8" in shown
+    assert "evaluation.programs" not in shown
+    assert isinstance(CliRunner().invoke(cli.app, ["eval", "show", str(run), "gem"]).exception, RunError)
+    told = json.loads(CliRunner().invoke(cli.app, ["eval", "ls", str(run), "--json"]).output)
+    assert [(each["in_run"]["step"], each["rules"]) for each in told] == [(0, None), (8, None), (8, None)]
+
+
+def test_no_category_of_a_journal_forges_a_line(tmp_path):
+    run = measured_run(tmp_path / "run", EvaluationRow(0, 9, 0.5, None, "x\ny", {"a\nnano, in the run": 1.0}))
+    told = CliRunner().invoke(cli.app, ["eval", "show", str(run)]).output
+    assert not [each for each in told.splitlines() if each.startswith(("nano", "y"))]
 
 
 def test_no_text_of_a_summary_forges_a_line(tmp_path):

@@ -27,6 +27,7 @@ from spade.app.screen.observe import read_status
 from spade.app.screen.reach import reach
 from spade.disk import discard
 from spade.errors import RunError
+from spade.extras import installing
 from spade.policy import manifest
 from spade.policy.model import parameters_digest
 from tests.learner.fed_learner import SMALL, running
@@ -296,7 +297,7 @@ def test_parquet_without_pyarrow_is_one_line_and_nothing_is_written(kept, tmp_pa
     words = ["replay", "export", str(kept[0]), str(tmp_path / "out"), "--parquet"]
     done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=600)
     assert done.returncode == 1
-    assert done.stderr == "spade: --parquet needs pyarrow, which is not installed: pip install 'spade-rl[export]'\n"
+    assert done.stderr == f"spade: --parquet needs pyarrow, which is not installed: {installing('export')}\n"
     assert not list(tmp_path.iterdir())
 
 

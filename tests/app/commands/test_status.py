@@ -48,11 +48,17 @@ def left(tmp_path):
 def test_the_json_of_a_status_has_every_figure_by_its_name(left, capsys):
     status(left, json=True)
     told = json.loads(capsys.readouterr().out)
-    assert set(told) == {*NAMES, "origin"}
+    assert set(told) == {*NAMES, "origin", "verdict"}
+    assert told["verdict"] == "stopped, held-out 0.50 ± 0.10, measured once"
     assert (told["run"], told["plays"], told["newest_skill"], told["plays_per_s"]) == ("a run", 7, "counting", 1.5)
     assert (told["regret"], told["regret_history"], told["win_rate_history"]) == (0.25, [[0.25, 0.0]], [[0.5, 0.75]])
     assert (told["step_metrics"]["loss"], told["evaluations"][0]["win_rate"]) == (0.5, 0.5)
     assert (told["processes"][0]["name"], told["processes"][0]["state"]) == ("agent-0", "stopped")
+
+
+def test_the_verdict_is_the_first_line(left, capsys):
+    status(left)
+    assert capsys.readouterr().out.startswith("stopped, held-out 0.50 ± 0.10, measured once\n")
 
 
 def test_a_table_by_skill_is_told_where_there_are_figures(left, capsys):

@@ -21,7 +21,7 @@ from spade.app.rundir import RunDir
 from spade.config import load
 from spade.errors import RunError
 from spade.evaluations import Rules
-from spade.protocol import Counts, Diversity, Evaluation, Process, Recent, SkillFigures, Status, StepMetrics
+from spade.protocol import Counts, Diversity, Evaluation, Histories, Process, Recent, SkillFigures, Status, StepMetrics
 from spade.text import visible
 from tests.app.experiment.grids import keep_evaluation
 from tests.replay.kept_world import keep_world
@@ -166,6 +166,21 @@ def test_the_page_of_a_run_has_all_its_parts(page):
     assert "ended without a stop: it was killed" in text
     assert "Not measured here: Hinted win rate" in text
     assert "the newest policy is missing" in text  # a simulated run publishes no files
+
+
+def test_the_page_begins_with_the_verdict_and_each_of_several_runs_has_its_own(runs, tmp_path):
+    run = RunDir(shutil.copytree(runs.path, tmp_path / "judged"))
+    held_out = tuple(Evaluation(step, 1, step, 64, 0, rate, 0.05, 2.0) for step, rate in ((0, 0.4), (6, 0.7)))
+    last = msgspec.structs.replace(status(6), histories=Histories(evaluations=held_out))
+    run.status_path.write_bytes(msgspec.json.encode(last))
+    report([str(run.path)], tmp_path / "report.html")
+    text = read((tmp_path / "report.html").read_text())
+    verdict = "stopped, learned: held-out +0.30 since the start"
+    assert verdict in text[: text.index("At a glance")]
+    report([str(run.path), str(runs.path)], tmp_path / "report.html")
+    text = read((tmp_path / "report.html").read_text())
+    assert verdict in text[text.index("Rejected programs") :]
+    assert text.count(verdict) == 1
 
 
 def test_evaluations_on_two_suites_are_two_curves(runs, tmp_path):

@@ -80,7 +80,7 @@ def test_a_run_without_hinted_plays_draws_its_win_rate_over_the_whole_width_and_
     lines = draw(msgspec.structs.replace(status, recent=recent), 160, 50)
     text = "\n".join(lines)
     assert "; no hints, so no regret" in text
-    assert lines[1].startswith("╭─ win rate and learnable share ──")
+    assert lines[2].startswith("╭─ win rate and learnable share ──")
     assert "nothing measured yet" not in text
     assert "regret 0" not in text
 
@@ -109,7 +109,7 @@ def test_the_small_screen_shows_the_main_figures():
 
 @pytest.mark.parametrize(("width", "height", "told", "curve"), [
     (80, 24, "held-out 0.60 ± 0.03, at start 0.40", False),
-    (120, 30, "held-out win rate 0.60 ± 0.03, at start 0.40", True),
+    (120, 32, "held-out win rate 0.60 ± 0.03, at start 0.40", True),
 ])  # fmt: skip
 def test_the_held_out_win_rate_is_named_with_its_error_and_its_start(width, height, told, curve):
     lines = draw(with_evaluations(), width, height)
@@ -146,13 +146,45 @@ def test_a_process_that_is_not_well_is_seen():
     assert "died by SIGKILL" in text
 
 
+@pytest.mark.parametrize(("width", "height", "told"), [(80, 24, "ready ×4"), (80, 40, "3"), (40, 24, "ready ×4")])
+def test_the_restarts_of_a_process_are_seen(width, height, told):
+    status = Status(processes=(Process("agent-0", "agent", 7, "ready", 3),))
+    (row,) = [row for row in draw(status, width, height) if "agent-0" in row]
+    assert told in row
+
+
+def test_an_empty_footer_is_empty():
+    assert draw(Status(), 80, 24)[-1].strip() == ""
+
+
+@pytest.mark.parametrize(("width", "height"), [(40, 24), (40, 20), (60, 24), (63, 30), (80, 24), (120, 40)])
+def test_a_narrow_screen_shows_the_verdict_the_bars_and_the_processes(width, height):
+    lines = draw(with_evaluations(), width, height, "Ctrl-C drains")
+    text = " ".join(line.strip() for line in lines)
+    assert "learning: held-out +0.20 since the start" in text
+    shown = "held-out  █", "unhinted  █", "hinted    █", "valid     █", "0.60", *ROLES[:4], "ready"
+    assert all(part in text for part in shown)
+
+
+def test_a_long_verdict_ends_on_a_small_screen_with_an_ellipsis():
+    easy = msgspec.structs.replace(full_status().recent, zero_variance_share=0.92, win_rate_unhinted=0.95)
+    status = msgspec.structs.replace(with_evaluations(), recent=easy)
+    told = "learning: held-out +0.20 since the start; designs too easy: 92 % of chunks have no variance"
+    for width, height, rows in (120, 40, 1), (80, 24, 2), (40, 24, 3), (40, 9, 1):
+        lines = draw(status, width, height)[1 : 1 + rows]
+        seen = " ".join(line.strip() for line in lines)
+        assert seen == told or (seen.endswith("…") and told.startswith(seen[:-1]))
+        assert (seen == told) == (height > 9)
+
+
 def test_the_machine_of_a_process_is_seen_where_there_are_several():
     local = Process("replay", "replay", 6, "ready", 0)
     assert not any("machine" in row for row in draw(Status(processes=(local,)), 80, 24))
     placed = Process("agent-0", "agent", 7, "ready", 0, host="10.0.0.2")
     waiting = Process("agent-1", "agent", 0, "waiting", 0, "1 CPU")
-    text = "\n".join(draw(Status(processes=(local, placed, waiting)), 80, 24))
-    assert all(part in text for part in ("machine", "10.0.0.2", "waits for 1 CPU"))
+    for height, head in (24, []), (40, ["machine"]):
+        text = "\n".join(draw(Status(processes=(local, placed, waiting)), 80, height))
+        assert all(part in text for part in (*head, "10.0.0.2", "waits for 1 CPU"))
 
 
 def test_a_stall_is_the_footer_until_it_is_over():
@@ -188,6 +220,24 @@ def test_a_chart_fills_its_room(points, width, height):
 @given(st.one_of(st.none(), st.floats(-2, 3)), st.integers(1, 60))
 def test_a_bar_is_as_wide_as_asked(share, width):
     assert len(bar(share, width, "green").plain) == width
+
+
+def test_a_chart_scales_to_the_points_that_it_shows():
+    points = [(0.31, 0.01), (0.33, 0.01), (0.35, 0.01)]
+    labels = [row[:6] for row in chart(points, 26, 5, "green", with_zero=False).plain.split("\n")]
+    assert labels == [" 0.36 ", *[" " * 6] * 3, " 0.30 "]
+    labels = [row[:6] for row in chart(points, 26, 5, "green").plain.split("\n")]
+    assert labels == [" 0.36 ", *[" " * 6] * 3, " 0.00 "]
+    still = [row[:6] for row in chart([(0.5, 0.0)] * 3, 26, 5, "green", with_zero=False).plain.split("\n")]
+    assert still == [" 0.51 ", *[" " * 6] * 3, " 0.49 "]
+
+
+def test_the_regret_is_scaled_to_its_window_and_the_win_rate_from_zero():
+    history = tuple((0.31 + i / 1000, 0.01) for i in range(30))
+    text = "\n".join(draw(with_histories(full_status(), regret_history=history), 160, 50))
+    assert " 0.35 " in text
+    assert " 0.30 " in text
+    assert " 0.00 " in text
 
 
 def test_a_chart_shows_a_long_run_from_its_beginning():

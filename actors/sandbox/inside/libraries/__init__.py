@@ -22,13 +22,14 @@ class Library(NamedTuple):
     """A module of this package with its base classes.
 
     `requirement`: the distribution that is supported, exactly; "" for none. `packages`: what programs can import of it.
+    `remedy`: the command that installs it; "" if the extra `suites` does.
     """
 
     module: str
     classes: tuple[str, ...]
     requirement: str = ""
     packages: tuple[str, ...] = ()
-    remedy: str = "pip install 'spade-rl[suites]'"
+    remedy: str = ""
 
 
 LIBRARIES = {

@@ -34,6 +34,7 @@ def report(
     from spade.app.report.collect import collect
     from spade.app.report.page import render, share_of
     from spade.app.rundir import RunDir
+    from spade.app.screen.verdict import verdict
     from spade.disk import replace
 
     if len(runs) > MOST_RUNS:
@@ -41,8 +42,10 @@ def report(
     words = [asked(word) for word in runs]
     folders = [RunDir(word.path).require() for word in words]
     names = run_names([folder.path for folder in folders])
+    statuses = [_status(folder) for folder in folders]
     seen = [
-        collect(folder, name, _status(folder), share_of(len(runs))) for folder, name in zip(folders, names, strict=True)
+        collect(folder, name, status, "" if isinstance(status, str) else verdict(status).text, share_of(len(runs)))
+        for folder, name, status in zip(folders, names, statuses, strict=True)
     ]
     found = arms(names, [word.arm for word in words], [run.config for run in seen])
     page = render(seen, found, time.time()).encode()

@@ -11,12 +11,14 @@ def status(run: LiveRun, json: Json = False, keys: Keys = None) -> None:
 
     from spade.app.screen.observe import by_part, ended, evaluated, read_status, sentence, tool_use, unforeseen
     from spade.app.screen.reach import reach
+    from spade.app.screen.verdict import verdict
 
     at = reach(run, keys)
     found, origin = trio.run(read_status, at), None if at.run is None else at.run.origin
     if json:
-        print_json({**found.flat(), "origin": origin})
+        print_json({**found.flat(), "origin": origin, "verdict": verdict(found).text})
         return
+    say(verdict(found).text)
     say(sentence(found))
     for told in filter(None, (tool_use(found), ended(found), evaluated(found), str(origin or ""))):
         say(told)

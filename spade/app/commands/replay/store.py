@@ -54,10 +54,11 @@ def export(
     from replay.store import open_reader
     from spade.app.rundir import RunDir
     from spade.disk import whole
+    from spade.extras import installing
 
     found = RunDir(run).require()
     if parquet and find_spec("pyarrow") is None:
-        raise RunError("--parquet needs pyarrow, which is not installed: pip install 'spade-rl[export]'")
+        raise RunError(f"--parquet needs pyarrow, which is not installed: {installing('export')}")
     encoder = msgspec.json.Encoder()
     with whole(out) as part, open_reader(found.store) as store, store.pinned():
         part.mkdir(parents=True)

@@ -11,7 +11,7 @@ import msgspec
 from actors.suites import SUITES, Suite, check_sizes, resolve
 from actors.suites.harnesses import HARNESSES, Harness
 from actors.suites.talk import suite_talks
-from spade.app.rundir import RunDir
+from spade.app.rundir import RunDir, did_you_mean
 from spade.app.screen.evaluations import NOT_PINNED, SELF, MeasuredSuite
 from spade.app.supervisor.pinned.examination import measure, settings
 from spade.app.supervisor.pinned.exams import Exam, Say
@@ -103,7 +103,9 @@ class Subject(NamedTuple):
         try:
             found = facts(model_folder(model))
         except ConfigError as error:
-            raise ConfigError(f"{line(model, 200)}: is no run, and as a model: {error}") from None
+            raise ConfigError(
+                f"{line(model, 200)}: is no run, and as a model: {error}; {did_you_mean(model)}".rstrip("; ")
+            ) from None
         return cls(Path.cwd(), None, model, config or "nano", found.dtype, found)
 
     def pinned(self, asked: str, endpoint: ServerOptions | None = None) -> AbstractContextManager[PinnedPolicy]:

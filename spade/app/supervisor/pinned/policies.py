@@ -6,7 +6,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from spade.app.rundir import RunDir
+from spade.app.rundir import RunDir, did_you_mean
 from spade.errors import ConfigError, RunError
 from spade.text import line
 
@@ -52,6 +52,7 @@ def check_asked(asked: str) -> None:
     if not _ASKED.fullmatch(asked):
         raise ConfigError(
             f"policy {line(asked, 60)!r}: write newest, start, step:N, or {_FEWEST_DIGITS} to 32 digits of a digest"
+            f"; {did_you_mean(asked)}".rstrip("; ")
         )
 
 

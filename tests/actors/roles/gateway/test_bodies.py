@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.roles.gateway.bodies import HARMLESS, ChatBody, CompletionBody, read
+from actors.roles.gateway.bodies import MOST_PROMPTS, ChatBody, CompletionBody, read
 from actors.roles.gateway.errors import AskError
+from actors.roles.gateway.refusals import REFUSALS
 
 CHAT = {"messages": [{"role": "user", "content": "hi"}]}
 COMPLETION = {"prompt": [1, 2]}
@@ -24,17 +25,63 @@ def chat(**fields):
     return read(json.dumps({**CHAT, **fields}).encode(), ChatBody)
 
 
-@pytest.mark.parametrize("name", sorted(HARMLESS))
-def test_what_would_change_the_distribution_is_refused_by_its_name(name):
+def completion(**fields):
+    return read(json.dumps({**COMPLETION, **fields}).encode(), CompletionBody)[0]
+
+
+@pytest.mark.parametrize("name", sorted(REFUSALS))
+def test_what_is_not_supported_is_refused_by_its_name_and_says_why(name):
+    why, harmless = REFUSALS[name]
     for value in (0.5, "required", {"type": "json_object"}, [1], True, 3):
-        if any(value == each and type(value) is type(each) for each in HARMLESS[name]):
+        if any(value == each and type(value) is type(each) for each in harmless):
             continue
         with pytest.raises(AskError) as refused:
             chat(**{name: value})
         assert (refused.value.status, refused.value.param) == (400, name)
-        assert str(refused.value) == f"{name} is not supported: it would change what is sampled"
-    for value in (None, *HARMLESS[name]):
+        assert str(refused.value) == f"{name} is not supported: {why}"
+    for value in (None, *harmless):
         assert chat(**{name: value})[1] == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "param", "why"),
+    [
+        ({"logprobs": 5}, "logprobs", "the sampled token alone, so it can be 0 or 1"),
+        ({"logprobs": 1, "echo": True}, "echo", "with logprobs it asks for those of the prompt"),
+        ({"best_of": 3}, "best_of", "use n"),
+        ({"suffix": "end"}, "suffix", "cannot fill a gap"),
+    ],
+)
+def test_a_refusal_of_a_completion_says_why(fields, param, why):
+    with pytest.raises(AskError) as refused:
+        completion(**fields)
+    assert refused.value.param == param
+    assert why in str(refused.value)
+    assert "what is sampled" not in str(refused.value)
+
+
+def test_prompts_are_texts_or_token_ids_or_lists_of_either():
+    given = {"go": ["go"], "": [""]}
+    assert [completion(prompt=each).prompts() for each in given] == [*given.values()]
+    for lists, read_as in (([1, 2], [[1, 2]]), (["a", "b"], ["a", "b"]), ([[1], [2, 3]], [[1], [2, 3]])):
+        assert completion(prompt=lists).prompts() == read_as
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"prompt": []}, "not empty"),
+        ({"prompt": [1, "a"]}, "a list of texts or of token ids"),
+        ({"prompt": [[1], "a"]}, "a list of texts or of token ids"),
+        ({"prompt": ["a"] * (MOST_PROMPTS + 1)}, f"{MOST_PROMPTS} answers"),
+        ({"prompt": ["a"] * (MOST_PROMPTS // 2), "n": 3}, f"{MOST_PROMPTS} answers"),
+    ],
+)
+def test_prompts_that_cannot_be_answered_are_named(fields, why):
+    with pytest.raises(AskError) as refused:
+        completion(**fields).prompts()
+    assert refused.value.param == "prompt"
+    assert why in str(refused.value)
 
 
 def test_other_fields_are_ignored_and_told():

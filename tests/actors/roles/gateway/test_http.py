@@ -1,5 +1,6 @@
 """The gateway over real sockets: each row of its table, its bounds, and clients that hang up."""
 
+import gzip
 import json
 import time
 
@@ -69,6 +70,86 @@ async def test_completions_take_and_give_token_ids(tmp_path, tokenizer):
             response = await gateway.post("completions", {"prompt": prompt})
             assert (response.status_code, response.json()["error"]["param"]) == (400, "prompt")
         assert (await gateway.post("completions", {"prompt": ids, "stop_token_ids": [5]})).status_code == 400
+
+
+EMOJI = "Ö 👩‍👧 日本"
+
+
+async def test_the_bytes_of_tokens_join_to_the_content(tmp_path, tokenizer):
+    async with served(gateway_settings(tmp_path), tokenizer, lambda _: f"{EMOJI}. left") as gateway:
+        for stop, content in (None, f"{EMOJI}. left"), ("本", EMOJI[:-1]):
+            (choice,) = (await gateway.chat("go", logprobs=True, stop=stop))["choices"]
+            tokens = choice["logprobs"]["content"]
+            assert choice["message"]["content"] == content
+            assert len(tokens) > len(content)
+            assert b"".join(bytes(token["bytes"]) for token in tokens).decode() == content
+        (choice,) = (await gateway.chat("go", logprobs=True, max_tokens=5))["choices"]  # two bytes of the first emoji
+        joined = b"".join(bytes(token["bytes"]) for token in choice["logprobs"]["content"])
+        assert joined == EMOJI.encode()[:5]
+        assert joined.decode(errors="replace") == choice["message"]["content"]
+
+
+async def test_text_offsets_count_the_characters_of_the_text(tmp_path, tokenizer):
+    async with served(gateway_settings(tmp_path), tokenizer, lambda _: "a👍é!") as gateway:
+        (choice,) = (await gateway.post("completions", {"prompt": "go", "logprobs": 1})).json()["choices"]
+        assert choice["text"] == "a👍é!"
+        assert choice["logprobs"]["text_offset"] == [0, 1, 1, 1, 1, 2, 2, 3, 4]
+        assert choice["logprobs"]["tokens"][-1] == "<|im_end|>"
+
+
+async def test_a_list_of_prompts_is_answered_as_its_prompts_one_by_one(tmp_path, tokenizer):
+    async with served(gateway_settings(tmp_path), tokenizer, str.upper) as gateway:
+        texts = ["go", "left", "👍"]
+        for prompts in texts, [tokenizer.encode(text) for text in texts]:
+            fields = {"n": 2, "seed": 7, "return_token_ids": True, "max_tokens": 40}
+            told = (await gateway.post("completions", {"prompt": prompts, **fields})).json()
+            alone = [(await gateway.post("completions", {"prompt": each, **fields})).json() for each in prompts]
+            assert [choice["index"] for choice in told["choices"]] == list(range(6))
+            assert [choice["text"] for choice in told["choices"]] == ["GO", "GO", "LEFT", "LEFT", "👍", "👍"]
+            for number, one in enumerate(alone):
+                drawn = [{**choice, "index": 2 * number + choice["index"]} for choice in one["choices"]]
+                assert told["choices"][2 * number : 2 * number + 2] == drawn
+            for figure in "prompt_tokens", "completion_tokens", "total_tokens":
+                assert told["usage"][figure] == sum(one["usage"][figure] for one in alone)
+        streamed = await gateway.post("completions", {"prompt": texts, "stream": True})
+        events = [json.loads(line[6:]) for line in streamed.text.split("\n\n")[:-2]]
+        assert [event["choices"][0]["index"] for event in events] == [0, 1, 2]
+
+
+async def test_a_prompt_of_a_list_that_cannot_be_read_is_named_by_its_place(tmp_path, tokenizer):
+    async with served(gateway_settings(tmp_path), tokenizer) as gateway:
+        for prompts in (["go", ""], [[5], []], [[5], [10**6]], ["go", "go" * 500]):
+            error = (await gateway.post("completions", {"prompt": prompts})).json()["error"]
+            assert (error["param"], "prompt[1]" in error["message"]) == ("prompt", True)
+        assert not gateway.drawn
+
+
+async def test_an_echo_begins_with_the_prompt(tmp_path, tokenizer):
+    async with served(gateway_settings(tmp_path), tokenizer, lambda _: "left") as gateway:
+        for prompt in "go 👍: ", tokenizer.encode("go 👍: "):
+            (choice,) = (await gateway.post("completions", {"prompt": prompt, "echo": True})).json()["choices"]
+            assert choice["text"] == "go 👍: left"
+
+
+async def test_a_model_is_described_by_its_name(tmp_path, tokenizer):
+    settings = gateway_settings(tmp_path, 'serve.name="org/small"')
+    async with served(settings, tokenizer) as gateway:
+        (listed,) = (await gateway.get("/v1/models")).json()["data"]
+        for path in "/v1/models/org/small", "/v1/models/org%2Fsmall":
+            assert (await gateway.get(path)).json() == listed
+        response = await gateway.get("/v1/models/other")
+        assert (response.status_code, response.json()["error"]["code"]) == (404, "model_not_found")
+        assert (await gateway.post("models/org/small", {})).status_code == 405
+
+
+async def test_a_compressed_body_is_refused_by_its_coding(tmp_path, tokenizer):
+    async with served(gateway_settings(tmp_path), tokenizer) as gateway:
+        body = gzip.compress(json.dumps({"prompt": "go"}).encode())
+        response = await gateway.post("completions", body, **{"content-encoding": "gzip"})
+        assert response.status_code == 415
+        assert "content-encoding gzip: bodies are not decompressed" in response.json()["error"]["message"]
+        plain = {"content-encoding": "identity"}
+        assert (await gateway.post("completions", {"prompt": "go"}, **plain)).status_code == 200
 
 
 async def test_tools_are_shown_and_calls_are_read(tmp_path):

@@ -1,0 +1,114 @@
+"""The verdict on a run in one line: whether it learns, and whether its programs can teach. Pure."""
+
+from math import hypot
+from typing import Literal, NamedTuple
+
+from spade.estimates.intervals import Z
+from spade.protocol import Evaluation, Recent, Status
+from spade.text import clock
+
+MOST_WITHOUT_VARIANCE = 0.6
+"""With a greater share of chunks without variance, the verdict says that programs are too easy or too hard."""
+LEAST_VALIDITY = 0.5
+"""With a smaller share of valid programs, the verdict says so."""
+_EASY, _HARD = 0.8, 0.2  # unhinted win rates; an environment is learnable between them
+
+Tone = Literal["good", "neutral", "bad"]
+
+
+class Judgement(NamedTuple):
+    """A verdict in words. `tone` is its colour: good and bad news look different."""
+
+    text: str
+    tone: Tone
+
+
+def verdict(status: Status) -> Judgement:
+    """Judge a run by its status."""
+    over = _over(status)
+    if not status.counts.plays and not comparable(status):
+        # A slow machine takes minutes to begin. That is not a stall.
+        begun = f"just begun: nothing is played yet, after {clock(status.elapsed_s)}"
+        return Judgement(f"{over} before anything was played" if over else begun, "neutral")
+    if stall := stalled(status):
+        return Judgement(_joined(stall, _programs(status)), "bad")
+    learning, tone = _learning(status, bool(over))
+    return Judgement(_joined(f"{over}, {learning}" if over else learning, _programs(status)), tone)
+
+
+def comparable(status: Status) -> tuple[Evaluation, ...]:
+    """Return the evaluations on the suite of the newest one. A run may have gone on with another suite."""
+    evaluations = status.histories.evaluations
+    return tuple(one for one in evaluations if one.suite == evaluations[-1].suite)
+
+
+def stalled(status: Status) -> str:
+    """Describe the stall of a live run, or return "" if it goes on."""
+    if not status.traffic.stalled_s or _over(status):
+        return ""
+    return f"stalled: no learner step and no play for {status.traffic.stalled_s:.0f} s"
+
+
+def _over(status: Status) -> str:
+    """Return "finished" or "stopped" if the run is over, else ""."""
+    if status.finished:
+        return "finished"
+    states = {process.state for process in status.processes}
+    return "stopped" if states == {"stopped"} else ""
+
+
+def _learning(status: Status, over: bool) -> tuple[str, Tone]:
+    """Say how the held-out win rate has changed, in the past tense if the run is over."""
+    evaluations = comparable(status)
+    if not evaluations:
+        return "no held-out win rate was measured" if over else "too early to tell: no held-out win rate yet", "neutral"
+    first, newest = evaluations[0], evaluations[-1]
+    if len(evaluations) == 1:
+        once = f"held-out {newest.win_rate:.2f} ± {newest.error:.2f}, measured once"
+        return once if over else f"too early to tell: {once}", "neutral"
+    best = max(evaluations, key=lambda one: one.win_rate)
+    since = f"since step {first.step}" if first.step else "since the start"
+    gain = f"held-out {newest.win_rate - first.win_rate:+.2f} {since}"
+    if _differ(best, newest):
+        lost = "" if best is first else f", {newest.win_rate - best.win_rate:+.2f} since its best at step {best.step}"
+        return f"{'fell' if over else 'falling'}: {gain}{lost}", "bad"
+    if _differ(newest, first):
+        return f"{'learned' if over else 'learning'}: {gain}", "good"
+    return f"flat: {gain}, within its error of ± {Z * hypot(first.error, newest.error):.2f}", "neutral"
+
+
+def _differ(high: Evaluation, low: Evaluation) -> bool:
+    """Return whether one win rate is higher than another by more than chance. Their items are the same."""
+    return high.win_rate - low.win_rate > Z * hypot(high.error, low.error)
+
+
+def _programs(status: Status) -> str:
+    """Say what is wrong with the programs that are played, or return ""."""
+    recent = status.recent
+    what = "programs" if status.pool.pool_programs else "designs"
+    if recent.validity is not None and recent.validity < LEAST_VALIDITY:
+        return f"{what} invalid: {_percent(1 - recent.validity)} fail admission"
+    fault = _difficulty(recent)
+    if fault and recent.zero_variance_share is not None:
+        return f"{what} {fault}: {_percent(recent.zero_variance_share)} of chunks have no variance"
+    return ""
+
+
+def _difficulty(recent: Recent) -> str:
+    """Say why most chunks lack variance, or return "" if enough of them vary."""
+    if recent.zero_variance_share is None or recent.zero_variance_share <= MOST_WITHOUT_VARIANCE:
+        return ""
+    rate = recent.win_rate_unhinted
+    if rate is not None and rate >= _EASY:
+        return "too easy"
+    if rate is not None and rate <= _HARD:
+        return "too hard"
+    return "too easy or too hard"
+
+
+def _joined(*clauses: str) -> str:
+    return "; ".join(filter(None, clauses))
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}".replace("%", " %")

@@ -1,0 +1,108 @@
+"""Split an answer's text into the bytes of its tokens. A character may lie in several tokens."""
+
+import codecs
+import json
+import re
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+import tokenizers
+
+_BYTE_TOKEN = re.compile("<0x([0-9A-Fa-f]{2})>")
+_REPLACEMENT = "\ufffd".encode()
+
+
+class TokenBytes:
+    """Return the bytes of tokens, as a tokenizer's own decoder joins them."""
+
+    def __init__(self, bpe: tokenizers.Tokenizer) -> None:
+        self._bpe = bpe
+        kinds = set(_kinds(json.loads(bpe.decoder.__getstate__()))) if bpe.decoder is not None else set()
+        self._alphabet = _byte_alphabet() if "ByteLevel" in kinds else {}
+        self._byte_fallback = "ByteFallback" in kinds
+        vocabulary = bpe.get_vocab()
+        self._anchor = next((vocabulary[letter] for letter in "abcdefgh" if letter in vocabulary), None)
+
+    def split(self, ids: Sequence[int]) -> list[bytes]:
+        """Return the bytes of each token. Joined and decoded, with U+FFFD for errors, they are the decoded text."""
+        if self._byte_fallback:
+            return self._split_with_fallback(ids)
+        return [self._piece(id, at == 0) for at, id in enumerate(ids)]
+
+    def _split_with_fallback(self, ids: Sequence[int]) -> list[bytes]:
+        """Split where tokens like <0xE2> stand for bytes. A run of them that is not UTF-8 decodes to a U+FFFD each."""
+        pieces = list[bytes]()
+        for is_byte, run in groupby(ids, lambda id: _BYTE_TOKEN.fullmatch(self._token(id)) is not None):
+            if not is_byte:
+                pieces += [self._piece(id, not pieces and at == 0) for at, id in enumerate(run)]
+                continue
+            found = [bytes([int(self._token(id)[3:5], 16)]) for id in run]
+            pieces += found if _is_text(b"".join(found)) else [_REPLACEMENT] * len(found)
+        return pieces
+
+    def _piece(self, id: int, first: bool) -> bytes:
+        if self._alphabet:
+            token = self._token(id)
+            known = [self._alphabet.get(character, -1) for character in token]
+            return token.encode() if -1 in known else bytes(known)
+        # Decoders may take the space from the beginning of a text, so a later token is decoded behind another one.
+        if first or self._anchor is None:
+            return self._decoded([id])
+        return self._decoded([self._anchor, id]).removeprefix(self._decoded([self._anchor]))
+
+    def _token(self, id: int) -> str:
+        return self._bpe.id_to_token(id) or ""
+
+    def _decoded(self, ids: list[int]) -> bytes:
+        text: str = self._bpe.decode(ids, skip_special_tokens=False)
+        return text.encode()
+
+
+def offsets(pieces: Sequence[bytes]) -> list[int]:
+    """Return for each piece how many characters of the whole text come before the character that it begins in."""
+    found, whole = list[int](), 0
+    for places, after in _characters(pieces):
+        found.append(places[0] if places else whole)
+        whole = after
+    return found
+
+
+def clip(pieces: Sequence[bytes], characters: int) -> list[bytes]:
+    """Shorten the pieces to the beginning of their text, of so many characters."""
+    kept = [sum(place < characters for place in places) for places, _ in _characters(pieces)]
+    return [piece[:size] for piece, size in zip(pieces, kept, strict=True)]
+
+
+def _characters(pieces: Sequence[bytes]) -> Iterator[tuple[list[int], int]]:
+    """Yield for each piece the index of the character that holds each of its bytes, and how many are whole so far."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    whole = 0
+    for piece in pieces:
+        places = list[int]()
+        for at in range(len(piece)):
+            whole += len(decoder.decode(piece[at : at + 1]))
+            places.append(whole if decoder.getstate()[0] else whole - 1)
+        yield places, whole
+
+
+def _kinds(decoder: Any) -> Iterator[str]:
+    """Yield the types of a decoder and of the decoders in it."""
+    yield decoder["type"]
+    for inner in decoder.get("decoders", ()):
+        yield from _kinds(inner)
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _byte_alphabet() -> dict[str, int]:
+    """Map each character of byte-level vocabularies to the byte that it stands for."""
+    printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    others = [byte for byte in range(256) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(256 + at): byte for at, byte in enumerate(others)}
