@@ -94,7 +94,10 @@ GROUPS: dict[str, tuple[str, Commands]] = {
         "Run a grid of recipes and seeds; show its table.",
         {"run": experiment.run, "table": experiment.table},
     ),
-    "model": ("Export the models of a run.", {"export": model.export, "best": model.export_best}),
+    "model": (
+        "Import models of others; export those of a run.",
+        {"import": model.import_model, "export": model.export, "best": model.export_best},
+    ),
     "nano": ("Make and measure the embedded nano model.", {"build": nano.build, "report": nano.measure}),
     "keys": ("Make and list keys of hosts that join over a network.", {"new": keys.new, "ls": keys.ls}),
 }

@@ -137,13 +137,13 @@ class RunDir:
         such model.
         """
         settled = absolute_paths(config)
-        kept = self.config() if self.exists else None
-        for name in PATH_SETTINGS if kept else ():
-            had = setting(kept, name)
-            given = setting(config, name), setting(settled, name)
-            same = setting(absolute_paths(kept, (name,)), name) in given
-            if same or (name == "model.path" and unpinned(had) in given):
-                settled = with_settings(settled, {name: had})
+        if self.exists:
+            kept = self.config()
+            for name in PATH_SETTINGS:
+                had, given = setting(kept, name), (setting(config, name), setting(settled, name))
+                same = setting(absolute_paths(kept, (name,)), name) in given
+                if same or (name == "model.path" and unpinned(had) in given):
+                    settled = with_settings(settled, {name: had})
         return with_settings(settled, {"model.path": pin(settled.model.path)})
 
     def reopen(self, config: Config) -> None:

@@ -2,7 +2,7 @@
 
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -13,6 +13,39 @@ from spade.errors import RunError, WeightsError
 if TYPE_CHECKING:
     from spade.app.rundir import RunDir
     from spade.policy.best import Best
+
+
+def import_model(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE", help="A GGUF file, pip:PACKAGE that holds one, a checkpoint folder, or a name of the hub."
+        ),
+    ],
+    out: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write; must not exist.")],
+    dtype: Annotated[
+        Literal["float32", "bfloat16"] | None,
+        typer.Option(help="Number format of the result [default: its own; bfloat16 of a GGUF file]."),
+    ] = None,
+) -> None:
+    """Bring a model of others into a checkpoint folder, and say what it is good for.
+
+    The folder appears when it is complete. A line with a cross says what will not work, and why.
+    """
+    from spade.app.models.convert import convert
+    from spade.app.models.findings import examine
+    from spade.app.models.sources import open_source
+    from spade.disk import whole
+
+    with whole(out) as part:
+        say(f"reading {source}")
+        with open_source(source) as found:
+            convert(found, part, dtype)
+        for finding in examine(part):
+            say(f"{'✗' if finding.fault else '✓'} {finding.name}: {finding.text}")
+    say(
+        f"{out}: `--set model.path={out}` takes it; `spade config check CONFIG --set model.path={out}` checks a run of it"
+    )
 
 
 def export(

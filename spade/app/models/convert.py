@@ -1,0 +1,62 @@
+"""A model of others as a checkpoint folder: one file of parameters, a tokenizer, and nothing that a run does not read.
+
+A GGUF file is dequantised by Transformers. Its tokenizer and its chat template come from the file itself.
+"""
+
+from pathlib import Path
+from typing import Any, Literal
+
+from spade.errors import ConfigError, RunError
+from spade.text import line
+
+Format = Literal["float32", "bfloat16"]
+
+
+def convert(source: Path, folder: Path, dtype: Format | None) -> None:
+    """Write the model of `source`, a GGUF file or a checkpoint folder, into `folder`.
+
+    dtype: the number format of the result. None keeps a checkpoint's own, and takes bfloat16 for a GGUF file.
+
+    Raises ConfigError if a package is missing, RunError if the model cannot be read.
+    """
+    import torch
+
+    from spade.policy import model as policy
+    from spade.policy import model_folder
+
+    if source.is_dir():
+        kept = dtype or model_folder.facts(source).dtype
+        model = policy.load(source, dtype=kept, device=torch.device("cpu"))
+        policy.save(model, source, folder)
+        return
+    model, tokenizer = _read_gguf(source, dtype or "bfloat16")
+    model.save_pretrained(folder, max_shard_size="1000TB")
+    tokenizer.save_pretrained(folder)
+
+
+def _read_gguf(file: Path, dtype: Format) -> tuple[Any, Any]:
+    """The model and the tokenizer of a GGUF file, by Transformers."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    try:
+        import accelerate  # noqa: F401
+        import gguf  # noqa: F401
+        from transformers import GgufConfig
+    except ImportError as error:
+        raise ConfigError(f"{file}: a GGUF file needs the packages of the extra `gguf`: {error}") from None
+    with file.open("rb") as opened:
+        if opened.read(4) != b"GGUF":
+            raise RunError(f"{file}: is no GGUF file; give one, a checkpoint folder, pip:PACKAGE or a name of the hub")
+    given = {"gguf_file": file.name, "local_files_only": True}
+    try:
+        unpacked: Any = GgufConfig(dequantize=True)  # else the tensors stay packed, and cannot be saved
+        model = AutoModelForCausalLM.from_pretrained(
+            file.parent, quantization_config=unpacked, dtype=getattr(torch, dtype), **given
+        )
+        return model, AutoTokenizer.from_pretrained(file.parent, **given)
+    except (torch.OutOfMemoryError, MemoryError):
+        raise
+    except Exception as error:  # Transformers and gguf raise whatever a foreign file makes them raise
+        text = next(filter(None, map(str.strip, str(error).splitlines())), "")
+        raise RunError(f"{file}: cannot be read: {line(f'{type(error).__name__}: {text}', 300)}") from None

@@ -1,0 +1,92 @@
+"""What a checkpoint is, and whether a run can play with it and train it. Each use is tried on the model itself."""
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from spade.errors import SpadeError
+
+_PROBED_TOKENS = 512
+GIB = 1 << 30
+
+
+class Finding(NamedTuple):
+    """One line about a model. `fault` is True if something will not work."""
+
+    name: str
+    text: str
+    fault: bool = False
+
+
+def examine(folder: Path) -> list[Finding]:
+    """Return what there is to say of the checkpoint `folder`; every use is tried as a run would begin it.
+
+    Raises RunError if it does not load.
+    """
+    import torch
+
+    from spade.policy import model_folder
+    from spade.policy.model import load
+
+    facts = model_folder.facts(folder)
+    model = load(folder, dtype=facts.dtype, device=torch.device("cpu"))
+    count = sum(each.numel() for each in model.parameters())
+    text = model.config.get_text_config()
+    found = [
+        Finding("architecture", f"{model.config.model_type}, {text.num_hidden_layers} layers"),
+        Finding("parameters", f"{count / 1e6:,.1f} million in {facts.dtype}"),
+        Finding("context", f"{facts.context_tokens} tokens"),
+        _tokenizer(folder),
+        _engine(model),
+        _learner(folder),
+        _memory(count, facts.dtype),
+    ]
+    return found
+
+
+def _tokenizer(folder: Path) -> Finding:
+    from spade.policy.checkpoint_files import check_files
+
+    try:
+        tokenizer = check_files(folder)
+    except SpadeError as error:
+        return Finding("conversation", _reason(folder, error), fault=True)
+    ends = ", ".join(map(tokenizer.token_text, sorted(tokenizer.end_ids)))
+    return Finding("conversation", f"{tokenizer.size} tokens; a turn ends with {ends}")
+
+
+def _engine(model: object) -> Finding:
+    from actors.engines.torch.forward import open_forward
+
+    try:
+        forward, token_bytes = open_forward(model, _PROBED_TOKENS)  # type: ignore[arg-type]
+    except SpadeError as error:
+        return Finding("sampling", str(error), fault=True)
+    return Finding(
+        "sampling", f"the torch engine runs it ({type(forward).__name__}); a token's keys take {token_bytes} B"
+    )
+
+
+def _learner(folder: Path) -> Finding:
+    import torch
+
+    from learner.models.prepare import prepare_model
+    from spade.policy.model import load
+
+    try:
+        prepare_model(load(folder, dtype="float32", device=torch.device("cpu")), activation_checkpointing=False)
+    except SpadeError as error:
+        return Finding("training", str(error), fault=True)
+    return Finding("training", "the learner trains it, several plays in a row")
+
+
+def _memory(parameters: int, dtype: str) -> Finding:
+    """Weights to serve; weights, gradients and AdamW's two means in float32 to train."""
+    serve = parameters * (4 if dtype == "float32" else 2)
+    return Finding(
+        "memory", f"{serve / GIB:.1f} GiB to serve, {16 * parameters / GIB:.1f} GiB to train, and activations"
+    )
+
+
+def _reason(folder: Path, error: SpadeError) -> str:
+    return re.sub(rf"^{re.escape(str(folder))}[/:]? ?", "", str(error))
