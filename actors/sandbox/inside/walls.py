@@ -29,7 +29,7 @@ _NONE = (ctypes.c_uint32 * 6)()  # effective, permitted and inheritable, each in
 
 THREAD_WORDS = 256
 """Words of the C library's description of a thread among which its number is looked for."""
-THREAD_NUMBER = 1
+SHOWN_NUMBER = 1
 """The number that the C library keeps in a child instead of the real one. It must not be 0: an unlocked lock has the
 owner 0, so a thread with that number takes each free lock for its own, and OpenSSL fails or crashes."""
 
@@ -114,7 +114,7 @@ def kept_numbers() -> list[int]:
 
 
 def hide_numbers(places: list[int]) -> None:
-    """Write THREAD_NUMBER over this child's number at those `places` of the zygote's `kept_numbers` that hold it.
+    """Write SHOWN_NUMBER over this child's number at those `places` of the zygote's `kept_numbers` that hold it.
 
     A place that does not hold it was equal to the zygote's number by chance: numbers are small in a namespace.
     """
@@ -122,7 +122,7 @@ def hide_numbers(places: list[int]) -> None:
     for place in places:
         word = ctypes.c_int.from_address(place)
         if word.value == own:
-            word.value = THREAD_NUMBER
+            word.value = SHOWN_NUMBER
 
 
 def pages(proc: int) -> tuple[int, int]:

@@ -98,16 +98,16 @@ NAMED = {
     "latex2sympy2_extended": "latex2sympy2_extended.latex2sympy(r'\\frac{1}{2} + x')",
     "math_verify": "math_verify.verify(math_verify.parse(r'$\\frac{1}{2}$'), math_verify.parse('$0.5$'))",
     "mpmath": "mpmath.nstr(mpmath.zeta(2), 12)",
-    "numpy": "numpy.linalg.inv(numpy.array([[2.0, 0], [0, 4]])).tolist(), numpy.random.default_rng(3).integers(9, size=4)"
-    ", numpy.fft.fft([1, 2]).tolist(), numpy.random.default_rng().random() < 1",
+    "numpy": "numpy.linalg.inv(numpy.array([[2.0, 0], [0, 4]])).tolist()"
+    ", numpy.random.default_rng(3).integers(9, size=4), numpy.random.default_rng().random() < 1"
+    ", numpy.fft.fft([1, 2]).tolist()",
     "sympy": "sympy.solve('x**2 - 4', 'x'), sympy.integrate('sin(x)', sympy.Symbol('x'))",
 }
 """The same of the packages."""
 
 USER = program(
     module="import io",
-    step="import importlib\ntext = action.split(' ', 1)\nspace = {'io': io, text[0].split('.')[0]: __import__(text[0])}\n"
-    "importlib.import_module(text[0])\ntext = str(eval(text[1], space))",
+    step="name, use = action.split(' ', 1)\ntext = str(eval(use, {'io': io, name.split('.')[0]: __import__(name)}))",
     result="text, 0.0, False, False, {}",
 )
 
