@@ -83,7 +83,7 @@ class GameAdmission(Admission[str]):
         return f"{told}{self.remark}"
 
     async def constant(self) -> str:
-        """One action, repeated, seldom wins. The same actions under several seeds also show if the seed matters."""
+        """One action, repeated, seldom wins. These plays and the solutions also show if the seed matters."""
         always = self.form.anything(self.form.transcripts[0].answers[0].observation)
         plays: list[Transcript[str]] = []
 
@@ -91,7 +91,7 @@ class GameAdmission(Admission[str]):
             return self.form.probe(seed, lambda _: always)
 
         told = await self.seldom_wins(f"always {always[:40]!r}", plays, self.refused_constant, play)
-        self.seed_sensitive = len({each.answers for each in plays}) > 1
+        self.seed_sensitive = len(self.form.solutions) > 1 or len({each.answers for each in plays}) > 1
         return told
 
     async def solution(self) -> str:

@@ -92,6 +92,10 @@ class Design(Section, frozen=True):
     """Difficulties that jobs ask for, all equally likely: a name, and the fewest actions, or calls of tools, that a
     good player needs, at most `play.max_turns`."""
 
+    max_turns: Count = 12
+    """Turns of a game in the interface that the prompt shows, at most `play.max_turns`. A design may set another number
+    up to that limit. Each further turn is one more guess for a player who guesses. The default is the paper's."""
+
     example_worlds: bool = False
     """True names a few ideas of the skill beside the document."""
 

@@ -131,6 +131,11 @@ async def test_every_module_that_programs_may_import_works(tier):
         pytest.skip(str(error))
 
 
+@pytest.mark.parametrize("package", PACKAGES)
+async def test_a_program_may_import_each_package_alone(sandbox, package):
+    assert await sandbox.open("e", program(module=f"import {package}"), 1, 3) == Observed("start")
+
+
 def test_no_module_is_forgotten():
     assert set(NAMED) == set(PACKAGES)
     assert {*_MODULES, *_LOADED} <= set(STANDARD)
