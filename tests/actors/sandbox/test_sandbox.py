@@ -196,8 +196,8 @@ async def test_an_endless_loop_is_killed_in_time(place):
 
 RESETS = [
     "self, seed", "self, seed=None", "self, seed, /", "self, *, seed=None, options=None",
-    "self, options=None, seed=None", "self, seed=None, **kwargs", "self, **kwargs", "self, *arguments", "self, *arguments, **kwargs", "self, number",
-    "self, seed: int | None = None, options: dict | None = None",
+    "self, options=None, seed=None", "self, seed=None, **kwargs", "self, **kwargs", "self, *arguments",
+    "self, *arguments, **kwargs", "self, number", "self, seed: int | None = None, options: dict | None = None",
 ]  # fmt: skip
 
 
