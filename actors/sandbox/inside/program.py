@@ -154,7 +154,7 @@ def turn_budget(kind: type, max_turns: int) -> dict[str, int]:
 def begin(instance: Any, seed: int) -> object:
     """Call `reset` with the seed: by name if the method has such a parameter, as Gymnasium's, else by its place."""
     try:
-        parameters = inspect.signature(instance.reset).parameters
+        parameters = inspect.signature(instance.reset, follow_wrapped=False).parameters
     except (TypeError, ValueError):
         return instance.reset(seed)
     kinds = {each.kind for each in parameters.values()}

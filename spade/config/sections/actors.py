@@ -28,7 +28,8 @@ class Design(Section, frozen=True):
     """The designer's side. Rounds of design jobs ask for the skills in turn.
 
     `single_turn_share`, `difficulties`, `max_turns` and `example_worlds` are for `model.profile` "full", of which
-    `tools` has the second alone; "nano" asks for nothing but a skill and a document. docs/designing.md says what a prompt has.
+    `tools` has the second alone; "nano" asks for nothing but a skill and a document. docs/designing.md says what a
+    prompt has.
     """
 
     source: Literal["model", "pool"] = "model"

@@ -223,6 +223,13 @@ TEXTS = {
 }
 
 
+async def test_reset_may_be_wrapped(sandbox):
+    wrapped = "import functools\ndef logged(method):\n    @functools.wraps(method)\n    def wrapper(self, number):\n"
+    wrapped += "        return method(self, number)\n    return wrapper"
+    source = program(module=wrapped, reset="text = str(seed)").replace("    def reset", "    @logged\n    def reset")
+    assert await sandbox.open("e", source, 41, 3) == Observed("41")
+
+
 @pytest.mark.parametrize("text", TEXTS)
 async def test_a_program_may_be_written_by_any_editor(sandbox, text):
     first, last = await play(sandbox, TEXTS[text], "?")

@@ -218,6 +218,11 @@ class Rank(IntEnum):
     FIRST = 1
 
 
+class Share(Enum):
+    WHOLE = 1.0
+    NO = False
+
+
 Title = NewType("Title", str)
 
 
@@ -254,6 +259,16 @@ def test_a_method_gets_the_members_of_its_enums_and_its_arguments_by_place():
     assert got == ("a", 1, "low", Level.HIGH, [Rank.FIRST], None, "off", 3, (), {})
     assert type(got[4][0]) is Rank
     assert Caller(method)(method, values | {"until": "low"})[5] is Level.LOW
+
+
+def shared(self: object, share: Share | None) -> object:
+    return share
+
+
+def test_a_number_without_a_fraction_is_the_float_of_an_enum_and_true_is_not_one():
+    method = shared.__get__(object())
+    given = [Caller(method)(method, {"share": share}) for share in (1, 1.0, False, None)]
+    assert given == [Share.WHOLE, Share.WHOLE, Share.NO, None]
 
 
 def bare(self: object, name) -> str: ...

@@ -261,7 +261,7 @@ async def test_a_tool_may_take_an_enum_a_union_and_further_arguments(sandbox):
 OBJECTS = [
     "[('work', {})] * 2",
     "[{'tool': 'work', 'arguments': {}}, {'name': 'tool_work'}]",
-    "[{'tool': 'work', 'args': {}}, {'tool_name': 'work', 'parameters': {}}]",
+    "[{'tool': 'work', 'args': None}, {'tool_name': 'work', 'parameters': {}}]",
     "[{'function': 'work', 'arguments': '{}'}, {'type': 'function', 'function': {'name': 'work', 'arguments': '{}'}}]",
 ]
 

@@ -145,8 +145,9 @@ def _converted(annotation: Any, value: Any) -> Any:
     annotation = _resolved(annotation)
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if _is_enum(annotation):
-        # A float is no int here, and True is not 1.
-        return next((each for each in annotation if each.value == value and type(each.value) is type(value)), value)
+        sure = isinstance(value, bool)  # True equals 1, and JSON tells them apart
+        members = (each for each in annotation if each.value == value and isinstance(each.value, bool) is sure)
+        return next(members, value)
     if origin in _UNIONS:
         forms = (_converted(each, value) for each in arguments)
         return next((form for form in forms if form is not value), value)

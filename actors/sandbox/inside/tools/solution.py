@@ -56,7 +56,7 @@ def _read_object(place: int, entry: Any) -> tuple[str, object]:
     name = next((inner[key] for key in _NAMES if is_a(inner.get(key), str)), None)
     if name is None:
         raise blamed(f"entry {place} of solution names no tool; its key must be one of {', '.join(_NAMES)}")
-    return name, next((inner[key] for key in _ARGUMENTS if key in inner), {})
+    return name, next((inner[key] for key in _ARGUMENTS if inner.get(key) is not None), {})
 
 
 def _named(name: str, tools: Mapping[str, Tool]) -> str:
