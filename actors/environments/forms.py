@@ -18,7 +18,7 @@ from actors.sandbox.wire import Solve, Solved, Step
 from actors.text.actions import boxed, sent
 from spade.config import Play
 from spade.config import Sandbox as Limits
-from spade.protocol import Form
+from spade.protocol import Form, Observed
 
 GamePolicy = Callable[[str], str]
 """The action after an observation."""
@@ -44,7 +44,7 @@ class FormProbing(Probing[str]):
     """Plays of one game under secret seeds, in the form that it `reads`.
 
     `known` are the actions that its solution lists, out of their boxes. `unoffered` are those `known` actions that no
-    reading of its observations has.
+    reading of its observations has. `solutions` are the actions and answers of the solutions that were played.
     """
 
     def __init__(self, sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play) -> None:
@@ -52,6 +52,7 @@ class FormProbing(Probing[str]):
         self.known: Sequence[str] = ()
         self.unoffered: Sequence[str] = ()
         self.reads: Form = "inside"
+        self.solutions: set[tuple[tuple[str, ...], tuple[Observed, ...]]] = set()
 
     def anything(self, observation: str) -> str:
         """Draw a random action that the observation offers, or at times one of the solution that no list has."""
@@ -83,6 +84,7 @@ class FormProbing(Probing[str]):
                 raise RejectedError(f"the solution does not win; its {len(actions)} actions are [{listed}]")
             if not self.known:
                 self.known, self.unoffered = actions, await unoffered(self.transcripts[-1])
+            self.solutions.add((self.transcripts[-1].actions, self.transcripts[-1].answers))
             forms = (found,)
         return True
 

@@ -6,7 +6,7 @@
     construct    the class builds
     episode      it resets and steps under secret seeds, with answers of the right types
     solution     if `solution()` lists actions, they win; it shows which form of an action the program reads
-    garbage      nonsense for an action neither raises nor wins
+    garbage      nonsense for an action neither raises nor wins; offered actions that are damaged do not raise
     random       random actions of those that the observation offers seldom win
     constant     one action, repeated, seldom wins
 
@@ -21,8 +21,9 @@ from msgspec import structs
 from actors.environments.forms import FormProbing
 from actors.environments.offers import FORM, Offer, offered
 from actors.environments.probes import NONSENSE, NUMBERS, Transcript
+from actors.environments.slips import SlippingPlayer
 from actors.environments.stages import Admission
-from actors.environments.trials import RejectedError, consuming
+from actors.environments.trials import RejectedError
 from actors.sandbox import Sandbox
 from actors.text.actions import sent
 from spade.config import Play, ToolUse
@@ -33,6 +34,8 @@ UNREADABLE = (
     "the first observation offers no actions that can be read; end each observation with a line that lists them, as "
     f"{FORM}"
 )
+SLIP_PLAYS = 2
+"""Most plays of the stage `garbage` for damaged actions alone. Most are tried in the turns that nonsense leaves."""
 
 
 class GameAdmission(Admission[str]):
@@ -81,7 +84,7 @@ class GameAdmission(Admission[str]):
         return f"{told}{self.remark}"
 
     async def constant(self) -> str:
-        """One action, repeated, seldom wins. The same actions under several seeds also show if the seed matters."""
+        """One action, repeated, seldom wins. These plays and the solutions also show if the seed matters."""
         always = self.form.anything(self.form.transcripts[0].answers[0].observation)
         plays: list[Transcript[str]] = []
 
@@ -89,7 +92,7 @@ class GameAdmission(Admission[str]):
             return self.form.probe(seed, lambda _: always)
 
         told = await self.seldom_wins(f"always {always[:40]!r}", plays, self.refused_constant, play)
-        self.seed_sensitive = len({each.answers for each in plays}) > 1
+        self.seed_sensitive = len(self.form.solutions) > 1 or len({each.answers for each in plays}) > 1
         return told
 
     async def solution(self) -> str:
@@ -98,12 +101,23 @@ class GameAdmission(Admission[str]):
         return "; ".join(filter(None, (said, "it reads the box" if self.form.reads == "box" else "")))
 
     async def garbage(self) -> str:
-        """Nonsense for an action neither raises nor wins."""
-        left = [*NONSENSE, *NUMBERS]
-        while left:
-            play = await self.form.probe(self.form.seed(0), consuming(left, ""))
-            nonsense = {sent(each, self.form.reads) for each in NONSENSE}
-            if play.won(self.form.win_return) and play.actions[-1] in nonsense:
+        """Check that neither nonsense nor a damaged action raises, and that nonsense does not win."""
+        nonsense, said = [*NONSENSE, *NUMBERS], [""]
+        first = self.form.transcripts[0].answers[0].observation
+        slipping, more = SlippingPlayer(self.form.anything, self.form.known, first), SLIP_PLAYS
+
+        def act(observation: str) -> str:
+            said.append(nonsense.pop(0) if nonsense else slipping.act(observation))
+            return said[-1]
+
+        never = {sent(each, self.form.reads) for each in NONSENSE}
+        while nonsense or (slipping.waiting and more):
+            more -= not nonsense
+            try:
+                play = await self.form.probe(self.form.seed(0), act)
+            except RejectedError as error:
+                raise RejectedError(f"{error}, after {self.told(said[-1])}") from None
+            if play.won(self.form.win_return) and play.actions[-1] in never:
                 raise RejectedError(f"nonsense wins: {play.actions[-1][:40]!r}")
         return ""
 

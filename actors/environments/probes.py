@@ -1,6 +1,6 @@
 """The pure half of admission: the probes of an unknown program, and the conclusions from their transcripts."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Generic, TypeVar
 
 import msgspec
@@ -38,22 +38,21 @@ class Transcript(msgspec.Struct, Generic[Action], frozen=True):
         return won(episode_return([last.reward], last.terminated), win_return)
 
 
-def indifferent(transcripts: Sequence[Transcript[Action]], win_return: float) -> str:
-    """The reason why nothing depends on the actions, "" if something does.
+def rewarded_otherwise(transcripts: Sequence[Transcript[Action]]) -> bool:
+    """Return True if two plays of one instance differ in a reward or in their end, so that the actions matter."""
+    return any(len({transcript.outcome for transcript in plays}) > 1 for plays in _by_seed(transcripts))
 
-    Plays of one seed are compared. Rewards that differ prove that actions matter. If they never differ, a win was luck;
-    without any win the observations must differ at least.
-    """
-    by_seed: dict[int, list[Transcript[Action]]] = {}
+
+def unchanging(transcripts: Sequence[Transcript[Action]]) -> bool:
+    """Return True if all plays of each instance have the same answers, whatever their actions are."""
+    return all(len({transcript.answers for transcript in plays}) == 1 for plays in _by_seed(transcripts))
+
+
+def _by_seed(transcripts: Sequence[Transcript[Action]]) -> Iterable[list[Transcript[Action]]]:
+    grouped: dict[int, list[Transcript[Action]]] = {}
     for transcript in transcripts:
-        by_seed.setdefault(transcript.seed, []).append(transcript)
-    if any(len({transcript.outcome for transcript in plays}) > 1 for plays in by_seed.values()):
-        return ""
-    if all(len(set(plays)) == 1 for plays in ([t.answers for t in plays] for plays in by_seed.values())):
-        return "whatever is done, the same happens"
-    if any(transcript.won(win_return) for transcript in transcripts):
-        return "winning depends on the seed alone, not on the actions"
-    return ""
+        grouped.setdefault(transcript.seed, []).append(transcript)
+    return grouped.values()
 
 
 def heeded(one: Transcript[str], other: Transcript[str]) -> bool:

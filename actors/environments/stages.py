@@ -12,15 +12,16 @@ instance, need the most.
 
 import time
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import ClassVar, Generic
 
 import trio
 
-from actors.environments.probes import Action, Transcript, difference, indifferent
-from actors.environments.sequential import decide
+from actors.environments.probes import Action, Transcript, difference, rewarded_otherwise, unchanging
+from actors.environments.sequential import BOUND, decide
 from actors.environments.trials import Probing, RejectedError, consuming
-from actors.sandbox.host import REPEATS
+from actors.sandbox.host import PLAYS, REPEATS
 from actors.text.measures.program import measure
 from spade.protocol import Measures, Observed, Stage, Verdict
 from spade.text import beside
@@ -29,6 +30,8 @@ REFUSED_GAP = 0.15
 """A program that random play wins this much more often than random_win_share passes at most once in a hundred times."""
 PLAYS_A_STEP = 5
 """Plays of a test of luck that together may take `step_s`."""
+WINS_REPEATED = 3
+"""Most won instances that the stage `effect` plays again by doing nothing."""
 
 
 class Admission(ABC, Generic[Action]):
@@ -123,10 +126,11 @@ class Admission(ABC, Generic[Action]):
             plays.append(await play(self.probing.seed(len(plays))))
             wins = sum(each.won(self.probing.win_return) for each in plays)
             decision = decide(wins, len(plays), low, high) if low < high else "admit"
+            sure = "" if len(plays) < BOUND else "uncertain: "
             if decision == "reject":
-                raise RejectedError(f"{who} wins {wins} of {len(plays)} plays, more than a share of {low:g}")
+                raise RejectedError(f"{sure}{who} wins {wins} of {len(plays)} plays, more than a share of {low:g}")
             if decision == "admit" and len(plays) > 1:
-                return f"{wins} of {len(plays)} won"
+                return f"{sure}{wins} of {len(plays)} won"
 
     @property
     def refused_share(self) -> float:
@@ -163,11 +167,27 @@ class Admission(ABC, Generic[Action]):
         return ""
 
     async def effect(self) -> str:
-        """Check that the outcome depends on the actions."""
-        reason = indifferent(self.probing.transcripts, self.probing.win_return)
-        if reason:
-            raise RejectedError(f"{reason}{self.remark}")
-        return ""
+        """Check that the outcome depends on the actions.
+
+        Two plays of one instance that differ in a reward prove it. An instance that was won and played only once proves
+        nothing, so it is played again by doing nothing. If nobody wins, the remark says that the test is uncertain. The
+        program then passes: it pays its designer nothing before an agent wins, and wins are audited.
+        """
+        plays = list(self.probing.transcripts)
+        if rewarded_otherwise(plays):
+            return ""
+        times = Counter(play.seed for play in plays)
+        won = {play.seed: play for play in plays if play.won(self.probing.win_return)}
+        for play in [play for seed, play in won.items() if times[seed] == 1][:WINS_REPEATED]:
+            plays.append(await self.trials.play(play.seed, consuming([], self.nothing), PLAYS))
+            if rewarded_otherwise((play, plays[-1])):
+                return ""
+        if unchanging(plays):
+            raise RejectedError(f"whatever is done, the same happens{self.remark}")
+        figures = f"{len(won)} of {len(times)} instances were won"
+        if won:
+            raise RejectedError(f"winning depends on the seed alone: {figures}, whatever was done{self.remark}")
+        return f"uncertain: {figures}, and no two plays of one instance differ in a reward{self.remark}"
 
 
 def same(first: Observed, second: Observed, after: str) -> None:

@@ -13,6 +13,7 @@ import msgspec
 import trio
 
 from actors.sandbox.budget import excess, pause_s
+from actors.sandbox.inside.imports import PACKAGES
 from actors.sandbox.inside.libraries import JUDGES, LIBRARIES
 from actors.sandbox.judging import JudgingProcess
 from actors.sandbox.process import Answer, ChildProcess
@@ -34,7 +35,7 @@ No program can tell them apart, since it knows neither seed. More zygotes for th
 NOTHING_MORE = Needs()
 OTHER_KIND = Faulted("protocol", "the answer is of another kind than the request")
 STARTING = (OSError, EOFError, trio.TooSlowError)
-_HEAVY = re.compile(r"\b(np|numpy|math_verify|sympy)\b")
+_HEAVY = re.compile(rf"\b(np|{'|'.join(PACKAGES)})\b")
 
 
 class BreachError(Exception):

@@ -95,7 +95,8 @@ class FullProfile:
 
     def _course(self, steps: int) -> tuple[str, str, str]:
         """The same of a world that takes a course of actions."""
-        interface = filled(rules.INTERFACE, max_turns=self._turns, step=rules.COURSE_STEP.strip("\n"))
+        shown = str(self._settings.max_turns)
+        interface = filled(rules.INTERFACE, max_turns=shown, step=rules.COURSE_STEP.strip("\n"))
         return interface, filled(rules.COURSE, max_turns=self._turns, steps=str(steps)), worlds.COURSE
 
 

@@ -123,8 +123,8 @@ The world:
   remember and plan.
 - The goal takes a sequence of at least {steps} well-chosen actions. No line of play reaches it within three turns,
   not even a lucky one.
-- `max_turns` will be {max_turns}, or the default you give it if that is less. Leave a good player enough of them to
-  explore and then to reach the goal.
+- `max_turns` will be the default you give it, or {max_turns} if that is less. Choose the default for your world: enough
+  for a good player to explore and then to reach the goal, and no more, since each further turn is one more guess.
 - Random actions, or one action again and again, should lose nearly always.
 - The reward tells how far the player has come, between 0 and 1: less than 1.0 until the goal is reached, 1.0 at the
   goal and nowhere else. Let it take several values on the way.

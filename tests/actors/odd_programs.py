@@ -67,6 +67,33 @@ class SearchEnv:
 """
 
 
+VAULT = """
+class VaultEnv:
+    def __init__(self, max_turns: int = 6) -> None:
+        self.max_turns = max_turns
+
+    def reset(self, seed):
+        rng = random.Random(seed)
+        self.goal = [rng.choice(["red", "blue", "green"]) for _ in range(3)]
+        self.turn = self.at = 0
+        return "Open the vault. Actions: red blue green", {}
+
+    def step(self, action):
+        self.turn += 1
+        over = self.turn >= self.max_turns
+        if action not in ("red", "blue", "green"):
+            return "A colour, please. Actions: red blue green", 0.0, False, over, {}
+        self.at = self.at + 1 if action == self.goal[self.at] else 0
+        if self.at == len(self.goal):
+            return "Open.", 1.0, True, False, {}
+        return f"Lights: {self.at}. Actions: red blue green", 0.0, False, over, {}
+
+    def solution(self):
+        return "Find the first colour, then the second, then the third."
+"""
+"""Luck wins it now and then, it pays nothing on the way, and its solution is only described."""
+
+
 BOXED = """
 import re
 

@@ -160,7 +160,7 @@ def test_a_time_that_is_none_is_refused(text):
 
 
 def test_env_check_has_a_verdict_for_each_stage_and_an_exit_code(spade, tmp_path):
-    # The seeds are new each time: among a thousand numbers no luck helps random play.
+    # Among a thousand numbers no luck helps random play.
     search = SEARCH.replace("(1, 31)", "(1, 1001)").replace("1..30", "1..1000")
     (tmp_path / "good.py").write_text(search)
     (tmp_path / "bad.py").write_text(search.replace("[str(self.goal)]", "['0']"))
@@ -183,6 +183,16 @@ def test_env_check_has_a_verdict_for_each_stage_and_an_exit_code(spade, tmp_path
     assert "repeatable" in sound
     assert "repaired" not in sound
     assert mended.split()[-3:] == ["repaired", "f-string", "braces"]
+
+
+def test_env_check_has_one_verdict_for_one_file(spade, tmp_path):
+    for name in ("one.py", "other.py"):
+        (tmp_path / name).write_text(SEARCH)
+    patient = ("--set", "sandbox.load_s=60", "--set", "sandbox.step_s=60")
+    checked = json.loads(spade("env", "check", "one.py", "other.py", "--json", *patient, cwd=tmp_path).stdout)
+    one, other = ([stage["reason"] for stage in each["stages"] if stage["name"] != "budget"] for each in checked)
+    assert one == other
+    assert checked[0]["first_observation"] == checked[1]["first_observation"]
 
 
 def test_env_check_names_the_values_that_a_solution_has_from_nowhere(capsys):

@@ -164,6 +164,16 @@ def test_the_turns_that_a_designer_is_asked_for_must_fit_a_play():
         config.load("games-4b", ('design.difficulties=[["hard", 0]]',))
 
 
+def test_the_turns_that_a_prompt_shows_are_apart_from_those_of_a_play_and_no_more():
+    games = config.load("games-4b")
+    assert (games.design.max_turns, games.play.max_turns) == (12, 25)
+    assert config.load("games-4b", ("design.max_turns=25",)).design.max_turns == 25
+    with pytest.raises(ConfigError, match=r"^design\.max_turns: .*26 turns, of play\.max_turns = 25"):
+        config.load("games-4b", ("design.max_turns=26",))
+    assert config.load("tools-4b", ("design.max_turns=26", "design.corpus=builtin")).design.max_turns == 26
+    assert config.load("nano", ("play.max_turns=4",)).play.max_turns == 4
+
+
 def test_a_cosine_needs_steps_to_fall_over():
     config.load("nano", ("learner.schedule=cosine", "learner.warmup_steps=8", "learner.schedule_steps=10"))
     config.load("nano", ("learner.schedule=constant", "learner.warmup_steps=8", "learner.schedule_steps=9"))

@@ -62,7 +62,7 @@ class LoadedProgram:
             self.build()
         with guarded("play"):
             reseed(seed)
-            answer = self.instance.reset(seed)
+            answer = begin(self.instance, seed)
             if not (type(answer) is tuple and len(answer) == 2):
                 raise ProgramError("protocol", "play", f"reset must return (observation, info), not {shape(answer)}")
             return self.observed("reset", answer[0], answer[1], 0.0, False, False)
@@ -91,7 +91,7 @@ class LoadedProgram:
             actions = None
             if is_a(answer, list) or is_a(answer, tuple):
                 actions = [clean(str(scalar(action))) for action in answer]
-            elif not is_a(answer, str):
+            elif answer is not None and not is_a(answer, str):
                 wanted = "a list of actions or a text"
                 raise ProgramError("protocol", "play", f"solution must return {wanted}, not {shape(answer)}")
             return {"is": "solved", "actions": actions}
@@ -111,6 +111,7 @@ class LoadedProgram:
 
 def execute(source: str) -> tuple[type, tuple[str, ...]]:
     """Compile and run the module; returns its environment class and the repairs that its text needed."""
+    source = source.removeprefix("\ufeff")  # the mark that some editors write at the start of a file
     module = types.ModuleType(MODULE)
     vars(module).update(GIVEN)
     with guarded("parse"):
@@ -148,6 +149,21 @@ def turn_budget(kind: type, max_turns: int) -> dict[str, int]:
         return {}
     own = parameters["max_turns"].default
     return {"max_turns": min(own, max_turns) if type(own) is int else max_turns}
+
+
+def begin(instance: Any, seed: int) -> object:
+    """Call `reset` with the seed: by name if the method has such a parameter, as Gymnasium's, else by its place."""
+    try:
+        parameters = inspect.signature(instance.reset, follow_wrapped=False).parameters
+    except (TypeError, ValueError):
+        return instance.reset(seed)
+    kinds = {each.kind for each in parameters.values()}
+    by_name = {inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD}
+    if "seed" in parameters:
+        named = parameters["seed"].kind in (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    else:
+        named = kinds <= by_name and inspect.Parameter.VAR_KEYWORD in kinds
+    return instance.reset(seed=seed) if named else instance.reset(seed)
 
 
 @contextmanager

@@ -29,6 +29,9 @@ _NONE = (ctypes.c_uint32 * 6)()  # effective, permitted and inheritable, each in
 
 THREAD_WORDS = 256
 """Words of the C library's description of a thread among which its number is looked for."""
+SHOWN_NUMBER = 1
+"""The number that the C library keeps in a child instead of the real one. It must not be 0: an unlocked lock has the
+owner 0, so a thread with that number takes each free lock for its own, and OpenSSL fails or crashes."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.pthread_self.restype = ctypes.c_void_p
@@ -68,8 +71,7 @@ class Walls:
         if self._own_bytes is not None:
             limit(self._own_bytes + memory_bytes, processor_s)
         if self._filter is not None:
-            for place in self._numbers:
-                ctypes.memset(place, 0, 4)
+            hide_numbers(self._numbers)
             self._filter.put_on()
 
 
@@ -105,10 +107,22 @@ def limit(address_bytes: int, processor_s: int) -> None:
 
 
 def kept_numbers() -> list[int]:
-    """Addresses at which the C library keeps this process's number; they are the same in a child."""
+    """Return the addresses at which the C library may keep this thread's number; they are the same in a child."""
     start = _libc.pthread_self()
     words = (ctypes.c_int * THREAD_WORDS).from_address(start)
     return [start + 4 * index for index, word in enumerate(words) if word == threading.get_native_id()]
+
+
+def hide_numbers(places: list[int]) -> None:
+    """Write SHOWN_NUMBER over this child's number at those `places` of the zygote's `kept_numbers` that hold it.
+
+    A place that does not hold it was equal to the zygote's number by chance: numbers are small in a namespace.
+    """
+    own = threading.get_native_id()
+    for place in places:
+        word = ctypes.c_int.from_address(place)
+        if word.value == own:
+            word.value = SHOWN_NUMBER
 
 
 def pages(proc: int) -> tuple[int, int]:

@@ -34,7 +34,11 @@ def measure(source: str, name: str) -> Measures:
     if len(source) > _LONGEST:
         return Measures(len(lines))
     try:
-        classes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef) and node.name == name]
+        classes = [
+            node
+            for node in ast.walk(ast.parse(source.removeprefix("\ufeff")))
+            if isinstance(node, ast.ClassDef) and node.name == name
+        ]
         if not classes:
             return Measures(len(lines))
         if has_tools(classes[-1]):

@@ -27,8 +27,9 @@ Processes = Annotated[int, Meta(ge=0, le=MOST_ACTORS)]
 class Design(Section, frozen=True):
     """The designer's side. Rounds of design jobs ask for the skills in turn.
 
-    `single_turn_share`, `difficulties` and `example_worlds` are for `model.profile` "full", of which `tools` has the
-    second alone; "nano" asks for nothing but a skill and a document. docs/designing.md says what a prompt has.
+    `single_turn_share`, `difficulties`, `max_turns` and `example_worlds` are for `model.profile` "full", of which
+    `tools` has the second alone; "nano" asks for nothing but a skill and a document. docs/designing.md says what a
+    prompt has.
     """
 
     source: Literal["model", "pool"] = "model"
@@ -91,6 +92,10 @@ class Design(Section, frozen=True):
     )  # fmt: skip
     """Difficulties that jobs ask for, all equally likely: a name, and the fewest actions, or calls of tools, that a
     good player needs, at most `play.max_turns`."""
+
+    max_turns: Count = 12
+    """Turns of a game in the interface that the prompt shows, at most `play.max_turns`. A design may set another number
+    up to that limit. Each further turn is one more guess for a player who guesses. The default is the paper's."""
 
     example_worlds: bool = False
     """True names a few ideas of the skill beside the document."""

@@ -13,7 +13,7 @@ from spade.config import Play
 from spade.config import Sandbox as Limits
 from spade.decoding import UnreadableError
 from spade.errors import RunError
-from tests.actors.odd_programs import LIMITS, SEARCH, zygotes_started
+from tests.actors.odd_programs import LIMITS, SEARCH, VAULT, zygotes_started
 from tests.actors.tool_programs import TICKETS
 
 STAGES = [
@@ -168,6 +168,27 @@ async def test_a_solution_may_be_described_or_left_out_and_close_too(sandbox, so
 async def test_a_program_without_chance_passes_and_is_known_for_it(sandbox):
     verdict = await validate(sandbox, changed(("self.rng.randrange(1, 31)", "17")), 3, LIMITS)
     assert (verdict.passed, verdict.seed_sensitive) == (True, False)
+
+
+async def test_a_world_that_is_seldom_won_is_not_taken_for_luck(sandbox):
+    """An instance that luck won and nobody played again is no proof that the seed alone decides."""
+    effects = [(await validate(sandbox, VAULT, seed, LIMITS)).stages[-1] for seed in range(12)]
+    assert {(effect.name, effect.passed) for effect in effects} == {("effect", True)}
+    assert {effect.reason[:9] for effect in effects} == {"", "uncertain"}  # as luck had it
+
+
+async def test_a_world_that_nobody_wins_is_uncertain(sandbox):
+    effect = (await validate(sandbox, VAULT.replace("range(3)", "range(30)"), 3, LIMITS)).stages[-1]
+    assert effect.passed
+    assert effect.reason.startswith("uncertain: 0 of 14 instances were won")
+
+
+async def test_a_test_of_luck_that_ends_at_its_bound_is_uncertain(sandbox, monkeypatch):
+    monkeypatch.setattr("actors.environments.sequential.BOUND", 10)
+    monkeypatch.setattr("actors.environments.stages.BOUND", 10)
+    verdict = await validate(sandbox, guess(30), 3, LIMITS)
+    told = {stage.name: stage.reason for stage in verdict.stages}
+    assert re.match("uncertain: [0-9] of 10 won", told["random"])
 
 
 async def test_the_plays_follow_the_runs_rules(sandbox):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from actors.environments.probes import Transcript, difference, heeded, indifferent
+from actors.environments.probes import Transcript, difference, heeded, rewarded_otherwise, unchanging
 from spade.protocol import Observed
 
 
@@ -12,23 +12,23 @@ def transcript(seed: int, *steps: tuple[str, float, bool], actions: tuple[str, .
 
 def test_rewards_that_differ_under_one_seed_prove_an_effect():
     plays = [transcript(1, ("s", 0, False), ("x", reward, True)) for reward in (0.0, 0.5)]
-    assert indifferent(plays, 1.0) == ""
+    assert rewarded_otherwise(plays)
+    assert not rewarded_otherwise(plays[1:])
 
 
-def test_rewards_that_differ_with_the_seed_alone_are_luck():
+def test_rewards_that_differ_with_the_seed_alone_prove_nothing():
     coin = [
         transcript(seed, ("s", 0, False), (f"you said {side}", float(seed), True))
         for seed in (0, 1)
         for side in ("heads", "tails")
     ]
-    assert indifferent(coin, 1.0) == "winning depends on the seed alone, not on the actions"
+    assert not rewarded_otherwise(coin)
 
 
-def test_where_nobody_wins_the_words_must_differ():
-    hard = [transcript(1, ("s", 0, False), (word, 0, False)) for word in ("here", "there")]
-    deaf = [transcript(1, ("s", 0, False), ("here", 0, False), actions=(action,)) for action in ("a", "b")]
-    assert indifferent(hard, 1.0) == ""
-    assert indifferent(deaf, 1.0) == "whatever is done, the same happens"
+def test_words_that_differ_under_one_seed_are_a_change():
+    assert not unchanging([transcript(1, ("s", 0, False), (word, 0, False)) for word in ("here", "there")])
+    assert unchanging([transcript(1, ("s", 0, False), ("here", 0, False), actions=(action,)) for action in ("a", "b")])
+    assert unchanging([transcript(seed, ("s", 0, False), (f"{seed}", 0, False)) for seed in (1, 2)])
 
 
 @pytest.mark.parametrize(("reward", "ended", "won"), [

@@ -7,6 +7,7 @@ import pytest
 import trio
 
 from actors.sandbox import open_sandbox
+from actors.sandbox.wire import LoadProgram, Reset, Solve
 from spade.config import Sandbox as Limits
 from spade.errors import RunError
 from spade.protocol import Faulted, Observed
@@ -188,3 +189,61 @@ async def test_an_endless_loop_is_killed_in_time(place):
         ended = await fault(sandbox, program(**{place: loop}))
         assert ended == Faulted("timeout", "no answer within 0.4 s")
         assert time.monotonic() - began < 30
+
+
+# ---------------------------------------------------------------- ordinary Python
+
+
+RESETS = [
+    "self, seed", "self, seed=None", "self, seed, /", "self, *, seed=None, options=None",
+    "self, options=None, seed=None", "self, seed=None, **kwargs", "self, **kwargs", "self, *arguments",
+    "self, *arguments, **kwargs", "self, number", "self, seed: int | None = None, options: dict | None = None",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("parameters", RESETS)
+async def test_reset_gets_its_seed_in_each_usual_signature(sandbox, parameters):
+    seen = "text = str([v for k, v in locals().items() if k not in ('self', 'text')])"
+    source = program(reset=seen).replace("def reset(self, seed)", f"def reset({parameters})")
+    observed = await sandbox.open("e", source, 41, 3)
+    assert isinstance(observed, Observed), observed
+    assert "41" in observed.observation
+    if "options" in parameters:
+        assert "None" in observed.observation
+
+
+TEXTS = {
+    "a mark at the start": "\ufeff" + DOOR,
+    "ends of lines of Windows": DOOR.replace("\n", "\r\n"),
+    "both": "\ufeff" + DOOR.replace("\n", "\r\n"),
+    "a future import": "from __future__ import annotations\n" + DOOR.replace("self, seed", "self, seed: Unknown"),
+    "a mark and a future import": "\ufeff'''Doors.'''\nfrom __future__ import annotations\n" + DOOR,
+    "a coding line": "# -*- coding: utf-8 -*-\n" + DOOR,
+    "braces to be doubled": "\ufeff" + DOOR.replace('"Which door?', 'f"Which {door}?').replace("\n", "\r\n"),
+}
+
+
+async def test_reset_may_be_wrapped(sandbox):
+    wrapped = "import functools\ndef logged(method):\n    @functools.wraps(method)\n    def wrapper(self, number):\n"
+    wrapped += "        return method(self, number)\n    return wrapper"
+    source = program(module=wrapped, reset="text = str(seed)").replace("    def reset", "    @logged\n    def reset")
+    assert await sandbox.open("e", source, 41, 3) == Observed("41")
+
+
+@pytest.mark.parametrize("text", TEXTS)
+async def test_a_program_may_be_written_by_any_editor(sandbox, text):
+    first, last = await play(sandbox, TEXTS[text], "?")
+    assert (first.observation.startswith("Which "), last.observation) == (True, "The ? door is shut. Actions: red blue")
+    process = await sandbox.child("")
+    loaded = await process.request(LoadProgram(TEXTS[text], 9, 9_999), 60)
+    process.kill()
+    assert (loaded.name, loaded.repairs) == ("DoorEnv", ("f-string braces",) if "braces" in text else ())
+
+
+async def test_a_solution_without_a_body_is_left_out(sandbox):
+    process = await sandbox.child("")
+    source = DOOR.replace("return [self.goal]", "pass")
+    for request in (LoadProgram(source, 9, 9_999), Reset(1), Solve()):
+        answer = await process.request(request, 60)
+    process.kill()
+    assert answer.actions is None

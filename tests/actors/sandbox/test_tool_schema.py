@@ -2,21 +2,21 @@
 
 import json
 from contextlib import suppress
-from typing import Any, Literal, Optional
+from enum import Enum, IntEnum
+from typing import Any, Literal, NewType, Optional, Union
 
 import jsonschema
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from actors.sandbox.inside.tools.annotations import Caller, derive, fit
 from actors.sandbox.inside.tools.schema import (
     ArgumentsError,
     SchemaError,
     check_arguments,
     check_parameters,
     check_schema,
-    derive,
-    fit,
     read_arguments,
 )
 
@@ -209,15 +209,84 @@ def test_a_schema_is_derived_from_annotations_and_defaults():
     fit(every.__get__(object()), schema)
 
 
+class Level(Enum):
+    LOW = "low"
+    HIGH = "high"
+
+
+class Rank(IntEnum):
+    FIRST = 1
+
+
+class Share(Enum):
+    WHOLE = 1.0
+    NO = False
+
+
+Title = NewType("Title", str)
+
+
+def ordinary(
+    self: object, first: Title, /, share: Union[int, float], either: int | str, level: Level, ranks: list[Rank],  # noqa: UP007
+    until: Optional[Level] = None, both: Level | Literal["off"] = Level.LOW, none: Union[None, int] = 3,  # noqa: RUF036, UP007, UP045
+    *more: int, **rest: str,
+) -> object:  # fmt: skip
+    """Annotations as they are usually written."""
+    return first, share, either, level, ranks, until, both, none, more, rest
+
+
+def test_ordinary_annotations_have_a_schema():
+    schema = derive(ordinary.__get__(object()))
+    assert schema["properties"] == {
+        "first": {"type": "string"},
+        "share": {"type": "number"},
+        "either": {"type": ["integer", "string"]},
+        "level": {"type": "string", "enum": ["low", "high"]},
+        "ranks": {"type": "array", "items": {"type": "integer", "enum": [1]}},
+        "until": {"type": ["string", "null"], "enum": ["low", "high", None]},
+        "both": {"type": "string", "enum": ["low", "high", "off"], "default": "low"},
+        "none": {"type": ["integer", "null"], "default": 3},
+    }
+    assert schema["required"] == ["first", "share", "either", "level", "ranks"]
+    assert check_parameters(schema) == schema
+    fit(ordinary.__get__(object()), schema)
+
+
+def test_a_method_gets_the_members_of_its_enums_and_its_arguments_by_place():
+    method = ordinary.__get__(object())
+    values = {"first": "a", "share": 1, "either": "low", "level": "high", "ranks": [1], "until": None, "both": "off"}
+    got = Caller(method)(method, values)
+    assert got == ("a", 1, "low", Level.HIGH, [Rank.FIRST], None, "off", 3, (), {})
+    assert type(got[4][0]) is Rank
+    assert Caller(method)(method, values | {"until": "low"})[5] is Level.LOW
+
+
+def shared(self: object, share: Share | None) -> object:
+    return share
+
+
+def test_a_number_without_a_fraction_is_the_float_of_an_enum_and_true_is_not_one():
+    method = shared.__get__(object())
+    given = [Caller(method)(method, {"share": share}) for share in (1, 1.0, False, None)]
+    assert given == [Share.WHOLE, Share.WHOLE, Share.NO, None]
+
+
 def bare(self: object, name) -> str: ...
-def other(self: object, name: int | str) -> str: ...
+def mixed(self: object, name: int | Literal["auto"]) -> str: ...
 def pair(self: object, name: tuple[int, int]) -> str: ...
-def rest(self: object, *name: str) -> str: ...
+def lists(self: object, name: list[int] | list[str]) -> str: ...
 def odd(self: object, name: Literal[b"x"]) -> str: ...
 def anything(self: object, name: Any) -> str: ...
 
 
-@pytest.mark.parametrize("method", [bare, other, pair, rest, odd, anything])
+class Bytes(Enum):
+    ONE = b"1"
+
+
+def bytewise(self: object, name: Bytes) -> str: ...
+
+
+@pytest.mark.parametrize("method", [bare, mixed, pair, lists, odd, anything, bytewise])
 def test_a_method_that_has_no_schema_is_refused_by_its_parameter(method):
     with pytest.raises(SchemaError, match=r"^name: "):
         derive(method.__get__(object()))

@@ -237,6 +237,42 @@ async def test_a_game_takes_no_calls(sandbox):
     assert (await sandbox.inspect("e")).kind == "lost"
 
 
+ORDINARY = tools(
+    module="from __future__ import annotations\nclass Way(Enum):\n    IN = 'in'\n    OUT = 'out'",
+    extra="def tool_fly(self, way: Way, far: Union[int, float] = 1, **more):\n        return f'{way.name} {far}'",
+).replace("import ctypes, os, signal, sys, threading\n", "")
+
+
+async def test_a_tool_may_take_an_enum_a_union_and_further_arguments(sandbox):
+    calls = [
+        call("fly", '{"way": "out", "far": 1.5}'),
+        call("fly", '{"way": "up"}'),
+        call("fly", '{"way": "in", "by": 1}'),
+    ]
+    first, last = await play(sandbox, ORDINARY, ("", calls))
+    assert texts(last) == [
+        "OUT 1.5",
+        'Error: way: must be one of "in", "out"; is "up"',
+        'Error: "by": there is no such argument; there are: way, far',
+    ]
+    assert '"way":{"type":"string","enum":["in","out"]},"far":{"type":"number","default":1}' in first.tools
+
+
+OBJECTS = [
+    "[('work', {})] * 2",
+    "[{'tool': 'work', 'arguments': {}}, {'name': 'tool_work'}]",
+    "[{'tool': 'work', 'args': None}, {'tool_name': 'work', 'parameters': {}}]",
+    "[{'function': 'work', 'arguments': '{}'}, {'type': 'function', 'function': {'name': 'work', 'arguments': '{}'}}]",
+]
+
+
+@pytest.mark.parametrize("solution", OBJECTS)
+async def test_a_solution_lists_calls_in_each_usual_form(sandbox, solution):
+    calls, transcript = await solved(sandbox, tools(solution=solution), 1)
+    assert calls == (("work", "{}"),) * 2
+    assert transcript[-1][-2:] == (1.0, True)
+
+
 # ---------------------------------------------------------------- programs that err
 
 

@@ -115,10 +115,10 @@ def test_worlds_of_the_skill_are_named_only_where_that_is_set():
 
 
 def test_either_role_is_told_how_many_turns_there_are_and_that_running_out_of_them_truncates():
-    short = FullProfile(Design(), Play(max_turns=13))
+    short = FullProfile(Design(max_turns=11), Play(max_turns=13))
     text = short.design("optimization", DOCUMENT, (), None)[1].content
-    assert "`max_turns` will be 13" in text
-    assert "max_turns: int = 13" in text
+    assert "`max_turns` will be the default you give it, or 13 if that is less" in text
+    assert "max_turns: int = 11" in text  # the paper's interface has fewer turns than its plays
     assert re.search(r"uses up `max_turns` without an end, `truncated` is True and\s+`terminated` False", text)
     assert "after turn 13 at the latest" in short.play("x", None)[0].content
 

@@ -109,7 +109,7 @@ class ToolProgram(LoadedProgram):
         if not self.begun:  # the first instruction was given before any call
             self.begun = True
             self.free += self.holds()
-        told = [result(tool.name, getattr(self.instance, tool.method)(**values)), *self.advance()]
+        told = [result(tool.name, tool.call(getattr(self.instance, tool.method), values)), *self.advance()]
         return "\n\n".join(told), False
 
     def advance(self) -> list[str]:

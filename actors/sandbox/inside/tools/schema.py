@@ -1,15 +1,12 @@
-"""Schemas of tools: derived from a method, checked against our subset of JSON Schema, and arguments checked by them.
+"""Schemas of tools: checked against our subset of JSON Schema, and arguments checked by them.
 
 The subset: `type` (one or a list), `properties`, `required`, `enum`, `items`, `minimum`, `maximum`. NOTES are shown to
 the player and not checked; any other keyword is refused, since a rule that nobody enforces would mislead. Pure.
 """
 
-import inspect
 import json
-import types
-import typing
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, NoReturn
+from collections.abc import Mapping
+from typing import Any, NoReturn
 
 Schema = dict[str, Any]
 
@@ -21,7 +18,7 @@ SHOWN = 60
 LISTED = 400
 """Characters of the list of what is allowed."""
 
-_OF_CLASS: Mapping[type, str] = {
+JSON_TYPES: Mapping[type, str] = {
     str: "string",
     int: "integer",
     float: "number",
@@ -30,7 +27,7 @@ _OF_CLASS: Mapping[type, str] = {
     dict: "object",
     type(None): "null",
 }
-_TYPES = tuple(_OF_CLASS.values())
+TYPES = tuple(JSON_TYPES.values())
 
 
 class SchemaError(ValueError):
@@ -41,70 +38,8 @@ class ArgumentsError(ValueError):
     """Arguments that do not fit: one line, with the path."""
 
 
-# ---------------------------------------------------------------- from a method
-
-
-def derive(method: Callable[..., object]) -> Schema:
-    """The schema of a bound method's arguments; those without a default are required. Raises SchemaError."""
-    try:
-        hints = typing.get_type_hints(method)
-    except Exception as error:  # of the program's own text
-        raise SchemaError(f"its annotations cannot be read: {error}") from None
-    properties: dict[str, Schema] = {}
-    required = []
-    for name, parameter in inspect.signature(method).parameters.items():
-        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-            raise SchemaError(f"{name}: an argument must have a name that a call can use")
-        if name not in hints:
-            raise SchemaError(f"{name}: needs an annotation")
-        properties[name] = _annotated(name, hints[name])
-        if parameter.default is parameter.empty:
-            required.append(name)
-        elif type(parameter.default) in (str, int, float, bool):
-            properties[name]["default"] = parameter.default
-    return {"type": "object", "properties": properties, "required": required}
-
-
-def _annotated(name: str, annotation: Any) -> Schema:
-    """The schema of one annotation."""
-    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
-    kind = _OF_CLASS.get(origin or annotation) if isinstance(origin or annotation, type) else None
-    if kind is not None:
-        inner = {"items": _annotated(name, arguments[0])} if kind == "array" and arguments else {}
-        return {"type": kind, **inner}
-    if origin is Literal:
-        names = {_OF_CLASS.get(type(value)): None for value in arguments}
-        if None not in names:
-            return {"type": _one_or_all(list(names)), "enum": list(arguments)}
-    if origin in (typing.Union, types.UnionType):
-        others = [each for each in arguments if each is not type(None)]
-        if len(others) == 1:
-            schema = _annotated(name, others[0])
-            schema["type"] = _one_or_all([*_listed(schema["type"]), "null"])
-            return schema | ({"enum": [*schema["enum"], None]} if "enum" in schema else {})
-    wanted = "str, int, float, bool, list[...], dict, Literal[...] or one of these | None"
-    raise SchemaError(f"{name}: the annotation must be {wanted}, is {inspect.formatannotation(annotation)[:SHOWN]}")
-
-
-def _one_or_all(names: list[Any]) -> Any:
-    return names[0] if len(names) == 1 else names
-
-
 def _listed(names: Any) -> list[Any]:
     return names if isinstance(names, list) else [names]
-
-
-def fit(method: Callable[..., object], schema: Schema) -> None:
-    """Raise SchemaError where a call that keeps `schema` could miss the method's parameters."""
-    parameters = inspect.signature(method).parameters.values()
-    named = {each.name: each for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)}
-    anything = any(each.kind is each.VAR_KEYWORD for each in parameters)
-    for name in schema["properties"]:
-        if name not in named and not anything:
-            raise SchemaError(f"properties.{name}: the method has no parameter of that name")
-    for name, each in named.items():
-        if each.default is each.empty and name not in schema["required"]:
-            raise SchemaError(f"required: the method needs the parameter {name}")
 
 
 # ---------------------------------------------------------------- a schema
@@ -136,8 +71,8 @@ def check_schema(schema: object, path: str) -> None:
                 if not names or len(set(map(json.dumps, names))) < len(names):
                     _fail(here, "must be a type or a list of different types")
                 for name in names:
-                    if not isinstance(name, str) or name not in _TYPES:
-                        _fail(here, f"{shown(name)} is not one of {', '.join(_TYPES)}")
+                    if not isinstance(name, str) or name not in TYPES:
+                        _fail(here, f"{shown(name)} is not one of {', '.join(TYPES)}")
             case "properties":
                 if not isinstance(value, dict):
                     _fail(here, f"must be an object, is {shown(value)}")
@@ -230,7 +165,7 @@ def check_arguments(arguments: dict[str, Any], schema: Schema) -> None:
 
 
 def _check(value: Any, schema: Schema, path: str) -> None:
-    kind = _OF_CLASS[type(value)]
+    kind = JSON_TYPES[type(value)]
     number = kind in ("integer", "number")
     wanted = schema.get("type", kind)
     if wanted != kind and not _of_type(kind, _listed(wanted)):

@@ -1,5 +1,6 @@
-"""The calls of a reference solution: a list of (tool, arguments), a list of texts, or a text with calls in it.
+"""The calls of a reference solution: a list of (tool, arguments), of objects, of texts, or a text with calls in it.
 
+An object has the name and the arguments of a call under the usual keys: `{"tool": "find", "arguments": {}}`.
 In a text a call stands in Python's syntax with literal arguments, `tool_find(status="new")` or `find(status="new")`.
 """
 
@@ -7,6 +8,7 @@ import ast
 import json
 import re
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from ..program import clean, is_a, shape
 from .toolset import PREFIX, Tool
@@ -17,6 +19,10 @@ ENDS = 64
 
 Call = tuple[str, str]
 """Name, and arguments as JSON."""
+
+_NAMES = ("tool", "name", "function", "tool_name")
+_ARGUMENTS = ("arguments", "args", "parameters", "kwargs")
+"""The keys under which an object may have the name and the arguments of a call, the one of the docs first."""
 
 _UNREADABLE = (SyntaxError, TypeError, ValueError, MemoryError, RecursionError)
 
@@ -30,10 +36,27 @@ def calls(said: object, tools: Mapping[str, Tool]) -> list[Call]:
         if is_a(entry, str):
             found += _spoken(entry, tools)
         elif is_a(entry, (list, tuple)) and len(entry) == 2 and is_a(entry[0], str):
-            found.append((_named(entry[0], tools), as_json(f"entry {place} of solution", entry[1])))
+            found.append(_call(place, entry[0], entry[1], tools))
+        elif is_a(entry, dict):
+            found.append(_call(place, *_read_object(place, entry), tools))
         else:
-            raise blamed(f"entry {place} of solution must be (tool, arguments) or a text, not {shape(entry)}")
+            wanted = '(tool, arguments), {"tool": …, "arguments": …} or a text'
+            raise blamed(f"entry {place} of solution must be {wanted}, not {shape(entry)}")
     return found
+
+
+def _call(place: int, name: str, arguments: object, tools: Mapping[str, Tool]) -> Call:
+    said = arguments if is_a(arguments, str) else as_json(f"entry {place} of solution", arguments)
+    return _named(name, tools), clean(said)  # type: ignore[arg-type]
+
+
+def _read_object(place: int, entry: Any) -> tuple[str, object]:
+    """Return the name and the arguments of a call that is an object, or OpenAI's object with a `function` in it."""
+    inner = entry["function"] if is_a(entry.get("function"), dict) else entry
+    name = next((inner[key] for key in _NAMES if is_a(inner.get(key), str)), None)
+    if name is None:
+        raise blamed(f"entry {place} of solution names no tool; its key must be one of {', '.join(_NAMES)}")
+    return name, next((inner[key] for key in _ARGUMENTS if inner.get(key) is not None), {})
 
 
 def _named(name: str, tools: Mapping[str, Tool]) -> str:

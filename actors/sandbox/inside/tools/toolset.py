@@ -9,7 +9,8 @@ from typing import Any
 from ..given import ToolUseBaseEnv
 from ..messages import MOST_INSTRUCTIONS
 from ..program import ProgramError, clean, is_a, name_of, shape
-from .schema import LISTED, Schema, SchemaError, check_parameters, cut, derive, fit, shown
+from .annotations import Caller, derive, fit
+from .schema import LISTED, Schema, SchemaError, check_parameters, cut, shown
 from .values import blamed
 
 PREFIX = "tool_"
@@ -25,13 +26,17 @@ Criterion = Callable[[object], object]
 
 
 class Tool:
-    """A tool: its `name`, the `method` of the program, its description, and the schema of its arguments."""
+    """A tool: its `name`, the `method` of the program, its description, and the schema of its arguments.
 
-    def __init__(self, name: str, method: str, description: str, parameters: Schema) -> None:
+    `call` calls the method with arguments that keep the schema.
+    """
+
+    def __init__(self, name: str, method: str, description: str, parameters: Schema, call: Caller) -> None:
         self.name = name
         self.method = method
         self.description = description
         self.parameters = parameters
+        self.call = call
 
     def offered(self) -> dict[str, object]:
         """The tool as OpenAI's function object."""
@@ -62,7 +67,8 @@ def toolset(instance: Any, methods: list[str]) -> dict[str, Tool]:
     entries = _declared(instance._tools) if instance._tools else _undeclared(instance, methods)
     for name, method, description, parameters in entries:
         try:
-            tool = Tool(name, method, description, _parameters(instance, methods, method, parameters))
+            schema = _parameters(instance, methods, method, parameters)
+            tool = Tool(name, method, description, schema, Caller(getattr(instance, method)))
             _check(tool)
         except SchemaError as error:
             raise _misdeclared(f"tool {shown(name)}: {error}") from None

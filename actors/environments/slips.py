@@ -1,0 +1,82 @@
+"""Slips of a player: offered actions that are damaged a little. A program must answer each of them. Pure."""
+
+import re
+from collections.abc import Callable, Sequence
+from enum import IntEnum, auto
+
+from actors.environments.offers import offered
+
+WRONG = "qqq"
+"""A word that no program expects."""
+FAR = "999"
+"""A number that is out of most ranges."""
+PROPER = 3
+"""Every third action is proper, so that slips are made in later states as well."""
+
+_COMMAND = re.compile(r"(?P<verb>[^\W\d]\w*)(?P<between>[\s:=,/(\[-]+)(?P<argument>.+)", re.DOTALL)
+_NUMBER = re.compile(r"\d+")
+
+
+class Slip(IntEnum):
+    """The ways to damage an action, the most frequent first."""
+
+    VERB_ALONE = auto()
+    EXTRA_WORD = auto()
+    WRONG_ARGUMENT = auto()
+    FAR_NUMBER = auto()
+
+
+def damaged(action: str) -> tuple[str, list[tuple[Slip, str]]]:
+    """Return the verb of an action, and the slips that it allows, each with the damaged action.
+
+    All numbers and all single words count as one verb, since a program mostly looks them up in one place.
+    """
+    command = _COMMAND.fullmatch(action)
+    if command is None:
+        return "", [(Slip.EXTRA_WORD, f"{action} {WRONG}")]
+    verb, between, argument = command.group("verb", "between", "argument")
+    slips = [
+        (Slip.VERB_ALONE, verb),
+        (Slip.EXTRA_WORD, f"{action}{' ' if argument[-1] in ')]' else between}{WRONG}"),
+        (Slip.WRONG_ARGUMENT, f"{verb}{between}{WRONG}"),
+    ]
+    if _NUMBER.search(argument):
+        slips.append((Slip.FAR_NUMBER, f"{verb}{between}{_NUMBER.sub(FAR, argument)}"))
+    return verb, slips
+
+
+class SlippingPlayer:
+    """A player that makes each slip once for each verb that it knows or is offered. Between slips it acts properly.
+
+    `waiting` are the slips not made yet. `proper` gives a proper action after an observation.
+    """
+
+    def __init__(self, proper: Callable[[str], str], known: Sequence[str], observation: str) -> None:
+        self._proper = proper
+        self._turns = 0
+        self._seen: set[tuple[Slip, str]] = set()
+        self.waiting: list[tuple[Slip, str]] = []
+        self._note(known)
+        self._look(observation)
+
+    def _look(self, observation: str) -> None:
+        offer = offered(observation)
+        if offer.readable:
+            self._note(offer.actions)
+
+    def _note(self, actions: Sequence[str]) -> None:
+        for action in actions:
+            verb, slips = damaged(action)
+            for slip, text in slips:
+                if (slip, verb) not in self._seen:
+                    self._seen.add((slip, verb))
+                    self.waiting.append((slip, text))
+        self.waiting.sort(key=lambda one: one[0])
+
+    def act(self, observation: str) -> str:
+        """Return the next action."""
+        self._look(observation)
+        self._turns += 1
+        if not self.waiting or self._turns % PROPER == 0:
+            return self._proper(observation)
+        return self.waiting.pop(0)[1]

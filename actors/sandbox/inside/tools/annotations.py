@@ -1,0 +1,158 @@
+"""The methods of tools: a schema from their annotations, and their calls with the arguments of a message.
+
+A value is passed on as JSON has it, except where the annotation is an Enum: there the method gets the member.
+"""
+
+import inspect
+import types
+import typing
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any, Literal
+
+from .schema import JSON_TYPES, SHOWN, Schema, SchemaError
+
+_UNIONS = (typing.Union, types.UnionType)
+_NAMED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+"""The kinds of parameters that a schema can name: all but `*args` and `**kwargs`."""
+_WANTED = "str, int, float, bool, list[...], dict, Literal[...], an Enum of texts or numbers, or a union of these"
+
+
+def derive(method: Callable[..., object]) -> Schema:
+    """Return the schema of a bound method's arguments; those without a default are required. Raises SchemaError."""
+    try:
+        hints = typing.get_type_hints(method)
+    except Exception as error:  # of the program's own text
+        raise SchemaError(f"its annotations cannot be read: {error}") from None
+    properties: dict[str, Schema] = {}
+    required = []
+    for name, parameter in _named(method).items():
+        if name not in hints:
+            raise SchemaError(f"{name}: needs an annotation")
+        properties[name] = _annotated(name, hints[name])
+        default = parameter.default.value if isinstance(parameter.default, Enum) else parameter.default
+        if default is parameter.empty:
+            required.append(name)
+        elif type(default) in (str, int, float, bool):
+            properties[name]["default"] = default
+    return {"type": "object", "properties": properties, "required": required}
+
+
+def fit(method: Callable[..., object], schema: Schema) -> None:
+    """Raise SchemaError if a call that keeps `schema` could miss the method's parameters."""
+    named = _named(method)
+    parameters = inspect.signature(method).parameters.values()
+    anything = any(each.kind is each.VAR_KEYWORD for each in parameters)
+    for name in schema["properties"]:
+        if name not in named and not anything:
+            raise SchemaError(f"properties.{name}: the method has no parameter of that name")
+    for name, each in named.items():
+        if each.default is each.empty and name not in schema["required"]:
+            raise SchemaError(f"required: the method needs the parameter {name}")
+
+
+class Caller:
+    """A way to call a bound method with arguments that keep its schema; its signature is read once."""
+
+    def __init__(self, method: Callable[..., object]) -> None:
+        try:
+            hints = typing.get_type_hints(method)
+        except Exception:  # only a tool that `_tools` declares may have annotations that cannot be read
+            hints = {}
+        self._hints = {name: hint for name, hint in hints.items() if _has_enum(hint)}
+        self._placed = [each for each in _named(method).values() if each.kind is each.POSITIONAL_ONLY]
+
+    def __call__(self, method: Callable[..., object], values: Mapping[str, Any]) -> object:
+        """Call the method."""
+        named = dict(values)
+        for name in self._hints.keys() & named.keys():
+            named[name] = _converted(self._hints[name], named[name])
+        placed = [named.pop(each.name, each.default) for each in self._placed]
+        return method(*placed, **named)
+
+
+def _named(method: Callable[..., object]) -> dict[str, inspect.Parameter]:
+    return {name: each for name, each in inspect.signature(method).parameters.items() if each.kind in _NAMED}
+
+
+# ---------------------------------------------------------------- one annotation
+
+
+def _annotated(name: str, annotation: Any) -> Schema:
+    """Return the schema of one annotation. Raises SchemaError."""
+    annotation = _resolved(annotation)
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in _UNIONS:
+        merged = _merged([_annotated(name, each) for each in arguments])
+        if merged is not None:
+            return merged
+    values = list(arguments) if origin is Literal else []
+    if _is_enum(annotation):
+        values = [member.value for member in annotation]
+    if values and all(type(value) in JSON_TYPES and not isinstance(value, list | dict) for value in values):
+        return {"type": _one_or_all([JSON_TYPES[type(value)] for value in values]), "enum": values}
+    kind = JSON_TYPES.get(origin or annotation) if isinstance(origin or annotation, type) else None
+    if kind is not None:
+        return {"type": kind} | ({"items": _annotated(name, arguments[0])} if kind == "array" and arguments else {})
+    shown = inspect.formatannotation(annotation)[:SHOWN]
+    raise SchemaError(f"{name}: the annotation must be {_WANTED}, is {shown}")
+
+
+def _merged(parts: list[Schema]) -> Schema | None:
+    """Return one schema for what any of the parts allows; None if the subset of JSON Schema cannot say it."""
+    nothing = {"type": "null"}
+    some = [part for part in parts if part != nothing]
+    optional = len(some) < len(parts)
+    names = [name for part in some for name in ([part["type"]] if isinstance(part["type"], str) else part["type"])]
+    if "number" in names:
+        names = [name for name in names if name != "integer"]
+    merged: Schema = {"type": _one_or_all([*names, *(["null"] if optional else [])])}
+    listing = [part for part in some if "enum" in part]
+    if listing and len(listing) < len(some):
+        return None
+    if listing:
+        merged["enum"] = [*(value for part in listing for value in part["enum"]), *([None] if optional else [])]
+    arrays = [part for part in some if part["type"] == "array"]
+    if len(arrays) > 1:
+        return None
+    return merged | ({"items": arrays[0]["items"]} if arrays and "items" in arrays[0] else {})
+
+
+def _one_or_all(names: list[str]) -> str | list[str]:
+    different = list(dict.fromkeys(names))
+    return different[0] if len(different) == 1 else different
+
+
+def _resolved(annotation: Any) -> Any:
+    """Return what a NewType, or an alias by the statement `type`, stands for."""
+    while hasattr(annotation, "__supertype__"):
+        annotation = annotation.__supertype__
+    return annotation.__value__ if type(annotation).__name__ == "TypeAliasType" else annotation
+
+
+def _is_enum(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, Enum)
+
+
+def _has_enum(annotation: Any) -> bool:
+    """Return True if some value of the annotation is a member of an Enum."""
+    annotation = _resolved(annotation)
+    return _is_enum(annotation) or any(map(_has_enum, typing.get_args(annotation)))
+
+
+def _converted(annotation: Any, value: Any) -> Any:
+    """Return the value with the members of Enums that its annotation names."""
+    annotation = _resolved(annotation)
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if _is_enum(annotation):
+        sure = isinstance(value, bool)  # True equals 1, and JSON tells them apart
+        members = (each for each in annotation if each.value == value and isinstance(each.value, bool) is sure)
+        return next(members, value)
+    if origin in _UNIONS:
+        forms = (_converted(each, value) for each in arguments)
+        return next((form for form in forms if form is not value), value)
+    if origin is list and isinstance(value, list):
+        return [_converted(arguments[0], each) for each in value]
+    if origin is dict and isinstance(value, dict):
+        return {key: _converted(arguments[1], each) for key, each in value.items()}
+    return value
