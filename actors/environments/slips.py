@@ -61,8 +61,8 @@ class SlippingPlayer:
 
     def _look(self, observation: str) -> None:
         offer = offered(observation)
-        if offer.readable:
-            self._note(offer.actions)
+        if offer.kind != "guessed":
+            self._note(offer.readings[0])
 
     def _note(self, actions: Sequence[str]) -> None:
         for action in actions:

@@ -43,9 +43,7 @@ def import_model(
             convert(found, part, dtype)
         for finding in examine(part):
             say(f"{'✗' if finding.fault else '✓'} {finding.name}: {finding.text}")
-    say(
-        f"{out}: `--set model.path={out}` takes it; `spade config check CONFIG --set model.path={out}` checks a run of it"
-    )
+    say(f"{out}: `spade config check CONFIG --set model.path={out}` checks a run of it")
 
 
 def export(
