@@ -1,4 +1,4 @@
-"""The env-runner's side of each domain: how its programs are admitted, and how they are played at random."""
+"""The env-runner's side of each domain: how its programs are admitted, played at random, and solved."""
 
 import random
 from collections.abc import Callable, Mapping
@@ -8,17 +8,20 @@ from actors.environments.games import GameAdmission
 from actors.environments.offers import choose
 from actors.environments.stages import Admission
 from actors.environments.tools.guesses import RandomCaller
-from actors.environments.tools.stages import ToolAdmission
+from actors.environments.tools.stages import DONE, ToolAdmission
 from actors.environments.trials import Policy
 from actors.sandbox import Sandbox
-from actors.text.actions import sent
+from actors.sandbox.wire import Solved
+from actors.text.actions import boxed, sent
 from actors.text.conversation import Move
 from spade.config import DomainName, Play, ToolUse
 from spade.config import Sandbox as Limits
-from spade.protocol import Form, Observed
+from spade.protocol import Form, Observed, ToolCall
 
 Admitting = Callable[[Sandbox, str, int, Limits, Play, ToolUse], Admission[str] | Admission[Move]]
 """The admission of a program: its source, the key of its secret seeds, the settings."""
+Solving = Callable[[Solved, Form], list[Move] | None]
+"""The moves of a solution, in the form that the program reads; None if the solution lists no actions."""
 Guessing = Callable[[random.Random, Form], Policy[Move]]
 """A player for one play that makes random moves, in the form that the program reads."""
 
@@ -29,6 +32,7 @@ class DomainAdmission:
 
     admission: Admitting
     guesser: Guessing
+    solution: Solving
     tools: bool
 
 
@@ -39,7 +43,18 @@ def _game_guesser(rng: random.Random, reads: Form) -> Policy[Move]:
     return act
 
 
+def _game_solution(solved: Solved, reads: Form) -> list[Move] | None:
+    if solved.actions is None:
+        return None
+    return [Move(sent(boxed(action) or action, reads)) for action in solved.actions]
+
+
+def _tool_solution(solved: Solved, _: Form) -> list[Move] | None:
+    calls = [Move("", (ToolCall(name, arguments),)) for name, arguments in solved.calls]
+    return [*calls, DONE] if calls else None
+
+
 DOMAINS: Mapping[DomainName, DomainAdmission] = {
-    "games": DomainAdmission(GameAdmission, _game_guesser, tools=False),
-    "tools": DomainAdmission(ToolAdmission, lambda rng, _: RandomCaller(rng).act, tools=True),
+    "games": DomainAdmission(GameAdmission, _game_guesser, _game_solution, tools=False),
+    "tools": DomainAdmission(ToolAdmission, lambda rng, _: RandomCaller(rng).act, _tool_solution, tools=True),
 }

@@ -44,13 +44,14 @@ class FormProbing(Probing[str]):
     """Plays of one game under secret seeds, in the form that it `reads`.
 
     `known` are the actions that its solution lists, out of their boxes; `unoffered` are those of them that we do not
-    read in its observations.
+    read in its observations; `solutions` are the lists of all solved instances, in the order of their seeds.
     """
 
     def __init__(self, sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play) -> None:
         super().__init__(Trials(sandbox, source, limits, play.max_turns, Step, tools=False), seed, play)
         self.known: Sequence[str] = ()
         self.unoffered: Sequence[str] = ()
+        self.solutions: list[Sequence[str]] = []
         self.reads: Form = "inside"
 
     def anything(self, observation: str) -> str:
@@ -85,6 +86,7 @@ class FormProbing(Probing[str]):
                 raise RejectedError(f"the solution does not win; its {len(actions)} actions are [{listed}]")
             if not self.known:
                 self.known, self.unoffered = actions, await unoffered(self.transcripts[-1])
+            self.solutions.append(actions)
             forms = (found,)
         return True
 

@@ -9,6 +9,7 @@
     garbage      nonsense for an action neither raises nor wins
     random       random actions of those that the observation offers seldom win
     constant     one action, repeated, seldom wins
+    secrets      finds what a hint may not state: words that each solution needs and no observation has
 
 `budget`, `repeatable` and `effect` follow (`actors/environments/stages.py`).
 """
@@ -16,9 +17,11 @@
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property
 
+import trio
 from msgspec import structs
 
 from actors.environments.forms import FormProbing
+from actors.environments.gifts import Hearing, common_sequence, common_words, without
 from actors.environments.offers import offered
 from actors.environments.probes import NONSENSE, NUMBERS, Transcript
 from actors.environments.stages import Admission
@@ -27,7 +30,7 @@ from actors.sandbox import Sandbox
 from actors.text.actions import sent
 from spade.config import Play, ToolUse
 from spade.config import Sandbox as Limits
-from spade.protocol import Verdict
+from spade.protocol import MOST_VALUES, Verdict
 
 UNREADABLE = (
     "the first observation offers no actions that can be read; end each observation with a line that lists them, as "
@@ -44,19 +47,20 @@ class GameAdmission(Admission[str]):
     def __init__(self, sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play, _: ToolUse) -> None:
         self.form = FormProbing(sandbox, source, seed, limits, play)
         super().__init__(self.form)
+        self.values: tuple[str, ...] = ()
 
     async def begin(self) -> None:
         await self.form.probe(self.form.seed(0), self.form.anything)
 
     def order(self) -> Sequence[Callable[[], Awaitable[str]]]:
-        few, many = (self.episode, self.solution, self.garbage), (self.random, self.constant)
+        few, many = (self.episode, self.solution, self.garbage), (self.random, self.constant, self.secrets)
         return (*few, *many, self.budget, self.repeatable, self.effect)
 
     def told(self, action: str) -> str:
         return f"action {action[:40]!r}"
 
     async def verdict(self) -> Verdict:
-        return structs.replace(await super().verdict(), reads=self.form.reads)
+        return structs.replace(await super().verdict(), reads=self.form.reads, values=self.values)
 
     # ------------------------------------------------------------ the stages
 
@@ -105,6 +109,28 @@ class GameAdmission(Admission[str]):
             if play.won(self.form.win_return) and play.actions[-1] in nonsense:
                 raise RejectedError(f"nonsense wins: {play.actions[-1][:40]!r}")
         return ""
+
+    async def secrets(self) -> str:
+        """Keep what a hint may not state: unseen words that every solution needs, and a sequence that always wins."""
+        solutions = self.form.solutions
+        if not solutions:
+            return ""
+        plays = [Hearing(p.actions, [answer.observation for answer in p.answers]) for p in self.form.transcripts]
+        # Beside the event loop: long observations take their time.
+        words = await trio.to_thread.run_sync(common_words, solutions, plays)
+        if words and await self.win_without(words):
+            words = []
+        sequence = common_sequence(solutions)
+        self.values = (*words, *([sequence] if sequence else ()))[:MOST_VALUES]
+        return f"a hint may not state {self.values[0][:40]!r}" if self.values else ""
+
+    async def win_without(self, words: Sequence[str]) -> bool:
+        """Play the solutions without the actions that have one of the words; True if each still wins."""
+        for index, solution in enumerate(self.form.solutions):
+            play = await self.form.probe(self.form.seed(index), consuming(without(solution, words), ""))
+            if not play.won(self.form.win_return):
+                return False
+        return True
 
     @cached_property
     def readable(self) -> bool:
