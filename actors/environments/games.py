@@ -9,7 +9,6 @@
     garbage      nonsense for an action neither raises nor wins
     random       random actions of those that the observation offers seldom win
     constant     one action, repeated, seldom wins
-    secrets      finds what a hint may not state: words that each solution needs and no observation has
 
 `budget`, `repeatable` and `effect` follow (`actors/environments/stages.py`).
 """
@@ -53,7 +52,7 @@ class GameAdmission(Admission[str]):
         await self.form.probe(self.form.seed(0), self.form.anything)
 
     def order(self) -> Sequence[Callable[[], Awaitable[str]]]:
-        few, many = (self.episode, self.solution, self.garbage), (self.random, self.constant, self.secrets)
+        few, many = (self.episode, self.solution, self.garbage), (self.random, self.constant)
         return (*few, *many, self.budget, self.repeatable, self.effect)
 
     def told(self, action: str) -> str:
@@ -93,6 +92,7 @@ class GameAdmission(Admission[str]):
 
         told = await self.seldom_wins(f"always {always[:40]!r}", plays, self.refused_constant, play)
         self.seed_sensitive = len({each.answers for each in plays}) > 1
+        await self.find_secrets()
         return told
 
     async def solution(self) -> str:
@@ -110,11 +110,14 @@ class GameAdmission(Admission[str]):
                 raise RejectedError(f"nonsense wins: {play.actions[-1][:40]!r}")
         return ""
 
-    async def secrets(self) -> str:
-        """Keep what a hint may not state: unseen words that every solution needs, and a sequence that always wins."""
+    async def find_secrets(self) -> None:
+        """Keep what a hint may not state: words that every solution needs and no observation has told in any play.
+
+        So is the beginning of a sequence that solves every instance.
+        """
         solutions = self.form.solutions
         if not solutions:
-            return ""
+            return
         plays = [Hearing(p.actions, [answer.observation for answer in p.answers]) for p in self.form.transcripts]
         # Beside the event loop: long observations take their time.
         words = await trio.to_thread.run_sync(common_words, solutions, plays)
@@ -122,7 +125,6 @@ class GameAdmission(Admission[str]):
             words = []
         sequence = common_sequence(solutions)
         self.values = (*words, *([sequence] if sequence else ()))[:MOST_VALUES]
-        return f"a hint may not state {self.values[0][:40]!r}" if self.values else ""
 
     async def win_without(self, words: Sequence[str]) -> bool:
         """Play the solutions without the actions that have one of the words; True if each still wins."""
