@@ -48,7 +48,7 @@ def _pieces(action: str) -> list[str]:
 
 
 def without(actions: Iterable[str], words: Sequence[str]) -> list[str]:
-    """Return the actions that have none of the words."""
+    """Return the actions without any of the words."""
     return [action for action in actions if not set(_pieces(action)) & set(words)]
 
 

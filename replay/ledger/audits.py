@@ -63,7 +63,7 @@ def begin(state: RunState, environment: Environment, now: float) -> bool:
     drawn = tuple(indices[i % len(indices)] for i in range(count))
     hopeless = {instance_number(environment, play) for play in _unwon(environment, plays, _win(state))}
     lost = sorted(hopeless, key=lambda index: state.seed("audit: lost instance", environment.id, index))
-    # A program of a pool has no designer to pay. Without a win nothing is paid for the win rate.
+    # Nobody is paid for a program of a pool, and nothing is paid for a win rate of 0.
     solutions = state.config.audit.solutions if won and not environment.program else 0
     environment.audit = Audit(environment.id, now, tuple(replays), drawn, lost=tuple(lost[:solutions]))
     take_up(state, environment)

@@ -53,7 +53,7 @@ class Measured(msgspec.Struct, frozen=True):
     slow: float | None
     """The slow average of the skill before this window; None for the first window."""
     similarity: float | None
-    """Similarity of the program to the nearest program of the memory; None if the memory had none."""
+    """Similarity of the program to the nearest program of the memory; None if the memory was empty."""
 
 
 def score_of(
@@ -96,7 +96,7 @@ def score_of(
 def measure(plays: Sequence[PlayRecord], score: Score, similarity: float | None) -> Measured | None:
     """Bound the figures of a window by its plays and the win rate, luck and slow average of its score.
 
-    Returns None if no unhinted play ended. A window that was scored before voids counted (`score.luck` is None) has
+    Returns None without an unhinted play that ended. A window that was scored before voids counted (`score.luck` is None) has
     the figures of its finished plays alone.
     """
     if score.luck is None:
