@@ -20,7 +20,7 @@ import trio
 from msgspec import structs
 
 from actors.environments.forms import FormProbing
-from actors.environments.gifts import Hearing, common_sequence, common_words, without
+from actors.environments.gifts import VALUE_CHARACTERS, Hearing, common_sequence, solving_words, without
 from actors.environments.offers import offered
 from actors.environments.probes import NONSENSE, NUMBERS, Transcript
 from actors.environments.stages import Admission
@@ -111,20 +111,22 @@ class GameAdmission(Admission[str]):
         return ""
 
     async def find_secrets(self) -> None:
-        """Keep what a hint may not state: words that every solution needs and no observation has told in any play.
+        """Keep what a hint may not state: words of the solutions that no observation of any play tells.
 
-        So is the beginning of a sequence that solves every instance.
+        Words of all solutions are methods if the solutions win without them. A hint may not state the beginning of a
+        sequence that solves every instance, either.
         """
         solutions = self.form.solutions
         if not solutions:
             return
         plays = [Hearing(p.actions, [answer.observation for answer in p.answers]) for p in self.form.transcripts]
         # Beside the event loop: long observations take their time.
-        words = await trio.to_thread.run_sync(common_words, solutions, plays)
-        if words and await self.win_without(words):
-            words = []
+        shared, others = await trio.to_thread.run_sync(solving_words, solutions, plays)
+        if shared and await self.win_without(shared):
+            shared = []
         sequence = common_sequence(solutions)
-        self.values = (*words, *([sequence] if sequence else ()))[:MOST_VALUES]
+        found = (*shared, *others, *([sequence] if sequence else ()))
+        self.values = tuple(value[:VALUE_CHARACTERS] for value in found[:MOST_VALUES])
 
     async def win_without(self, words: Sequence[str]) -> bool:
         """Play the solutions without the actions that have one of the words; True if each still wins."""

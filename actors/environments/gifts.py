@@ -10,6 +10,7 @@ from typing import NamedTuple
 from actors.text.leaks import LEAST, Told
 
 READ_CHARACTERS = 65_536
+VALUE_CHARACTERS = 200
 LEAST_SEQUENCE, MOST_SEQUENCE = 4, 8
 """Actions of a sequence that a hint may not spell out: fewer come out alike by chance, more need not be compared."""
 _WORD = re.compile(r"[^\W_]+")
@@ -52,10 +53,11 @@ def without(actions: Iterable[str], words: Sequence[str]) -> list[str]:
     return [action for action in actions if not set(_pieces(action)) & set(words)]
 
 
-def common_words(solutions: Sequence[Sequence[str]], plays: Iterable[Hearing]) -> list[str]:
-    """Return the unseen words that the solutions of all instances have: no instance decides them, so a hint could."""
-    shared = set.intersection(*(set(unseen_words(each, ())) for each in solutions))
-    return [word for word in unseen_words(solutions[0], plays) if word in shared] if shared else []
+def solving_words(solutions: Sequence[Sequence[str]], plays: Sequence[Hearing]) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the unseen words that all solutions have, and those that only some have."""
+    unseen = unseen_words([action for solution in solutions for action in solution], plays)
+    shared = set.intersection(*({word for action in each for word in _pieces(action)} for each in solutions))
+    return [word for word in unseen if word in shared], [word for word in unseen if word not in shared]
 
 
 def common_sequence(solutions: Sequence[Sequence[str]]) -> str:

@@ -96,8 +96,8 @@ def score_of(
 def measure(plays: Sequence[PlayRecord], score: Score, similarity: float | None) -> Measured | None:
     """Bound the figures of a window by its plays and the win rate, luck and slow average of its score.
 
-    Returns None without an unhinted play that ended. A window that was scored before voids counted (`score.luck` is None) has
-    the figures of its finished plays alone.
+    Returns None without an unhinted play that ended. If the window was scored before voids counted (`score.luck` is
+    None), the figures are those of its finished plays.
     """
     if score.luck is None:
         plays = [play for play in plays if play.state == "finished"]

@@ -145,7 +145,7 @@ class Verdict(Wire, frozen=True):
     process reported; it was played with them.
 
     `values` are what a hint must not tell. With tools they are arguments of the solution that no instruction and no
-    schema states. Of a game they are words that each solution needs and no observation has. `suspects` are words of
+    schema states. Of a game they are words of its solutions that no observation tells. `suspects` are words of
     calls of the solution that nothing before them told, and `replayed` is the transcript of the solution as text, both
     of a program with tools. All three are cut if they are long.
     """

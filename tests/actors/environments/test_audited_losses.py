@@ -185,6 +185,19 @@ async def test_admission_tells_the_words_that_each_solution_needs_and_no_observa
     assert await values(sandbox, LOCKED.replace("WORD", "4271")) == ("4271",)
 
 
+async def test_admission_tells_the_words_of_some_instances_too(sandbox):
+    """A secret may be needed on half of the instances alone, so that the win rate is in the band."""
+    half = LOCKED.replace("WORD", "xyzzy").replace(
+        "self.turn = 0", "self.turn = 0\n        self.easy = self.rng.random() < 0.5"
+    )
+    half = half.replace("self.open and", "(self.open or self.easy) and")
+    half = half.replace(
+        'return ["say:xyzzy", self.right]', 'return [self.right] if self.easy else ["say:xyzzy", self.right]'
+    )
+    hard = [key for key in range(5) if (await validate(sandbox, half, key, LIMITS)).values == ("xyzzy",)]
+    assert len(hard) >= 2
+
+
 @pytest.mark.parametrize(
     "source",
     [
