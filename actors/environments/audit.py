@@ -7,6 +7,7 @@ most twice.
 """
 
 import random
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import TypeVar
@@ -77,7 +78,7 @@ class Auditor:
         self._rng = random.Random(job.draw)
         self._opened = 0
         self._answering_s = 0.0
-        self._heard: list[Hearing] = []
+        self._heard: defaultdict[int, list[Hearing]] = defaultdict(list)
 
     async def run(self) -> None:
         """Run the recorded plays, arms mixed, half one by one and half at once; then all others."""
@@ -199,7 +200,7 @@ class Auditor:
         return won(played.episode_return, self._job.win_return)
 
     async def _find_gift(self) -> None:
-        """Look for a word that the hint gave to a winner: no observation has it, and it wins where nobody had won.
+        """Look for a word that the hint gave to a winner: no play of its instance tells it, and it wins others.
 
         The same actions must win another instance too, and lose without the word: else it was a guess, or a method.
         """
@@ -210,13 +211,13 @@ class Auditor:
             if not replay.hinted:
                 continue
             # Beside the event loop: long observations take their time.
-            unseen = await trio.to_thread.run_sync(unseen_words, replay.recording.actions, tuple(self._heard))
+            unseen = await trio.to_thread.run_sync(unseen_words, replay.recording.actions, self._heard[replay.seed])
             words = [word for word in unseen if hint.states(word)]
             if not words:
                 continue
             try:
                 if await self._is_gift(replay, words):
-                    told = f"wins by {words[0][:40]!r}, which the hint tells and no observation shows"
+                    told = f"wins by {words[0][:40]!r}, which its hint tells and no observation"
                     self.findings.append(f"hinted play {replay.play} {told}")
             except UndecidedError:
                 continue
@@ -253,7 +254,7 @@ class Auditor:
             raise UndecidedError(ours=last.kind != "timeout")
         if self._job.hint and not self._domain.tools:
             said = [move.action for move in played.actions]
-            self._heard.append(Hearing(said, [seen.observation for seen in played.observed]))
+            self._heard[seed].append(Hearing(said, [seen.observation for seen in played.observed]))
         return played
 
     async def _timed(self, asked: Awaitable[Observed | Faulted]) -> Observed | Faulted:

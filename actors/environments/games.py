@@ -111,7 +111,7 @@ class GameAdmission(Admission[str]):
         return ""
 
     async def find_secrets(self) -> None:
-        """Keep what a hint may not state: words of the solutions that no observation of any play tells.
+        """Keep what a hint may not state: words of the solutions that no play of their instance tells.
 
         Words of all solutions are methods if the solutions win without them. A hint may not state the beginning of a
         sequence that solves every instance, either.
@@ -119,7 +119,11 @@ class GameAdmission(Admission[str]):
         solutions = self.form.solutions
         if not solutions:
             return
-        plays = [Hearing(p.actions, [answer.observation for answer in p.answers]) for p in self.form.transcripts]
+        plays: list[list[Hearing]] = [[] for _ in solutions]
+        for play in self.form.transcripts:
+            for index in range(len(solutions)):
+                if play.seed == self.form.seed(index):
+                    plays[index].append(Hearing(play.actions, [answer.observation for answer in play.answers]))
         # Beside the event loop: long observations take their time.
         shared, others = await trio.to_thread.run_sync(solving_words, solutions, plays)
         if shared and await self.win_without(shared):

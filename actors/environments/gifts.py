@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from actors.text.leaks import LEAST, Told
+from actors.text.actions import boxed
+from actors.text.leaks import LEAST, Told, visible
 
 READ_CHARACTERS = 65_536
 VALUE_CHARACTERS = 200
@@ -26,8 +27,8 @@ class Hearing(NamedTuple):
 def unseen_words(actions: Iterable[str], plays: Iterable[Hearing]) -> list[str]:
     """Return the words of at least three letters or digits in the actions that no observation of the plays tells.
 
-    What a play hears after it has said a word may be an echo, and tells nothing. An action of shorter words alone
-    counts as one word, since a secret may be cut into pieces.
+    What a play hears after it has said a word may be an echo, and tells nothing. Shorter words in a row count as one
+    word, since a secret may be cut into pieces.
     """
     words = dict.fromkeys(word for action in actions for word in _pieces(action))
     for play in plays:
@@ -42,10 +43,16 @@ def unseen_words(actions: Iterable[str], plays: Iterable[Hearing]) -> list[str]:
 
 
 def _pieces(action: str) -> list[str]:
-    words = _WORD.findall(action.casefold())
-    long = [word for word in words if len(word) >= LEAST]
-    joined = "".join(words)
-    return long or ([joined] if len(joined) > LEAST else [])
+    """Return the long words of an action out of its box, and its runs of short words, each run as one word."""
+    pieces, run = list[str](), ""
+    for word in [*_WORD.findall(visible(boxed(action) or action)), ""]:
+        if 0 < len(word) < LEAST:
+            run += word
+            continue
+        pieces += [run] if len(run) > LEAST else []
+        pieces += [word] if word else []
+        run = ""
+    return pieces
 
 
 def without(actions: Iterable[str], words: Sequence[str]) -> list[str]:
@@ -53,11 +60,17 @@ def without(actions: Iterable[str], words: Sequence[str]) -> list[str]:
     return [action for action in actions if not set(_pieces(action)) & set(words)]
 
 
-def solving_words(solutions: Sequence[Sequence[str]], plays: Sequence[Hearing]) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the unseen words that all solutions have, and those that only some have."""
-    unseen = unseen_words([action for solution in solutions for action in solution], plays)
-    shared = set.intersection(*({word for action in each for word in _pieces(action)} for each in solutions))
-    return [word for word in unseen if word in shared], [word for word in unseen if word not in shared]
+def solving_words(
+    solutions: Sequence[Sequence[str]], plays: Sequence[Sequence[Hearing]]
+) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the words unseen on their instance that all solutions have, and those that only some have.
+
+    `plays` are the plays on the instance of each solution.
+    """
+    unseen = [unseen_words(solution, heard) for solution, heard in zip(solutions, plays, strict=True)]
+    shared = set.intersection(*map(set, unseen))
+    others = dict.fromkeys(word for words in unseen for word in words if word not in shared)
+    return [word for word in unseen[0] if word in shared], list(others)
 
 
 def common_sequence(solutions: Sequence[Sequence[str]]) -> str:

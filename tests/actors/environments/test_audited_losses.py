@@ -118,7 +118,7 @@ async def gift(sandbox, source, actions, hint, seed=3, hinted=True, **changes):
 
 async def test_a_hint_that_gives_away_a_word_which_wins_where_nobody_had_won_is_found(sandbox):
     found = await gift(sandbox, SECRET, ("xyzzy",), "Where no door opens, say Xyzzy.")
-    assert found == "hinted play play-3 wins by 'xyzzy', which the hint tells and no observation shows"
+    assert found == "hinted play play-3 wins by 'xyzzy', which its hint tells and no observation"
     described = SECRET.replace("def solution", "def unasked")
     assert await gift(sandbox, described, ("xyzzy",), "Where no door opens, say Xyzzy.") == found
 
@@ -212,11 +212,19 @@ async def test_admission_tells_no_words_that_a_player_may_find_or_leave_out(sand
     assert await values(sandbox, source) == ()
 
 
+async def test_a_secret_that_is_shown_where_nobody_needs_it_is_unseen(sandbox):
+    shown = SECRET.replace(
+        'return f"Door', 'told = "Read xyzzy. " if self.kind == 0 else ""\n        return told + f"Door'
+    )
+    assert await gift(sandbox, shown, ("xyzzy",), "Where no door opens, say Xyzzy.")
+
+
 def test_words_are_unseen_until_an_observation_tells_them_before_they_are_said():
     assert unseen_words(["say:xyzzy"], [Hearing(["say:xyzzy"], ["Hello.", "You said xyzzy."])]) == ["say", "xyzzy"]
     assert unseen_words(["say:xyzzy"], [Hearing(["look", "say:xyzzy"], ["say what?", "A note: XYZZY", ""])]) == []
     assert unseen_words(["x-y-z-q"], []) == ["xyzq"]
-    assert unseen_words(["5", "42"], []) == []
+    assert unseen_words(["say x.y z-q 5", "\\boxed{Plugh}", "fr\u200bee"], []) == ["say", "xyzq5", "plugh", "free"]
+    assert unseen_words(["5", "42", "move 1 2"], []) == ["move"]
     # The last observation comes when the play is over.
     assert unseen_words(["xyzzy"], [Hearing(["look"], ["A box.", "It was xyzzy."])]) == ["xyzzy"]
     assert without(["say:xyzzy", "look"], ["xyzzy"]) == ["look"]
