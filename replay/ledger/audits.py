@@ -173,7 +173,9 @@ def finish(state: RunState, audited: Audited) -> Environment | None:
     lost, most_wins = audited.plays - audited.wins, state.config.audit.random_wins - 1
     if audit.indices and lost < len(audit.indices) - most_wins:
         return _end(state, audit, "left out", f"only {audited.plays} random plays came to a result")
-    return _end(state, audit, "passed", "")
+    unsolved = audited.solved < audited.tried
+    note = f"its solution won {audited.solved} of {audited.tried} instances that nobody won" if unsolved else ""
+    return _end(state, audit, "passed", note)
 
 
 def expire(state: RunState, now: float, live: frozenset[str] | None) -> list[Environment]:

@@ -128,7 +128,8 @@ class Score(Record):
 
 
 class Audit(Record):
-    """The audit of an environment whose window is over. `finding` is the reason why it failed or was left out.
+    """The audit of an environment whose window is over. `finding` is the reason why it failed or was left out,
+    or, if it passed, what its solution did not win.
 
     `replays` are recorded plays to run again, `indices` the instances to play with random actions, `lost` the instances
     to play with the actions of `solution()`. Of these, `tried` came to a result and `solved` were won.

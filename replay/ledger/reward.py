@@ -32,7 +32,7 @@ class Regret(msgspec.Struct, frozen=True):
 
 
 class Bounds(NamedTuple):
-    """What a figure may be: its least and its greatest value over all returns that the void plays could have had."""
+    """The least and the greatest value of a figure over all returns that the void plays could have had."""
 
     least: float
     greatest: float
@@ -97,7 +97,7 @@ def measure(plays: Sequence[PlayRecord], score: Score, similarity: float | None)
     """Bound the figures of a window by its plays and the win rate, luck and slow average of its score.
 
     Returns None without an unhinted play that ended. If the window was scored before voids counted (`score.luck` is
-    None), the figures are those of its finished plays.
+    None), void plays are left out.
     """
     if score.luck is None:
         plays = [play for play in plays if play.state == "finished"]

@@ -132,7 +132,8 @@ def test_losses_that_the_solution_cannot_avoid_take_the_anchor_away(ledger):
     play(ledger, {0, 1})
     ledger.apply(msgspec.structs.replace(audited(lease(ledger)), tried=2, solved=0), "env-runner/1", 1.0)
     found = record(ledger)
-    assert (found.audit.tried, found.audit.solved) == (2, 0)
+    assert (found.audit.state, found.audit.finding) == ("passed", "its solution won 0 of 2 instances that nobody won")
+    assert ledger.state.counters.audit_findings == 0
     assert (found.score.luck, found.score.reward, found.score.learnable) == (2, 0.0, False)
     assert found.score.win_rate == 0.5  # as it was played
 

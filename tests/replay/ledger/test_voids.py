@@ -1,4 +1,4 @@
-"""What a designer is paid for plays that its program ended by a fault, and for instances that nobody can win."""
+"""The reward of plays that a program ended by a fault, and of instances that nobody can win."""
 
 from random import Random
 
