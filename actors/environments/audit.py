@@ -1,7 +1,7 @@
 """An audit, run: recorded plays again, random actions on instances that were won, the solution on those nobody won.
 
 It finds programs that answer the same seed and actions otherwise than before, programs that any actions win, hints that
-tell a word which wins and which nobody can find, and programs that use up the time of their audit. It counts the lost
+give away a winning word that nobody can find, and programs that use up the time of their audit. It counts the lost
 instances that the solution wins. A try that a deadline or a fault of ours ended proves nothing: it is made again, at
 most twice.
 """
@@ -157,7 +157,7 @@ class Auditor:
         One that lists no actions there, but lists some elsewhere, has not won. If it lists none at all, nothing is
         known of the instances.
         """
-        listed = False
+        listed, tried, solved = False, 0, 0
         for seed in self._job.lost:
             try:
                 moves = await decided(partial(self._solution, seed))
@@ -167,10 +167,9 @@ class Auditor:
                     continue
                 moves, won = [], False
             listed = listed or moves is not None
-            self.tried += 1
-            self.solved += won
-        if not listed and not await self._lists_elsewhere():
-            self.tried = 0
+            tried, solved = tried + 1, solved + won
+        if listed or await self._lists_elsewhere():
+            self.tried, self.solved = tried, solved
 
     async def _lists_elsewhere(self) -> bool:
         """True if the solution lists actions on an instance that was won."""
