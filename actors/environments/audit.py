@@ -1,24 +1,32 @@
-"""An audit, run: recorded plays again, then random actions on instances that were won.
+"""An audit, run: recorded plays again, random actions on instances that were won, the solution on those nobody won.
 
-It finds programs that answer the same seed and actions otherwise than before, programs that any actions win, and
-programs that use up the time of their audit. A try that a deadline or a fault of ours ended proves nothing: it is made
-again, at most twice.
+It finds programs that answer the same seed and actions otherwise than before, programs that any actions win, hints that
+give away a winning word that nobody can find, and programs that use up the time of their audit. It counts the lost
+instances that the solution wins. A try that a deadline or a fault of ours ended proves nothing: it is made again, at
+most twice.
 """
 
 import random
-from collections.abc import Awaitable, Callable
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import TypeVar
 
 import trio
 
 from actors.environments.domains import DOMAINS, Sent
+from actors.environments.gifts import Hearing, unseen_words, without
 from actors.environments.offers import offered
+from actors.environments.trials import RejectedError, Trials
 from actors.sandbox import Sandbox
+from actors.sandbox.host import PLAYS
+from actors.sandbox.wire import Solve, Solved, Step
 from actors.text.actions import action_typed
 from actors.text.conversation import Conversation, Move, Player, converse
+from actors.text.leaks import Told
 from spade.codec import answer_digest
 from spade.config import DomainName
+from spade.errors import RunError
 from spade.protocol import DIGEST_BYTES, Audited, AuditJob, Faulted, Observed, RecordedPlay
 from spade.returns import won
 
@@ -48,6 +56,8 @@ async def audit(sandbox: Sandbox, job: AuditJob, domain: DomainName = "games") -
         wins=auditor.wins,
         steps=auditor.steps,
         seconds=trio.current_time() - began,
+        tried=auditor.tried,
+        solved=auditor.solved,
     )
 
 
@@ -63,17 +73,18 @@ class Auditor:
 
     def __init__(self, sandbox: Sandbox, job: AuditJob, domain: DomainName) -> None:
         self.findings: list[str] = []
-        self.replays = self.plays = self.wins = self.steps = 0
+        self.replays = self.plays = self.wins = self.steps = self.tried = self.solved = 0
         self._sandbox = sandbox
         self._job = job
-        self._guesser = DOMAINS[domain].guesser
+        self._domain = DOMAINS[domain]
         self._rng = random.Random(job.draw)
         self._sent: dict[tuple[int, str], Sent] = {}  # of replays, by seed and play
         self._opened = 0
         self._answering_s = 0.0
+        self._heard: defaultdict[int, list[Hearing]] = defaultdict(list)
 
     async def run(self) -> None:
-        """Run the recorded plays, arms mixed, half one by one and half at once; then random plays."""
+        """Run the recorded plays, arms mixed, half one by one and half at once; then all others."""
         replays = list(self._job.replays)
         self._rng.shuffle(replays)
         for replay in replays[::2]:
@@ -81,8 +92,9 @@ class Auditor:
         async with trio.open_nursery() as nursery:
             for replay in replays[1::2]:
                 nursery.start_soon(self._replay, replay)
-        if not self.findings:
-            await self._play_at_random()
+        for rest in (self._play_at_random, self._play_solutions, self._find_gift):
+            if not self.findings:
+                await rest()
 
     def cut_off(self) -> None:
         """The time is over: a finding if the program's own calls took most of it."""
@@ -108,12 +120,7 @@ class Auditor:
         recording = replay.recording
         expected = [recording.answers[at : at + DIGEST_BYTES] for at in range(0, len(recording.answers), DIGEST_BYTES)]
         sent = list(map(Move, recording.actions, recording.calls or ((),) * len(recording.actions)))
-        moves = iter(sent)
-
-        async def again(_: Observed) -> Move | None:
-            return next(moves, None)
-
-        answers = (await self._play(replay.seed, recording.max_turns, again)).answers
+        answers = (await self._play(replay.seed, recording.max_turns, following(sent))).answers
         self._sent[replay.seed, replay.play] = [
             (move, await is_missed(move, answer))
             for move, answer in zip(sent, answers, strict=False)
@@ -143,7 +150,7 @@ class Auditor:
             self.findings.append(f"random actions win {self.wins} of {self.plays} plays on instances that were won")
 
     async def _win_at_random(self, seed: int) -> bool:
-        policy = self._guesser(self._rng, self._job.reads, self._sent_elsewhere(seed))
+        policy = self._domain.guesser(self._rng, self._job.reads, self._sent_elsewhere(seed))
 
         async def anything(seen: Observed) -> Move:
             return policy(seen)
@@ -154,6 +161,88 @@ class Auditor:
     def _sent_elsewhere(self, seed: int) -> Sent:
         """Return what agents sent on other instances: their moves on this one may be its answer."""
         return [each for (other, _), sent in self._sent.items() if other != seed for each in sent]
+
+    async def _play_solutions(self) -> None:
+        """Play the solution on the instances that nobody won.
+
+        One that lists no actions there, but lists some elsewhere, has not won. If it lists none at all, nothing is
+        known of the instances.
+        """
+        listed, tried, solved = False, 0, 0
+        for seed in self._job.lost:
+            try:
+                moves = await decided(partial(self._solution, seed))
+                won = moves is not None and await decided(partial(self._wins, seed, moves))
+            except UndecidedError as undecided:
+                if undecided.ours:
+                    continue
+                moves, won = [], False
+            listed = listed or moves is not None
+            tried, solved = tried + 1, solved + won
+        if listed or await self._lists_elsewhere():
+            self.tried, self.solved = tried, solved
+
+    async def _lists_elsewhere(self) -> bool:
+        """True if the solution lists actions on an instance that was won."""
+        try:
+            return bool(self._job.seeds) and await decided(partial(self._solution, self._job.seeds[0])) is not None
+        except UndecidedError:
+            return False
+
+    async def _solution(self, seed: int) -> list[Move] | None:
+        """Ask for the solution of an instance; [] if the program fails over it. Raises UndecidedError."""
+        job, began = self._job, trio.current_time()
+        tools, limits = self._domain.tools, self._sandbox.limits
+        trials: Trials[str] = Trials(self._sandbox, job.source, limits, job.max_turns, Step, tools)
+        try:
+            async with trials.opened(seed, PLAYS) as (process, _):
+                solved = await trials.ask(process, Solve())
+        except RejectedError:
+            return []
+        except RunError:
+            raise UndecidedError(ours=True) from None
+        finally:
+            self._answering_s += trio.current_time() - began
+        return self._domain.solution(solved, job.reads) if isinstance(solved, Solved) else []
+
+    async def _wins(self, seed: int, moves: Iterable[Move]) -> bool:
+        played = await self._play(seed, self._job.max_turns, following(moves))
+        return won(played.episode_return, self._job.win_return)
+
+    async def _find_gift(self) -> None:
+        """Look for a word that the hint gave to a winner: no play of its instance tells it, and it wins others.
+
+        The same actions must win another instance too, and lose without the word: else it was a guess, or a method.
+        """
+        if self._domain.tools:
+            return
+        hint = Told(self._job.hint)
+        for replay in self._job.replays if self._job.hint else ():
+            if not replay.hinted:
+                continue
+            # Beside the event loop: long observations take their time.
+            unseen = await trio.to_thread.run_sync(unseen_words, replay.recording.actions, self._heard[replay.seed])
+            words = [word for word in unseen if hint.states(word)]
+            if not words:
+                continue
+            try:
+                if await self._is_gift(replay, words):
+                    told = f"wins by {words[0][:40]!r}, which its hint tells and no observation"
+                    self.findings.append(f"hinted play {replay.play} {told}")
+            except UndecidedError:
+                continue
+
+    async def _is_gift(self, replay: RecordedPlay, words: Sequence[str]) -> bool:
+        moves = [Move(action) for action in replay.recording.actions]
+        rest = [Move(action) for action in without(replay.recording.actions, words)]
+        if not await decided(partial(self._wins, replay.seed, moves)):
+            return False
+        if await decided(partial(self._wins, replay.seed, rest)):
+            return False
+        for seed in self._job.lost:
+            if await decided(partial(self._wins, seed, moves)) and not await decided(partial(self._wins, seed, rest)):
+                return True
+        return False
 
     async def _play(self, seed: int, max_turns: int, player: Player[Move]) -> Conversation[Move]:
         """Play to the end or the first fault. Raises UndecidedError if that proves nothing."""
@@ -173,6 +262,9 @@ class Auditor:
         last = played.answers[-1]
         if isinstance(last, Faulted) and (last.kind == "timeout" or not last.environment_fault):
             raise UndecidedError(ours=last.kind != "timeout")
+        if self._job.hint and not self._domain.tools:
+            said = [move.action for move in played.actions]
+            self._heard[seed].append(Hearing(said, [seen.observation for seen in played.observed]))
         return played
 
     async def _timed(self, asked: Awaitable[Observed | Faulted]) -> Observed | Faulted:
@@ -187,6 +279,16 @@ async def is_missed(move: Move, seen: Observed) -> bool:
     """Return whether the observation before a move does not offer its action."""
     await trio.lowlevel.checkpoint()  # reading a text takes its time: other tasks may run in between
     return not move.calls and not offered(seen.observation).has(action_typed(move.action))
+
+
+def following(moves: Iterable[Move]) -> Player[Move]:
+    """Return a player that makes these moves, then leaves."""
+    left = iter(moves)
+
+    async def act(_: Observed) -> Move | None:
+        return next(left, None)
+
+    return act
 
 
 async def decided(once: Callable[[], Awaitable[Result]]) -> Result:

@@ -1,4 +1,4 @@
-"""The env-runner's side of each domain: how its programs are admitted, and how they are played at random."""
+"""The env-runner's side of each domain: how its programs are admitted, played at random, and solved."""
 
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -8,17 +8,20 @@ from actors.environments.games import GameAdmission
 from actors.environments.offers import choose
 from actors.environments.stages import Admission
 from actors.environments.tools.guesses import RandomCaller
-from actors.environments.tools.stages import ToolAdmission
+from actors.environments.tools.stages import DONE, ToolAdmission
 from actors.environments.trials import Policy
 from actors.sandbox import Sandbox
-from actors.text.actions import action_typed, sent
+from actors.sandbox.wire import Solved
+from actors.text.actions import action_typed, boxed, sent
 from actors.text.conversation import Move
 from spade.config import DomainName, Play, ToolUse
 from spade.config import Sandbox as Limits
-from spade.protocol import Form, Observed
+from spade.protocol import Form, Observed, ToolCall
 
 Admitting = Callable[[Sandbox, str, int, Limits, Play, ToolUse], Admission[str] | Admission[Move]]
 """The admission of a program: its source, the key of its secret seeds, the settings."""
+Solving = Callable[[Solved, Form], list[Move] | None]
+"""The moves of a solution, in the form that the program reads; None if the solution lists no actions."""
 Sent = Sequence[tuple[Move, bool]]
 """Moves of agents, each with True if the observation before it did not offer its action."""
 Guessing = Callable[[random.Random, Form, Sent], Policy[Move]]
@@ -31,6 +34,7 @@ class DomainAdmission:
 
     admission: Admitting
     guesser: Guessing
+    solution: Solving
     tools: bool
 
 
@@ -44,9 +48,22 @@ def _game_guesser(rng: random.Random, reads: Form, agents: Sent) -> Policy[Move]
     return act
 
 
+def _tool_guesser(rng: random.Random, _: Form, agents: Sent) -> Policy[Move]:
+    return RandomCaller(rng, [move for move, _ in agents]).act
+
+
+def _game_solution(solved: Solved, reads: Form) -> list[Move] | None:
+    if solved.actions is None:
+        return None
+    return [Move(sent(boxed(action) or action, reads)) for action in solved.actions]
+
+
+def _tool_solution(solved: Solved, _: Form) -> list[Move] | None:
+    calls = [Move("", (ToolCall(name, arguments),)) for name, arguments in solved.calls]
+    return [*calls, DONE] if calls else None
+
+
 DOMAINS: Mapping[DomainName, DomainAdmission] = {
-    "games": DomainAdmission(GameAdmission, _game_guesser, tools=False),
-    "tools": DomainAdmission(
-        ToolAdmission, lambda rng, _, agents: RandomCaller(rng, [move for move, _ in agents]).act, tools=True
-    ),
+    "games": DomainAdmission(GameAdmission, _game_guesser, _game_solution, tools=False),
+    "tools": DomainAdmission(ToolAdmission, _tool_guesser, _tool_solution, tools=True),
 }

@@ -44,15 +44,18 @@ class FormProbing(Probing[str]):
     """Plays of one game under secret seeds, in the form that it `reads`.
 
     `known` are the actions that its solution lists, out of their boxes. `unoffered` are those `known` actions that no
-    reading of its observations has. `solutions` are the actions and answers of the solutions that were played.
+    reading of its observations has.
+    `solutions` are the lists of all solved instances, in the order of their seeds. `solving_plays` are the different
+    plays of them: actions and answers.
     """
 
     def __init__(self, sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play) -> None:
         super().__init__(Trials(sandbox, source, limits, play.max_turns, Step, tools=False), seed, play)
         self.known: Sequence[str] = ()
         self.unoffered: Sequence[str] = ()
+        self.solutions: list[Sequence[str]] = []
         self.reads: Form = "inside"
-        self.solutions: set[tuple[tuple[str, ...], tuple[Observed, ...]]] = set()
+        self.solving_plays: set[tuple[tuple[str, ...], tuple[Observed, ...]]] = set()
 
     def anything(self, observation: str) -> str:
         """Draw a random action that the observation offers, or at times one of the solution that no list has."""
@@ -84,7 +87,8 @@ class FormProbing(Probing[str]):
                 raise RejectedError(f"the solution does not win; its {len(actions)} actions are [{listed}]")
             if not self.known:
                 self.known, self.unoffered = actions, await unoffered(self.transcripts[-1])
-            self.solutions.add((self.transcripts[-1].actions, self.transcripts[-1].answers))
+            self.solutions.append(actions)
+            self.solving_plays.add((self.transcripts[-1].actions, self.transcripts[-1].answers))
             forms = (found,)
         return True
 

@@ -16,19 +16,21 @@
 from collections.abc import Awaitable, Callable, Sequence
 from functools import cached_property
 
+import trio
 from msgspec import structs
 
 from actors.environments.forms import FormProbing
+from actors.environments.gifts import VALUE_CHARACTERS, Hearing, common_sequence, solving_words, without
 from actors.environments.offers import FORM, Offer, offered
 from actors.environments.probes import NONSENSE, NUMBERS, Transcript
 from actors.environments.slips import SlippingPlayer
 from actors.environments.stages import Admission
-from actors.environments.trials import RejectedError
+from actors.environments.trials import RejectedError, consuming
 from actors.sandbox import Sandbox
 from actors.text.actions import sent
 from spade.config import Play, ToolUse
 from spade.config import Sandbox as Limits
-from spade.protocol import Verdict
+from spade.protocol import MOST_VALUES, Verdict
 
 UNREADABLE = (
     "the first observation offers no actions that can be read; end each observation with a line that lists them, as "
@@ -47,6 +49,7 @@ class GameAdmission(Admission[str]):
     def __init__(self, sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play, _: ToolUse) -> None:
         self.form = FormProbing(sandbox, source, seed, limits, play)
         super().__init__(self.form)
+        self.values: tuple[str, ...] = ()
 
     async def begin(self) -> None:
         await self.form.probe(self.form.seed(0), self.form.anything)
@@ -60,7 +63,8 @@ class GameAdmission(Admission[str]):
 
     async def verdict(self) -> Verdict:
         single_turn = {len(play.actions) for play in self.form.transcripts} == {1}
-        return structs.replace(await super().verdict(), reads=self.form.reads, single_turn=single_turn)
+        first = await super().verdict()
+        return structs.replace(first, reads=self.form.reads, single_turn=single_turn, values=self.values)
 
     # ------------------------------------------------------------ the stages
 
@@ -92,7 +96,8 @@ class GameAdmission(Admission[str]):
             return self.form.probe(seed, lambda _: always)
 
         told = await self.seldom_wins(f"always {always[:40]!r}", plays, self.refused_constant, play)
-        self.seed_sensitive = len(self.form.solutions) > 1 or len({each.answers for each in plays}) > 1
+        self.seed_sensitive = len(self.form.solving_plays) > 1 or len({each.answers for each in plays}) > 1
+        await self.find_secrets()
         return told
 
     async def solution(self) -> str:
@@ -120,6 +125,36 @@ class GameAdmission(Admission[str]):
             if play.won(self.form.win_return) and play.actions[-1] in never:
                 raise RejectedError(f"nonsense wins: {play.actions[-1][:40]!r}")
         return ""
+
+    async def find_secrets(self) -> None:
+        """Keep what a hint may not state: words of the solutions that no play of their instance tells.
+
+        Words of all solutions are methods if the solutions win without them. A hint may not state the beginning of a
+        sequence that solves every instance, either.
+        """
+        solutions = self.form.solutions
+        if not solutions:
+            return
+        plays: list[list[Hearing]] = [[] for _ in solutions]
+        for play in self.form.transcripts:
+            for index in range(len(solutions)):
+                if play.seed == self.form.seed(index):
+                    plays[index].append(Hearing(play.actions, [answer.observation for answer in play.answers]))
+        # Beside the event loop: long observations take their time.
+        shared, others = await trio.to_thread.run_sync(solving_words, solutions, plays)
+        if shared and await self.win_without(shared):
+            shared = []
+        sequence = common_sequence(solutions)
+        found = (*shared, *others, *([sequence] if sequence else ()))
+        self.values = tuple(value[:VALUE_CHARACTERS] for value in found[:MOST_VALUES])
+
+    async def win_without(self, words: Sequence[str]) -> bool:
+        """Play the solutions without the actions that have one of the words; True if each still wins."""
+        for index, solution in enumerate(self.form.solutions):
+            play = await self.form.probe(self.form.seed(index), consuming(without(solution, words), ""))
+            if not play.won(self.form.win_return):
+                return False
+        return True
 
     @cached_property
     def offer(self) -> Offer:

@@ -31,7 +31,7 @@ class Told:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        plain = _THOUSANDS.sub("", _seen(text))
+        plain = _THOUSANDS.sub("", visible(text))
         words = _WORD.findall(plain)
         self._joined = "".join(words)
         self._bounds = {0, *accumulate(map(len, words))}
@@ -42,7 +42,7 @@ class Told:
         if NUMBER.fullmatch(value):
             digits = plain_number(value)
             return digits in self._numbers or (len(digits) >= LEAST_SPLIT and digits.isdigit() and self._holds(digits))
-        sought = "".join(_WORD.findall(_seen(value)))
+        sought = "".join(_WORD.findall(visible(value)))
         return self._holds(sought) if len(sought) >= LEAST else self._has(value.strip())
 
     def _holds(self, sought: str) -> bool:
@@ -63,6 +63,6 @@ def plain_number(text: str) -> str:
     return re.sub(r"\.0+\Z", "", text.removeprefix("-"))
 
 
-def _seen(text: str) -> str:
-    """The text without characters that nobody sees, in lower case."""
+def visible(text: str) -> str:
+    """Return the text without characters that nobody sees, in lower case."""
     return "".join(each for each in text if unicodedata.category(each) != "Cf").casefold()

@@ -1,13 +1,17 @@
 """Audits of windows that are over: recordings are kept, audits are leased, handed in and given up.
 
 An audit runs recorded plays again, and plays random actions on instances that were won. An environment is quarantined
-before its designer is paid if its answers depend on more than seed and actions, or if random actions win it too.
+before its designer is paid if its answers depend on more than seed and actions, or if random actions win it too. An
+audit also plays the actions of `solution()` on instances that nobody won. Losses that it cannot avoid count as void.
 """
 
+from collections import defaultdict
+from collections.abc import Sequence
 from typing import Literal
 
 from replay.ledger.keys import group_id, instance_number
 from replay.ledger.records import Audit, Environment, PlayRecord
+from replay.ledger.reward import ENDED
 from replay.ledger.state import RunState
 from spade.protocol import Audited, AuditJob, RecordedPlay, Recording
 from spade.returns import won as is_won
@@ -15,6 +19,8 @@ from spade.returns import won as is_won
 LEASES = 3
 """An audit without an outcome after this number of leases is left out."""
 FINDING_CHARACTERS = 500
+LEAST_INSTANCES = 8
+"""Instances played more than once, under which it proves nothing that the plays of each come out alike."""
 
 
 def record(state: RunState, play: PlayRecord, recording: Recording) -> None:
@@ -55,10 +61,43 @@ def begin(state: RunState, environment: Environment, now: float) -> bool:
     if not (replays or count):
         return False
     drawn = tuple(indices[i % len(indices)] for i in range(count))
-    environment.audit = Audit(environment.id, now, tuple(replays), drawn)
+    hopeless = {instance_number(environment, play) for play in _unwon(environment, plays, _win(state))}
+    lost = sorted(hopeless, key=lambda index: state.seed("audit: lost instance", environment.id, index))
+    # Nobody is paid for a program of a pool, and nothing is paid for a win rate of 0.
+    solutions = state.config.audit.solutions if won and not environment.program else 0
+    environment.audit = Audit(environment.id, now, tuple(replays), drawn, lost=tuple(lost[:solutions]))
     take_up(state, environment)
     state.touch("environments", environment.id, environment)
     return True
+
+
+def _unwon(environment: Environment, plays: Sequence[PlayRecord], win_return: float) -> list[PlayRecord]:
+    """Return the lost unhinted plays on instances that no play of either arm won."""
+    finished = [play for play in plays if play.state == "finished"]
+    won = {instance_number(environment, p) for p in finished if is_won(p.episode_return, win_return)}
+    return [play for play in finished if not play.hinted and instance_number(environment, play) not in won]
+
+
+def lucky(environment: Environment, plays: Sequence[PlayRecord], win_return: float) -> int:
+    """Return the number of lost unhinted plays that count as void, because nobody can win their instances.
+
+    They are on instances that no play won, and there are as many as the share of these that the solution lost. If the
+    solution lists no actions, they are all of them if no instance came out both won and lost, else none.
+    """
+    audit = environment.audit
+    if audit is None or audit.state != "passed" or not audit.lost:
+        return 0
+    losses = len(_unwon(environment, plays, win_return))
+    if audit.tried:
+        return -(-losses * (audit.tried - audit.solved) // audit.tried)  # rounded up
+    outcomes: defaultdict[int, list[bool | None]] = defaultdict(list)
+    for play in plays:
+        if play.state in ENDED:
+            won = is_won(play.episode_return, win_return) if play.state == "finished" else None
+            outcomes[instance_number(environment, play)].append(won)
+    several = [each for each in outcomes.values() if len(each) > 1]
+    mixed = any({True, False} <= set(each) for each in several)
+    return 0 if mixed or len(several) < LEAST_INSTANCES else losses
 
 
 def take_up(state: RunState, environment: Environment) -> None:
@@ -94,8 +133,8 @@ def _job(state: RunState, audit: Audit) -> AuditJob:
         lease=audit.lease,
         source=state.sources[audit.id].source,
         replays=tuple(
-            RecordedPlay(play, instance(instance_number(environment, state.plays[play])), recordings[play])
-            for play in audit.replays
+            RecordedPlay(play.id, instance(instance_number(environment, play)), recordings[play.id], play.hinted)
+            for play in map(state.plays.__getitem__, audit.replays)
         ),
         seeds=tuple(instance(index) for index in audit.indices),
         wins=settings.audit.random_wins,
@@ -104,6 +143,8 @@ def _job(state: RunState, audit: Audit) -> AuditJob:
         draw=state.seed("audit", audit.id, audit.lease),
         within_s=settings.play.lease_s,
         reads=state.sources[audit.id].reads,
+        lost=tuple(instance(index) for index in audit.lost),
+        hint=state.sources[audit.id].hint,
     )
 
 
@@ -124,6 +165,7 @@ def finish(state: RunState, audited: Audited) -> Environment | None:
     if audit is None or not 1 <= audited.lease <= audit.lease:
         return None
     audit.steps, audit.seconds = audited.steps, audited.seconds
+    audit.tried, audit.solved = audited.tried, audited.solved
     if audited.finding:
         return _end(state, audit, "failed", audited.finding[:FINDING_CHARACTERS])
     if audited.left_out:
@@ -131,7 +173,9 @@ def finish(state: RunState, audited: Audited) -> Environment | None:
     lost, most_wins = audited.plays - audited.wins, state.config.audit.random_wins - 1
     if audit.indices and lost < len(audit.indices) - most_wins:
         return _end(state, audit, "left out", f"only {audited.plays} random plays came to a result")
-    return _end(state, audit, "passed", "")
+    unsolved = audited.solved < audited.tried
+    note = f"its solution won {audited.solved} of {audited.tried} instances that nobody won" if unsolved else ""
+    return _end(state, audit, "passed", note)
 
 
 def expire(state: RunState, now: float, live: frozenset[str] | None) -> list[Environment]:

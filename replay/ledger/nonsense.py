@@ -55,6 +55,8 @@ def in_audit(audited: Audited) -> str:
     """Check the outcome of an audit."""
     if not 0 <= audited.seconds <= LONGEST_S:
         return f"its seconds must be finite, 0 to {LONGEST_S:g}"
+    if audited.solved > audited.tried:
+        return "its solution won more plays than were tried"
     return "" if audited.steps <= MOST_STEPS else f"its steps must be at most {MOST_STEPS}"
 
 

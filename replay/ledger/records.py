@@ -108,7 +108,7 @@ class Score(Record):
 
     `reward` is None if what it pays for was not measured: no play ended, or the audit was left out. `mean_return` is of
     the unhinted plays, `slow` the slow average of the skill before it, `order` its place among the windows that
-    entered the skill's averages (None: it did not).
+    entered the skill's averages (None: it did not). `regret`, the win rates and `mean_return` are over finished plays.
     """
 
     reward: float | None
@@ -122,12 +122,18 @@ class Score(Record):
     mean_return: float | None = None
     slow: float | None = None
     order: int | None = None
+    luck: Annotated[int, Meta(ge=0)] | None = None
+    """Lost unhinted plays that count as void, since nobody can win them. None: scored when no void counted."""
+    least_regret: float | None = None
+    """The regret if each void play had returned what lowers it most; the memory keeps it. None without a pair."""
 
 
 class Audit(Record):
-    """The audit of an environment whose window is over. `finding` is the reason why it failed or was left out.
+    """The audit of an environment whose window is over. `finding` is the reason why it failed or was left out,
+    or, if it passed, what its solution did not win.
 
-    `replays` are recorded plays to run again, `indices` the instances to play with random actions.
+    `replays` are recorded plays to run again, `indices` the instances to play with random actions, `lost` the instances
+    to play with the actions of `solution()`. Of these, `tried` came to a result and `solved` were won.
     """
 
     id: str
@@ -142,6 +148,9 @@ class Audit(Record):
     finding: str = ""
     steps: int = 0
     seconds: float = 0.0
+    lost: tuple[int, ...] = ()
+    tried: int = 0
+    solved: int = 0
 
 
 class Environment(Record):

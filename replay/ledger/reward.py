@@ -1,10 +1,13 @@
 """An environment's figures from a window of plays, and the designer's reward for it. Pure.
 
 A reward is a function of what a window measured; `KINDS` has them by name. docs/designing.md says when to use which.
+A void play counts as any return from -1 to 1, and a reward is the least that any of these returns would have earned.
+So no program is paid for a fault, whichever play it ends.
 """
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -14,6 +17,7 @@ from spade.estimates import mean_and_error
 from spade.returns import won
 
 LEARNABLE = (0.2, 0.8)
+ENDED = ("finished", "void")
 
 
 class Regret(msgspec.Struct, frozen=True):
@@ -27,33 +31,47 @@ class Regret(msgspec.Struct, frozen=True):
     pairs: int
 
 
-class Measured(msgspec.Struct, frozen=True):
-    """The figures of a window, as a reward sees them.
+class Bounds(NamedTuple):
+    """The least and the greatest value of a figure over all returns that the void plays could have had."""
 
-    regret       over the pairs of chunk 0; None without one
-    win_rate     over all unhinted plays that finished
-    mean_return  of the same plays
-    slow         the slow average of its skill before this window; None if it is the first
-    similarity   of its program to the nearest of the memory; None if there was none
-    """
+    least: float
+    greatest: float
+
+
+ANY_RETURN = Bounds(-1.0, 1.0)
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """The figures of a window, as a reward sees them. Without void plays and luck, bounds are equal."""
 
     regret: Regret | None
-    win_rate: float
-    mean_return: float
+    """The least over the pairs of chunk 0; None without a pair."""
+    win_rate: Bounds
+    """Over all unhinted plays that ended."""
+    mean_return: Bounds
+    """Over the same plays."""
     slow: float | None
+    """The slow average of the skill before this window; None for the first window."""
     similarity: float | None
+    """Similarity of the program to the nearest program of the memory; None if the memory was empty."""
 
 
 def score_of(
     plays: Sequence[PlayRecord],
+    luck: int,
     quarantined: bool,
     before: MovingAverages | None,
     similarity: float | None,
     config: Config,
 ) -> Score:
-    """A window's figures. `before`: the averages of its skill, None before its first window."""
+    """Return a window's figures.
+
+    `luck` is the number of lost unhinted plays that count as void (`audits.lucky`). `before` holds the averages of the
+    skill, None before its first window.
+    """
     finished = [play for play in plays if play.state == "finished"]
     regret = paired_regret(paired_returns(finished))
+    least = least_regret(plays)
     win_rate, win_rate_hinted = (_win_rate(finished, hinted, config.play.win_return) for hinted in (False, True))
     score = Score(
         reward=None,
@@ -61,58 +79,83 @@ def score_of(
         regret_error=None if regret is None else regret.error,
         win_rate=win_rate,
         win_rate_hinted=win_rate_hinted,
-        learnable=not quarantined and win_rate is not None and learnable(win_rate),
+        learnable=False,
         plays=len(finished),
         voids=sum(play.state == "void" for play in plays),
         mean_return=mean_return(finished),
         slow=None if before is None else before.slow,
+        luck=luck,
+        least_regret=None if least is None else least.mean,
     )
-    score.reward = window_reward(score, regret, similarity, quarantined, config.reward)
+    window = measure(plays, score, similarity)
+    score.learnable = not quarantined and window is not None and all(map(learnable, window.win_rate))
+    score.reward = window_reward(window, quarantined, config.reward)
     return score
 
 
-def window_reward(
-    score: Score, regret: Regret | None, similarity: float | None, quarantined: bool, settings: Reward
-) -> float | None:
-    """The designer's reward for a window with these figures; None if what it pays for was not measured."""
+def measure(plays: Sequence[PlayRecord], score: Score, similarity: float | None) -> Measured | None:
+    """Bound the figures of a window by its plays and the win rate, luck and slow average of its score.
+
+    Returns None without an unhinted play that ended. If the window was scored before voids counted (`score.luck` is
+    None), void plays are left out.
+    """
+    if score.luck is None:
+        plays = [play for play in plays if play.state == "finished"]
+    unhinted = [play for play in plays if not play.hinted and play.state in ENDED]
+    if not unhinted:
+        return None
+    returns = [_bounds(play) for play in unhinted]
+    voids = sum(play.state == "void" for play in unhinted)
+    wins = round((score.win_rate or 0.0) * (len(unhinted) - voids))
+    return Measured(
+        least_regret(plays),
+        Bounds(wins / len(unhinted), (wins + voids + (score.luck or 0)) / len(unhinted)),
+        Bounds(*(math.fsum(values) / len(unhinted) for values in zip(*returns, strict=True))),
+        score.slow,
+        similarity,
+    )
+
+
+def window_reward(window: Measured | None, quarantined: bool, settings: Reward) -> float | None:
+    """Return the designer's reward for a window; None if what it pays for was not measured."""
     if quarantined:
         return 0.0
-    if score.win_rate is None or score.mean_return is None:  # no unhinted play finished
-        return None
-    window = Measured(regret, score.win_rate, score.mean_return, score.slow, similarity)
-    return KINDS[settings.kind](window, settings)
+    return None if window is None else KINDS[settings.kind](window, settings)
 
 
 def regret_and_anchor(window: Measured, settings: Reward) -> float:
-    """regret_weight · normalised regret + anchor_weight · anchor; without a pair the regret's part is 0."""
+    """Return regret_weight · normalised regret + anchor_weight · anchor; without a pair the regret's part is 0."""
     part = 0.0 if window.regret is None else normalised_regret(window.regret, settings)
-    return settings.regret_weight * part + settings.anchor_weight * anchor(window.win_rate, settings)
+    return settings.regret_weight * part + settings.anchor_weight * least_anchor(window, settings)
 
 
 def learning_potential(window: Measured, settings: Reward) -> float | None:
-    """|mean return − slow average of the skill|; None for its first window, which has nothing to be compared with."""
-    return None if window.slow is None else abs(window.mean_return - window.slow)
+    """Return |mean return − slow average of the skill|, the least of it; None for the first window of a skill."""
+    if window.slow is None:
+        return None
+    least, greatest = window.mean_return
+    return max(0.0, least - window.slow, window.slow - greatest)
 
 
-def win_rate_anchor(window: Measured, settings: Reward) -> float:
-    """The difficulty anchor alone."""
-    return anchor(window.win_rate, settings)
+def least_anchor(window: Measured, settings: Reward) -> float:
+    """Return the least difficulty anchor within the bounds of the win rate: it is at one of them."""
+    return min(anchor(win_rate, settings) for win_rate in window.win_rate)
 
 
 def calibrated_novelty(window: Measured, settings: Reward) -> float:
-    """The difficulty anchor + novelty_weight · (1 − similarity); 0 where each play was won, or none.
+    """Return the difficulty anchor + novelty_weight · (1 − similarity); 0 if each play may have been won, or none.
 
     Without an earlier program to compare with, the novelty is 1.
     """
-    if not 0 < window.win_rate < 1:
+    if not 0 < window.win_rate.least <= window.win_rate.greatest < 1:
         return 0.0
-    return anchor(window.win_rate, settings) + settings.novelty_weight * (1 - (window.similarity or 0.0))
+    return least_anchor(window, settings) + settings.novelty_weight * (1 - (window.similarity or 0.0))
 
 
 KINDS: dict[str, Callable[[Measured, Reward], float | None]] = {
     "regret": regret_and_anchor,
     "learning_potential": learning_potential,
-    "win_rate": win_rate_anchor,
+    "win_rate": least_anchor,
     "calibrated_novelty": calibrated_novelty,
 }
 
@@ -141,6 +184,28 @@ def paired_returns(finished: Sequence[PlayRecord]) -> list[tuple[float, float]]:
 def _win_rate(finished: Sequence[PlayRecord], hinted: bool, win_return: float) -> float | None:
     wins = [won(play.episode_return, win_return) for play in finished if play.hinted == hinted]
     return sum(wins) / len(wins) if wins else None
+
+
+def least_regret(plays: Iterable[PlayRecord]) -> Regret | None:
+    """Return the regret if each void play of a pair had returned what lowers it most; None without a pair.
+
+    Its error is the greatest for that mean: each difference enters the sum of squares with the greater of its bounds.
+    """
+    arms = {(play.index, play.hinted): _bounds(play) for play in plays if play.state in ENDED}
+    pairs = [(arms[i, False], value) for (i, hinted), value in arms.items() if hinted and (i, False) in arms]
+    bounds = [Bounds(h.least - u.greatest, h.greatest - u.least) for u, h in pairs]
+    if all(each.least == each.greatest for each in bounds):
+        return paired_regret([(u.least, h.least) for u, h in pairs])
+    n, mean = len(bounds), math.fsum(each.least for each in bounds) / len(bounds)
+    if n < 2:
+        return Regret(mean, None, n)
+    squares = math.fsum(max(each.least**2, each.greatest**2) for each in bounds)
+    return Regret(mean, math.sqrt(max(0.0, squares / n - mean**2) / (n - 1)), n)
+
+
+def _bounds(play: PlayRecord) -> Bounds:
+    """Bound the return of a play that ended."""
+    return ANY_RETURN if play.state == "void" else Bounds(play.episode_return, play.episode_return)
 
 
 def paired_regret(pairs: Sequence[tuple[float, float]]) -> Regret | None:

@@ -238,7 +238,8 @@ def close(state: RunState, environment: Environment, now: float, quarantined: bo
     _cancel_rest(state, environment, now)
     plays = _plays(state, environment)
     averages, similarity = state.counters.averages.get(environment.skill), environment.measures.similarity
-    score = score_of(plays, quarantined, averages, similarity, state.config)
+    luck = audits.lucky(environment, plays, state.config.play.win_return)
+    score = score_of(plays, luck, quarantined, averages, similarity, state.config)
     unaudited = environment.audit is not None and environment.audit.state == "left out"
     if unaudited:
         score.reward = None
@@ -289,7 +290,7 @@ def _remember(state: RunState, environment: Environment, score: Score) -> None:
         environment=environment.id,
         skill=environment.skill,
         source=state.sources[environment.id].source,
-        regret=score.regret,
+        regret=score.least_regret,
         win_rate=score.win_rate,
         win_rate_hinted=score.win_rate_hinted,
         reward=score.reward,

@@ -6,11 +6,12 @@ from spade.protocol.trajectories import Recording
 
 
 class RecordedPlay(Wire, frozen=True):
-    """A recorded play to run again on its instance `seed`."""
+    """A recorded play to run again on its instance `seed`. `hinted`: its player was shown the hint."""
 
     play: str
     seed: int
     recording: Recording
+    hinted: bool = False
 
 
 class AuditJob(Wire, frozen=True):
@@ -23,6 +24,8 @@ class AuditJob(Wire, frozen=True):
     draw        seeds the order of the replays and the random actions
     within_s    seconds; plays that are not over by then are left out
     reads       the form of a random action; recorded actions are sent unchanged
+    lost        instances that nobody won, to play with the actions of `solution()`
+    hint        the hint of the hinted plays; "" if there is none
     """
 
     environment: str
@@ -36,6 +39,8 @@ class AuditJob(Wire, frozen=True):
     draw: int
     within_s: float
     reads: Form = "inside"
+    lost: Many[int] = ()
+    hint: str = ""
 
 
 class Audits(Wire, frozen=True):
@@ -57,6 +62,7 @@ class Audited(Request[Done], frozen=True):
     replays   recorded plays that were run again to a result, `left_out` those without one
     plays     random plays that were run, `wins` those that were won
     steps     of the environment, in all these plays
+    tried     lost instances on which the solution came to a result, `solved` those that it won; 0: it lists no actions
     """
 
     environment: str
@@ -68,3 +74,5 @@ class Audited(Request[Done], frozen=True):
     wins: Count
     steps: Count
     seconds: float
+    tried: Count = 0
+    solved: Count = 0

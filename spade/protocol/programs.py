@@ -144,9 +144,10 @@ class Verdict(Wire, frozen=True):
     `name`: the class's name. `reads`: the form in which plays send actions to the program. `repairs`: those that its
     process reported; it was played with them. `single_turn`: each play of admission was over after its first action.
 
-    Of a program with tools: `suspects` are words of its solution's calls that nothing before them told; `values` are
-    arguments of its solution that no instruction and no schema states, which a hint must not tell; `replayed` is the
-    transcript of its solution, as text. All three are cut where they are long.
+    `values` are what a hint must not tell. With tools they are arguments of the solution that no instruction and no
+    schema states. Of a game they are words of its solutions that no observation tells. `suspects` are words of
+    calls of the solution that nothing before them told, and `replayed` is the transcript of the solution as text, both
+    of a program with tools. All three are cut if they are long.
     """
 
     passed: bool

@@ -1,10 +1,18 @@
 """Checks of figures computed from plays: scores, regret, rewards, averages and the memory are computed again."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from replay.inspect.contents import StoreContents
-from replay.ledger.records import Environment, MovingAverages, Score
-from replay.ledger.reward import Regret, averaged, mean_return, paired_regret, paired_returns, window_reward
+from replay.ledger.records import Environment, MovingAverages, PlayRecord, Score
+from replay.ledger.reward import (
+    averaged,
+    least_regret,
+    mean_return,
+    measure,
+    paired_regret,
+    paired_returns,
+    window_reward,
+)
 from spade.config import Reward
 
 
@@ -25,6 +33,7 @@ def _scores(found: StoreContents, reward: Reward) -> Iterator[str]:
         plays = [play for chunk in environment.chunks for play in chunks.get((key, chunk.index), [])]
         finished = [play for play in plays if play.state == "finished"]
         regret, mean = paired_regret(paired_returns(finished)), mean_return(finished)
+        least = None if score.luck is None else least_regret(plays)
         counts = (len(finished), sum(play.state == "void" for play in plays))
         if (score.plays, score.voids) != counts:
             yield f"environments {key}: scored over {score.plays} plays and {score.voids} voids, it has {counts}"
@@ -32,15 +41,28 @@ def _scores(found: StoreContents, reward: Reward) -> Iterator[str]:
             yield f"environments {key}: its regret is {score.regret}, its plays say {regret and regret.mean}"
         elif score.mean_return != mean:
             yield f"environments {key}: its mean return is {score.mean_return}, its plays say {mean}"
-        elif score.reward != _earned(environment, score, regret, reward):
+        elif score.least_regret != (least and least.mean):
+            yield f"environments {key}: its least regret is {score.least_regret}, its plays say {least and least.mean}"
+        elif not 0 <= (score.luck or 0) <= _most_luck(environment, plays):
+            yield f"environments {key}: {score.luck} lost plays count as void, its plays and its audit say otherwise"
+        elif score.reward != _earned(environment, score, plays, reward):
             yield f"environments {key}: its designer reward is {score.reward}, its figures say otherwise"
 
 
-def _earned(environment: Environment, score: Score, regret: Regret | None, reward: Reward) -> float | None:
+def _most_luck(environment: Environment, plays: Sequence[PlayRecord]) -> int:
+    """Return the most lost plays that can count as void: none without an audit that played lost instances."""
+    audit = environment.audit
+    if audit is None or not audit.lost or (audit.tried and audit.tried == audit.solved):
+        return 0
+    return sum(play.state == "finished" and not play.hinted for play in plays)
+
+
+def _earned(environment: Environment, score: Score, plays: Sequence[PlayRecord], reward: Reward) -> float | None:
+    """Compute the designer's reward again, by the rules of the time when the window was scored."""
     if _unaudited(environment):
         return None
-    similarity = environment.measures.similarity
-    return window_reward(score, regret, similarity, environment.state == "quarantined", reward)
+    window = measure(plays, score, environment.measures.similarity)
+    return window_reward(window, environment.state == "quarantined", reward)
 
 
 def _unaudited(environment: Environment) -> bool:
@@ -82,9 +104,8 @@ def _memory(found: StoreContents) -> Iterator[str]:
             yield f"memory {key}: the program of {record.environment} is missing"
         environment = found.environments.get(record.environment)
         score = None if environment is None else environment.score
-        if score is not None and (record.regret, record.win_rate, record.reward) != (
-            score.regret,
-            score.win_rate,
-            score.reward,
-        ):
+        if score is None:
+            continue
+        regret = score.regret if score.luck is None else score.least_regret
+        if (record.regret, record.win_rate, record.reward) != (regret, score.win_rate, score.reward):
             yield f"memory {key}: its figures are not those of {record.environment}"

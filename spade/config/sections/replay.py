@@ -75,6 +75,10 @@ class Audit(Section, frozen=True):
     """Number of won random plays that is a finding. At the default, an honest environment that random actions win half
     of the time is quarantined once in a hundred windows."""
 
+    solutions: CountOrZero = 4
+    """Instances that nobody won, on which the actions of `solution()` are played. Losses that it cannot avoid count as
+    void in the designer's reward."""
+
 
 class Replay(Section, frozen=True):
     """The store, and the windows of recent plays over which the status has its figures."""

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from replay.inspect.contents import read_contents
 from replay.inspect.verify import problems
+from replay.ledger import windows
 from replay.ledger.records import (
     BatchRecord,
     Environment,
@@ -19,6 +20,7 @@ from replay.ledger.records import (
     Remembered,
     RunCounters,
 )
+from replay.ledger.reward import score_of
 from replay.store import open_reader, open_store
 from spade.codec import pack_floats
 from tests.replay.kept_world import ACCIDENTS, SETTINGS, keep_world
@@ -126,6 +128,17 @@ def miscount(name, more):
     return damage
 
 
+def misjudge(**changes):
+    """Damage a score by which a void or luck was counted."""
+
+    def damage(store):
+        environment = next(e for e in store.scan("environments", Environment) if closed(e))
+        changed = msgspec.structs.replace(environment.score, **changes)
+        put(("environments", environment.id, msgspec.structs.replace(environment, score=changed)))(store)
+
+    return damage
+
+
 DAMAGE = {
     "a play's trajectory is gone": (lose_a_trajectory, "has no trajectory"),
     "a trajectory of nobody": (put(("trajectories", "e999999-0u000", trajectory(1))), "belongs to nothing"),
@@ -135,6 +148,9 @@ DAMAGE = {
     "another return": (lambda s: edit(s, "plays", PlayRecord, finished, episode_return=0.123), "its plays say"),
     "a return out of range": (lambda s: edit(s, "plays", PlayRecord, finished, episode_return=7.0), "return is 7.0"),
     "another score": (rescore, "its regret is 0.987"),
+    "another least regret": (misjudge(least_regret=0.987), "its least regret is 0.987"),
+    "luck without an audit": (misjudge(luck=3), "3 lost plays count as void, its plays and its audit say otherwise"),
+    "another reward": (misjudge(reward=0.987), "its designer reward is 0.987"),
     "an environment is gone": (lambda s: drop(s, "environments", Environment), "environments: "),
     "a job is gone": (lambda s: drop(s, "jobs", Job), "jobs: "),
     "a batch is gone": (lambda s: drop(s, "batches", BatchRecord), "not every one"),
@@ -148,6 +164,29 @@ DAMAGE = {
     "another count of one role": (miscount("designer_wasted", 1), "1 wasted"),
     "the run's header is gone": (put(("meta", "run", None)), "meta run: is missing"),
 }
+
+
+def test_a_window_of_a_run_that_left_voids_out_is_verified_by_the_rules_of_its_time(tmp_path, monkeypatch):
+    """Its score ends before `luck`, as it was written then, and it was paid for its finished plays alone."""
+
+    def score_then(plays, luck, *others):
+        score = score_of([play for play in plays if play.state == "finished"], 0, *others)
+        return msgspec.structs.replace(
+            score, voids=sum(play.state == "void" for play in plays), luck=None, least_regret=None
+        )
+
+    monkeypatch.setattr(windows, "score_of", score_then)
+    keep_world(tmp_path, 3, 60.0, SETTINGS, ACCIDENTS)
+    with open_reader(tmp_path) as store:
+        contents = read_contents(store)
+    for record in contents.memory.values():
+        record.regret = contents.environments[record.environment].score.regret
+    assert problems(contents) == []
+    scores = [each.score for each in contents.environments.values() if each.score and each.state == "closed"]
+    for score in scores:
+        score.luck, score.least_regret = 0, score.regret
+    wrong = [line for line in problems(contents) if "least regret" in line or "designer reward" in line]
+    assert 0 < len(wrong) <= sum(score.voids > 0 for score in scores)
 
 
 def test_a_flipped_bit_in_a_log_probability_is_named(kept):

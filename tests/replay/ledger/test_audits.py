@@ -102,6 +102,48 @@ def test_an_audit_is_given_recorded_plays_of_both_arms_and_the_instances_that_we
     assert {job.seeds.count(seed) for seed in won} == {4}
 
 
+def test_an_audit_is_given_the_hint_and_instances_that_nobody_won(ledger):
+    leases = play(ledger, {1, 3})
+    job = lease(ledger)
+    assert job.hint == "pull the second lever"
+    assert [each.hinted for each in job.replays] == [each.play[-4] == "h" for each in job.replays]
+    assert sorted(job.lost) == sorted({each.seed for each in leases if int(each.id[-3:]) in (0, 2)})
+    ledger = begin("audit.solutions=1")
+    play(ledger, {1, 3})
+    assert len(lease(ledger).lost) == 1
+
+
+def test_an_instance_that_one_arm_won_is_not_lost(ledger):
+    leases = ledger.apply(LeasePlays(100, 0.0), "agent/1", 0.0).plays
+    # The hinted plays win all instances but the last, the others win none but the first.
+    won = {each.id for each in leases if (each.hint and each.id[-1] != "3") or each.id[-1] == "0"}
+    ledger.apply(SubmitPlays(tuple(ended(p, float(p.id in won), 1) for p in leases)), "agent/1", 0.0)
+    assert lease(ledger).lost == tuple({each.seed for each in leases if each.id[-1] == "3"})
+
+
+@pytest.mark.parametrize(("won", "setting"), [((), "audit.solutions=4"), ((0, 1), "audit.solutions=0")])
+def test_no_solution_is_played_without_a_win_or_where_none_is_configured(won, setting):
+    ledger = begin(setting)
+    play(ledger, set(won))
+    assert lease(ledger).lost == ()
+
+
+def test_losses_that_the_solution_cannot_avoid_take_the_anchor_away(ledger):
+    play(ledger, {0, 1})
+    ledger.apply(msgspec.structs.replace(audited(lease(ledger)), tried=2, solved=0), "env-runner/1", 1.0)
+    found = record(ledger)
+    assert (found.audit.state, found.audit.finding) == ("passed", "its solution won 0 of 2 instances that nobody won")
+    assert ledger.state.counters.audit_findings == 0
+    assert (found.score.luck, found.score.reward, found.score.learnable) == (2, 0.0, False)
+    assert found.score.win_rate == 0.5  # as it was played
+
+
+def test_a_solution_that_won_more_than_it_played_is_refused(ledger):
+    play(ledger, {0, 1})
+    with pytest.raises(RefusalError, match="won more plays than were tried"):
+        ledger.apply(msgspec.structs.replace(audited(lease(ledger)), tried=1, solved=2), "env-runner/1", 1.0)
+
+
 def test_a_win_that_misses_one_by_rounding_is_audited_too(ledger):
     leases = ledger.apply(LeasePlays(100, 0.0), "agent/1", 0.0).plays
     ledger.apply(SubmitPlays(tuple(ended(p, sum([0.1] * 10), 1) for p in leases)), "agent/1", 0.0)

@@ -1,0 +1,238 @@
+"""Audits of instances that nobody won: what the solution does there, and words that only a hint tells."""
+
+import random
+
+import msgspec
+import pytest
+
+from actors.environments.admission import validate
+from actors.environments.audit import audit
+from actors.environments.gifts import Hearing, common_sequence, unseen_words, without
+from actors.text.leaks import leaked
+from spade.codec import answer_digest
+from spade.protocol import AuditJob, Faulted, RecordedPlay, Recording
+from tests.actors.odd_programs import LIMITS
+from tests.actors.tool_programs import TICKETS
+
+# Half of the instances cannot be won: the door that opens is named, but it opens on even seeds alone.
+LUCKY = """
+import random
+
+class LuckyDoorsEnv:
+    def reset(self, seed):
+        self.right = random.Random(seed).choice("abcdefgh")
+        self.kind = seed % 2
+        return f"Door {self.right} is open. Actions: a b c d e f g h", {}
+    def step(self, action):
+        won = action == self.right and self.kind == 0
+        return "You go in." if won else "It is shut.", float(won), True, False, {}
+    def solution(self):
+        return [self.right]
+"""
+# On odd seeds a word wins that nothing but the hint tells.
+SECRET = LUCKY.replace(
+    "action == self.right and self.kind == 0", 'action == (self.right if self.kind == 0 else "xyzzy")'
+)
+SECRET = SECRET.replace("return [self.right]", 'return [self.right if self.kind == 0 else "xyzzy"]')
+EVEN, ODD = (2, 4, 6), (5, 7, 9, 11)
+
+
+async def recorded(sandbox, source, seed, actions, hinted):
+    answers = [await sandbox.open("recorded", source, seed, 8)]
+    for action in actions:
+        answers.append(await sandbox.step("recorded", len(answers), action))
+    sandbox.close("recorded")
+    assert not any(isinstance(answer, Faulted) for answer in answers), answers
+    return RecordedPlay(
+        f"play-{seed}", seed, Recording(actions, b"".join(map(answer_digest, answers)), 8), hinted=hinted
+    )
+
+
+def job(source, *replays, won=EVEN, lost=ODD, hint=""):
+    return AuditJob("e000001", 1, source, replays, won, 3, 1.0, 8, 77, 60.0, lost=lost, hint=hint)
+
+
+async def solutions_of(sandbox, source, domain="games", **changes):
+    outcome = await audit(sandbox, job(source, **changes), domain)
+    assert outcome.finding == ""
+    assert sandbox.live == 0
+    return outcome.tried, outcome.solved
+
+
+async def test_a_solution_is_played_on_lost_instances_and_wins_where_they_can_be_won(sandbox):
+    assert await solutions_of(sandbox, LUCKY) == (4, 0)
+    assert await solutions_of(sandbox, LUCKY, lost=(3, 4)) == (2, 1)
+    assert await solutions_of(sandbox, LUCKY, lost=(2, 4)) == (2, 2)
+    assert await solutions_of(sandbox, SECRET) == (4, 4)
+
+
+async def test_a_solution_in_words_proves_nothing(sandbox):
+    for words in ('return "go in"', 'return ""'):
+        assert await solutions_of(sandbox, LUCKY.replace("return [self.right]", words)) == (0, 0)
+    assert await solutions_of(sandbox, LUCKY.replace("def solution", "def unasked")) == (0, 0)
+
+
+async def test_a_solution_that_lists_actions_on_some_instances_alone_has_lost_the_others(sandbox):
+    """Else it would describe itself exactly where an instance cannot be won."""
+    shy = LUCKY.replace("return [self.right]", 'return [self.right] if self.kind == 0 else "luck"')
+    assert await solutions_of(sandbox, shy) == (4, 0)
+    assert await solutions_of(sandbox, shy, lost=(2, 3)) == (2, 1)
+
+
+@pytest.mark.parametrize("answer", ["raise RuntimeError", "return 7", "return [1, 2]"])
+async def test_a_solution_that_fails_has_lost(sandbox, answer):
+    assert await solutions_of(sandbox, LUCKY.replace("return [self.right]", answer)) == (4, 0)
+
+
+async def test_a_solution_is_sent_in_the_form_that_the_program_reads(sandbox):
+    boxed = LUCKY.replace("action == self.right", "action == r'\\boxed{%s}' % self.right")
+    assert await solutions_of(sandbox, boxed, lost=(2, 4)) == (2, 0)
+    outcome = await audit(sandbox, msgspec.structs.replace(job(boxed, lost=(2, 4)), reads="box"))
+    assert (outcome.tried, outcome.solved) == (2, 2)
+
+
+async def test_calls_of_a_solution_are_played_on_lost_instances_and_then_done(sandbox):
+    assert await solutions_of(sandbox, TICKETS, "tools", won=(), lost=(1, 2)) == (2, 2)
+    deaf = TICKETS.replace("def solution", "def unasked")
+    assert await solutions_of(sandbox, deaf, "tools", won=(), lost=(1, 2)) == (2, 0)
+
+
+async def test_a_fault_of_ours_proves_nothing_about_a_solution(sandbox):
+    class Failing:
+        async def child(self, source, twin):
+            return Faulted("infrastructure", "overload")
+
+        def __getattr__(self, name):
+            return getattr(sandbox, name)
+
+    outcome = await audit(Failing(), job(LUCKY))
+    assert (outcome.finding, outcome.tried, outcome.solved) == ("", 0, 0)
+
+
+async def gift(sandbox, source, actions, hint, seed=3, hinted=True, **changes):
+    outcome = await audit(
+        sandbox, job(source, await recorded(sandbox, source, seed, actions, hinted), hint=hint, **changes)
+    )
+    return outcome.finding
+
+
+async def test_a_hint_that_gives_away_a_word_which_wins_where_nobody_had_won_is_found(sandbox):
+    found = await gift(sandbox, SECRET, ("xyzzy",), "Where no door opens, say Xyzzy.")
+    assert found == "hinted play play-3 wins by 'xyzzy', which its hint tells and no observation"
+    described = SECRET.replace("def solution", "def unasked")
+    assert await gift(sandbox, described, ("xyzzy",), "Where no door opens, say Xyzzy.") == found
+
+
+@pytest.mark.parametrize(
+    ("source", "changes"),
+    [
+        (SECRET, {"hint": "Try what magicians say."}),
+        (SECRET, {"hinted": False}),
+        (SECRET.replace("Door {", "Xyzzy is a word. Door {"), {}),
+        (SECRET, {"lost": ()}),
+        # It wins this instance alone, as an answer to which a method leads.
+        (
+            SECRET.replace('else "xyzzy")\n', 'else "xyzzy" if self.seed == 3 else "")\n').replace(
+                "self.kind = ", "self.seed = seed; self.kind = "
+            ),
+            {},
+        ),
+    ],
+    ids=["not told", "unhinted", "shown", "nothing lost", "this instance alone"],
+)
+async def test_a_word_that_is_not_a_gift_is_left_alone(sandbox, source, changes):
+    hint = changes.pop("hint", "Where no door opens, say Xyzzy.")
+    assert await gift(sandbox, source, ("xyzzy",), hint, **changes) == ""
+
+
+async def test_a_word_that_the_winner_could_have_left_out_is_no_gift(sandbox):
+    patient = LUCKY.replace("and self.kind == 0", "").replace("float(won), True", "float(won), won")
+    actions = ("crane", random.Random(3).choice("abcdefgh"))
+    assert await gift(sandbox, patient, actions, "Begin with crane.", lost=(3, 3)) == ""
+
+
+async def values(sandbox, source):
+    verdict = await validate(sandbox, source, 5, LIMITS)
+    assert verdict.passed, verdict.stages[-1]
+    return verdict.values
+
+
+ALWAYS = SECRET.replace("if self.kind == 0 else", "if False else")
+LOCKED = """
+class LockedEnv:
+    def reset(self, seed):
+        self.rng = random.Random(seed)
+        self.right = self.rng.choice("abcdefgh")
+        self.open = False
+        self.turn = 0
+        return f"A locked box, door {self.right}. Actions: a b c d e f g h say:WHAT", {}
+    def step(self, action):
+        self.turn += 1
+        self.open = self.open or action == "say:WORD"
+        won = self.open and action == self.right
+        return f"You said {action}. Actions: a b c d e f g h say:WHAT", float(won), won, self.turn > 1, {}
+    def solution(self):
+        return ["say:WORD", self.right]
+"""
+
+
+async def test_admission_tells_the_words_that_each_solution_needs_and_no_observation_shows(sandbox):
+    """The program repeats what is said, which tells a player nothing."""
+    (word,) = await values(sandbox, LOCKED.replace("WORD", "xyzzy"))
+    assert word == "xyzzy"
+    assert leaked("Say XYZZY first.", (word,))
+    assert not leaked("Say the magic word first.", (word,))
+    assert await values(sandbox, LOCKED.replace("WORD", "4271")) == ("4271",)
+
+
+async def test_admission_tells_the_words_of_some_instances_too(sandbox):
+    """A secret may be needed on half of the instances alone, so that the win rate is in the band."""
+    half = LOCKED.replace("WORD", "xyzzy").replace(
+        "self.turn = 0", "self.turn = 0\n        self.easy = self.rng.random() < 0.5"
+    )
+    half = half.replace("self.open and", "(self.open or self.easy) and")
+    half = half.replace(
+        'return ["say:xyzzy", self.right]', 'return [self.right] if self.easy else ["say:xyzzy", self.right]'
+    )
+    hard = [key for key in range(5) if (await validate(sandbox, half, key, LIMITS)).values == ("xyzzy",)]
+    assert len(hard) >= 2
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        LOCKED.replace("WORD", "xyzzy").replace("A locked box", "A locked box that says xyzzy"),
+        LOCKED.replace("WORD", "xyzzy").replace("self.open and", ""),  # the solution wins without it
+        LOCKED.replace("WORD", "a"),
+        LOCKED.replace("WORD", "xyzzy").replace("def solution", "def unasked"),
+    ],
+    ids=["shown", "not needed", "short", "described"],
+)
+async def test_admission_tells_no_words_that_a_player_may_find_or_leave_out(sandbox, source):
+    assert await values(sandbox, source) == ()
+
+
+async def test_a_secret_that_is_shown_where_nobody_needs_it_is_unseen(sandbox):
+    shown = SECRET.replace(
+        'return f"Door', 'told = "Read xyzzy. " if self.kind == 0 else ""\n        return told + f"Door'
+    )
+    assert await gift(sandbox, shown, ("xyzzy",), "Where no door opens, say Xyzzy.")
+
+
+def test_words_are_unseen_until_an_observation_tells_them_before_they_are_said():
+    assert unseen_words(["say:xyzzy"], [Hearing(["say:xyzzy"], ["Hello.", "You said xyzzy."])]) == ["say", "xyzzy"]
+    assert unseen_words(["say:xyzzy"], [Hearing(["look", "say:xyzzy"], ["say what?", "A note: XYZZY", ""])]) == []
+    assert unseen_words(["x-y-z-q"], []) == ["xyzq"]
+    assert unseen_words(["say x.y z-q 5", "\\boxed{Plugh}", "fr\u200bee"], []) == ["say", "xyzq5", "plugh", "free"]
+    assert unseen_words(["5", "42", "move 1 2"], []) == ["move"]
+    # The last observation comes when the play is over.
+    assert unseen_words(["xyzzy"], [Hearing(["look"], ["A box.", "It was xyzzy."])]) == ["xyzzy"]
+    assert without(["say:xyzzy", "look"], ["xyzzy"]) == ["look"]
+
+
+def test_a_sequence_that_solves_every_instance_is_kept_by_its_beginning():
+    assert common_sequence([list("abbacdabcd"), list("abbacdabcd")]) == "a b b a c d a b"
+    assert leaked("Press a, b, b, a, c, d, a, b, c, d.", ["a b b a c d a b"])
+    assert common_sequence([list("abba"), list("abbb")]) == ""
+    assert common_sequence([list("abb"), list("abb")]) == ""
+    assert common_sequence([list("abbacdab")]) == ""
