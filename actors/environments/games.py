@@ -36,7 +36,7 @@ UNREADABLE = (
     "the first observation offers no actions that can be read; end each observation with a line that lists them, as "
     f"{FORM}"
 )
-SLIP_PLAYS = 2
+SLIP_PLAYS = 3
 """Most plays of the stage `garbage` for damaged actions alone. Most are tried in the turns that nonsense leaves."""
 
 
@@ -118,6 +118,8 @@ class GameAdmission(Admission[str]):
         never = {sent(each, self.form.reads) for each in NONSENSE}
         while nonsense or (slipping.waiting and more):
             more -= not nonsense
+            if not nonsense and self.form.solutions:
+                slipping.begin(self.form.solutions[0][:-1])
             try:
                 play = await self.form.probe(self.form.seed(0), act)
             except RejectedError as error:

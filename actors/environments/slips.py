@@ -48,16 +48,22 @@ def damaged(action: str) -> tuple[str, list[tuple[Slip, str]]]:
 class SlippingPlayer:
     """A player that makes each slip once for each verb that it knows or is offered. Between slips it acts properly.
 
-    `waiting` are the slips not made yet. `proper` gives a proper action after an observation.
+    `waiting` are the slips not made yet. `proper` gives a proper action after an observation. A play that has a `path`
+    takes its actions as proper ones, so that slips are made in states to which a good player comes.
     """
 
     def __init__(self, proper: Callable[[str], str], known: Sequence[str], observation: str) -> None:
         self._proper = proper
         self._turns = 0
+        self._path: list[str] = []
         self._seen: set[tuple[Slip, str]] = set()
         self.waiting: list[tuple[Slip, str]] = []
         self._note(known)
         self._look(observation)
+
+    def begin(self, path: Sequence[str]) -> None:
+        """Begin a play with the actions that lead on its instance towards the goal, without the last one."""
+        self._path, self._turns = list(path), -1 if path else 0
 
     def _look(self, observation: str) -> None:
         offer = offered(observation)
@@ -78,5 +84,5 @@ class SlippingPlayer:
         self._look(observation)
         self._turns += 1
         if not self.waiting or self._turns % PROPER == 0:
-            return self._proper(observation)
+            return self._path.pop(0) if self._path else self._proper(observation)
         return self.waiting.pop(0)[1]
