@@ -17,15 +17,16 @@ from spade.evaluations.folder import (
     read_summary,
 )
 from spade.evaluations.plan import EvaluationPlan, SuiteItem
-from spade.evaluations.record import ERRORS, LONGEST_DETAIL, ErrorKind, SampleRecord, Scheduled, sample_seed
+from spade.evaluations.record import ERRORS, LONGEST_DETAIL, NO_PROMPT, ErrorKind, SampleRecord, Scheduled, sample_seed
 from spade.evaluations.record_file import RecordFile, read_records
 from spade.evaluations.rules import Protocol, Rules, Sampling, differing, refuse_other
-from spade.evaluations.summary import MOST_FOREIGN_ERRORS, Summary, compared, summarised
+from spade.evaluations.summary import MOST_FOREIGN_ERRORS, Summary, compared, refuse_other_prompts, summarised
 
 __all__ = [
     "ERRORS",
     "LONGEST_DETAIL",
     "MOST_FOREIGN_ERRORS",
+    "NO_PROMPT",
     "ErrorKind",
     "EvaluationPlan",
     "KeptEvaluation",
@@ -48,6 +49,7 @@ __all__ = [
     "read_rules",
     "read_summary",
     "refuse_other",
+    "refuse_other_prompts",
     "sample_seed",
     "summarised",
 ]  # fmt: skip
