@@ -50,6 +50,17 @@ MATHS = [
     ("70", "70", 1), ("70", r"so it is \boxed{70}", 1), ("70", "070.0", 1), ("1/2", r"\frac{2}{4}", 1),
     ("70", "71", 0), ("70", "", 0), ("70", "nonsense", 0), ("70", r"\boxed{}", 0), ("70", "70 or 71 or 72", 0),
     (r"\sqrt{8}", r"2\sqrt{2}", 1),
+    *[("70", said, 1) for said in (
+        "70.", "70 .", "070.", "70,", "70;", "70\u00b0", "**70**", "n=70.", r"70\ ", r"70 \pmod{1000}",
+        r"70 \bmod 1000",
+        "70 (mod 1000)", r"70 (\text{mod } 1000)", r"70 \operatorname{mod} 1000", r"\textsf{70}", r"\mathsf{70}",
+        r"\boldsymbol{70}", r"\underline{70}", r"\emph{70}", r"70~\text{cm}", r"\text{The answer is } 70.", r"70^\circ",
+        r"\displaystyle 70", r"\equiv 70 \pmod{1000}", r"\frac{140}{2}.", "70%",
+    )],
+    *[("70", said, 0) for said in (
+        "70!", "7 0", "-70", "70, 71", r"1070 \pmod{1000}", r"70^2", "70.5.", "700.", ".70",
+        r"\mathsf{71}", r"\pmod{70}",
+    )],
 ]  # fmt: skip
 
 
@@ -199,7 +210,7 @@ PROGRAMS = {
     "a function": (method(), "def add(some, more): return sum(some) + more", 1),
     "a wish": (WISH, "", "protocol"),
     "builtins": (stdin(), f"assert pow(3, 4, 5) == 1 and compile('1', '', 'eval') and not abs(0)\n{RIGHT}", 1),
-    "names of the harness": (stdin(), f"assert loads('[1]') and date.today() and itemgetter(0)([1]) and stdin\n{RIGHT}", 1),
+    "names of the harness": (stdin(), f"assert loads('[1]') and itemgetter(0)([date.today()])\n{RIGHT}", 1),
     "a method with a power": (method(), "def add(some, more): return pow(sum(some) + more, 1, 1000)", 1),
     "a separator within a line": (method("same", ECHOES), "def same(text): return text", 1),
     "a separator within the output": (program("CodeTestsEnv", tests=SEPARATED), "print('a\\u2028b')", 1),
