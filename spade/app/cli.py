@@ -87,6 +87,7 @@ GROUPS: dict[str, tuple[str, Commands]] = {
             "run": evaluation.run,
             "ls": evaluation.ls,
             "show": evaluation.show_evaluations,
+            "average": evaluation.average,
             "setup": evaluation.setup,
         },
     ),

@@ -6,6 +6,7 @@ RUN/evaluations/SUITE@PROTOCOL/DIGEST-SEED/
     summary.json     `Summary`, made of the two
 """
 
+from spade.evaluations.average import TABLES, AverageColumn, Passes, SuiteAverage, averaged, passes_of
 from spade.evaluations.folder import (
     KeptEvaluation,
     evaluation_folders,
@@ -27,23 +28,29 @@ __all__ = [
     "LONGEST_DETAIL",
     "MOST_FOREIGN_ERRORS",
     "NO_PROMPT",
+    "TABLES",
+    "AverageColumn",
     "ErrorKind",
     "EvaluationPlan",
     "KeptEvaluation",
+    "Passes",
     "Protocol",
     "RecordFile",
     "Rules",
     "SampleRecord",
     "Sampling",
     "Scheduled",
+    "SuiteAverage",
     "SuiteItem",
     "Summary",
+    "averaged",
     "compared",
     "differing",
     "evaluation_folders",
     "folder_of",
     "found",
     "open_folder",
+    "passes_of",
     "read_evaluation",
     "read_records",
     "read_rules",

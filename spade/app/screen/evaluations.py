@@ -1,11 +1,11 @@
 """Evaluations as text."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
 from spade.estimates import Difference, Share
-from spade.evaluations import KeptEvaluation, Rules, Summary
+from spade.evaluations import KeptEvaluation, Passes, Rules, SuiteAverage, Summary, passes_of
 from spade.text import line
 
 NOT_PINNED = "not pinned"
@@ -68,6 +68,37 @@ def sheet(kept: KeptEvaluation) -> str:
     return "\n".join(_sheet(kept))
 
 
+def average_table(found: SuiteAverage) -> str:
+    """Return the columns of an average and their mean in per cent, with the paired differences to the base."""
+    rows = [
+        *((line(each.name, _NAME), each.share, each.difference, each.passes) for each in found.columns),
+        ("average", found.share, found.difference, {}),
+    ]
+    width = max(len(name) for name, *_ in rows)
+    return "\n".join(
+        text
+        for name, share, difference, passes in rows
+        for text in (
+            f"{name:<{width}}  {100 * share.mean:5.1f} (95 % from {100 * share.low:.1f} to {100 * share.high:.1f})"
+            f"{'' if difference is None else _points(difference)}, {share.items} items, {share.samples} samples",
+            *(f"{'':<{width}}  {each}" for each in _passes(passes)),
+        )
+    )
+
+
+def _points(found: Difference) -> str:
+    interval = ""
+    if found.low is not None and found.high is not None:
+        interval = f" (95 % from {100 * found.low:+.1f} to {100 * found.high:+.1f})"
+    return f"  {100 * found.mean:+.1f}{interval}: {found.up} up, {found.down} down"
+
+
+def _passes(passes: Mapping[int, Passes]) -> Iterator[str]:
+    if passes:
+        yield "pass@k  " + ", ".join(f"{k}: {100 * each.any_of:.1f}" for k, each in passes.items())
+        yield "pass^k  " + ", ".join(f"{k}: {100 * each.all_of:.1f}" for k, each in passes.items())
+
+
 def _sheet(kept: KeptEvaluation) -> Iterator[str]:
     rules, protocol = kept.rules, kept.rules.protocol
     yield _title(rules)
@@ -76,6 +107,8 @@ def _sheet(kept: KeptEvaluation) -> Iterator[str]:
         for name, share in kept.summary.categories.items():
             if name:
                 yield f"  {line(name, _NAME):<30} {_share(share)}"
+        if kept.summary.headline is not None:
+            yield from (f"  {each}" for each in _passes(passes_of(kept.summary, protocol.samples)))
         yield from _errors(kept.summary)
         yield f"  tokens    {kept.summary.read} read, {kept.summary.sampled} sampled"
     sampling = protocol.sampling

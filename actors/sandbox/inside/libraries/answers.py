@@ -21,7 +21,7 @@ _STYLED = re.compile(r"\\(?:(?:text|math)[a-z]*+|boldsymbol|bm|emph|underline)\s
 _MODULUS = re.compile(
     r"[\s~,]*+\(?\s*+(?:\\(?:text|mathrm|operatorname)\s*+\{\s*+\(?)?\\?[pb]?mod(?:ulo)?[\s~}]*+\{?\s*+\d++[\s)}]*+\Z"
 )
-_ENDS = re.compile(r"^(?:\*\*|\s|\\[ ,;:!])++|(?:[\s~.,;:°]|\*\*|\\[ ,;:!])++\Z")
+_ENDS = re.compile(r"^(?:\*\*|\s|\\[ ,;:!])++|(?:[\s~.,;:°]|\*\*|\\[ ,;:!]?)++\Z")
 
 
 class LateError(BaseException):
