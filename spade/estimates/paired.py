@@ -46,7 +46,7 @@ def difference(now: Side, before: Side) -> Difference | None:
 def average_difference(columns: Sequence[Difference]) -> Difference:
     """Return the unweighted mean of differences over different items, with the errors and intervals of all of them.
 
-    The interval is made as in `average` of shares. A column of one item has no error, so the mean has none.
+    The interval is made as in `average` of shares. A column of one item lacks an error, and so does its mean.
     """
     count = len(columns)
     mean = math.fsum(column.mean for column in columns) / count

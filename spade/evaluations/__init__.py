@@ -6,7 +6,7 @@ RUN/evaluations/SUITE@PROTOCOL/DIGEST-SEED/
     summary.json     `Summary`, made of the two
 """
 
-from spade.evaluations.average import TABLES, AverageColumn, Passes, SuiteAverage, averaged, passes_of
+from spade.evaluations.average import TABLES, AverageColumn, PassShares, SuiteAverage, averaged, passes_of
 from spade.evaluations.folder import (
     KeptEvaluation,
     evaluation_folders,
@@ -33,7 +33,7 @@ __all__ = [
     "ErrorKind",
     "EvaluationPlan",
     "KeptEvaluation",
-    "Passes",
+    "PassShares",
     "Protocol",
     "RecordFile",
     "Rules",

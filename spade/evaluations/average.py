@@ -36,10 +36,10 @@ SPLIT = ("reasoning-gym-hard",)
 """Suites with a column for each category."""
 
 BY_CATEGORY = ("bfcl", "tau2", "acebench")
-"""Suites whose column is the unweighted mean over categories."""
+"""Suites with one column, the unweighted mean over categories."""
 
 
-class Passes(msgspec.Struct, frozen=True):
+class PassShares(msgspec.Struct, frozen=True):
     """The estimates for k samples of an item."""
 
     any_of: float
@@ -53,7 +53,7 @@ class AverageColumn(msgspec.Struct, frozen=True):
 
     name: str
     share: Share
-    passes: dict[int, Passes]
+    passes: dict[int, PassShares]
     """By k. Empty if the protocol has one sample of each item."""
     difference: Difference | None = None
     """The paired difference to the base, if there is one."""
@@ -70,7 +70,7 @@ class SuiteAverage(msgspec.Struct, frozen=True):
 def averaged(now: Sequence[KeptEvaluation], before: Sequence[KeptEvaluation] | None = None) -> SuiteAverage:
     """Return the average of evaluations of different suites, `before` with the same suites in the same order.
 
-    Raises RunError if an evaluation has no headline, ConfigError if two evaluations of one suite do not compare.
+    Raises RunError if a headline is missing, ConfigError if two evaluations of one suite do not compare.
     """
     columns = [
         column
@@ -82,12 +82,12 @@ def averaged(now: Sequence[KeptEvaluation], before: Sequence[KeptEvaluation] | N
     return SuiteAverage(columns, average([column.share for column in columns]), total)
 
 
-def passes_of(summary: Summary, samples: int, items: Sequence[str] | None = None) -> dict[int, Passes]:
+def passes_of(summary: Summary, samples: int, items: Sequence[str] | None = None) -> dict[int, PassShares]:
     """Return the passes of k = 2, 4, 8 … samples and of all of them, over whole items, by default over all of them."""
     tallies = [(samples, round(summary.means[item] * samples)) for item in items or summary.means]
     powers = [1 << power for power in range(1, samples.bit_length())]
     sizes = sorted({*powers, samples}) if samples > 1 and tallies else []
-    return {k: Passes(pass_share(any_of, tallies, k), pass_share(all_of, tallies, k)) for k in sizes}
+    return {k: PassShares(pass_share(any_of, tallies, k), pass_share(all_of, tallies, k)) for k in sizes}
 
 
 def _columns(now: KeptEvaluation, before: KeptEvaluation | None) -> Iterator[AverageColumn]:
@@ -101,7 +101,7 @@ def _columns(now: KeptEvaluation, before: KeptEvaluation | None) -> Iterator[Ave
         shares = [share([ItemTally(samples, round(summary.means[item] * samples)) for item in cell]) for cell in cells]
         found = [passes_of(summary, samples, cell) for cell in cells]
         mean = {
-            k: Passes(
+            k: PassShares(
                 *(sum(each) / len(found) for each in zip(*((p[k].any_of, p[k].all_of) for p in found), strict=True))
             )
             for k in found[0]
@@ -139,7 +139,7 @@ def _cells(kept: KeptEvaluation, summary: Summary) -> Iterator[tuple[str, list[l
 
 
 def _finished(kept: KeptEvaluation) -> Summary:
-    """Return the summary. Raises RunError if it has no headline."""
+    """Return the summary. Raises RunError if its headline is missing."""
     summary = kept.summary
     if summary is None or summary.headline is None:
         why = "it was not ended yet" if summary is None else line(summary.why)

@@ -37,7 +37,7 @@ MODULES = (
 )  # fmt: skip
 """Modules that code may name without importing them."""
 STARRED = (*MODULES, builtins, typing)
-"""Modules whose names code may use without importing them, in the order of LiveCodeBench's own harness.
+"""Modules that code finds starred, in the order of LiveCodeBench's own harness.
 
 A later module replaces the names of an earlier one, as with `from … import *`. So the builtins come behind `math`,
 `operator` and `re`, each of which has other functions of the same names, such as `pow` and `compile`.

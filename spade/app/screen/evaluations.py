@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from spade.estimates import Difference, Share
-from spade.evaluations import KeptEvaluation, Passes, Rules, SuiteAverage, Summary, passes_of
+from spade.evaluations import KeptEvaluation, PassShares, Rules, SuiteAverage, Summary, passes_of
 from spade.text import line
 
 NOT_PINNED = "not pinned"
@@ -93,7 +93,7 @@ def _points(found: Difference) -> str:
     return f"  {100 * found.mean:+.1f}{interval}: {found.up} up, {found.down} down"
 
 
-def _passes(passes: Mapping[int, Passes]) -> Iterator[str]:
+def _passes(passes: Mapping[int, PassShares]) -> Iterator[str]:
     if passes:
         yield "pass@k  " + ", ".join(f"{k}: {100 * each.any_of:.1f}" for k, each in passes.items())
         yield "pass^k  " + ", ".join(f"{k}: {100 * each.all_of:.1f}" for k, each in passes.items())

@@ -73,7 +73,7 @@ def _policy(where: Path, kept: Sequence[KeptEvaluation], asked: str, base: str) 
 
 
 def _chosen(where: Path, kept: Sequence[KeptEvaluation], names: Sequence[str], policy: str) -> list[KeptEvaluation]:
-    """Return the policy's evaluation of each suite. Raises RunError if there is none, or more than one."""
+    """Return the policy's evaluation of each suite. Raises RunError unless there is exactly one."""
     chosen = []
     for name in names:
         found = [each for each in kept if (each.rules.suite, each.rules.policy) == (name, policy)]
