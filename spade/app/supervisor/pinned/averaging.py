@@ -1,5 +1,6 @@
 """`spade eval average`: the evaluations of one policy, or of a policy and its base, chosen from what was measured."""
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -12,6 +13,7 @@ from spade.errors import ConfigError, RunError
 from spade.evaluations import TABLES, KeptEvaluation, SuiteAverage, averaged, found
 from spade.text import line
 
+_HEX = re.compile(r"[0-9a-f]+")
 _DIGITS = 16  # of a digest
 
 
@@ -56,18 +58,21 @@ def _measured(where: Path, asked: AverageOptions) -> list[KeptEvaluation]:
 
 def _policy(where: Path, kept: Sequence[KeptEvaluation], asked: str, base: str) -> str:
     """Return the digest of a policy. Without a name: the only policy that was measured beside the base."""
-    measured = sorted({each.rules.policy for each in kept} - {base})
+    measured = sorted({each.rules.policy for each in kept})
+    there = ", ".join(digest[:_DIGITS] for digest in measured)
     if not asked:
-        if len(measured) != 1:
-            there = ", ".join(digest[:_DIGITS] for digest in measured) or "none"
+        others = [digest for digest in measured if digest != base]
+        if len(others) != 1:
             raise ConfigError(f"{where}: name one policy that was measured here by --policy; there is {there}")
-        return measured[0]
+        return others[0]
     check_asked(asked)
     digests = [digest for digest in measured if digest.startswith(asked)]
-    if len(digests) == 1:
-        return digests[0]
     if len(digests) > 1:
         raise ConfigError(f"policy {line(asked, 60)}: several digests begin so: {', '.join(digests[:3])}")
+    if digests:
+        return digests[0]
+    if not RunDir(where).exists or _HEX.fullmatch(asked):
+        raise RunError(f"{where}: no policy {line(asked, 60)} was measured here; there is {there}")
     with Subject.of(str(where), None).pinned(asked) as policy:
         return policy.digest
 
