@@ -62,6 +62,12 @@ class AverageColumn(msgspec.Struct, frozen=True):
 class SuiteAverage(msgspec.Struct, frozen=True):
     """The columns of several suites and their unweighted mean."""
 
+    policy: str
+    """The digest of the policy."""
+    base: str
+    """The digest of the policy that it is held against; "" without one."""
+    conditions: dict[str, dict[str, str]]
+    """The conditions of each suite's evaluation; see Rules."""
     columns: list[AverageColumn]
     share: Share
     difference: Difference | None = None
@@ -79,7 +85,14 @@ def averaged(now: Sequence[KeptEvaluation], before: Sequence[KeptEvaluation] | N
     ]
     differences = [column.difference for column in columns if column.difference is not None]
     total = average_difference(differences) if len(differences) == len(columns) else None
-    return SuiteAverage(columns, average([column.share for column in columns]), total)
+    return SuiteAverage(
+        now[0].rules.policy,
+        before[0].rules.policy if before else "",
+        {each.rules.suite: dict(each.rules.conditions) for each in now},
+        columns,
+        average([column.share for column in columns]),
+        total,
+    )
 
 
 def passes_of(summary: Summary, samples: int, items: Sequence[str] | None = None) -> dict[int, PassShares]:

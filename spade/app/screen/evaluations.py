@@ -70,20 +70,25 @@ def sheet(kept: KeptEvaluation) -> str:
 
 def average_table(found: SuiteAverage) -> str:
     """Return the columns of an average and their mean in per cent, with the paired differences to the base."""
+    return "\n".join(_average(found))
+
+
+def _average(found: SuiteAverage) -> Iterator[str]:
+    against = f", against {line(found.base[:_DIGITS])}" if found.base else ""
+    yield f"policy {line(found.policy[:_DIGITS])}{against}, in per cent"
     rows = [
         *((line(each.name, _NAME), each.share, each.difference, each.passes) for each in found.columns),
         ("average", found.share, found.difference, {}),
     ]
     width = max(len(name) for name, *_ in rows)
-    return "\n".join(
-        text
-        for name, share, difference, passes in rows
-        for text in (
-            f"{name:<{width}}  {100 * share.mean:5.1f} (95 % from {100 * share.low:.1f} to {100 * share.high:.1f})"
-            f"{'' if difference is None else _points(difference)}, {share.items} items, {share.samples} samples",
-            *(f"{'':<{width}}  {each}" for each in _passes(passes)),
-        )
-    )
+    for name, share, difference, passes in rows:
+        interval = f"(95 % from {100 * share.low:.1f} to {100 * share.high:.1f})"
+        gain = "" if difference is None else _points(difference)
+        counts = f"{share.items} items, {share.samples} samples"
+        yield f"{name:<{width}}  {100 * share.mean:5.1f} {interval}{gain}, {counts}"
+        yield from (f"{'':<{width}}  {each}" for each in _passes(passes))
+    for suite, conditions in found.conditions.items():
+        yield from (f"note: {line(suite, _NAME)}: {note}" for note in _noted(conditions))
 
 
 def _points(found: Difference) -> str:
@@ -126,9 +131,11 @@ def _sheet(kept: KeptEvaluation) -> Iterator[str]:
 
 def _notes(rules: Rules) -> Iterator[str]:
     """The notes without which a figure misleads its reader."""
-    for condition, note in _NOTES.items():
-        if condition in rules.conditions.items():
-            yield f"  note      {note}"
+    yield from (f"  note      {note}" for note in _noted(rules.conditions))
+
+
+def _noted(conditions: Mapping[str, str]) -> list[str]:
+    return [note for condition, note in _NOTES.items() if condition in conditions.items()]
 
 
 def _title(rules: Rules) -> str:

@@ -5,6 +5,7 @@ import pytest
 from typer.testing import CliRunner
 
 from spade.app import cli
+from spade.app.screen.evaluations import average_table
 from spade.errors import ConfigError, RunError
 from spade.estimates import Difference, average_difference
 from spade.evaluations import (
@@ -75,7 +76,8 @@ def test_categories_of_reasoning_gym_are_columns_of_their_own_beside_other_suite
     measure(tmp_path, "gpqa-diamond", {"Physics": (5, 5), "Biology": (15, 0)})
     result = asked(tmp_path, "--suite", "reasoning-gym-hard,gpqa-diamond")
     lines = result.stdout.splitlines()
-    assert [line.split("  ")[0] for line in lines] == [
+    assert lines[0] == f"policy {BASE[:16]}, in per cent"
+    assert [line.split("  ")[0] for line in lines[1:]] == [
         "reasoning-gym-hard mathematics",
         "reasoning-gym-hard algorithmic",
         "reasoning-gym-hard logic",
@@ -137,6 +139,13 @@ def test_what_is_missing_or_does_not_compare_is_refused_in_a_line(tmp_path):
     with pytest.raises(RunError, match=r"has no headline \(23 of 30 samples are not played yet\)"):
         averaged([read_evaluation(part)])
     assert averaged([read_evaluation(trained)]).share.mean == pytest.approx(0.35)
+
+
+def test_what_makes_a_figure_misleading_is_said_below_the_table(tmp_path):
+    folder = measure(tmp_path, "tau2", TOOLS["tau2"])
+    kept = read_evaluation(folder)
+    self_played = kept._replace(rules=msgspec.structs.replace(kept.rules, conditions={"user": "self"}))
+    assert average_table(averaged([self_played])).splitlines()[-1].startswith("note: tau2: the policy played the users")
 
 
 def test_a_column_of_one_item_leaves_the_mean_without_an_error():
