@@ -29,6 +29,7 @@ BOXES = {
         r"\bf{B}",
     ],
     "C": [
+        r"C \text{ (42 nm)}",
         "C",
         "(c)",
         r"\textbf{C.}\ 12\ \mathrm{m}",
@@ -154,6 +155,7 @@ SENTENCES = {
         "The answer is B\n\nC is wrong.",
     ],
     "C": [
+        "The answer is therefore C.",
         "The answer is (C).",
         "The answer is C because of D.",
         "**Answer:** C",

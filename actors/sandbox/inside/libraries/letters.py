@@ -18,7 +18,7 @@ _STYLES = re.compile(
 )
 _SPACES = re.compile(r"\\(?:q?quad(?![A-Za-z])|[,;:! ~\\])|~")
 _NOUN = r"(?:(?:the|my)\s++)?(?:(?:correct|right|best|final)\s++)?(?:answer|option|choice|letter)"
-_IS = r"(?:is|would\s++be|must\s++be|should\s++be)"
+_IS = r"(?:is|would\s++be|must\s++be|should\s++be)(?:\s++(?:therefore|thus|hence|then|clearly|indeed))?"
 _OPENING, _ENDING = r"[\s(\[\"'\u201c\u2018<]*+", r"[\"'\u201d\u2019>]*+"
 _REASON = r"(?:because|since|as|for|due|given|is\s++(?:the\s++)?(?:correct|right|best))\b"
 _PREFIX = rf"(?i:{_NOUN}(?:\s++{_IS})?\s*+[:=]?|it(?:'s|\s++is)\s*+:?)?"
@@ -53,9 +53,7 @@ def _patterns(letters: str) -> _Patterns:
     upper, either = letters.upper(), letters.upper() + letters.lower()
     others = upper.replace("A", "") or upper
     closed = rf"{_ENDING}(?:$|[)\]][\"'\u201d\u2019>]*+(?![\^_+=*/])|[,:;!]|\.(?![^\W\d_]))"
-    label = (
-        rf"{_OPENING}(?:([{either}]){closed}|([{upper}])(?=\s++(?:[-\u2013\u2014]+\s|{_REASON})|\s*+[\u2013\u2014]))"
-    )
+    label = rf"{_OPENING}(?:([{either}]){closed}|([{upper}])(?=\s++(?:[-\u2013\u2014]+\s|{_REASON}|\([^)]{{2,}}\))|\s*+[\u2013\u2014]))"
     # In a sentence words may follow the letter; an A in front of a word is an article.
     sentence = rf"{label}|{_OPENING}([{others}])(?=\s++(?!and\b|or\b|nor\b)[a-z(])"
     return _Patterns(
