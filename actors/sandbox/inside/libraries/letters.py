@@ -53,7 +53,8 @@ def _patterns(letters: str) -> _Patterns:
     upper, either = letters.upper(), letters.upper() + letters.lower()
     others = upper.replace("A", "") or upper
     closed = rf"{_ENDING}(?:$|[)\]][\"'\u201d\u2019>]*+(?![\^_+=*/])|[,:;!]|\.(?![^\W\d_]))"
-    label = rf"{_OPENING}(?:([{either}]){closed}|([{upper}])(?=\s++(?:[-\u2013\u2014]+\s|{_REASON}|\([^)]{{2,}}\))|\s*+[\u2013\u2014]))"
+    reason = rf"\s++(?:[-\u2013\u2014]+\s|{_REASON}|\([^)]{{2,}}\))"
+    label = rf"{_OPENING}(?:([{either}]){closed}|([{upper}])(?={reason}|\s*+[\u2013\u2014]))"
     # In a sentence words may follow the letter; an A in front of a word is an article.
     sentence = rf"{label}|{_OPENING}([{others}])(?=\s++(?!and\b|or\b|nor\b)[a-z(])"
     return _Patterns(
