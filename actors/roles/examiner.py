@@ -20,7 +20,7 @@ from actors.roles.manner import Manner, Played
 from actors.roles.pool import MOST_ENDS
 from spade.codec import program_digest
 from spade.errors import BusError, SuspectError
-from spade.evaluations import LONGEST_DETAIL, ErrorKind, SampleRecord, SuiteItem, sample_seed
+from spade.evaluations import LONGEST_DETAIL, NO_PROMPT, ErrorKind, SampleRecord, SuiteItem, sample_seed
 from spade.protocol import PlayLease
 from spade.returns import won
 from spade.text import line
@@ -183,7 +183,7 @@ def _failed(item: SuiteItem, number: int, seed: int, kind: ErrorKind, why: Undon
         item=item.name,
         sample=number,
         seed=seed,
-        prompt=_digest(b""),
+        prompt=NO_PROMPT,
         text="",
         extracted="",
         correct=False,

@@ -19,7 +19,7 @@ from actors.sandbox.judging import JudgingProcess
 from actors.sandbox.process import Answer, ChildProcess
 from actors.sandbox.tiers import LADDER, TIERS, Layers, attacker
 from actors.sandbox.wire import Act, Answered, Inspect, Inspected, Loaded, LoadProgram, Reset, Step
-from actors.sandbox.zygote import Kind, Make, Zygote, run_zygote
+from actors.sandbox.zygote import FIXED_HASH_SEED, Kind, Make, Zygote, drawn_hash_seed, run_zygote
 from spade.config import Sandbox as Limits
 from spade.protocol import Faulted, Needs, Observed, ToolCall, ToolResult
 from spade.text import beside
@@ -28,9 +28,12 @@ REWARD_BOUND = 10.0
 RECENT = 0.05
 """The weight of the newest value in a moving average."""
 PLAYS, REPEATS = TWINS = range(2)
-"""Two zygotes of each kind, each with a drawn hash seed: plays are forked from one, their repetitions from the other.
+"""Two zygotes of each kind with different hash seeds: plays are forked from one, their repetitions from the other.
 
-No program can tell them apart, since it knows neither seed. More zygotes for the plays would share less memory.
+The hash seeds are drawn, so that no program can tell the two apart. The zygote that plays library environments has
+FIXED_HASH_SEED instead, so that an item asks the same question at each start, on each host. A program there may find
+out that it is repeated. It gains nothing: a repetition must give the transcript of the play, which it does not know.
+More zygotes for the plays would share less memory.
 """
 NOTHING_MORE = Needs()
 OTHER_KIND = Faulted("protocol", "the answer is of another kind than the request")
@@ -260,7 +263,8 @@ class Sandbox:
         async with self._starting[kind, twin]:
             zygote = self._zygotes.get((kind, twin))
             if zygote is None or not zygote.alive:
-                zygote = await self._nursery.start(run_zygote, self.layers, kind, self.limits.libraries)
+                hash_seed = FIXED_HASH_SEED if (kind, twin) == ("libraries", PLAYS) else drawn_hash_seed()
+                zygote = await self._nursery.start(run_zygote, self.layers, kind, hash_seed, self.limits.libraries)
                 for what in self._attacks:
                     await self._withstand(zygote, what)
                 self._zygotes[kind, twin] = zygote

@@ -26,6 +26,13 @@ START_S = 30.0
 LIBRARIES_START_S = 120.0
 """The same, of the zygote that loads libraries and plays a reset of each of their environments."""
 
+FIXED_HASH_SEED = 0
+"""The hash seed of the zygote that plays library environments.
+
+Some generators of questions iterate over sets of strings. With another hash seed they ask other questions under the
+same instance seed.
+"""
+
 END_S = 5.0
 MOST_S = 2**31 - 1
 _ROOM = socket.CMSG_SPACE(array.array("i").itemsize)
@@ -136,10 +143,11 @@ class Zygote:
 async def run_zygote(
     layers: Layers,
     kind: Kind,
+    hash_seed: int,
     libraries: Sequence[str] = (),
     task_status: trio.TaskStatus[Zygote] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Start a zygote, which loads the `libraries` if it is of their kind, and serve it until it dies.
+    """Start a zygote with this hash seed, which loads the `libraries` if it is of their kind; serve it until it dies.
 
     Raises OSError, EOFError or trio.TooSlowError if it does not start.
     """
@@ -147,7 +155,7 @@ async def run_zygote(
     ours.setblocking(False)
     with theirs:
         try:
-            process = launch(theirs, layers, kind, libraries)
+            process = launch(theirs, layers, kind, hash_seed, libraries)
         except OSError:
             ours.close()
             raise
@@ -177,8 +185,15 @@ async def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def launch(control: socket.socket, layers: Layers, kind: Kind, libraries: Sequence[str]) -> subprocess.Popen[bytes]:
-    """Start the process, with a drawn hash seed, in a session of its own, so that Ctrl-C reaches the host alone."""
+def drawn_hash_seed() -> int:
+    """Draw a hash seed that no program knows. It is never FIXED_HASH_SEED."""
+    return 1 + secrets.randbelow(2**32 - 1)
+
+
+def launch(
+    control: socket.socket, layers: Layers, kind: Kind, hash_seed: int, libraries: Sequence[str]
+) -> subprocess.Popen[bytes]:
+    """Start the process in a session of its own, so that Ctrl-C reaches the host alone."""
     light = kind == "light"
     flags = ["-P", "-s", "-B", *(["-S"] if light else [])]
     weight, shelf = "light" if light else "heavy", " ".join(libraries if kind == "libraries" else ())
@@ -186,7 +201,7 @@ def launch(control: socket.socket, layers: Layers, kind: Kind, libraries: Sequen
     numbers = [str(control.fileno()), str(proc), str(os.getpid())]
     arguments = [str(Path(__file__).parent), *numbers, weight, shelf, ",".join(sorted(layers))]
     environment = {
-        "PYTHONHASHSEED": str(1 + secrets.randbelow(2**32 - 1)),
+        "PYTHONHASHSEED": str(hash_seed),
         "LANG": "C.UTF-8",
         "OMP_NUM_THREADS": "1",
         "OPENBLAS_NUM_THREADS": "1",

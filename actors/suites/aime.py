@@ -52,9 +52,9 @@ def _suite(name: str) -> Suite:
     return Suite(
         name,
         {
-            "paper": Protocol(name="paper", prompt=_ASK, sampling=_PAPER, samples=32, grading="box"),
-            "release": Protocol(name="release", prompt=_ASK, sampling=_RELEASE, samples=64, grading="box"),
-            "short": Protocol(name="short", prompt=_ASK, sampling=_SHORT, samples=2, grading="box"),
+            "paper": Protocol(name="paper", prompt=_ASK, sampling=_PAPER, samples=32, grading="mathematics"),
+            "release": Protocol(name="release", prompt=_ASK, sampling=_RELEASE, samples=64, grading="mathematics"),
+            "short": Protocol(name="short", prompt=_ASK, sampling=_SHORT, samples=2, grading="mathematics"),
         },
         read,
         size=30,

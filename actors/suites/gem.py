@@ -6,6 +6,7 @@ from actors.suites.programs import class_name, program
 from actors.suites.suite import Suite
 from spade.config import ProtocolName
 from spade.evaluations import Protocol, Sampling, SuiteItem
+from spade.protocol import Needs
 
 GAMES = ("Mastermind-v0-hard", "Wordle-v0-hard", "Sokoban-v0-hard", "TowerofHanoi-v0-hard", "Crosswords-v0-easy")
 _SAMPLING = Sampling(temperature=1.0, max_tokens=8_192)
@@ -33,5 +34,6 @@ GEM = Suite(
     {"paper": _protocol("paper", 32), "short": _protocol("short", 4)},
     read,
     packages={"gem-llm": "0.1.0"},
+    needs=Needs(step_s=120.0, processor_s=120.0),  # the hard rooms of Sokoban take up to 20 s of processor time to draw
     remedy="pip install --no-deps gem-llm==0.1.0",
 )

@@ -54,9 +54,9 @@ def _item(row: DataRow, number: int, random: Random, once: Once) -> SuiteItem:
 GPQA = Suite(
     "gpqa-diamond",
     {
-        "paper": Protocol(name="paper", prompt=_ASK, sampling=_PAPER, samples=2, grading="letter"),
-        "release": Protocol(name="release", prompt=_ASK, sampling=_RELEASE, samples=8, grading="letter"),
-        "short": Protocol(name="short", prompt=_ASK, sampling=_SHORT, samples=1, grading="letter"),
+        "paper": Protocol(name="paper", prompt=_ASK, sampling=_PAPER, samples=2, grading="choice"),
+        "release": Protocol(name="release", prompt=_ASK, sampling=_RELEASE, samples=8, grading="choice"),
+        "short": Protocol(name="short", prompt=_ASK, sampling=_SHORT, samples=1, grading="choice"),
     },
     read,
     size=198,

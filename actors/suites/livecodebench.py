@@ -105,9 +105,9 @@ def _written(tests: list[_Case]) -> str:
 LIVECODEBENCH = Suite(
     "livecodebench-v6",
     {
-        "paper": Protocol(name="paper", prompt=_ASK, sampling=_PAPER, samples=1, grading="code"),
-        "release": Protocol(name="release", prompt=_ASK, sampling=_RELEASE, samples=1, grading="code"),
-        "short": Protocol(name="short", prompt=_ASK, sampling=_SHORT, samples=1, grading="code"),
+        "paper": Protocol(name="paper", prompt=_ASK, sampling=_PAPER, samples=1, grading="program"),
+        "release": Protocol(name="release", prompt=_ASK, sampling=_RELEASE, samples=1, grading="program"),
+        "short": Protocol(name="short", prompt=_ASK, sampling=_SHORT, samples=1, grading="program"),
     },
     read,
     size=175,

@@ -82,11 +82,12 @@ GROUPS: dict[str, tuple[str, Commands]] = {
         {"make": pool.make, "ls": pool.ls, "check": pool.check, "import": pool.import_folder, "export": pool.export},
     ),
     "eval": (
-        "Measure a policy on suites; list and show evaluations.",
+        "Measure a policy on suites; list, show and average evaluations.",
         {
             "run": evaluation.run,
             "ls": evaluation.ls,
             "show": evaluation.show_evaluations,
+            "average": evaluation.average,
             "setup": evaluation.setup,
         },
     ),

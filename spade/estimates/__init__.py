@@ -2,7 +2,7 @@
 
 from spade.estimates.intervals import Interval, student, wilson
 from spade.estimates.means import mean_and_error
-from spade.estimates.paired import Difference, Side, difference
+from spade.estimates.paired import Difference, Side, average_difference, difference
 from spade.estimates.passes import all_of, any_of, pass_share
 from spade.estimates.shares import ItemTally, Share, average, by_category, clustered, share
 
@@ -15,6 +15,7 @@ __all__ = [
     "all_of",
     "any_of",
     "average",
+    "average_difference",
     "by_category",
     "clustered",
     "difference",

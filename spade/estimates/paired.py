@@ -1,5 +1,6 @@
 """The difference of two policies on the same items: what one evaluation can tell of another."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -40,6 +41,28 @@ def difference(now: Side, before: Side) -> Difference | None:
     low, high = (None, None) if error is None else _interval(mean, error, deltas)
     up, down = sum(delta > 0 for delta in deltas), sum(delta < 0 for delta in deltas)
     return Difference(mean, error, low, high, len(deltas), up, down)
+
+
+def average_difference(columns: Sequence[Difference]) -> Difference:
+    """Return the unweighted mean of differences over different items, with the errors and intervals of all of them.
+
+    The interval is made as in `average` of shares. A column of one item lacks an error, and so does its mean.
+    """
+    count = len(columns)
+    mean = math.fsum(column.mean for column in columns) / count
+    errors = [column.error for column in columns if column.error is not None]
+    below = [column.mean - column.low for column in columns if column.low is not None]
+    above = [column.high - column.mean for column in columns if column.high is not None]
+    whole = len(errors) == len(below) == len(above) == count
+    return Difference(
+        mean,
+        math.hypot(*errors) / count if whole else None,
+        mean - math.hypot(*below) / count if whole else None,
+        mean + math.hypot(*above) / count if whole else None,
+        sum(column.items for column in columns),
+        sum(column.up for column in columns),
+        sum(column.down for column in columns),
+    )
 
 
 def _interval(mean: float, error: float, deltas: Sequence[float]) -> Interval:

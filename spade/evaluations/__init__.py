@@ -6,6 +6,7 @@ RUN/evaluations/SUITE@PROTOCOL/DIGEST-SEED/
     summary.json     `Summary`, made of the two
 """
 
+from spade.evaluations.average import TABLES, AverageColumn, PassShares, SuiteAverage, averaged, passes_of
 from spade.evaluations.folder import (
     KeptEvaluation,
     evaluation_folders,
@@ -17,37 +18,45 @@ from spade.evaluations.folder import (
     read_summary,
 )
 from spade.evaluations.plan import EvaluationPlan, SuiteItem
-from spade.evaluations.record import ERRORS, LONGEST_DETAIL, ErrorKind, SampleRecord, Scheduled, sample_seed
+from spade.evaluations.record import ERRORS, LONGEST_DETAIL, NO_PROMPT, ErrorKind, SampleRecord, Scheduled, sample_seed
 from spade.evaluations.record_file import RecordFile, read_records
 from spade.evaluations.rules import Protocol, Rules, Sampling, differing, refuse_other
-from spade.evaluations.summary import MOST_FOREIGN_ERRORS, Summary, compared, summarised
+from spade.evaluations.summary import MOST_FOREIGN_ERRORS, Summary, compared, refuse_other_prompts, summarised
 
 __all__ = [
     "ERRORS",
     "LONGEST_DETAIL",
     "MOST_FOREIGN_ERRORS",
+    "NO_PROMPT",
+    "TABLES",
+    "AverageColumn",
     "ErrorKind",
     "EvaluationPlan",
     "KeptEvaluation",
+    "PassShares",
     "Protocol",
     "RecordFile",
     "Rules",
     "SampleRecord",
     "Sampling",
     "Scheduled",
+    "SuiteAverage",
     "SuiteItem",
     "Summary",
+    "averaged",
     "compared",
     "differing",
     "evaluation_folders",
     "folder_of",
     "found",
     "open_folder",
+    "passes_of",
     "read_evaluation",
     "read_records",
     "read_rules",
     "read_summary",
     "refuse_other",
+    "refuse_other_prompts",
     "sample_seed",
     "summarised",
 ]  # fmt: skip

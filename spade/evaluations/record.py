@@ -1,5 +1,6 @@
 """One sample of one item, as it is kept."""
 
+import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Literal
 
@@ -28,6 +29,9 @@ harness        somebody else's program that drives the model failed
 server         the server that was to answer failed, or refused
 timeout        the sample was not over within its time
 """
+
+NO_PROMPT = hashlib.blake2b(b"", digest_size=16).hexdigest()
+"""`SampleRecord.prompt` of a sample that failed before it had a prompt."""
 
 Name = Annotated[str, Meta(min_length=1, max_length=200)]
 _Count = Annotated[int, Meta(ge=0)]

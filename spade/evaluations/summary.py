@@ -3,36 +3,44 @@
 Each scheduled sample counts: one that ended in an error is wrong, so that no fault makes the denominator smaller.
 """
 
-from collections import Counter
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from spade.errors import ConfigError
 from spade.estimates import Difference, ItemTally, Share, by_category, difference, share
-from spade.evaluations.record import ERRORS, SampleRecord, Scheduled
+from spade.evaluations.record import ERRORS, NO_PROMPT, SampleRecord, Scheduled
+from spade.evaluations.rules import Rules
+from spade.text import line
 
 MOST_FOREIGN_ERRORS = 0.01
 """Share of samples that may end in errors that are not the policy's; with more there is no headline."""
 
+_NAMED_ITEMS = 5  # of those in which two evaluations differ
+
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The figures of an evaluation.
-
-    headline    pass@1 over all items; None where `why` says why there is none
-    categories  pass@1 of each category, of those items that have all of their samples
-    means       the mean of each such item, for paired differences
-    """
+    """The figures of an evaluation. A whole item has all of its samples played."""
 
     scheduled: int
     played: int
     correct: int
     headline: Share | None
+    """pass@1 over all items, or None."""
     why: str
+    """The reason for a missing headline, or ""."""
     categories: dict[str, Share]
+    """pass@1 of each category, over its whole items."""
     errors: dict[str, int]
     read: int
     sampled: int
     means: dict[str, float]
+    """The share of right samples of each whole item."""
+    members: dict[str, str] = {}
+    """The category of each whole item. Empty in a summary of an older version."""
+    prompts: dict[str, tuple[str, ...]] = {}
+    """The digests of each whole item's prompts, sorted. Empty in a summary of an older version."""
 
 
 def summarised(records: Iterable[SampleRecord], scheduled: Scheduled) -> Summary:
@@ -40,11 +48,14 @@ def summarised(records: Iterable[SampleRecord], scheduled: Scheduled) -> Summary
     right: Counter[str] = Counter()
     played: Counter[str] = Counter()
     errors: Counter[str] = Counter()
+    prompts: defaultdict[str, set[str]] = defaultdict(set)
     read = sampled = 0
     for record in records:
         played[record.item] += 1
         right[record.item] += record.correct
         read, sampled = read + record.read, sampled + record.sampled
+        if record.prompt != NO_PROMPT:
+            prompts[record.item].add(record.prompt)
         if record.error is not None:
             errors[record.error] += 1
     whole = {item: ItemTally(n, right[item]) for item in scheduled.items if (n := played[item]) == scheduled.samples}
@@ -60,12 +71,36 @@ def summarised(records: Iterable[SampleRecord], scheduled: Scheduled) -> Summary
         read=read,
         sampled=sampled,
         means={item: tally.mean for item, tally in whole.items()},
+        members={item: scheduled.items[item] for item in whole},
+        prompts={item: tuple(sorted(prompts[item])) for item in whole if item in prompts},
     )
 
 
 def compared(now: Summary, before: Summary) -> Difference | None:
-    """The paired difference over the items that both have whole."""
+    """Return the paired difference over the items that are whole on both sides."""
     return difference(now.means, before.means)
+
+
+def refuse_other_prompts(rules: Rules, now: Summary, before: Summary) -> None:
+    """Raise ConfigError if an item asked the two policies different questions.
+
+    A simulated user's words belong to the prompts of some suites. They may differ, so these suites are not checked.
+    """
+    if "user" in rules.conditions:
+        return
+    other = _other_prompts(now.prompts, before.prompts)
+    if other:
+        names = ", ".join(line(name, 60) for name in other[:_NAMED_ITEMS])
+        more = f" and {len(other) - _NAMED_ITEMS} more" if len(other) > _NAMED_ITEMS else ""
+        raise ConfigError(
+            f"suite {line(rules.suite, 80)}: {len(other)} of {len(now.means)} items have other prompts in the other "
+            f"evaluation ({names}{more}); move the folder of the older evaluation away and play it again"
+        )
+
+
+def _other_prompts(one: Mapping[str, Sequence[str]], other: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the items with differing prompts. An item without a known prompt does not differ."""
+    return sorted(item for item in one.keys() & other.keys() if tuple(one[item]) != tuple(other[item]))
 
 
 def _no_headline(played: int, errors: Counter[str], scheduled: int) -> str:

@@ -102,6 +102,19 @@ def test_an_evaluation_is_made_once_and_held_against_another(tmp_path):
     assert records(tmp_path) == before
     assert not (tmp_path / "evaluations" / "processes").exists()
     assert not list(tmp_path.glob("evaluations/weights/*"))
+    shown = measured(
+        tmp_path,
+        "average",
+        ".",
+        *SMALL[:4],
+        "--json",
+        "--against",
+        first["rules"]["policy"][:8],
+        "--policy",
+        first["rules"]["policy"][:8],
+    )
+    assert shown["share"]["mean"] == pytest.approx(first["summary"]["headline"]["mean"])
+    assert (shown["columns"][0]["name"], shown["columns"][0]["passes"], shown["difference"]["mean"]) == ("nano", {}, 0)
     for words in (("ls",), ("show", ".", "nano")):
         process = start(tmp_path, *words)
         assert "nano@short" in process.communicate(timeout=SOON_S)[0]

@@ -13,7 +13,7 @@ from actors.sandbox import open_sandbox
 from actors.sandbox.wire import Solve
 from actors.suites import SUITES
 from spade.protocol import Faulted
-from tests.suites.plays import asked, limits
+from tests.suites.plays import asked, limits, program
 
 ROWS = 10
 
@@ -140,3 +140,26 @@ async def test_items_of_a_library_are_won_by_its_reference_and_lost_by_nonsense(
             texts[item.name] = lambda _, answer=answer: (rf"\boxed{{{answer}}}", r"\boxed{nonsense}")
         found = await played(sandbox, suite.name, chosen, texts)
     assert found == {(item.name, place): 1 - place for item in chosen for place in range(2)}
+
+
+async def questions(sources, *libraries):
+    """The first observation of each program, on its seed, from a sandbox of its own."""
+    async with open_sandbox(limits(*libraries)) as sandbox:
+        asked = {name: await sandbox.open(name, source, seed, 1) for name, (source, seed) in sources.items()}
+    return {name: first.observation for name, first in asked.items()}
+
+
+async def test_an_item_asks_the_same_question_at_each_start():
+    """Three data sets of the hard suite iterate over sets of strings, and so does a program of one's own."""
+    suite = SUITES["reasoning-gym-hard"]
+    ordered = "isomorphic_strings", "polynomial_multiplication", "ransom_note"
+    items = [item for item in suite.items(suite.protocol("paper")) if item.name.startswith(ordered)]
+    assert len(items) == 12
+    sources = {item.name: (item.program, item.seed) for item in items}
+    words = program("ReasoningGymEnv", dataset="gcd") + "\n    def pose(self, seed): return str(set('abcdefghijklm'))"
+    sources["words"] = words, 1
+    lake = program("GymnasiumTextEnv", environment="FrozenLake-v1", parameters={"map_name": None})
+    sources |= {"lake": (lake, 1), "other lake": (lake, 2)}
+    first, again = [await questions(sources, suite.library, "gymnasium") for _ in range(2)]
+    assert first == again
+    assert first["lake"] != first["other lake"]

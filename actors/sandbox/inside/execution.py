@@ -5,6 +5,7 @@ It is LiveCodeBench's way, in its two forms: a whole program between standard in
 """
 
 import bisect
+import builtins
 import collections
 import contextlib
 import copy
@@ -30,8 +31,17 @@ from .messages import EXECUTION_BYTES
 RECURSION = 50_000
 DIGITS = 50_000
 """Of a number that is read or printed, as LiveCodeBench's own harness allows; Python stops at 4,300."""
-PRELUDE = (typing, string, re, collections, heapq, bisect, copy, math, random, statistics, itertools, functools)
-"""Modules whose names code takes for granted, the later ones before the earlier ones, as well as the modules."""
+MODULES = (
+    string, re, datetime, collections, heapq, bisect, copy, math, random, statistics, itertools, functools, operator,
+    io, sys, json,
+)  # fmt: skip
+"""Modules that code may name without importing them."""
+STARRED = (*MODULES, builtins, typing)
+"""Modules that code finds starred, in the order of LiveCodeBench's own harness.
+
+A later module replaces the names of an earlier one, as with `from … import *`. So the builtins come behind `math`,
+`operator` and `re`, each of which has other functions of the same names, such as `pow` and `compile`.
+"""
 
 
 class SpilledError(Exception):
@@ -79,7 +89,7 @@ def called(code: str, function: str, given: str) -> str:
     own = names("solution")
     exec(compile(code, "answer.py", "exec"), own)
     method = getattr(own["Solution"](), function) if "Solution" in own else own[function]
-    result = method(*(json.loads(line) for line in given.splitlines()))
+    result = method(*(json.loads(line) for line in given.split("\n") if line.strip()))
     return json.dumps(carried(list(result) if isinstance(result, tuple) else result))
 
 
@@ -100,9 +110,9 @@ def carried(value: Any) -> object:
 
 
 def names(module: str) -> dict[str, Any]:
-    """The namespace in which the code runs."""
+    """Return the namespace in which the code runs."""
     found: dict[str, Any] = {}
-    for each in PRELUDE:
-        found |= {name: getattr(each, name) for name in getattr(each, "__all__", dir(each)) if not name.startswith("_")}
-    found |= {each.__name__: each for each in (*PRELUDE, datetime, io, json, operator, sys)}
-    return found | {"__name__": module}
+    for each in STARRED:
+        public = [name for name in dir(each) if not name.startswith("_")]
+        found |= {name: getattr(each, name) for name in getattr(each, "__all__", public)}
+    return found | {each.__name__: each for each in MODULES} | {"__name__": module}

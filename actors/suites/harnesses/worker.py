@@ -32,6 +32,14 @@ _PARTING_S = 5.0  # between the end of its words and its own
 _SHOWN = 20  # lines of its log
 _CODE = "import sys; sys.path.insert(0, {folder!r}); from drivers.{name} import main; main({data!r})"
 _DRIVERS = Path(__file__).parent / "drivers"
+_SURROUNDINGS = {
+    "PATH": "/usr/bin:/bin",
+    "HOME": "/tmp",
+    "LANG": "C.UTF-8",
+    "MPLCONFIGDIR": "/tmp",
+    "PYTHONHASHSEED": "0",  # else what a harness takes from a set could differ at each start
+}
+"""All variables that a harness sees."""
 
 
 class ListedItem(msgspec.Struct, frozen=True):
@@ -169,7 +177,7 @@ async def started(name: str, command: Sequence[str], log: Path) -> AsyncIterator
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
-            env={"PATH": "/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8", "MPLCONFIGDIR": "/tmp"},
+            env=_SURROUNDINGS,
             start_new_session=True,
         )
     try:
@@ -197,7 +205,7 @@ def _command(name: str, tier: str, data: Path | None) -> Sequence[str]:
     python = environment.python(name)
     given = "" if data is None else str(data.absolute())
     code = _CODE.format(folder=str(_DRIVERS.parent), name=name, data=given)
-    own = [str(python), "-s", "-E", "-B", "-c", code]
+    own = [str(python), "-s", "-B", "-c", code]  # without -E, which would ignore the hash seed
     if tier == "none":
         return own
     shown = [environment.folder(name), Path(sys.base_prefix), Path(sys.base_exec_prefix), _DRIVERS]

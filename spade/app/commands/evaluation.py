@@ -150,6 +150,37 @@ def _own(where: Path) -> "Sequence[EvaluationRow]":
         return ()
 
 
+def average(
+    where: Annotated[
+        Path, typer.Argument(metavar="RUN", help="A run directory, or the folder in which models were measured.")
+    ],
+    suite: Annotated[
+        str,
+        typer.Option(metavar="games|tools|NAME[,NAME…]", help="The suites of one of the paper's tables, or others."),
+    ],
+    policy: Annotated[
+        str, typer.Option(metavar="newest|start|step:N|DIGEST", help="The policy [default: the only one measured].")
+    ] = "",
+    against: Annotated[
+        str, typer.Option(metavar="start|step:N|DIGEST|RUN", help="The base of the paired differences.")
+    ] = "",
+    protocol: Annotated[
+        Literal["paper", "release", "short"], typer.Option(help="The rules by which the suites were played.")
+    ] = "paper",
+    seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Seed of the evaluations.")] = 0,
+    json: Json = False,
+) -> None:
+    """Print the mean over suites that were measured, by columns as in the paper's tables. Nothing is played."""
+    from spade.app.screen.evaluations import average_table
+    from spade.app.supervisor.pinned.averaging import AverageOptions, averages
+
+    found = averages(AverageOptions(_there(where), suite, policy, against, protocol, seed))
+    if json:
+        print_json(found)
+    else:
+        show(average_table(found))
+
+
 def _there(where: Path) -> Path:
     from spade.app.rundir import did_you_mean
     from spade.errors import RunError

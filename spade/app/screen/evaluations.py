@@ -1,12 +1,12 @@
 """Evaluations as text."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from replay.inspect.journal import EvaluationRow
 from spade.estimates import Difference, Share
-from spade.evaluations import KeptEvaluation, Rules, Summary
+from spade.evaluations import KeptEvaluation, PassShares, Rules, SuiteAverage, Summary, passes_of
 from spade.text import line
 
 NOT_PINNED = "not pinned"
@@ -94,6 +94,42 @@ def sheet(kept: KeptEvaluation) -> str:
     return "\n".join(_sheet(kept))
 
 
+def average_table(found: SuiteAverage) -> str:
+    """Return the columns of an average and their mean in per cent, with the paired differences to the base."""
+    return "\n".join(_average(found))
+
+
+def _average(found: SuiteAverage) -> Iterator[str]:
+    against = f", against {line(found.base[:_DIGITS])}" if found.base else ""
+    yield f"policy {line(found.policy[:_DIGITS])}{against}, in per cent"
+    rows = [
+        *((line(each.name, _NAME), each.share, each.difference, each.passes) for each in found.columns),
+        ("average", found.share, found.difference, {}),
+    ]
+    width = max(len(name) for name, *_ in rows)
+    for name, share, difference, passes in rows:
+        interval = f"(95 % from {100 * share.low:.1f} to {100 * share.high:.1f})"
+        gain = "" if difference is None else _points(difference)
+        counts = f"{share.items} items, {share.samples} samples"
+        yield f"{name:<{width}}  {100 * share.mean:5.1f} {interval}{gain}, {counts}"
+        yield from (f"{'':<{width}}  {each}" for each in _passes(passes))
+    for suite, conditions in found.conditions.items():
+        yield from (f"note: {line(suite, _NAME)}: {note}" for note in _noted(conditions))
+
+
+def _points(found: Difference) -> str:
+    interval = ""
+    if found.low is not None and found.high is not None:
+        interval = f" (95 % from {100 * found.low:+.1f} to {100 * found.high:+.1f})"
+    return f"  {100 * found.mean:+.1f}{interval}: {found.up} up, {found.down} down"
+
+
+def _passes(passes: Mapping[int, PassShares]) -> Iterator[str]:
+    if passes:
+        yield "pass@k  " + ", ".join(f"{k}: {100 * each.any_of:.1f}" for k, each in passes.items())
+        yield "pass^k  " + ", ".join(f"{k}: {100 * each.all_of:.1f}" for k, each in passes.items())
+
+
 def _sheet(kept: KeptEvaluation) -> Iterator[str]:
     rules, protocol = kept.rules, kept.rules.protocol
     yield _title(rules)
@@ -102,6 +138,8 @@ def _sheet(kept: KeptEvaluation) -> Iterator[str]:
         for name, share in kept.summary.categories.items():
             if name:
                 yield f"  {line(name, _NAME):<30} {_share(share)}"
+        if kept.summary.headline is not None:
+            yield from (f"  {each}" for each in _passes(passes_of(kept.summary, protocol.samples)))
         yield from _errors(kept.summary)
         yield f"  tokens    {kept.summary.read} read, {kept.summary.sampled} sampled"
     sampling = protocol.sampling
@@ -119,9 +157,11 @@ def _sheet(kept: KeptEvaluation) -> Iterator[str]:
 
 def _notes(rules: Rules) -> Iterator[str]:
     """The notes without which a figure misleads its reader."""
-    for condition, note in _NOTES.items():
-        if condition in rules.conditions.items():
-            yield f"  note      {note}"
+    yield from (f"  note      {note}" for note in _noted(rules.conditions))
+
+
+def _noted(conditions: Mapping[str, str]) -> list[str]:
+    return [note for condition, note in _NOTES.items() if condition in conditions.items()]
 
 
 def _title(rules: Rules) -> str:

@@ -1,6 +1,7 @@
 """Programs that hold an item of their own (mathematics, choices, programs on tests), on rows with known answers."""
 
 import base64
+import builtins
 import json
 import os
 import pickle
@@ -14,6 +15,7 @@ import trio
 
 from actors.sandbox import open_sandbox
 from actors.sandbox.host import widened
+from actors.sandbox.inside import execution
 from actors.sandbox.inside.libraries import LIBRARIES, answers
 from actors.sandbox.inside.libraries.answers import letter
 from spade.config import Library
@@ -48,6 +50,17 @@ MATHS = [
     ("70", "70", 1), ("70", r"so it is \boxed{70}", 1), ("70", "070.0", 1), ("1/2", r"\frac{2}{4}", 1),
     ("70", "71", 0), ("70", "", 0), ("70", "nonsense", 0), ("70", r"\boxed{}", 0), ("70", "70 or 71 or 72", 0),
     (r"\sqrt{8}", r"2\sqrt{2}", 1),
+    *[("70", said, 1) for said in (
+        "70.", "70 .", "070.", "70,", "70;", "70\u00b0", "**70**", "n=70.", r"70\ ", r"70 \pmod{1000}",
+        r"70 \bmod 1000",
+        "70 (mod 1000)", r"70 (\text{mod } 1000)", r"70 \operatorname{mod} 1000", r"\textsf{70}", r"\mathsf{70}",
+        r"\boldsymbol{70}", r"\underline{70}", r"\emph{70}", r"70~\text{cm}", r"\text{The answer is } 70.", r"70^\circ",
+        r"\displaystyle 70", r"\equiv 70 \pmod{1000}", r"\frac{140}{2}.", "70%",
+    )],
+    *[("70", said, 0) for said in (
+        "70!", "7 0", "-70", "70, 71", r"1070 \pmod{1000}", r"70^2", "70.5.", "700.", ".70",
+        r"\mathsf{71}", r"\pmod{70}",
+    )],
 ]  # fmt: skip
 
 
@@ -106,6 +119,8 @@ SUMS = json.dumps([{"input": "[1, 2]\n3", "output": "6"}, {"input": "[]\n0", "ou
 PAIRS = json.dumps([{"input": "3", "output": "[1, 3]"}])
 DIGITS = "7" * 9_999  # more than Python turns into a number or back by itself
 LARGE = json.dumps([{"input": DIGITS, "output": DIGITS}])
+ECHOES = json.dumps([{"input": json.dumps("a\u2028b\x85c", ensure_ascii=False), "output": '"a\u2028b\x85c"'}])
+SEPARATED = json.dumps([{"input": "", "output": "a\u2028b"}])
 LISTS = json.dumps([{"input": "3", "output": "[[1, 3]]"}])
 RIGHT = "print(int(input()) ** 2)"
 SUM = "class Solution:\n    def add(self, some: List[int], more: int) -> int:\n        return sum(some) + more"
@@ -194,6 +209,11 @@ PROGRAMS = {
     "numbers of numpy": (method("pair", PAIRS), "import numpy\ndef pair(n): return [numpy.int64(1), numpy.int8(n)]", 1),
     "a function": (method(), "def add(some, more): return sum(some) + more", 1),
     "a wish": (WISH, "", "protocol"),
+    "builtins": (stdin(), f"assert pow(3, 4, 5) == 1 and compile('1', '', 'eval') and not abs(0)\n{RIGHT}", 1),
+    "names of the harness": (stdin(), f"assert loads('[1]') and itemgetter(0)([date.today()])\n{RIGHT}", 1),
+    "a method with a power": (method(), "def add(some, more): return pow(sum(some) + more, 1, 1000)", 1),
+    "a separator within a line": (method("same", ECHOES), "def same(text): return text", 1),
+    "a separator within the output": (program("CodeTestsEnv", tests=SEPARATED), "print('a\\u2028b')", 1),
     "half of the tests": (stdin(pays="score", hidden='[{"input": "5", "output": "26"}]'), RIGHT, 0.75),
 }  # fmt: skip
 
@@ -201,6 +221,28 @@ PROGRAMS = {
 async def test_programs_are_run_on_their_tests():
     found = await verdicts({name: (source, action) for name, (source, action, _) in PROGRAMS.items()})
     assert found == {name: wanted for name, (*_, wanted) in PROGRAMS.items()}
+
+
+STARRED = (
+    "string", "re", "datetime", "collections", "heapq", "bisect", "copy", "math", "random", "statistics", "itertools",
+    "functools", "operator", "io", "sys", "json", "builtins", "typing",
+)  # fmt: skip
+"""The modules of which LiveCodeBench's harness imports all names, in its order (commit 15808c76)."""
+
+
+def test_code_finds_exactly_the_names_of_livecodebenchs_harness_and_no_builtin_is_another_thing():
+    expected = {}
+    for module in STARRED:
+        exec(f"from {module} import *", expected)
+    for module in STARRED[:-2]:
+        exec(f"import {module}", expected)
+    del expected["__builtins__"]
+    given = execution.names("solution")
+    assert given.pop("__name__") == "solution"
+    assert given.keys() == expected.keys()
+    assert [name for name in expected if given[name] is not expected[name]] == []
+    own = {name: value for name, value in vars(builtins).items() if not name.startswith("_")}
+    assert [name for name, value in own.items() if given[name] is not value] == []
 
 
 async def test_executions_end_with_the_play_and_with_the_deadline_of_the_step():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from actors.suites.harnesses import worker as module
-from actors.suites.harnesses.worker import HarnessError, Over, started
+from actors.suites.harnesses.worker import HarnessError, Over, started, worker
 from spade.processes.walls import walled
 
 FOLDER = Path(module.__file__).parent
@@ -32,12 +32,22 @@ def play(order):
     answer = ask(order, "agent") + ask(order, "user")
     return HarnessVerdict(answer == "rightright", 0.5, answer)
 
-drive([Item("easy", "a", 1), Item("breaks", "b", 2), Item("ends", "b", [3])], play)
+drive([Item("easy", "a", 1), Item("breaks", "b", set("abcdefghijklm")), Item("ends", "b", [3])], play)
 """
 
 
 def driver(tmp_path):
     return started("small", [sys.executable, "-c", DRIVER.format(folder=str(FOLDER))], tmp_path / "log")
+
+
+async def test_the_items_of_a_harness_are_the_same_at_each_start(tmp_path, monkeypatch):
+    monkeypatch.setattr(module.environment, "python", lambda _: Path(sys.executable))
+    monkeypatch.setattr(module, "_CODE", DRIVER.replace("{{", "{{{{").replace("}}", "}}}}"))
+    starts = []
+    for _ in range(2):
+        async with worker("small", tmp_path / "log", "none") as process:
+            starts.append(await process.items())
+    assert starts[0] == starts[1]
 
 
 async def test_a_harness_asks_and_judges(tmp_path):

@@ -15,6 +15,7 @@ from spade.app.supervisor.pinned.examination import settings
 from spade.app.supervisor.pinned.measuring import (
     EvalOptions,
     Subject,
+    _held_against,
     _planned,
     _refuse_others,
     chosen,
@@ -50,9 +51,9 @@ def rules(suite="nano", policy="0" * 32):
     return Rules(suite=suite, policy=policy, seed=0, protocol=protocol, items=2, items_digest="d")
 
 
-def summary(right):
+def summary(right, prompt="0" * 32):
     record = {
-        "sample": 0, "seed": 1, "prompt": "0" * 32, "text": "", "extracted": "", "score": 0.0, "finish": "stop",
+        "sample": 0, "seed": 1, "prompt": prompt, "text": "", "extracted": "", "score": 0.0, "finish": "stop",
         "read": 1, "sampled": 1, "seconds": 0.1,
     }  # fmt: skip
     scheduled = Scheduled({"a": "x", "b": ""}, 1)
@@ -225,6 +226,17 @@ def test_the_paired_difference_leads():
     assert shown[0] == "nano@short, policy 0000000000000000"
     assert "step 3" in shown[1]
     assert table([MeasuredSuite("f", rules(), "x", summary("a"), why="no")]).splitlines()[1] == "  difference  none: no"
+
+
+def test_policies_that_were_asked_other_questions_are_not_compared():
+    now = MeasuredSuite("f", rules(), "step 3", summary("ab"))
+    before = MeasuredSuite("f", rules(policy="1" * 32), "start", summary("a", prompt="1" * 32))
+    held = _held_against(now, before)
+    assert held.difference is None
+    assert held.against == before
+    shown = table([held]).splitlines()
+    assert shown[1].startswith("  difference  none: suite nano: 2 of 2 items have other prompts")
+    assert _held_against(now, msgspec.structs.replace(before, summary=summary("a"))).difference.mean == 0.5
 
 
 def test_an_evaluation_is_listed_in_a_line_and_shown_with_its_rules(tmp_path):

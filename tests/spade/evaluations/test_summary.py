@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spade.errors import ConfigError
 from spade.estimates import ItemTally, share
-from spade.evaluations import ERRORS, Scheduled, Summary, compared, summarised
-from tests.spade.evaluations.samples import RECORDS, SCHEDULED, record
+from spade.evaluations import ERRORS, NO_PROMPT, Scheduled, Summary, compared, refuse_other_prompts, summarised
+from tests.spade.evaluations.samples import RECORDS, RULES, SCHEDULED, record
 
 HUNDRED = Scheduled({f"i{number}": "all" for number in range(100)}, 1)
 
@@ -76,6 +77,35 @@ def test_two_summaries_compare_over_the_items_that_both_have_whole():
     found = compared(now, summarised(RECORDS[:-1], SCHEDULED))
     assert (found.items, found.up, found.down) == (3, 3, 0)
     assert found.mean == pytest.approx((2 / 3 + 1 / 3 + 2 / 3) / 3)
+
+
+def test_an_item_that_asked_other_questions_is_not_paired():
+    now = summarised(RECORDS, SCHEDULED)
+    changed = {"b", "d"}
+    others = [msgspec.structs.replace(each, prompt="1e" * 16) if each.item in changed else each for each in RECORDS]
+    with pytest.raises(ConfigError, match=r"^suite sums: 2 of 4 items have other prompts .*\(b, d\); move the folder"):
+        refuse_other_prompts(RULES, now, summarised(others, SCHEDULED))
+    refuse_other_prompts(RULES, now, now)
+    users = msgspec.structs.replace(RULES, conditions={"user": "self"})
+    refuse_other_prompts(users, now, summarised(others, SCHEDULED))
+
+
+def test_one_sample_with_another_prompt_is_enough_and_a_sample_without_a_prompt_is_none():
+    last = len(RECORDS) - 1
+    now = summarised(RECORDS, SCHEDULED)
+    one = [*RECORDS[:last], msgspec.structs.replace(RECORDS[last], prompt="1e" * 16)]
+    with pytest.raises(ConfigError, match=r"1 of 4 items .*\(d\)"):
+        refuse_other_prompts(RULES, summarised(one, SCHEDULED), now)
+    failed = [*RECORDS[:last], record(*RECORDS[last].key, prompt=NO_PROMPT, error="ungeneratable")]
+    refuse_other_prompts(RULES, now, summarised(failed, SCHEDULED))
+
+
+def test_a_summary_of_an_older_version_is_read():
+    old = msgspec.to_builtins(summarised(RECORDS, SCHEDULED))
+    del old["members"], old["prompts"]
+    read = msgspec.convert(old, Summary)
+    refuse_other_prompts(RULES, read, summarised(RECORDS, SCHEDULED))
+    assert read.members == {}
 
 
 def test_a_summary_is_read_back_as_it_was():

@@ -7,12 +7,21 @@ from contextlib import contextmanager
 
 import math_verify
 
+from .letters import labelled, stated
 from .one_answer import OneAnswerEnv
 
 COMPARISON_S = 5.0
 """Processor time of a comparison. Seconds of the clock, as math_verify counts, would let the load decide."""
 
+LONGEST_TIDIED = 200
+"""Characters of an answer that is tidied."""
+
 _AGAIN_S = 0.1
+_STYLED = re.compile(r"\\(?:(?:text|math)[a-z]*+|boldsymbol|bm|emph|underline)\s*+\{\s*+([-+\d.,]++)\s*+\}")
+_MODULUS = re.compile(
+    r"[\s~,]*+\(?\s*+(?:\\(?:text|mathrm|operatorname)\s*+\{\s*+\(?)?\\?[pb]?mod(?:ulo)?[\s~}]*+\{?\s*+\d++[\s)}]*+\Z"
+)
+_ENDS = re.compile(r"^(?:\*\*|\s|\\[ ,;:!])++|(?:[\s~.,;:°]|\*\*|\\[ ,;:!]?)++\Z")
 
 
 class LateError(BaseException):
@@ -35,14 +44,20 @@ class WrittenQuestionEnv(OneAnswerEnv):
 
 
 class MathAnswerEnv(WrittenQuestionEnv):
-    """A problem whose answer is compared as mathematics. An answer without a box is taken as the inside of one."""
+    """A problem whose answer is compared as mathematics, as it stands and tidied.
+
+    An answer without a box is taken as the inside of one.
+    """
 
     def score(self, answer: str) -> float:
-        """1 for an equal answer; 0 where the comparison does not come to its end."""
+        """Return 1 for an equal answer, and 0 for another one or if the comparison does not come to its end."""
         try:
             with processor_time(COMPARISON_S):
-                right, said = (math_verify.parse(boxed(each), parsing_timeout=0) for each in (self.answer, answer))
-                return float(math_verify.verify(right, said, timeout_seconds=None))
+                right, *forms = (
+                    math_verify.parse(boxed(each), parsing_timeout=0)
+                    for each in (self.answer, *dict.fromkeys((answer, tidied(answer))))
+                )
+                return float(any(math_verify.verify(right, said, timeout_seconds=None) for said in forms))
         except LateError:
             return 0.0
 
@@ -69,6 +84,14 @@ def processor_time(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGPROF, before)
 
 
+def tidied(answer: str) -> str:
+    r"""Remove what math_verify stumbles over: `70.`, `70 \pmod{1000}`, `\mathsf{70}`, `70°`."""
+    if len(answer) > LONGEST_TIDIED:
+        return answer
+    plain = _STYLED.sub(r"\1", answer.replace("~", " "))
+    return _ENDS.sub("", _MODULUS.sub("", _ENDS.sub("", plain)))
+
+
 def boxed(answer: str) -> str:
     """The answer in a box."""
     return answer if r"\boxed" in answer else rf"\boxed{{{answer}}}"
@@ -85,18 +108,9 @@ class ChoiceEnv(WrittenQuestionEnv):
 
 
 def letter(answer: str, letters: str) -> str:
-    r"""The choice that an answer names, read leniently: `b`, `(B)`, `\boxed{\text{B}}`, `B. Paris`, `Answer: B`.
-
-    "" where it names none, or more than one and none at its beginning.
-    """
-    first = re.match(rf"\W*([{letters}])\s*[.:)]", answer)
-    if first:
-        return first[1]
-    plain = re.sub(r"\\[a-zA-Z]+|[{}$*()\[\]]", " ", answer).strip()
-    if len(plain) == 1:
-        return plain.upper() if plain.upper() in letters else ""
-    named = re.findall(rf"(?<![\w'])[{letters}](?![\w'])", plain)
-    return str(named[0]) if len(set(named)) == 1 else ""
+    """Return the choice that an answer names; "" if it names none, or several. A box need not be opened."""
+    _, box, last = answer.rpartition(r"\boxed")
+    return labelled(last, letters) if box else stated(last, letters) or labelled(last, letters)
 
 
 def warm() -> None:

@@ -85,8 +85,8 @@ def same_value(said: str, wanted: str) -> bool:
 
 
 def same_text(said: str, wanted: str) -> bool:
-    """Equal line by line without the spaces around; numbers are compared as numbers."""
-    lines, others = ([line.strip() for line in text.strip().splitlines()] for text in (said, wanted))
+    """Compare line by line without the spaces around; numbers are compared as numbers."""
+    lines, others = ([line.strip() for line in text.strip().split("\n")] for text in (said, wanted))
     return len(lines) == len(others) and all(map(same_line, lines, others))
 
 

@@ -1,9 +1,11 @@
 """Gymnasium: environments that can draw themselves as text."""
 
+import functools
 import re
 from typing import Any
 
 import gymnasium
+from gymnasium.envs.toy_text import frozen_lake
 
 from .one_answer import WINS
 
@@ -15,6 +17,7 @@ ACTIONS = {
 LEAST_TOTAL = {"CliffWalking": -99.0}
 """The rewards of a win where they are none of 1 in the end: here the goal without a fall."""
 
+RANDOM_MAP = frozen_lake.generate_random_map
 _COLOURED = re.compile(r"\x1b\[[\d;]*m(.*?)\x1b\[0m", re.DOTALL)
 
 
@@ -28,7 +31,9 @@ class GymnasiumTextEnv:
     least_total = 1.0
 
     def reset(self, seed: int) -> tuple[str, dict[str, object]]:
-        """The first state and the actions."""
+        """Return the first state and the actions."""
+        # FrozenLake without a named map draws one when it is made, before it is told its seed.
+        frozen_lake.generate_random_map = functools.partial(RANDOM_MAP, seed=seed % 2**32)
         self._world = gymnasium.make(self.environment, render_mode="ansi", **self.parameters)
         count = getattr(self._world.action_space, "n", 0)
         self._names = self.actions or ACTIONS.get(kind(self.environment)) or tuple(map(str, range(count)))

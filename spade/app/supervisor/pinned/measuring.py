@@ -19,7 +19,7 @@ from spade.app.supervisor.pinned.policies import PinnedPolicy, check_asked, pinn
 from spade.app.supervisor.pinned.servers import ServerOptions, Servers, free_port
 from spade.config import SUITE_TRAITS, Config, ProtocolName
 from spade.errors import ConfigError, SpadeError
-from spade.evaluations import Protocol, compared, read_summary, refuse_other
+from spade.evaluations import Protocol, compared, read_summary, refuse_other, refuse_other_prompts
 from spade.evaluations.folder import EVALUATIONS
 from spade.policy.model_folder import ModelFacts, facts
 from spade.policy.model_folder import resolve as model_folder
@@ -317,4 +317,8 @@ def _told(exam: Exam, policy: PinnedPolicy) -> MeasuredSuite:
 def _held_against(now: MeasuredSuite, before: MeasuredSuite | None) -> MeasuredSuite:
     if before is None:
         return msgspec.structs.replace(now, why="the other policy was not measured")
+    try:
+        refuse_other_prompts(now.rules, now.summary, before.summary)
+    except ConfigError as error:
+        return msgspec.structs.replace(now, against=before, why=str(error))
     return msgspec.structs.replace(now, against=before, difference=compared(now.summary, before.summary))

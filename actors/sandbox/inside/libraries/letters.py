@@ -1,0 +1,104 @@
+r"""Read the letter that a model chose. Pure.
+
+A letter counts only if it is chosen: `C`, `(c)`, `\textbf{C.} 42`, `C - 42 nm`, `Option C`. An article ("A mixture"),
+a name ("D-glucose", "C = 12") and two letters ("A and C") choose nothing.
+"""
+
+import re
+import unicodedata
+from functools import cache
+from typing import NamedTuple
+
+LONGEST = 10_000
+"""Characters of a box that may hold a letter."""
+
+_STYLES = re.compile(
+    r"\\(?:(?:text|math)[a-z]*+|(?:operatorname|boldsymbol|bm|[mhf]box|emph|underline|left|right|boxed"
+    r"|displaystyle|large|Large|bf|rm|it|sf|tt|em)(?![A-Za-z]))|\\[()\[\]{}]|[{}$*`#]|(?<![^\W_])_++|_++(?![^\W_])"
+)
+_SPACES = re.compile(r"\\(?:q?quad(?![A-Za-z])|[,;:! ~\\])|~")
+_NOUN = r"(?:(?:the|my)\s++)?(?:(?:correct|right|best|final)\s++)?(?:answer|option|choice|letter)"
+_IS = r"(?:is|would\s++be|must\s++be|should\s++be)(?:\s++(?:therefore|thus|hence|then|clearly|indeed))?"
+_OPENING, _ENDING = r"[\s(\[\"'\u201c\u2018<]*+", r"[\"'\u201d\u2019>]*+"
+_REASON = r"(?:because|since|as|for|due|given|is\s++(?:the\s++)?(?:correct|right|best))\b"
+_PREFIX = rf"(?i:{_NOUN}(?:\s++{_IS})?\s*+[:=]?|it(?:'s|\s++is)\s*+:?)?"
+_CHOSEN = (
+    rf"(?i:\b{_NOUN}(?:\s++to\s++(?:this|the)\s++\w++)?\s*+(?::|=|{_IS}\s*+:?)"
+    r"|\bi(?:\s++would|\s++will|'ll|'d)?\s++(?:choose|pick|select|go\s++with)\b)"
+    r"\s*+(?i:(?:option|answer|choice|letter)\s++)?+"
+)
+_DOUBT = re.compile(
+    r"\b(?:if|whether|suppose|assum\w+|unless|(?:\w+n't|not)\s++(?:think|believe|say))\b", re.IGNORECASE
+)
+_SENTENCE = re.compile(r"[.!?]\s|\n")
+
+_SENTENCE_LENGTH = 300  # characters of a sentence that are looked at
+
+
+class _Patterns(NamedTuple):
+    """Patterns for one set of letters."""
+
+    label: re.Pattern[str]
+    """A letter that stands at the beginning as a label."""
+    stated: re.Pattern[str]
+    """A letter that a sentence names as the answer."""
+    joined: re.Pattern[str]
+    """A further letter directly behind a label."""
+    labels: re.Pattern[str]
+    """Nothing but letters and connectives."""
+
+
+@cache
+def _patterns(letters: str) -> _Patterns:
+    upper, either = letters.upper(), letters.upper() + letters.lower()
+    others = upper.replace("A", "") or upper
+    closed = rf"{_ENDING}(?:$|[)\]][\"'\u201d\u2019>]*+(?![\^_+=*/])|[,:;!]|\.(?![^\W\d_]))"
+    reason = rf"\s++(?:[-\u2013\u2014]+\s|{_REASON}|\([^)]{{2,}}\))"
+    label = rf"{_OPENING}(?:([{either}]){closed}|([{upper}])(?={reason}|\s*+[\u2013\u2014]))"
+    # In a sentence words may follow the letter; an A in front of a word is an article.
+    sentence = rf"{label}|{_OPENING}([{others}])(?=\s++(?!and\b|or\b|nor\b)[a-z(])"
+    return _Patterns(
+        label=re.compile(rf"\s*+{_PREFIX}\s*+{label}"),
+        stated=re.compile(rf"{_CHOSEN}(?:{sentence})", re.MULTILINE),
+        joined=re.compile(rf"\s*+(?:(?:and|or|&|/|\+)\s*+[(\[\"']*+[{upper}]|[(\[\"']*+[{others}])(?![\w'\u2019-])"),
+        labels=re.compile(rf"(?:\W|_|\band\b|\bor\b|\b[{either}]\b)*+"),
+    )
+
+
+def labelled(text: str, letters: str) -> str:
+    """Return the letter of a short answer, such as the content of a box; "" if it chooses none or several."""
+    plain = _plain(text[:LONGEST]).strip()
+    found = _patterns(letters).label.match(plain)
+    return _single(found, plain[found.end() :], letters) if found else ""
+
+
+def stated(text: str, letters: str) -> str:
+    """Return the letter that the last sentence of its kind names as the answer, in a text without a box.
+
+    A short text that is a label alone counts as well.
+    """
+    plain = _plain(text).strip()
+    for found in reversed(list(_patterns(letters).stated.finditer(plain))):
+        before = _SENTENCE.split(plain[max(0, found.start() - _SENTENCE_LENGTH) : found.start()])[-1]
+        # The mark behind the letter may be the sentence's end.
+        behind = _SENTENCE.split(plain[found.end() - 1 : found.end() + _SENTENCE_LENGTH])[0][1:]
+        if not _DOUBT.search(before) and not behind.lstrip("\"'\u201d\u2019)]").startswith("?"):
+            return _single(found, behind, letters)
+    alone = _patterns(letters).label.fullmatch(plain) if len(plain) < _SENTENCE_LENGTH else None
+    return _single(alone, "", letters) if alone else ""
+
+
+def _single(found: re.Match[str], rest: str, letters: str) -> str:
+    """Return the letter of a match; "" if another letter follows as a further label in the `rest`."""
+    letter = next(group for group in found.groups() if group).upper()
+    patterns, end = _patterns(letters), found[0][-1:]
+    further = patterns.joined.match(rest) if end in ",)];&" or end.isalpha() else None
+    bracketed = re.findall(rf"(?<![\w(\[])([{letters}])[):]", rest)
+    listed = re.findall(rf"\b[{letters}{letters.lower()}]\b", rest) if patterns.labels.fullmatch(rest) else ()
+    named = [*(further[0].strip(" (['\"")[-1:] if further else ""), *bracketed, *listed]
+    return "" if any(each.upper() != letter for each in named) else letter
+
+
+def _plain(text: str) -> str:
+    """Remove commands of style, marks of Markdown and mathematics, and forms of Unicode."""
+    return _STYLES.sub("", _SPACES.sub(" ", unicodedata.normalize("NFKC", text)))

@@ -1,0 +1,160 @@
+"""The mean over suites, with columns as the paper's tables have them. Pure.
+
+A column is a suite, or a category of Reasoning-Gym's hard set. The columns of the agent suites are themselves
+unweighted means over categories, whatever the numbers of their items.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from spade.errors import RunError
+from spade.estimates import (
+    Difference,
+    ItemTally,
+    Share,
+    all_of,
+    any_of,
+    average,
+    average_difference,
+    difference,
+    pass_share,
+    share,
+)
+from spade.evaluations.folder import KeptEvaluation
+from spade.evaluations.rules import refuse_other
+from spade.evaluations.summary import Summary, refuse_other_prompts
+from spade.text import line
+
+TABLES: Mapping[str, tuple[str, ...]] = {
+    "games": ("aime25", "aime26", "gpqa-diamond", "livecodebench-v6", "reasoning-gym-hard"),
+    "tools": ("bfcl", "tau2", "acebench"),
+}
+"""The suites of the paper's two tables of results, by domain."""
+
+SPLIT = ("reasoning-gym-hard",)
+"""Suites with a column for each category."""
+
+BY_CATEGORY = ("bfcl", "tau2", "acebench")
+"""Suites with one column, the unweighted mean over categories."""
+
+
+class PassShares(msgspec.Struct, frozen=True):
+    """The estimates for k samples of an item."""
+
+    any_of: float
+    """pass@k: at least one of k samples is right."""
+    all_of: float
+    """pass^k: all of k samples are right."""
+
+
+class AverageColumn(msgspec.Struct, frozen=True):
+    """One column."""
+
+    name: str
+    share: Share
+    passes: dict[int, PassShares]
+    """By k. Empty if the protocol has one sample of each item."""
+    difference: Difference | None = None
+    """The paired difference to the base, if there is one."""
+
+
+class SuiteAverage(msgspec.Struct, frozen=True):
+    """The columns of several suites and their unweighted mean."""
+
+    policy: str
+    """The digest of the policy."""
+    base: str
+    """The digest of the policy that it is held against; "" without one."""
+    conditions: dict[str, dict[str, str]]
+    """The conditions of each suite's evaluation; see Rules."""
+    columns: list[AverageColumn]
+    share: Share
+    difference: Difference | None = None
+
+
+def averaged(now: Sequence[KeptEvaluation], before: Sequence[KeptEvaluation] | None = None) -> SuiteAverage:
+    """Return the average of evaluations of different suites, `before` with the same suites in the same order.
+
+    Raises RunError if a headline is missing, ConfigError if two evaluations of one suite do not compare.
+    """
+    columns = [
+        column
+        for place, each in enumerate(now)
+        for column in _columns(each, before[place] if before is not None else None)
+    ]
+    differences = [column.difference for column in columns if column.difference is not None]
+    total = average_difference(differences) if len(differences) == len(columns) else None
+    return SuiteAverage(
+        now[0].rules.policy,
+        before[0].rules.policy if before else "",
+        {each.rules.suite: dict(each.rules.conditions) for each in now},
+        columns,
+        average([column.share for column in columns]),
+        total,
+    )
+
+
+def passes_of(summary: Summary, samples: int, items: Sequence[str] | None = None) -> dict[int, PassShares]:
+    """Return the passes of k = 2, 4, 8 … samples and of all of them, over whole items, by default over all of them."""
+    tallies = [(samples, round(summary.means[item] * samples)) for item in items or summary.means]
+    powers = [1 << power for power in range(1, samples.bit_length())]
+    sizes = sorted({*powers, samples}) if samples > 1 and tallies else []
+    return {k: PassShares(pass_share(any_of, tallies, k), pass_share(all_of, tallies, k)) for k in sizes}
+
+
+def _columns(now: KeptEvaluation, before: KeptEvaluation | None) -> Iterator[AverageColumn]:
+    summary, base = _finished(now), None
+    if before is not None:
+        refuse_other(now.rules, before.rules)
+        base = _finished(before)
+        refuse_other_prompts(now.rules, summary, base)
+    suite, samples = now.rules.suite, now.rules.protocol.samples
+    for name, cells in _cells(now, summary):
+        shares = [share([ItemTally(samples, round(summary.means[item] * samples)) for item in cell]) for cell in cells]
+        found = [passes_of(summary, samples, cell) for cell in cells]
+        mean = {
+            k: PassShares(
+                *(sum(each) / len(found) for each in zip(*((p[k].any_of, p[k].all_of) for p in found), strict=True))
+            )
+            for k in found[0]
+        }
+        yield AverageColumn(
+            f"{suite}{name and f' {name}'}", average(shares), mean, _difference(summary, base, cells) if base else None
+        )
+
+
+def _difference(now: Summary, before: Summary, cells: Sequence[Sequence[str]]) -> Difference | None:
+    """Return the mean over cells of the paired differences."""
+    pairs = [difference({item: now.means[item] for item in cell}, before.means) for cell in cells]
+    found = [each for each in pairs if each is not None]
+    return average_difference(found) if len(found) == len(cells) else None
+
+
+def _cells(kept: KeptEvaluation, summary: Summary) -> Iterator[tuple[str, list[list[str]]]]:
+    """Yield each column's name within the suite, with its items by category. A column's mean is over its categories."""
+    suite = kept.rules.suite
+    if suite not in (*SPLIT, *BY_CATEGORY):
+        yield "", [list(summary.means)]
+        return
+    if not summary.members:
+        raise RunError(
+            f"{kept.folder}: its summary is of an older version, without categories; the same `spade eval` makes it "
+            "anew from the records"
+        )
+    members: dict[str, list[str]] = {}
+    for item, category in summary.members.items():
+        members.setdefault(category, []).append(item)
+    if suite in SPLIT:
+        yield from ((name, [items]) for name, items in members.items())
+    else:
+        yield "", list(members.values())
+
+
+def _finished(kept: KeptEvaluation) -> Summary:
+    """Return the summary. Raises RunError if its headline is missing."""
+    summary = kept.summary
+    if summary is None or summary.headline is None:
+        why = "it was not ended yet" if summary is None else line(summary.why)
+        raise RunError(f"{kept.folder}: has no headline ({why}); the same `spade eval` goes on with it")
+    return summary
