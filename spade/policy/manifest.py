@@ -127,6 +127,23 @@ def verify(folder: Path, digest: str) -> None:
         raise changed(folder, digest)
 
 
+def verified(folder: Path) -> str:
+    """Return the digest of the parameters in `folder`, every byte read, and compare it with the folder's manifest.
+
+    Raises WeightsError if the manifest is damaged or of other parameters, OSError. A folder may have no manifest.
+    """
+    digest = digest_of(measure(folder))
+    try:
+        recorded = digest_of(decoded(_manifests.decode, (folder / MANIFEST).read_bytes()))
+    except FileNotFoundError:
+        return digest
+    except UnreadableError as error:
+        raise WeightsError(f"{folder / MANIFEST}: cannot be read: {error}") from None
+    if recorded != digest:
+        raise changed(folder, recorded)
+    return digest
+
+
 def changed(folder: Path, digest: str) -> WeightsError:
     """The error line of parameters whose digest is another one."""
     return WeightsError(f"{folder / PARAMETERS}: its digest is not {digest}; it was changed or cut short")

@@ -35,13 +35,18 @@ class PinnedPolicy(NamedTuple):
 
 
 def kept_policies(run: RunDir) -> list[KeptPolicy]:
-    """All that are kept: published (of a step that was published twice the newer first), in checkpoints, the best."""
-    from learner.checkpoint import kept
+    """List every policy that is on the disk: published, in checkpoints, kept for good, the best.
+
+    Of a step that was published twice the newer policy comes first.
+    """
+    from learner import checkpoint
     from replay.inspect.environments import published
-    from spade.policy import best
+    from spade.policy import best, kept
 
     there = [KeptPolicy(one.step, "published", run.weights / one.digest) for one in reversed(published(run.store))]
-    there += [KeptPolicy(step, "checkpoint", folder / "model") for step, folder in reversed(kept(run.checkpoints))]
+    checkpoints = reversed(checkpoint.kept(run.checkpoints))
+    there += [KeptPolicy(step, "checkpoint", folder / "model") for step, folder in checkpoints]
+    there += [KeptPolicy(step, "kept", folder) for step, folder in reversed(kept.by_step(run.path / kept.FOLDER))]
     if found := best.find(run.path / best.FOLDER):
         there.append(KeptPolicy(found[1].step, "best", found[0]))
     return [policy for policy in there if policy.folder.is_dir()]
@@ -160,8 +165,7 @@ def _linked(policy: KeptPolicy, place: Path) -> PinnedPolicy:
 
     try:
         with hold(policy.folder / manifest.PARAMETERS):
-            published = policy.place == "published"
-            digest = policy.folder.name if published else manifest.digest_of(manifest.measure(policy.folder))
+            digest = policy.folder.name if policy.place == "published" else manifest.verified(policy.folder)
             folder = place / WEIGHTS / digest
             if not folder.is_dir():
                 with whole(folder) as part:
