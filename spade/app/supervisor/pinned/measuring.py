@@ -15,7 +15,7 @@ from spade.app.rundir import RunDir
 from spade.app.screen.evaluations import NOT_PINNED, SELF, MeasuredSuite
 from spade.app.supervisor.pinned.examination import measure, settings
 from spade.app.supervisor.pinned.exams import Exam, Say
-from spade.app.supervisor.pinned.policies import PinnedPolicy, check_asked, pinned
+from spade.app.supervisor.pinned.policies import PinnedPolicy, check_asked, pinned, policies_named
 from spade.app.supervisor.pinned.servers import ServerOptions, Servers, free_port
 from spade.config import SUITE_TRAITS, Config, ProtocolName
 from spade.errors import ConfigError, SpadeError
@@ -50,6 +50,11 @@ class EvalOptions(NamedTuple):
     def chats(self) -> ServerOptions | None:
         """The server that is asked by chats, since nobody knows its tokens."""
         return None if self.model else self.endpoint
+
+    @property
+    def curve(self) -> bool:
+        """True if several policies of a run are asked for."""
+        return self.policy.startswith("every:")
 
     @property
     def servers(self) -> Servers:
@@ -174,10 +179,13 @@ def chosen(asked: EvalOptions) -> list[Chosen]:
 def evaluate(asked: EvalOptions, say: Say, complain: Say) -> list[MeasuredSuite]:
     """Measure what is missing, and tell what all came to; a suite that cannot be played is complained of in a line.
 
-    Raises SpadeError where nothing can be played, or where the two policies would not compare.
+    A policy "every:N" is each policy of the run at a multiple of N learner steps; each is compared with the start of
+    the run, unless another policy is named. Raises SpadeError where nothing can be played, or where two policies would
+    not compare.
     """
     suites = chosen(asked)
-    check_asked(asked.policy)
+    if not asked.curve:
+        check_asked(asked.policy)
     if not asked.model and asked.endpoint is None:
         raise ConfigError("RUN|MODEL: name what to measure, or a server by --endpoint")
     if asked.endpoint is not None and (asked.policy, asked.against) != ("newest", "none"):
@@ -185,17 +193,21 @@ def evaluate(asked: EvalOptions, say: Say, complain: Say) -> list[MeasuredSuite]
     asked = asked.found()
     subject = Subject.of(asked.model or "nano", asked.config)
     with ExitStack() as pins:
-        policy = pins.enter_context(subject.pinned(asked.policy, asked.endpoint))
-        now = _planned(subject, policy, suites, asked, complain)
-        if asked.against == "none" or not now.exams:
-            return list(now.measured(say).values())
-        # Before the first is measured, since a run goes on meanwhile and may retire the other.
-        other, named = _other(subject, asked.against, asked.config)
-        playable = [each for each in suites if each.suite.name in {exam.suite.name for exam in now.exams}]
+        # All before the first is measured, since a run goes on meanwhile and may retire the others.
+        names = policies_named(subject.run, asked.policy)
+        policies = [pins.enter_context(subject.pinned(name, asked.endpoint)) for name in names]
+        first = _planned(subject, policies[0], suites, asked, complain)
+        playable = [each for each in suites if each.suite.name in {exam.suite.name for exam in first.exams}]
+        plans = [first, *(_planned(subject, policy, playable, asked, complain) for policy in policies[1:])]
+        against = "start" if asked.curve and asked.against == "none" else asked.against
+        if against == "none" or not first.exams:
+            return [each for plan in plans for each in plan.measured(say).values()]
+        other, named = _other(subject, against, asked.config)
         before = _planned(other, pins.enter_context(other.pinned(named)), playable, asked, complain)
-        _refuse_others(now, before)
-        found, held = now.measured(say), before.measured(say)
-    return [_held_against(each, held.get(name)) for name, each in found.items()]
+        for plan in plans:
+            _refuse_others(plan, before)
+        found, held = [plan.measured(say) for plan in plans], before.measured(say)
+    return [_held_against(each, held.get(name)) for one in found for name, each in one.items()]
 
 
 def _other(subject: Subject, against: str, config: str | None) -> tuple[Subject, str]:
@@ -309,7 +321,7 @@ def _arithmetic(config: Config) -> str:
 def _told(exam: Exam, policy: PinnedPolicy) -> MeasuredSuite:
     summary = read_summary(exam.folder)
     assert summary is not None, "an evaluation that was opened has a summary"
-    return MeasuredSuite(str(exam.folder), exam.plan.rules, policy.name, summary)
+    return MeasuredSuite(str(exam.folder), exam.plan.rules, policy.name, summary, step=policy.step)
 
 
 def _held_against(now: MeasuredSuite, before: MeasuredSuite | None) -> MeasuredSuite:
