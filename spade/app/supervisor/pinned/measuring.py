@@ -17,7 +17,7 @@ from spade.app.supervisor.pinned.examination import measure, settings
 from spade.app.supervisor.pinned.exams import Exam, Say
 from spade.app.supervisor.pinned.policies import PinnedPolicy, check_asked, pinned, policies_named
 from spade.app.supervisor.pinned.servers import ServerOptions, Servers, free_port
-from spade.config import SUITE_TRAITS, Config, ProtocolName
+from spade.config import SUITE_TRAITS, Config, ProtocolName, load
 from spade.errors import ConfigError, SpadeError
 from spade.evaluations import Protocol, compared, read_summary, refuse_other
 from spade.evaluations.folder import EVALUATIONS
@@ -220,13 +220,25 @@ def _other(subject: Subject, against: str, config: str | None) -> tuple[Subject,
 def _planned(
     subject: Subject, policy: PinnedPolicy, suites: Sequence[Chosen], asked: EvalOptions, complain: Say
 ) -> Planned:
-    """The evaluations of one policy."""
+    """Plan the evaluations of one policy."""
+    suites = _with_thoughts(subject, suites, asked)
     context = max(each.protocol.context_tokens(subject.model_facts.context_tokens) for each in suites)
     pairs = [(each.suite, each.protocol) for each in suites]
     folder = policy.folder or Path(subject.model)
     others = _others(asked)
     config = settings(subject.base, asked.overrides, folder, subject.dtype, pairs, context, others)
     return Planned(subject, policy, config, _exams(subject, policy, suites, asked, config, complain), asked.servers)
+
+
+def _with_thoughts(subject: Subject, suites: Sequence[Chosen], asked: EvalOptions) -> Sequence[Chosen]:
+    """Give harnesses longer turns if the model thinks, by its run or recipe and `--set model.thinking`."""
+    own = [each for each in asked.overrides if each.partition("=")[0].strip() == "model.thinking"]
+    if not load(subject.base, tuple(own)).model.thinking:
+        return suites
+    return [
+        each._replace(protocol=each.suite.for_thoughts(each.protocol)) if isinstance(each.suite, Harness) else each
+        for each in suites
+    ]
 
 
 def _others(asked: EvalOptions) -> dict[str, object]:
