@@ -174,8 +174,8 @@ def play_s(case: Case, config: Config, rows: float) -> float:
     return (case.plays.sampled * token + case.plays.turns * TURN_S) * max(1.0, rows / room)
 
 
-def simulate(case: Case, steps: int, seed: int = 1) -> Found:
-    """So many learner steps of a case, at the times at which plays and rows agree."""
+def simulate(case: Case, steps: int, seed: int = 1, rounds: int = ROUNDS) -> Found:
+    """Simulate so many learner steps of a case, at the times at which plays and rows agree after so many rounds."""
     config = load(case.recipe, ("learner.device=auto", *case.settings))
     agents = config.actors.agents
     assert isinstance(agents, int), "the recipes have a number of agents"
@@ -183,7 +183,7 @@ def simulate(case: Case, steps: int, seed: int = 1) -> Found:
     designs = config.actors.designers * config.actors.designs_in_flight
     most = agents * config.actors.episodes_in_flight
     rows = (most + designs) / engines
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         lasts = play_s(case, config, rows)
         token = (lasts - case.plays.turns * TURN_S) / case.plays.sampled
         pace = Pace(
