@@ -130,7 +130,8 @@ def verify(folder: Path, digest: str) -> None:
 def verified(folder: Path) -> str:
     """Return the digest of the parameters in `folder`, every byte read, and compare it with the folder's manifest.
 
-    Raises WeightsError if the manifest is damaged or of other parameters, OSError. A folder may have no manifest.
+    Raises WeightsError if the manifest is damaged or of other parameters, OSError. A folder without a manifest is
+    measured alone.
     """
     digest = digest_of(measure(folder))
     try:

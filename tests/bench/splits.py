@@ -47,7 +47,7 @@ class Model(NamedTuple):
 
 
 class Plays(NamedTuple):
-    """What a play and an attempt at a design come to on average: sampled tokens, turns, tokens read in training.
+    """The mean play: sampled tokens, tokens that training reads beside them, turns; tokens of an attempt at a design.
 
     `context` is the mean length behind a sampled token.
     """
@@ -104,7 +104,7 @@ CASES: Mapping[str, Case] = {
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What a case comes to. Times are s, shares of 1, `disk_gb` 10^9 bytes.
+    """The figures of a case. Times are s, shares of 1, `disk_gb` 10^9 bytes.
 
     play_s      of a play on average, at `rows` busy rows of an engine
     train_s     of a learner step; `publish_s` of its publication, `checkpoint_s` of a checkpoint

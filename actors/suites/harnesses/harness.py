@@ -39,7 +39,7 @@ class Harness(Suite):
         return None
 
     def for_thoughts(self, protocol: Protocol) -> Protocol:
-        """Give the turns of a protocol room for thoughts: a turn that they fill has no answer left, and is lost."""
+        """Give the turns of a protocol room for thoughts. A turn that thoughts fill is cut before its answer."""
         sampling = msgspec.structs.replace(protocol.sampling, max_tokens=THINKING_TOKENS)
         return msgspec.structs.replace(protocol, sampling=sampling)
 

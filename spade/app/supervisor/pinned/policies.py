@@ -66,7 +66,7 @@ def check_asked(asked: str) -> None:
 def policies_named(run: RunDir | None, asked: str) -> list[str]:
     """Name the policies that are asked for, each as `pin` takes it: of "every:N" all of the run at multiples of N.
 
-    Raises ConfigError if `asked` names no policy, RunError if the run has none of them.
+    Raises ConfigError if `asked` cannot be read, RunError if the run lacks such policies.
     """
     if not asked.startswith("every:"):
         check_asked(asked)
