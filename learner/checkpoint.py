@@ -17,10 +17,10 @@ import msgspec
 from learner.claim import Check
 from spade.decoding import decoded
 from spade.disk import DRAFT, discard, draft, sync
+from spade.policy.kept import PREFIX, by_step
 from spade.protocol import StepMetrics
 
 MANIFEST = "manifest.json"
-PREFIX = "step-"
 
 log = logging.getLogger(__name__)
 
@@ -78,9 +78,8 @@ def prune(root: Path, step: int, keep: int, check: Check) -> None:
 
 
 def kept(root: Path) -> list[tuple[int, Path]]:
-    """All checkpoints under a final name, by rising step; copies under other names are the user's."""
-    named = ((path.name.removeprefix(PREFIX), path) for path in root.glob(f"{PREFIX}*"))
-    return sorted((int(number), path) for number, path in named if number.isdecimal())
+    """List the checkpoints that have their final name, by rising step."""
+    return by_step(root)
 
 
 def verified(folder: Path) -> Manifest:

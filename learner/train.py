@@ -25,6 +25,7 @@ from replay.client import ReplayClient
 from spade.config import Config
 from spade.disk import link_folder
 from spade.errors import RefusedError, RunError
+from spade.policy import kept
 from spade.policy.model import require_gpus
 from spade.policy.model_folder import resolve
 from spade.processes.entry import Launch, joined, main
@@ -46,6 +47,7 @@ class Learner:
         self._claim = claim
         self._weights = run / "weights"
         self._checkpoints = run / "checkpoints"
+        self._policies = run / kept.FOLDER
         self._tokenizer = resolve(config.model.path)
         self._saved = backend.step  # step of the newest checkpoint; 0 needs none
         self._published: tuple[int, Path] | None = None  # step and folder of the newest weights written
@@ -64,6 +66,7 @@ class Learner:
                     "bring back the store they belong to, or move them away to begin anew"
                 ) from None
         await self._publish()
+        await self._keep_policy()  # the life before may have saved this step and ended before it kept the policy
         try:
             while True:
                 await self._step()
@@ -85,6 +88,7 @@ class Learner:
         self._report()
         if batch.last or batch.step % learner.publish_every == 0:
             await self._publish()
+        await self._keep_policy()
         if batch.last or batch.step % learner.checkpoint_every == 0:
             await self._save()
             await self._replay.checkpointed(batch.step)
@@ -117,6 +121,25 @@ class Learner:
         retired = await self._replay.retire(spare) if spare else ()
         await trio.to_thread.run_sync(weights.prune, self._weights, retired, self._claim.check)
 
+    async def _keep_policy(self) -> None:
+        """Keep the policy of the current step for good, if it is one of those that the run keeps."""
+        step, every = self._backend.step, self._config.learner.keep_policy_every
+        if step and every and step % every == 0:
+            await trio.to_thread.run_sync(self._link_policy, step)
+
+    def _link_policy(self, step: int) -> None:
+        """Make the policy of `step` from its published files, which are written first if nobody was told of them."""
+        with self._claim.held():
+            if kept.keep(self._policies, step, self._written(), self._claim.check):
+                log.info("the policy of step %d is kept", step)
+
+    def _written(self) -> Path:
+        """Return the folder below `weights` that holds the current policy; write it if it is not there yet."""
+        if self._published is None or self._published[0] != self._backend.step:
+            self._write_weights()
+        assert self._published is not None
+        return self._published[1]
+
     def _write_weights(self) -> tuple[str, Path]:
         """Write the current policy below `weights`."""
         model, dtype = self._backend.model, self._config.model.dtype
@@ -142,10 +165,7 @@ class Learner:
     def _fill(self, draft: Path) -> dict[str, str]:
         """Write a checkpoint's files: the backend's state, the policy as engines load it, an adapter apart as well."""
         measured = self._backend.save(draft)
-        if self._published is None or self._published[0] != self._backend.step:
-            self._write_weights()
-        assert self._published is not None
-        link_folder(self._published[1], draft / "model")
+        link_folder(self._written(), draft / "model")
         if self._config.learner.lora_rank:
             lora.write_adapter(draft / state.FILE, self._config.learner, draft / "adapter")
         return measured
@@ -176,7 +196,7 @@ async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None
     folder, ranks = Path(launch.run), Ranks(config)
     async with broadcast(launch.bind, folder / "weights", config, ranks) as address:
         claim = Claim(folder / "checkpoints", launch.name, launch.life)
-        await trio.to_thread.run_sync(claim.take, folder / "checkpoints", folder / "weights")
+        await trio.to_thread.run_sync(claim.take, *(folder / name for name in ("checkpoints", "weights", kept.FOLDER)))
         async with joined(launch, config, address) as client, trio.open_nursery() as nursery:
             nursery.start_soon(ranks.watch)
             replay = ReplayClient(client, config.bus.call_deadline_s)

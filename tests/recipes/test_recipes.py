@@ -62,7 +62,7 @@ CHANGED = {
     },
     "nano-stage2": {"play.context_tokens", "reward.anchor_low", "reward.anchor_high"},
     "tools-4b": {*TOOLS, "design.hint_max_tokens", "loss.kl"},
-    "tools-8b": {*TOOLS, "play.thoughts"},
+    "tools-8b": {*TOOLS, "play.thoughts", "play.window_deadline_s"},
     "tools-30b": {*TOOLS, "design.hint_max_tokens"},
     "nano-tools": {"run.domain", "run.skills", "model.path", "evaluation.suite"},
 }  # fmt: skip
@@ -98,10 +98,15 @@ def give_pool(folder, config):
         (pool / f"{name}.py").write_text("class TideEnv: ...")
 
 
-def lacks(name):
+def measured_elsewhere(name):
+    """The override under which a recipe that is measured on a library's suite starts without that library."""
+    return () if name.startswith("nano") else ("evaluation.suite=",)
+
+
+def lacks(name, overrides=()):
     """The errors of `spade config check`."""
     with pytest.raises(ExceptionGroup) as caught:
-        check_config(name, ())
+        check_config(name, overrides)
     return [str(error) for error in caught.value.exceptions]
 
 
@@ -210,7 +215,7 @@ def test_a_recipe_is_fine_with_its_corpus_and_its_pool(name, here):
     pool, seeds = (source.removeprefix("folder:pools/") for source in (config.pool.source, config.design.seeds))
     if pool or seeds:
         give_pool(here, pool or seeds)
-    said = check_config(name, ())
+    said = check_config(name, measured_elsewhere(name))
     assert said.startswith(f"{name}: fine, meaning ")
     shipped = {"games": 230, "tools": 106}[config.run.domain]
     documents = {"builtin": shipped, "none": 0}.get(config.design.corpus, 2)
@@ -229,14 +234,14 @@ def test_a_spec_that_ships_has_as_many_documents_as_the_paper(name):
 def test_a_recipe_without_its_corpus_or_pool_says_which_command_makes_it(name, here):
     config = load(name)
     if config.design.seeds:
-        (said,) = lacks(name)
+        (said,) = lacks(name, measured_elsewhere(name))
         assert said.startswith("design.seeds: pools/games-4b: No such file or directory; `spade pool make games-4b`")
         assert "\n" not in said
         return
     if config.design.corpus == "none":
-        assert "fine" in check_config(name, ())
+        assert "fine" in check_config(name, measured_elsewhere(name))
         return
-    (said,) = lacks(name)
+    (said,) = lacks(name, measured_elsewhere(name))
     if config.design.source == "pool":
         pool = config.pool.source.removeprefix("folder:")
         assert said.startswith(f"pool.source: {pool}: No such file or directory; `spade pool make {pool[6:]}` writes")
@@ -246,17 +251,45 @@ def test_a_recipe_without_its_corpus_or_pool_says_which_command_makes_it(name, h
         assert said.startswith(f"design.corpus: corpora/{domain}.jsonl: No such file or directory; ")
         assert f"`spade corpus build {domain}`" in said
         shipped = {"games": 230, "tools": 106}[domain]
-        assert f"; {shipped} documents (digest " in check_config(name, ("design.corpus=builtin",))
+        assert f"; {shipped} documents (digest " in check_config(
+            name, (*measured_elsewhere(name), "design.corpus=builtin")
+        )
     assert "\n" not in said
 
 
 def test_up_ends_in_the_same_line(here):
-    told = spade(here, "up", "fixed-pool-4b", "--headless", fails=True)
+    told = spade(here, "up", "fixed-pool-4b", "--headless", "--set", "evaluation.suite=", fails=True)
     assert told == (
         "spade: pool.source: pools/games-4b: No such file or directory; `spade pool make games-4b` writes them, "
         "with --count N so many\n"
     )
     assert "`spade corpus build games`" in spade(here, "pool", "make", "games-4b", fails=True)
+
+
+@pytest.mark.parametrize("name", sorted(name for name in recipes() if not name.startswith("nano")))
+def test_a_recipe_of_a_large_model_keeps_policies_and_is_measured_on_a_small_suite(name, here):
+    config = load(name)
+    assert config.learner.keep_policy_every == 40
+    assert (config.evaluation.suite, config.evaluation.plays) == ("reasoning-gym-hard", 100)
+    with suppress(RunError):
+        require(("reasoning-gym",))
+        pytest.skip("reasoning-gym is installed here")
+    (said,) = [each for each in lacks(name) if each.startswith("evaluation.suite: ")]
+    assert "pip install 'spade-rl[suites]'" in said
+    assert "\n" not in said
+
+
+@pytest.mark.parametrize("name", sorted(name for name in recipes() if not name.startswith("nano")))
+def test_a_recipe_uses_eight_gpus_once_each_and_has_rows_for_all_that_is_in_flight(name):
+    config = load(name)
+    assert sorted((*config.engine.gpus, *config.learner.gpus)) == list(range(8))
+    assert len(config.engine.gpus) == config.actors.engines * config.engine.tensor_parallel
+    assert len(config.learner.gpus) == config.learner.processes
+    in_flight = config.actors.agents * config.actors.episodes_in_flight + config.evaluation.in_flight
+    assert in_flight + config.actors.designers * config.actors.designs_in_flight <= (
+        config.actors.engines * config.engine.rows
+    )
+    assert config.design.round_deadline_s >= config.design.lease_s + config.play.window_deadline_s
 
 
 def test_the_list_has_a_line_for_each_recipe_and_says_which_row_it_is():

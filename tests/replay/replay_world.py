@@ -118,7 +118,8 @@ class Pace(msgspec.Struct, frozen=True):
     """Mean seconds of the parts, how much runs at once, and the shares of accidents.
 
     `design_s` is of an attempt; of `failed_attempts` of them the next follows. `failed_designs` of the jobs fail.
-    Times are log-normal: `spread` is the sigma of any part, `apart` that of the mean play between environments.
+    Times are log-normal: `spread` is the sigma of any part, `apart` that of the mean play between environments. After
+    a step the learner takes `publish_s` to publish and `checkpoint_s` for a checkpoint, where the config has them due.
     """
 
     play_s: float = 4.0
@@ -136,6 +137,8 @@ class Pace(msgspec.Struct, frozen=True):
     failed_attempts: float = 0.0
     findings: float = 0.0
     tick_s: float = 0.5
+    publish_s: float = 0.0
+    checkpoint_s: float = 0.0
 
 
 class World:
@@ -144,6 +147,8 @@ class World:
     batches        what the learner was given
     leases         every play handed out, in order
     double_leases  plays handed out while somebody else still had them
+    idle_s         seconds for which the learner waited for a batch
+    played_s       seconds of all plays that began, together
     """
 
     def __init__(self, settings: Config, seed: int, pace: Pace) -> None:
@@ -154,6 +159,7 @@ class World:
         self.double_leases: list[protocol.PlayLease] = []
         self.now = 0.0
         self.idle_s = 0.0
+        self.played_s = 0.0
         self._random = Random(seed)
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
@@ -207,7 +213,9 @@ class World:
                 self._episodes += 1
                 self._hold(play)
                 version = ledger.state.version
-                self._after(self._play_lasts(play), lambda play=play, version=version: self._play(play, version))
+                lasts = self._play_lasts(play)
+                self.played_s += lasts
+                self._after(lasts, lambda play=play, version=version: self._play(play, version))
         audits = ledger.apply(protocol.LeaseAudit(0.0), "env-runner/1", now)
         for job in audits.jobs if isinstance(audits, protocol.Audits) else ():
             self._after(self._lasts(self.pace.audit_s), lambda job=job: self._audit(job))
@@ -264,10 +272,21 @@ class World:
             self.ledger.apply(audited(job, finding), "env-runner/1", self.now)
 
     def _learn(self, batch: BatchRecord) -> None:
-        if batch.step % self.ledger.state.config.learner.publish_every == 0:
-            self.ledger.apply(weights(batch.step), "learner/1", self.now)
-        if batch.step % 10 == 0:
-            self.ledger.apply(protocol.Checkpointed(batch.step), "learner/1", self.now)
+        """End a step: publish and save what is due, then ask for the next batch."""
+        learner = self.ledger.state.config.learner
+        due = [
+            (self.pace.publish_s, weights(batch.step), learner.publish_every),
+            (self.pace.checkpoint_s, protocol.Checkpointed(batch.step), learner.checkpoint_every),
+        ]
+        self._conclude([(takes, request) for takes, request, every in due if batch.step % every == 0])
+
+    def _conclude(self, due: list[tuple[float, protocol.Publish | protocol.Checkpointed]]) -> None:
+        """Make the requests one after the other, each after the time that it takes."""
+        for index, (takes, request) in enumerate(due):
+            if takes:
+                self._after(takes, partial(self._conclude, [(0.0, request), *due[index + 1 :]]))
+                return
+            self.ledger.apply(request, "learner/1", self.now)
         self._learning = False
         self._asked_at = self.now
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import trio
 
 from actors.suites.harnesses import environment
@@ -16,6 +17,9 @@ from spade.config import Library, ProtocolName, Tier
 from spade.errors import ConfigError, RunError
 from spade.evaluations import Protocol, SuiteItem
 from spade.tokens import Tokenizer
+
+THINKING_TOKENS = 8_192
+"""Tokens of a turn of a model that thinks, as many as `play.max_turn_tokens` gives it while it trains."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +37,11 @@ class Harness(Suite):
     def library(self) -> Library | None:
         """See Suite; no env-runner plays its items."""
         return None
+
+    def for_thoughts(self, protocol: Protocol) -> Protocol:
+        """Give the turns of a protocol room for thoughts. A turn that thoughts fill is cut before its answer."""
+        sampling = msgspec.structs.replace(protocol.sampling, max_tokens=THINKING_TOKENS)
+        return msgspec.structs.replace(protocol, sampling=sampling)
 
     def versions(self, protocol: Protocol) -> dict[str, str]:
         """The pinned version, and the digest of all pins. Raises ConfigError where the environment is not there."""

@@ -28,7 +28,11 @@ def run(
         Literal["paper", "release", "short"], typer.Option(help="The rules by which the suites are played.")
     ] = "paper",
     policy: Annotated[
-        str, typer.Option(metavar="newest|start|step:N|DIGEST", help="The policy of the run.")
+        str,
+        typer.Option(
+            metavar="newest|start|step:N|every:N|DIGEST",
+            help="The policy of the run; every:N makes a curve of the policies at multiples of N learner steps.",
+        ),
     ] = "newest",
     against: Annotated[
         str,
@@ -69,6 +73,7 @@ def run(
     The policy stays the same to the end, whatever its run does. The same command goes on with the samples that have no
     record yet. Exit code 1 where a suite has no headline.
     """
+    from spade.app.screen.curves import curves
     from spade.app.screen.evaluations import table
     from spade.app.supervisor.pinned.measuring import EvalOptions, evaluate, named_suites
     from spade.app.supervisor.pinned.servers import ServerOptions
@@ -81,8 +86,9 @@ def run(
     if json:
         print_json(measured)
     elif measured:
-        show(table(measured))
-    if len(measured) < len(named_suites(suite)) or any(each.why or each.summary.headline is None for each in measured):
+        show(curves(measured) if asked.curve else table(measured))
+    missing = len({each.rules.suite for each in measured}) < len(named_suites(suite))
+    if missing or any(each.why or each.summary.headline is None for each in measured):
         raise typer.Exit(1)
 
 

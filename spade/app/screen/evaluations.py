@@ -26,7 +26,8 @@ _NAME = 60  # characters of a name
 class MeasuredSuite(msgspec.Struct, frozen=True):
     """One evaluation of a policy, and the other one that it is held against.
 
-    why  there is no difference, though one was asked for
+    why   there is no difference, though one was asked for
+    step  learner step of the policy, where it was asked for as one of a run's
     """
 
     folder: str
@@ -36,6 +37,7 @@ class MeasuredSuite(msgspec.Struct, frozen=True):
     against: "MeasuredSuite | None" = None
     difference: Difference | None = None
     why: str = ""
+    step: int | None = None
 
 
 def table(measured: Iterable[MeasuredSuite]) -> str:
@@ -53,7 +55,7 @@ def _told(each: MeasuredSuite) -> Iterator[str]:
     if each.against is not None:
         yield f"  {line(each.against.policy, _NAME):<10}  {_headline(each.against.summary)}"
     yield from _errors(each.summary)
-    yield from _notes(each.rules)
+    yield from notes(each.rules)
     yield f"  records in {line(each.folder)}"
 
 
@@ -151,12 +153,12 @@ def _sheet(kept: KeptEvaluation) -> Iterator[str]:
     known = {**rules.libraries, **rules.data, **rules.conditions}
     if known:
         yield f"  of        {', '.join(f'{line(name, _NAME)} {line(value, 80)}' for name, value in known.items())}"
-    yield from _notes(rules)
+    yield from notes(rules)
     yield f"  records in {line(str(kept.folder))}"
 
 
-def _notes(rules: Rules) -> Iterator[str]:
-    """The notes without which a figure misleads its reader."""
+def notes(rules: Rules) -> Iterator[str]:
+    """Tell the notes without which a figure misleads its reader."""
     yield from (f"  note      {note}" for note in _noted(rules.conditions))
 
 

@@ -133,6 +133,10 @@ class Learner(Section, frozen=True):
     keep_checkpoints: Count = 2
     """Newest checkpoints that stay on the disk."""
 
+    keep_policy_every: CountOrZero = 0
+    """Learner steps between two policies that stay on the disk to the end, without the optimiser's state, for
+    `spade eval --policy every:N` (docs/durability.md, "Kept policies"); 0 keeps none."""
+
     agent_lag: CountOrZero = 4
     """Published versions that a play may lie behind when it is trained; an older one is not trained. 0 makes a run
     synchronous."""

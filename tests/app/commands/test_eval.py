@@ -18,6 +18,7 @@ from spade.app.supervisor.pinned.measuring import (
     _held_against,
     _planned,
     _refuse_others,
+    _with_thoughts,
     chosen,
     data_files,
     evaluate,
@@ -198,6 +199,19 @@ def test_a_context_holds_all_turns_as_far_as_the_model_goes():
     protocol = NANO_SUITE.protocol("paper")
     assert protocol.context_tokens(1_024) == 1_024
     assert protocol.context_tokens(1 << 20) == ROOM + 12 * 24
+
+
+@pytest.mark.parametrize(
+    ("config", "overrides", "tokens"),
+    [
+        ("tools-4b", (), 2_048), ("tools-8b", (), 8_192), ("tools-4b", ("model.thinking=true",), 8_192),
+        ("tools-8b", ("model.thinking=false", "engine.rows=4"), 2_048),
+    ],
+)  # fmt: skip
+def test_a_model_that_thinks_has_longer_turns_in_a_harness_and_in_no_other_suite(config, overrides, tokens):
+    words = asked("bfcl,tau2,nano", config=config, overrides=overrides)
+    given = _with_thoughts(Subject.of("nano", config), chosen(words), words)
+    assert [each.protocol.sampling.max_tokens for each in given] == [tokens, tokens, 24]
 
 
 def test_the_processes_neither_design_nor_train_and_have_the_libraries_of_all_suites():

@@ -7,7 +7,8 @@ from msgspec.structs import replace
 
 from spade.app.rundir import RunDir
 from spade.app.supervisor.pinned import policies
-from spade.app.supervisor.pinned.policies import KeptPolicy, pin, pinned, release
+from spade.app.supervisor.pinned.policies import KeptPolicy, pin, pinned, policies_named, release
+from spade.config import load
 from spade.errors import ConfigError, RunError, WeightsError
 from spade.evaluations import found, open_folder
 from spade.policy import manifest
@@ -98,6 +99,32 @@ def test_damaged_weights_are_not_measured(run, digests, tiny_checkpoint, asked):
     shutil.rmtree(run.weights / digests[7])
     with pytest.raises(WeightsError, match="it was changed or cut short"):
         pin(run, str(tiny_checkpoint), "float32", digests[7], place)
+
+
+def test_a_policy_of_a_curve_is_found_by_its_step_wherever_it_lies(run, tiny_checkpoint, monkeypatch):
+    folder = shutil.copytree(tiny_checkpoint, run.path / "policies" / "step-14")
+    digest = manifest.write(folder)
+    there = [*policies.kept_policies(run), KeptPolicy(14, "kept", folder), KeptPolicy(21, "best", folder)]
+    monkeypatch.setattr(policies, "kept_policies", lambda _: there)
+    assert policies_named(run, "every:7") == ["step:7", "step:14"]
+    pinned = pin(run, str(tiny_checkpoint), "float32", "step:14", run.path / "evaluations")
+    assert (pinned.digest, pinned.step) == (digest, 14)
+    run.create(load("nano"))
+    with pytest.raises(
+        RunError, match=r"no policy of 'every:5' is kept \(learner.keep_policy_every = 0\); there is step 3"
+    ):
+        policies_named(run, "every:5")
+
+
+def test_a_kept_policy_that_was_damaged_is_not_measured(run, tiny_checkpoint, monkeypatch):
+    folder = shutil.copytree(tiny_checkpoint, run.path / "policies" / "step-14")
+    manifest.write(folder)
+    data = (folder / manifest.PARAMETERS).read_bytes()
+    (folder / manifest.PARAMETERS).write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    monkeypatch.setattr(policies, "kept_policies", lambda _: [KeptPolicy(14, "kept", folder)])
+    with pytest.raises(WeightsError, match="was changed or cut short"):
+        pin(run, str(tiny_checkpoint), "float32", "step:14", run.path / "evaluations")
+    assert not (run.path / "evaluations" / "weights").exists()
 
 
 def test_the_start_of_a_run_is_its_model_where_it_lies(run, tiny_checkpoint):

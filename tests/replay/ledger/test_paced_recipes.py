@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.bench import splits
 from tests.bench.pacing import simulate
 
 
@@ -13,3 +14,12 @@ def test_next_to_nothing_is_wasted_of_either_role_and_no_window_is_cut(recipe, p
     assert found.wasted_designer <= 0.005
     assert found.cut_windows == 0
     assert found.twice < 0.001
+
+
+@pytest.mark.parametrize("case", ["games-8b, 3 + 5", "tools-8b, 3 + 5"])
+def test_plays_that_think_end_before_the_deadlines_of_their_windows_and_leases(case):
+    """`python -m tests.bench.splits` is the long version."""
+    found = splits.simulate(splits.CASES[case], 16, rounds=1)
+    assert found.play_s > 900
+    assert found.cut == 0
+    assert found.twice < 0.003

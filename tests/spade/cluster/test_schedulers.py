@@ -54,7 +54,7 @@ def test_the_script_asks_for_the_machines_of_the_recipe_and_for_time_to_drain():
     }  # fmt: skip
     assert options(slurm("games-4b", (), 4))["nodes"] == "2"
     (first, second) = slots(slurm("games-4b", (), 4), 2, 4)
-    assert (first["learner"] >= 1, first["engine"], second) == (True, 0, {"learner": 0, "engine": 4})
+    assert (first["learner"] >= 1, first["engine"], second) == (True, 2, {"learner": 0, "engine": 4})
     assert "gpus-per-node" not in options(slurm("nano", (), 8))
 
 

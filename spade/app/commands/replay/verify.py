@@ -45,7 +45,7 @@ def verify(run: RunArgument) -> None:
 
 
 def _file_problems(run: "RunDir", found: "StoreContents") -> Iterator[str]:
-    """Problems of the files beside the store: the config, published weights and checkpoints, against their digests."""
+    """Problems of the files beside the store: the config, weights, kept policies and checkpoints, by their digests."""
     from learner import checkpoint
     from spade.config import digest
     from spade.policy import manifest
@@ -61,6 +61,7 @@ def _file_problems(run: "RunDir", found: "StoreContents") -> Iterator[str]:
         except (OSError, WeightsError) as error:
             if folder.exists():  # else a live learner has just retired it
                 yield str(error) if isinstance(error, WeightsError) else f"{folder}: is damaged ({reason(error)})"
+    yield from _policy_problems(run, found)
     steps = [0]
     for step, folder in reversed(checkpoint.kept(run.checkpoints)):  # a live learner may delete the oldest meanwhile
         try:
@@ -74,3 +75,21 @@ def _file_problems(run: "RunDir", found: "StoreContents") -> Iterator[str]:
             yield f"{folder}: holds step {held}"
     if max(steps) < found.counters.retired_step:
         yield f"checkpoints: step {found.counters.retired_step} was acknowledged, the newest whole is {max(steps)}"
+
+
+def _policy_problems(run: "RunDir", found: "StoreContents") -> Iterator[str]:
+    """Problems of the policies that the run keeps: damage, and weights that were not published after their step."""
+    from spade.policy import kept, manifest
+
+    published: dict[int, set[str]] = {}
+    for each in found.publications.values():
+        published.setdefault(each.weights.step, set()).add(each.weights.digest)
+    for step, folder in kept.by_step(run.path / kept.FOLDER):
+        try:
+            digest = manifest.sound(folder)
+        except (OSError, WeightsError) as error:
+            if folder.exists():  # else a live learner is replacing it
+                yield str(error) if isinstance(error, WeightsError) else f"{folder}: is damaged ({reason(error)})"
+            continue
+        if digest not in published.get(step, {digest}):
+            yield f"{folder}: holds the weights {digest}, which were not published after step {step}"

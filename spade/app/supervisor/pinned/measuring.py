@@ -15,9 +15,9 @@ from spade.app.rundir import RunDir, did_you_mean
 from spade.app.screen.evaluations import NOT_PINNED, SELF, MeasuredSuite
 from spade.app.supervisor.pinned.examination import measure, settings
 from spade.app.supervisor.pinned.exams import Exam, Say
-from spade.app.supervisor.pinned.policies import PinnedPolicy, check_asked, pinned
+from spade.app.supervisor.pinned.policies import PinnedPolicy, check_asked, pinned, policies_named
 from spade.app.supervisor.pinned.servers import ServerOptions, Servers, free_port
-from spade.config import SUITE_TRAITS, Config, ProtocolName
+from spade.config import SUITE_TRAITS, Config, ProtocolName, load
 from spade.errors import ConfigError, SpadeError
 from spade.evaluations import Protocol, compared, read_summary, refuse_other, refuse_other_prompts
 from spade.evaluations.folder import EVALUATIONS
@@ -50,6 +50,11 @@ class EvalOptions(NamedTuple):
     def chats(self) -> ServerOptions | None:
         """The server that is asked by chats, since nobody knows its tokens."""
         return None if self.model else self.endpoint
+
+    @property
+    def curve(self) -> bool:
+        """True if several policies of a run are asked for."""
+        return self.policy.startswith("every:")
 
     @property
     def servers(self) -> Servers:
@@ -176,10 +181,13 @@ def chosen(asked: EvalOptions) -> list[Chosen]:
 def evaluate(asked: EvalOptions, say: Say, complain: Say) -> list[MeasuredSuite]:
     """Measure what is missing, and tell what all came to; a suite that cannot be played is complained of in a line.
 
-    Raises SpadeError where nothing can be played, or where the two policies would not compare.
+    A policy "every:N" is each policy of the run at a multiple of N learner steps; each is compared with the start of
+    the run, unless another policy is named. Raises SpadeError where nothing can be played, or where two policies would
+    not compare.
     """
     suites = chosen(asked)
-    check_asked(asked.policy)
+    if not asked.curve:
+        check_asked(asked.policy)
     if not asked.model and asked.endpoint is None:
         raise ConfigError("RUN|MODEL: name what to measure, or a server by --endpoint")
     if asked.endpoint is not None and (asked.policy, asked.against) != ("newest", "none"):
@@ -187,17 +195,21 @@ def evaluate(asked: EvalOptions, say: Say, complain: Say) -> list[MeasuredSuite]
     asked = asked.found()
     subject = Subject.of(asked.model or "nano", asked.config)
     with ExitStack() as pins:
-        policy = pins.enter_context(subject.pinned(asked.policy, asked.endpoint))
-        now = _planned(subject, policy, suites, asked, complain)
-        if asked.against == "none" or not now.exams:
-            return list(now.measured(say).values())
-        # Before the first is measured, since a run goes on meanwhile and may retire the other.
-        other, named = _other(subject, asked.against, asked.config)
-        playable = [each for each in suites if each.suite.name in {exam.suite.name for exam in now.exams}]
+        # All before the first is measured, since a run goes on meanwhile and may retire the others.
+        names = policies_named(subject.run, asked.policy)
+        policies = [pins.enter_context(subject.pinned(name, asked.endpoint)) for name in names]
+        first = _planned(subject, policies[0], suites, asked, complain)
+        playable = [each for each in suites if each.suite.name in {exam.suite.name for exam in first.exams}]
+        plans = [first, *(_planned(subject, policy, playable, asked, complain) for policy in policies[1:])]
+        against = "start" if asked.curve and asked.against == "none" else asked.against
+        if against == "none" or not first.exams:
+            return [each for plan in plans for each in plan.measured(say).values()]
+        other, named = _other(subject, against, asked.config)
         before = _planned(other, pins.enter_context(other.pinned(named)), playable, asked, complain)
-        _refuse_others(now, before)
-        found, held = now.measured(say), before.measured(say)
-    return [_held_against(each, held.get(name)) for name, each in found.items()]
+        for plan in plans:
+            _refuse_others(plan, before)
+        found, held = [plan.measured(say) for plan in plans], before.measured(say)
+    return [_held_against(each, held.get(name)) for one in found for name, each in one.items()]
 
 
 def _other(subject: Subject, against: str, config: str | None) -> tuple[Subject, str]:
@@ -210,13 +222,25 @@ def _other(subject: Subject, against: str, config: str | None) -> tuple[Subject,
 def _planned(
     subject: Subject, policy: PinnedPolicy, suites: Sequence[Chosen], asked: EvalOptions, complain: Say
 ) -> Planned:
-    """The evaluations of one policy."""
+    """Plan the evaluations of one policy."""
+    suites = _with_thoughts(subject, suites, asked)
     context = max(each.protocol.context_tokens(subject.model_facts.context_tokens) for each in suites)
     pairs = [(each.suite, each.protocol) for each in suites]
     folder = policy.folder or Path(subject.model)
     others = _others(asked)
     config = settings(subject.base, asked.overrides, folder, subject.dtype, pairs, context, others)
     return Planned(subject, policy, config, _exams(subject, policy, suites, asked, config, complain), asked.servers)
+
+
+def _with_thoughts(subject: Subject, suites: Sequence[Chosen], asked: EvalOptions) -> Sequence[Chosen]:
+    """Give harnesses longer turns if the model thinks, by its run or recipe and `--set model.thinking`."""
+    own = [each for each in asked.overrides if each.partition("=")[0].strip() == "model.thinking"]
+    if not load(subject.base, tuple(own)).model.thinking:
+        return suites
+    return [
+        each._replace(protocol=each.suite.for_thoughts(each.protocol)) if isinstance(each.suite, Harness) else each
+        for each in suites
+    ]
 
 
 def _others(asked: EvalOptions) -> dict[str, object]:
@@ -311,7 +335,7 @@ def _arithmetic(config: Config) -> str:
 def _told(exam: Exam, policy: PinnedPolicy) -> MeasuredSuite:
     summary = read_summary(exam.folder)
     assert summary is not None, "an evaluation that was opened has a summary"
-    return MeasuredSuite(str(exam.folder), exam.plan.rules, policy.name, summary)
+    return MeasuredSuite(str(exam.folder), exam.plan.rules, policy.name, summary, step=policy.step)
 
 
 def _held_against(now: MeasuredSuite, before: MeasuredSuite | None) -> MeasuredSuite:

@@ -12,6 +12,7 @@ from spade.text import line
 
 WEIGHTS = "weights"
 _FEWEST_DIGITS = 8  # of a digest that is cut
+_EVERY = re.compile(r"every:(?P<steps>[1-9][0-9]{0,8})")
 _ASKED = re.compile(r"newest|start|step:(?P<step>[0-9]{1,9})|(?P<digest>[0-9a-f]{8,32})")
 
 
@@ -26,22 +27,29 @@ class KeptPolicy(NamedTuple):
 class PinnedPolicy(NamedTuple):
     """A policy to measure: the digest of its weights, a folder with them, and what a person calls it.
 
-    `folder` is None where the weights are gone, so that only what was measured before can be told.
+    `folder` is None where the weights are gone, so that only what was measured before can be told. `step` is the
+    learner step after which it was made, None of a policy that was asked for in another way.
     """
 
     digest: str
     folder: Path | None
     name: str
+    step: int | None = None
 
 
 def kept_policies(run: RunDir) -> list[KeptPolicy]:
-    """All that are kept: published (of a step that was published twice the newer first), in checkpoints, the best."""
-    from learner.checkpoint import kept
+    """List every policy that is on the disk: published, in checkpoints, kept for good, the best.
+
+    Of a step that was published twice the newer policy comes first.
+    """
+    from learner import checkpoint
     from replay.inspect.environments import published
-    from spade.policy import best
+    from spade.policy import best, kept
 
     there = [KeptPolicy(one.step, "published", run.weights / one.digest) for one in reversed(published(run.store))]
-    there += [KeptPolicy(step, "checkpoint", folder / "model") for step, folder in reversed(kept(run.checkpoints))]
+    checkpoints = reversed(checkpoint.kept(run.checkpoints))
+    there += [KeptPolicy(step, "checkpoint", folder / "model") for step, folder in checkpoints]
+    there += [KeptPolicy(step, "kept", folder) for step, folder in reversed(kept.by_step(run.path / kept.FOLDER))]
     if found := best.find(run.path / best.FOLDER):
         there.append(KeptPolicy(found[1].step, "best", found[0]))
     return [policy for policy in there if policy.folder.is_dir()]
@@ -54,6 +62,27 @@ def check_asked(asked: str) -> None:
             f"policy {line(asked, 60)!r}: write newest, start, step:N, or {_FEWEST_DIGITS} to 32 digits of a digest"
             f"; {did_you_mean(asked)}".rstrip("; ")
         )
+
+
+def policies_named(run: RunDir | None, asked: str) -> list[str]:
+    """Name the policies that are asked for, each as `pin` takes it: of "every:N" all of the run at multiples of N.
+
+    Raises ConfigError if `asked` cannot be read, RunError if the run lacks such policies.
+    """
+    if not asked.startswith("every:"):
+        check_asked(asked)
+        return [asked]
+    every = _EVERY.fullmatch(asked)
+    if not every:
+        raise ConfigError(f"policy {line(asked, 60)!r}: write every:N, a number of learner steps from 1")
+    if run is None:
+        raise ConfigError(f"policy {asked!r}: only a run has steps; of a model there is newest alone")
+    there = kept_policies(run)
+    steps = {one.step for one in there if one.place != "best" and one.step and one.step % int(every["steps"]) == 0}
+    if not steps:
+        setting = f"learner.keep_policy_every = {run.config().learner.keep_policy_every}"
+        raise RunError(f"{run.path}: no policy of {asked!r} is kept ({setting}); there is {_listed(there)}")
+    return [f"step:{step}" for step in sorted(steps)]
 
 
 @contextmanager
@@ -177,7 +206,7 @@ def _linked(policy: KeptPolicy, place: Path) -> PinnedPolicy:
                     link_folder(policy.folder, part)
     except FileNotFoundError:
         raise RunError(f"{policy.folder}: is no longer here; the same command takes what is newest now") from None
-    return PinnedPolicy(digest, folder, f"step {policy.step}")
+    return PinnedPolicy(digest, folder, f"step {policy.step}", policy.step)
 
 
 def _listed(policies: Sequence[KeptPolicy]) -> str:

@@ -1,0 +1,51 @@
+"""The policies that a run keeps for good: their parameters, without the optimiser's state. No torch here.
+
+ROOT/step-40/       the policy after learner step 40 in the Hugging Face layout: hard links to its published files
+ROOT/.draft-…/      a folder that is being written, or that a crash has left; no command takes it for a policy
+"""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from spade.disk import discard, draft, link_folder, sync
+from spade.policy.manifest import MANIFEST
+
+FOLDER, PREFIX = "policies", "step-"
+
+
+def by_step(root: Path) -> list[tuple[int, Path]]:
+    """List the folders `root`/step-N by rising N. Copies under other names belong to the user."""
+    named = ((path.name.removeprefix(PREFIX), path) for path in root.glob(f"{PREFIX}*"))
+    return sorted((int(number), path) for number, path in named if number.isdecimal())
+
+
+def keep(root: Path, step: int, weights: Path, check: Callable[[], None]) -> bool:
+    """Keep the published folder `weights` as the policy of `step`; it is durable when this returns.
+
+    Returns False if the same policy is kept already. Other weights of the same step are replaced: a learner that
+    resumed has trained the step again. Calls `check` before anything is replaced; it raises if another learner has
+    taken over. Raises OSError.
+    """
+    folder = root / f"{PREFIX}{step}"
+    if _same(folder, weights):
+        return False
+    with draft(root) as made:
+        copy = made / folder.name
+        link_folder(weights, copy)
+        for path in (*copy.rglob("*"), copy):
+            sync(path)
+        check()
+        if folder.exists():
+            discard(folder)
+        os.replace(copy, folder)
+    sync(root)
+    return True
+
+
+def _same(one: Path, other: Path) -> bool:
+    """Compare the digests that two folders record of their parameters."""
+    try:
+        return (one / MANIFEST).read_bytes() == (other / MANIFEST).read_bytes()
+    except FileNotFoundError:
+        return False
