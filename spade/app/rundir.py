@@ -22,7 +22,7 @@ from spade.decoding import UnreadableError, decoded
 from spade.disk import private, read, replace
 from spade.errors import RunError
 from spade.locks import Holder, holder, locked
-from spade.policy.model_folder import pin, unpinned
+from spade.policy.model_folder import unpinned
 from spade.processes import sockets
 
 _IPC = "ipc://"
@@ -133,8 +133,7 @@ class RunDir:
         """Return `config` as this run keeps it: with absolute paths, and with the commit of a model of the hub.
 
         A resume may begin in another working directory, and a name of the hub may mean another model by then. So an
-        existing run keeps each path as it has it, if the path means the same now. Raises ConfigError if the hub has no
-        such model.
+        existing run keeps each path as it has it, if the path means the same now.
         """
         settled = absolute_paths(config)
         if self.exists:
@@ -144,7 +143,7 @@ class RunDir:
                 same = setting(absolute_paths(kept, (name,)), name) in given
                 if same or (name == "model.path" and unpinned(had) in given):
                     settled = with_settings(settled, {name: had})
-        return with_settings(settled, {"model.path": pin(settled.model.path)})
+        return settled
 
     def reopen(self, config: Config) -> None:
         """Save settings, but not the run's address: another command has its replay service. Raises RunError."""

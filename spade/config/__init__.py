@@ -4,7 +4,7 @@ A recipe in `configs/` states only what differs from the defaults, or from the c
 one way in: the base, the file, then overrides, then the bounds of each setting, then the rules across settings.
 """
 
-from spade.config.checks import is_local, is_loopback
+from spade.config.addresses import is_local, is_loopback
 from spade.config.domains import DOMAINS, SKILLS, DomainName, Skill
 from spade.config.engine_kinds import ENGINE_KINDS, EngineKind
 from spade.config.inheritance import mixtures, read_merged, read_toml, recipes

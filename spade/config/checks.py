@@ -3,18 +3,16 @@
 The bounds of each setting are in its type (`spade.config.sections`).
 """
 
-import ipaddress
 import json
-import re
 from collections.abc import Collection, Iterable
 from typing import get_args
-from urllib.parse import urlsplit
 
 import msgspec
 
+from spade.config.addresses import check_bind, check_endpoint, check_serve
 from spade.config.domains import DOMAINS
 from spade.config.engine_kinds import ENGINE_KINDS
-from spade.config.sections import Bus, Config, Endpoint, Evaluation, Learner, Pool, PoolLibrary, Serve, ToolUse
+from spade.config.sections import Config, Evaluation, Learner, Pool, PoolLibrary, ToolUse
 from spade.config.suites import HARNESS_SUITES, SUITE_TRAITS
 from spade.errors import ConfigError
 
@@ -40,9 +38,9 @@ def check(config: Config) -> None:
     _check_progress(config)
     _check_arms(config)
     _check_novelty(config)
-    _check_bind(config.bus)
-    _check_endpoint(config.endpoint, config.design.train)
-    _check_serve(config.serve)
+    check_bind(config.bus)
+    check_endpoint(config.endpoint, config.design.train)
+    check_serve(config.serve)
 
 
 def _check_texts(config: Config) -> None:
@@ -343,60 +341,3 @@ def _check_novelty(config: Config) -> None:
     if (bounded or paid) and not config.design.novelty_window:
         needs = f"design.novelty_bound = {config.design.novelty_bound}" if bounded else "reward.kind"
         raise ConfigError(f"design.novelty_window: {needs} compares programs of the memory; set 1 or more")
-
-
-def _check_endpoint(endpoint: Endpoint, train_designs: bool) -> None:
-    if endpoint.url and not _is_http(endpoint.url):
-        raise ConfigError(f"endpoint.url: write http://HOST:PORT/v1, is {endpoint.url!r}")
-    if endpoint.serves("designer") and endpoint.serves("agent"):
-        raise ConfigError("endpoint.roles: designer and agent both sample elsewhere, so nothing would ever be trained")
-    if endpoint.serves("agent") and not train_designs:
-        raise ConfigError("endpoint.roles: agents sample elsewhere, and under design.train = false nothing is trained")
-
-
-def _is_http(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        return parts.scheme in ("http", "https") and parts.hostname is not None and parts.port != 0
-    except ValueError:  # raised for a port that is no number, or an unmatched bracket
-        return False
-
-
-def _check_serve(serve: Serve) -> None:
-    if not (serve.key or is_loopback(serve.host)):
-        raise ConfigError(
-            f"serve.host: {serve.host!r} can be reached by other machines and needs a key: --key FILE, and a proxy "
-            "before it that speaks TLS"
-        )
-
-
-def is_local(address: str) -> bool:
-    """True for a bus address that can be reached from this machine alone."""
-    return address.startswith("ipc://") or is_loopback(address.removeprefix("tcp://").rpartition(":")[0])
-
-
-def is_loopback(host: str) -> bool:
-    """True for a host's name or address that means this machine alone, whoever asks."""
-    try:
-        return host.lower() == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
-
-
-def _is_port(text: str) -> bool:
-    return re.fullmatch("[0-9]{1,5}", text) is not None and 0 < int(text) < 65_536
-
-
-def _check_bind(bus: Bus) -> None:
-    if not bus.bind:
-        return
-    host, _, port = bus.bind.removeprefix("tcp://").rpartition(":")
-    if not (bus.bind.startswith("tcp://") and host and _is_port(port)):
-        raise ConfigError(f"bus.bind: write tcp://HOST:PORT, is {bus.bind!r}")
-    if host in ("*", "0.0.0.0", "[::]"):
-        raise ConfigError(f"bus.bind: {bus.bind} is no address for others; give the address of this host they reach")
-    if not (bus.keys or is_local(bus.bind)):
-        raise ConfigError(
-            f"bus.bind: {bus.bind} can be reached by other machines and needs keys: "
-            "`spade keys new DIR`, then --set bus.keys=DIR"
-        )

@@ -255,7 +255,7 @@ def test_all_commands_find_the_socket_where_the_command_that_serves_it_wrote_it_
     assert elsewhere.replay_address.startswith("ipc:///tmp/spade-")
 
 
-def test_a_run_that_was_moved_is_found_at_its_new_place(tmp_path):
+def test_a_moved_run_is_found(tmp_path):
     RunDir(tmp_path / "a").create(load("nano"))
     (tmp_path / "a").rename(tmp_path / "b")
     assert RunDir(tmp_path / "b").replay_address == f"ipc://{tmp_path}/b/bus/replay.sock"

@@ -260,8 +260,8 @@ def test_a_recipe_without_its_corpus_or_pool_says_which_command_makes_it(name, h
 def test_up_ends_in_the_same_line(here):
     told = spade(here, "up", "fixed-pool-4b", "--headless", "--set", "evaluation.suite=", fails=True)
     assert told == (
-        "spade: pool.source: pools/games-4b: No such file or directory; `spade pool make games-4b` writes them, "
-        "with --count N so many\n"
+        f"spade: pool.source: {here}/pools/games-4b: No such file or directory; `spade pool make games-4b` writes "
+        "them, with --count N so many\n"
     )
     assert "`spade corpus build games`" in spade(here, "pool", "make", "games-4b", fails=True)
 
@@ -275,7 +275,7 @@ def test_a_recipe_of_a_large_model_keeps_policies_and_is_measured_on_a_small_sui
         require(("reasoning-gym",))
         pytest.skip("reasoning-gym is installed here")
     (said,) = [each for each in lacks(name) if each.startswith("evaluation.suite: ")]
-    assert "pip install 'spade-rl[suites]'" in said
+    assert "pip install -e '.[suites]'" in said
     assert "\n" not in said
 
 

@@ -8,7 +8,7 @@ from huggingface_hub import constants
 from huggingface_hub.utils import _http
 
 from spade.app.rundir import RunDir
-from spade.config import load
+from spade.config import load, with_settings
 from spade.errors import ConfigError
 from spade.policy import hub
 from spade.policy.checkpoint_files import check_files
@@ -54,8 +54,8 @@ def test_a_name_is_pinned_to_its_commit_and_stays_there(server, files):
 def test_a_run_keeps_the_commit_that_it_began_with(server, files, tmp_path):
     run = RunDir(tmp_path / "run")
     config = load("nano", (f"model.path={NAME}",))
-    begun = run.settle(config)
-    run.create(begun)
+    run.create(with_settings(run.settle(config), {"model.path": pin(NAME)}))
+    begun = run.config()
     server.push(NAME, {**files, "README.txt": b"newer"})
     assert run.settle(config) == begun
     run.create(run.settle(config))

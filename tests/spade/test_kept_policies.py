@@ -52,7 +52,7 @@ def test_the_same_policy_is_kept_once_and_another_of_its_step_replaces_it(publis
     assert not kept.keep(root, 40, published, alone)
     assert kept.keep(root, 40, other, alone)
     ((_, folder),) = kept.by_step(root)
-    assert manifest.sound(folder) == manifest.verified(other) != manifest.verified(published)
+    assert manifest.sound(folder) == manifest.sound(other) != manifest.sound(published)
     assert os.listdir(root) == ["step-40"]
 
 
@@ -60,7 +60,7 @@ def test_the_same_policy_is_kept_once_and_another_of_its_step_replaces_it(publis
 def test_a_kill_at_any_touch_of_a_file_leaves_a_whole_policy_or_none(published, tmp_path, before):
     """`before`: a policy of the same step is kept already, which the learner trained before a kill."""
     root, other = tmp_path / kept.FOLDER, retrained(published)
-    sound = {manifest.sound(published), manifest.verified(other)}
+    sound = {manifest.sound(published), manifest.sound(other)}
     for touch in range(200):
         shutil.rmtree(root, ignore_errors=True)
         if before:
@@ -68,7 +68,7 @@ def test_a_kill_at_any_touch_of_a_file_leaves_a_whole_policy_or_none(published, 
         done = killed_at(touch, lambda: kept.keep(root, 40, published, alone))
         assert {manifest.sound(folder) for _, folder in kept.by_step(root)} <= sound
         assert not (kept.keep(root, 40, published, alone) and done)  # the next life makes what a killed one has not
-        assert [manifest.sound(folder) for _, folder in kept.by_step(root)] == [manifest.verified(published)]
+        assert [manifest.sound(folder) for _, folder in kept.by_step(root)] == [manifest.sound(published)]
         if done:
             assert touch > 5
             return

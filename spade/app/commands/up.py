@@ -247,7 +247,7 @@ def _opened(
     from spade.app.rundir import RunDir
     from spade.app.supervisor.beginning import check_start, model_override
     from spade.app.supervisor.places import places
-    from spade.app.supervisor.pools import create
+    from spade.app.supervisor.pools import check_source, create
     from spade.app.supervisor.store_place import settle_store
     from spade.config import load
 
@@ -255,7 +255,8 @@ def _opened(
     name = str(run.config_path) if run.exists and recipe is None else recipe or "nano"
     config = run.settle(load(name, (*overrides, *model_override(run))))
     corpus = "" if config.design.source == "pool" else load_grounds(config).digest
-    _check_model(config)
+    check_source(run, config)
+    config = _with_model(config)
     check_start(run)
     with places(cluster, config) as place, run.lock(*parts):
         config = place.reached(run, config)
@@ -264,17 +265,24 @@ def _opened(
         yield run, config, corpus, place.lives(run, config)
 
 
-def _check_model(config: "Resolved") -> None:
-    """Refuse a checkpoint, or a suite that its template cannot play, before anything of a run is made or starts."""
+def _with_model(config: "Resolved") -> "Resolved":
+    """Return `config` with the commit of a model of the hub, which is downloaded if need be.
+
+    Raises ConfigError or RunError for a checkpoint that no run can take, or a suite that its template cannot play,
+    before anything of a run is made or starts.
+    """
     from actors.suites.held_out import read_held_out
+    from spade.config import with_settings
     from spade.policy import model_folder
     from spade.policy.checkpoint_files import check_files
 
-    tokenizer = check_files(model_folder.resolve(config.model.path), thinking=config.model.thinking)
     held_out = read_held_out(config)
+    config = with_settings(config, {"model.path": model_folder.pin(config.model.path)})
+    tokenizer = check_files(model_folder.resolve(config.model.path), thinking=config.model.thinking)
     if held_out is not None and held_out.played_by is not None:
         suite, protocol = held_out.played_by
         suite.talks(protocol, tokenizer)
+    return config
 
 
 def _short(path: Path) -> Path:

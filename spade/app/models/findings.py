@@ -1,4 +1,4 @@
-"""What a checkpoint is, and whether a run can play with it and train it. Each use is tried on the model itself."""
+"""Describe a checkpoint, and try on the model itself whether a run can play with it and train it."""
 
 import re
 from pathlib import Path

@@ -100,6 +100,15 @@ def write_pool(folder: Path, programs: Iterator[PoolProgram]) -> int:
     return count
 
 
+def check_source(run: RunDir, config: Config) -> None:
+    """Read the first program of the pool, or of the seeds, with which a new run would start.
+
+    Raises ConfigError or RunError if there is none.
+    """
+    if not run.exists and (config.design.source == "pool" or config.design.seeds):
+        next(iter(programs_for(config)), None)
+
+
 def create(run: RunDir, config: Config, corpus: str = "") -> None:
     """Make or reopen a run (`RunDir.create`) that may play a pool, or vary one, which is copied into it at its start.
 

@@ -1,0 +1,68 @@
+"""Checks of addresses: of the bus, of an endpoint and of the gateway."""
+
+import ipaddress
+import re
+from urllib.parse import urlsplit
+
+from spade.config.sections import Bus, Endpoint, Serve
+from spade.errors import ConfigError
+
+
+def check_endpoint(endpoint: Endpoint, train_designs: bool) -> None:
+    """Refuse a malformed URL, and roles that leave nothing to train. Raises ConfigError."""
+    if endpoint.url and not _is_http(endpoint.url):
+        raise ConfigError(f"endpoint.url: write http://HOST:PORT/v1, is {endpoint.url!r}")
+    if endpoint.serves("designer") and endpoint.serves("agent"):
+        raise ConfigError("endpoint.roles: designer and agent both sample elsewhere, so nothing would ever be trained")
+    if endpoint.serves("agent") and not train_designs:
+        raise ConfigError("endpoint.roles: agents sample elsewhere, and under design.train = false nothing is trained")
+
+
+def _is_http(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and parts.hostname is not None and parts.port != 0
+    except ValueError:  # raised for a port that is no number, or an unmatched bracket
+        return False
+
+
+def check_serve(serve: Serve) -> None:
+    """Refuse a gateway that other machines reach without a key. Raises ConfigError."""
+    if not (serve.key or is_loopback(serve.host)):
+        raise ConfigError(
+            f"serve.host: {serve.host!r} can be reached by other machines and needs a key: --key FILE, and a proxy "
+            "before it that speaks TLS"
+        )
+
+
+def is_local(address: str) -> bool:
+    """Return whether a bus address can be reached from this machine alone."""
+    return address.startswith("ipc://") or is_loopback(address.removeprefix("tcp://").rpartition(":")[0])
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host's name or address means this machine alone, whoever asks."""
+    try:
+        return host.lower() == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_port(text: str) -> bool:
+    return re.fullmatch("[0-9]{1,5}", text) is not None and 0 < int(text) < 65_536
+
+
+def check_bind(bus: Bus) -> None:
+    """Refuse an address that is none, or that other machines reach without keys. Raises ConfigError."""
+    if not bus.bind:
+        return
+    host, _, port = bus.bind.removeprefix("tcp://").rpartition(":")
+    if not (bus.bind.startswith("tcp://") and host and _is_port(port)):
+        raise ConfigError(f"bus.bind: write tcp://HOST:PORT, is {bus.bind!r}")
+    if host in ("*", "0.0.0.0", "[::]"):
+        raise ConfigError(f"bus.bind: {bus.bind} is no address for others; give the address of this host they reach")
+    if not (bus.keys or is_local(bus.bind)):
+        raise ConfigError(
+            f"bus.bind: {bus.bind} can be reached by other machines and needs keys: "
+            "`spade keys new DIR`, then --set bus.keys=DIR"
+        )
