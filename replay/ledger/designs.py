@@ -1,6 +1,6 @@
 """Design jobs and designer groups: opening, leasing, closing.
 
-A job of a pool asks for one of its programs. It has no designer group, since nobody is paid for it.
+A job of a pool asks for one of its programs. Nobody is paid for it, so that it belongs to no designer group.
 """
 
 import msgspec
@@ -17,7 +17,7 @@ from spade.protocol import DesignJob, RejectCandidate, SubmitEnvironment
 
 
 def open_jobs(state: RunState, count: int, now: float) -> None:
-    """Open `count` new design jobs, in the order of their rounds. Opens fewer if the pool has no more to draw."""
+    """Open `count` new design jobs, in the order of their rounds. Opens fewer if the pool cannot draw more."""
     for _ in range(count):
         if state.pool is None:
             _open_job(state, now)

@@ -16,14 +16,11 @@ SEED_WIN_RATES = (0.15, 0.85)
 TOO_EASY = 0.9
 TOO_HARD = 0.1
 HIGHEST = 10
-NEWEST_BYTES = 1 << 19  # bytes of programs in one job, of which a message holds several
+NEWEST_BYTES = 1 << 19  # bytes of programs in one job; a message holds several jobs
 
 
 class EnvironmentMemory:
-    """At most `capacity` environments, of which the oldest leave first.
-
-    Seeds (programs of the run's start) never leave.
-    """
+    """At most `capacity` environments. The oldest leave first. Seeds (programs of the run's start) never leave."""
 
     def __init__(self, capacity: int, remembered: Iterable[Remembered] = (), seed_share: float = 0.0) -> None:
         self._records = deque(remembered)
@@ -102,7 +99,7 @@ class EnvironmentMemory:
         return _seed(record, _reason(record))
 
     def _seeds_of(self, skill: str) -> Sequence[PoolProgram]:
-        """Return the seeds of a skill and those without a skill, or all seeds if there are none."""
+        """Return the seeds that name this skill or no skill. If no seed does, return all seeds."""
         return [each for each in self._seeds if each.skill in (skill, None)] or self._seeds
 
     def _of(self, skill: str, hinted: bool) -> list[Remembered]:

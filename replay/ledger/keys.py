@@ -127,7 +127,7 @@ def imported_id(origin: str, environment: str) -> str:
 def seed_id(program: str) -> str:
     """Return the id of the environment that stands for a seed (a program of the run's start). No run has the name SEED.
 
-    The id sorts before the run's own environments, of which the last are the newest.
+    The id sorts before the run's own environments.
     """
     return f"SEED:{program}"
 

@@ -299,7 +299,7 @@ class RunCounters(Record):
     environments: int = 0
     queued: int = 0  # groups ever queued
     remembered: int = 0  # environments ever remembered
-    taken_step: int = 0  # the last step whose batch was given out
+    taken_step: int = 0  # the last step that was given its batch
     retired_step: int = 0  # the last step in a checkpoint
     plays: int = 0  # finished plays of both arms
     voids: int = 0
