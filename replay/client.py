@@ -49,7 +49,7 @@ class ReplayClient:
         await self._call(protocol.SubmitPlays(plays))
 
     async def release_play(self, play: protocol.PlayLease, *, suspect: bool = False) -> None:
-        """Give a play back. It is leased again, on the same seed, unless it was already `suspect` before."""
+        """Give a play back. It is leased again on the same seed. If it is `suspect` for the second time, it is void."""
         await self._call(protocol.ReleasePlay(play.id, play.lease, suspect))
 
     async def lease_audit(self, wait_s: float) -> tuple[protocol.AuditJob, ...]:

@@ -12,7 +12,7 @@ from spade.protocol import Form, Measures, Repairs, Weights
 
 
 class EnvironmentSummary(msgspec.Struct, frozen=True):
-    """An environment of a run. Figures are None until its window has closed."""
+    """An environment of a run. Figures are None while its window is open."""
 
     id: str
     name: str
@@ -40,7 +40,7 @@ class EnvironmentDetail(EnvironmentSummary, frozen=True):
     hint: str
     first_observation: str
     reads: Form
-    """The form in which plays send actions to the program."""
+    """The form of the actions that plays send to the program."""
     repairs: Repairs
     """Repairs that were needed to find or run the program."""
 

@@ -54,7 +54,7 @@ class DesignLine(msgspec.Struct, frozen=True):
     environment: Environment | None
     """None if all attempts of the job failed."""
     document: str
-    """The name of the program if the job is of a pool."""
+    """The document that the designer was given, or the name of a pool's program."""
     hint: str | None
     """None without an environment or without a hint."""
     parents: tuple[str, ...]

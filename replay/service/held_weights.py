@@ -20,7 +20,7 @@ class HeldWeights:
         self._retired: dict[str, None] = {}
 
     def hold(self, engine: str, digests: Iterable[str]) -> str:
-        """Note that an engine holds exactly these folders. Returns the digest of a retired one, else ""."""
+        """Note that an engine holds exactly these folders. If one is retired, return its digest instead, else ""."""
         wanted = frozenset(digests)
         if gone := wanted & self._retired.keys():
             return min(gone)

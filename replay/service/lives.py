@@ -10,7 +10,7 @@ from replay.store.load import KnownLives
 from replay.store.store import Store
 from spade.protocol import Hello, LifeNumber
 
-MOST = 4_096  # names; beyond that, the names with the oldest newest life are forgotten
+MOST = 4_096  # names; beyond that, the names whose newest life began longest ago are forgotten
 
 
 class Lives:

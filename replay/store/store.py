@@ -173,7 +173,7 @@ class Store:
     def each(self, table: Table, damaged: list[str] | None = None) -> Iterator[tuple[str, bytes]]:
         """Yield each key of a table with its encoded record, in order, read a page at a time.
 
-        Records that differ from the committed ones are named in `damaged`. If that is None, raises DamagedError.
+        Records that differ from the committed ones are named in `damaged`. Without `damaged`, raises DamagedError.
         """
         for key, value in self._walk(table):
             try:
