@@ -50,7 +50,7 @@ class Ended:
 
 
 class Agent:
-    """Plays leased plays.
+    """Plays the plays that it leases.
 
     Gauges: `episodes` going on, `plays` handed in, `plays_released` given back, `turns` played.
     """

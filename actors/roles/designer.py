@@ -46,7 +46,7 @@ class Attempt:
 
     number: int
     document: str
-    """"" without a corpus."""
+    """The id of its document; "" without a corpus."""
     completion: str
     trajectory: Trajectory
     cut: bool
@@ -158,9 +158,9 @@ class Designer(JobWork):
         )
 
     async def _hint(self, source: str, verdict: Verdict, job: DesignJob, attempt: Attempt) -> str | FailedStage:
-        """Write the hint of a program.
+        """Write the hint of a program, or return the reason why it failed.
 
-        A hint that gives a value away is written once more. Returns why none was accepted.
+        A hint that gives a value away is written once more.
         """
         value: str | None = None
         for again in ((), (2,)):

@@ -65,8 +65,9 @@ class Session(Connected):
     ) -> Generated:
         """Sample a continuation at the engine with the least to do. If that engine is lost, sample at another.
 
-        Prompts with the same beginning should have the same `near`. They then go to one engine, which caches their
-        keys. Raises OverdueError if this takes longer than engine.request_deadline_s, BusError if no engine answers.
+        Prompts with the same beginning should have the same `near`. They then usually go to one engine, which caches
+        their keys. Raises OverdueError if this takes longer than engine.request_deadline_s, BusError if no engine
+        answers.
         """
         config = self.config
         deadline_s = config.engine.request_deadline_s

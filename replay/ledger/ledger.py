@@ -184,7 +184,7 @@ class Ledger:
         return not (training_now or enough or state.flight.unscored or state.audits or state.jobs)
 
     def _end(self, plays: tuple[EndedPlay, ...], holder: str, now: float) -> None:
-        """Take the plays that make sense. Raises RefusalError if any do not."""
+        """Take the plays that make sense. Raises RefusalError about the other plays."""
         wrong = []
         for play in plays:
             if why := nonsense.in_play(play, self.state.config.play):

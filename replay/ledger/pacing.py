@@ -54,7 +54,7 @@ class Allowance(msgspec.Struct, frozen=True):
     """The amount of work that may start now."""
 
     chunks: int
-    """Chunks of plays. Hinted twins do not count."""
+    """Chunks of plays, each with its hinted twins if it has any."""
     designs: int
     """Design jobs."""
 

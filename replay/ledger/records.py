@@ -39,7 +39,7 @@ class Job(Record):
     state: JobState = "open"
     lease: int = 0  # how often the job was leased, which is the number of the newest lease
     holder: str = ""  # the process that leased the job last
-    deadline: float = 0.0
+    deadline: float = 0.0  # the end of the lease
     seeds: tuple[str, ...] = ()  # environments of the memory that the newest lease may show, to be varied
     attempts: tuple[tuple[int, int], ...] = ()  # the rejected attempts, as (lease, attempt)
     request: int = 0  # the number of the holder's request for this lease
@@ -61,8 +61,8 @@ class Reject(Record):
     lease: int
     attempt: int
     skill: str
-    document: str
-    completion: str
+    document: str  # the document that its designer was given, "" without one
+    completion: str  # the text that the model wrote
     stage: str  # the stage of admission that it failed
     reason: str
     at: float
@@ -105,11 +105,9 @@ class Score(Record):
     mean_return: float | None = None  # of the unhinted plays
     slow: float | None = None  # the skill's slow average before this window
     order: int | None = None  # its place among the windows in the skill's averages; None: not among them
-    luck: Annotated[int, Meta(ge=0)] | None = (
-        None  # lost unhinted plays that count as void because nobody can win them; None: scored by an earlier version
-    )
+    luck: Annotated[int, Meta(ge=0)] | None = None
     """Lost unhinted plays that count as void because nobody can win them. None: scored when no void play counted."""
-    least_regret: float | None = None  # if void plays had lowered it most, as the memory keeps it; None without a pair
+    least_regret: float | None = None
     """The regret if each void play had returned what lowers it most; the memory keeps it. None without a pair."""
 
 
@@ -143,10 +141,10 @@ class Environment(Record):
     name: str
     document: str  # the document that its designer was given, "" without one
     attempt: int  # the attempt of the job that was admitted
-    seed_sensitive: bool
+    seed_sensitive: bool  # True if the program plays differently under another seed
     designed_version: int  # the oldest policy that sampled its program; 0: no policy did
     opened_at: float
-    deadline: float
+    deadline: float  # the window ends then at the latest
     state: EnvironmentState = "active"
     chunks: list[Chunk] = []
     levels: list[float] = []  # distinct rewards that it handed out, the first 256
@@ -174,13 +172,13 @@ class PlayRecord(Record):
     state: PlayState = "open"
     lease: int = 0  # how often the play was leased
     holder: str = ""  # the process that leased it; at the end the process that played it
-    deadline: float = 0.0
+    deadline: float = 0.0  # the end of the lease
     version: int = 0  # the newest policy at the lease; at the end the oldest that sampled a token
     terminated: bool = False  # True if the program ended the episode
     episode_return: float = 0.0
     turns: int = 0
     sampled: int = 0  # tokens that the policy sampled
-    seconds: float = 0.0
+    seconds: float = 0.0  # seconds that the play took
     fault: str = ""  # why the play is void
     request: int = 0  # the number of the holder's request for this lease
     suspected: int = 0  # leases under which a service ended or failed while it served this play
@@ -202,7 +200,7 @@ class DesignGroup(Record):
     round: int
     skill: str
     jobs: int  # number of jobs in the group
-    deadline: float
+    deadline: float  # the group forms then at the latest
     closed: int = 0  # number of jobs that have closed
     members: tuple[Member, ...] = ()
     before: float | None = None  # the skill's running mean before the first member's reward entered it
@@ -231,7 +229,7 @@ class BatchRecord(Record):
 
     step: int
     version: int  # the policy version that the step is trained at
-    at: float
+    at: float  # when the learner took it
     groups: tuple[GroupRecord, ...]
 
 
@@ -293,18 +291,18 @@ class Clock(Record):
 class RunCounters(Record):
     """The counters of a run, and a few values that go with them."""
 
-    jobs: int = 0
+    jobs: int = 0  # jobs ever opened
     round: int = 0  # the round that is being filled
     round_jobs: int = 0  # jobs opened in this round
-    environments: int = 0
+    environments: int = 0  # environments ever admitted
     queued: int = 0  # groups ever queued
     remembered: int = 0  # environments ever remembered
     taken_step: int = 0  # the last step that was given its batch
     retired_step: int = 0  # the last step in a checkpoint
     plays: int = 0  # finished plays of both arms
-    voids: int = 0
-    expired_leases: int = 0
-    released_leases: int = 0
+    voids: int = 0  # void plays of both arms
+    expired_leases: int = 0  # leases that passed their deadline or lost their holder
+    released_leases: int = 0  # leases that their holder gave back
     late_plays: int = 0  # plays that came in after they were closed
     rejected_candidates: int = 0
     failed_jobs: int = 0
@@ -313,21 +311,21 @@ class RunCounters(Record):
     wasted: int = 0  # trainable trajectories of both roles that are never trained
     designer_groups: int = 0  # designer groups in batches
     lag_mean: float | None = None  # mean policy lag of the newest batch
-    newest_environment: str = ""
-    newest_skill: str = ""
+    newest_environment: str = ""  # the name of the newest admitted environment
+    newest_skill: str = ""  # the skill of this environment
     designer_reward: dict[str, RunningMean] = {}  # by skill
     newest: Publication | None = None  # the newest publication
     recent: list[Weights] = []  # publications since the last checkpoint
     dropped_step: int = 0  # retention deleted the trajectories of the steps up to this one
-    quarantined: int = 0
+    quarantined: int = 0  # trajectories in quarantine
     newest_quarantined: str = ""  # names it, its holder and its fault
     round_shape: tuple[int, int] | None = None  # jobs and skills of this round; None: begun by an earlier version
     audits: int = 0  # audits that are over
     audit_findings: int = 0  # audits that failed
     audits_left_out: int = 0  # audits without a result, late ones included
-    audit_steps: int = 0
-    audit_s: float = 0.0
-    newest_finding: str = ""
+    audit_steps: int = 0  # environment steps in all audits
+    audit_s: float = 0.0  # seconds of all audits
+    newest_finding: str = ""  # the environment that failed an audit last, with the finding
     designer_trainable: int = 0  # the designers' share of `trainable`
     designer_trained: int = 0  # the designers' share of `trained`
     designer_wasted: int = 0  # the designers' share of `wasted`

@@ -16,7 +16,7 @@ NOT_IN_ROWS = ("step_metrics", "processes", "wanted", "waits", *Histories.__stru
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """The service's view of its peers, beside the state."""
+    """The service's view of its peers, which the state does not hold."""
 
     run: str
     """The run's name."""

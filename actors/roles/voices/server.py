@@ -1,4 +1,4 @@
-"""A server with OpenAI's chat API. Passing failures are tried again, others are errors."""
+"""A server with OpenAI's chat API. If a failure may pass, the request is tried again. Other failures are errors."""
 
 import ssl
 from collections.abc import Mapping
