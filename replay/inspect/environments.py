@@ -12,7 +12,7 @@ from spade.protocol import Form, Measures, Repairs, Weights
 
 
 class EnvironmentSummary(msgspec.Struct, frozen=True):
-    """An environment of a run. Figures are None while its window is open."""
+    """An environment of a run. Its figures come when its window closes; until then they are missing (None)."""
 
     id: str
     name: str
