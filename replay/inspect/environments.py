@@ -12,7 +12,7 @@ from spade.protocol import Form, Measures, Repairs, Weights
 
 
 class EnvironmentSummary(msgspec.Struct, frozen=True):
-    """An environment of a run. Its figures come when its window closes; until then they are missing (None)."""
+    """An environment of a run. Figures stay None until its window closes."""
 
     id: str
     name: str

@@ -227,7 +227,7 @@ def _mean(values: list[float] | list[int]) -> float | None:
 
 
 class History(msgspec.Struct, array_like=True):
-    """One point a learner step, the newest last."""
+    """Figures over the run, the newest last. Regret and win rates have one point a learner step."""
 
     regret: list[tuple[float, float]] = []
     """Regret and its standard error."""
