@@ -1,4 +1,4 @@
-"""A typed client of the replay service, for designers, agents, env-runners and the learner. Needs no store."""
+"""A typed client of the replay service, for designers, agents, env-runners and the learner. Works without a store."""
 
 from collections.abc import Sequence
 
@@ -9,10 +9,10 @@ from spade.transport import Client
 
 
 class ReplayClient:
-    """The replay service over one connection. When a call returns, the service has committed what it says.
+    """The replay service over one connection. When a call returns, the service has committed its effect.
 
-    Every call raises BusError if the service refuses, or does not answer within the bus's deadline (which counts
-    from the end of the wait, where a call may wait).
+    Every call raises BusError if the service refuses, or does not answer within the bus's deadline. If a call may wait,
+    the deadline counts from the end of the wait.
     """
 
     def __init__(self, client: Client, call_deadline_s: float) -> None:
@@ -21,15 +21,15 @@ class ReplayClient:
         self._unserved: dict[str, float] = {}  # the start of each wait, by name; later requests of the name continue it
 
     async def lease_designs(self, count: int, wait_s: float, pool: str = "") -> tuple[protocol.DesignJob, ...]:
-        """Up to `count` design jobs; empty if there is none within `wait_s`. `pool`: digest of a curator's list."""
+        """Lease up to `count` design jobs. Empty if none comes within `wait_s`. `pool`: digest of a curator's list."""
         return (await self._call(protocol.LeaseDesigns(count, wait_s, pool), wait_s)).jobs
 
     async def reject_candidate(self, rejected: protocol.RejectCandidate) -> None:
-        """Keep an attempt that failed admission."""
+        """Report an attempt that failed admission. The service keeps it."""
         await self._call(rejected)
 
     async def submit_environment(self, environment: protocol.SubmitEnvironment) -> None:
-        """Hand in an admitted program."""
+        """Submit an admitted program."""
         await self._call(environment)
 
     async def release_design(self, job: protocol.DesignJob) -> None:
@@ -37,39 +37,39 @@ class ReplayClient:
         await self._call(protocol.ReleaseDesign(job.id, job.lease))
 
     async def lease_plays(self, count: int, wait_s: float) -> tuple[protocol.PlayLease, ...]:
-        """Up to `count` plays; empty if there is none within `wait_s`."""
+        """Lease up to `count` plays. Empty if none comes within `wait_s`."""
         return (await self._call(protocol.LeasePlays(count, wait_s), wait_s)).plays
 
     async def program(self, digest: str) -> str:
-        """The source of an active environment, by its digest. Raises RefusedError if none has it."""
+        """Return the source of an active environment, by its digest. Raises RefusedError if no environment has it."""
         return (await self._call(protocol.GetProgram(digest))).source
 
     async def submit_plays(self, plays: tuple[protocol.EndedPlay, ...]) -> None:
-        """Hand in episodes that ended. Raises RefusedError if one makes no sense; the others are taken."""
+        """Submit episodes that ended. Raises RefusedError if one makes no sense. The others are taken."""
         await self._call(protocol.SubmitPlays(plays))
 
     async def release_play(self, play: protocol.PlayLease, *, suspect: bool = False) -> None:
-        """Give a play back: it is leased again, on the same seed, unless it was `suspect` before."""
+        """Give a play back. It is leased again on the same seed. If it is `suspect` for the second time, it is void."""
         await self._call(protocol.ReleasePlay(play.id, play.lease, suspect))
 
     async def lease_audit(self, wait_s: float) -> tuple[protocol.AuditJob, ...]:
-        """At most one audit; empty if there is none within `wait_s`."""
+        """Lease at most one audit. Empty if none comes within `wait_s`."""
         return (await self._call(protocol.LeaseAudit(wait_s), wait_s)).jobs
 
     async def audited(self, outcome: protocol.Audited) -> None:
-        """Hand in an audit that is over."""
+        """Submit the outcome of an audit."""
         await self._call(outcome)
 
     async def take_batch(self, step: int, wait_s: float) -> protocol.Batch | protocol.NotYet:
-        """The batch of learner step `step`; the reason if there is none within `wait_s`."""
+        """Take the batch of learner step `step`. Returns the reason if none is ready within `wait_s`."""
         return await self._call(protocol.TakeBatch(step, wait_s), wait_s)
 
     async def publish(self, step: int, digest: str, path: str, metrics: protocol.StepMetrics) -> protocol.Weights:
-        """Announce new weights; the same weights after the same step keep their version."""
+        """Announce new weights. The same weights after the same step keep their version."""
         return (await self._call(protocol.Publish(step, digest, path, metrics))).weights
 
     async def retire(self, digests: Sequence[str]) -> tuple[str, ...]:
-        """Those of these weights whose folders may be deleted, since no engine holds them."""
+        """Return the digests of weights that no engine holds. Their folders may be deleted."""
         return (await self._call(protocol.RetireWeights(tuple(digests[: protocol.MOST_RETIRED])))).digests
 
     async def checkpointed(self, step: int) -> None:
@@ -77,32 +77,32 @@ class ReplayClient:
         await self._call(protocol.Checkpointed(step))
 
     async def evaluated(self, evaluation: protocol.Evaluation) -> None:
-        """Hand in an evaluation."""
+        """Submit an evaluation."""
         await self._call(protocol.Evaluated(evaluation))
 
     async def newest_programs(self, count: int) -> tuple[str, ...]:
-        """The sources of the newest admitted programs, the oldest first."""
+        """Return the sources of the newest admitted programs, the oldest first."""
         return (await self._call(protocol.GetNewestPrograms(count))).sources
 
     async def measured_diversity(self, diversity: protocol.Diversity) -> None:
-        """Hand in a diversity."""
+        """Submit a measured diversity."""
         await self._call(protocol.MeasuredDiversity(diversity))
 
     async def weights_after(self, step: int) -> protocol.Weights:
-        """The newest weights, once they are of learner step `step` or later."""
+        """Wait for weights of learner step `step` or later, and return the newest."""
         pulse = self.client.pulse
         while pulse.weights is None or pulse.weights.step < step:
             pulse = await self.client.wait_pulse()
         return pulse.weights
 
     async def enroll(self) -> int:
-        """The number of a supervisor that begins, greater than that of any before it."""
+        """Draw a number for a supervisor that begins. It is greater than the number of any earlier supervisor."""
         return (await self._call(protocol.Enroll())).number
 
     async def report_processes(
         self, supervisor: str, processes: tuple[protocol.Process, ...], wanted: dict[protocol.Role, int] | None = None
     ) -> protocol.Orders:
-        """Report a supervisor's children and the number of actors it keeps up; returns the changes it is to make."""
+        """Report a supervisor's children and the number of actors it keeps up. Returns the changes it has to make."""
         return await self._call(protocol.ReportProcesses(supervisor, processes, wanted))
 
     async def order(self, orders: protocol.Orders) -> None:
@@ -110,11 +110,11 @@ class ReplayClient:
         await self._call(orders)
 
     async def stop(self) -> None:
-        """Have all supervisors leave."""
+        """Make all supervisors leave."""
         await self._call(protocol.StopRun())
 
     async def status(self) -> protocol.Status:
-        """The status of the run."""
+        """Return the status of the run."""
         return await self._call(protocol.GetStatus())
 
     async def _call(self, request: protocol.Request[protocol.Reply], wait_s: float = 0.0) -> protocol.Reply:

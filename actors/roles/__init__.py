@@ -1,1 +1,1 @@
-"""The processes that design, play and evaluate, and what they share."""
+"""The processes that design, play and evaluate, and the parts they share."""

@@ -1,6 +1,6 @@
-"""The agent process: leases plays, has many episodes at once, hands in plays that end together in one message.
+"""The agent process: leases plays, plays many episodes at once, hands in plays that end together in one message.
 
-What an environment does wrong voids the play; what our own services do wrong gives it back, to be played again on the
+If an environment fails, its play is void. If our own services fail, the play is given back, to be played again on the
 same seed.
 """
 
@@ -26,7 +26,10 @@ log = logging.getLogger(__name__)
 
 
 class Ended:
-    """Plays on their way to the replay service: one message at a time; plays that end meanwhile go with the next."""
+    """Plays on their way to the replay service, one message at a time.
+
+    Plays that end meanwhile go with the next message.
+    """
 
     def __init__(self, replay: ReplayClient, most: int) -> None:
         self._replay = replay
@@ -35,7 +38,10 @@ class Ended:
         self._turn = trio.Lock()
 
     async def deliver(self, play: EndedPlay) -> None:
-        """Returns when the play is acknowledged. Turns come in order, so by its own it is first, or was sent before."""
+        """Deliver a play. Returns when it is acknowledged.
+
+        Turns come in order. So at its turn the play is the first in the list, or it was already sent.
+        """
         self._waiting.append(play)
         async with self._turn:
             together, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
@@ -44,19 +50,22 @@ class Ended:
 
 
 class Agent:
-    """Gauges: `episodes` going on, `plays` handed in, `plays_released` given back, `turns` played."""
+    """Plays the plays that it leases.
+
+    Gauges: `episodes` going on, `plays` handed in, `plays_released` given back, `turns` played.
+    """
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._config = session.config
         self._replay = session.replay
-        # A message holds a batch, so it holds as many plays: what is configured otherwise is refused.
+        # A message can hold a batch, so it can hold as many plays. The config is refused otherwise.
         self._ended = Ended(session.replay, session.config.learner.batch_sequences)
         self._gauges = session.gauges
         self._gauges.update(episodes=0, plays=0, plays_released=0, turns=0)
 
     async def work(self) -> None:
-        """Play until cancelled, when plays in hand are given back, or retired, when they are finished."""
+        """Play until cancelled or retired. If cancelled, give present plays back. If retired, finish them first."""
         in_flight = self._config.actors.episodes_in_flight
         await keep_busy(in_flight, LEASE_BATCH, self._lease, self._play, self._session.retiring)
 
@@ -86,7 +95,7 @@ class Agent:
 
 
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
-    """An agent process, until cancelled."""
+    """Run an agent process until cancelled."""
     await attend(launch, config, config.play.lease_s, ready, lambda session: Agent(session).work())
 
 

@@ -1,7 +1,7 @@
-"""The connections of an actor that leases work: the replay service, other services, an outbox that outlives the work.
+"""The connections of an actor that leases work: the replay service, other services, and an outbox.
 
-An order to leave cancels the work alone, an order to retire lets it run out. What it has to say to the replay service
-goes through the outbox, which is emptied over connections that close last.
+An order to leave cancels only the work. An order to retire lets the work run out. Messages to the replay service go
+through the outbox, which outlives the work. It is emptied over connections that close last.
 """
 
 import logging
@@ -23,42 +23,45 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Connected:
-    """`pools` by the role of their services; `gauges` travel with the heartbeats."""
+    """The connections of an actor."""
 
     config: Config
     replay: ReplayClient
     pools: Mapping[Role, Pool]
+    """By the role of their services."""
     outbox: trio.Nursery
+    """Sends messages that outlive the work."""
     retiring: trio.Event
+    """Set when the process should retire."""
 
     @property
     def runners(self) -> Pool:
-        """The env-runners."""
+        """Return the env-runners."""
         return self.pools["env-runner"]
 
     @property
     def gauges(self) -> dict[str, float]:
-        """This process's figures; names in `docs/metrics.md`."""
+        """Return this process's figures, which travel with the heartbeats. `docs/metrics.md` defines their names."""
         return self.replay.client.gauges
 
     @property
     def parting_s(self) -> float:
-        """Time for one farewell, s, so that all of them fit into supervise.drain_s."""
+        """Return the time for one farewell, s. All farewells together fit into supervise.drain_s."""
         return self.config.supervise.drain_s / 4
 
     async def hand_in(self, deliver: Callable[[], Awaitable[None]]) -> None:
-        """Wait for `deliver`, a call of the replay service; cancelling the wait does not stop the delivery."""
+        """Wait for `deliver`, a call of the replay service. Cancelling the wait does not stop the delivery."""
         arrived = self.send(deliver)
         await arrived.wait()
 
     def send(self, deliver: Callable[[], Awaitable[None]]) -> trio.Event:
-        """Run `deliver` in the outbox, which outlives the work; the event is set when it is done."""
+        """Run `deliver` in the outbox, which outlives the work. The event is set when it is done."""
         arrived = trio.Event()
         self.outbox.start_soon(_post, deliver, arrived)
         return arrived
 
     async def services(self) -> None:
-        """Wait for a service of each pool; the log names the missing one."""
+        """Wait for a service of each pool. The log names the missing one."""
         for role, pool in self.pools.items():
             while not await pool.available(self.config.bus.call_deadline_s):
                 log.warning("no live %s within %g s; waiting on", role, self.config.bus.call_deadline_s)
@@ -73,9 +76,9 @@ async def attend(
     work: Callable[[Connected], Awaitable[None]],
     corpus: str = "",
 ) -> None:
-    """Connect to the replay service and these `services`, be ready, and work until told to leave.
+    """Connect to the replay service and these `services`, report ready, and work until told to leave.
 
-    `lease_s` is how long the replay service may be away, `corpus` the digest of the documents to design from.
+    The replay service may be away for `lease_s`. `corpus` is the digest of the documents to design from.
     """
     working, retiring = trio.CancelScope(), trio.Event()
     async with trio.open_nursery() as nursery:
@@ -101,7 +104,7 @@ async def _post(deliver: Callable[[], Awaitable[None]], arrived: trio.Event) -> 
     try:
         await deliver()
     except RefusedError as error:
-        # The replay service has it otherwise by now; nothing that we could do again would change that.
+        # The replay service has closed this work in another way. A repetition would not change that.
         log.warning("%s", error)
     arrived.set()
 

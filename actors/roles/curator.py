@@ -1,8 +1,8 @@
-"""The curator process, in the designer's place: brings the programs of a pool that the replay service asks for.
+"""The curator process, which replaces the designer: brings the programs of a pool that the replay service asks for.
 
-It asks no engine. A program is put to admission as a designer's is, which also finds the form of its actions; one that
-fails is rejected with its stage and reason. One of a library is only opened once. A program that is not the run's ends
-the process with one line.
+It asks no engine. A program goes through admission like a designer's program, which also finds the form of its actions.
+If it fails, it is rejected with its stage and reason. A library's program is only opened once. A program that differs
+from the run's ends the process with one line.
 """
 
 from collections.abc import Callable
@@ -22,12 +22,12 @@ from spade.protocol import DesignJob, RejectCandidate, SubmitEnvironment, Verdic
 
 
 class Curator(JobWork):
-    """Gauges: those of JobWork. `folder` has the pool, of the digest `pool`."""
+    """Brings programs from `folder`, which holds the pool with digest `pool`. Gauges: JobWork's."""
 
     def __init__(self, connected: Connected, folder: Path, pool: str) -> None:
         super().__init__(connected, pool)
         self._folder = folder
-        self._verdicts: dict[str, Verdict] = {}  # admission says the same in every pass
+        self._verdicts: dict[str, Verdict] = {}  # admission gives the same verdict in every pass
 
     async def _fulfil(self, job: DesignJob) -> SubmitEnvironment | RejectCandidate:
         program = await trio.to_thread.run_sync(read_program, self._folder, job.program)
@@ -75,7 +75,7 @@ def _handed_in(job: DesignJob, program: PoolProgram, verdict: Verdict) -> Submit
 
 
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
-    """A curator process, until cancelled. Raises RunError where a program cannot be read."""
+    """Run a curator process until cancelled. Raises RunError if a program cannot be read."""
     folder = Path(launch.run) / POOL
     pool = listed(folder).digest
 

@@ -1,7 +1,7 @@
-"""The designer process: leases design jobs, has programs and hints written, hands in those that pass admission.
+"""The designer process: leases design jobs, has programs and hints written, hands in programs that pass admission.
 
-An attempt that fails is rejected with its stage and reason, and kept; the last one closes the job as failed. What our
-own services do wrong is not an attempt: it gives the job back.
+An attempt that fails is rejected with its stage and reason, and kept. The last attempt closes the job as failed. A
+failure of our own services does not count as an attempt. The job is given back.
 """
 
 from collections.abc import Callable
@@ -42,30 +42,30 @@ LONGEST_VALUE = 100  # characters of a value that a reason quotes
 
 @dataclass(frozen=True)
 class Attempt:
-    """One attempt as the model wrote it; `cut` at design.max_tokens. `shown`: the examples in its prompt.
-
-    `document` is "" without a corpus.
-    """
+    """One attempt as the model wrote it."""
 
     number: int
     document: str
+    """The id of its document; "" without a corpus."""
     completion: str
     trajectory: Trajectory
     cut: bool
+    """True if the completion ended at design.max_tokens."""
     shown: tuple[str, ...]
+    """The examples in its prompt."""
     situation: Situation
 
 
 @dataclass(frozen=True)
 class FailedStage:
-    """Where and why an attempt failed admission."""
+    """The stage at which an attempt failed, with the reason."""
 
     stage: str
     reason: str
 
 
 class Designer(JobWork):
-    """Gauges: those of JobWork, and `attempts` written."""
+    """Works on design jobs by asking the model. Gauges: JobWork's, and `attempts` written."""
 
     def __init__(self, session: Session, grounds: Grounds) -> None:
         super().__init__(session)
@@ -78,7 +78,7 @@ class Designer(JobWork):
         self._gauges.update(attempts=0)
 
     async def _fulfil(self, job: DesignJob) -> SubmitEnvironment | RejectCandidate:
-        """One after the other, each from a document of its own, until one is admitted or the last has failed."""
+        """Make attempts, each with its own document, until one is admitted or the last has failed."""
         number = 0
         while True:
             number += 1
@@ -92,7 +92,7 @@ class Designer(JobWork):
             await self._hand_in(rejected)
 
     def _document(self, job: DesignJob, number: int) -> Document | None:
-        """The document of an attempt; None where designs have none."""
+        """Return the document of an attempt, or None without documents."""
         return self._documents[(job.draw + number - 1) % len(self._documents)] if self._documents else None
 
     async def _write(self, job: DesignJob, number: int) -> Attempt:
@@ -158,7 +158,10 @@ class Designer(JobWork):
         )
 
     async def _hint(self, source: str, verdict: Verdict, job: DesignJob, attempt: Attempt) -> str | FailedStage:
-        """The hint of a program, or why there is none; one that gives a value away is asked for once more."""
+        """Write the hint of a program, or return the reason why it failed.
+
+        A hint that gives a value away is written once more.
+        """
         value: str | None = None
         for again in ((), (2,)):
             hint = await self._ask_hint(source, derive(b"", "hint", job.sampler, attempt.number, *again))
@@ -170,7 +173,7 @@ class Designer(JobWork):
         return FailedStage("hint", f"it gives away what a player has to find out: {line(value or '', LONGEST_VALUE)}")
 
     async def _ask_hint(self, source: str, seed: int) -> str | FailedStage:
-        """One hint as the model says it. It is not trained on, so it needs no trajectory."""
+        """Ask for one hint. It is not trained on, so it needs no trajectory."""
         design, profile = self._config.design, self._session.profile
         said = await self._session.ask(profile.hint(source), design.hint_max_tokens, design.temperature, seed)
         if said is None:
@@ -204,7 +207,7 @@ def _reject(job: DesignJob, attempt: Attempt, failure: FailedStage, *, last: boo
 
 
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
-    """A designer process, until cancelled. Raises ConfigError where the domain has no prompts for the model."""
+    """Run a designer process until cancelled. Raises ConfigError if the domain lacks prompts for the model."""
     load_profile(config)
     grounds = load_grounds(config)
 

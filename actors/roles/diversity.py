@@ -1,4 +1,4 @@
-"""The measurement of how different the newest programs are, in the evaluator's process, where nobody waits for it."""
+"""The measurement of how different the newest programs are. It runs in the evaluator's process and delays nobody."""
 
 from functools import partial
 
@@ -12,7 +12,7 @@ FEWEST = 2
 
 
 class DiversityMeter:
-    """Gauges: `diversities` measured."""
+    """Measures the diversity again and again. Gauge: `diversities`, the measurements made."""
 
     def __init__(self, session: Session, embedding: Embedding) -> None:
         self._session = session
@@ -21,7 +21,7 @@ class DiversityMeter:
         session.gauges.update(diversities=0)
 
     async def work(self) -> None:
-        """One measurement after the other until cancelled; none of fewer than two programs."""
+        """Make one measurement after the other until cancelled. Skips measurements of fewer than two programs."""
         due = 0
         while True:
             weights = await self._session.replay.weights_after(due)
@@ -36,7 +36,7 @@ class DiversityMeter:
         if len(sources) < FEWEST:
             return None
         began = trio.current_time()
-        # Left behind by a cancellation: an embedding model may take minutes.
+        # A cancellation leaves it behind: an embedding model may take minutes.
         share = await trio.to_thread.run_sync(self._share, sources, abandon_on_cancel=True)
         return Diversity(step, share, len(sources), self._settings.embedding, trio.current_time() - began)
 

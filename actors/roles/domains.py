@@ -1,4 +1,4 @@
-"""The model's side of each domain: the prompts of its designers, and how its plays are talked. Chosen by run.domain."""
+"""The model's side of each domain: its designers' prompts, and the talk of its plays. Chosen by run.domain."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,23 +16,21 @@ from spade.protocol import Form
 from spade.tokens import Tokenizer
 
 Talks = Callable[[Form, bool], Talk]
-"""The talk of a play, by `reads` and `single_turn` of its program's Verdict."""
+"""Makes the talk of a play, given `reads` and `single_turn` of its program's Verdict."""
 
 
 @dataclass(frozen=True)
 class Domain:
-    """One domain on the model's side.
-
-    profiles  the prompts, by model.profile
-    talks     the talks of a checkpoint's plays. Raises RunError for a checkpoint that cannot have them.
-    """
+    """One domain on the model's side."""
 
     profiles: Mapping[str, Callable[[Config], Profile]]
+    """The prompts, by model.profile."""
     talks: Callable[[Config, Tokenizer], Talks]
+    """Makes the talks of a checkpoint's plays. Raises RunError if the checkpoint cannot have them."""
 
 
 def load_profile(config: Config) -> Profile:
-    """The prompts of the run's domain and model. Raises ConfigError where the domain has none for the model."""
+    """Load the prompts of the run's domain and model. Raises ConfigError if the domain lacks prompts for the model."""
     profiles = DOMAINS[config.run.domain].profiles
     if config.model.profile not in profiles:
         raise ConfigError(
@@ -43,7 +41,7 @@ def load_profile(config: Config) -> Profile:
 
 
 def load_talks(config: Config, tokenizer: Tokenizer) -> Talks:
-    """The talks of the run's domain. Raises RunError for a checkpoint that cannot have them."""
+    """Load the talks of the run's domain. Raises RunError if the checkpoint cannot have them."""
     return DOMAINS[config.run.domain].talks(config, tokenizer)
 
 

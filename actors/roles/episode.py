@@ -35,23 +35,23 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Undone:
-    """Why a play has to be played again: our own services failed.
-
-    suspect   one of them while it served this play
-    late      it was not over in time
-    unserved  a server of others did not answer, though it was asked several times
-    """
+    """A play that has to be played again, because our own services failed."""
 
     why: str
+    """The reason."""
     suspect: bool = False
+    """True if a service ended or failed while it served this play."""
     late: bool = False
+    """True if the play was not over in time."""
     unserved: bool = False
+    """True if a foreign server did not answer, though it was asked several times."""
 
 
 async def play(connected: Connected, lease: PlayLease, manner: Manner, source: str | None = None) -> Played | Undone:
-    """The play as it ended, or why it has to be played again.
+    """Play to the end. Returns the play as it ended, or the reason to play it again.
 
-    `source` is the lease's program where it is our own, so that no env-runner can ask the replay service for it.
+    `source` is the lease's program if the replay service does not have it. An env-runner then cannot fetch it from
+    there.
     """
     within_s = connected.config.play.lease_s
     with trio.move_on_after(within_s):
@@ -72,7 +72,7 @@ async def play(connected: Connected, lease: PlayLease, manner: Manner, source: s
 
 
 class Episode:
-    """Sticks to one env-runner, and while that is free to the engine of the other plays of its environment."""
+    """One play at one env-runner. It prefers the engine that samples the other plays of its environment."""
 
     def __init__(
         self, connected: Connected, lease: PlayLease, runner: PooledService, source: str | None, manner: Manner
@@ -89,12 +89,12 @@ class Episode:
         self._transcript = WordsOfPlay()
         self._moves: list[Move] = []
         self._answers = b""
-        # Two leases of one play are two episodes, should they ever meet at an env-runner.
+        # If two leases of one play meet at an env-runner, they are two episodes.
         self._name = f"{lease.id}#{lease.lease}"
         self._max_turns = manner.max_turns
 
     async def play(self) -> Played:
-        """Play to the end. Raises BusError where our own services failed, so that the play proves nothing."""
+        """Play to the end. Raises BusError if our own services failed, so that the play proves nothing."""
         try:
             first = await self._open()
             ended = self._end(await converse(first, self._max_turns, self._step, self._act))
@@ -103,11 +103,12 @@ class Episode:
             await self._close()
 
     async def _open(self) -> Observed | Faulted:
-        """The first answer; an env-runner that lacks a program of our own is given it."""
+        """Open the episode and return the first answer. Sends `source` if the env-runner lacks the program."""
         sandbox, call_s = self._connected.config.sandbox, self._connected.config.bus.call_deadline_s
         needs = self._manner.needs
         opening = OpenEpisode(self._name, self._lease.program, self._lease.seed, self._max_turns, needs)
-        # Constructing and resetting may take a step's time after the load, and before it the env-runner may fetch.
+        # Construction and reset may take a step's time after the load. Before the load the env-runner may fetch the
+        # program.
         within_s = call_s + sandbox.load_s + max(sandbox.step_s, needs.step_s) + call_s
         reply = await self._runner.call(opening, within_s)
         if self._source is not None and isinstance(reply, Faulted) and reply.kind == "unknown":
@@ -116,7 +117,7 @@ class Episode:
         return self._answer(reply)
 
     async def _act(self, seen: Observed) -> Move | None:
-        """The model's move; None where the context has no room for a turn."""
+        """Return the model's move, or None if a turn does not fit into the context."""
         try:
             said = await self._say(seen)
         except UnreadableError as error:
@@ -155,7 +156,7 @@ class Episode:
         return seen
 
     def _answer(self, reply: Observed | Faulted) -> Observed | Faulted:
-        """The environment's answer. Raises BusError where its fault is ours."""
+        """Return the environment's answer. Raises BusError for a fault of our own services."""
         if isinstance(reply, Observed):
             self._answers += answer_digest(reply)
         elif not reply.environment_fault:
@@ -163,7 +164,10 @@ class Episode:
         return reply
 
     async def _close(self) -> None:
-        """Let the env-runner forget the episode, also on the way out. If it does not hear us, our silence tells it."""
+        """Make the env-runner forget the episode, also after an error.
+
+        If it cannot be reached, our silence tells it.
+        """
         with trio.CancelScope(shield=True):
             try:
                 await self._runner.call(CloseEpisode(self._name), self._connected.parting_s)

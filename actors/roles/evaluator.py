@@ -1,7 +1,7 @@
 """The evaluator process: measures the newest policy on the same held-out items, unhinted, again and again.
 
-Items, instance seeds and sampling seeds are the same each time, so that two evaluations differ by the policy and not
-by the draw. Nothing of them is trained on, and nothing but their figures is kept.
+Items, instance seeds and sampling seeds are the same each time. So two evaluations differ by the policy, not by the
+draw. The items are not trained on, and only their figures are kept.
 
 The process also measures the diversity of the newest programs (`actors/roles/diversity.py`).
 """
@@ -41,9 +41,9 @@ Manners = Callable[[SuiteItem], Awaitable[Manner]]
 def summary(
     examined: Sequence[Examined], categories: Mapping[str, str], suite: str, step: int, seconds: float
 ) -> Evaluation | None:
-    """The figures of an evaluation; None where each sample ended in an error. `categories` are those of the items.
+    """Compute the figures of an evaluation, or None if each sample ended in an error. `categories` are by item.
 
-    An error is a wrong answer, so that no policy looks better for the faults that it provokes.
+    An error counts as a wrong answer, so that no policy looks better for the faults that it provokes.
     """
     versions = frozenset[int]().union(*(each.versions for each in examined))
     if not versions:
@@ -68,10 +68,10 @@ def summary(
 
 
 class Evaluator:
-    """Gauges: those of the examiner, and `evaluations` made."""
+    """Evaluates published policies. Gauges: the examiner's, and `evaluations` made."""
 
     def __init__(self, session: Session, held_out: HeldOut, run: Path) -> None:
-        """Raises RunError where the checkpoint cannot have the talks of the suite."""
+        """Prepare to play the suite. Raises RunError if the checkpoint cannot play it."""
         self._session = session
         self._held_out = held_out
         self._run = run
@@ -82,7 +82,7 @@ class Evaluator:
         self._gauges.update(evaluations=0)
 
     async def work(self) -> None:
-        """One evaluation after the other until cancelled; weights published meanwhile are skipped."""
+        """Make one evaluation after the other until cancelled. Weights published meanwhile are skipped."""
         due = 0
         while True:
             weights = await self._replay.weights_after(due)
@@ -97,7 +97,10 @@ class Evaluator:
             due = weights.step + self._config.evaluation.every_steps
 
     async def _keep_best(self, made: Evaluation, digest: str, folder: Path) -> None:
-        """Keep the policy if its evaluation is the best so far: before it is handed in, so that no kill loses it."""
+        """Keep the policy if its evaluation is the best so far.
+
+        This happens before it is handed in, so that no kill loses it.
+        """
         new = best.Best(made.step, digest, self._held_out.measure, made.win_rate, made.error, made.plays)
         if await trio.to_thread.run_sync(best.keep, self._run / best.FOLDER, folder, new):
             log.info("the best so far: %s", new)
@@ -114,7 +117,10 @@ class Evaluator:
 
 
 def _examiner(session: Session, held_out: HeldOut) -> Examiner:
-    """Plays the samples of a suite as the suite has it, and those of a folder as the run's own plays."""
+    """Make the examiner.
+
+    Samples of a suite are played as the suite says, samples of a folder as the run's own plays.
+    """
     play, seed = session.config.play, session.config.run.seed or 0
     if held_out.played_by is None:
         patiently = replace(session, config=patient(session.config, play.max_turn_tokens))
@@ -134,7 +140,7 @@ def _of_suite(session: Session, suite: Suite, protocol: Protocol) -> Manners:
 
 
 class _OfFolder:
-    """The manners of programs of one's own. Admission examines each program once, before its first play."""
+    """The manners of programs in a user's folder. Admission examines each program once, before its first play."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -142,12 +148,12 @@ class _OfFolder:
         self._finding: dict[str, trio.Lock] = {}
 
     async def manner(self, item: SuiteItem) -> Manner:
-        """Raises BusError if no env-runner examines the program."""
+        """Return the manner of a program's plays. Raises BusError if no env-runner examines the program."""
         verdict = await self._verdict(item)
         return manner_of_run(self._session, verdict.reads, verdict.single_turn)
 
     async def _verdict(self, item: SuiteItem) -> Verdict:
-        """Return what admission says of a program: how it is to be played, whether or not it passes."""
+        """Return the verdict of admission on a program. It says how to play the program, even if the program fails."""
         source, config = item.program, self._session.config
         async with self._finding.setdefault(source, trio.Lock()):
             if source not in self._verdicts:
@@ -158,7 +164,7 @@ class _OfFolder:
 
 @asynccontextmanager
 async def _held(file: Path) -> AsyncIterator[bool]:
-    """Keep published weights from being pruned during the block; yields False where they are not on this machine."""
+    """Keep published weights from being pruned during the block. Yields False if they are not on this machine."""
     try:
         held = await trio.to_thread.run_sync(hold, file)
     except FileNotFoundError:
@@ -170,9 +176,9 @@ async def _held(file: Path) -> AsyncIterator[bool]:
 
 
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
-    """An evaluator process, until cancelled.
+    """Run an evaluator process until cancelled.
 
-    Raises ConfigError or RunError where the items it is to play, or the embedding it is to use, cannot be had.
+    Raises ConfigError or RunError if its items or its embedding cannot be loaded.
     """
     settings = config.evaluation
     held_out = read_held_out(config)

@@ -1,8 +1,8 @@
-"""The examiner: plays samples of items, each until it is over, and makes its record.
+"""The examiner plays samples of items, each to its end, and makes their records.
 
-A record depends on nothing but its item, its sample and the policy. What our own services do wrong is played again;
-what an item's program does wrong is a wrong answer with its reason. A sample under which services end, though no other
-sample is played, is taken for their cause.
+A record depends only on its item, its sample and the policy. If our own services fail, the sample is played again. If
+an item's program fails, the answer is wrong, with the reason. If services end under a sample although no other sample
+is played, the sample is taken for the cause.
 """
 
 import hashlib
@@ -35,20 +35,21 @@ Sample = tuple[SuiteItem, int]
 
 
 class Examined(NamedTuple):
-    """A sample that is over: its record, and the policy versions that sampled its tokens."""
+    """A sample that is over."""
 
     record: SampleRecord
     versions: frozenset[int]
+    """The policy versions that sampled its tokens."""
 
 
 class Examiner:
     """Plays the items of one suite.
 
-    suite, seed  what the seeds of its samples are made of
-    manner       makes the manner of a play of an item; it holds the talk, which is new for each. May raise BusError.
-    win_return   the least return of a right answer
+      suite, seed  determine the seeds of the samples
+      manner       makes the manner of a play of an item, with a new talk each time. May raise BusError.
+      win_return   the least return of a right answer
 
-    Gauges: `episodes` going on, `turns` played, `samples` that are over, `samples_again` that our own services failed.
+    Gauges: `episodes` going on, `turns` played, `samples` that are over, `samples_again` after our own services failed.
     """
 
     def __init__(
@@ -70,20 +71,23 @@ class Examiner:
             self._gauges.setdefault(name, 0)
 
     async def examine(self, samples: Iterable[Sample], over: Callable[[Examined], None]) -> None:
-        """Play samples, `evaluation.in_flight` at once; `over` is called with each as soon as it is over."""
+        """Play samples, `evaluation.in_flight` at once. Calls `over` with each sample as soon as it is over."""
         left = iter(samples)
         suspects: list[Sample] = []
         await self._connected.services()
         async with trio.open_nursery() as nursery:
             for _ in range(self._connected.config.evaluation.in_flight):
                 nursery.start_soon(self._one_by_one, left, over, suspects.append)
-        # Two ends prove nothing of a sample that others were played beside: one of them, or a kill, may be the cause.
+        # Two ends do not prove a sample guilty while others were played: another sample, or a kill, may be the cause.
         await self._one_by_one(iter(suspects), over, None)
 
     async def _one_by_one(
         self, left: Iterator[Sample], over: Callable[[Examined], None], suspect: Callable[[Sample], None] | None
     ) -> None:
-        """Play samples. One under which services ended twice is handed to `suspect`; None: it is played alone."""
+        """Play samples one by one.
+
+        If services ended twice under a sample, pass it to `suspect`. None: each is played alone.
+        """
         for item, number in left:
             self._gauges["episodes"] += 1
             try:
@@ -97,7 +101,10 @@ class Examiner:
                 suspect((item, number))
 
     async def _sample(self, item: SuiteItem, number: int, *, alone: bool) -> Examined | None:
-        """Play until it is over, or late twice; None where two services ended under it, and it was not played alone."""
+        """Play a sample until it is over, or late twice.
+
+        Returns None if two services ended under it and it was not alone.
+        """
         seed = sample_seed(self._suite, item.name, number, self._seed)
         suspected = late = 0
         while True:
@@ -131,7 +138,7 @@ class Examiner:
             return Undone(str(error), suspect=isinstance(error, SuspectError))
         lease = PlayLease(
             id=f"examiner-{os.getpid()}",
-            lease=next(self._episodes),  # an env-runner knows an episode by its name; no two are the same one
+            lease=next(self._episodes),  # an env-runner knows an episode by its name, so each name is used once
             environment=item.name,
             program=program_digest(item.program),
             hint=None,
@@ -142,7 +149,7 @@ class Examiner:
 
 
 def _out_of_time(played: Played) -> bool:
-    """The program did not answer in time: its own doing, or that of a busy machine, which a second play tells."""
+    """Return True if the program was late. The program or a busy machine may be the cause. A second play decides."""
     return played.ended.fault.startswith("timeout:")
 
 
@@ -152,7 +159,7 @@ def _versions(played: Played) -> frozenset[int]:
 
 
 def _record(item: SuiteItem, number: int, seed: int, played: Played, win_return: float) -> SampleRecord:
-    """The record of a play that is over."""
+    """Return the record of a play that is over."""
     ended, said = played.ended, played.transcript
     error: ErrorKind | None = None
     if said.unfit:
@@ -178,7 +185,7 @@ def _record(item: SuiteItem, number: int, seed: int, played: Played, win_return:
 
 
 def _failed(item: SuiteItem, number: int, seed: int, kind: ErrorKind, why: Undone, seconds: float) -> SampleRecord:
-    """The record of a sample that proves nothing however often it is played."""
+    """Return the record of a sample that proves nothing however often it is played."""
     return SampleRecord(
         item=item.name,
         sample=number,
@@ -198,7 +205,7 @@ def _failed(item: SuiteItem, number: int, seed: int, kind: ErrorKind, why: Undon
 
 
 def _detail(why: str) -> str:
-    return line(why, LONGEST_DETAIL)[:LONGEST_DETAIL]  # a program may say nothing printable, which is longer in a line
+    return line(why, LONGEST_DETAIL)[:LONGEST_DETAIL]  # unprintable text becomes longer in a line
 
 
 def _digest(prompt: bytes) -> str:

@@ -1,6 +1,6 @@
-"""Work on design jobs, which designers and curators share: leasing, handing in, giving back.
+"""Work on design jobs, shared by designers and curators: leasing, handing in, giving back.
 
-What our own services do wrong is not an attempt: it gives the job back.
+A failure of our own services does not count as an attempt. The job is given back.
 """
 
 import logging
@@ -21,10 +21,10 @@ log = logging.getLogger(__name__)
 
 
 class JobWork(ABC):
-    """Gauges: `designs` going on, `rejects` and `admitted` handed in, `designs_released`.
+    """Work on design jobs. `pool`: digest of the list from which programs are brought, "" for a designer.
 
-    `repaired` are those of the admitted that needed a repair. `pool`: the digest of the list that is brought from, ""
-    for a designer.
+    Gauges: `designs` going on, `rejects` and `admitted` handed in, `repaired` (admitted after a repair),
+    `designs_released`.
     """
 
     def __init__(self, connected: Connected, pool: str = "") -> None:
@@ -37,17 +37,23 @@ class JobWork(ABC):
 
     @abstractmethod
     async def _fulfil(self, job: DesignJob) -> SubmitEnvironment | RejectCandidate:
-        """The request that closes the job. Raises BusError where a service fails."""
+        """Return the request that closes the job. Raises BusError if a service fails."""
 
     async def _admission(self, source: str, seed: int, plays: bool = True) -> Verdict:
-        """The verdict of an env-runner. A program over which several ended fails at the stage `contain`."""
+        """Return the verdict of an env-runner.
+
+        If several env-runners ended over a program, it fails at the stage `contain`.
+        """
         try:
             return await self._connected.runners.call(Validate(source, seed, plays), self._config.design.lease_s)
         except SuspectError as error:
             return Verdict(False, (Stage("contain", False, str(error)),))
 
     async def work(self) -> None:
-        """Work on jobs until cancelled, when those in hand are given back, or retired, when they are finished."""
+        """Work on jobs until cancelled or retired.
+
+        If cancelled, give present jobs back. If retired, finish them first.
+        """
         slots = self._config.actors.designs_in_flight
         await keep_busy(slots, LEASE_BATCH, self._lease, self._work_on, self._connected.retiring)
 
@@ -77,7 +83,7 @@ class JobWork(ABC):
             await self._hand_in(ended)
 
     async def _try(self, job: DesignJob) -> SubmitEnvironment | RejectCandidate | str:
-        """The request that closes the job, or the reason why it must be done again."""
+        """Return the request that closes the job, or the reason to do it again."""
         within_s = self._config.design.lease_s
         with trio.move_on_after(within_s):
             try:

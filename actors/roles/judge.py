@@ -9,13 +9,13 @@ from spade.protocol import Verdict
 from spade.seeds import derive
 
 TEMPERATURE = 0.1
-"""As good as greedy, and within what each kind of engine samples at."""
+"""As good as greedy, and within the temperatures of each kind of engine."""
 REVIEW_TEMPERATURE = 0.6
-"""Several reviews of one program are to find different faults."""
+"""High enough that several reviews of one program find different faults."""
 
 
 class Judge:
-    """Gauges: `judgements` asked for, `judgements_unread` of which the answer could not be read."""
+    """Judges first observations. Gauges: `judgements` asked for, `judgements_unread` with an unreadable answer."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -24,9 +24,9 @@ class Judge:
             session.gauges.update(judgements=0, judgements_unread=0)
 
     async def reveals(self, source: str, admitted: Verdict, seed: int) -> bool | None:
-        """True if the first observation reveals the method; None where it is not known.
+        """Return True if the first observation reveals the method, None if this is not known.
 
-        The profile may tell from the text alone, then nobody is asked. Raises BusError where no engine answers.
+        If the profile can tell from the text alone, the model is not asked. Raises BusError if no engine answers.
         """
         known = self._session.profile.reveals(admitted.name, admitted.first_observation)
         if known is not None or not self._asks:
@@ -40,7 +40,7 @@ class Judge:
 
 
 class Reviewer:
-    """Gauges: `reviews` asked for, `review_no` of them that refused, `reviews_unread` of which no answer was read."""
+    """Reviews programs. Gauges: `reviews` asked for, `review_no` refusals, `reviews_unread` unreadable answers."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -49,7 +49,10 @@ class Reviewer:
             session.gauges.update(reviews=0, review_no=0, reviews_unread=0)
 
     async def refusal(self, source: str, admitted: Verdict, seed: int) -> str:
-        """The first reason against an admitted program, "" if no review has one. Raises BusError without an engine."""
+        """Return the first objection to an admitted program, "" if all reviews agree.
+
+        Raises BusError if no engine answers.
+        """
         most = self._session.config.design.review_max_tokens
         asked = review(source, admitted.first_observation)
         for number in range(self._count):
@@ -62,11 +65,11 @@ class Reviewer:
 async def objection(
     session: Session, kind: str, asked: Sequence[ChatMessage], most: int, temperature: float, seed: int
 ) -> str:
-    """The reason of the model that answers a question about a program with no, "" where it does not.
+    """Ask the model a question about a program. Returns its reason if it answers no, else "".
 
-    An answer that cannot be read is none against the program. A program beside which the question has no room is
-    refused, else length would be a way around it. Counts in the gauges of this kind: asked, no, unread. Raises BusError
-    where no engine answers.
+    An unreadable answer does not count against the program. A program that leaves no room for the question is refused,
+    or length would be a way around it. Counts in the gauges of this kind: asked, no, unread. Raises BusError if no
+    engine answers.
     """
     said = await session.ask(asked, most, temperature, seed)
     if said is None:

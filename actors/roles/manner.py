@@ -1,4 +1,4 @@
-"""The manner of a play, and what was said in it."""
+"""The manner of a play, and a play's words."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,21 +14,20 @@ from spade.config import ENGINE_KINDS, Config
 from spade.evaluations import Protocol, Sampling
 from spade.protocol import EndedPlay, Form, Needs
 
-LEAST_S = 600.0  # for a sample: the first of a suite waits while its library is loaded
+LEAST_S = 600.0  # for a sample: the first one of a suite waits while its library is loaded
 
 
 @dataclass(frozen=True)
 class Manner:
-    """The way that one play is talked, sampled and bounded.
-
-    voice  the model that plays
-    needs  of its program beyond the env-runner's own limits
-    """
+    """The way to render, sample and bound one play."""
 
     talk: Talk
+    """Renders messages and reads actions."""
     voice: Voice
+    """The model that plays."""
     max_turns: int
     needs: Needs = field(default_factory=Needs)
+    """Needs of its program beyond the env-runner's own limits."""
 
 
 def manner_of_run(session: Session, reads: Form, single_turn: bool) -> Manner:
@@ -39,7 +38,7 @@ def manner_of_run(session: Session, reads: Form, single_turn: bool) -> Manner:
 
 
 def manner_of_suite(suite: Suite, protocol: Protocol, talks: Callable[[], Talk], session: Session) -> Manner:
-    """The manner of a sample of a suite; temperature 0 becomes the lowest that the engines have."""
+    """Return the manner of a suite's sample. A temperature of 0 becomes the lowest that the engines have."""
     config, talk = session.config, talks()
     coldest = ENGINE_KINDS[config.engine.kind].temperatures[0]
     temperature = max(protocol.sampling.temperature, coldest)
@@ -49,7 +48,7 @@ def manner_of_suite(suite: Suite, protocol: Protocol, talks: Callable[[], Talk],
 
 
 def patient(config: Config, max_tokens: int) -> Config:
-    """The config with deadlines of a play and its requests that turns of so many tokens can keep."""
+    """Return the config with play and request deadlines long enough for turns of so many tokens."""
     slower = max(1.0, max_tokens / config.play.max_turn_tokens)
     replace = msgspec.structs.replace
     play = replace(config.play, lease_s=max(config.play.lease_s * slower, LEAST_S))
@@ -59,28 +58,29 @@ def patient(config: Config, max_tokens: int) -> Config:
 
 @dataclass
 class WordsOfPlay:
-    """The model's side of a play.
-
-    prompt   the first prompt, as TurnSaid has it; empty where there was none
-    said     the text of each turn
-    answer   the last action that the program was sent, or would have been
-    finish   the reason why the last turn's sampling ended
-    read     tokens of prompts, each counted once; `sampled`: those of the turns
-    unfit    the first prompt does not fit the context
-    """
+    """The model's side of a play."""
 
     prompt: bytes = b""
+    """The first prompt, as in TurnSaid; empty without one."""
     said: list[str] = field(default_factory=list)
+    """The text of each turn."""
     answer: str = ""
+    """The last action that was, or would have been, sent to the program."""
     finish: str = ""
+    """The reason why the last turn's sampling ended."""
     read: int = 0
+    """Tokens of prompts, each counted once."""
     sampled: int = 0
+    """Tokens of the turns."""
     unfit: bool = False
+    """True if the first prompt does not fit the context."""
 
 
 @dataclass(frozen=True)
 class Played:
-    """A play that is over: as it is handed in, and what was said."""
+    """A play that is over."""
 
     ended: EndedPlay
+    """The play as it is handed in."""
     transcript: WordsOfPlay
+    """The words of the play."""

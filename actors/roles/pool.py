@@ -1,8 +1,9 @@
 """Connections to all live services of one role, as the replay service names them.
 
-A pool follows the pulses: it connects to services that appear and drops those that are gone, whose calls then fail with
-`LostError` at once instead of at their deadline. A service that restarts at its address keeps its connection. So does
-one that answers while no pulse names it, for bus.silence_s: a replay service that restarted has yet to hear of it.
+A pool follows the pulses: it connects to services that appear and drops services that are gone. Calls to a dropped
+service fail with `LostError` at once instead of at their deadline. A service that restarts at its address keeps its
+connection. A service that answers although no pulse names it keeps its connection for bus.silence_s: a replay service
+that restarted may not have heard of it yet.
 """
 
 import hashlib
@@ -21,16 +22,17 @@ from spade.waits import Waits
 
 log = logging.getLogger(__name__)
 
-_UNEVEN = 1.25  # times the mean that a service may hold for the sake of nearness
+_UNEVEN = 1.25  # times the mean number of holders that a service may have for the sake of nearness
 
 
-MOST_ENDS = 2  # of services that ended while they served one request: it is not sent to a third
+MOST_ENDS = 2  # services that ended while they served one request: a third one is not asked
 
 
 class LostError(BusError):
-    """The service went away while it was needed, or there is none.
+    """The service went away while it was needed, or no service is live.
 
-    `life` is that of the service `name` which had the request, "" where none had it, or it left in order.
+    `name` and `life` identify the service that had the request. `life` is "" if no service had it, or if the service
+    left in order.
     """
 
     def __init__(self, text: str, name: str = "", life: str = "") -> None:
@@ -40,12 +42,12 @@ class LostError(BusError):
 
 
 def rank(name: str, near: str) -> bytes:
-    """Orders services by nearness, in every process alike: the least is the nearest (Thaler & Ravishankar 1998)."""
+    """Order services by nearness, the same in every process: the least is the nearest (Thaler & Ravishankar 1998)."""
     return hashlib.blake2b(name.encode(), key=near.encode()[:64], digest_size=8).digest()
 
 
 class PooledService:
-    """One live service; `users` counts those that hold it now."""
+    """One live service. `users` counts its present holders."""
 
     def __init__(self, peer: Peer, waits: Waits) -> None:
         self.peer = peer
@@ -58,26 +60,29 @@ class PooledService:
 
     @property
     def connected(self) -> bool:
-        """True once it has answered our hello, until it is dropped."""
+        """Return True once the service has answered our hello, until it is dropped."""
         return self._client is not None
 
     @property
     def answers(self) -> bool:
-        """True while it is connected and not silent."""
+        """Return True while the service is connected and not silent."""
         return self._client is not None and self._client.live
 
     @property
     def doubtful(self) -> bool:
-        """True where it does not answer at present, or the newest pulse does not name it."""
+        """Return True if the service does not answer at present, or if the newest pulse does not name it."""
         return not self.answers or self.unnamed_since is not None
 
     @property
     def life(self) -> str:
-        """Another one after each restart of it; "" while it is not connected, or once it has left in order."""
+        """Return the service's life, which differs after each restart.
+
+        "" if not connected, or after it left in order.
+        """
         return self._client.life if self._client is not None else ""
 
     async def call(self, request: Request[Reply], deadline_s: float) -> Reply:
-        """Ask and wait. Raises LostError where the service is gone, SuspectError where it ended, else as the bus does.
+        """Ask and wait. Raises LostError if the service is gone, SuspectError if it ended, else the errors of the bus.
 
         A service that was only out of reach for a while is asked again.
         """
@@ -95,7 +100,7 @@ class PooledService:
         raise LostError(f"{self.peer.name} is gone", self.peer.name, client.life if sent else "")
 
     async def live(self, hello: Hello, bus: Bus, connected: Callable[[], None]) -> None:
-        """Hold the connection until the scope is cancelled; then fail every call under way."""
+        """Hold the connection until the scope is cancelled. Then fail every call under way."""
         with self.scope:
             async with connect(self.peer.address, hello, bus=bus) as self._client:
                 connected()
@@ -108,7 +113,7 @@ class PooledService:
 
 
 class Pool:
-    """The live services of one role. `asked_again`: requests that were asked elsewhere, since a service was lost."""
+    """The live services of one role. `asked_again` counts requests that went to another service after a loss."""
 
     def __init__(self, role: Role, replay: Client, hello: Hello, bus: Bus) -> None:
         self.role = role
@@ -121,20 +126,20 @@ class Pool:
 
     @property
     def connected(self) -> list[PooledService]:
-        """The live services."""
+        """Return the live services."""
         return [service for service in self._services.values() if service.connected]
 
     @property
     def answering(self) -> bool:
-        """True while one of them answers."""
+        """Return True while any service answers."""
         return any(service.answers for service in self._services.values())
 
     @contextmanager
     def hold(self, near: str = "") -> Iterator[PooledService]:
-        """The live service that the fewest hold, for the length of the block. Raises LostError where there is none.
+        """Hold the live service with the fewest holders during the block. Raises LostError without a live service.
 
-        With `near`: the same service for equal values, while it holds no more than its share and a quarter (the
-        bounded loads of Mirrokni, Thorup & Zadimoghaddam 2018), else the next.
+        With `near`, equal values get the same service while it has at most 1.25 times its share of holders, else the
+        next one (the bounded loads of Mirrokni, Thorup & Zadimoghaddam 2018).
         """
         live = self.connected
         if not live:
@@ -151,10 +156,11 @@ class Pool:
             service.users -= 1
 
     async def call(self, request: Request[Reply], deadline_s: float, near: str = "") -> Reply:
-        """Ask the service that `hold` would give, and where it is lost another, waiting for one if need be.
+        """Ask the service that `hold` would give. If it is lost, ask another, and wait for one if necessary.
 
-        For requests that any of them can answer. Raises LostError where none could in time, SuspectError where two
-        ended, or met an unforeseen error, while they served this one; else as the bus does.
+        This is for requests that any service of the role can answer. Raises LostError if no service could answer in
+        time, SuspectError if two services ended, or met an unforeseen error, while they served this request. Else
+        raises the errors of the bus.
         """
         name, until = type(request).__name__, trio.current_time() + deadline_s
         ends = 0
@@ -170,8 +176,8 @@ class Pool:
                 lost, why = [*lost, error] if error.life else lost, error
             log.info("%s is asked elsewhere: %s", name, why)
             self.asked_again += 1
-            if ends + len(lost) >= MOST_ENDS:  # before a third one is asked: which of those that were lost have ended?
-                # One that never comes back must not hold up the others for as long as the whole call may take.
+            if ends + len(lost) >= MOST_ENDS:  # before a third one is asked: which of the lost services have ended?
+                # A service that never comes back must not delay the other services by the deadline of the whole call.
                 within_s = min(until - trio.current_time(), self._bus.call_deadline_s)
                 ends += sum([await self.ended(each, within_s) for each in lost])
                 lost = []
@@ -180,7 +186,7 @@ class Pool:
         raise LostError(f"no live {self.role} within {deadline_s:g} s")
 
     async def ended(self, lost: LostError, within_s: float) -> bool:
-        """True where the lost service has ended: within that time it is back under its name, in another life."""
+        """Return True if the lost service has ended: within that time its name comes back in another life."""
         if not lost.life:
             return False
         with trio.move_on_after(max(within_s, 0.0)):
@@ -192,7 +198,7 @@ class Pool:
         return False
 
     async def available(self, within_s: float) -> bool:
-        """Wait until there is a live service; False where there is none after `within_s`."""
+        """Wait for a live service. Returns False if none comes within `within_s`."""
         with trio.move_on_after(max(within_s, 0.0)), self._replay.waits.on(self.role, "to connect"):
             while not self.connected:
                 await self._changed.wait()
@@ -209,7 +215,7 @@ class Pool:
                 pulse = await self._replay.wait_pulse()
 
     def _reconcile(self, pulse: Pulse) -> list[PooledService]:
-        """Drop the services that the pulse no longer names, at once or later; returns the new ones."""
+        """Drop the services that the pulse no longer names, at once or later. Returns the new services."""
         named = {peer for peer in pulse.peers if peer.role == self.role}
         for peer in self._services.keys() & named:
             self._services[peer].unnamed_since = None
@@ -231,7 +237,7 @@ class Pool:
         try:
             await service.live(self._hello, self._bus, self._wake)
         except BusError as error:
-            # Announced, but not to be reached: tried again for as long as the pulses name it.
+            # Announced, but out of reach: tried again as long as the pulses name it.
             log.warning("%s: %s", service.peer.name, error)
         finally:
             if self._services.get(service.peer) is service:
@@ -244,7 +250,7 @@ class Pool:
 
 @asynccontextmanager
 async def open_pool(role: Role, replay: Client, hello: Hello, *, bus: Bus) -> AsyncIterator[Pool]:
-    """A pool that follows the pulses of `replay` for the length of the block."""
+    """Open a pool that follows the pulses of `replay` during the block."""
     pool = Pool(role, replay, hello, bus)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(pool._follow)

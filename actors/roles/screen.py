@@ -1,6 +1,6 @@
-"""The screen of admitted programs: the model itself is asked if a player can know all that winning takes.
+"""The screen of admitted programs: asks the model itself if a player can know all that winning takes.
 
-Admission knows that the program's own solution wins, and not that a player could find it. Not trained on.
+Admission shows that the program's own solution wins, but not that a player could find it. Screens are not trained on.
 """
 
 from bisect import bisect_right
@@ -18,7 +18,10 @@ TEMPERATURE = 0.3
 
 
 class Screener:
-    """Gauges: `screens` asked for, `screen_no` of them that refused, `screens_unread` of which no answer was read."""
+    """Screens admitted programs.
+
+    Gauges: `screens` asked for, `screen_no` refusals, `screens_unread` unreadable answers.
+    """
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -27,9 +30,9 @@ class Screener:
             session.gauges.update(screens=0, screen_no=0, screens_unread=0)
 
     async def refusal(self, source: str, admitted: Verdict, seed: int) -> str:
-        """The reason against an admitted program, "" if there is none. Raises BusError where no engine answers.
+        """Return the objection to an admitted program, "" without one. Raises BusError if no engine answers.
 
-        Of a long transcript the beginning is shown.
+        If the transcript is long, only its beginning is shown.
         """
         if not self._asks:
             return ""
@@ -39,14 +42,14 @@ class Screener:
         asked = await trio.to_thread.run_sync(
             partial(fitted, session.profile, session.tokenizer, source, admitted, room)
         )
-        # Without a question of the profile nothing is against it.
+        # Without a question of the profile nothing speaks against the program.
         return await objection(session, "screen", asked, most, TEMPERATURE, seed) if asked else ""
 
 
 def fitted(profile: Profile, tokenizer: Tokenizer, source: str, admitted: Verdict, room: int) -> list[ChatMessage]:
-    """The question with as much of the transcript as fits `room` tokens; it may take more without any of it.
+    """Return the question with as much of the transcript as fits `room` tokens. Empty if the profile lacks a question.
 
-    Empty where the profile has no question.
+    The question may exceed `room` even without a transcript.
     """
     whole = admitted.replayed
 

@@ -1,4 +1,4 @@
-"""The session of an actor that samples: its connections, and the profile, tokenizer and engines that it speaks by."""
+"""The session of an actor that samples: its connections, its profile, its tokenizer and its engines."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -23,32 +23,33 @@ class OverdueError(BusError):
 
 
 class Reply(NamedTuple):
-    """The answer of the model to a question; `cut` at its most tokens."""
+    """The model's answer to a question."""
 
     text: str
     cut: bool
+    """True if the answer reached its greatest length."""
 
 
 @dataclass(frozen=True)
 class Session(Connected):
-    """The connections of an actor, and how it speaks. `sampler`: the role of its engines.
-
-    `dialogue` and `talk` begin a play.
-    """
+    """The connections of an actor that samples, with all that it needs to talk to its model."""
 
     sampler: Role
+    """The role of its engines."""
     tokenizer: Tokenizer
     dialogue: Callable[[], Dialogue]
+    """Begins the dialogue of a play."""
     talk: Talks
+    """Begins the talk of a play."""
 
     @property
     def profile(self) -> Profile:
-        """The designer's prompts. Raises ConfigError where the domain has none for the model."""
+        """Return the designer's prompts. Raises ConfigError if the domain lacks prompts for the model."""
         return load_profile(self.config)
 
     @property
     def engines(self) -> Pool:
-        """The services that sample for it."""
+        """Return the services that sample for this actor."""
         return self.pools[self.sampler]
 
     async def generate(
@@ -62,10 +63,11 @@ class Session(Connected):
         top_p: float = 1.0,
         top_k: int = 0,
     ) -> Generated:
-        """Sample a continuation at the engine with the least to do, at another where that is lost.
+        """Sample a continuation at the engine with the least to do. If that engine is lost, sample at another.
 
-        Prompts that begin alike and say the same `near` are sampled at the same one, which has their keys.
-        Raises OverdueError where it took longer than engine.request_deadline_s, BusError where no engine gives one.
+        Prompts with the same beginning should have the same `near`. They then usually go to one engine, which caches
+        their keys. Raises OverdueError if this takes longer than engine.request_deadline_s, BusError if no engine
+        answers.
         """
         config = self.config
         deadline_s = config.engine.request_deadline_s
@@ -80,7 +82,9 @@ class Session(Connected):
         return reply
 
     async def ask(self, messages: Sequence[ChatMessage], most: int, temperature: float, seed: int) -> Reply | None:
-        """The answer, in at most `most` tokens, to a question that is not trained on; None where it has no room.
+        """Ask a question that is not trained on.
+
+        Returns an answer of at most `most` tokens, or None if it does not fit.
 
         Raises BusError as `generate` does.
         """
@@ -100,9 +104,9 @@ async def attend(
     work: Callable[[Session], Awaitable[None]],
     corpus: str = "",
 ) -> None:
-    """Connect, be ready, and work until told to leave.
+    """Connect, report ready, and work until told to leave.
 
-    `lease_s` is how long the replay service may be away, `corpus` the digest of the documents to design from.
+    The replay service may be away for `lease_s`. `corpus` is the digest of the documents to design from.
     """
     tokenizer = Tokenizer.load(model_folder.resolve(config.model.path), thinking=config.model.thinking)
     dialogue = dialogues(tokenizer, config.play.thoughts)

@@ -33,23 +33,21 @@ META: dict[str, type[msgspec.Struct]] = {
 
 
 class StoredTokens(NamedTuple):
-    """Of a trajectory: its sampled tokens, the versions that sampled them, the oldest of those (0 for none).
-
-    `flaw` is the fault of its provenance, "" if there is none.
-    """
+    """Facts about a trajectory's tokens."""
 
     sampled: int
+    """Number of sampled tokens."""
     versions: frozenset[int]
+    """The policy versions that sampled them."""
     oldest: int
+    """The oldest of these versions; 0 without a sampled token."""
     flaw: str
+    """The fault of its provenance; "" if it is sound."""
 
 
 @dataclass
 class StoreContents:
-    """Tables by key; of the quarantine, the fault of each trajectory's provenance.
-
-    `damaged` names the records that differ from what was committed; no table has them.
-    """
+    """The tables by key. A record that differs from its commit is in no table."""
 
     header: Header | None = None
     counters: records.RunCounters = field(default_factory=records.RunCounters)
@@ -65,26 +63,28 @@ class StoreContents:
     memory: dict[str, records.Remembered] = field(default_factory=dict)
     publications: dict[str, records.Publication] = field(default_factory=dict)
     quarantine: dict[str, str] = field(default_factory=dict)
+    """The fault of each trajectory's provenance."""
     recordings: dict[str, Recording] = field(default_factory=dict)
     pool: PoolList | None = None
     draws: Draws = field(default_factory=Draws)
     windows: dict[str, LevelWindow] = field(default_factory=dict)
     damaged: list[str] = field(default_factory=list)
+    """Names of the records that differ from their commit."""
 
     @cached_property
     def dropped(self) -> frozenset[str]:
-        """Trajectories that retention deleted, or is about to: those of the oldest batches."""
+        """Return the trajectories of the oldest batches, which retention deleted or is about to delete."""
         old = [batch for batch in self.batches.values() if batch.step <= self.counters.dropped_step]
         return frozenset(member.trajectory for batch in old for group in batch.groups for member in group.members)
 
     def groups(self) -> Iterator[tuple[records.BatchRecord | None, records.GroupRecord]]:
-        """Every trainable group, with the batch that took it (None: it waits in the queue)."""
+        """Yield every trainable group with the batch that took it. None: the group waits in the queue."""
         for batch in self.batches.values():
             yield from ((batch, group) for group in batch.groups)
         yield from ((None, group) for group in self.queue.values())
 
     def chunks(self) -> dict[tuple[str, int], list[records.PlayRecord]]:
-        """Plays by environment and chunk, in the order of their ids."""
+        """Return plays by environment and chunk, in the order of their ids."""
         found: dict[tuple[str, int], list[records.PlayRecord]] = {}
         for play in self.plays.values():
             found.setdefault((play.environment, play.chunk), []).append(play)
@@ -92,7 +92,7 @@ class StoreContents:
 
 
 def read_contents(store: Store) -> StoreContents:
-    """The contents of one commit."""
+    """Read the contents of one commit."""
     found = StoreContents()
     bad = found.damaged
     with store.pinned():

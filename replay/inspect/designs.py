@@ -1,4 +1,4 @@
-"""All that designers of a run brought, and a few of their environments with programs, plays and tokens."""
+"""All designs of a run, and a few of their environments with programs, plays and tokens."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -11,39 +11,41 @@ from replay.store import Store, open_reader
 from spade.protocol import Trajectory
 
 Choose = Callable[[Sequence[Environment]], Sequence[str]]
-"""The ids of the environments to show, out of all."""
+"""Chooses the ids of the environments to show, out of all environments."""
 Pick = Callable[[Sequence[PlayRecord]], Sequence[str]]
-"""The ids of the plays whose tokens to show, out of an environment's."""
+"""Picks the ids of the plays whose tokens to show, out of an environment's finished plays."""
 
 
 class ShownEnvironment(msgspec.Struct, frozen=True):
-    """An environment with its program and finished plays; the tokens of those picked, where they are still kept."""
+    """An environment with its program and finished plays."""
 
     environment: Environment
     source: Source
     plays: tuple[PlayRecord, ...]
     tokens: dict[str, Trajectory]
+    """The tokens of the picked plays, if they are still stored."""
 
 
 class DesignRecords(msgspec.Struct, frozen=True):
-    """The environments of a run, the oldest first, and `steps`: the learner step of each policy version.
-
-    `reasons` counts the rejected candidates by stage and reason; `examples` has the newest of each stage. `digest` is
-    that of the newest weights, "" before the first.
-    """
+    """The designs of a run."""
 
     environments: tuple[Environment, ...] = ()
+    """The oldest first."""
     reasons: dict[tuple[str, str], int] = {}
+    """Number of rejected candidates by stage and reason."""
     examples: dict[str, Reject] = {}
+    """The newest rejected candidate of each stage."""
     steps: dict[int, int] = {}
+    """The learner step of each policy version."""
     digest: str = ""
+    """Digest of the newest weights, "" before the first."""
     shown: tuple[ShownEnvironment, ...] = ()
 
 
 def read_designs(path: Path, choose: Choose, pick: Pick, kind_of: Callable[[str], str]) -> DesignRecords:
-    """The designs of one commit; `kind_of` makes one reason of those that differ in details.
+    """Read the designs of one commit. `kind_of` maps reasons that differ only in details to one reason.
 
-    Raises RunError if there is no store, DamagedError where one cannot be read.
+    Raises RunError if the store does not exist, DamagedError if a record cannot be read.
     """
     with open_reader(path) as store, store.pinned():
         environments = tuple(store.scan("environments", Environment))

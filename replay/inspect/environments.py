@@ -1,4 +1,4 @@
-"""Environments, rejects and weights, read from the store at a path beside the service or without it."""
+"""Environments, rejects and weights, read from the store at a path, whether the service is up or not."""
 
 from pathlib import Path
 
@@ -12,10 +12,7 @@ from spade.protocol import Form, Measures, Repairs, Weights
 
 
 class EnvironmentSummary(msgspec.Struct, frozen=True):
-    """An environment of a run. Figures are None until its window has closed.
-
-    `audit` is the state of its audit, with the finding if there is one; "" before it began or if there was none.
-    """
+    """An environment of a run. Figures stay None until its window closes."""
 
     id: str
     name: str
@@ -29,6 +26,7 @@ class EnvironmentSummary(msgspec.Struct, frozen=True):
     regret_error: float | None
     reward: float | None
     audit: str
+    """The state of its audit, with the finding if there is one. "" before the audit began or without an audit."""
     reward_levels: int
     measures: Measures
     setting: str
@@ -36,26 +34,25 @@ class EnvironmentSummary(msgspec.Struct, frozen=True):
 
 
 class EnvironmentDetail(EnvironmentSummary, frozen=True):
-    """An environment with its program.
-
-    `reads` is the form in which plays send actions to it, `repairs` those that were needed to find or run it.
-    """
+    """An environment with its program."""
 
     source: str
     hint: str
     first_observation: str
     reads: Form
+    """The form of the actions that plays send to the program."""
     repairs: Repairs
+    """Repairs that were needed to find or run the program."""
 
 
 def read_environments(path: Path) -> list[EnvironmentSummary]:
-    """All environments, the oldest first. Raises RunError if there is no store."""
+    """Read all environments, the oldest first. Raises RunError if the store does not exist."""
     with open_reader(path) as store:
         return [_summary(environment) for environment in store.scan("environments", Environment)]
 
 
 def read_environment(path: Path, id: str) -> EnvironmentDetail | None:
-    """One environment, or None. Raises RunError if there is no store."""
+    """Read one environment, or return None. Raises RunError if the store does not exist."""
     with open_reader(path) as store:
         environment = store.get("environments", id, Environment)
         source = store.get("sources", id, Source)
@@ -73,26 +70,26 @@ def read_environment(path: Path, id: str) -> EnvironmentDetail | None:
 
 
 def read_rejected(path: Path) -> list[Reject]:
-    """All rejected candidates, by job. Raises RunError if there is no store."""
+    """Read all rejected candidates, by job. Raises RunError if the store does not exist."""
     with open_reader(path) as store:
         return store.scan("rejects", Reject)
 
 
 def newest_weights(path: Path) -> Weights | None:
-    """The newest published weights, None before the first. Raises RunError if there is no store."""
+    """Return the newest published weights, None before the first. Raises RunError if the store does not exist."""
     with open_reader(path) as store:
         counters = store.get("meta", "counters", RunCounters)
     return None if counters is None or counters.newest is None else counters.newest.weights
 
 
 def published(path: Path) -> list[Weights]:
-    """All weights that were ever published, the oldest first. Raises RunError if there is no store."""
+    """Return all weights that were ever published, the oldest first. Raises RunError if the store does not exist."""
     with open_reader(path) as store:
         return [publication.weights for publication in store.scan("publications", Publication)]
 
 
 def run_id(path: Path) -> str:
-    """The run's id. Raises RunError if there is no store, or if it holds no run."""
+    """Return the run's id. Raises RunError if the store does not exist or holds no run."""
     with open_reader(path) as store:
         header = store.get("meta", "run", Header)
     if header is None:

@@ -12,22 +12,22 @@ from spade.protocol import DIGEST_BYTES, Recording, Trajectory
 
 
 class TrajectoryRow(msgspec.Struct):
-    """A trajectory with its tokens as numbers, its digests in hex.
-
-    `mask`: 1 where a token was sampled; `logprobs`: of the sampled ones; `rewinds` as in `Trajectory`.
-    """
+    """A trajectory with its tokens as numbers and its digests in hex."""
 
     ids: list[int]
     mask: list[int]
+    """1 if the token was sampled, else 0."""
     logprobs: list[float]
+    """Log-probabilities of the sampled tokens."""
     versions: tuple[tuple[int, int], ...]
     temperature: float
     digests: list[str]
     rewinds: tuple[tuple[int, int], ...]
+    """As in `Trajectory`."""
 
 
 class QuarantinedRow(msgspec.Struct):
-    """Fields as in `Quarantined`."""
+    """A row of the quarantine, with the fields of `Quarantined`."""
 
     holder: str
     why: str
@@ -36,7 +36,7 @@ class QuarantinedRow(msgspec.Struct):
 
 
 class RecordingRow(msgspec.Struct):
-    """Fields as in `Recording`, its digests in hex."""
+    """A recording with the fields of `Recording`, its digests in hex."""
 
     actions: tuple[str, ...]
     answers: list[str]
@@ -68,7 +68,10 @@ _STORED: dict[type[msgspec.Struct], type[msgspec.Struct]] = {
 
 
 def rows(store: Store, table: records.Table) -> Iterator[dict[str, Any]]:
-    """The records of a table by field name, nested ones too, in the order of their keys; `key` is the record's own."""
+    """Yield the records of a table by field name, nested ones too, in the order of their keys.
+
+    `key` is the record's key.
+    """
     kind = TABLES[table]
     stored = _STORED.get(kind, kind)
     for key, record in store.decoded(table, stored):

@@ -15,17 +15,20 @@ from spade.errors import RunError
 
 
 class Imported(msgspec.Struct, frozen=True):
-    """Numbers of records: taken over, there before, and of skills the new run does not have."""
+    """Numbers of records."""
 
     taken: int
+    """Records that were taken over."""
     known: int
+    """Records that the new run already had."""
     foreign: int
+    """Records with a skill that the new run lacks."""
 
 
 def read_memory(path: Path) -> list[tuple[Remembered, Source]]:
-    """A run's memory with its programs, the oldest first, under ids that no other run has.
+    """Read a run's memory with its programs, the oldest first, under ids that no other run has.
 
-    Raises RunError if there is no store, or if it holds no run.
+    Raises RunError if the store does not exist or holds no run.
     """
     with open_reader(path) as store, store.pinned():
         header = store.get("meta", "run", Header)
@@ -42,7 +45,7 @@ def _renamed(record: Remembered, origin: str) -> Remembered:
 
 
 def import_memory(store: Store, state: RunState, memory: Sequence[tuple[Remembered, Source]]) -> Imported:
-    """Append records as the youngest of the run's memory and commit; skip those that it ever held."""
+    """Append records as the youngest of the run's memory, and commit. Skips records that the run ever held."""
     taken, known, foreign = 0, 0, 0
     for old, source in memory:
         if old.skill not in state.config.run.skills:
@@ -63,7 +66,7 @@ def import_memory(store: Store, state: RunState, memory: Sequence[tuple[Remember
 
 
 def check_fit(new: Config, old: Config) -> None:
-    """Refuse a memory whose programs and figures mean something else. Raises RunError with the first difference."""
+    """Refuse a memory with programs and figures that mean something else. Raises RunError with the first difference."""
     for name, ours, theirs in (
         ("run.domain", new.run.domain, old.run.domain),
         ("model.profile", new.model.profile, old.model.profile),

@@ -12,14 +12,14 @@ from spade.disk import regular
 from spade.protocol import SkillFigures
 
 ROW_BYTES = 1 << 22
-"""A row is at most as long; a longer one counts as unreadable."""
+"""Greatest length of a row. A longer row counts as unreadable."""
 
 Step = Annotated[int, Meta(ge=0, le=1 << 53)]
 Figure = float | None
 
 
 class StepRow(msgspec.Struct, frozen=True, tag_field="kind", tag="step"):
-    """One learner step; names, units and windows as in `docs/metrics.md`. None: not measured."""
+    """One learner step. `docs/metrics.md` defines names, units and windows. None: not measured."""
 
     learner_step: Step
     elapsed_s: float = 0.0
@@ -71,13 +71,16 @@ class StepRow(msgspec.Struct, frozen=True, tag_field="kind", tag="step"):
 
 
 class EvaluationRow(msgspec.Struct, frozen=True, tag_field="kind", tag="evaluation"):
-    """One evaluation on `suite`, "" of a folder of programs: the policy of `step` won `win_rate` of `plays`."""
+    """One evaluation."""
 
     step: Step
+    """The learner step of the evaluated policy."""
     plays: Annotated[int, Meta(ge=1, le=1 << 53)]
     win_rate: Annotated[float, Meta(ge=0, le=1)]
+    """Share of the `plays` that the policy won."""
     error: Annotated[float, Meta(ge=0, le=1)] | None = None
     suite: str = ""
+    """The suite; "" if a folder of programs was played."""
     categories: dict[str, float] = {}
 
 
@@ -89,11 +92,12 @@ class DiversityRow(msgspec.Struct, frozen=True, tag_field="kind", tag="diversity
 
 
 class EventRow(msgspec.Struct, frozen=True, tag_field="kind", tag="event"):
-    """An event of the run; `changed` as "section.field": (before, now)."""
+    """An event of the run."""
 
     event: str
     elapsed_s: float = 0.0
     changed: dict[str, tuple[str, str]] = {}
+    """Settings that differ from before, as "section.field": (before, now)."""
     why: str = ""
 
 
@@ -105,9 +109,9 @@ _rows: msgspec.json.Decoder[Row] = msgspec.json.Decoder(Row)
 
 
 class JournalRows(msgspec.Struct, frozen=True):
-    """The rows by kind, in order of steps; of a step that was done, or measured on a suite, again, the last one.
+    """The rows by kind, in the order of their steps.
 
-    unreadable  the number of other rows
+    If a step was done again, or measured again on the same suite, only the last row is kept.
     """
 
     steps: tuple[StepRow, ...] = ()
@@ -115,10 +119,11 @@ class JournalRows(msgspec.Struct, frozen=True):
     diversities: tuple[DiversityRow, ...] = ()
     events: tuple[EventRow, ...] = ()
     unreadable: int = 0
+    """Number of rows that cannot be read."""
 
 
 def read_journal(file: Path) -> JournalRows:
-    """The rows of a `metrics.jsonl`; the last one of a live run may be half written. Raises OSError, RunError."""
+    """Read the rows of a `metrics.jsonl`. The last row of a live run may be half written. Raises OSError, RunError."""
     steps: dict[int, StepRow] = {}
     evaluations: dict[tuple[int, str], EvaluationRow] = {}
     diversities: dict[int, DiversityRow] = {}
@@ -148,7 +153,7 @@ def _in_order(rows: dict[Key, Kind]) -> tuple[Kind, ...]:
 
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:
-    """Lines that are not blank; of one over ROW_BYTES the beginning, which is no JSON."""
+    """Yield the lines that are not blank. Of a line over ROW_BYTES, yield the beginning, which is not valid JSON."""
     while line := file.readline(ROW_BYTES):
         part = line
         while len(part) == ROW_BYTES and not part.endswith(b"\n"):

@@ -37,48 +37,49 @@ Runs = tuple[tuple[int, int], ...]
 
 
 class GroupLine(msgspec.Struct, frozen=True):
-    """A group with its members in order. `step` is the learner step that trained it, None if none did (yet)."""
+    """A group with its members in order."""
 
     id: str
     role: str
     step: int | None
+    """The learner step that trained the group; None if no step has."""
     baseline: float | None
     members: tuple[Member, ...]
 
 
 class DesignLine(msgspec.Struct, frozen=True):
-    """A design job and its result; `environment` is None if all its attempts failed, `hint` also if it has none.
-
-    `parents` are the environments of the memory that its designer was shown to vary, `trajectory` the key of the
-    designer's trajectory; "" if there is none. A program of a pool has no group, and its name is its document.
-    """
+    """A design job and its result."""
 
     job: Job
     environment: Environment | None
+    """None if all attempts of the job failed."""
     document: str
+    """The document that the designer was given, or the name of a pool's program."""
     hint: str | None
+    """None without an environment or without a hint."""
     parents: tuple[str, ...]
+    """The environments of the memory that the designer was shown to vary."""
     trajectory: str
+    """The key of the designer's trajectory; "" without one."""
 
 
 class Lineage(msgspec.Struct, frozen=True):
-    """All records that took part, each once. `version` is the policy version that a learner step was trained at.
-
-    `versions`: runs (policy version, count) over the sampled tokens of every trajectory that is kept, by its key.
-    """
+    """All records that took part, each once."""
 
     kind: str
     id: str
     version: int | None
+    """The policy version that a learner step was trained at; None if the id is not a step."""
     groups: tuple[GroupLine, ...]
     plays: tuple[PlayRecord, ...]
     designs: tuple[DesignLine, ...]
     versions: dict[str, Runs]
+    """Runs (policy version, count) over the sampled tokens of every stored trajectory, by its key."""
     weights: tuple[Weights, ...]
 
 
 class Tracer:
-    """Follows ids through one commit of a store; use it while the store is pinned."""
+    """Follows ids through one commit of a store. Use it while the store is pinned."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -88,7 +89,7 @@ class Tracer:
         self._groups |= {group.id: _line(group, None) for group in store.scan("queue", GroupRecord)}
 
     def trace(self, id: str) -> Lineage | None:
-        """The lineage of `id`; None if the run has no record of that id."""
+        """Return the lineage of `id`, or None if the run does not know the id."""
         if is_step(id):
             return self._step(id)
         if is_play(id):
@@ -124,7 +125,7 @@ class Tracer:
         return self._lineage("step", id, groups, plays, jobs, batch.version)
 
     def _designer_group(self, id: str) -> Lineage:
-        """A group; one that is not formed yet has its members so far."""
+        """Return the lineage of a group. If the group is not formed yet, it has its members so far."""
         group = self._groups.get(id)
         if group is None:
             unformed = self._store.get_many("design_groups", [id], DesignGroup)[0]
@@ -179,7 +180,7 @@ class Tracer:
 
 
 def _group_of(job: Job) -> str:
-    """The designer group of a job; "" for one of a pool, which has none."""
+    """Return the designer group of a job. "" for a job of a pool, which belongs to no group."""
     return "" if job.program else group_id(job.round, job.skill)
 
 

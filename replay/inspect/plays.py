@@ -1,4 +1,4 @@
-"""Finished plays of a run, with what it takes to play them again, and the number of those trained."""
+"""Finished plays of a run with all that is needed to play them again, and counts of trained trajectories."""
 
 from pathlib import Path
 
@@ -14,17 +14,19 @@ from spade.seeds import INSTANCE_MASK, derive
 
 
 class KeptPlay(msgspec.Struct, frozen=True):
-    """A finished play: its record, its environment and program, its instance seed, its tokens."""
+    """A finished play with all that is needed to play it again."""
 
     record: PlayRecord
     environment: Environment
     source: Source
     seed: int
+    """The seed of its instance."""
     trajectory: Trajectory
+    """Its tokens."""
 
 
 def read_play(path: Path, id: str) -> KeptPlay:
-    """One finished play. Raises RunError if there is none of that id, or if its tokens are not kept."""
+    """Read one finished play. Raises RunError if it does not exist, or if its tokens were deleted."""
     with open_reader(path) as store, store.pinned():
         record = store.get("plays", id, PlayRecord)
         if record is None:
@@ -45,7 +47,7 @@ def read_play(path: Path, id: str) -> KeptPlay:
 
 
 def read_examples(path: Path, environment: str) -> list[PlayRecord]:
-    """The first finished play of each return that an environment's plays had, the highest first."""
+    """Return the first finished play of each return that an environment's plays had, the highest return first."""
     with open_reader(path) as store:
         plays = store.scan("plays", PlayRecord, prefix=environment_prefix(environment))
     first: dict[float, PlayRecord] = {}
@@ -56,9 +58,9 @@ def read_examples(path: Path, environment: str) -> list[PlayRecord]:
 
 
 def trained(path: Path, steps: int) -> tuple[int, int]:
-    """The agent's and the designer's trajectories in the batches of the first `steps` learner steps.
+    """Count the agent's and the designer's trajectories in the batches of the first `steps` learner steps.
 
-    Raises RunError if there is no store.
+    Raises RunError if the store does not exist.
     """
     with open_reader(path) as store:
         batches = [batch for batch in store.scan("batches", BatchRecord) if batch.step <= steps]

@@ -14,7 +14,7 @@ SKILLS: dict[str, Skill] = {skill: skill for skill in get_args(Skill)}
 
 
 class PoolReader:
-    """The environments of a store that were not quarantined, or those of its memory; a program that comes again once.
+    """The environments of a store that were not quarantined, or only its memory. Each program comes once.
 
     `origin` names the run.
     """
@@ -25,7 +25,7 @@ class PoolReader:
         self._seen: set[str] = set()  # digests of programs
 
     def new(self) -> Iterator[PoolProgram]:
-        """Those that this reader has not read yet. Raises RunError if there is no store."""
+        """Yield the programs that this reader has not read yet. Raises RunError if the store does not exist."""
         with open_reader(self._path) as store, store.pinned():
             for id, skill in _remembered(store) if self._memory else _admitted(store):
                 if id in self._read:

@@ -1,4 +1,4 @@
-"""The environments of a run in three parts, by the order of their jobs: the change of designs over a run."""
+"""The environments of a run in three parts, by the order of their jobs: how designs change over a run."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -11,39 +11,42 @@ from spade.protocol import MOST_PROGRAMS
 
 
 class Third(msgspec.Struct, frozen=True):
-    """Means over the environments of a third; None where none of them has the figure.
-
-    `revealing_share` is over those of which it is known, `turns` the mean over all unhinted plays that finished.
-    `conditions` are those of a criterion, `guarded_share` is of the programs with a guarded failure, `seed_share` of
-    those whose seed matters: these and `tools` are of programs with tools, `instructions` of the plays of these.
-    """
+    """Means over the environments of a third. None if no environment has the figure."""
 
     environments: int
+    """Number of environments."""
     lines: float | None
     hidden_variables: float | None
     reward_levels: float | None
     turns: float | None
+    """Mean over all unhinted plays that finished."""
     win_rate_unhinted: float | None
     win_rate_hinted: float | None
     regret: float | None
     revealing_share: float | None
+    """Share of the programs for which this is known."""
     tools: float | None
+    """Number of tools, over programs with tools."""
     instructions: float | None
+    """Instructions of a play, over programs with tools."""
     conditions: float | None
+    """Conditions of a criterion, over programs with tools."""
     guarded_share: float | None
+    """Share of the programs with tools that have a guarded failure."""
     seed_share: float | None
+    """Share of the programs with tools that depend on the seed."""
     similarity: float | None
 
 
 class _Played:
-    """Of an environment: unhinted plays that finished, and their turns; plays with tools, and their instructions."""
+    """Counts of an environment's finished plays: unhinted plays and their turns, plays with tools and instructions."""
 
     def __init__(self) -> None:
         self.plays = self.turns = self.with_tools = self.instructions = 0
 
 
 def read_thirds(path: Path) -> list[tuple[Third, list[str]]]:
-    """Each third with its newest sources, at most MOST_PROGRAMS. Raises RunError if there is no store."""
+    """Read each third with its newest sources, at most MOST_PROGRAMS. Raises RunError if the store does not exist."""
     with open_reader(path) as store, store.pinned():
         environments = store.scan("environments", Environment)
         parts = _split(environments)
@@ -57,7 +60,7 @@ def _split(environments: Sequence[Environment]) -> list[Sequence[Environment]]:
 
 
 def _played(store: Store) -> dict[str, _Played]:
-    """The finished plays of each environment that has some."""
+    """Count the finished plays of each environment that has any."""
     found: dict[str, _Played] = {}
     for _, play in store.decoded("plays", PlayRecord):
         if play.state != "finished":

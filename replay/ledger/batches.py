@@ -12,7 +12,7 @@ from spade.returns import differ
 
 
 class RefusalError(Exception):
-    """A request that can never be served; the text goes back to its sender."""
+    """A request that can never be served. The text goes back to its sender."""
 
 
 def enqueue(
@@ -32,12 +32,12 @@ def enqueue(
 
 
 def waiting(state: RunState) -> int:
-    """Sequences in the queue."""
+    """Return the number of sequences in the queue."""
     return sum(len(group.members) for group in state.queue.values())
 
 
 def drop_stale(state: RunState, now: float) -> None:
-    """Count as wasted the groups past their deadline and the members over the lag bound of the next batch.
+    """Drop groups past their deadline, and members over the lag bound of the next batch, and count them as wasted.
 
     A group keeps its other members as long as they have a gradient.
     """
@@ -65,9 +65,10 @@ def _teaches(group: GroupRecord, members: tuple[Member, ...]) -> bool:
 
 
 def take(state: RunState, step: int, now: float) -> BatchRecord | None:
-    """The batch of `step`: the recorded one, or a new one; None if too little is trainable yet.
+    """Return the batch of `step`, recorded or new, or None if too few sequences are trainable yet.
 
-    The store alone has the batch of a retired step. Raises RefusalError for a step that is not the next.
+    Also returns None for a retired step: the store alone has its batch. Raises RefusalError if `step` is neither taken
+    nor the next.
     """
     counters = state.counters
     if 1 <= step <= counters.taken_step:
@@ -87,7 +88,7 @@ def take(state: RunState, step: int, now: float) -> BatchRecord | None:
 
 
 def _next_groups(state: RunState) -> list[GroupRecord]:
-    """Take whole groups off the queue, in the order they became trainable, until they are a batch."""
+    """Take whole groups off the queue, in the order they became trainable, until they fill a batch."""
     chosen: list[GroupRecord] = []
     size = 0
     for group in list(state.queue.values()):
@@ -115,9 +116,9 @@ def _count(state: RunState, batch: BatchRecord) -> None:
 def publish(state: RunState, request: Publish) -> Weights:
     """Give weights their version.
 
-    The same weights after the same step keep the version they have (a repeated message, or a learner that replays the
-    steps since its checkpoint); everything else draws the next version, which was never used. Raises RefusalError for a
-    step never taken.
+    The same weights after the same step keep their version: a message was repeated, or a learner replays the steps
+    since its checkpoint. All other weights get the next version, which was never used. Raises RefusalError for a step
+    that was never taken.
     """
     counters = state.counters
     if not 0 <= request.step <= counters.taken_step:
@@ -137,7 +138,7 @@ def publish(state: RunState, request: Publish) -> Weights:
 
 
 def checkpointed(state: RunState, step: int) -> None:
-    """Retire the batches up to `step`. Raises RefusalError for a step never taken."""
+    """Retire the batches up to `step`. Raises RefusalError for a step that was never taken."""
     counters = state.counters
     if step > counters.taken_step:
         raise RefusalError(f"step {step} cannot retire: the last one taken is {counters.taken_step}")

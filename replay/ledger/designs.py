@@ -1,6 +1,6 @@
 """Design jobs and designer groups: opening, leasing, closing.
 
-A job of a pool asks for a program of it and has no designer group: nobody is paid for it.
+A job of a pool asks for one of its programs. Nobody is paid for it, so that it belongs to no designer group.
 """
 
 import msgspec
@@ -17,7 +17,7 @@ from spade.protocol import DesignJob, RejectCandidate, SubmitEnvironment
 
 
 def open_jobs(state: RunState, count: int, now: float) -> None:
-    """Open `count` new design jobs, in the order of their rounds; fewer where the pool has no more to draw."""
+    """Open `count` new design jobs, in the order of their rounds. Opens fewer if the pool cannot draw more."""
     for _ in range(count):
         if state.pool is None:
             _open_job(state, now)
@@ -29,9 +29,9 @@ def open_jobs(state: RunState, count: int, now: float) -> None:
 
 
 def _open_job(state: RunState, now: float, entry: Entry | None = None) -> None:
-    """The next job: a round's jobs go skill by skill, so that a designer group's members are of nearly one age.
+    """Open the next job. A round's jobs go skill by skill, so that a designer group's members are of similar age.
 
-    `entry`: the program of the pool that it asks for, whose own skill it takes.
+    `entry` is the program of the pool that the job asks for. If it names a skill, the job has this skill.
     """
     skills, counters = state.config.run.skills, state.counters
     size, active = _current_round(state)
@@ -54,16 +54,16 @@ def _open_job(state: RunState, now: float, entry: Entry | None = None) -> None:
 
 
 def _level(state: RunState, entry: Entry, job: str) -> int:
-    """The level of a job for a program of the pool: the run's, or one of the program's window, evenly."""
+    """Choose the level of a job for a program of the pool: the run's level, or evenly from the program's window."""
     if state.levels is not None:
         return state.levels.windows[entry.name].drawn(state.seed("level", job))
     return state.config.pool.level if entry.levels else 0
 
 
 def _current_round(state: RunState) -> tuple[int, int]:
-    """Numbers of jobs and skills of the next job's round; a new round begins when the last one is full.
+    """Return the numbers of jobs and skills of the next job's round. A new round begins when the last one is full.
 
-    A round keeps both numbers, whatever a resume changes: its designer groups depend on them.
+    A round keeps both numbers even if a resume changes the settings: its designer groups depend on them.
     """
     design, counters = state.config.design, state.counters
     configured = design.round_jobs, design.active_skills
@@ -77,7 +77,7 @@ def _current_round(state: RunState) -> tuple[int, int]:
 
 
 def lease(state: RunState, count: int, holder: str, request: int, now: float) -> tuple[DesignJob, ...]:
-    """Up to `count` open jobs, the oldest first."""
+    """Lease up to `count` open jobs, the oldest first."""
     if request and (held := state.job_leases.held(holder, request)):
         return tuple(_as_leased(state, job) for job in held)
     leased: list[DesignJob] = []
@@ -97,7 +97,7 @@ def _lease(state: RunState, job: Job, holder: str, request: int, now: float) -> 
 
 
 def _as_leased(state: RunState, job: Job) -> DesignJob:
-    """The job as sent to its holder, with examples drawn from the present memory, or the program to bring."""
+    """Return the job as sent to its holder, with examples drawn from the present memory, or the program to bring."""
     if job.program:
         return _of_pool(state, job)
     draw = state.seed("memory", job.id, job.lease)
@@ -120,9 +120,9 @@ def _as_leased(state: RunState, job: Job) -> DesignJob:
 
 
 def _of_pool(state: RunState, job: Job) -> DesignJob:
-    """The job of a program, whose admission has the same seed each time.
+    """Return the job of a program, with the same seed for each admission.
 
-    One of a library is opened once instead: as the instance that its first play will be of.
+    A library's program is opened as the instance of its first play instead, so that it is opened once.
     """
     assert state.pool is not None
     digest = state.pool[job.program].program
@@ -142,7 +142,10 @@ def release(state: RunState, job: Job) -> None:
 
 
 def reject(state: RunState, request: RejectCandidate, now: float) -> None:
-    """Keep a rejected candidate; the last of the present lease fails its job. Idempotent by (job, lease, attempt)."""
+    """Store a rejected candidate. The last one of the present lease fails its job.
+
+    Idempotent by (job, lease, attempt).
+    """
     job = state.jobs.get(request.job)
     attempt = (request.lease, request.attempt)
     if job is None or attempt in job.attempts:
@@ -187,7 +190,7 @@ def _fail(state: RunState, job: Job, request: RejectCandidate, trajectory: str, 
 
 
 def fail_program(state: RunState, program: str, level: int) -> None:
-    """Note that a program of the pool cannot be played at a level, and draw it no more if there is none left."""
+    """Note that a program of the pool cannot be played at a level. If no level is left, stop drawing the program."""
     assert state.pool is not None
     if state.levels is None or not state.levels.fail(program, level):
         state.pool.reject(program)
@@ -195,7 +198,7 @@ def fail_program(state: RunState, program: str, level: int) -> None:
 
 
 def admit(state: RunState, request: SubmitEnvironment, now: float) -> Environment | None:
-    """Make an admitted program an active environment. None if its job is closed already (a repeated message)."""
+    """Make an admitted program an active environment. Returns None if its job is closed (a repeated message)."""
     job = state.jobs.get(request.job)
     if job is None:
         return None
@@ -236,9 +239,9 @@ def admit(state: RunState, request: SubmitEnvironment, now: float) -> Environmen
 
 
 def close_member(state: RunState, round_: int, skill: str, member: Member | None, now: float) -> None:
-    """Close a job: its member joins the group (None: nothing to train), or comes too late and is wasted.
+    """Close a job. Its member joins the group, or is wasted if it comes too late. None: there is nothing to train.
 
-    A group that is not to be trained takes no member: nothing of it is trainable.
+    A group that is not to be trained takes no member.
     """
     group = state.design_groups[group_id(round_, skill)]
     group.closed += 1
@@ -261,7 +264,7 @@ def close_member(state: RunState, round_: int, skill: str, member: Member | None
 
 
 def form(state: RunState, group: DesignGroup, now: float) -> None:
-    """Make the group trainable with the members it has."""
+    """Make the group trainable with its present members."""
     group.formed = True
     state.touch("design_groups", group.id, group)
     if group.members:
@@ -269,7 +272,10 @@ def form(state: RunState, group: DesignGroup, now: float) -> None:
 
 
 def expire(state: RunState, now: float, live: frozenset[str] | None) -> None:
-    """Open lost leases again, form the groups that wait no longer. `live`: connected holders (None: unknown)."""
+    """Open jobs again if their lease is lost, and form the groups that should wait no longer.
+
+    `live` names the connected holders (None: unknown).
+    """
     for job in list(state.job_leases):
         if now >= job.deadline or (live is not None and job.holder not in live):
             state.counters.expired_leases += 1
@@ -281,9 +287,9 @@ def expire(state: RunState, now: float, live: frozenset[str] | None) -> None:
 
 
 def _ages(state: RunState, group: DesignGroup) -> bool:
-    """True if the oldest member would be over the lag bound in any batch after the next one.
+    """Return True if the oldest member would be over the lag bound in any batch after the next one.
 
-    The group is formed with the members it has: waiting for the slowest window would waste them all.
+    The group is then formed with its present members. Waiting for the slowest window would waste them all.
     """
     if not group.members:
         return False

@@ -16,11 +16,11 @@ SEED_WIN_RATES = (0.15, 0.85)
 TOO_EASY = 0.9
 TOO_HARD = 0.1
 HIGHEST = 10
-NEWEST_BYTES = 1 << 19  # of programs in one job, which a message has several of
+NEWEST_BYTES = 1 << 19  # bytes of programs in one job; a message holds several jobs
 
 
 class EnvironmentMemory:
-    """At most `capacity` environments; the oldest leave first. Seeds, programs that the run began with, never leave."""
+    """At most `capacity` environments. The oldest leave first. Seeds (programs of the run's start) never leave."""
 
     def __init__(self, capacity: int, remembered: Iterable[Remembered] = (), seed_share: float = 0.0) -> None:
         self._records = deque(remembered)
@@ -35,7 +35,7 @@ class EnvironmentMemory:
         return iter(self._records)
 
     def add(self, record: Remembered) -> list[Remembered]:
-        """Add an environment; returns those that left."""
+        """Add an environment. Returns the environments that left."""
         self._records.append(record)
         return [self._records.popleft() for _ in range(len(self._records) - self._capacity)]
 
@@ -45,13 +45,13 @@ class EnvironmentMemory:
 
     @property
     def has_seeds(self) -> bool:
-        """True if the run has seeds."""
+        """Return True if the run has seeds."""
         return bool(self._seeds)
 
     def newest(self, count: int) -> tuple[EarlierProgram, ...]:
-        """The `count` newest, the newest first, then the seeds; fewer, if they take over half a MiB together.
+        """Return the `count` newest, the newest first, then the seeds. Stops before they exceed half a MiB together.
 
-        None at all for a count of 0.
+        Returns nothing if `count` is 0.
         """
         if not count:
             return ()
@@ -66,10 +66,10 @@ class EnvironmentMemory:
         return tuple(found)
 
     def seeds(self, skill: str, count: int, draw: int, hinted: bool = True) -> tuple[MemorySeed, ...]:
-        """Up to `count` environments of the skill to vary, drawn by `draw` from the ten of highest regret.
+        """Draw up to `count` environments of the skill to vary, by `draw`, from the ten of highest regret.
 
-        Only those with a win rate in [0.15, 0.85] and a regret over 0. Where nothing is played `hinted` the reward is
-        in place of the regret. A share of the draws, and each without a fit environment, has seeds instead.
+        They have a win rate in [0.15, 0.85] and a regret over 0. Without `hinted` plays, rank by reward instead of
+        regret. With probability `design.seed_share`, or if no environment qualifies, draw from the seeds.
         """
         low, high = SEED_WIN_RATES
 
@@ -86,9 +86,10 @@ class EnvironmentMemory:
         return tuple(_seed(record, "") for record in chosen)
 
     def avoid(self, skill: str, high_regret: float, draw: int, hinted: bool = True) -> MemorySeed | None:
-        """One environment of the skill as a warning, with its reason: win rate over 0.9 or under 0.1.
+        """Draw one environment of the skill as a warning, with its reason: a win rate over 0.9 or under 0.1.
 
-        None with a regret of at least `high_regret`: designers are paid for environments won with the hint alone.
+        Environments with a regret of at least `high_regret` are left out: designers are paid for environments that are
+        won with the hint alone. Returns None if no environment is left.
         """
         extreme = [r for r in self._of(skill, hinted) if not TOO_HARD <= r.win_rate <= TOO_EASY]
         fit = [r for r in extreme if r.regret is None or r.regret < high_regret]
@@ -98,11 +99,14 @@ class EnvironmentMemory:
         return _seed(record, _reason(record))
 
     def _seeds_of(self, skill: str) -> Sequence[PoolProgram]:
-        """The seeds of a skill or of none; all of them, where no one is."""
+        """Return the seeds that name this skill or no skill. If no seed does, return all seeds."""
         return [each for each in self._seeds if each.skill in (skill, None)] or self._seeds
 
     def _of(self, skill: str, hinted: bool) -> list[Remembered]:
-        """Those of a skill; where nothing is played `hinted`, without what another run or an earlier start measured."""
+        """Return the environments of a skill. Without `hinted` plays, drop their regret and hinted win rate.
+
+        Another run, or an earlier start of this run, may have measured these.
+        """
         found = [record for record in self._records if record.skill == skill]
         return found if hinted else [msgspec.structs.replace(r, regret=None, win_rate_hinted=None) for r in found]
 

@@ -1,7 +1,7 @@
 """Counts of work in flight, kept up to date at each change, so that no request scans all plays.
 
-Derived from the records, rebuilt when a run is loaded, never stored. A change of a play, or of the state or holder of
-other work, happens between `drop` and `add`, so the counts always match the records.
+The counts are derived from the records and rebuilt when a run is loaded. They are never stored. A play, or the state or
+holder of other work, is changed between `drop` and `add`. So the counts always match the records.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ class Leases(Generic[Work]):
         self._held: dict[tuple[str, int], dict[str, Work]] = {}
 
     def add(self, work: Work, *order: float | str) -> None:
-        """Add work in its present state; open work is leased by its `order`, which is unique."""
+        """Add work in its present state. Open work is leased by its `order`, which is unique."""
         if work.state == "leased":
             self._held.setdefault((work.holder, work.request), {})[work.id] = work
         elif work.state == "open":
@@ -46,20 +46,23 @@ class Leases(Generic[Work]):
         return None
 
     def held(self, holder: str, request: int) -> list[Work]:
-        """Work leased to a holder under its request of this number, by id."""
+        """Return the work leased to a holder under its request of this number, sorted by id."""
         held = self._held.get((holder, request), {})
         return [held[id] for id in sorted(held)]
 
     def __iter__(self) -> Iterator[Work]:
-        """All leased work."""
+        """Yield all leased work."""
         for held in self._held.values():
             yield from held.values()
 
 
 class Tally:
-    """A chunk. `plays`: the unhinted first, by index; `pending`: unhinted ones that have not ended.
+    """The counts of a chunk.
 
-    `steps` counts the unhinted plays that are leased or finished by the learner step of their version.
+    plays     the unhinted plays first, by index
+    unhinted  number of unhinted plays
+    pending   number of unhinted plays that have not ended
+    steps     unhinted plays that are leased or finished, counted by the learner step of their version
     """
 
     __slots__ = ("chunk", "pending", "plays", "steps", "unhinted")
@@ -73,7 +76,7 @@ class Tally:
 
 
 class Window:
-    """Numbers of an environment's plays: all, void, ended."""
+    """Counts of an environment's plays: all, void, ended."""
 
     __slots__ = ("ended", "environment", "plays", "voids")
 
@@ -87,16 +90,16 @@ class Window:
 class Flight:
     """The plays of the active environments, indexed for each question asked of them.
 
-    windows    by environment
+    windows    the window of each environment
     resting    environments whose newest chunk is scored
-    unscored   chunks that are not scored
-    leases     of plays: those of the chunks begun, the oldest chunk first, both arms in one drawn order
-    sequences  unhinted plays of the chunks in flight (begun, not scored), by the earliest learner step whose weights
-               a play of their chunk was leased at or sampled by; None: no play of it is leased or finished
+    unscored   number of chunks that are not scored
+    leases     plays of the chunks that have begun: the oldest chunk first, both arms in one drawn order
+    sequences  unhinted plays of the chunks in flight (begun, not scored), counted by the chunk's earliest learner step:
+               the first whose weights a play was leased at or sampled by. None: no play is leased or finished.
     """
 
     def __init__(self, steps: dict[int, int], place: Callable[[PlayRecord], int]) -> None:
-        """`steps`: the learner step that each version was published after; `place`: of a play within its chunk."""
+        """Begin empty. `steps`: the learner step of each version. `place`: a play's place within its chunk."""
         self._steps = steps
         self._place = place
         self.windows: dict[str, Window] = {}
@@ -137,11 +140,11 @@ class Flight:
         self.resting[environment.id] = environment
 
     def tally(self, environment: Environment, chunk: Chunk) -> Tally:
-        """The counts of a chunk."""
+        """Return the counts of a chunk."""
         return self._chunks[environment.id, chunk.index]
 
     def forget(self, environment: Environment) -> list[PlayRecord]:
-        """Remove a closed environment; returns its plays, chunk by chunk."""
+        """Remove a closed environment. Returns its plays, chunk by chunk."""
         self.windows.pop(environment.id, None)
         self.resting.pop(environment.id, None)
         return [play for chunk in environment.chunks for play in self._chunks.pop((environment.id, chunk.index)).plays]
@@ -179,7 +182,7 @@ class Flight:
         return tally
 
     def _weigh(self, tally: Tally, step: int, one: int) -> None:
-        """Add or remove an unhinted play's step; only a step that appears or vanishes can change the earliest."""
+        """Add or remove an unhinted play's step. Only a step that appears or vanishes can change the earliest step."""
         count = tally.steps.get(step, 0) + one
         if count and step in tally.steps:
             tally.steps[step] = count
@@ -195,7 +198,7 @@ class Flight:
     # ------------------------------------------------------------ leases
 
     def _offer(self, play: PlayRecord, tally: Tally) -> None:
-        """Make a play open for leasing; a play of a chunk that has not begun waits for it."""
+        """Add a play to the leases if its chunk has begun. Until then the play waits."""
         if tally.chunk.begun:
             order = tally.chunk.opened_at, play.environment, play.chunk
             # Only an open play needs its place, which is a hash.
@@ -211,7 +214,7 @@ class Flight:
 
 
 def _shift(counts: dict[Key, int], key: Key, by: int) -> None:
-    """Change a count; an entry of 0 is removed."""
+    """Change a count. An entry that falls to 0 is removed."""
     count = counts.get(key, 0) + by
     if count:
         counts[key] = count

@@ -1,4 +1,4 @@
-"""Ids of a run's work and keys of the store's tables: every format, beside the functions that read it back. Pure.
+"""Ids of a run's work and keys of the store's tables, each format beside the functions that read it back. Pure.
 
 job              j000012
 environment      e000012
@@ -21,22 +21,22 @@ LEVEL_PREFIX = "level/"
 
 
 def job_id(number: int) -> str:
-    """The design job of a number."""
+    """Return the id of the design job with this number."""
     return f"j{number:06d}"
 
 
 def group_id(round_: int, skill: str) -> str:
-    """The designer group of a skill in a round."""
+    """Return the id of a skill's designer group in a round."""
     return f"r{round_:05d}-{skill.replace(' ', '-')}"
 
 
 def reject_key(job: str, lease: int, attempt: int) -> str:
-    """The key of a rejected attempt and of its trajectory."""
+    """Return the key of a rejected attempt and of its trajectory."""
     return f"{job}/{lease:03d}/{attempt:03d}"
 
 
 def job_of(trajectory: str) -> str:
-    """The job of a designer's trajectory, whose key is the job's id or that of a rejected attempt."""
+    """Return the job of a designer's trajectory. The trajectory's key is the job's id or a `reject_key`."""
     return trajectory.partition("/")[0]
 
 
@@ -44,47 +44,47 @@ def job_of(trajectory: str) -> str:
 
 
 def environment_id(job: Job) -> str:
-    """The id that the environment of a job has or would have."""
+    """Return the id that the environment of a job has or would have."""
     return f"e{job.number:06d}"
 
 
 def chunk_id(environment: str, chunk: int) -> str:
-    """The id of a chunk, and of the queue's group that its plays become."""
+    """Return the id of a chunk. The group that its plays become has the same id."""
     return f"{environment}-{chunk}"
 
 
 def play_id(chunk: str, hinted: bool, number: int) -> str:
-    """The play of a number within its arm of a chunk."""
+    """Return the id of the play with this number within its arm of a chunk."""
     return f"{arm_prefix(chunk, hinted)}{number:03d}"
 
 
 def instance_number(environment: Environment, play: PlayRecord) -> int:
-    """The number of the instance that a play is of, within its environment."""
+    """Return the number, within its environment, of the instance that a play is on."""
     return play.chunk if environment.grouped else play.index
 
 
 def environment_prefix(environment: str) -> str:
-    """The beginning of the ids of an environment's plays."""
+    """Return the beginning of the ids of an environment's plays."""
     return f"{environment}-"
 
 
 def arm_prefix(chunk: str, hinted: bool) -> str:
-    """The beginning of the ids of the plays of a chunk's arm."""
+    """Return the beginning of the ids of the plays in one arm of a chunk."""
     return f"{chunk}{'h' if hinted else 'u'}"
 
 
 def is_play(id: str) -> bool:
-    """True for the id of a play."""
+    """Return True for the id of a play."""
     return _PLAY.fullmatch(id) is not None
 
 
 def is_chunk(id: str) -> bool:
-    """True for the id of a chunk."""
+    """Return True for the id of a chunk."""
     return _CHUNK.fullmatch(id) is not None
 
 
 def is_step(id: str) -> bool:
-    """True for the number of a learner step."""
+    """Return True for the number of a learner step."""
     return _STEP.fullmatch(id) is not None
 
 
@@ -92,27 +92,27 @@ def is_step(id: str) -> bool:
 
 
 def queue_key(group: GroupRecord) -> str:
-    """The key of a group; sorts in the order of the queue."""
+    """Return the key of a group. Keys sort in the order of the queue."""
     return f"{group.order:09d}"
 
 
 def batch_key(step: int) -> str:
-    """The key of a batch; sorts by step."""
+    """Return the key of a batch. Keys sort by step."""
     return f"{step:09d}"
 
 
 def version_key(version: int) -> str:
-    """The key of a publication; sorts by version."""
+    """Return the key of a publication. Keys sort by version."""
     return f"{version:09d}"
 
 
 def memory_key(record: Remembered) -> str:
-    """The key of a memory record; sorts by age."""
+    """Return the key of a memory record. Keys sort by age."""
     return f"{record.number:09d}"
 
 
 def level_key(program: str) -> str:
-    """The key of the window of levels of a pool's program."""
+    """Return the key of a pool program's window of levels."""
     return f"{LEVEL_PREFIX}{program}"
 
 
@@ -120,38 +120,38 @@ def level_key(program: str) -> str:
 
 
 def imported_id(origin: str, environment: str) -> str:
-    """An environment of the memory of run `origin`; one that was imported there keeps the name of its own run."""
+    """Return the id of an environment from the memory of run `origin`. If that run imported it, its id stays."""
     return environment if is_imported(environment) else f"{origin}:{environment}"
 
 
 def seed_id(program: str) -> str:
-    """The environment that stands for a seed, a program that the run began with; no run has that name.
+    """Return the id of the environment that stands for a seed (a program of the run's start). No run has the name SEED.
 
-    It sorts before the run's own environments, of which the last are the newest.
+    The id sorts before the run's own environments.
     """
     return f"SEED:{program}"
 
 
 def is_imported(environment: str) -> bool:
-    """True for an environment that came with the memory of another run, or is a seed."""
+    """Return True for an environment from the memory of another run, and for a seed."""
     return ":" in environment
 
 
 def attempt_id(job: str, attempt: int) -> str:
-    """An attempt at a job, whatever its lease."""
+    """Return the id of an attempt at a job, under whatever lease."""
     return f"{job}.{attempt}"
 
 
 def quarantine_key(work: str, lease: int) -> str:
-    """The key of one submission of a play or an attempt."""
+    """Return the key of one submission of a play or an attempt."""
     return f"{work}/{lease}"
 
 
 def holder_id(hello: Hello) -> str:
-    """The name of a process in its leases; differs from that of an earlier process of the same name."""
+    """Return the name of a process in its leases. An earlier process of the same name had another one."""
     return f"{hello.name}/{hello.pid}"
 
 
 def name_of(holder: str) -> str:
-    """The name of the process that holds a lease."""
+    """Return the name of the process that holds a lease."""
     return holder.rpartition("/")[0]

@@ -1,7 +1,7 @@
-"""The ledger: every request of designers, agents and the learner as a change of the run's state. No I/O, no clock.
+"""The ledger: every request of designers, agents and the learner, as a change of the run's state. No I/O, no clock.
 
-The server calls `apply` for each request, then `advance` once, commits what changed, and only then answers; `tick`
-brings the passing of time. Deadlines are compared with the `now` the caller gives.
+For each request the server calls `apply`, then `advance` once, commits the changes, and only then answers. `tick` tells
+the ledger that time has passed. Deadlines are compared with the `now` that the caller gives.
 """
 
 import math
@@ -50,11 +50,11 @@ class Ledger:
         self.state = state
 
     def apply(self, request: AnyRequest, holder: str, now: float, number: int = 0) -> Response | BatchRecord | None:
-        """Let a request take effect. None: it has to wait (a lease or a batch, of which there is none yet).
+        """Apply a request to the state. Returns None if the request has to wait, because no lease or batch is ready.
 
-        `holder` names the sender; leases are tied to it. `number` is the sender's number of the request: a request sent
-        again, because the answer was lost, is given the leases it has (0: is never sent again). Raises RefusalError
-        for a request that can never be served.
+        `holder` names the sender, to which its leases are tied. `number` is the sender's number of the request. A
+        request that is sent again, because its answer was lost, gets the same leases again. With 0 it is never sent
+        again. Raises RefusalError if the request can never be served.
         """
         state = self.state
         if isinstance(request, LeasePlays | LeaseDesigns | LeaseAudit | TakeBatch):
@@ -135,25 +135,28 @@ class Ledger:
         return Done()
 
     def advance(self, now: float) -> None:
-        """Open what is due: chunks of active windows, and design jobs for free slots; none at the run's end."""
+        """Open what is due: chunks of active windows, and design jobs for free slots.
+
+        Opens nothing after the run's end.
+        """
         if spent(self.state, now):
             return
         windows.open_chunks(self.state, now, self._starving())
         designs.open_jobs(self.state, self.allowance().designs, now)
 
     def tick(self, now: float, live: frozenset[str] | None) -> None:
-        """Let time pass. `live` names the connected holders; None if they are not known yet."""
+        """Let time pass. `live` names the connected holders, None if they are not known yet."""
         windows.expire(self.state, now, live)
         designs.expire(self.state, now, live)
         batches.drop_stale(self.state, now)
         self.advance(now)
 
     def allowance(self) -> Allowance:
-        """The work that may start now."""
+        """Return the amount of work that may start now."""
         return allowance(self.load(), self.state.config)
 
     def load(self) -> PacingFigures:
-        """The input of pacing."""
+        """Return the input of pacing."""
         state = self.state
         newest, trained = state.published_step, state.counters.taken_step + 1
         sequences, oldest = 0, 0
@@ -172,14 +175,16 @@ class Ledger:
         )
 
     def _starving(self) -> bool:
-        """True if no work in flight can bring newer weights: no batch in sight, no play, audit or design job."""
+        """Return True if no work in flight can bring newer weights: no batch in sight, no play, no audit, no design
+        job.
+        """
         state = self.state
         training_now = state.version_at(state.counters.taken_step + 1) > state.version
         enough = batches.waiting(state) >= state.config.learner.batch_sequences
         return not (training_now or enough or state.flight.unscored or state.audits or state.jobs)
 
     def _end(self, plays: tuple[EndedPlay, ...], holder: str, now: float) -> None:
-        """Take the plays. Raises RefusalError with those that make no sense; the others are taken."""
+        """Take the plays that make sense. Raises RefusalError about the other plays."""
         wrong = []
         for play in plays:
             if why := nonsense.in_play(play, self.state.config.play):
@@ -198,12 +203,12 @@ class Ledger:
             raise RefusalError("; ".join(wrong[:NAMED]) + taken)
 
     def _unleased(self, ended: EndedPlay) -> bool:
-        """True if an open play is handed in under a lease that was never given."""
+        """Return True if an open play is handed in under a lease that was never given."""
         play = self.state.plays.get(ended.id)
         return play is not None and not 1 <= ended.lease <= play.lease
 
     def _quarantined(self, request: EndedPlay | SubmitEnvironment | RejectCandidate, holder: str, now: float) -> bool:
-        """Quarantine a submission that was sampled by weights never published; True if it was."""
+        """Quarantine a submission if unpublished weights sampled it. Returns True if they did."""
         if request.trajectory is None:
             return False
         work: PlayRecord | Job | None
@@ -211,12 +216,12 @@ class Ledger:
             work, name = self.state.plays.get(request.id), request.id
         else:
             work, name = self.state.jobs.get(request.job), attempt_id(request.job, request.attempt)
-        known = work is not None and 1 <= request.lease <= work.lease  # else not this run's: not kept
+        known = work is not None and 1 <= request.lease <= work.lease  # otherwise it is not of this run, and not kept
         key = quarantine_key(name, request.lease) if known else None
         return provenance.quarantine(self.state, key, request.trajectory, holder, now)
 
     def _of_another_pool(self, digest: str) -> str:
-        """The refusal of a designer or curator whose list is not the run's; "" where it may lease."""
+        """Explain why a designer or curator with another pool may not lease; "" if it may."""
         own = "" if self.state.pool is None else self.state.pool.digest
         if digest == own:
             return ""
@@ -227,14 +232,14 @@ class Ledger:
         return f"the pool here is {digest[:12]}, the run's is {own[:12]}; take the folder `pool` of the run's directory"
 
     def _not_of_the_pool(self, request: SubmitEnvironment) -> str:
-        """The error of a program that is not the one its open job asks for; "" where it is."""
+        """Explain that a program is not the one its open job asks for; "" if it is."""
         job, pool = self.state.jobs.get(request.job), self.state.pool
         if job is None or pool is None or is_entry(request.source, pool[job.program], job.level):
             return ""
         return f"this is not the program {job.program} of the pool, at level {job.level}"
 
     def _impossible(self, evaluation: Evaluation) -> str:
-        """The error of a broken or hostile sender; "" if the play makes sense."""
+        """Describe what is impossible in an evaluation; "" if it makes sense."""
         if evaluation.step > self.state.published_step:
             return "nothing was published after that step"
         if not 1 <= evaluation.oldest <= evaluation.newest <= self.state.version:
@@ -242,7 +247,7 @@ class Ledger:
         return "" if math.isfinite(evaluation.seconds) else "its seconds must be finite"
 
     def _release_play(self, id: str, lease: int, holder: str, now: float, *, suspect: bool = False) -> None:
-        """`suspect`: a service ended while it served the play."""
+        """Open a play again for another process. `suspect`: a service ended while it served the play."""
         play = self.state.plays.get(id)
         if play is not None and play.state == "leased" and play.lease == lease and play.holder == holder:
             self.state.counters.released_leases += 1
@@ -259,7 +264,7 @@ class Ledger:
 
 
 def _anothers(work: PlayRecord | Job | Audit | None, lease: int, holder: str) -> bool:
-    """True if another process holds the present lease; holders of earlier leases are not kept."""
+    """Return True if another process holds the present lease. Holders of earlier leases are not kept."""
     return work is not None and work.state == "leased" and work.lease == lease and work.holder != holder
 
 

@@ -1,4 +1,4 @@
-"""Checks of messages from broken or hostile senders; "" if a message makes sense. Pure.
+"""Checks of messages from broken or hostile senders. Each returns the error, or "" if a message makes sense. Pure.
 
 An impossible figure would end the service when it is added up. A trajectory that no model can have sampled would end
 the learner, and again at every resume.
@@ -32,7 +32,7 @@ def in_play(play: EndedPlay, settings: Play) -> str:
 
 
 def in_design(design: SubmitEnvironment | RejectCandidate, job: Job | None, config: Config) -> str:
-    """Check a candidate for an open job (None: the job is closed)."""
+    """Check a candidate for a job. `job` is None if the job is closed."""
     attempts, variants = config.design.attempts, DOMAINS[config.run.domain].variants
     if job is not None and not 1 <= design.lease <= job.lease:
         return f"its lease {design.lease} was never given"
@@ -61,7 +61,7 @@ def in_audit(audited: Audited) -> str:
 
 
 def in_diversity(diversity: Diversity, published_step: int) -> str:
-    """Check a diversity."""
+    """Check a measured diversity."""
     if diversity.step > published_step:
         return "nothing was published after that step"
     return "" if 0 <= diversity.seconds <= LONGEST_S else f"its seconds must be finite, 0 to {LONGEST_S:g}"

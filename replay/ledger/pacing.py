@@ -1,21 +1,23 @@
-"""Pacing: how much work may start now, and the end of a run, at which none may. Pure; there is no other throttle.
+"""Pacing: how much work may start now, and when a run is over, so that none may start. Pure. Nothing else throttles.
 
-Why the lag bound holds. Let B be the size of a batch, and v the lag in the next batch of the oldest weights that
-sampled a token of some chunk in flight. The chunk is within the bound L if one of the next n = L - v + 1 batches takes
-it. A batch takes at least B sequences in the order they became trainable. So even if all other outstanding sequences go
-first, one of these batches takes the chunk while there are fewer than n * B others. Chunks start only while everything
-outstanding is under n * B for the oldest chunk in flight: work waits instead of being wasted, and no chunk is left
-behind, however slow it is. (Designer groups that become trainable meanwhile, at most one round's, are not foreseen;
-trajectories that they push over the bound are counted as wasted.)
+Why the lag bound holds. Let B be the size of a batch. Take a chunk in flight, and the oldest weights that sampled one
+of its tokens. Let v be their lag in the next batch. The chunk is within the bound L if one of the next n = L - v + 1
+batches takes it. A batch takes at least B sequences in the order they became trainable. So even if all other
+outstanding sequences go first, one of these batches takes the chunk while there are fewer than n * B others. Chunks
+start only while all outstanding sequences are under n * B for the oldest chunk in flight. So work waits instead of
+being wasted, and no chunk is left behind, however slow it is. (Designer groups that become trainable meanwhile, at most
+one round's, are not foreseen. Trajectories that they push over the bound are counted as wasted.)
 
-Under that bound, no more is started than fills all slots once while one batch waits: more would only wait, and age.
+Under that bound, at most so much is started that all slots are filled once while one batch waits. More would only wait
+and age.
 
-It cannot deadlock: a chunk once begun counts whole and its plays may always be leased. With nothing in flight and the
-learner idle, n is at least 1 and less than a batch waits, so a chunk may start.
+Pacing cannot deadlock: a chunk that has begun counts whole, and its plays may always be leased. With nothing in flight
+and the learner idle, n is at least 1 and less than a batch waits, so a chunk may start.
 
-The end of a run. A limit of learner steps ends it in two parts: with the last batch taken no more work is given out;
-when that step is published and in a checkpoint, the run is over. The other limits end both at once. The limits of the
-config count from the run's beginning, the limits of a command from the command's start; the first to be reached counts.
+The end of a run. A limit of learner steps ends the run in two parts. Once the last batch is taken, no more work is
+given out. Once that step is published and in a checkpoint, the run is over. The other limits end both at once. The
+limits of the config count from the run's beginning, the limits of a command from the command's start. The first limit
+that is reached ends the run.
 """
 
 import math
@@ -30,20 +32,18 @@ MARGIN = 8  # versions
 
 
 class PacingFigures(msgspec.Struct, frozen=True):
-    """The ledger's figures that pacing depends on.
-
-    newest       lag in the next batch of tokens sampled by the newest weights; None: none are published yet
-    outstanding  sequences that batches may still take: trainable groups, and chunks in flight at full size
-    oldest       longest such lag among the chunks in flight that are still within the bound; 0 where none is in flight
-    active       environments with an open window
-    designing    design jobs open or leased
-    """
+    """The ledger's figures that pacing depends on."""
 
     newest: int | None
+    """Lag in the next batch of tokens sampled by the newest weights; None before the first publication."""
     outstanding: int
+    """Sequences that batches may still take: trainable groups, and chunks in flight at full size."""
     oldest: int
+    """Longest lag in the next batch among the chunks in flight within the bound; 0 without such a chunk."""
     active: int
+    """Environments with an open window."""
     designing: int
+    """Design jobs that are open or leased."""
 
     def __post_init__(self) -> None:
         if min(self.newest or 0, self.outstanding, self.oldest, self.active, self.designing) < 0:
@@ -51,18 +51,21 @@ class PacingFigures(msgspec.Struct, frozen=True):
 
 
 class Allowance(msgspec.Struct, frozen=True):
-    """Numbers of chunks of plays (hinted twins with them) and of design jobs that may start now."""
+    """The amount of work that may start now."""
 
     chunks: int
+    """Chunks of plays, each with its hinted twins if it has any."""
     designs: int
+    """Design jobs."""
 
 
 def lag_bound(role: Literal["agent", "designer"], config: Config) -> int:
-    """The longest policy lag that is trained on, in published versions; the designer's follows from the window.
+    """Return the longest policy lag that is trained on, in published versions. The designer's follows from the window.
 
-    A design waits for its window, of k chunks of each of N environments: k * N * G plays, a version for every
-    batch_sequences * publish_every of them, and at least one a chunk, since the next one waits for newer weights. Twice
-    as many versions, and 8 more, let the slowest window of a designer group and the queue take as long again.
+    A design waits for its window, which has k chunks in each of N environments: k * N * G plays. These take one version
+    for every batch_sequences * publish_every plays, and at least one version a chunk, since the next chunk waits for
+    newer weights. The bound is twice as many versions and 8 more. So the slowest window of a designer group, and the
+    queue, may take as long again.
     """
     if role == "agent":
         return config.learner.agent_lag
@@ -72,7 +75,7 @@ def lag_bound(role: Literal["agent", "designer"], config: Config) -> int:
 
 
 def allowance(load: PacingFigures, config: Config) -> Allowance:
-    """The one rule of pacing."""
+    """Return the work that may start under these figures. This is the only rule of pacing."""
     if load.newest is None:
         return Allowance(0, 0)
     group, batch, slots = config.play.group_size, config.learner.batch_sequences, config.design.active_environments
@@ -82,7 +85,7 @@ def allowance(load: PacingFigures, config: Config) -> Allowance:
 
 
 def rollouts(state: RunState) -> float:
-    """Finished unhinted plays in units of a rollout: a chunk of each of `design.active_environments`."""
+    """Return the finished unhinted plays in rollouts. A rollout is a chunk of each of `design.active_environments`."""
     return state.counters.unhinted / _plays_a_rollout(state)
 
 
@@ -91,9 +94,9 @@ def _plays_a_rollout(state: RunState) -> int:
 
 
 def begin_command(state: RunState, command: str, limits: Limits, now: float) -> None:
-    """Replace the limits of the last command by the limits of this one, which count from now on.
+    """Replace the limits of the last command by the limits of this one, counted from now.
 
-    Nothing changes if the service was only started again within the same command. `now` is the run clock.
+    Changes nothing if the service was only started again within the same command. `now` is the run clock.
     """
     before = state.command
     if before is not None and before.command == command:
@@ -124,12 +127,12 @@ def last_step(state: RunState) -> float:
 
 
 def spent(state: RunState, now: float) -> bool:
-    """True if no more work may be given out. `now` is the run clock."""
+    """Return True if no more work may be given out. `now` is the run clock."""
     return state.counters.taken_step >= last_step(state) or bool(reached(state, now))
 
 
 def reached(state: RunState, now: float) -> str:
-    """Name the limit that has ended the run or the command; "" while it goes on. `now` is the run clock."""
+    """Name the limit that ended the run or the command; "" while the run goes on. `now` is the run clock."""
     limits = state.config.limits
     done = _finished_steps(state)
     if limits.steps and done >= limits.steps:
@@ -156,5 +159,5 @@ def _command_reached(state: RunState, command: CommandLimits, now: float) -> str
 
 
 def _finished_steps(state: RunState) -> int:
-    """The last step that is both published and in a checkpoint."""
+    """Return the last step that is both published and in a checkpoint."""
     return min(state.published_step, state.counters.retired_step)

@@ -1,7 +1,7 @@
 """Provenance: every sampled token names the weights that sampled it, by version and digest. Pure.
 
-A trajectory sampled by weights that were never published is quarantined: kept apart, counted, never trained, and in no
-statistic. Its work is leased again.
+If a trajectory was sampled by weights that were never published, it is quarantined: kept separately, counted, never
+trained, and left out of all statistics. Its work is leased again.
 """
 
 from replay.ledger.records import Quarantined
@@ -16,7 +16,7 @@ def note(state: RunState, weights: Weights) -> None:
 
 
 def oldest(steps: dict[int, int], trajectory: Trajectory) -> int:
-    """The version of the earliest learner step among those that sampled one of its tokens; 0 for none.
+    """Return the version with the earliest learner step among those that sampled a token; 0 without a token.
 
     `steps`: learner step by version. After a resume with other results the highest version need not be the newest.
     """
@@ -26,7 +26,7 @@ def oldest(steps: dict[int, int], trajectory: Trajectory) -> int:
 
 
 def flaw(published: dict[int, str], trajectory: Trajectory) -> str:
-    """The fault of a trajectory's provenance, "" if there is none. `published`: digest by version.
+    """Describe the fault of a trajectory's provenance; "" if it is sound. `published`: digest by version.
 
     A trajectory without digests is judged by its versions alone.
     """
@@ -40,9 +40,10 @@ def flaw(published: dict[int, str], trajectory: Trajectory) -> str:
 
 
 def quarantine(state: RunState, key: str | None, trajectory: Trajectory, holder: str, now: float) -> bool:
-    """Quarantine a trajectory of faulty provenance; False if it is sound.
+    """Quarantine a trajectory of faulty provenance. Returns False if it is sound.
 
-    `key` is that of one submission: a message that is sent again has the same. None: it is judged, and not kept.
+    `key` identifies the submission. A resent message has the same key. If None, check the trajectory but do not store
+    it.
     """
     why = flaw(state.published, trajectory)
     if why and key is not None and key not in state.quarantine:

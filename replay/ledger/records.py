@@ -1,8 +1,7 @@
-"""The store's records, one struct a table. Mutable: the ledger changes them and marks them to be written.
+"""The store's records, one struct a table. They are mutable: the ledger changes a record and marks it to be written.
 
-Times are seconds of the run clock, which counts while the replay service is up; deadlines do
-not pass while it is down. New fields go to the end, with a default; anything else raises the store's
-format.
+Times are seconds of the run clock, which counts while the replay service is up. Deadlines do not pass while it is down.
+A new field goes to the end and has a default. Any other change raises the store's format.
 """
 
 from typing import Annotated, Literal
@@ -30,249 +29,214 @@ class Record(msgspec.Struct, array_like=True):
 
 
 class Job(Record):
-    """One slot to fill. `lease` counts how often it was leased; `attempts` are the (lease, attempt) rejected so far.
-
-    `seeds` are the environments of the memory its newest lease may show to vary, `earlier` those of the leases before.
-    `program` names the program of a pool to bring, "" where one is to be designed; `level` is the level to bring it at.
-    `holder` and `request` are the process that leased it, and the number of its request.
-    """
+    """A job to write a program, or to bring one from a pool. At most one environment comes of it."""
 
     id: str
     number: int
-    round: int
+    round: int  # the round of jobs it belongs to, from 0
     skill: str
     opened_at: float
     state: JobState = "open"
-    lease: int = 0
-    holder: str = ""
-    deadline: float = 0.0
-    seeds: tuple[str, ...] = ()
-    attempts: tuple[tuple[int, int], ...] = ()
-    request: int = 0
-    earlier: tuple[tuple[str, ...], ...] = ()
-    program: str = ""
-    level: int = 0
+    lease: int = 0  # how often the job was leased, which is the number of the newest lease
+    holder: str = ""  # the process that leased the job last
+    deadline: float = 0.0  # the end of the lease
+    seeds: tuple[str, ...] = ()  # environments of the memory that the newest lease may show, to be varied
+    attempts: tuple[tuple[int, int], ...] = ()  # the rejected attempts, as (lease, attempt)
+    request: int = 0  # the number of the holder's request for this lease
+    earlier: tuple[tuple[str, ...], ...] = ()  # `seeds` of the earlier leases, in order
+    program: str = ""  # the program to bring from the pool; "" if a designer writes one
+    level: int = 0  # the level at which to bring the pool's program
 
     def varied(self, lease: int, shown: tuple[str, ...]) -> tuple[str, ...]:
-        """The environments of `shown` that lease number `lease` had to vary; empty if there was no such lease."""
+        """Return the environments of `shown` that lease number `lease` had to vary. Empty without such a lease."""
         offered = (*self.earlier, self.seeds)
         ago = self.lease - lease
         return tuple(seed for seed in offered[-1 - ago] if seed in shown) if 0 <= ago < len(offered) else ()
 
 
 class Reject(Record):
-    """A candidate that failed admission, kept for inspection; its trajectory rests under the same key.
-
-    `shown` are the environments of the memory that were in its prompt.
-    """
+    """A candidate that failed admission, kept for inspection. Its trajectory is stored under the same key."""
 
     job: str
     lease: int
     attempt: int
     skill: str
-    document: str
-    completion: str
-    stage: str
+    document: str  # the document that its designer was given, "" without one
+    completion: str  # the text that the model wrote
+    stage: str  # the stage of admission that it failed
     reason: str
     at: float
-    shown: tuple[str, ...] = ()
-    setting: str = ""
-    variant: str = ""
+    shown: tuple[str, ...] = ()  # environments of the memory in its prompt
+    setting: str = ""  # the setting that its designer was asked for, or ""
+    variant: str = ""  # the variant that its designer was asked for, or ""
 
 
 class Source(Record):
-    """An admitted program. Without a hint `hint` is "". `reads` and `single_turn` are as in Verdict."""
+    """An admitted program with its hint and its first observation."""
 
     source: str
-    hint: str
+    hint: str  # "" if there is no hint
     first_observation: str
-    reads: Form = "inside"
-    single_turn: bool = False
+    reads: Form = "inside"  # as in Verdict
+    single_turn: bool = False  # as in Verdict
 
 
 class Chunk(Record):
-    """G unhinted plays of an environment (chunk 0: and their hinted twins). `begun`: its first play was leased.
+    """G unhinted plays of an environment, scored together. Chunk 0 also holds their hinted twins."""
 
-    `version` is the newest policy when it opened, then when it began.
-    """
-
-    index: int
+    index: int  # its place in the window, from 0
     opened_at: float
-    version: int
-    begun: bool = False
-    scored_at: float | None = None
+    version: int  # the newest policy when the chunk opened, later when it began
+    begun: bool = False  # True once its first play was leased
+    scored_at: float | None = None  # None until its unhinted plays have ended
 
 
 class Score(Record):
-    """An environment's figures when its window closed.
+    """An environment's figures when its window closed. Rates, regret and return count finished plays only."""
 
-    `reward` is None if what it pays for was not measured: no play ended, or the audit was left out. `mean_return` is of
-    the unhinted plays, `slow` the slow average of the skill before it, `order` its place among the windows that
-    entered the skill's averages (None: it did not). `regret`, the win rates and `mean_return` are over finished plays.
-    """
-
-    reward: float | None
+    reward: float | None  # the designer's; None if what it pays for was not measured, or the audit was left out
     regret: float | None
-    regret_error: float | None
-    win_rate: Annotated[float, Meta(ge=0, le=1)] | None
+    regret_error: float | None  # standard error of the regret
+    win_rate: Annotated[float, Meta(ge=0, le=1)] | None  # of the unhinted plays
     win_rate_hinted: float | None
     learnable: bool
-    plays: int
-    voids: int
-    mean_return: float | None = None
-    slow: float | None = None
-    order: int | None = None
+    plays: int  # finished plays of both arms
+    voids: int  # void plays of both arms
+    mean_return: float | None = None  # of the unhinted plays
+    slow: float | None = None  # the skill's slow average before this window
+    order: int | None = None  # its place among the windows in the skill's averages; None: not among them
     luck: Annotated[int, Meta(ge=0)] | None = None
-    """Lost unhinted plays that count as void, since nobody can win them. None: scored when no void counted."""
+    """Lost unhinted plays that count as void because nobody can win them. None: scored when no void play counted."""
     least_regret: float | None = None
     """The regret if each void play had returned what lowers it most; the memory keeps it. None without a pair."""
 
 
 class Audit(Record):
-    """The audit of an environment whose window is over. `finding` is the reason why it failed or was left out,
-    or, if it passed, what its solution did not win.
+    """The audit of an environment after its last play and before its window closes."""
 
-    `replays` are recorded plays to run again, `indices` the instances to play with random actions, `lost` the instances
-    to play with the actions of `solution()`. Of these, `tried` came to a result and `solved` were won.
-    """
-
-    id: str
+    id: str  # of the environment
     began_at: float
-    replays: tuple[str, ...]
-    indices: tuple[int, ...]
+    replays: tuple[str, ...]  # recorded plays to run again
+    indices: tuple[int, ...]  # instances to play with random actions
     state: AuditState = "open"
-    lease: int = 0
+    lease: int = 0  # how often the audit was leased
     holder: str = ""
     deadline: float = 0.0
-    request: int = 0
-    finding: str = ""
-    steps: int = 0
-    seconds: float = 0.0
-    lost: tuple[int, ...] = ()
-    tried: int = 0
-    solved: int = 0
+    request: int = 0  # the number of the holder's request for this lease
+    finding: str = ""  # why it failed or was left out; if it passed, which plays its solution lost
+    steps: int = 0  # environment steps that the audit made
+    seconds: float = 0.0  # seconds that the audit took
+    lost: tuple[int, ...] = ()  # instances to play with the actions of `solution()`
+    tried: int = 0  # plays of `lost` that came to a result
+    solved: int = 0  # plays of `lost` that the solution won
 
 
 class Environment(Record):
-    """An admitted environment and its window. `levels` are the distinct rewards it handed out (the first 256).
-
-    `parents` are the environments of the memory its designer was shown to vary; `repairs` those of its program, as its
-    designer told; `program` its name in the pool it is from, "" where it was designed; `measures` those of its program;
-    `setting` and `variant` those that its designer was asked for, or ""; `level` that of a pool's program; `grouped`:
-    the plays of a chunk are all of one instance.
-    """
+    """An admitted environment and its window."""
 
     id: str
     job: str
     round: int
     skill: str
     name: str
-    document: str
-    attempt: int
-    seed_sensitive: bool
-    designed_version: int
+    document: str  # the document that its designer was given, "" without one
+    attempt: int  # the attempt of the job that was admitted
+    seed_sensitive: bool  # True if the program plays differently under another seed
+    designed_version: int  # the oldest policy that sampled its program; 0: no policy did
     opened_at: float
-    deadline: float
+    deadline: float  # the window ends then at the latest
     state: EnvironmentState = "active"
     chunks: list[Chunk] = []
-    levels: list[float] = []
+    levels: list[float] = []  # distinct rewards that it handed out, the first 256
     closed_at: float | None = None
     score: Score | None = None
-    parents: tuple[str, ...] = ()
+    parents: tuple[str, ...] = ()  # environments of the memory that its designer was shown to vary
     audit: Audit | None = None
-    repairs: Repairs = ()
-    program: str = ""
-    measures: Measures = Measures()
-    setting: str = ""
-    variant: str = ""
-    level: int = 0
-    grouped: bool = False
+    repairs: Repairs = ()  # repairs of its program, as its designer reported them
+    program: str = ""  # its name in the pool; "" if a designer wrote it
+    measures: Measures = Measures()  # measures of its program
+    setting: str = ""  # the setting that its designer was asked for, or ""
+    variant: str = ""  # the variant that its designer was asked for, or ""
+    level: int = 0  # the level of a pool's program
+    grouped: bool = False  # True if all plays of a chunk are on one instance
 
 
 class PlayRecord(Record):
-    """One play. `version` is the newest policy when it was leased, then the oldest that sampled one of its tokens.
-
-    `holder` and `request` are the process that leased it, and the number of its request; in the end `holder` played it.
-    `suspected` counts the leases under which a service ended, or met an unforeseen error, while it served this play.
-    `tools`: None where its program has none.
-    """
+    """One play of an environment."""
 
     id: str
     environment: str
-    chunk: int
-    index: int
+    chunk: int  # the index of its chunk
+    index: int  # its number within its arm of the window
     hinted: bool
     state: PlayState = "open"
-    lease: int = 0
-    holder: str = ""
-    deadline: float = 0.0
-    version: int = 0
-    terminated: bool = False
+    lease: int = 0  # how often the play was leased
+    holder: str = ""  # the process that leased it; at the end the process that played it
+    deadline: float = 0.0  # the end of the lease
+    version: int = 0  # the newest policy at the lease; at the end the oldest that sampled a token
+    terminated: bool = False  # True if the program ended the episode
     episode_return: float = 0.0
     turns: int = 0
-    sampled: int = 0
-    seconds: float = 0.0
-    fault: str = ""
-    request: int = 0
-    suspected: int = 0
-    tools: ToolUse | None = None
+    sampled: int = 0  # tokens that the policy sampled
+    seconds: float = 0.0  # seconds that the play took
+    fault: str = ""  # why the play is void
+    request: int = 0  # the number of the holder's request for this lease
+    suspected: int = 0  # leases under which a service ended or failed while it served this play
+    tools: ToolUse | None = None  # None if the program has no tools
 
 
 class Member(Record):
-    """A trajectory of a group with its reward and the oldest policy version that sampled one of its tokens."""
+    """A trajectory of a group with its reward."""
 
-    trajectory: str
+    trajectory: str  # its key in the store
     reward: float
-    version: int
+    version: int  # the oldest policy that sampled one of its tokens
 
 
 class DesignGroup(Record):
-    """The jobs of one skill in one round; it becomes a group of the queue when all have closed, or at its deadline.
-
-    `before` is the skill's running mean before the first member's reward entered it. Without `train` it has no member.
-    """
+    """The jobs of one skill in one round. They become a group of the queue when all have closed, or at the deadline."""
 
     id: str
     round: int
     skill: str
-    jobs: int
-    deadline: float
-    closed: int = 0
+    jobs: int  # number of jobs in the group
+    deadline: float  # the group forms then at the latest
+    closed: int = 0  # number of jobs that have closed
     members: tuple[Member, ...] = ()
-    before: float | None = None
-    formed: bool = False
-    train: bool = True
+    before: float | None = None  # the skill's running mean before the first member's reward entered it
+    formed: bool = False  # True once the group is in the queue
+    train: bool = True  # False: designers are not trained, and the group takes no member
 
 
 class GroupRecord(Record):
-    """A trainable group. `order` is its place in the queue; `before` as in DesignGroup."""
+    """A trainable group."""
 
-    order: int
+    order: int  # its place in the queue
     id: str
     role: Literal["agent", "designer"]
     members: tuple[Member, ...]
     ready_at: float
-    before: float | None = None
+    before: float | None = None  # as in DesignGroup
 
     @property
     def baseline(self) -> float | None:
-        """The value that a designer alone in its group is compared with."""
+        """Return the value to compare a designer with that is alone in its group, else None."""
         return self.before if self.role == "designer" and len(self.members) == 1 else None
 
 
 class BatchRecord(Record):
-    """The groups of a learner step, in order. Kept for ever: any past batch can be rebuilt."""
+    """The groups of a learner step, in order. Kept for ever, so that any past batch can be rebuilt."""
 
     step: int
-    version: int
-    at: float
+    version: int  # the policy version that the step is trained at
+    at: float  # when the learner took it
     groups: tuple[GroupRecord, ...]
 
 
 class Remembered(Record):
     """An environment in the memory."""
 
-    number: int
+    number: int  # counts up; the oldest environment has the lowest
     environment: str
     skill: str
     source: str
@@ -289,91 +253,84 @@ class RunningMean(Record):
     count: int = 0
 
     def add(self, value: float) -> None:
-        """Take one more value."""
+        """Add one value."""
         self.count += 1
         self.value += (value - self.value) / min(self.count, 10)
 
 
 class MovingAverages(Record):
-    """Two moving averages of the mean unhinted return over the `windows` of a skill, by reward.fast and reward.slow."""
+    """Two moving averages of a skill's mean unhinted return over its windows."""
 
-    fast: float
-    slow: float
-    windows: int = 1
+    fast: float  # with the weight reward.fast
+    slow: float  # with the weight reward.slow
+    windows: int = 1  # number of windows in the averages
 
 
 class Publication(Record):
-    """Weights that were given a version, with the metrics of the step before."""
+    """Weights that were given a version."""
 
     weights: Weights
-    metrics: StepMetrics
+    metrics: StepMetrics  # of the step before the publication
 
 
 class Quarantined(Record):
     """A trajectory sampled by weights that were never published. Its key names its play or attempt."""
 
     holder: str
-    why: str
+    why: str  # the fault of its provenance
     at: float
     trajectory: Trajectory
 
 
 class Clock(Record):
-    """The run clock when it was last committed, s."""
+    """The run clock when it was last committed."""
 
     elapsed_s: float = 0.0
 
 
 class RunCounters(Record):
-    """The counters of a run, and the few values that go with them.
+    """The counters of a run, and a few values that go with them."""
 
-    `round` is the round being filled, `round_jobs` its jobs so far, `round_shape` the numbers of its jobs and
-    skills (None: it began before this was kept); `recent` are the publications since the last checkpoint; trajectories
-    of the steps up to `dropped_step` have been deleted by retention. `trainable`, `trained` and `wasted` count both
-    roles' trajectories, `designer_trainable` and so on the designer's alone; `unhinted` those of `plays` without the
-    hint; `averages` are by skill.
-    """
-
-    jobs: int = 0
-    round: int = 0
-    round_jobs: int = 0
-    environments: int = 0
-    queued: int = 0
-    remembered: int = 0
-    taken_step: int = 0
-    retired_step: int = 0
-    plays: int = 0
-    voids: int = 0
-    expired_leases: int = 0
-    released_leases: int = 0
-    late_plays: int = 0
+    jobs: int = 0  # jobs ever opened
+    round: int = 0  # the round that is being filled
+    round_jobs: int = 0  # jobs opened in this round
+    environments: int = 0  # environments ever admitted
+    queued: int = 0  # groups ever queued
+    remembered: int = 0  # environments ever remembered
+    taken_step: int = 0  # the last step that was given its batch
+    retired_step: int = 0  # the last step in a checkpoint
+    plays: int = 0  # finished plays of both arms
+    voids: int = 0  # void plays of both arms
+    expired_leases: int = 0  # leases that passed their deadline or lost their holder
+    released_leases: int = 0  # leases that their holder gave back
+    late_plays: int = 0  # plays that came in after they were closed
     rejected_candidates: int = 0
     failed_jobs: int = 0
-    trainable: int = 0
-    trained: int = 0
-    wasted: int = 0
-    designer_groups: int = 0
-    lag_mean: float | None = None
-    newest_environment: str = ""
-    newest_skill: str = ""
-    designer_reward: dict[str, RunningMean] = {}
-    newest: Publication | None = None
-    recent: list[Weights] = []
-    dropped_step: int = 0
-    quarantined: int = 0
-    newest_quarantined: str = ""
-    round_shape: tuple[int, int] | None = None
-    audits: int = 0
-    audit_findings: int = 0
-    audits_left_out: int = 0
-    audit_steps: int = 0
-    audit_s: float = 0.0
-    newest_finding: str = ""
-    designer_trainable: int = 0
-    designer_trained: int = 0
-    designer_wasted: int = 0
-    averages: dict[str, MovingAverages] = {}
-    unhinted: int = 0
+    trainable: int = 0  # trajectories of both roles that could be trained
+    trained: int = 0  # trajectories of both roles in batches
+    wasted: int = 0  # trainable trajectories of both roles that are never trained
+    designer_groups: int = 0  # designer groups in batches
+    lag_mean: float | None = None  # mean policy lag of the newest batch
+    newest_environment: str = ""  # the name of the newest admitted environment
+    newest_skill: str = ""  # the skill of this environment
+    designer_reward: dict[str, RunningMean] = {}  # by skill
+    newest: Publication | None = None  # the newest publication
+    recent: list[Weights] = []  # publications since the last checkpoint
+    dropped_step: int = 0  # retention deleted the trajectories of the steps up to this one
+    quarantined: int = 0  # trajectories in quarantine
+    newest_quarantined: str = ""  # names it, its holder and its fault
+    round_shape: tuple[int, int] | None = None  # jobs and skills of this round; None: begun by an earlier version
+    audits: int = 0  # audits that are over
+    audit_findings: int = 0  # audits that failed
+    audits_left_out: int = 0  # audits without a result, late ones included
+    audit_steps: int = 0  # environment steps in all audits
+    audit_s: float = 0.0  # seconds of all audits
+    newest_finding: str = ""  # the environment that failed an audit last, with the finding
+    designer_trainable: int = 0  # the designers' share of `trainable`
+    designer_trained: int = 0  # the designers' share of `trained`
+    designer_wasted: int = 0  # the designers' share of `wasted`
+    averages: dict[str, MovingAverages] = {}  # by skill
+    unhinted: int = 0  # finished unhinted plays
 
     def waste(self, role: Literal["agent", "designer"], count: int) -> None:
         """Count trainable trajectories of a role that are never trained."""
@@ -382,17 +339,17 @@ class RunCounters(Record):
 
     @property
     def wasted_share(self) -> float:
-        """Share of the trainable trajectories that were wasted, of both roles; 0 before the first."""
+        """Return the share of the trainable trajectories that were wasted, over both roles; 0 before the first."""
         return _share(self.wasted, self.trainable)
 
     @property
     def wasted_share_agent(self) -> float:
-        """The same share, of agents."""
+        """Return the wasted share of the agents' trainable trajectories; 0 before the first."""
         return _share(self.wasted - self.designer_wasted, self.trainable - self.designer_trainable)
 
     @property
     def wasted_share_designer(self) -> float:
-        """The same share, of designers."""
+        """Return the wasted share of the designers' trainable trajectories; 0 before the first."""
         return _share(self.designer_wasted, self.designer_trainable)
 
 

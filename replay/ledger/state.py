@@ -1,9 +1,13 @@
-"""The run in memory: its live records, and those that must be written next.
+"""The run in memory: its live records, and the changes to be written next.
 
-Only live records are held: open jobs, active environments with their plays and the recordings that an audit would run
-again, unformed designer groups, the queue, batches not yet retired, the env memory and the statistics; of published
-weights the digests and steps, of the quarantine the keys. The store alone has the rest. Trajectories are never held:
-they are staged and leave with the next commit.
+Only live records are held:
+
+* open jobs, unformed designer groups, the queue, and batches not yet retired
+* active environments with their plays, and the recordings that an audit would run again
+* the env memory and the statistics
+* the digests and steps of published weights, and the keys of the quarantine
+
+The store has everything else. Trajectories are never held: they are staged and leave with the next commit.
 """
 
 from collections.abc import Iterable
@@ -37,10 +41,10 @@ from spade.seeds import INSTANCE_MASK, derive
 
 
 class CommandLimits(Record):
-    """The limits of the `spade up` that last started the run, and where they begin to count.
+    """The limits of the `spade up` that last started the run, and the point from which they count.
 
     They bound that command alone: the next command replaces them. A replay service that is started again within the
-    command counts on from the same place.
+    command counts on from the same point.
     """
 
     command: str
@@ -50,13 +54,13 @@ class CommandLimits(Record):
     begun_s: float
     """The run clock at the command's start."""
     begun_unhinted: int
-    """The unhinted plays that had finished by then."""
+    """Unhinted plays that had finished by then."""
     begun_step: int | None = None
     """The step before the first batch that the learner asked for; None until it asks."""
 
 
 class RunState:
-    """The tables by id. Each change of a record needs a call of `touch`; `changes` returns what to commit."""
+    """The tables by id. Call `touch` after each change of a record. `changes` returns the records to commit."""
 
     def __init__(self, config: Config, secret: bytes) -> None:
         self.config = config
@@ -89,7 +93,7 @@ class RunState:
     # ------------------------------------------------------------ writing
 
     def touch(self, table: Table, key: str, record: msgspec.Struct) -> None:
-        """Mark a record to be written, in the state it has when the changes are taken."""
+        """Mark a record to be written. It is written in its state when the changes are taken."""
         self._changes[table, key] = record
 
     def delete(self, table: Table, key: str) -> None:
@@ -97,7 +101,7 @@ class RunState:
         self._changes[table, key] = None
 
     def changes(self) -> list[Change]:
-        """Take the changes since the last call; counters and statistics go with any other change."""
+        """Take the changes since the last call. Counters and statistics go with any other change."""
         if not self._changes:
             return []
         self.touch("meta", "counters", self.counters)
@@ -109,7 +113,7 @@ class RunState:
     # ------------------------------------------------------------ jobs and plays
 
     def take_pool(self, pool: PoolList, draws: Draws | None, windows: Iterable[LevelWindow] = ()) -> None:
-        """Play the programs of a pool, on from these draws and windows of levels."""
+        """Play the programs of a pool. Drawing continues from these draws and windows of levels."""
         self.pool = Drawing(pool, lambda number, index: self.seed("pool", number, index), draws)
         if self.config.pool.difficulty == "window":
             self.levels = Levels(self.config.pool, pool, self._keep_window, windows)
@@ -118,7 +122,7 @@ class RunState:
         self.touch("meta", level_key(window.name), window)
 
     def programs_in_use(self) -> set[str]:
-        """The programs of the pool that an open job or an active environment has."""
+        """Return the pool's programs that an open job or an active environment uses."""
         jobs, environments = self.jobs.values(), self.environments.values()
         return {job.program for job in jobs} | {environment.program for environment in environments}
 
@@ -139,13 +143,13 @@ class RunState:
         self.flight.enter(play)
 
     def add_environment(self, environment: Environment, source: Source) -> None:
-        """Take an active environment in, with its program."""
+        """Add an active environment with its program."""
         self.environments[environment.id] = environment
         self.sources[environment.id] = source
         self.programs[environment.id] = program_digest(source.source)
 
     def forget_environment(self, environment: Environment) -> None:
-        """Remove a closed environment and its plays from memory; the store keeps them, but not the recordings."""
+        """Remove a closed environment and its plays from memory. The store keeps them, but not the recordings."""
         for play in self.flight.forget(environment):
             del self.plays[play.id]
         for play_id in self.recordings.pop(environment.id, {}):
@@ -155,7 +159,7 @@ class RunState:
         del self.programs[environment.id]
 
     def program(self, digest: str) -> str | None:
-        """The program of that digest, which more than one active environment may have; None if none has it."""
+        """Return the program with a digest, or None if no active environment has it. Several may have the same one."""
         having = (self.sources[id].source for id, own in self.programs.items() if own == digest)
         return next(having, None)
 
@@ -163,37 +167,38 @@ class RunState:
 
     @property
     def version(self) -> int:
-        """The newest published policy version; 0 before the first."""
+        """Return the newest published policy version; 0 before the first."""
         newest = self.counters.newest
         return 0 if newest is None else newest.weights.version
 
     @property
     def published_step(self) -> int:
-        """The learner step after which the newest version was published."""
+        """Return the learner step after which the newest version was published; 0 before the first."""
         newest = self.counters.newest
         return 0 if newest is None else newest.weights.step
 
     def version_at(self, step: int) -> int:
-        """The version learner step `step` is trained at: the newest, plus the publications of steps taken since."""
+        """Return the version that learner step `step` is trained at: the newest, plus the publications due by then."""
         every = self.config.learner.publish_every
         return self.version + max((step - 1) // every - self.published_step // every, 0)
 
     def lag(self, trained: int, step: int) -> int:
-        """Policy lag in learner step `trained` of tokens by weights published after `step`: publications between.
+        """Return the policy lag in learner step `trained` of tokens by weights published after `step`.
 
-        Counted by steps, not versions: a learner that resumes with other results gives the same steps new versions.
+        The lag is the number of publications between them, counted by steps, not by versions. A learner that resumes
+        with other results gives the same steps new versions.
         """
         every = self.config.learner.publish_every
         return (trained - 1) // every - step // every
 
     def _place(self, play: PlayRecord) -> int:
-        """A play's place in the leasing order of its chunk: drawn, so that the order reveals neither arm nor index."""
+        """Draw a play's place in the leasing order of its chunk, so that the order reveals neither arm nor index."""
         return self.seed("place", play.id)
 
     def instance(self, environment: str, number: int) -> int:
-        """The seed of instance `number` of an environment, the same in both arms."""
+        """Return the seed of instance `number` of an environment. It is the same in both arms."""
         return self.seed("instance", environment, number) & INSTANCE_MASK
 
     def seed(self, purpose: str, *parts: str | int) -> int:
-        """A seed of the run."""
+        """Derive a seed of the run."""
         return derive(self.secret, purpose, *parts)

@@ -16,84 +16,93 @@ METER_S = 60
 
 
 class PlayFigures(msgspec.Struct, array_like=True, frozen=True):
-    """A finished play. `tools`: None where its program has none."""
+    """A finished play."""
 
     environment: str
     hinted: bool
     won: bool
     turns: int
     sampled: int
+    """Tokens that the policy sampled."""
     skill: str = ""
     variant: str = ""
     tools: ToolUse | None = None
+    """None if the program has no tools."""
 
 
 class ToolFigures(msgspec.Struct, frozen=True):
-    """Figures over plays; None: no play used tools, or there is nothing to take a share of.
-
-    Calls are those that the model wrote, the malformed ones included. `done_share` is of the plays' instructions,
-    `free_share` of those that are done.
-    """
+    """Figures of tool use over plays. None: no play used tools, or the whole of a share is 0."""
 
     calls_per_turn: float | None = None
+    """Calls that the model wrote, the malformed ones included."""
     malformed_share: float | None = None
+    """Share of the calls written."""
     refused_share: float | None = None
+    """Share of the calls written."""
     done_share: float | None = None
+    """Share of the plays' instructions that were done."""
     free_share: float | None = None
+    """Share of the done instructions that were free."""
 
 
 class SlotFigures(msgspec.Struct, array_like=True, frozen=True):
-    """A slot that closed, or whose job failed (reward 0, not learnable, nothing else known). None: not measured."""
+    """A slot that closed, or whose job failed (reward 0, not learnable, the rest unknown). None: not measured."""
 
     reward: float | None
     learnable: bool
     regret: float | None = None
     levels: int | None = None
+    """Number of distinct rewards that the environment handed out."""
     skill: str = ""
     measures: Measures = Measures()
     variant: str = ""
 
 
 class Statistics(msgspec.Struct, array_like=True):
-    """Bounded lists of the last events; `config.replay` sets the lengths of `plays` and `slots`."""
+    """Bounded lists of the newest events."""
 
     keep_plays: int
+    """Length of `plays`, by `config.replay`."""
     keep_slots: int
+    """Length of `slots` and `variances`, by `config.replay`."""
     plays: list[PlayFigures] = []
     slots: list[SlotFigures] = []
     variances: list[bool] = []
+    """For each scored chunk: True if its returns differ."""
     candidates: list[bool] = []
+    """For each candidate: True if it was admitted."""
     examples: list[int] = []
+    """For each candidate: number of examples of the memory in its prompt."""
 
     @classmethod
     def of(cls, config: Replay) -> "Statistics":
-        """Empty lists of the configured lengths."""
+        """Return empty lists of the configured lengths."""
         return cls(config.statistics_plays, config.learnable_slots)
 
     def add_play(self, figures: PlayFigures) -> None:
-        """Take a finished play of either arm."""
+        """Add a finished play of either arm."""
         self.plays.append(figures)
         del self.plays[: -self.keep_plays]
 
     def add_slot(self, figures: SlotFigures) -> None:
-        """Take a slot that closed or failed."""
+        """Add a slot that closed or failed."""
         self.slots.append(figures)
         del self.slots[: -self.keep_slots]
 
     def add_chunk(self, variance: bool) -> None:
-        """Take a scored unhinted chunk."""
+        """Add a scored unhinted chunk."""
         self.variances.append(variance)
         del self.variances[: -self.keep_slots]
 
     def add_candidate(self, valid: bool, shown: int) -> None:
-        """Take a candidate, admitted or rejected; its prompt had `shown` examples of the memory."""
+        """Add a candidate, admitted or rejected. Its prompt had `shown` examples of the memory."""
         self.candidates.append(valid)
         del self.candidates[:-CANDIDATES]
         self.examples.append(shown)
         del self.examples[:-CANDIDATES]
 
     def win_rate(self, hinted: bool) -> tuple[float | None, float | None]:
-        """Win rate of one arm with its standard error, clustered by environment."""
+        """Return the win rate of one arm with its standard error, clustered by environment."""
         wins: dict[str, list[float]] = {}
         for play in self.plays:
             if play.hinted == hinted:
@@ -101,41 +110,41 @@ class Statistics(msgspec.Struct, array_like=True):
         return clustered_mean(wins.values()) if wins else (None, None)
 
     def regret(self) -> tuple[float | None, float | None]:
-        """Mean regret of the slots that have one, with its standard error over environments."""
+        """Return the mean regret of the slots that have one, with its standard error over environments."""
         regrets = [slot.regret for slot in self.slots if slot.regret is not None]
         return mean_and_error(regrets) if regrets else (None, None)
 
     def learnable_share(self) -> float | None:
-        """Share of the last slots whose win rate was learnable; a failed job counts 0."""
+        """Return the share of the last slots with a learnable win rate. A failed job counts 0."""
         return _share([slot.learnable for slot in self.slots])
 
     def validity(self) -> float | None:
-        """Share of the last candidates that were admitted."""
+        """Return the share of the last candidates that were admitted."""
         return _share(self.candidates)
 
     def examples_shown(self) -> float | None:
-        """Mean number of examples in the prompts of the last candidates."""
+        """Return the mean number of examples in the prompts of the last candidates."""
         return _mean(self.examples)
 
     def zero_variance_share(self) -> float | None:
-        """Share of the last unhinted chunks in which all returns were equal."""
+        """Return the share of the last unhinted chunks with equal returns."""
         return _share([not variance for variance in self.variances])
 
     def reward_levels(self) -> float | None:
-        """Mean number of distinct rewards an environment handed out."""
+        """Return the mean number of distinct rewards that an environment handed out."""
         return _mean([slot.levels for slot in self.slots if slot.levels is not None])
 
     def response_tokens(self, hinted: bool) -> float | None:
-        """Sampled tokens a turn, of one arm."""
+        """Return the sampled tokens a turn, of one arm."""
         plays = [play for play in self.plays if play.hinted == hinted and play.turns]
         return sum(play.sampled for play in plays) / sum(play.turns for play in plays) if plays else None
 
     def turns(self, hinted: bool) -> float | None:
-        """Mean turns of an episode, of one arm."""
+        """Return the mean turns of an episode, of one arm."""
         return _mean([play.turns for play in self.plays if play.hinted == hinted])
 
     def tools(self) -> ToolFigures:
-        """The use of tools in the last unhinted plays."""
+        """Summarise the use of tools in the last unhinted plays."""
         plays = [(play.tools, play.turns) for play in self.plays if play.tools is not None and not play.hinted]
         turns, uses = sum(turns for _, turns in plays), [use for use, _ in plays]
         written, done = sum(use.calls + use.malformed for use in uses), sum(use.done for use in uses)
@@ -148,31 +157,37 @@ class Statistics(msgspec.Struct, array_like=True):
         )
 
     def program_lines(self) -> float | None:
-        """Mean lines of the programs of the last slots."""
+        """Return the mean number of lines in the programs of the last slots."""
         return _mean([n for slot in self.slots if (n := slot.measures.lines) is not None])
 
     def hidden_variables(self) -> float | None:
-        """Mean hidden variables of the programs of the last slots."""
+        """Return the mean number of hidden variables in the programs of the last slots."""
         return _mean([n for slot in self.slots if (n := slot.measures.hidden_variables) is not None])
 
     def revealing_share(self) -> float | None:
-        """Share of the last slots' programs, of which it is known, whose first observation reveals the method."""
+        """Return the share of the last slots' programs with a first observation that reveals the method.
+
+        Programs are left out if this is not known.
+        """
         return _share([reveals for slot in self.slots if (reveals := slot.measures.reveals) is not None])
 
     def similarity(self) -> float | None:
-        """Mean similarity of the last slots' programs, each to the nearest of the memory when it was written."""
+        """Return the mean similarity of the last slots' programs to their nearest program of the memory.
+
+        The nearest one was determined when the program was written.
+        """
         return _mean([s for slot in self.slots if (s := slot.measures.similarity) is not None])
 
     def skills(self) -> dict[str, SkillFigures]:
-        """The figures of each skill that has a play or a slot in the windows."""
+        """Return the figures of each skill that occurs in the last plays or slots."""
         return self._parts(lambda figures: figures.skill)
 
     def variants(self) -> dict[str, SkillFigures]:
-        """The same of each variant."""
+        """Return the figures of each variant that occurs in the last plays or slots."""
         return self._parts(lambda figures: figures.variant)
 
     def _parts(self, name_of: Callable[[PlayFigures | SlotFigures], str]) -> dict[str, SkillFigures]:
-        """The figures of all that have one name. Those of name "" have none: it was not kept, or there is none."""
+        """Return the figures by name. Plays and slots with the name "" are left out: their name is not known."""
         plays: dict[str, list[PlayFigures]] = {}
         slots: dict[str, list[SlotFigures]] = {}
         for play in self.plays:
@@ -186,7 +201,7 @@ class Statistics(msgspec.Struct, array_like=True):
         }
 
     def designer_reward(self) -> float | None:
-        """Mean designer reward of the last slots."""
+        """Return the mean designer reward of the last slots."""
         return _mean([slot.reward for slot in self.slots if slot.reward is not None])
 
 
@@ -212,19 +227,19 @@ def _mean(values: list[float] | list[int]) -> float | None:
 
 
 class History(msgspec.Struct, array_like=True):
-    """One point a learner step, the newest last: regret with its error, and the win rates unhinted and hinted.
-
-    The hinted one is None where nothing was played with a hint. The first evaluation is kept beside the newest ones:
-    the others are compared with it. `diversity` is the newest.
-    """
+    """Figures over the run, the newest last. Regret and win rates have one point a learner step."""
 
     regret: list[tuple[float, float]] = []
+    """Regret and its standard error."""
     win_rates: list[tuple[float, float | None]] = []
+    """Unhinted and hinted win rate. The hinted one is None if nothing was played with a hint."""
     evaluations: list[Evaluation] = []
+    """The first evaluation, with which the others are compared, and the newest ones."""
     diversity: Diversity | None = None
+    """The newest diversity."""
 
     def add(self, statistics: Statistics) -> None:
-        """Take a point, unless nothing is measured yet."""
+        """Add a point, unless nothing is measured yet."""
         regret, error = statistics.regret()
         if regret is not None:
             self.regret.append((regret, error or 0.0))
@@ -235,7 +250,7 @@ class History(msgspec.Struct, array_like=True):
             del self.win_rates[:-HISTORY]
 
     def add_evaluation(self, evaluation: Evaluation) -> bool:
-        """Take an evaluation; False if it is the last one, sent again because the answer was lost."""
+        """Add an evaluation. Returns False if it is the last one, sent again because the answer was lost."""
         if self.evaluations[-1:] == [evaluation]:
             return False
         self.evaluations.append(evaluation)
@@ -244,21 +259,21 @@ class History(msgspec.Struct, array_like=True):
 
 
 class Meter:
-    """Events a second over the last minute (or since `start`, while that is shorter)."""
+    """A rate: events a second over the last minute, or since `start` if that is shorter."""
 
     def __init__(self, start: float) -> None:
         self._start = start
-        self._events: deque[tuple[float, float]] = deque(maxlen=METER_S + 1)  # seconds of the last minute
+        self._events: deque[tuple[float, float]] = deque(maxlen=METER_S + 1)  # an entry a second
 
     def add(self, now: float, amount: float) -> None:
-        """Count `amount` at `now`; events of one second share an entry."""
+        """Count `amount` at `now`. Events of one second share an entry."""
         second = float(int(now))
         if not self._events or self._events[-1][0] != second:
             self._events.append((second, 0.0))
         self._events[-1] = (second, self._events[-1][1] + amount)
 
     def rate(self, now: float) -> float:
-        """Amount a second at `now`."""
+        """Return the amount a second at `now`."""
         while self._events and self._events[0][0] < now - METER_S:
             self._events.popleft()
         return sum(amount for _, amount in self._events) / max(min(float(METER_S), now - self._start), 1.0)

@@ -1,6 +1,6 @@
 """Windows of active environments: chunks open, plays are leased and end, chunks are scored, the window closes.
 
-A window is audited between its last play and its end.
+A window is audited after its last play and before it closes.
 """
 
 from replay.ledger import audits, provenance
@@ -16,11 +16,14 @@ from spade.returns import differ
 from spade.returns import won as is_won
 
 LEVELS = 256
-SUSPECTED = 2  # after this number of leases under which a service ended, the program is blamed
+SUSPECTED = 2  # the program is blamed after this many leases under which a service ended
 
 
 def open_chunk(state: RunState, environment: Environment, now: float) -> None:
-    """Open the next chunk: G unhinted plays, and for chunk 0 their hinted twins, where there is a hint to play with."""
+    """Open the next chunk with its G unhinted plays.
+
+    Chunk 0 also gets their hinted twins if there is a hint to play with.
+    """
     index = len(environment.chunks)
     first = sum(state.flight.tally(environment, before).unhinted for before in environment.chunks)
     chunk = Chunk(index, now, state.version)
@@ -37,9 +40,10 @@ def open_chunk(state: RunState, environment: Environment, now: float) -> None:
 
 
 def open_chunks(state: RunState, now: float, starving: bool) -> None:
-    """Open every chunk that is due: the one before is scored, and weights newer than it began with were published.
+    """Open every due chunk: the last one is scored, and weights newer than it began with were published.
 
-    The wait for weights ends after play.chunk_wait_s, or when the loop is `starving`: none can come before more plays.
+    The wait for weights ends after play.chunk_wait_s. If the loop is `starving`, no weights can come without more
+    plays, and it ends at once.
     """
     play = state.config.play
     for environment in list(state.flight.resting.values()):
@@ -53,7 +57,7 @@ def open_chunks(state: RunState, now: float, starving: bool) -> None:
 
 
 def lease(state: RunState, count: int, chunks: int, holder: str, request: int, now: float) -> tuple[PlayLease, ...]:
-    """Up to `count` plays: first of chunks begun, then of at most `chunks` new ones."""
+    """Lease up to `count` plays: first of chunks that have begun, then of at most `chunks` new ones."""
     if request and (held := state.flight.leases.held(holder, request)):
         return tuple(_as_leased(state, play) for play in held)
     leased: list[PlayLease] = []
@@ -101,7 +105,7 @@ def _as_leased(state: RunState, play: PlayRecord) -> PlayLease:
 
 
 def release(state: RunState, play: PlayRecord) -> None:
-    """Open a leased play again; it keeps its seed."""
+    """Open a leased play again. It keeps its seed."""
     state.flight.drop(play)
     play.state, play.holder = "open", ""
     state.flight.add(play)
@@ -109,7 +113,7 @@ def release(state: RunState, play: PlayRecord) -> None:
 
 
 def suspect(state: RunState, play: PlayRecord, holder: str, now: float) -> None:
-    """Open a leased play again whose service ended while it served the play; a second time it is void."""
+    """Open a leased play again because a service ended while it served the play. The second time the play is void."""
     play.suspected += 1
     if play.suspected < SUSPECTED:
         release(state, play)
@@ -119,7 +123,10 @@ def suspect(state: RunState, play: PlayRecord, holder: str, now: float) -> None:
 
 
 def finish(state: RunState, ended: EndedPlay, holder: str, now: float) -> bool:
-    """Take the end of an episode that `holder` played, whatever the present lease. False if the play is closed."""
+    """Take the end of an episode that `holder` played, under whatever lease.
+
+    Returns False if the play is already closed.
+    """
     play = state.plays.get(ended.id)
     if play is None or play.state not in ("open", "leased"):
         return False
@@ -156,7 +163,7 @@ def finish(state: RunState, ended: EndedPlay, holder: str, now: float) -> bool:
 
 def _note_levels(state: RunState, environment: Environment, rewards: tuple[float, ...]) -> None:
     levels = environment.levels
-    # A set first: few of many rewards differ, and most were seen before.
+    # A set first: most of the rewards repeat, and most were seen before.
     new = sorted({round(reward, 9) for reward in set(rewards)}.difference(levels))[: LEVELS - len(levels)]
     if new:
         environment.levels = [*environment.levels, *new]
@@ -164,7 +171,7 @@ def _note_levels(state: RunState, environment: Environment, rewards: tuple[float
 
 
 def _settle(state: RunState, environment: Environment, now: float) -> None:
-    """Quarantine, score what is complete, and close the window when all its plays are terminal."""
+    """Quarantine the window, score its newest chunk, and end the window, if any of these is due."""
     window = state.flight.windows[environment.id]
     if window.voids > state.config.play.void_share * window.plays:
         close(state, environment, now, quarantined=True)
@@ -177,13 +184,13 @@ def _settle(state: RunState, environment: Environment, now: float) -> None:
 
 
 def _over(state: RunState, environment: Environment) -> bool:
-    """True if all plays of the window have ended and no chunk is to come."""
+    """Return True if all plays of the window have ended and no chunk will follow."""
     window = state.flight.windows[environment.id]
     return window.ended == window.plays and len(environment.chunks) >= state.config.play.window_chunks
 
 
 def _score_chunk(state: RunState, environment: Environment, chunk: Chunk, now: float) -> None:
-    """Make the chunk's finished unhinted plays a group of the queue if their returns differ."""
+    """Score a chunk. Its finished unhinted plays become a group of the queue if their returns differ."""
     state.flight.score(environment, chunk, now)
     state.touch("environments", environment.id, environment)
     played = state.flight.tally(environment, chunk).plays
@@ -200,14 +207,14 @@ def _score_chunk(state: RunState, environment: Environment, chunk: Chunk, now: f
 
 
 def end(state: RunState, environment: Environment, now: float) -> None:
-    """End a window that has no play to come: it closes when it has been audited."""
+    """End a window that expects no more plays. It closes when it has been audited."""
     _cancel_rest(state, environment, now)
     if not audits.begin(state, environment, now):
         close(state, environment, now)
 
 
 def audited(state: RunState, outcome: Audited, now: float) -> None:
-    """Take the outcome of an audit, and close the window by it."""
+    """Take the outcome of an audit, and close the window accordingly."""
     environment = audits.finish(state, outcome)
     if environment is not None:
         close(state, environment, now, quarantined=bool(outcome.finding))
@@ -231,9 +238,9 @@ def _plays(state: RunState, environment: Environment) -> list[PlayRecord]:
 
 
 def close(state: RunState, environment: Environment, now: float, quarantined: bool = False) -> None:
-    """Close the window with the plays it has: score it, remember it, give its designer the reward, free its slot.
+    """Close the window with its present plays: score and remember it, pay its designer, free its slot.
 
-    A window whose audit was left out is neither paid nor remembered nor averaged: its value is unknown.
+    If its audit was left out, the window's value is unknown. It is then neither paid, remembered nor averaged.
     """
     _cancel_rest(state, environment, now)
     plays = _plays(state, environment)
@@ -263,7 +270,7 @@ def close(state: RunState, environment: Environment, now: float, quarantined: bo
     )
     if not (quarantined or unaudited):
         _remember(state, environment, score)
-    # Without a reward, or without a sampled token, there is nothing to learn from the design.
+    # Without a reward, or without a sampled token, the design has nothing to teach.
     trained = score.reward is not None and environment.designed_version > 0
     member = Member(environment.job, score.reward or 0.0, environment.designed_version) if trained else None
     if not environment.program:
@@ -272,7 +279,7 @@ def close(state: RunState, environment: Environment, now: float, quarantined: bo
 
 
 def _average(state: RunState, skill: str, score: Score) -> None:
-    """Let a window enter the averages of its skill."""
+    """Add a window's mean return to the averages of its skill."""
     if score.mean_return is None:
         return
     averages = state.counters.averages
@@ -302,7 +309,10 @@ def _remember(state: RunState, environment: Environment, score: Score) -> None:
 
 
 def expire(state: RunState, now: float, live: frozenset[str] | None) -> None:
-    """End the windows past their deadline, open lost leases again. `live`: connected holders (None: unknown)."""
+    """End the windows past their deadline, and open plays again if their lease is lost.
+
+    `live` names the connected holders (None: unknown).
+    """
     for environment in audits.expire(state, now, live):
         close(state, environment, now)
     # Sorted: the order of a dict differs after a restart.

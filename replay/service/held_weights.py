@@ -1,15 +1,18 @@
-"""Folders of weights that engines hold, by their own receipts, and those that the learner may delete. Pure.
+"""Folders of weights that engines report to hold, and folders that the learner may delete. Pure.
 
-Locks of files would do on one machine; file systems that machines share need not bring them from one to another.
+Locks of files would be enough on one machine. But a file system that machines share need not pass locks on.
 """
 
 from collections.abc import Collection, Iterable
 
-_RETIRED = 1_024  # digests that are remembered: an engine asks for newest weights, never for such old ones
+_RETIRED = 1_024  # digests that are remembered: an engine asks for the newest weights, never for weights as old as this
 
 
 class HeldWeights:
-    """Receipts since the service started, at `start` on the run clock; `silence_s` later all engines have said them."""
+    """The engines' reports since the service started, at `start` on the run clock.
+
+    After `silence_s` all have reported.
+    """
 
     def __init__(self, start: float, silence_s: float) -> None:
         self._known_at = start + silence_s
@@ -17,7 +20,7 @@ class HeldWeights:
         self._retired: dict[str, None] = {}
 
     def hold(self, engine: str, digests: Iterable[str]) -> str:
-        """Note that an engine holds these folders and no others; returns the digest of one that is retired, else ""."""
+        """Note that an engine holds exactly these folders. If one is retired, return its digest instead, else ""."""
         wanted = frozenset(digests)
         if gone := wanted & self._retired.keys():
             return min(gone)
@@ -29,7 +32,10 @@ class HeldWeights:
         self._retired.pop(digest, None)
 
     def retire(self, digests: Iterable[str], engines: Collection[str], now: float) -> tuple[str, ...]:
-        """Retire those that no engine holds: from now on none can. `engines`: the names of those that are connected."""
+        """Retire the weights that no engine holds. From then on no engine can hold them.
+
+        `engines`: names of the connected engines. Returns the retired digests.
+        """
         self._held = {name: held for name, held in self._held.items() if name in engines}
         if now < self._known_at:
             return ()

@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class Journal:
-    """The files of a run. Rows are appended and flushed one by one, so that a kill can cut the last row alone."""
+    """The files of a run. Rows are appended and flushed one by one, so that a kill can only cut the last row."""
 
     def __init__(self, run: Path) -> None:
         self._metrics = run / "metrics.jsonl"
@@ -29,24 +29,24 @@ class Journal:
     def event(
         self, event: str, elapsed_s: float, changed: dict[str, tuple[str, str]] | None = None, why: str = ""
     ) -> None:
-        """An event of the run; `changed`: settings unlike those before, as "section.field": [before, now]."""
+        """Write an event of the run. `changed`: settings that differ from before, as "section.field": [before, now]."""
         self._row({"kind": "event", "event": event, "elapsed_s": elapsed_s, "changed": changed or {}, "why": why})
 
     def step(self, status: Status, processes: dict[str, dict[str, float]]) -> None:
-        """One learner step; `processes` are the gauges each process sent with its last heartbeat, by its name."""
+        """Write one learner step. `processes`: the gauges of each process's last heartbeat, by its name."""
         self._row({"kind": "step", **metrics_row(status), "process_gauges": processes})
         self.status(status)
 
     def evaluation(self, evaluation: Evaluation, elapsed_s: float) -> None:
-        """One evaluation."""
+        """Write one evaluation."""
         self._row({"kind": "evaluation", "elapsed_s": elapsed_s, **msgspec.structs.asdict(evaluation)})
 
     def diversity(self, diversity: Diversity, elapsed_s: float) -> None:
-        """One measurement of the diversity."""
+        """Write one measurement of the diversity."""
         self._row({"kind": "diversity", "elapsed_s": elapsed_s, **msgspec.structs.asdict(diversity)})
 
     def status(self, status: Status) -> None:
-        """The status that `spade status` shows while the run is down; replaced whole or not at all."""
+        """Write the status that `spade status` shows while the run is down. It is replaced whole or not at all."""
         with _unless_out_of_descriptors(self._status):
             replace(self._status, msgspec.json.encode(status))
 
@@ -61,7 +61,7 @@ class Journal:
 
 @contextmanager
 def _unless_out_of_descriptors(path: Path) -> Iterator[None]:
-    """Write for people, and go on without: a lack of descriptors, which peers can cause, must not end the service."""
+    """Go on without the file if descriptors run out. Peers can cause this, so it must not end the service."""
     try:
         yield
     except OSError as error:
@@ -71,7 +71,7 @@ def _unless_out_of_descriptors(path: Path) -> Iterator[None]:
 
 
 def _last_byte(path: Path) -> bytes:
-    """The last byte of a file; empty if it is empty or missing."""
+    """Return the last byte of a file. Empty if the file is empty or missing."""
     try:
         with path.open("rb") as file:
             file.seek(max(file.seek(0, os.SEEK_END) - 1, 0))

@@ -1,8 +1,8 @@
-"""The lives of named processes: once the service has seen one, it refuses all older ones of its name.
+"""The lives of named processes. Once the service has seen a life, it refuses all older lives of the same name.
 
-A supervisor draws a number when it begins, so that its processes are newer than those of any supervisor before it. An
-older process may still be there: stopped, cut off, or of a supervisor that was killed. What is noted here is committed
-before any request of the newer life is acknowledged, so a service that is started again refuses the older one too.
+A supervisor draws a number when it begins, so that its processes are newer than any earlier supervisor's. An older
+process may still exist: stopped, cut off, or started by a supervisor that was killed. A life that is noted here is
+committed before any request of this life is acknowledged. So a restarted service refuses the older lives too.
 """
 
 from replay.ledger.state import RunState
@@ -10,7 +10,7 @@ from replay.store.load import KnownLives
 from replay.store.store import Store
 from spade.protocol import Hello, LifeNumber
 
-MOST = 4_096  # names; of more those are forgotten whose newest life began the longest ago
+MOST = 4_096  # names; beyond that, the names whose newest life began longest ago are forgotten
 
 
 class Lives:
@@ -21,25 +21,26 @@ class Lives:
         self._known = store.get("meta", "lives", KnownLives) or KnownLives()
 
     def enroll(self) -> int:
-        """The number of another supervisor."""
+        """Return the number of another supervisor."""
         self._known.supervisors += 1
         self._touch()
         return self._known.supervisors
 
     def over(self, hello: Hello) -> str:
-        """The reason why this life of its name is refused; "" if there is no newer one."""
+        """Explain why this life of its name is refused; "" if it is the newest."""
         newest = self._known.newest.get(hello.name)
         return "" if newest is None or hello.life >= newest else hello.life.over(hello.name, newest)
 
     def note(self, hello: Hello) -> bool:
-        """Note a life that is not over; True if it is newer than any of its name before."""
+        """Note a life that is not over. Returns True if it is newer than any earlier life of its name."""
         newest = self._known.newest
         if hello.life <= newest.get(hello.name, LifeNumber()):
             return False
         newest.pop(hello.name, None)
         newest[hello.name] = hello.life
         if len(newest) > MOST:
-            # First those of hosts that joined, so that none of these can have the run's own processes forgotten.
+            # First forget processes of hosts that joined, so that these hosts cannot make the run's own processes be
+            # forgotten.
             del newest[next((name for name in newest if "@" in name), next(iter(newest)))]
         self._touch()
         return True

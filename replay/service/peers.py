@@ -1,4 +1,7 @@
-"""The service's view of its peers, which is not stored: rates, connected peers, the state of supervisors' children."""
+"""The service's view of its peers: rates, connected peers, the state of supervisors' children.
+
+Nothing of it is stored.
+"""
 
 import math
 
@@ -36,13 +39,13 @@ from spade.transport import Server
 from spade.waits import with_owner
 
 SUPERVISORS = 64
-REPORT_BYTES = 262_144  # each is kept, shown and written into status.json
+REPORT_BYTES = 262_144  # bytes of a report, which is kept, shown and written into status.json
 PARTINGS = 6  # times supervise.drain_s: the roles that a supervisor drains one after the other
 CALLED: frozenset[Role] = frozenset({"engine", "endpoint", "env-runner", "learner"})
 
 
 class Peers:
-    """The peers seen since the service started; nobody is connected before `begin`."""
+    """The peers seen since the service started. Nobody is connected before `begin`."""
 
     def __init__(self, config: Config, start: float) -> None:
         self._start = start
@@ -54,7 +57,7 @@ class Peers:
         self._processes: dict[str, tuple[Process, ...]] = {}
         self._wanted: dict[str, dict[Role, int]] = {}
         self._orders: dict[str, Orders] = {}
-        self._stop_by: float | None = None  # run clock: no supervisor is kept back longer
+        self._stop_by: float | None = None  # run clock at which no supervisor has to wait any longer
         self._source = config.design.source
         self._drain_s = config.supervise.drain_s
         self._spreading: Weights | None = None
@@ -64,7 +67,7 @@ class Peers:
         self._held = HeldWeights(start, config.bus.silence_s)
 
     def begin(self, server: Server) -> None:
-        """Take the server through which the service is reached from now on."""
+        """Take the server through which peers reach the service from now on."""
         self._server = server
 
     # ------------------------------------------------------------ connected peers
@@ -73,7 +76,7 @@ class Peers:
         return () if self._server is None else tuple(self._server.peers.values())
 
     def services(self) -> tuple[Peer, ...]:
-        """The services that other peers may call."""
+        """Return the services that other peers may call."""
         services = {
             hello.name: Peer(hello.role, hello.name, hello.address)
             for hello in self._hellos()
@@ -82,18 +85,21 @@ class Peers:
         return tuple(services.values())
 
     def holders(self, now: float) -> frozenset[str] | None:
-        """Peers that may hold leases; None until every living peer has had time to greet a restarted service."""
+        """Return the peers that may hold leases.
+
+        None until every living peer has had time to greet a restarted service.
+        """
         return None if now - self._start < self._silence_s else frozenset(map(holder_id, self._hellos()))
 
     def beats(self) -> dict[str, Heartbeat]:
-        """The last heartbeat of each peer, by its name."""
+        """Return the last heartbeat of each peer, by its name."""
         if self._server is None:
             return {}
         beats = self._server.heartbeats
         return {hello.name: _finite(beats[peer]) for peer, hello in self._server.peers.items() if peer in beats}
 
     def replace(self, newer: Hello) -> None:
-        """Give up the older lives of a peer's name: they have to greet again, and are refused then."""
+        """Give up the older lives of a peer's name. They have to greet again, and are then refused."""
         if self._server is None:
             return
         for peer, hello in list(self._server.peers.items()):
@@ -103,7 +109,7 @@ class Peers:
     # ------------------------------------------------------------ events
 
     def finished(self, plays: int, now: float) -> None:
-        """Count finished plays, of all that were handed in."""
+        """Count the finished plays among those that were handed in."""
         self._plays.add(now, plays)
 
     def measure(self, request: AnyRequest, now: float) -> None:
@@ -116,7 +122,7 @@ class Peers:
                 self._tokens.add(now, 0 if trajectory is None else trajectory.sampled)
 
     def stalls(self, step: int, plays: int, now: float) -> bool:
-        """True once when the run stalls."""
+        """Return True once when the run stalls."""
         return self._progress.look(step, plays, now)
 
     def announced(self, weights: Weights, now: float) -> None:
@@ -125,7 +131,10 @@ class Peers:
         self._held.published(weights.digest)
 
     def serving(self, name: str, serving: Serving, now: float) -> None:
-        """Note that an engine serves these weights. The broadcast ends when all connected engines serve the newest."""
+        """Note that an engine serves these weights.
+
+        The broadcast ends when all connected engines serve the newest weights.
+        """
         engines = [hello.name for hello in self._hellos() if hello.role == "engine"]
         self._served = {engine: version for engine, version in self._served.items() if engine in engines}
         self._served[name] = serving.version
@@ -134,7 +143,7 @@ class Peers:
             self._broadcast_s, self._spreading = now - self._announced, None
 
     def hold(self, engine: str, request: HoldWeights) -> str:
-        """Note that an engine reads these weights; returns the reason if it may not, else ""."""
+        """Note that an engine reads these weights. Returns the reason if it may not, else ""."""
         gone = self._held.hold(engine, request.digests)
         return f"weights {gone} are retired; newer ones have been published" if gone else ""
 
@@ -146,7 +155,7 @@ class Peers:
     # ------------------------------------------------------------ supervisors
 
     def report(self, report: ReportProcesses, now: float) -> Orders | Refused:
-        """Take a supervisor's report; returns the changes it is to make, once. The newest reports are kept."""
+        """Take a supervisor's report. Returns the changes it has to make, once. The newest reports are kept."""
         if (size := len(encode(report))) > REPORT_BYTES:
             return Refused(f"a report of {size} bytes is over {REPORT_BYTES}; have more supervisors, each of fewer")
         self._processes.pop(report.supervisor, None)
@@ -162,9 +171,11 @@ class Peers:
         return msgspec.structs.replace(orders, stop=self._may_leave(report, now))
 
     def stop(self, now: float) -> str:
-        """Tell all supervisors to leave, with their next report; returns the reason if there is none, else "".
+        """Tell all supervisors to leave, with their next report.
 
-        A repeated order is taken: the supervisors may have left since the first one, while their processes drain.
+        Returns the reason if no supervisor is connected, else "".
+
+        A repeated order is accepted: the supervisors may have left since the first one, while their processes drain.
         """
         if self._stop_by is None and not any(hello.role == "supervisor" for hello in self._hellos()):
             return "no supervisor is here to be told"
@@ -172,21 +183,24 @@ class Peers:
         return ""
 
     def _may_leave(self, report: ReportProcesses, now: float) -> bool:
-        """True if this supervisor is to leave now: that of the service when all others and their processes are gone."""
+        """Return True if this supervisor should leave now.
+
+        The service's own supervisor leaves when all others and their processes are gone.
+        """
         if self._stop_by is None:
             return False
         serving = any(process.role == "replay" for process in report.processes)
         return not serving or now >= self._stop_by or not self._others(report)
 
     def _others(self, report: ReportProcesses) -> bool:
-        """True while another supervisor is connected, or a process of one."""
+        """Return True while another supervisor, or a process of one, is connected."""
         own = {report.supervisor, *(process.name for process in report.processes)}
         theirs = {process.name for reported in self._processes.values() for process in reported}
         others = [hello for hello in self._hellos() if hello.name not in own]
         return any(hello.role == "supervisor" or hello.name in theirs for hello in others)
 
     def order(self, orders: Orders) -> str:
-        """Keep orders until the supervisor reports; returns the reason if that cannot be, else ""."""
+        """Keep orders until the supervisor reports. Returns the reason if this is impossible, else ""."""
         here = sorted({hello.name for hello in self._hellos()} & self._wanted.keys())
         if orders.supervisor not in here:
             return f"no supervisor {orders.supervisor!r} keeps actors; there are {', '.join(here) or 'none'}"
@@ -203,7 +217,7 @@ class Peers:
     # ------------------------------------------------------------ the whole view
 
     def seen(self, run: str, now: float) -> Seen:
-        """The whole view at `now`."""
+        """Return the whole view at `now`."""
         hellos, beats = self._hellos(), self.beats()
         here = {hello.name for hello in hellos}
         dropped, strangers = (0, 0) if self._server is None else (self._server.dropped, self._server.strangers)
@@ -231,7 +245,7 @@ class Peers:
 
 
 def _finite(beat: Heartbeat) -> Heartbeat:
-    """A heartbeat without the floats that JSON lacks: they would make status.json unreadable."""
+    """Return a heartbeat without the floats that JSON lacks. They would make status.json unreadable."""
     gauges = {name: value for name, value in beat.gauges.items() if math.isfinite(value)}
     return Heartbeat(gauges, tuple(wait for wait in beat.waits if math.isfinite(wait.for_s)))
 

@@ -17,8 +17,8 @@ from spade.transport import serve
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
     """Serve the run in `launch.run` until cancelled.
 
-    Raises RunError if the store is another run's, of another corpus or pool, in use or of another format, BusError if
-    the address cannot be served.
+    Raises RunError if the store is in use, has another format, or belongs to another run, corpus or pool. Raises
+    BusError if the address cannot be served.
     """
     folder = Path(launch.run)
     with open_store(folder / "store", config.replay.durability) as store:

@@ -1,4 +1,4 @@
-"""The replay service: one task that takes requests, lets them take effect, commits, and only then answers.
+"""The replay service: one task that takes requests, applies them, commits, and only then answers.
 
     arrivals (bounded) ── ledger.apply ── ledger.advance ── one commit ── replies, pushes, journal
 
@@ -73,7 +73,7 @@ class Service:
         self._corpus = opened.corpus
         self._started = trio.current_time()
         self._next_tick = self._committed = self._base_s
-        self._expected = 1  # requests of the last round: peers answered together often ask again together
+        self._expected = 1  # requests of the last round: peers that are answered together often ask again together
         self._waiting = Waiting(config.bus.window)
         self._peers = Peers(config, self._base_s)
         self._retention = Retention(opened.state, store)
@@ -87,13 +87,13 @@ class Service:
         self._finish(self._base_s)
 
     def now(self) -> float:
-        """The run clock: seconds this run's service has been up, over all its restarts."""
+        """Return the run clock: the seconds that this run's service has been up, over all its restarts."""
         return self._base_s + trio.current_time() - self._started
 
     def greet(self, hello: Hello) -> Ready | Refused:
-        """The first message to a peer that joins.
+        """Return the first message to a peer that joins.
 
-        One that would design from other documents is refused, and a life of a name that has a newer one.
+        Refuses a peer that would design from other documents, and a life of a name that has a newer life.
         """
         if hello.corpus and self._corpus not in ("", hello.corpus):
             return Refused(
@@ -108,11 +108,11 @@ class Service:
         return Ready(pulse.peers, pulse.weights, finished=pulse.finished)
 
     def pulse(self) -> Pulse:
-        """The services that may be called, and the newest weights."""
+        """Return the services that may be called, and the newest weights."""
         return Pulse(self._peers.services(), self._weights, self._finished)
 
     async def run(self, server: Server) -> None:
-        """Serve until cancelled; all acknowledged requests are committed then."""
+        """Serve until cancelled. Then all acknowledged requests are committed."""
         self._peers.begin(server)
         try:
             while True:
@@ -126,10 +126,13 @@ class Service:
     # ------------------------------------------------------------ a round
 
     async def _arrivals(self, server: Server) -> list[Incoming]:
-        """The requests to commit together, at most a round; none if a deadline of the service comes first.
+        """Wait for the requests to commit together, at most a round.
 
-        All requests at hand, and those that come within the commit delay while they are fewer than the last time. So
-        a peer that asks alone never waits, and peers that are answered together are soon committed together again.
+        Returns none if a deadline of the service comes first.
+
+        Takes all requests at hand. While they are fewer than the last time, it also takes requests that come within the
+        commit delay. So a peer that asks alone never waits, and peers that were answered together are soon committed
+        together again.
         """
         wake = min(self._next_tick, self._waiting.deadline())
         arrived: list[Incoming] = []
@@ -160,7 +163,7 @@ class Service:
         replies = self._serve(arrived, now)
         self.ledger.advance(now)
         replies += self._waiting.try_again(self._answer, lambda: self.status().waiting_for, server.peers, now)
-        # The clock is committed while nothing else is, so that kills in a row do not extend a lease for ever.
+        # The clock is committed even without other changes, so that repeated kills do not extend a lease for ever.
         if (changes := state.changes()) or now >= self._committed + CLOCK_S:
             await self._commit(changes)
         # Versions are announced only now that they are committed.
@@ -180,7 +183,7 @@ class Service:
             await self._reply(server, incoming, answer)
 
     def _tell_closed_levels(self) -> None:
-        """Log once each level that makes no instance."""
+        """Log once each level that yields no instance."""
         capped = {} if self.ledger.state.levels is None else self.ledger.state.levels.capped
         for name, cap in capped.items():
             if self._capped.get(name) != cap:
@@ -188,21 +191,21 @@ class Service:
         self._capped = capped
 
     def _finish(self, now: float) -> None:
-        """Announce with each pulse from now on, and note once, the limit that has ended the run."""
+        """Note once the limit that ended the run. Each pulse announces it from then on."""
         if not self._finished and (why := reached(self.ledger.state, now)):
             self._finished = why
             log.info("finished: %s", why)
             self._journal.event("finish", now, why=why)
 
     async def _commit(self, changes: list[Change]) -> None:
-        """Write the changes and the clock; shielded from cancellation between taking effect and being durable."""
+        """Write the changes and the clock. A cancellation cannot come between taking effect and being durable."""
         self._committed = self.now()
         encoded = self._store.encode([*changes, ("meta", "clock", Clock(self._committed))])
         with trio.CancelScope(shield=True):
             await trio.to_thread.run_sync(self._store.commit, encoded)
 
     def _serve(self, arrived: list[Incoming], now: float) -> Replies:
-        """Let requests take effect; each is answered after the commit, or waits."""
+        """Apply requests. Each is answered after the commit, or waits."""
         replies: Replies = []
         counters = self.ledger.state.counters
         before = counters.plays
@@ -301,7 +304,7 @@ class Service:
         return Refused(f"no active environment has the program {digest!r}") if source is None else Program(source)
 
     def status(self) -> Status:
-        """The status of the run."""
+        """Return the status of the run."""
         now = self.now()
         seen = self._peers.seen(self._name, now)
         waits = (*explained(seen.waits, self.ledger), *own(self.ledger.state, now))

@@ -16,19 +16,23 @@ NOT_IN_ROWS = ("step_metrics", "processes", "wanted", "waits", *Histories.__stru
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """The service's view beside the state; `roles` are those connected now."""
+    """The service's view of its peers, which the state does not hold."""
 
     run: str
+    """The run's name."""
     now: float
+    """The run clock."""
     traffic: Traffic
     roles: frozenset[Role]
+    """The roles that are connected now."""
     processes: tuple[Process, ...]
     wanted: dict[str, dict[Role, int]]
+    """Numbers of actors that each connected supervisor keeps up."""
     waits: tuple[Wait, ...]
 
 
 def build_status(ledger: Ledger, seen: Seen) -> Status:
-    """The Status of a run; names, units and windows as in `docs/metrics.md`."""
+    """Return the Status of a run. `docs/metrics.md` defines names, units and windows."""
     state = ledger.state
     history, finished = state.history, reached(state, seen.now)
     return Status(
@@ -103,7 +107,7 @@ def _recent(state: RunState) -> Recent:
 
 
 def waiting_for(state: RunState, roles: frozenset[Role]) -> str:
-    """The reason why the loop waits now, in words."""
+    """Describe what the loop waits for now."""
     needed: tuple[tuple[Role, str], ...] = (
         ("learner", "a learner"),
         ("engine", "an engine"),
@@ -126,7 +130,7 @@ def waiting_for(state: RunState, roles: frozenset[Role]) -> str:
 
 
 def metrics_row(status: Status) -> dict[str, object]:
-    """The figures of a status and of its learner step, by name."""
+    """Return the figures of a status and of its learner step, by name."""
     gauges = {name: value for name, value in status.flat().items() if name not in NOT_IN_ROWS}
     step = {} if status.step_metrics is None else msgspec.structs.asdict(status.step_metrics)
     return gauges | step

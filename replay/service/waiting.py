@@ -1,4 +1,4 @@
-"""Waiting requests: kept until there is an answer, their time is over or their peer is gone."""
+"""Waiting requests: kept until an answer is ready, their time is over, or their peer is gone."""
 
 import math
 from collections import Counter
@@ -21,9 +21,9 @@ from spade.protocol import (
 )
 from spade.transport import Incoming
 
-PATIENCE = 2  # waiting requests of one peer, in windows: one of live ones, one of those it has given up
+PATIENCE = 2  # waiting requests of one peer, in windows: one window of live requests, one of requests it has given up
 
-Answer = Response | BatchRecord | GetNewestPrograms  # the latter two are answered from the store
+Answer = Response | BatchRecord | GetNewestPrograms  # the last two are answered from the store
 Replies = list[tuple[Incoming, Answer]]
 
 
@@ -33,14 +33,14 @@ class Waiting:
     def __init__(self, window: int) -> None:
         self._most = PATIENCE * window
         self._kept: dict[tuple[bytes, int], tuple[Incoming, float]] = {}
-        self._count: Counter[bytes] = Counter()  # of each peer
+        self._count: Counter[bytes] = Counter()  # by peer
 
     def deadline(self) -> float:
-        """The earliest deadline of the waiting requests."""
+        """Return the earliest deadline of the waiting requests."""
         return min((deadline for _, deadline in self._kept.values()), default=math.inf)
 
     def keep(self, incoming: Incoming, now: float) -> Refused | None:
-        """Keep a request, or refuse it. A request that is sent again takes the place of the first."""
+        """Keep a request, or refuse it. A request that is sent again replaces its first copy."""
         request, key = incoming.message, (incoming.peer, incoming.id)
         assert isinstance(request, LeasePlays | LeaseDesigns | LeaseAudit | TakeBatch), (
             f"{type(request).__name__} cannot wait"
@@ -58,9 +58,9 @@ class Waiting:
         peers: Container[bytes],
         now: float,
     ) -> Replies:
-        """Try `answer` again on each; those with an answer, or past their deadline, are answered and leave.
+        """Try `answer` on each request. A request with an answer, or past its deadline, is answered and leaves.
 
-        `why` is the reason why a batch waits; `peers` are those still connected.
+        `why` explains why a batch waits. `peers` are the peers still connected.
         """
         replies: Replies = []
         for key, (incoming, deadline) in list(self._kept.items()):

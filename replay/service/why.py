@@ -1,4 +1,4 @@
-"""The reasons why the replay service has no work to hand out, and the peers it waits for. Pure."""
+"""The reasons why the replay service cannot hand out work, and the peers it waits for. Pure."""
 
 from collections.abc import Iterable, Sequence
 
@@ -15,7 +15,7 @@ NAME = "replay"  # the name of the service in the waits that processes report
 
 
 def explained(waits: Iterable[Wait], ledger: Ledger) -> tuple[Wait, ...]:
-    """The waits; those for work of this service have its reasons."""
+    """Return the waits. Those for work of this service get its reasons."""
     audits = f"{len(ledger.state.audits)} audits are leased" if ledger.state.audits else "no window is to be audited"
     reasons = {
         "LeaseAudit": audits,
@@ -29,13 +29,13 @@ def explained(waits: Iterable[Wait], ledger: Ledger) -> tuple[Wait, ...]:
 
 
 def why_no_batch(ledger: Ledger) -> str:
-    """The reason why the next batch waits."""
+    """Explain why the next batch waits."""
     state = ledger.state
     return _unpublished(state) or f"{batches.waiting(state)} of {state.config.learner.batch_sequences} sequences"
 
 
 def why_no_play(ledger: Ledger) -> str:
-    """The reason why no play is leased."""
+    """Explain why no play is leased."""
     state = ledger.state
     if missing := _unpublished(state):
         return missing
@@ -49,7 +49,7 @@ def why_no_play(ledger: Ledger) -> str:
 
 
 def why_no_job(ledger: Ledger) -> str:
-    """The reason why no design job is leased."""
+    """Explain why no design job is leased."""
     state = ledger.state
     if missing := _unpublished(state):
         return missing
@@ -62,7 +62,7 @@ def why_no_job(ledger: Ledger) -> str:
 
 
 def pool_limit(pool: Drawing) -> str:
-    """The reason why no program of a pool can be drawn."""
+    """Explain why no program of a pool can be drawn."""
     if not pool.playable:
         return f"all {len(pool.pool.entries)} programs of the pool were rejected (`spade env ls RUN --rejected`)"
     rejected = len(pool.draws.rejected)
@@ -71,7 +71,7 @@ def pool_limit(pool: Drawing) -> str:
 
 
 def own(state: RunState, now: float) -> tuple[Wait, ...]:
-    """The holders that the loop waits for: of plays, design jobs and audits, and the learner while it trains."""
+    """Return the holders that the loop waits for: of plays, design jobs and audits, and the learner while it trains."""
     play_s, design_s = state.config.play.lease_s, state.config.design.lease_s
     plays = [(play.holder, now - play.deadline + play_s) for play in state.flight.leases]
     jobs = [(job.holder, now - job.deadline + design_s) for job in state.job_leases]
@@ -83,7 +83,7 @@ def own(state: RunState, now: float) -> tuple[Wait, ...]:
 
 
 def _held(what: str, leases: Sequence[tuple[str, float]]) -> tuple[Wait, ...]:
-    """One wait for each holder of leases, given as (holder, age in s)."""
+    """Return one wait for each holder of leases. `leases` are given as (holder, age in s)."""
     ages: dict[str, list[float]] = {}
     for holder, age in leases:
         ages.setdefault(name_of(holder), []).append(age)
@@ -95,7 +95,7 @@ def _unpublished(state: RunState) -> str:
 
 
 class Progress:
-    """The last progress of a run: a learner step or a play. A run without any for `stall_s` has stalled."""
+    """The last progress of a run: a learner step or a play. A run without progress for `stall_s` has stalled."""
 
     def __init__(self, stall_s: float, now: float) -> None:
         self._stall_s = stall_s
@@ -104,12 +104,12 @@ class Progress:
         self._stalled = False
 
     def look(self, step: int, plays: int, now: float) -> bool:
-        """Note the progress of the run; True once when it stalls."""
+        """Note the progress of the run. Returns True once when the run stalls."""
         if (step, plays) != self._reached:
             self._reached, self._since = (step, plays), now
         before, self._stalled = self._stalled, now - self._since >= self._stall_s
         return self._stalled and not before
 
     def stalled_s(self, now: float) -> float:
-        """Seconds since the last progress of a stalled run, else 0."""
+        """Return the seconds since the last progress of a stalled run, else 0."""
         return now - self._since if self._stalled else 0.0

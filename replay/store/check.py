@@ -1,6 +1,6 @@
 """Checks before a store is read: its heads, its format, its pages, and that its state is the last one.
 
-LMDB trusts its pages: a wrong one can kill the process that reads it.
+LMDB trusts its pages. A wrong page can kill the process that reads it.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,7 +20,7 @@ FORMAT = 3
 _COPIED = 1  # LMDB's number of the commit that a compact copy holds
 _TRIES = 5
 
-# Tables with a record or more for each play: in a file larger than this they take too long to check before a start.
+# Tables with a record or more for each play. In a larger file they take too long to check before a start.
 _QUICKLY_BYTES = 64 * 1024 * 1024
 _LARGE = frozenset({"plays", "trajectories", LOG})
 
@@ -32,7 +32,7 @@ class Format(msgspec.Struct):
 
 
 def check_heads(path: Path) -> None:
-    """Check the heads before LMDB opens the file. Raises DamagedError, RunError if the file cannot be read."""
+    """Check the heads before LMDB opens the file. Raises DamagedError, or RunError if the file cannot be read."""
     data = path / "data.mdb"
     if data.exists() and not data.is_file():
         raise RunError(f"{data}: is not a regular file")
@@ -51,7 +51,7 @@ def check_all(environment: lmdb.Environment) -> None:
 
 
 def check_quickly(environment: lmdb.Environment) -> None:
-    """Check every page, in a large file without the tables that grow with every play. Raises as `check_all`."""
+    """Check every page. In a large file, skip the tables that grow with every play. Raises as `check_all`."""
     size = (Path(environment.path()) / "data.mdb").stat().st_size
     _check(environment, lambda table: size <= _QUICKLY_BYTES or table not in _LARGE)
 

@@ -1,4 +1,4 @@
-"""Compaction: a store's file becomes as small as its records."""
+"""Compaction makes a store's file as small as its records."""
 
 import fcntl
 import os
@@ -14,10 +14,10 @@ from spade.errors import RunError
 
 
 def compact(path: Path) -> tuple[int, int]:
-    """Replace the store's file by a compact copy; returns its bytes before and after.
+    """Replace the store's file by a compact copy. Returns its bytes before and after.
 
-    The copy is durable before it is renamed, so that a crash leaves one of both, whole. Raises RunError if the service
-    has the store, another process reads it, it is damaged, or the disk has no room for the copy.
+    The copy is durable before it is renamed, so that a crash leaves one whole file. Raises RunError if the service has
+    the store, another process reads it, it is damaged, or the disk lacks room for the copy.
     """
     if not path.is_dir():
         raise RunError(f"{path}: no store is here")

@@ -16,30 +16,39 @@ _TRIES = 5
 
 
 class Tree(NamedTuple):
-    """The head of a table."""
+    """The head of a table's tree of pages."""
 
     pad: int
     flags: int
     depth: int
     branches: int
+    """Number of branch pages."""
     leaves: int
+    """Number of leaf pages."""
     overflow: int
+    """Number of overflow pages."""
     entries: int
+    """Number of records."""
     root: int
+    """Number of the root page."""
 
 
 class Meta(NamedTuple):
-    """One of the two heads of the file: the state after a commit. `size` is that of a page, `last` the last page."""
+    """One of the two heads of the file: the state after a commit."""
 
     size: int
+    """Bytes of a page."""
     commit: int
     last: int
+    """Number of the last page."""
     free: Tree
+    """Head of the list of free pages."""
     main: Tree
+    """Head of the table of tables."""
 
 
 def heads(data: Path) -> list[Meta]:
-    """Both heads of a file. Raises ValueError if one is damaged, OSError if the file cannot be read."""
+    """Return both heads of a file. Raises ValueError if one is damaged, OSError if the file cannot be read."""
     for _ in range(_TRIES - 1):
         try:
             return _heads(data)
@@ -61,7 +70,7 @@ def _heads(data: Path) -> list[Meta]:
 
 
 def _page_size(begin: bytes) -> int:
-    """The size of a page, as the first head states it."""
+    """Return the size of a page, as the first head states it."""
     if len(begin) < HEADER_BYTES + _META.size:
         raise ValueError(f"it has only {len(begin)} bytes")
     size = int(TREE.unpack(_META.unpack_from(begin, HEADER_BYTES)[4])[0])

@@ -1,4 +1,4 @@
-"""Loading a run from its store, and beginning a fresh one."""
+"""Load a run from its store, or begin a fresh one."""
 
 import time
 import tomllib
@@ -20,53 +20,56 @@ from spade.seeds import derive, new_secret
 
 
 class Header(msgspec.Struct):
-    """A run's identity: secret, digest of the settings that may not change, settings as TOML, start (Unix time).
-
-    `corpus`: the digest of its documents, "" until it is told.
-    """
+    """A run's identity."""
 
     secret: bytes
     digest: str
+    """Digest of the settings that may not change."""
     settings: str
+    """All settings as TOML."""
     created: float
+    """Start of the run, as Unix time."""
     corpus: str = ""
+    """Digest of the run's documents, "" until it is known."""
 
     @property
     def id(self) -> str:
-        """A name of the run that no other has and that does not tell its secret."""
+        """Return a unique name of the run that does not reveal its secret."""
         return f"{derive(self.secret, 'origin'):016x}"
 
 
 class KnownLives(records.Record):
-    """The newest life of each named process, the newest last; `supervisors` have drawn a number so far."""
+    """The newest life of each named process."""
 
     supervisors: int = 0
+    """Supervisors that have drawn a number so far."""
     newest: dict[str, LifeNumber] = msgspec.field(default_factory=dict)
+    """By name, the newest life last."""
 
 
 class Opened(msgspec.Struct, frozen=True):
-    """A loaded run. `changed`: settings that differ from the last time, as "section.field": [before, now].
-
-    `corpus`: the digest of the run's documents, "" where it was never told.
-    """
+    """A loaded run."""
 
     state: RunState
     elapsed_s: float
+    """The run clock."""
     resumed: bool
     changed: dict[str, tuple[str, str]]
+    """Settings that differ from the last time, as "section.field": (before, now)."""
     corpus: str = ""
+    """Digest of the run's documents, "" until it is known."""
 
 
 def open_run(store: Store, config: Config, corpus: str = "") -> Opened:
-    """Begin the run in an empty store, or load the one that is there.
+    """Begin the run in an empty store, or load the run that is in the store.
 
     `corpus` is the digest of the documents that its designers have now. Raises RunError if the config means another run
-    than the store's, or the run has other documents.
+    than the store's, or if the run has other documents.
     """
     header = store.get("meta", "run", Header)
     settings = dump(config)
     if header is None:
-        # With a given seed two runs hand out the same work; without one it cannot be predicted.
+        # With a given seed two runs hand out the same work. Without a seed the work cannot be predicted.
         given = config.run.seed
         secret = new_secret() if given is None else derive(b"run", "secret", given).to_bytes(8, "little")
         header = Header(secret, digest(config), settings, time.time(), corpus)
@@ -93,7 +96,7 @@ def open_run(store: Store, config: Config, corpus: str = "") -> Opened:
 
 
 def load(store: Store, config: Config, secret: bytes) -> RunState:
-    """The live records of a run."""
+    """Load the live records of a run."""
     state = RunState(config, secret)
     state.counters = store.get("meta", "counters", records.RunCounters) or state.counters
     state.history = store.get("meta", "history", History) or state.history
@@ -142,7 +145,7 @@ def _load_environment(state: RunState, store: Store, environment: records.Enviro
 
 
 def _changes(before: str, now: str) -> dict[str, tuple[str, str]]:
-    """The settings that differ, by path."""
+    """Return the settings that differ, by path."""
     old, new = _flat(tomllib.loads(before)), _flat(tomllib.loads(now))
     keys = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
     return {key: (old.get(key, "unset"), new.get(key, "unset")) for key in keys}

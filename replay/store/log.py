@@ -1,7 +1,6 @@
 """The log of a store: values in the order they arrive, so that they fill their pages.
 
-A table of its own holds for each key an entry: the value's place in the log and its checksum, which covers the key and
-the place as well.
+A separate table holds an entry for each key: the value's place in the log, and a checksum of key, place and value.
 """
 
 import struct
@@ -22,7 +21,7 @@ Records = Sequence[tuple[bytes, bytes]]
 
 
 class Log:
-    """`index` is the table of entries, of this `name`; `values` the table of values; both of one LMDB environment."""
+    """A log in one LMDB environment. `index` is the table of entries, named `name`. `values` is the table of values."""
 
     def __init__(self, name: str, index: Handle, values: Handle) -> None:
         self._seed = seed(name)
@@ -30,7 +29,7 @@ class Log:
         self._values = values
 
     def append(self, transaction: lmdb.Transaction, written: Records) -> list[tuple[bytes, bytes]]:
-        """Append values and delete the earlier ones of their keys; returns the entries, by key."""
+        """Append values and delete the earlier values of their keys. Returns the entries, by key."""
         for key, _ in written:
             if (entry := transaction.get(key, db=self._index)) is not None:
                 self.drop(transaction, key, bytes(entry))
@@ -48,12 +47,12 @@ class Log:
         return crc32(value, crc32(key, self._seed) ^ place & _LOW)
 
     def drop(self, transaction: lmdb.Transaction, key: bytes, entry: bytes) -> None:
-        """Delete the value of an entry; does nothing if either is damaged, so that no other value is deleted."""
+        """Delete the value of an entry. Does nothing if either is damaged, so that no other value is deleted."""
         if self.body(transaction, key, entry) is not None:
             transaction.delete(entry[: _PLACE.size], db=self._values)
 
     def body(self, transaction: lmdb.Transaction, key: bytes, entry: bytes) -> bytes | None:
-        """The value of an entry; None if either is damaged."""
+        """Return the value of an entry, or None if either is damaged."""
         if len(entry) != _ENTRY.size:
             return None
         place, committed = _ENTRY.unpack(entry)
@@ -61,7 +60,7 @@ class Log:
         return None if body is None or self._checksum(key, place, bytes(body)) != committed else bytes(body)
 
     def bodies(self, transaction: lmdb.Transaction, keys: Sequence[bytes]) -> list[bytes] | None:
-        """Values in the order of `keys`; None for one that is missing or damaged."""
+        """Return values in the order of `keys`, or None if one is missing or damaged."""
         begin = self._seed
         with transaction.cursor(db=self._index) as index, transaction.cursor(db=self._values) as values:
             entries = b"".join([entry for _, entry in cast(Records, index.getmulti(keys))])
@@ -77,15 +76,15 @@ class Log:
         return found
 
     def entries(self, transaction: lmdb.Transaction) -> int:
-        """The number of values."""
+        """Return the number of values."""
         return int(transaction.stat(self._values)["entries"])
 
     def pages(self, transaction: lmdb.Transaction) -> int:
-        """The number of pages that the values fill."""
+        """Return the number of pages that the values fill."""
         return pages(transaction, self._values)
 
 
 def pages(transaction: lmdb.Transaction, handle: Handle) -> int:
-    """The number of pages that a table fills."""
+    """Return the number of pages that a table fills."""
     stat = transaction.stat(handle)
     return int(stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"])

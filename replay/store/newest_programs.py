@@ -6,7 +6,10 @@ from spade.protocol import NewestPrograms
 
 
 def newest_programs(store: Store, count: int, room: int) -> NewestPrograms:
-    """The `count` newest admitted programs by their jobs, the oldest first; fewer, if all take over `room` bytes."""
+    """Return the `count` newest admitted programs by their jobs, the oldest first.
+
+    Returns fewer if they would exceed `room` bytes together.
+    """
     newest: list[str] = []
     for record in store.last("sources", Source, count):
         room -= len(record.source.encode())

@@ -1,4 +1,4 @@
-"""Opening a store: for its one writer, or to read beside it."""
+"""Open a store, for its one writer or to read beside the writer."""
 
 import fcntl
 import os
@@ -21,9 +21,9 @@ FIRST_MAP_BYTES = 64 * 1024 * 1024
 
 @contextmanager
 def open_store(path: Path, durability: Literal["sync", "nosync"]) -> Iterator[Store]:
-    """The store at `path` for its one writer, made if it is missing.
+    """Open the store at `path` for its one writer. Makes a missing store.
 
-    Raises RunError if another service has it, or if it is of another format, damaged or not writable.
+    Raises RunError if another service has it, or if it has another format, is damaged or cannot be written.
     """
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -48,7 +48,7 @@ def open_store(path: Path, durability: Literal["sync", "nosync"]) -> Iterator[St
 
 
 def _make_tables(environment: lmdb.Environment) -> None:
-    """Write all tables of a new store in one commit: a table that is missing later was lost."""
+    """Write all tables of a new store in one commit, so that a table that is missing later was lost."""
     with environment.begin(write=True) as transaction:
         tables = {name: environment.open_db(name.encode(), txn=transaction) for name in NAMES}
         first = {b"format": Format(FORMAT), b"commit": Commit(transaction.id())}
@@ -58,9 +58,9 @@ def _make_tables(environment: lmdb.Environment) -> None:
 
 @contextmanager
 def open_reader(path: Path) -> Iterator[Store]:
-    """The store at `path` to read, whether its service is up or not.
+    """Open the store at `path` to read, whether its service is up or not.
 
-    Raises RunError if there is none, or one of another format; DamagedError with all faults of its pages.
+    Raises RunError if it is missing or has another format, and DamagedError with all faults of its pages.
     """
     with _readable(path) as environment:
         if environment.info()["last_txnid"] == 0:
@@ -71,7 +71,7 @@ def open_reader(path: Path) -> Iterator[Store]:
 
 @contextmanager
 def _readable(path: Path) -> Iterator[lmdb.Environment]:
-    """An LMDB environment to read. If LMDB's lock file is not writable, no writer may be there."""
+    """Open an LMDB environment to read. If LMDB's lock file is not writable, there must not be a writer."""
     check_heads(path)
     with ExitStack() as stack:
         try:
@@ -88,7 +88,7 @@ def _readable(path: Path) -> Iterator[lmdb.Environment]:
 
 @contextmanager
 def lock(path: Path) -> Iterator[None]:
-    """Hold the writer's lock; the kernel frees it with the process. Raises RunError."""
+    """Hold the writer's lock. The kernel frees it with the process. Raises RunError."""
     with _opened(path, "a+") as file:
         _hold(file, fcntl.LOCK_EX)
         try:
@@ -127,7 +127,7 @@ def _hold(file: TextIO, kind: int) -> None:
 
 
 def _map_size(path: Path) -> int:
-    """Twice the present size, rounded up to a power of two, so that growing is rare."""
+    """Return twice the present size, rounded up to a power of two, so that growing is rare."""
     data = path / "data.mdb"
     size = FIRST_MAP_BYTES
     while data.exists() and size < 2 * data.stat().st_size:

@@ -1,7 +1,10 @@
 """Checks of the pages of LMDB's file, without LMDB.
 
-Every used page has its own number, a kind that fits, and records that lie within it in order. Each page is used once,
-by one table or by the list of free pages; their number is the one in the tables. Layout: LMDB 0.9 on 64 bits.
+* Every used page states its own number and a kind that fits, and its records lie within the page in order.
+* Each page is used once, by one table or by the list of free pages.
+* The tables state the true number of their pages.
+
+Layout: LMDB 0.9 on 64 bits.
 """
 
 import mmap
@@ -31,19 +34,20 @@ class _BadPageError(Exception):
 
 
 class _Record(NamedTuple):
-    """A record of a page. `number` is the page below in a branch, the size of the value in a leaf."""
+    """A record of a page."""
 
     key: bytes
     number: int
+    """In a branch, the page below. In a leaf, the size of the value."""
     kind: int
     data: memoryview
 
 
 def damaged_pages(data: Path, commit: int, tables: Sequence[str], whole: Callable[[str], bool]) -> list[str] | None:
-    """The faults of the file's state after a commit, which a transaction keeps; None if its head is gone.
+    """Return the faults of the file's state after a commit, or None if its head is gone.
 
-    `tables` are those that must be there; the pages of one that is not `whole` are not checked. Raises ValueError if a
-    head is damaged.
+    A transaction must keep the commit. `tables` must exist. The pages of a table are checked if it is `whole`. Raises
+    ValueError if a head is damaged.
     """
     meta = next((meta for meta in heads(data) if meta.commit == commit), None)
     if meta is None:
@@ -74,7 +78,7 @@ def _problems(file: "_File", meta: Meta, tables: Sequence[str], whole: Callable[
 
 
 class _File:
-    """The pages of one state. `_seen` marks used and free ones."""
+    """The pages of one state. `_seen` marks used and free pages."""
 
     def __init__(self, view: memoryview, meta: Meta) -> None:
         self._view = view
@@ -83,7 +87,7 @@ class _File:
         self._seen = bytearray(min(meta.last + 1, len(view) // meta.size))
 
     def take(self, first: int, count: int = 1) -> memoryview:
-        """Mark pages as used; returns their bytes. Raises _BadPageError if one is marked already."""
+        """Mark pages as used, and return their bytes. Raises _BadPageError if one is already marked."""
         if not 2 <= first <= first + count <= len(self._seen):
             raise _BadPageError(f"is past the end of the file, which has {len(self._view)} bytes")
         if self._seen.find(1, first, first + count) >= 0:
@@ -92,7 +96,7 @@ class _File:
         return self._view[first * self.size : (first + count) * self.size]
 
     def free(self, number: int) -> None:
-        """Mark a page as free; one past the end of the file was never written. Raises _BadPageError."""
+        """Mark a page as free. A page past the end of the file was never written. Raises _BadPageError."""
         if not 2 <= number <= self._last:
             raise _BadPageError(f"names the page {number} of {self._last + 1}")
         if number < len(self._seen):
@@ -115,7 +119,7 @@ class _Table:
         self._found: list[str] = []
 
     def problems(self) -> list[str]:
-        """One line for each wrong page or count."""
+        """Return one line for each wrong page or count."""
         tree = self._tree
         if tree.flags != self.flags or tree.depth > _DEEPEST:
             return [f"{self._name}: its root is damaged"]
@@ -131,12 +135,12 @@ class _Table:
         """Check a record of a leaf. Raises _BadPageError."""
 
     def in_order(self, keys: list[bytes], low: bytes | None, high: bytes | None) -> bool:
-        """True if the keys of a page rise, from `low` to under `high`."""
+        """Return True if the keys of a page rise, from `low` to under `high`."""
         rising = all(a < b for a, b in pairwise(keys))
         return rising and (not keys or ((low is None or low <= keys[0]) and (high is None or keys[-1] < high)))
 
     def _look(self, number: int, depth: int, low: bytes | None, high: bytes | None) -> None:
-        """Check a page and all below it; its keys must be from `low` to under `high`."""
+        """Check a page and all pages below it. Their keys must be from `low` to under `high`."""
         try:
             page = self._file.take(number)
             records = list(self._records(number, page, _LEAF if depth == 1 else _BRANCH))
@@ -156,7 +160,7 @@ class _Table:
                 self._look(one.number, depth - 1, begins, ends)
 
     def _records(self, number: int, page: memoryview, kind: int) -> Iterator[_Record]:
-        """The records of a page of a kind; together they must fill the bytes that its head states."""
+        """Yield the records of a page of a kind. Together they must fill the bytes that its head states."""
         found, _, found_kind, lower, upper = PAGE.unpack_from(page)
         if (found, found_kind) != (number, kind):
             raise _BadPageError("is not the page that belongs here")
@@ -191,7 +195,7 @@ class _Table:
             self.record(one, self._overflow(one) if one.kind == _BIG else one.data)
 
     def _overflow(self, record: _Record) -> memoryview:
-        """The value of a record that has pages of its own."""
+        """Return the value of a record that has its own pages."""
         (number,) = _NUMBER.unpack(record.data)
         count = (HEADER_BYTES + record.number - 1) // self._file.size + 1
         pages = self._file.take(number, count)
@@ -203,7 +207,7 @@ class _Table:
 
 
 class _Names(_Table):
-    """The table of tables; those `found` by name."""
+    """The table of tables. `found` holds the tables by name."""
 
     kinds = (_TABLE,)
 

@@ -1,4 +1,4 @@
-"""Any past batch, rebuilt from the store."""
+"""Past batches, rebuilt from the store."""
 
 from typing import cast
 
@@ -12,12 +12,12 @@ from spade.protocol import Batch, Group, Trajectory
 
 
 def recorded(store: Store, step: int) -> BatchRecord | None:
-    """The record of learner step `step`, None if it was never taken."""
+    """Return the record of learner step `step`, or None if its batch was never taken."""
     return store.get("batches", batch_key(step), BatchRecord)
 
 
 def taken(store: Store, step: int) -> BatchRecord:
-    """The record of learner step `step`. Raises RunError if it was never taken."""
+    """Return the record of learner step `step`. Raises RunError if its batch was never taken."""
     record = recorded(store, step)
     if record is None:
         last = len(store.scan("batches", BatchRecord))
@@ -27,7 +27,7 @@ def taken(store: Store, step: int) -> BatchRecord:
 
 
 def batch(store: Store, record: BatchRecord) -> Batch:
-    """The batch as the learner was given it, with its trajectories. Raises RunError if retention deleted them."""
+    """Rebuild the batch as the learner got it, with its trajectories. Raises RunError if retention deleted them."""
     counters = store.get("meta", "counters", RunCounters)
     if counters is not None and record.step <= counters.dropped_step:
         raise RunError(dropped(record.step))
@@ -36,7 +36,7 @@ def batch(store: Store, record: BatchRecord) -> Batch:
 
 
 def packed_batch(store: Store, record: BatchRecord, last: bool = False) -> Batch:
-    """The batch as sent: its trajectories are msgspec.Raw, the stored bytes, decoded by the receiver.
+    """Return the batch as sent. Its trajectories are msgspec.Raw, the stored bytes, which the receiver decodes.
 
     `last`: see `Batch`.
     """
@@ -61,5 +61,5 @@ def _unpacked(group: Group) -> Group:
 
 
 def dropped(step: int) -> str:
-    """The reason why a batch cannot be rebuilt."""
+    """Explain why a batch cannot be rebuilt."""
     return f"the trajectories of step {step} were deleted by retention (replay.retain_s, replay.retain_bytes)"

@@ -1,6 +1,6 @@
-"""The pool of a run: its list is kept when the run starts, and every later start compares its folder with that.
+"""The pool of a run. Its list is kept when the run starts, and every later start compares its folder with the list.
 
-Of a run whose designers vary seeds the programs themselves are kept.
+If the run's designers vary seeds, the programs themselves are kept.
 """
 
 from pathlib import Path
@@ -14,9 +14,9 @@ from spade.pools import SeedPool, listed, names, read_program
 
 
 def settle_pool(store: Store, state: RunState, folder: Path) -> None:
-    """Take the pool in `folder` into a fresh run that plays one, or whose designers vary its programs.
+    """Take the pool in `folder` into a fresh run that plays a pool, or whose designers vary its programs.
 
-    Raises RunError where the run has another pool, or designers.
+    Raises RunError if the run was started with another pool, or with designers instead.
     """
     plays = state.config.design.source == "pool"
     if state.counters.jobs and plays != (state.pool is not None):
@@ -34,7 +34,7 @@ def settle_pool(store: Store, state: RunState, folder: Path) -> None:
 
 
 def _settle_seeds(store: Store, state: RunState, folder: Path) -> None:
-    """Keep the seeds of a fresh run, as programs that environments may have varied."""
+    """Store the seeds of a fresh run, as programs that environments may have varied."""
     varies = bool(state.config.design.seeds)
     if state.counters.jobs and varies != state.memory.has_seeds:
         began = "without" if varies else "with"

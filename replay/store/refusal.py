@@ -1,4 +1,4 @@
-"""Errors of LMDB as one line for a person: a full disk, a disk that cannot be written, a damaged store."""
+"""Errors of LMDB in one line for a person: a full disk, a disk that cannot be written, a damaged store."""
 
 import errno
 import os
@@ -21,7 +21,7 @@ _SYSTEM = (*_FULL, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.ENOM
 
 
 def unwritable(path: str, error: lmdb.Error) -> RunError:
-    """The error of a failed commit."""
+    """Return the error of a failed commit."""
     number = _number(error)
     if number == errno.EIO:
         number = _cause(Path(path))
@@ -36,17 +36,17 @@ def unwritable(path: str, error: lmdb.Error) -> RunError:
 
 
 def unreadable(path: str, error: lmdb.Error | OSError) -> RunError:
-    """The error of a store that cannot be opened, or of a transaction that cannot begin."""
+    """Return the error of a store that cannot be opened, or of a transaction that cannot begin."""
     return RunError(f"{path}: no store can be read here ({error})")
 
 
 def _number(error: lmdb.Error) -> int | None:
-    """The system's error; None if it is LMDB's own. py-lmdb gives it in words alone."""
+    """Return the system's error number, or None if the error is LMDB's own. py-lmdb gives only the error's text."""
     return next((number for number in _SYSTEM if os.strerror(number) in str(error)), None)
 
 
 def _cause(path: Path) -> int:
-    """The true error behind LMDB's input/output error, which stands for a partial write as well."""
+    """Find the true error behind LMDB's input/output error, which can also mean a partial write."""
     limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
     if limit != resource.RLIM_INFINITY and (path / "data.mdb").stat().st_size + _PROBE_BYTES > limit:
         return errno.EFBIG

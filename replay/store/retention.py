@@ -1,7 +1,7 @@
-"""Retention: the trajectories of old batches are deleted, their records stay.
+"""Retention deletes the trajectories of old batches. The records of the batches stay.
 
-Only trained trajectories are deleted, the oldest batch first, and none that a resume of the learner can ask for again.
-One slice is deleted with each commit, so that the service stays responsive.
+Only trained trajectories are deleted, the oldest batch first. A trajectory stays if a resumed learner can ask for it
+again. One slice is deleted with each commit, so that the service stays responsive.
 """
 
 from replay.ledger.keys import batch_key
@@ -14,18 +14,18 @@ SLICE = 256  # trajectories
 
 
 def unneeded(retired_step: int, learner: Learner) -> int:
-    """The last step that no learner takes again, even if all but the oldest of its checkpoints are damaged."""
+    """Return the last step that no learner takes again, even if all but its oldest checkpoint are damaged."""
     return max(retired_step - learner.keep_checkpoints * learner.checkpoint_every, 0)
 
 
 def due(age_s: float, table_bytes: int, replay: Replay) -> bool:
-    """True if the oldest batch must be deleted: it is too old, or all trajectories together are too large."""
+    """Return True if the oldest batch must be deleted: it is too old, or all trajectories together are too large."""
     too_old = bool(replay.retain_s) and age_s >= replay.retain_s
     return too_old or (bool(replay.retain_bytes) and table_bytes > replay.retain_bytes)
 
 
 class Retention:
-    """The next trajectories to delete. After a kill a partly deleted batch is deleted again."""
+    """The next trajectories to delete. After a kill, a partly deleted batch is deleted again."""
 
     def __init__(self, state: RunState, store: Store) -> None:
         self._state = state
@@ -44,7 +44,7 @@ class Retention:
         del self._going[:SLICE]
 
     def _next(self, now: float) -> BatchRecord | None:
-        """The oldest batch that has its trajectories, if they must be deleted."""
+        """Return the oldest batch that still has its trajectories, if they must be deleted."""
         config, counters = self._state.config, self._state.counters
         if not (config.replay.retain_s or config.replay.retain_bytes):
             return None

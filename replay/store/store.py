@@ -1,4 +1,4 @@
-"""An open store: a table for each kind of record, one writer, a commit whole or not at all."""
+"""An open store: a table for each kind of record, and one writer. A commit is written whole or not at all."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,20 +25,22 @@ Value = TypeVar("Value")
 
 
 class Extent(msgspec.Struct, frozen=True):
-    """A table's records, and the bytes of the pages they fill."""
+    """The size of a table."""
 
     records: int
     bytes: int
+    """Bytes of the pages that the records fill."""
 
 
 class Commit(msgspec.Struct):
-    """A record of every commit: LMDB's number of it, so that an older state is not taken for the last."""
+    """A record of every commit. It shows if an older state is taken for the last one."""
 
     number: int
+    """LMDB's number of the commit."""
 
 
 class Store:
-    """An open store. `open_store` and `open_reader` make one."""
+    """An open store. Make one with `open_store` or `open_reader`."""
 
     def __init__(self, environment: lmdb.Environment) -> None:
         self._environment = environment
@@ -49,7 +51,7 @@ class Store:
 
     @property
     def path(self) -> str:
-        """The store's folder."""
+        """Return the store's folder."""
         return str(self._environment.path())
 
     def encode(self, changes: Sequence[Change]) -> list[tuple[Table, bytes, bytes | None]]:
@@ -60,9 +62,9 @@ class Store:
         ]
 
     def commit(self, encoded: Sequence[tuple[Table, bytes, bytes | None]]) -> None:
-        """Write all changes or none; the map grows if it is too small.
+        """Write all changes or none. Enlarges the map if it is too small.
 
-        Raises RunError if the disk is full or fails; earlier commits are untouched.
+        Raises RunError if the disk is full or fails. Earlier commits stay untouched.
         """
         by_table: dict[Table, list[tuple[bytes, bytes | None]]] = {}
         for table, key, value in encoded:
@@ -101,7 +103,7 @@ class Store:
                 self._log.drop(transaction, key, bytes(data))
 
     def table_bytes(self, table: Table) -> int:
-        """The bytes of a table's pages."""
+        """Return the bytes of a table's pages."""
         return self._read(table, lambda transaction: self._extent(transaction, table)).bytes
 
     def _extent(self, transaction: lmdb.Transaction, table: Table) -> Extent:
@@ -110,27 +112,27 @@ class Store:
         return Extent(stat["entries"], count * stat["psize"])
 
     def bodies(self, keys: Sequence[str]) -> list[bytes]:
-        """Trajectories as they were encoded, in the order of `keys`. Raises RunError if one is missing."""
+        """Return encoded trajectories, in the order of `keys`. Raises RunError if one is missing."""
         encoded = [key.encode() for key in keys]
         found = self._read(LOGGED, lambda transaction: self._log.bodies(transaction, encoded))
         return found if found is not None else [self._body_of(key) for key in keys]
 
     def _body_of(self, key: str) -> bytes:
-        """A trajectory that must be there. Raises DamagedError."""
+        """Return a trajectory that must exist. Raises DamagedError if it does not."""
         body = self._read(LOGGED, lambda transaction: self._value(transaction, LOGGED, key.encode()))
         if body is None:
             raise self._damaged(f"{LOGGED} {key}: is missing")
         return body
 
     def get(self, table: Table, key: str, kind: type[Value]) -> Value | None:
-        """One record, or None, also for a key that no record can have."""
+        """Return one record, or None. A key that no record can have also gives None."""
         if not 0 < len(key.encode()) <= self._environment.max_key_size():
             return None
         data = self._read(table, lambda transaction: self._value(transaction, table, key.encode()))
         return None if data is None else self._decoded(table, key, data, msgspec.msgpack.Decoder(kind))
 
     def get_many(self, table: Table, keys: Sequence[str], kind: type[Value]) -> list[Value]:
-        """Records that must be there, in the order of `keys`. Raises RunError if one is missing."""
+        """Return records that must exist, in the order of `keys`. Raises RunError if one is missing."""
         found = self._read(table, lambda transaction: [self._value(transaction, table, key.encode()) for key in keys])
         decoder = msgspec.msgpack.Decoder(kind)
         values = []
@@ -141,7 +143,7 @@ class Store:
         return values
 
     def scan(self, table: Table, kind: type[Value], start: str = "", prefix: str = "") -> list[Value]:
-        """Records whose key begins with `prefix` and is at least `start`, in the order of their keys."""
+        """Return the records with a key that begins with `prefix` and is at least `start`, in the keys' order."""
         decoder = msgspec.msgpack.Decoder(kind)
 
         def read(transaction: lmdb.Transaction) -> list[Value]:
@@ -158,7 +160,10 @@ class Store:
         return self._read(table, read)
 
     def last(self, table: Table, kind: type[Value], count: int) -> Iterator[Value]:
-        """The records of the greatest keys, at most `count`, the greatest first. Each is read when it is asked for."""
+        """Yield at most `count` records with the greatest keys, the greatest first.
+
+        Each is read when it is asked for.
+        """
         decoder = msgspec.msgpack.Decoder(kind)
         with self._transaction() as transaction, transaction.cursor(db=self._tables[table]) as cursor:
             for key, value in islice(cursor.iterprev(), count):
@@ -166,9 +171,9 @@ class Store:
                 yield self._decoded(table, text(bytes(key)), body, decoder)
 
     def each(self, table: Table, damaged: list[str] | None = None) -> Iterator[tuple[str, bytes]]:
-        """All keys of a table with their encoded records, in order, read a page at a time.
+        """Yield each key of a table with its encoded record, in order, read a page at a time.
 
-        Records that differ from what was committed are named in `damaged`. Raises DamagedError if that is None.
+        Records that differ from the committed ones are named in `damaged`. Without `damaged`, raises DamagedError.
         """
         for key, value in self._walk(table):
             try:
@@ -181,7 +186,7 @@ class Store:
                 yield key.decode(), body
 
     def decoded(self, table: Table, kind: type[Value], damaged: list[str] | None = None) -> Iterator[tuple[str, Value]]:
-        """All keys of a table with their decoded records; as `each` otherwise."""
+        """Yield each key of a table with its decoded record. Handles `damaged` like `each`."""
         decoder = msgspec.msgpack.Decoder(kind)
         for key, body in self.each(table, damaged):
             try:
@@ -194,13 +199,13 @@ class Store:
                 yield key, record
 
     def miscounted(self) -> Iterator[str]:
-        """A line if the log holds other values than its entries name."""
+        """Yield a line if the log holds more or fewer values than its entries name."""
         entries = self.extents()[LOGGED].records
         if (bodies := self._read(LOG, self._log.entries)) != entries:
             yield f"{LOGGED}: {entries} are named, the log holds {bodies}"
 
     def _walk(self, table: Table) -> Iterator[tuple[bytes, bytes]]:
-        """Keys with the bytes in the table itself."""
+        """Yield each key with the bytes in the table itself."""
         start = b""
         while page := self._read(table, lambda transaction, start=start: self._page(transaction, table, start)):  # type: ignore[misc]
             yield from page
@@ -216,7 +221,10 @@ class Store:
         return None if value is None else self._body(transaction, table, key, bytes(value))
 
     def _body(self, transaction: lmdb.Transaction, table: Table, key: bytes, value: bytes) -> bytes:
-        """A record's bytes, from those in its table. Raises DamagedError if they differ from those committed."""
+        """Return a record's bytes, given the bytes in its table.
+
+        Raises DamagedError if they differ from the committed ones.
+        """
         body = self._log.body(transaction, key, value) if table == LOGGED else unsealed(table, key, value)
         if body is None:
             raise self._damaged(f"{table} {text(key)}: {NOT_COMMITTED}")
@@ -232,7 +240,7 @@ class Store:
         return DamagedError(self.path, what)
 
     def extents(self) -> dict[Table, Extent]:
-        """The size of every table."""
+        """Return the size of every table."""
 
         def read(transaction: lmdb.Transaction) -> dict[Table, Extent]:
             return {table: self._extent(transaction, table) for table in self._tables}
@@ -241,7 +249,7 @@ class Store:
 
     @contextmanager
     def pinned(self) -> Iterator[None]:
-        """A block in which every read sees the commit that was the last at its beginning."""
+        """Let every read in this block see the commit that was the last one at its beginning."""
         with begin(self._environment) as self._pinned:
             try:
                 yield
@@ -249,14 +257,14 @@ class Store:
                 self._pinned = None
 
     def copy(self, folder: Path) -> None:
-        """Copy the last commit, compact, into an empty folder. Raises RunError if it cannot be written."""
+        """Copy the last commit, compact, into an empty folder. Raises RunError if the copy cannot be written."""
         try:
             self._environment.copy(str(folder), compact=True)
         except lmdb.Error as error:
             raise RunError(f"{folder}: the store cannot be copied here ({error})") from None
 
     def _read(self, what: str, read: Callable[[lmdb.Transaction], Result]) -> Result:
-        """Read in one transaction; values are copied before it ends. Raises DamagedError if LMDB cannot read."""
+        """Read in one transaction. Values are copied before it ends. Raises DamagedError if LMDB cannot read."""
         with self._transaction() as transaction:
             try:
                 return read(transaction)
@@ -265,7 +273,7 @@ class Store:
 
     @contextmanager
     def _transaction(self) -> Iterator[lmdb.Transaction]:
-        """The pinned transaction, or a new one."""
+        """Yield the pinned transaction, or a new one."""
         if self._pinned is not None:
             yield self._pinned
         else:
@@ -274,12 +282,12 @@ class Store:
 
 
 def open_table(environment: lmdb.Environment, name: str) -> Handle:
-    """LMDB's handle of a table that is there. Raises lmdb.Error."""
+    """Return LMDB's handle of an existing table. Raises lmdb.Error."""
     return _grown(environment, lambda: environment.open_db(name.encode(), create=False))
 
 
 def begin(environment: lmdb.Environment) -> lmdb.Transaction:
-    """A read transaction. Raises RunError if LMDB refuses one."""
+    """Begin a read transaction. Raises RunError if LMDB refuses one."""
     try:
         return _grown(environment, environment.begin)
     except lmdb.Error as error:
@@ -287,7 +295,10 @@ def begin(environment: lmdb.Environment) -> lmdb.Transaction:
 
 
 def _grown(environment: lmdb.Environment, act: Callable[[], Result]) -> Result:
-    """The result of `act`, once the map has the size that the writer, another process, has grown it to meanwhile."""
+    """Return the result of `act`.
+
+    If the writer, another process, has enlarged the map meanwhile, enlarge it here first.
+    """
     while True:
         try:
             return act()

@@ -1,1 +1,1 @@
-"""The gateway: an OpenAI-compatible server over the run's engines, for programs that are none of ours."""
+"""The gateway: an OpenAI-compatible server over the run's engines, for foreign programs."""

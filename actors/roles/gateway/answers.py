@@ -18,26 +18,30 @@ _KINDS = {400: "invalid_request_error", 401: "authentication_error", 403: "permi
 
 
 class Heading(NamedTuple):
-    """The common part of all parts of one answer; `created` is in seconds since 1970."""
+    """The common fields in all parts of one answer."""
 
     id: str
     kind: str
     model: str
     created: int
+    """Seconds since 1970."""
 
     @classmethod
     def new(cls, prefix: str, kind: str, model: str, created: float) -> "Heading":
-        """The heading of a new answer."""
+        """Return the heading of a new answer."""
         return cls(f"{prefix}-{secrets.token_hex(12)}", kind, model, int(created))
 
     def body(self, weights: str, **fields: Any) -> Json:
-        """A body with these fields."""
+        """Return a body with these fields."""
         common = {"id": self.id, "object": self.kind, "created": self.created, "model": self.model}
         return {**common, "system_fingerprint": weights, **fields}
 
 
 def weights_of(answers: Sequence[Generated]) -> str:
-    """The version and digest of each policy that sampled a token, the oldest first: "3-0a1b…", with commas between."""
+    """Return the version and digest of each policy that sampled a token, the oldest first.
+
+    Example: "3-0a1b…". Several are separated by commas.
+    """
     found = dict[int, str]()
     for answer in answers:
         for at, (version, _) in enumerate(answer.versions):
@@ -46,13 +50,13 @@ def weights_of(answers: Sequence[Generated]) -> str:
 
 
 def usage(prompt: int, answers: Sequence[Generated]) -> Json:
-    """Tokens read and sampled."""
+    """Return the numbers of tokens read and sampled."""
     sampled = sum(len(answer.ids) // 4 for answer in answers)
     return {"prompt_tokens": prompt, "completion_tokens": sampled, "total_tokens": prompt + sampled}
 
 
 def chat_choice(index: int, said: Spoken, answer: Generated, logprobs: Json | None) -> Json:
-    """A choice of a chat."""
+    """Return a choice of a chat."""
     message: Json = {"role": "assistant", "content": said.content, "refusal": None}
     if said.thought is not None:
         message["reasoning_content"] = said.thought
@@ -94,7 +98,7 @@ def completion_logprobs(tokenizer: Tokenizer, answer: Generated, pieces: Sequenc
 
 
 def streamed_chat(heading: Heading, weights: str, choices: Sequence[Json], used: Json | None) -> Iterator[Json]:
-    """The chunks of a chat; each choice comes in one piece, since engines answer once."""
+    """Yield the chunks of a chat. Each choice comes in one piece, since engines answer once."""
     chunk = heading._replace(kind="chat.completion.chunk")
     none = {} if used is None else {"usage": None}
     for choice in choices:
@@ -111,7 +115,7 @@ def streamed_chat(heading: Heading, weights: str, choices: Sequence[Json], used:
 
 
 def streamed_completion(heading: Heading, weights: str, choices: Sequence[Json], used: Json | None) -> Iterator[Json]:
-    """The chunks of completions, one for each choice."""
+    """Yield the chunks of completions, one for each choice."""
     none = {} if used is None else {"usage": None}
     for choice in choices:
         yield heading.body(weights, choices=[choice], **none)
@@ -120,11 +124,11 @@ def streamed_completion(heading: Heading, weights: str, choices: Sequence[Json],
 
 
 def events(chunks: Iterator[Json]) -> bytes:
-    """A stream of server-sent events, to its end."""
+    """Return a complete stream of server-sent events."""
     return b"".join(b"data: " + msgspec.json.encode(chunk) + b"\n\n" for chunk in chunks) + b"data: [DONE]\n\n"
 
 
 def error_body(error: AskError) -> Json:
-    """An error as OpenAI's clients read it."""
+    """Return an error as OpenAI's clients read it."""
     kind = _KINDS.get(error.status, "invalid_request_error" if error.status < 500 else "server_error")
     return {"error": {"message": str(error), "type": kind, "param": error.param, "code": error.code}}

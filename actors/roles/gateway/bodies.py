@@ -1,4 +1,4 @@
-"""Read the bodies of requests. Fields that are neither heeded nor refused by name are ignored."""
+"""Read the bodies of requests. Fields that are neither used nor refused by name are ignored."""
 
 from typing import Annotated, Any, TypeVar, cast
 
@@ -21,7 +21,7 @@ _SHOWN = 60  # characters of a client's text in an answer
 _SEEDS = 2**63
 
 QUIET = frozenset(("metadata", "model", "prompt_cache_key", "safety_identifier", "service_tier", "store", "user"))
-"""Fields that are ignored and not worth a line of the log."""
+"""Fields that are ignored without a line in the log."""
 
 
 class StreamOptions(msgspec.Struct):
@@ -50,12 +50,12 @@ class _Sampled(msgspec.Struct):
 
     @property
     def stops(self) -> tuple[str, ...]:
-        """The strings that end an answer."""
+        """Return the strings that end an answer."""
         return (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
 
     @property
     def usage_streamed(self) -> bool:
-        """True where a stream is to end with its usage."""
+        """Return True if a stream should end with its usage."""
         return bool(self.stream_options and self.stream_options.include_usage)
 
 
@@ -94,7 +94,7 @@ class ChatMessageIn(msgspec.Struct):
 
 
 class ChatBody(_Sampled, kw_only=True):
-    """A request of the route of chats."""
+    """A request of the chat route."""
 
     messages: Annotated[list[ChatMessageIn], Meta(min_length=1, max_length=MOST_MESSAGES)]
     tools: Annotated[list[ClientTool], Meta(max_length=MOST_TOOLS)] | None = None
@@ -105,7 +105,7 @@ class ChatBody(_Sampled, kw_only=True):
 
 
 class CompletionBody(_Sampled, kw_only=True):
-    """A request of the route of completions."""
+    """A request of the completion route."""
 
     prompt: str | list[int | str | list[int]]
     logprobs: Annotated[int, Meta(ge=0, le=1)] | None = None
@@ -131,7 +131,7 @@ Body = TypeVar("Body", ChatBody, CompletionBody)
 
 
 def read(data: bytes, kind: type[Body]) -> tuple[Body, list[str]]:
-    """A body, and the names of its fields that are ignored. Raises AskError that names the field to blame."""
+    """Read a body. Returns the body and the names of ignored fields. Raises AskError that names the field to blame."""
     try:
         fields = decoded(msgspec.json.Decoder(dict[str, Any]).decode, data)
     except UnreadableError as error:
@@ -150,7 +150,7 @@ def read(data: bytes, kind: type[Body]) -> tuple[Body, list[str]]:
 
 
 def seed_of(seed: int) -> int:
-    """A client's seed as the bus has it."""
+    """Convert a client's seed to the range of the bus."""
     return seed % _SEEDS
 
 

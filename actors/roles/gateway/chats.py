@@ -1,4 +1,4 @@
-"""Chats: a client's messages as the checkpoint's template has them, and an answer as a message. Pure."""
+"""Chats: a client's messages in the form of the checkpoint's template, and an answer as a message. Pure."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -19,15 +19,18 @@ _SHOWN = 60
 
 
 class Spoken(NamedTuple):
-    """An answer as a message: its text, the calls in it, and the thought before it (None where it has none)."""
+    """An answer as a message."""
 
     content: str
+    """Its text."""
     calls: tuple[Call, ...]
+    """The calls in it."""
     thought: str | None
+    """The thought before it; None without a thought."""
 
 
 def chat_of(body: ChatBody, offered: Sequence[ClientTool]) -> Chat:
-    """The chat of a request, with the tools that it may call. Raises AskError."""
+    """Convert a request into a chat with the tools that it may call. Raises AskError."""
     messages = [_message(number, message) for number, message in enumerate(body.messages)]
     options = body.chat_template_kwargs
     thinking = None if options is None else options.enable_thinking
@@ -39,12 +42,12 @@ def chat_of(body: ChatBody, offered: Sequence[ClientTool]) -> Chat:
 
 
 def schemas(offered: Sequence[ClientTool]) -> Schemas:
-    """The schemas of the arguments of each tool."""
+    """Return the schemas of the arguments of each tool."""
     return {tool.function.name: properties(tool.function.parameters) for tool in offered}
 
 
 def said(text: str, opened: bool, dialect: Dialect | None, known: Schemas) -> Spoken:
-    """An answer, read. Its calls are read where there is a dialect; those that cannot be read stay text.
+    """Parse an answer. With a dialect, its calls are parsed. Calls that cannot be parsed stay text.
 
     `opened`: the prompt begins the answer's thought.
     """
@@ -71,7 +74,7 @@ def cut(text: str, stops: Sequence[str]) -> str:
 
 
 def _parted(text: str, opened: bool) -> tuple[str | None, str]:
-    """The thought and what follows it; an answer that was cut in its thought is a thought alone."""
+    """Split an answer into the thought and the rest. An answer that was cut within its thought has only a thought."""
     before, begun, after = text.partition(THINK)
     if not begun and not opened:
         return None, text
@@ -116,7 +119,7 @@ def _text(place: str, content: str | list[dict[str, Any]] | None) -> str:
 
 
 def _called(place: str, call: Called) -> dict[str, Any]:
-    """A call as templates have it: its arguments an object. Raises AskError."""
+    """Return a call in the form of templates, with its arguments as an object. Raises AskError."""
     arguments = call.function.arguments
     if isinstance(arguments, str):
         try:
@@ -128,7 +131,7 @@ def _called(place: str, call: Called) -> dict[str, Any]:
 
 
 def _tool(tool: ClientTool) -> Mapping[str, Any]:
-    """A tool as templates have it."""
+    """Return a tool in the form of templates."""
     function = {"name": tool.function.name, "description": tool.function.description or ""}
     if tool.function.parameters is not None:
         function |= {"parameters": tool.function.parameters}  # type: ignore[dict-item]
@@ -136,5 +139,5 @@ def _tool(tool: ClientTool) -> Mapping[str, Any]:
 
 
 def arguments_text(call: Call) -> str:
-    """The arguments of a call as a client gets them: JSON, letters of any language as they are."""
+    """Return the arguments of a call as a client gets them: JSON with unescaped letters of any language."""
     return json.dumps(json.loads(call.arguments), ensure_ascii=False)

@@ -1,13 +1,13 @@
-"""Errors that a client is told."""
+"""Errors that are sent to a client."""
 
 from spade.errors import SpadeError
 
 LATER_S = 2
-"""Seconds after which a client that was refused for want of room may try again."""
+"""Seconds after which a client may try again if it was refused because the gateway is full."""
 
 
 class AskError(SpadeError):
-    """A request that is not served: HTTP's status, what is wrong, the field to blame, and OpenAI's word for it."""
+    """A request that is not served: HTTP's status, the error, the field to blame, and OpenAI's code for it."""
 
     def __init__(self, status: int, message: str, param: str | None = None, code: str | None = None) -> None:
         super().__init__(message)
@@ -17,5 +17,5 @@ class AskError(SpadeError):
 
 
 def bad(message: str, param: str | None = None, code: str | None = None) -> AskError:
-    """A request that no server like this could serve."""
+    """Return the error for a request that no such server could serve."""
     return AskError(400, message, param, code)

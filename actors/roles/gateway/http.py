@@ -1,4 +1,4 @@
-"""HTTP: who may ask, how much and for how long, and a request's way to its route and back, as an ASGI application."""
+"""HTTP as an ASGI application: limits on clients, and a request's way to its route and back."""
 
 import hmac
 import logging
@@ -21,9 +21,9 @@ log = logging.getLogger(__name__)
 MOST_BODY = 8 << 20
 """Bytes of one body."""
 MOST_BODIES = 128 << 20
-"""Bytes of all bodies that are here at once."""
+"""Bytes of all bodies in memory at once."""
 BODY_S = 30.0
-"""Seconds in which a body must have come."""
+"""Seconds in which a body must arrive."""
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -38,7 +38,7 @@ class GoneError(Exception):
 
 
 class Application:
-    """The ASGI application. `key`: that of the clients; with "" only this machine's own names may be asked for."""
+    """The ASGI application. `key` is the clients' key. If it is "", requests must name this machine as their host."""
 
     def __init__(self, routes: Routes, key: str, faults: RequestFaults) -> None:
         self._key = key.encode()
@@ -52,7 +52,7 @@ class Application:
         }
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
-        """One request."""
+        """Serve one request."""
         if scope["type"] != "http":
             await send({"type": "websocket.close"})
             return
@@ -76,7 +76,7 @@ class Application:
         await send({"type": "http.response.body", "body": answer.body})
 
     async def _answer(self, scope: Mapping[str, Any], headers: Mapping[bytes, bytes], receive: Receive) -> Sent:
-        """Raises AskError, or GoneError where the client hung up."""
+        """Answer a request. Raises AskError, or GoneError if the client hung up."""
         method, path = scope["method"], scope["path"].rstrip("/")
         self._admit(headers, path)
         if headers.keys() >= _LENGTHS:
@@ -91,7 +91,7 @@ class Application:
             raise AskError(405 if found else 404, f"{path[:100]!r}: {'only GET' if found else 'no such route'}")
         if method != "POST":
             raise AskError(405, f"{path}: only POST")
-        # A web page can make a browser post any other kind here without asking first.
+        # A web page can make a browser post any other content type here without asking first.
         if headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != JSON.encode():
             raise AskError(415, f"the body's content-type must be {JSON}")
         coding = headers.get(b"content-encoding", b"identity").strip().lower()
@@ -103,11 +103,11 @@ class Application:
             return await _unless_gone(receive, self._post[path], data)
 
     def _admit(self, headers: Mapping[bytes, bytes], path: str) -> None:
-        """Raises AskError where the client may not ask."""
+        """Raise AskError if the client may not ask."""
         if not self._key:
             host = headers.get(b"host", b"localhost").decode("latin-1")
             if not is_loopback(host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host):
-                # A page of another name that resolves to this machine.
+                # A page from another name that resolves to this machine.
                 raise AskError(403, "without a key only this machine's own names are served")
         elif path != "/health":
             kind, _, given = headers.get(b"authorization", b"").partition(b" ")
@@ -116,7 +116,10 @@ class Application:
 
     @contextmanager
     def _body_held(self) -> Iterator[Callable[[int], None]]:
-        """Count the bytes of a body while it is here; the function raises AskError where there is no room for more."""
+        """Count the bytes of a body while it is in memory.
+
+        The yielded function raises AskError if they are too many.
+        """
         mine = 0
 
         def held(count: int) -> None:
@@ -132,7 +135,7 @@ class Application:
 
 
 async def _body(headers: Mapping[bytes, bytes], receive: Receive, held: Callable[[int], None]) -> bytes:
-    """The whole body. Raises AskError, GoneError."""
+    """Read the whole body. Raises AskError, GoneError."""
     declared = headers.get(b"content-length", b"0")
     if not declared.isdigit() or len(declared) > 12 or int(declared) > MOST_BODY:
         raise AskError(413, f"a body may have {MOST_BODY} bytes")
@@ -154,7 +157,7 @@ async def _body(headers: Mapping[bytes, bytes], receive: Receive, held: Callable
 
 
 async def _unless_gone(receive: Receive, route: Callable[[bytes], Awaitable[Sent]], data: bytes) -> Sent:
-    """The answer. Raises GoneError where the client hangs up before it is there, which cancels the work on it."""
+    """Return the route's answer. If the client hangs up first, cancels the work and raises GoneError."""
     answer: Sent | None = None
     failed: Exception | None = None
     async with trio.open_nursery() as nursery:

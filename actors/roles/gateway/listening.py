@@ -1,6 +1,6 @@
-"""Connections of clients: each is hypercorn's to speak HTTP on, with bounds of our own around it.
+"""Connections of clients. On each, hypercorn speaks HTTP, within bounds of our own.
 
-An unforeseen error on a connection ends that connection alone; hypercorn's own server would end with it.
+An unforeseen error on a connection ends only that connection. Hypercorn's own server would end with it.
 """
 
 import logging
@@ -22,11 +22,11 @@ from spade.faults import RequestFaults
 log = logging.getLogger(__name__)
 
 IDLE_S = 10.0
-"""Seconds in which a request's head must have come, and between two requests."""
+"""Seconds in which a request's head must arrive, and between two requests."""
 STALLED_S = 30.0
 """Seconds in which a client must take a part of an answer."""
 LINGER_S = 5.0
-"""Seconds of a connection after an answer that came before the whole request."""
+"""Seconds that a connection stays open after an answer that came before the whole request."""
 _PART = 1 << 16  # bytes
 _BACKLOG = 1024  # connections that wait in the system's queue
 
@@ -34,9 +34,9 @@ App = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 class BoundedStream:
-    """A client's stream. One that takes nothing for STALLED_S is broken.
+    """A client's stream. If the client takes nothing for STALLED_S, the stream is broken.
 
-    Two tasks may send at once: an answer, and what hypercorn says to a client that leaves while it comes.
+    Two tasks may send at once: an answer, and hypercorn's message to a client that leaves during the answer.
     """
 
     def __init__(self, stream: trio.SocketStream) -> None:
@@ -58,10 +58,10 @@ class BoundedStream:
 
 
 class PlainProtocol(H11Protocol):
-    """HTTP/1.1 alone. Connections of HTTP/2 would have bounds of their own, none of which hypercorn keeps."""
+    """HTTP/1.1 without other protocols. Connections of HTTP/2 would need their own bounds, and hypercorn keeps none."""
 
     async def _check_protocol(self, event: Any) -> None:
-        """Go on in HTTP/1.1 where a client offers another protocol, as it must expect."""
+        """Go on in HTTP/1.1 if a client offers another protocol. Clients must expect this."""
 
 
 class PlainServer(TCPServer):
@@ -77,7 +77,7 @@ class PlainServer(TCPServer):
 
 
 async def listen(host: str, port: int) -> list[trio.SocketListener]:
-    """Listeners at an address. Raises ConfigError where it cannot be had."""
+    """Open listeners at an address. Raises ConfigError if this fails."""
     try:
         return await trio.open_tcp_listeners(port, host=host, backlog=_BACKLOG)
     except OSError as error:
@@ -111,7 +111,7 @@ class HttpConnection:
 
 
 def _lingering(app: App, scope: trio.CancelScope) -> App:
-    """The application; where it leaves a part of its request unread, hypercorn would wait for that for ever."""
+    """Wrap the application. If it leaves part of its request unread, hypercorn would wait for that part for ever."""
 
     async def lingering(asked: Any, receive: Callable[[], Awaitable[dict[str, Any]]], send: Any) -> None:
         read = False

@@ -1,4 +1,4 @@
-"""The gateway process: it joins a run, asks its engines as agents do, and speaks HTTP with clients."""
+"""The gateway process: it joins a run, asks the run's engines as agents do, and speaks HTTP with clients."""
 
 import logging
 import resource
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 def served(config: Config) -> Served:
-    """The model as clients know it. Raises RunError where it has no chat template that can be used."""
+    """Return the model as clients know it. Raises RunError without a usable chat template."""
     tokenizer = Tokenizer.load(model_folder.resolve(config.model.path), thinking=config.model.thinking)
     name = config.serve.name or config.model.path
     try:
@@ -34,7 +34,7 @@ def served(config: Config) -> Served:
 
 
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
-    """A gateway process, until cancelled. Raises ConfigError where the address cannot be had."""
+    """Run a gateway process until cancelled. Raises ConfigError if it cannot listen at its address."""
     model, key = served(config), read_key(config.serve.key, "serve.key")
     _allow_descriptors()
     listeners = await listen(config.serve.host, config.serve.port)
@@ -59,7 +59,7 @@ async def _count(connected: Connected, faults: RequestFaults) -> None:
 
 
 def _allow_descriptors() -> None:
-    """Raise the limit to the system's: each client takes a descriptor."""
+    """Raise the limit of descriptors to the system's. Each client takes one."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 

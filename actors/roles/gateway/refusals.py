@@ -1,4 +1,4 @@
-"""Fields of requests that are not supported: why not, and the values under which they change nothing."""
+"""Fields of requests that are not supported: the reasons, and the values with which they change nothing."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -13,10 +13,11 @@ _OLD_TOOLS = "it is the old form of tools; use tools and tool_choice"
 
 
 class Refusal(NamedTuple):
-    """Why a field is not supported. With one of the `harmless` values, or with null, it changes nothing."""
+    """The reason why a field is not supported."""
 
     why: str
     harmless: tuple[Any, ...] = ()
+    """With one of these values, or with null, the field changes nothing."""
 
 
 REFUSALS: Mapping[str, Refusal] = {

@@ -1,4 +1,4 @@
-"""The routes of the API: a request's body to the bytes of its answer. It knows no HTTP beyond these."""
+"""The routes of the API: from a request's body to the bytes of its answer. The rest of HTTP is not handled here."""
 
 import logging
 import time
@@ -26,9 +26,9 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 AnyBody = ChatBody | CompletionBody
 
-_DEFAULT_TOKENS = 16  # of a completion, as OpenAI has it
+_DEFAULT_TOKENS = 16  # of a completion, as OpenAI defines it
 _MOST_LOGGED = 64  # names of fields
-_LONG_AT_ONCE = 2  # long requests that are read: one of 8 MiB takes half a GiB of memory before it is refused
+_LONG_AT_ONCE = 2  # long requests read at once: one of 8 MiB takes half a GiB of memory before it is refused
 _SHOWN = 60
 JSON, EVENTS = "application/json", "text/event-stream"
 
@@ -41,15 +41,14 @@ class Sent(NamedTuple):
 
 
 class Served(NamedTuple):
-    """The model as clients know it.
-
-    dialect  how it writes calls; None where its template shows no tools, for the reason in `toolless`
-    """
+    """The model as clients know it."""
 
     name: str
     tokenizer: Tokenizer
     dialect: Dialect | None
+    """The format in which the model writes calls; None if its template does not show tools."""
     toolless: str
+    """The reason why the template does not show tools."""
 
 
 class CompletionPrompt(NamedTuple):
@@ -96,13 +95,13 @@ class Routes:
             raise AskError(404, f"no model {told!r} here; there is {self._served.name}", "model", "model_not_found")
 
     def health(self) -> Sent:
-        """Raises AskError while no engine answers."""
+        """Report health. Raises AskError while no engine answers."""
         if not self._sampler.answering:
             raise AskError(503, "no engine answers")
         return Sent(b"{}")
 
     async def chat(self, data: bytes) -> Sent:
-        """A chat. Raises AskError."""
+        """Answer a chat. Raises AskError."""
         body, offered, prompt = await self._aside(len(data), lambda: self._read_chat(data))
         most = body.max_completion_tokens if body.max_completion_tokens is not None else body.max_tokens
         (drawn,) = await self._sampler.draw([self._draw(body, prompt.ids, most, "messages")])
@@ -115,7 +114,7 @@ class Routes:
         return as_json(heading.body(weights, choices=choices, usage=used))
 
     async def completions(self, data: bytes) -> Sent:
-        """Completions of texts, or of token ids. Raises AskError."""
+        """Complete texts, or lists of token ids. Raises AskError."""
         body, prompts = await self._aside(len(data), lambda: self._read_completion(data))
         most = _DEFAULT_TOKENS if body.max_tokens is None else body.max_tokens
         drawn = await self._sampler.draw([self._draw(body, prompt.ids, most, prompt.place) for prompt in prompts])
@@ -141,7 +140,7 @@ class Routes:
         return body, [self._completed(place, prompt) for place, prompt in zip(places, prompts, strict=True)]
 
     def _body(self, data: bytes, kind: type[Body]) -> Body:
-        """A body that asks for nothing that is not served. Raises AskError."""
+        """Read a body. Raises AskError if it asks for anything that is not served."""
         body, ignored = read(data, kind)
         for name in ignored:
             if name not in self._logged and len(self._logged) < _MOST_LOGGED:
@@ -154,7 +153,7 @@ class Routes:
         return body
 
     def _offered(self, body: ChatBody) -> list[ClientTool]:
-        """The tools that the model may call. Raises AskError."""
+        """Return the tools that the model may call. Raises AskError."""
         offered = [] if body.tool_choice == "none" else body.tools or []
         if offered and self._served.dialect is None:
             raise bad(f"tools: {self._served.toolless}", "tools")
@@ -177,13 +176,13 @@ class Routes:
         return CompletionPrompt(place, ids, prompt if isinstance(prompt, str) else None)
 
     def _draw(self, body: AnyBody, prompt: list[int], most: int | None, place: str) -> Draw:
-        """The request for the answers to one prompt. Raises AskError if it does not fit into the context."""
+        """Build the request for the answers to one prompt. Raises AskError if it does not fit into the context."""
         return Draw(
             prompt=prompt,
             max_tokens=self._sampler.room(len(prompt), most, place),
             temperature=self._sampler.temperature(body.temperature),
             top_p=1.0 if body.top_p is None else body.top_p,
-            top_k=max(body.top_k or 0, 0),  # -1 is all, too
+            top_k=max(body.top_k or 0, 0),  # -1 means all, too
             seed=None if body.seed is None else seed_of(body.seed),
             stops=body.stops,
             n=body.n or 1,
@@ -215,20 +214,20 @@ class Routes:
         return choice
 
     def _text(self, body: AnyBody, answer: Generated, keep: Sequence[str] = ()) -> str:
-        """The text of an answer, before its stop string."""
+        """Return the text of an answer, before its stop string."""
         text = self._tokenizer.decode(unpack_ids(answer.ids).tolist(), keep)
         return text if body.include_stop_str_in_output else cut(text, body.stops)
 
     def _pieces(self, body: AnyBody, answer: Generated, keep: Sequence[str] = ()) -> list[bytes]:
-        """The bytes that each token of an answer adds to its text."""
+        """Return the bytes that each token of an answer adds to its text."""
         pieces = self._tokenizer.pieces(unpack_ids(answer.ids).tolist(), keep)
         return clip(pieces, len(self._text(body, answer, keep)))
 
     async def _aside(self, length: int, work: Callable[[], T]) -> T:
-        """Long work in a thread, so that the event loop goes on."""
+        """Run long work in a thread, so that the event loop goes on."""
         return work() if length <= LONG_TEXT else await trio.to_thread.run_sync(work, limiter=self._reading)
 
 
 def as_json(body: answers.Json) -> Sent:
-    """An answer of JSON."""
+    """Return an answer of JSON."""
     return Sent(msgspec.json.encode(body))

@@ -1,4 +1,7 @@
-"""The sampling behind a gateway: bounded, seeded, sampled elsewhere where an engine dies, given up with its client."""
+"""The sampling behind a gateway.
+
+It is bounded and seeded. If an engine dies, another one samples. If a client leaves, its requests are given up.
+"""
 
 import secrets
 from collections.abc import Iterator, Sequence
@@ -18,11 +21,11 @@ from spade.errors import BusError, RefusedError, SuspectError
 from spade.protocol import Generate, Generated, GiveUp, Overdue
 from spade.seeds import SEED_BITS, derive
 
-_TIMES_ROWS = 2  # of all engines: choices in hand
+_TIMES_ROWS = 2  # choices in hand, as a multiple of the rows of all engines
 
 
 class Draw(NamedTuple):
-    """A request for `n` answers to a prompt; `seed` None is any."""
+    """A request for several answers to a prompt."""
 
     prompt: list[int]
     max_tokens: int
@@ -30,11 +33,13 @@ class Draw(NamedTuple):
     top_p: float
     top_k: int
     seed: int | None
+    """None means any seed."""
     stops: tuple[str, ...]
     n: int
+    """Number of answers."""
 
     def requests(self, deadline_s: float) -> list[Generate]:
-        """The requests to engines, one a choice; the first has the seed itself, so that it can be asked for again."""
+        """Return the requests to engines, one a choice. The first uses the seed itself, so that it can be repeated."""
         first = secrets.randbits(SEED_BITS) if self.seed is None else self.seed
         seeds = [first, *(derive(b"", "choice", first, number) for number in range(1, self.n))]
         return [
@@ -49,8 +54,11 @@ class Draw(NamedTuple):
 class Sampler:
     """Asks the engines.
 
-    Gauges: `requests_in_hand`, choices being sampled; `requests_given_up` by their clients; `requests_resampled`, since
-    their engine was lost.
+    Gauges:
+
+    * `requests_in_hand`: choices being sampled
+    * `requests_given_up`: requests that their clients gave up
+    * `requests_resampled`: requests that were sampled again because their engine was lost
     """
 
     def __init__(self, connected: Connected) -> None:
@@ -68,13 +76,13 @@ class Sampler:
 
     @property
     def answering(self) -> bool:
-        """True while an engine answers."""
+        """Return True while an engine answers."""
         return self._engines.answering
 
     def temperature(self, asked: float | None) -> float:
-        """The temperature to sample at, 1 where none was asked for; 0 is the lowest that engines have.
+        """Return the temperature to sample at, by default 1. A request for 0 gets the lowest that engines have.
 
-        Raises AskError.
+        Raises AskError if it is too high.
         """
         coldest, hottest = self.temperatures
         if asked is None:
@@ -107,7 +115,10 @@ class Sampler:
 
     @contextmanager
     def _places(self, n: int) -> Iterator[None]:
-        """Places for so many choices. Raises AskError where there are none; one alone has them always."""
+        """Take places for so many choices.
+
+        Raises AskError if too few are free. A request that is alone always gets them.
+        """
         if self._in_hand and self._in_hand + n > self._most:
             raise AskError(429, f"{self._in_hand} of {self._most} answers are in hand already; try again later")
         self._count(n)
@@ -122,7 +133,7 @@ class Sampler:
         self._connected.gauges["requests_resampled"] = self._engines.asked_again
 
     async def _sample(self, request: Generate) -> Generated:
-        """One answer. Raises AskError."""
+        """Sample one answer. Raises AskError."""
         named = msgspec.structs.replace(request, name=f"{self._mark}-{next(self._names)}")
         try:
             reply = await self._ask(named)
@@ -141,7 +152,7 @@ class Sampler:
         return reply
 
     async def _ask(self, request: Generate) -> Generated | Overdue:
-        """The answer of an engine; where nobody waits for it any more, the engines are told so."""
+        """Return the answer of an engine. If nobody waits for the answer any more, tells the engines."""
         config = self._connected.config
         try:
             return await self._engines.call(request, request.deadline_s + config.bus.call_deadline_s)

@@ -1,4 +1,4 @@
-"""The model's side of a play: by the tokens of our own engines, or by the messages of a server of others."""
+"""The model's side of a play: by the tokens of our own engines, or by the messages of a foreign server."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -9,19 +9,17 @@ from spade.tokens import Tools
 
 
 class TurnSaid(NamedTuple):
-    """One answer of the model.
-
-    prompt   what it was asked by: its tokens, little-endian int32; of a server the JSON of its messages
-    read     tokens that it had not read before
-    sampled  tokens of the answer
-    finish   the reason why sampling ended
-    """
+    """One answer of the model."""
 
     text: str
     prompt: bytes
+    """The prompt's tokens, little-endian int32. For a foreign server, its messages as JSON."""
     read: int
+    """Prompt tokens that the model had not read before."""
     sampled: int
+    """Tokens of the answer."""
     finish: str
+    """The reason why sampling ended."""
 
 
 class Voice(Protocol):
@@ -29,16 +27,17 @@ class Voice(Protocol):
 
     @property
     def unfit(self) -> str:
-        """The reason why a prompt has no room, for a person."""
+        """Return the reason why a prompt does not fit, for a person."""
         ...
 
     async def say(self, messages: Sequence[ChatMessage], tools: Tools, seed: int, near: str) -> TurnSaid | None:
-        """The answer to these further messages; None where the context has no room for it. `near`: see Session.
+        """Answer these further messages. Returns None if the answer does not fit into the context. `near`: see Session.
 
-        The first time may have tools. Raises BusError where nobody answers, UnreadableError where the tools are none.
+        The first call may bring tools. Raises BusError if no server answers, UnreadableError if the tools are
+        malformed.
         """
         ...
 
     def trajectory(self) -> Trajectory | None:
-        """The tokens of the play, with their provenance; None where nobody tells them."""
+        """Return the tokens of the play with their provenance, or None if the server does not report them."""
         ...

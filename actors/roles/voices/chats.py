@@ -1,4 +1,4 @@
-"""The voice of a server of others, of which messages alone are known."""
+"""The voice of a foreign server. Only its messages are known."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from spade.tokens import Tools
 
 
 class AnswerMessage(msgspec.Struct):
-    """A message of an assistant; its calls as the server writes them."""
+    """An assistant's message. Its calls are as the server writes them."""
 
     content: str | None = None
     tool_calls: list[dict[str, Any]] | None = None
@@ -25,21 +25,21 @@ class AnswerChoice(msgspec.Struct):
 
 
 class Usage(msgspec.Struct):
-    """Tokens by the server's own count; 0 where it tells none."""
+    """Tokens by the server's own count; 0 if it does not report them."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
 
 
 class ChatAnswer(msgspec.Struct):
-    """An answer of the route of chats."""
+    """An answer of the chat route."""
 
     choices: list[AnswerChoice]
     usage: Usage | None = None
 
 
 class ChatVoice:
-    """See Voice. The server renders the prompt, counts the tokens, and keeps their ids to itself."""
+    """A Voice (see there). The server renders the prompt, counts the tokens, and does not report their ids."""
 
     unfit = "a first prompt does not fit the context of the server's model"
 
@@ -73,7 +73,7 @@ class ChatVoice:
 
 
 def sampling_fields(model: str, sampling: Sampling) -> dict[str, Any]:
-    """The fields of a request by which an answer is drawn; one that draws from all tokens names no `top_k`."""
+    """Return the sampling fields of a request. `top_k` is left out if sampling is from all tokens."""
     fields = {
         "model": model,
         "max_tokens": sampling.max_tokens,

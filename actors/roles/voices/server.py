@@ -1,4 +1,4 @@
-"""A server of OpenAI's chats, asked with patience: what may pass is tried again, what may not is an error."""
+"""A server with OpenAI's chat API. If a failure may pass, the request is tried again. Other failures are errors."""
 
 import ssl
 from collections.abc import Mapping
@@ -14,9 +14,9 @@ from spade.errors import BusError, ConfigError
 from spade.text import line
 
 MOST_BYTES = 16 << 20
-"""Of an answer."""
+"""Bytes of an answer."""
 TRIES = 4
-"""For one request."""
+"""Tries of one request."""
 _WAITS_S = (1.0, 4.0, 15.0)  # before another try
 _SHOWN = 300
 _OK = 200
@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 
 class ServerError(BusError):
-    """A request that a server did not serve; `status` is HTTP's, None where there was no answer."""
+    """A request that a server did not serve. `status` is HTTP's, None without an answer."""
 
     def __init__(self, message: str, status: int | None = None, body: bytes = b"") -> None:
         super().__init__(message)
@@ -34,12 +34,12 @@ class ServerError(BusError):
 
     @property
     def passing(self) -> bool:
-        """True where the same request may be served later."""
+        """Return True if the same request may be served later."""
         return self.status is None or self.status in (408, 409, 425, 429) or self.status >= 500
 
     @property
     def overlong(self) -> bool:
-        """True where the request does not fit the model's context, in the words of servers that we know."""
+        """Return True if the request does not fit the model's context, in the words of known servers."""
         said = self.body.lower()
         return self.status == 400 and (b"context_length" in said or b"context length" in said)
 
@@ -53,13 +53,16 @@ class _Models(msgspec.Struct):
 
 
 class ChatServer:
-    """The API at `url`, for example http://127.0.0.1:8000/v1. `key` "" sends none. An async context manager."""
+    """The API at `url`, for example http://127.0.0.1:8000/v1.
+
+    An async context manager. If `key` is "", no key is sent.
+    """
 
     def __init__(self, url: str, key: str, deadline_s: float) -> None:
         self.url = url.rstrip("/")
         self._headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
         self._deadline_s = deadline_s
-        # The transport alone: a client would also follow cookies, proxies of the shell, and places to be sent on to.
+        # Only the transport: a client would also use cookies, the shell's proxies, and redirects.
         self._transport = httpx2.AsyncHTTPTransport(verify=ssl.create_default_context(), limits=httpx2.Limits())
 
     async def __aenter__(self) -> "ChatServer":
@@ -69,7 +72,7 @@ class ChatServer:
         await self._transport.aclose()
 
     async def chat(self, body: Mapping[str, Any]) -> bytes:
-        """The body of the answer to a chat. Raises ServerError where there is none after TRIES."""
+        """Return the body of the answer to a chat. Raises ServerError if TRIES tries fail."""
         content = msgspec.json.encode(body)
         for wait_s in _WAITS_S:
             try:
@@ -81,12 +84,15 @@ class ChatServer:
         return await self._ask("POST", "/chat/completions", content)
 
     async def model(self, name: str) -> str:
-        """The model called `name`, or the only one where it is "". Raises ConfigError where the server has none."""
+        """Return the model called `name`, or the only model if `name` is "".
+
+        Raises ConfigError if the server lacks it.
+        """
         try:
             models = answered(self.url, await self._ask("GET", "/models"), _Models)
         except ServerError as error:
             if name and error.status in (404, 405):
-                return name  # a server that lists none
+                return name  # a server that does not list its models
             raise ConfigError(str(error)) from None
         known = [model.id for model in models.data]
         if not name and len(known) == 1:
@@ -108,7 +114,7 @@ class ChatServer:
                             raise ServerError(f"{self.url} answers with more than {MOST_BYTES} bytes", 502)
         except trio.TooSlowError:
             raise ServerError(f"{self.url} gives no answer within {self._deadline_s:g} s") from None
-        except (httpx2.HTTPError, httpx2.InvalidURL, UnicodeError) as error:  # the last is of a host that is no name
+        except (httpx2.HTTPError, httpx2.InvalidURL, UnicodeError) as error:  # UnicodeError: an invalid host name
             raise ServerError(f"{self.url}: {str(error) or type(error).__name__}") from None
         if response.status_code != _OK:
             said = " ".join(bytes(answer[:_SHOWN]).decode(errors="replace").split())
@@ -121,7 +127,7 @@ class ChatServer:
 
 
 def answered(url: str, answer: bytes, kind: type[T]) -> T:
-    """An answer, read. Raises ServerError."""
+    """Parse an answer. Raises ServerError."""
     try:
         return decoded(msgspec.json.Decoder(kind).decode, answer)
     except UnreadableError as error:

@@ -1,4 +1,4 @@
-"""The voice of a policy whose tokens we sample, or a server samples from token ids."""
+"""The voice of a policy sampled from token ids, by our engines or by a server."""
 
 from collections.abc import Collection, Sequence
 from functools import partial
@@ -16,7 +16,11 @@ from spade.tokens import LONG_TEXT, Reading, Tools
 
 
 class TokenVoice:
-    """See Voice. `context_tokens`: that a turn may read and sample; `marks`: special tokens that stay in its text."""
+    """A Voice (see there).
+
+    `context_tokens` bounds the tokens that a turn may read and sample. `marks` are special tokens that stay in its
+    text.
+    """
 
     def __init__(self, session: Session, sampling: Sampling, context_tokens: int, marks: Collection[str]) -> None:
         self._session = session
@@ -58,13 +62,13 @@ class TokenVoice:
         return TurnSaid(text, pack_ids(list(reading.ids)), len(reading.ids), len(ids), generated.finish)
 
     async def _read(self, messages: Sequence[ChatMessage], tools: Tools) -> Reading:
-        """The next turn's prompt; long messages are encoded in a thread, so that the event loop goes on."""
+        """Encode the next turn's prompt. Long messages are encoded in a thread, so that the event loop goes on."""
         read = partial(self._dialogue.read, messages, self._builder.ids, self._most, tools)
         length = sum(len(message.content) for message in messages) + len(tools.skeleton)
         return read() if length <= LONG_TEXT else await trio.to_thread.run_sync(read)
 
     @property
     def _most(self) -> int:
-        """Tokens of a prompt that leave the least of a turn its place in the context."""
+        """Return the most tokens of a prompt that leaves room for the shortest turn."""
         least = min(self._session.config.play.min_turn_tokens, self._sampling.max_tokens)
         return self._context_tokens - least

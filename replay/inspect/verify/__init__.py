@@ -1,7 +1,7 @@
-"""Checks of every invariant over all records of a store; one line for each violation. Pure.
+"""Checks of every invariant over all records of a store, with one line for each violation. Pure.
 
-Settings that may change at a resume (limits, sizes, schedules) are not checked: records do not name the settings in
-force.
+Settings that may change at a resume (limits, sizes, schedules) are not checked, because records do not name the
+settings in force.
 """
 
 import tomllib
@@ -19,7 +19,7 @@ from spade.decoding import UnreadableError, decoded
 
 
 def problems(found: StoreContents) -> list[str]:
-    """One line for each violation; empty if all invariants hold."""
+    """Return one line for each violation; empty if all invariants hold."""
     if found.damaged:
         # Violations that follow from damaged records would fill the list.
         return found.damaged

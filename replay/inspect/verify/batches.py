@@ -10,7 +10,7 @@ from spade.returns import differ
 
 
 def training_problems(found: StoreContents) -> Iterator[str]:
-    """One line for each violation."""
+    """Yield one line for each violation."""
     for check in (_design_groups, _groups, _batches, _conservation, _publications):
         yield from check(found)
 
@@ -34,7 +34,7 @@ def _design_groups(found: StoreContents) -> Iterator[str]:
 
 
 def _design_member(found: StoreContents, member: Member) -> Iterator[str]:
-    """True if a member of a designer group matches the result of its job."""
+    """Check that a member of a designer group matches the result of its job."""
     job = found.jobs.get(job_of(member.trajectory))
     tokens = found.trajectories.get(member.trajectory)
     if job is None or (tokens is None and member.trajectory not in found.dropped):
@@ -81,7 +81,7 @@ def _agent_member(found: StoreContents, member: Member) -> Iterator[str]:
 
 
 def _batches(found: StoreContents) -> Iterator[str]:
-    """Check that every step is there once, in order, at a published version, and trains on nothing newer."""
+    """Check that every step exists once, in order, at a published version, and trains on nothing newer."""
     counters = found.counters
     steps = [batch.step for batch in found.batches.values()]
     if steps != list(range(1, counters.taken_step + 1)):
@@ -100,7 +100,7 @@ def _batches(found: StoreContents) -> Iterator[str]:
 
 
 def _conservation(found: StoreContents) -> Iterator[str]:
-    """Check that each trainable trajectory was trained, was wasted, or still waits; in all, and of the designers."""
+    """Check that each trainable trajectory was trained, wasted, or still waits: in total, and for designers alone."""
     counters = found.counters
     taken = [group for batch, group in found.groups() if batch is not None]
     designers = [group for group in taken if group.role == "designer"]
@@ -138,7 +138,7 @@ def _size(groups: Iterable[GroupRecord]) -> int:
 
 
 def _trainable_plays(found: StoreContents) -> int:
-    """Number of plays that must have become trainable: the plays of chunks whose returns differ."""
+    """Count the plays that must have become trainable: the plays of chunks with different returns."""
     count = 0
     for (owner, index), plays in found.chunks().items():
         environment = found.environments.get(owner)
@@ -150,7 +150,7 @@ def _trainable_plays(found: StoreContents) -> int:
 
 
 def _trainable_designs(found: StoreContents) -> int:
-    """Number of designs that must have become trainable: those with a reward, of the groups that are trained."""
+    """Count the designs that must have become trainable: those with a reward, in groups that are trained."""
     trained = {key for key, group in found.design_groups.items() if group.train}
     count = 0
     for environment in found.environments.values():
@@ -167,7 +167,7 @@ def _trainable_designs(found: StoreContents) -> int:
 
 
 def _publications(found: StoreContents) -> Iterator[str]:
-    """Check that versions count up by one, each used once; the newest is the last."""
+    """Check that versions count up by one, that each is used once, and that the newest is the last."""
     versions = [publication.weights.version for publication in found.publications.values()]
     if versions != list(range(1, len(versions) + 1)):
         yield f"publications: the {len(versions)} versions are not 1 to {len(versions)}"

@@ -17,7 +17,7 @@ from spade.config import Reward
 
 
 def score_problems(found: StoreContents, reward: Reward) -> Iterator[str]:
-    """One line for each violation."""
+    """Yield one line for each violation."""
     yield from _scores(found, reward)
     yield from _averages(found, reward)
     yield from _memory(found)
@@ -70,7 +70,7 @@ def _unaudited(environment: Environment) -> bool:
 
 
 def _averages(found: StoreContents, reward: Reward) -> Iterator[str]:
-    """Let the windows of each skill enter its averages again, in the order in which they closed."""
+    """Add the windows of each skill to its averages again, in their closing order."""
     closed: dict[str, list[tuple[int, str, Score, float]]] = {}
     for key, environment in found.environments.items():
         score = environment.score

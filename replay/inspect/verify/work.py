@@ -1,4 +1,4 @@
-"""Checks of jobs, rejects, environments, plays and trajectories: each is there and agrees with the others."""
+"""Checks of jobs, rejects, environments, plays and trajectories: each exists and agrees with the others."""
 
 import math
 from collections import Counter
@@ -12,7 +12,7 @@ OPEN = ("open", "leased")
 
 
 def work_problems(found: StoreContents) -> Iterator[str]:
-    """One line for each violation."""
+    """Yield one line for each violation."""
     for check in (_jobs, _pool, _levels, _rejects, _environments, _audits, _plays, _trajectories):
         yield from check(found)
 
@@ -37,7 +37,10 @@ def _jobs(found: StoreContents) -> Iterator[str]:
 
 
 def _pool(found: StoreContents) -> Iterator[str]:
-    """Check that jobs draw from the pool without replacement, pass after pass, and have no program twice at once."""
+    """Check that jobs draw from the pool without replacement, pass after pass.
+
+    No program may be in use twice at once.
+    """
     entries = () if found.pool is None else found.pool.entries
     rejected = {entries[index].name for index in found.draws.rejected}
     playable = {entry.name for entry in entries} - rejected
@@ -110,7 +113,10 @@ def _environments(found: StoreContents) -> Iterator[str]:
 
 
 def _audits(found: StoreContents) -> Iterator[str]:
-    """Check that audits are open in active environments, closed in closed ones, and that recordings wait for them."""
+    """Check that audits are open in active environments and closed in closed ones.
+
+    Recordings may exist only in active environments, where they wait for an audit.
+    """
     outcomes: Counter[str] = Counter()
     for key, environment in found.environments.items():
         audit = environment.audit
