@@ -1,4 +1,4 @@
-"""The run at a glance: observers and the replay service."""
+"""The run at a glance: messages between observers and the replay service."""
 
 from typing import Any
 
@@ -12,7 +12,10 @@ from spade.protocol.training import Evaluation, StepMetrics
 
 
 class Counts(Wire, frozen=True):
-    """Counts of a run, over all restarts of its replay service, and the newest of each kind."""
+    """Counts of a run over all restarts of its replay service, and the newest items.
+
+    docs/metrics.md defines each field.
+    """
 
     plays: int = 0
     voids: int = 0
@@ -40,7 +43,7 @@ class Counts(Wire, frozen=True):
 
 
 class SkillFigures(Wire, frozen=True):
-    """Figures of one skill, or of one variant, over the same last plays and slots as those of the run."""
+    """Figures of one skill or variant, over the same last plays and slots as the figures of the run."""
 
     win_rate_unhinted: float | None = None
     win_rate_hinted: float | None = None
@@ -49,9 +52,9 @@ class SkillFigures(Wire, frozen=True):
 
 
 class Recent(Wire, frozen=True):
-    """Figures of the last plays, slots, chunks and candidates; None: not measured, or not yet.
+    """Figures of the last plays, slots, chunks and candidates. docs/metrics.md defines each field.
 
-    `return_gap` is by skill.
+    None: never measured, or not yet.
     """
 
     validity: float | None = None
@@ -67,6 +70,8 @@ class Recent(Wire, frozen=True):
     designer_reward: float | None = None
     examples_shown: float | None = None
     return_gap: dict[str, float] = field(default_factory=dict)
+    """Distance between the fast and the slow average of returns, by skill."""
+
     response_tokens_hinted: float | None = None
     turns: float | None = None
     turns_hinted: float | None = None
@@ -75,7 +80,11 @@ class Recent(Wire, frozen=True):
     revealing_share: float | None = None
     diversity: float | None = None
     skills: dict[str, SkillFigures] = field(default_factory=dict)
+    """Figures by skill."""
+
     variants: dict[str, SkillFigures] = field(default_factory=dict)
+    """Figures by variant of tool use."""
+
     calls_per_turn: float | None = None
     malformed_share: float | None = None
     refused_share: float | None = None
@@ -85,7 +94,7 @@ class Recent(Wire, frozen=True):
 
 
 class Traffic(Wire, frozen=True):
-    """Figures of the replay service since its restart; rates are per second."""
+    """Figures of the replay service since its restart. docs/metrics.md defines each field."""
 
     plays_per_s: float = 0.0
     sampled_tokens_per_s: float = 0.0
@@ -96,33 +105,45 @@ class Traffic(Wire, frozen=True):
 
 
 class Histories(Wire, frozen=True):
-    """A point a learner step, the newest last: regret and its error, win rates unhinted and hinted; evaluations.
-
-    The hinted one is None where nothing was played with a hint.
-    """
+    """Series with one point for each learner step, newest last, and the evaluations."""
 
     regret_history: tuple[tuple[float, float], ...] = ()
+    """Regret and its error."""
+
     win_rate_history: tuple[tuple[float, float | None], ...] = ()
+    """Unhinted and hinted win rate. The hinted rate is None without hinted plays."""
+
     evaluations: tuple[Evaluation, ...] = ()
+    """The first evaluation and the newest ones."""
 
 
 class Drawn(Wire, frozen=True):
-    """A run's pool: its programs, the present pass from 1, programs this pass has still to draw, and those rejected.
-
-    Of windows of levels: their mean lowest and highest level (None: levels are fixed), and names with a closed level.
-    """
+    """The state of a run's pool."""
 
     pool_programs: int = 0
+    """Programs in the pool."""
+
     pool_pass: int = 0
+    """Number of the present pass, from 1."""
+
     pool_left: int = 0
+    """Programs that this pass has still to draw."""
+
     pool_rejected: int = 0
+    """Programs that failed admission."""
+
     level_low: float | None = None
+    """Mean lowest level of the windows of levels, or None if levels are fixed."""
+
     level_high: float | None = None
+    """Mean highest level of the windows of levels, or None if levels are fixed."""
+
     levels_capped: int = 0
+    """Names with a closed level."""
 
 
 class Status(Wire, frozen=True):
-    """The run at a glance, for `spade status` and the live view; names and units as in `docs/metrics.md`."""
+    """The run at a glance, for `spade status` and the live view. docs/metrics.md defines names and units."""
 
     run: str = ""
     elapsed_s: float = 0.0
@@ -137,15 +158,21 @@ class Status(Wire, frozen=True):
     traffic: Traffic = Traffic()
     step_metrics: StepMetrics | None = None
     processes: tuple[Process, ...] = ()
+    """All processes, as their supervisors reported them."""
+
     wanted: dict[str, dict[Role, int]] = field(default_factory=dict)
+    """Number of actors that each supervisor keeps up, by role."""
+
     waits: tuple[Wait, ...] = ()
+    """All waits of one process for another."""
+
     histories: Histories = Histories()
     rollouts: float = 0.0
     finished: str = ""
     pool: Drawn = Drawn()
 
     def flat(self) -> dict[str, Any]:
-        """All figures by name, as people and their tools read them."""
+        """Return all figures by name in one dict, as people and their tools read them."""
         figures = asdict(self)
         for part in ("counts", "recent", "traffic", "histories", "pool"):
             figures |= asdict(figures.pop(part))
