@@ -68,9 +68,9 @@ class Faulted(Wire, frozen=True):
     """A fault ended the episode."""
 
     kind: Literal["exception", "timeout", "died", "protocol", "reward", "lost", "unknown", "infrastructure"]
-    """Faults of the program: "exception", "timeout", "died", "protocol" and "reward". Faults of our services: "lost" (the
-    env-runner does not know the episode), "unknown" (neither the env-runner nor the replay service has the program) and
-    "infrastructure"."""
+    """Faults of the program: "exception", "timeout", "died", "protocol" and "reward". Faults of our services: "lost"
+    (the env-runner does not know the episode), "unknown" (neither the env-runner nor the replay service has the
+    program) and "infrastructure"."""
 
     detail: str
     """Text of the fault."""
