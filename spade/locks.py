@@ -1,7 +1,7 @@
 """File locks that name their holder, also to other hosts that see the same folder.
 
-A lock is the system's (flock). Its file names the holder: a pid, and the host and process namespace of that pid.
-This process finds out if the lock is held in one of three ways:
+A lock is the system's (flock). Its file names the holder: a pid, and the host and process namespace of that pid. This
+process finds out if the lock is held in one of three ways:
 
 * The holder has our kernel and process namespace: the kernel says whether that process has the lock.
 * It has our kernel or host otherwise (another container, or before a restart): the lock says whether anybody has it.

@@ -93,12 +93,12 @@ class Client:
     async def call(self, request: Request[Reply], deadline_s: float | None = None, *, once: bool = False) -> Reply:
         """Send a request and wait for its reply, across restarts of the server.
 
-        The server may receive the request more than once. `deadline_s` (default bus.call_deadline_s) bounds the whole call,
-        with the wait for a place in the window. A request with `once` is not sent to another life of the server, unless the
-        life before left in order.
+        The server may receive the request more than once. `deadline_s` (default bus.call_deadline_s) bounds the whole
+        call, with the wait for a place in the window. A request with `once` is not sent to another life of the server,
+        unless the life before left in order.
 
-        Raises RefusedError on Refused. Raises SuspectError if the refusal is `unforeseen`, or if the server ended over a
-        `once` call. Raises BusError at the deadline, for a request that is too long, and for a reply of a wrong type.
+        Raises RefusedError on Refused. Raises SuspectError if the refusal is `unforeseen`, or if the server ended over
+        a `once` call. Raises BusError at the deadline, for a request that is too long, and for a reply of a wrong type.
         """
         name = type(request).__name__
         payload = encode(request)

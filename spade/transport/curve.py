@@ -1,8 +1,8 @@
 """Use CURVE on a socket: find the addresses that need it, check a server's allow-list (ZAP), report failed handshakes.
 
 The mode of a folder guards ipc:// sockets, which use no keys. tcp:// uses keys if `bus.keys` names a folder, and must
-use them beyond loopback. libzmq asks about each handshake on an inproc socket of the server's context (ZAP, RFC 27).
-It reports failed handshakes on another socket. Our tasks read both sockets, without threads.
+use them beyond loopback. libzmq asks about each handshake on an inproc socket of the server's context (ZAP, RFC 27). It
+reports failed handshakes on another socket. Our tasks read both sockets, without threads.
 """
 
 import logging
@@ -94,7 +94,7 @@ async def gate(folder: Path) -> AsyncIterator[Context]:
 
 
 class _Gatekeeper:
-    """A task that tells libzmq whether a client's key is on the allow-list, and what the key grants."""
+    """A task that tells libzmq whether a client's key is on the allow-list, and which roles the key grants."""
 
     def __init__(self, context: Context, folder: Path) -> None:
         self._folder = folder

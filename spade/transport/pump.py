@@ -178,8 +178,8 @@ class Pump:
 def _seed_numbering() -> None:
     """Make the ids that a ROUTER gives its peers unpredictable.
 
-    A ROUTER counts ids up from libc's unseeded `rand`, and lets a peer choose its own id. If the next id to give is taken,
-    libzmq 4.3.5 ends the process.
+    A ROUTER counts ids up from libc's unseeded `rand`, and lets a peer choose its own id. If the next id to give is
+    taken, libzmq 4.3.5 ends the process.
     """
     ctypes.CDLL(None).srand(ctypes.c_uint(secrets.randbits(32)))
 
@@ -193,8 +193,9 @@ def _inode(path: Path) -> int:
 
 
 class Beat:
-    """A steady beat that measures its own lateness. A peer then does not count as silent while this process did not
-    run.
+    """A steady beat that measures its own lateness.
+
+    So no peer counts as silent for a time during which this process did not run.
     """
 
     def __init__(self, period_s: float) -> None:

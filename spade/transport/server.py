@@ -299,9 +299,9 @@ async def serve(
 ) -> AsyncIterator[Server]:
     """Listen on `address` ("ipc://PATH", "tcp://127.0.0.1:PORT"). Port * or 0 takes any free port.
 
-    `ready` decides whether to accept a peer of the right protocol and digest. `pulse` makes the answers to heartbeats. An
-    address that other machines reach needs bus.keys, and only lets in clients on its allow-list. Raises ConfigError if
-    such keys are missing, BusError if the server cannot listen on the address.
+    `ready` decides whether to accept a peer of the right protocol and digest. `pulse` makes the answers to heartbeats.
+    An address that other machines reach needs bus.keys, and only lets in clients on its allow-list. Raises ConfigError
+    if such keys are missing, BusError if the server cannot listen on the address.
     """
     _allow_descriptors()
     folder = Path(bus.keys) if has_keys(address, bus) else None
