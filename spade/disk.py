@@ -96,7 +96,7 @@ def link_folder(folder: Path, copy: Path) -> None:
 def _link_or_copy(source: str, target: str) -> None:
     try:
         os.link(os.path.realpath(source), target)  # a hub's cache has relative links, which would point elsewhere
-    except OSError:  # another file system, or one without links
+    except OSError:  # the target is on another file system, or links are not supported
         copyfile(source, target)
 
 
@@ -134,7 +134,7 @@ def replace(file: Path, data: bytes) -> None:
     A device, FIFO or socket is refused. Replacing it would take its name away: /dev/null, for example, from the whole
     machine.
     """
-    if file.is_dir():  # ".", "/" and ".." have no name to write beside
+    if file.is_dir():  # ".", "/" and ".." do not have a name to write beside
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(file))
     if file.exists() and not file.is_file():
         raise FileExistsError(errno.EEXIST, "is not a regular file", str(file))
@@ -179,7 +179,7 @@ def read(file: Path, most: int = 1 << 20) -> bytes:
     Raises RunError if the file is longer or not a regular file. Raises OSError if it cannot be read.
     """
     with regular(file) as opened:
-        data = opened.read(most + 1) or b""  # None if a kernel's file has no data now
+        data = opened.read(most + 1) or b""  # None if a kernel's file lacks data now
     if len(data) > most:
         raise RunError(f"{file}: is over {most} bytes")
     return data

@@ -15,7 +15,7 @@ import os
 import re
 
 LONE_SURROGATE = "it has a lone surrogate, which is half of a character"
-_SURROGATE = re.compile(rb"\xed[\xa0-\xbf]")  # as UTF-8 would encode one
+_SURROGATE = re.compile(rb"\xed[\xa0-\xbf]")  # a surrogate as UTF-8 would encode it
 
 
 class SpadeError(Exception):

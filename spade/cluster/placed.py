@@ -107,13 +107,13 @@ class PlacedLife:
         self._until = 0.0
         self._where = Where("", "", 0.0)
         self._retiring = False
-        self._told = (0, False)  # the pid, and whether it is ready
+        self._told = (0, False)  # the pid, and True once it is ready
         self._dead = False  # the cluster says that its post has ended
         self.left = "left before it was started"
 
     def retire(self) -> None:
         """See `AnyLife`."""
-        self._retiring = True  # passed on with the next report
+        self._retiring = True  # passed on before the next report
 
     async def run(self, told: LifeWatcher) -> End:
         """See `AnyLife`. Raises OSError if the log cannot be written."""
@@ -165,7 +165,7 @@ class PlacedLife:
             nursery.cancel_scope.cancel()
         if isinstance(answer, PostGoneError):
             raise answer
-        if answer is None or answer.node in self._lost.away():  # it may be lost since `_look` looked
+        if answer is None or answer.node in self._lost.away():  # the machine may have been lost since `_look` looked
             return False
         self._where = answer
         self._heard()

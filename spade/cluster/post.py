@@ -30,7 +30,7 @@ ASK_S = 1.0  # a report without news is sent after this time
 OUTPUT_BYTES = 1 << 20  # bytes of the log in one report
 _HOME = "spade-post-"  # prefix of a life's folder in the temporary folder, deleted at its end
 _LOG = "log"
-_YOUNG_S = 60.0  # a home of this age may still be without a log
+_YOUNG_S = 60.0  # a younger home may still be without a log
 RECORD = "run.json"
 _NEVER = "left before it was started"
 
@@ -93,7 +93,7 @@ class News(msgspec.Struct, frozen=True):
 
 
 class Post:
-    """One life. Threads call its methods. It only talks to its supervisor by their answers."""
+    """One life. Threads call its methods. Its answers are the only way to its supervisor."""
 
     def __init__(self) -> None:
         self._news = threading.Condition()

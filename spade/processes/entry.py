@@ -104,7 +104,7 @@ def main(body: Body) -> NoReturn:
         code, line, bug = _verdict(error)
         log.critical("%s", line, exc_info=bug)
         _say(pipe, f"{line}\n".encode(errors="backslashreplace"))
-        logs.forget_unwritten()  # else a failed flush at exit, on a full disk, would change the exit code
+        logs.forget_unwritten()  # otherwise a failed flush at exit, on a full disk, would change the exit code
         sys.exit(code)
     log.info("left in order")
     sys.exit(0)
@@ -141,7 +141,7 @@ async def joined(
         async with client.session(), background(partial(_until_refused, client)):
             yield client
     except* RefusedError:
-        if client.refusal:  # every call fails with it, too
+        if client.refusal:  # every call fails with it too
             raise RunError(client.refusal) from None
         raise
 

@@ -56,7 +56,7 @@ class _Child:
         self.state = "starting"
 
     def on_ready(self) -> None:
-        if self.state != "draining":  # a post that was out of reach meanwhile says so again
+        if self.state != "draining":  # a post that was out of reach reports again that it is ready
             self.state = "ready"
         self.was_ready = True
         self.settled.set()
@@ -84,7 +84,7 @@ class Supervisor:
         self._modules = modules
         self._lives = lives
         self._children: dict[str, _Child] = {}
-        self._starts: Counter[str] = Counter()  # of each name, which outlives its child
+        self._starts: Counter[str] = Counter()  # starts of each name, which outlives its child
         self._nursery: trio.Nursery
         self._body = trio.CancelScope()
         self._failure: RunError | None = None
@@ -183,7 +183,7 @@ class Supervisor:
         now, settings, name = trio.current_time(), self._settings, child.launch.name
         child.detail = end.why
         child.ends.append(now)
-        budget, within = min(settings.restarts, _FIRST_TRIES - 1), ""  # of first starts, in any time
+        budget, within = min(settings.restarts, _FIRST_TRIES - 1), ""  # budget of first starts, over any time
         if child.was_ready:
             budget, within = settings.restarts, f" within {settings.restart_window_s:g} s"
             while child.ends[0] < now - settings.restart_window_s:

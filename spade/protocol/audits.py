@@ -68,6 +68,7 @@ class Audits(Wire, frozen=True):
     """The reply to `LeaseAudit`: one leased audit, or nothing if no audit is due now."""
 
     jobs: tuple[AuditJob, ...] = ()
+    """At most one audit."""
 
 
 class LeaseAudit(Request[Audits], frozen=True):
@@ -84,7 +85,11 @@ class Audited(Request[Done], frozen=True):
     """
 
     environment: str
+    """Id of the environment."""
+
     lease: int
+    """Number of the audit's lease."""
+
     finding: str
     """The reason to quarantine the environment, or "" if the audit found nothing."""
 

@@ -82,6 +82,7 @@ class Designs(Wire, frozen=True):
     """The reply to `LeaseDesigns`: leased design jobs, or nothing if no slot is free now."""
 
     jobs: tuple[DesignJob, ...] = ()
+    """Design jobs to work on."""
 
 
 class LeaseDesigns(Request[Designs], frozen=True):

@@ -45,6 +45,7 @@ class Plays(Wire, frozen=True):
     """The reply to `LeasePlays`: leased plays, or nothing if no play is due now."""
 
     plays: tuple[PlayLease, ...] = ()
+    """Plays to play."""
 
 
 class LeasePlays(Request[Plays], frozen=True):
@@ -58,14 +59,25 @@ class LeasePlays(Request[Plays], frozen=True):
 
 
 class ToolUse(Wire, frozen=True):
-    """The use of tools in one play. The fields are as in `EndedPlay`."""
+    """The use of tools in one play."""
 
     calls: int
+    """Tool calls that were sent to the program."""
+
     refused: int
+    """Sent calls that the schemas of the program's tools refused."""
+
     malformed: int
+    """Calls that were not sent, because they were unreadable or too many."""
+
     instructions: int
+    """Instructions in total."""
+
     done: int
+    """Instructions that were done."""
+
     free: int
+    """Done instructions that were already met when they were given."""
 
 
 class EndedPlay(Wire, frozen=True):
@@ -99,22 +111,22 @@ class EndedPlay(Wire, frozen=True):
     """Course of the play, from which an audit runs it again."""
 
     calls: Count = 0
-    """Tool calls that were sent to the program."""
+    """As in ToolUse, like the next five fields."""
 
     refused: Count = 0
-    """Sent calls that the schemas of the program's tools refused."""
+    """As in ToolUse."""
 
     malformed: Count = 0
-    """Calls that were not sent, because they were unreadable or too many."""
+    """As in ToolUse."""
 
     done: Count = 0
-    """Instructions that were done."""
+    """As in ToolUse."""
 
     instructions: Count = 0
-    """Instructions in total."""
+    """As in ToolUse."""
 
     free: Count = 0
-    """Done instructions that were already met when they were given."""
+    """As in ToolUse."""
 
     @property
     def tools(self) -> ToolUse | None:

@@ -93,7 +93,7 @@ class Hello(Request[Ready], frozen=True):
     """PROTOCOL_VERSION of the sender."""
 
     digest: Name
-    """Digest of the sender's configuration."""
+    """Digest of the sender's configuration. An observer may send "" instead."""
 
     role: Role
     """Role of the sender."""

@@ -71,29 +71,70 @@ class TakeBatch(Request[Batch | NotYet], frozen=True):
 
 
 class StepMetrics(Wire, frozen=True):
-    """The learner's measurements of one step. docs/metrics.md defines each field."""
+    """The learner's measurements of one step. docs/metrics.md gives the definitions."""
 
     loss: float = 0.0
+    """Loss with the designer weight."""
+
     loss_agent: float = 0.0
+    """Loss of the agent's tokens."""
+
     loss_designer: float = 0.0
+    """Loss of the designer's tokens, without the designer weight."""
+
     grad_norm: float = 0.0
+    """Norm of the gradient before clipping, at the last optimiser step."""
+
     clip_fraction: float = 0.0
+    """Share of tokens on the clipped branch of the surrogate."""
+
     truncated_fraction: float = 0.0
+    """Share of tokens with a truncated importance weight."""
+
     effective_sample_share: float = 0.0
+    """Kish's effective sample size of the importance weights, as a share of the tokens."""
+
     mismatch: float = 0.0
+    """Mean absolute difference of log-probabilities between learner and sampling, in nats."""
+
     entropy: float = 0.0
+    """Entropy of the learner's distribution, in nats."""
+
     agent_sequences: int = 0
+    """Trajectories of agents in the batch."""
+
     designer_sequences: int = 0
+    """Trajectories of designers in the batch."""
+
     designer_weight: float = 0.0
+    """Factor on the designer's advantages."""
+
     trained_tokens: int = 0
+    """Trained tokens."""
+
     step_s: float = 0.0
+    """Seconds for the step."""
+
     wait_s: float = 0.0
+    """Seconds of waiting for the batch."""
+
     skipped: int = 0
+    """Optimiser steps left out because the gradient was not finite."""
+
     masked_fraction: float = 0.0
+    """Share of tokens that the loss left out."""
+
     kl: float = 0.0
+    """KL to the model that the run started from, in nats."""
+
     lr: float = 0.0
+    """Learning rate."""
+
     tokens_by_lag: Many[int] = ()
+    """Tokens by policy lag, from 0. The 16th entry holds all larger lags."""
+
     mismatch_by_lag: Many[float] = ()
+    """`mismatch` at each of these lags."""
 
 
 class Published(Wire, frozen=True):

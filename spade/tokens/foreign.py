@@ -58,7 +58,7 @@ def _read(path: Path, decode: Callable[[bytes], T]) -> T:
 
 
 def from_template(what: str, run: Callable[[], T]) -> T:
-    """Run a chat template. Raises RunError for any exception of its code. `what` describes the failure."""
+    """Run a chat template. Raises RunError for any exception of its code. `what` is the failure in words."""
     try:
         return run()
     except Exception as error:

@@ -49,7 +49,7 @@ class TokenBytes:
             token = self._token(id)
             known = [self._alphabet.get(character, -1) for character in token]
             return token.encode() if -1 in known else bytes(known)
-        # Decoders may take the space from the beginning of a text, so a later token is decoded behind another one.
+        # Decoders may drop a space at the beginning of a text, so a later token is decoded after another one.
         if first or self._anchor is None:
             return self._decoded([id])
         return self._decoded([self._anchor, id]).removeprefix(self._decoded([self._anchor]))

@@ -299,7 +299,7 @@ class Tokenizer:
         if text in contents.known:
             return contents.known[text]
         ids = self._plain.ids(text, room)
-        if len(ids) <= room:  # else some ids may be missing
+        if len(ids) <= room:  # otherwise some ids may be missing
             contents.known[text] = ids
         return ids
 

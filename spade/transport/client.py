@@ -68,7 +68,7 @@ class Client:
         self.life = ""
         self._refused: str | None = None
         self._settled = trio.Event()  # the first hello was answered
-        self._turn = trio.lowlevel.ParkingLot()  # the session turned live, lost or refused
+        self._turn = trio.lowlevel.ParkingLot()  # wakes when the session is live, lost or refused
         self._pulsed = trio.lowlevel.ParkingLot()
         self._heard = trio.current_time()
         self._trouble = ""  # the newest failure of ZeroMQ's handshake

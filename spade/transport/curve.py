@@ -117,7 +117,7 @@ class _Gatekeeper:
         if grant is None:
             self._note_refusal(peer.decode(errors="replace"))
         status = (_UNLISTED, b"not on the allow-list") if grant is None else (_ALLOWED, b"")
-        user = b"" if grant is None else str(grant).encode()  # accompanies each message as its "User-Id"
+        user = b"" if grant is None else str(grant).encode()  # libzmq attaches it to each message as "User-Id"
         self._socket.send_multipart([version, request, *status, user, b""])
 
     def _note_refusal(self, peer: str) -> None:

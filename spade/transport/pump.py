@@ -103,7 +103,7 @@ class Pump:
             self.socket.setsockopt(zmq.HEARTBEAT_IVL, self._beat_ms)
             self.socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, self._silence_ms)
             self.socket.setsockopt(zmq.CONNECT_TIMEOUT, self._silence_ms)
-            self.socket.setsockopt(zmq.HANDSHAKE_IVL, self._silence_ms)  # a stranger holds a descriptor no longer
+            self.socket.setsockopt(zmq.HANDSHAKE_IVL, self._silence_ms)  # bounds a stranger's descriptor
 
     async def run(self) -> None:
         """Run the pump task, for as long as the socket is open."""

@@ -51,7 +51,7 @@ ROLES: tuple[Role, ...] = get_args(Role)
 # Roles that `spade actors up` starts.
 ACTORS: tuple[Role, ...] = ("designer", "curator", "agent", "env-runner", "engine", "endpoint")
 HOST: tuple[Role, ...] = (*ACTORS, "supervisor")
-LOCAL = "local"  # the key of the run's own host
+LOCAL = "local"  # name of the key of the run's own host
 
 _SESSION = (Hello, Heartbeat, Goodbye)
 _REQUESTS: dict[Role, tuple[type[AnyRequest], ...]] = {
