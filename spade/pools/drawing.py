@@ -1,7 +1,7 @@
 """The order of a pool: without replacement, pass after pass, each pass in its own permutation. Pure.
 
-A program is active at most once at a time. If its turn comes while it is active, it is passed over. As soon as it is no
-longer active, it is drawn before any later program. So the next draw depends only on the draws of this pass and on the
+A program is active at most once at a time. If its turn comes while it is active, it is passed over. Once it is
+inactive, it is drawn before any later program. So the next draw depends only on the draws of this pass and on the
 active programs: a run that is killed goes on in the same order.
 """
 
@@ -55,7 +55,10 @@ class Drawing:
         return len(self.pool.entries) - len(self.draws.rejected)
 
     def next(self, active: Container[str]) -> Entry | None:
-        """Draw a program that is not active. Returns None if this pass has only active ones left."""
+        """Draw a program that is not active.
+
+        Returns None if the rest of this pass is active, or if every program was rejected.
+        """
         while self.playable:
             index = self._next_of_pass(active)
             if index is not None:

@@ -51,7 +51,7 @@ class LevelWindow(msgspec.Struct, frozen=True, array_like=True):
     """Won plays among these."""
 
     cap: int | None = None
-    """Highest level known to make instances, -1 if none does. None if no level was closed."""
+    """Level below the lowest closed level, -1 if every level is closed. None if no level was closed."""
 
     failures: tuple[tuple[int, int], ...] = ()
     """Failed slots in a row, as pairs (level, count)."""

@@ -213,7 +213,7 @@ def _leave(scope: trio.CancelScope, token: trio.lowlevel.TrioToken, drain_s: flo
 def _verdict(error: Exception) -> tuple[int, str, BaseException | None]:
     """Return exit code, line and error for a failed body.
 
-    The log shows the error's traceback. The error is None if the failure was foreseen.
+    The log shows the error's traceback. A foreseen failure gives None in place of the error.
     """
     leaves = _leaves(error)
     if full := [leaf for leaf in leaves if _disk_full(leaf)]:

@@ -78,7 +78,7 @@ class Generate(Request[Generated | Overdue], frozen=True):
     """Seconds from arrival after which the engine gives the request up. 0: never."""
 
     name: Name = ""
-    """Name by which the sender may give the request up (`GiveUp`)."""
+    """Name for giving the request up (`GiveUp`)."""
 
 
 class GiveUp(Request[Done], frozen=True):

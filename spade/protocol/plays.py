@@ -130,7 +130,7 @@ class EndedPlay(Wire, frozen=True):
 
     @property
     def tools(self) -> ToolUse | None:
-        """Return the use of tools, or None if the play had no tools. With tools there is always an instruction."""
+        """Return the use of tools, or None for a play without tools. With tools there is always an instruction."""
         if not self.instructions:
             return None
         return ToolUse(self.calls, self.refused, self.malformed, self.instructions, self.done, self.free)

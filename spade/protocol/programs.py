@@ -61,7 +61,7 @@ class Observed(Wire, frozen=True):
     """Instructions in total."""
 
     free: int = 0
-    """Instructions that were already met when they were given."""
+    """Done instructions that were already met when they were given."""
 
 
 class Faulted(Wire, frozen=True):

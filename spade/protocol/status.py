@@ -223,7 +223,7 @@ class Histories(Wire, frozen=True):
     """Regret and its error."""
 
     win_rate_history: tuple[tuple[float, float | None], ...] = ()
-    """Unhinted and hinted win rate. The hinted rate is None without hinted plays."""
+    """Unhinted and hinted win rate (None without hinted plays)."""
 
     evaluations: tuple[Evaluation, ...] = ()
     """The first evaluation and the newest ones."""

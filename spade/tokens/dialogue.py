@@ -54,7 +54,7 @@ def dialogues(tokenizer: Tokenizer, thoughts: Literal["keep", "strip"]) -> Calla
 
 
 class Keeping:
-    """A dialogue whose context keeps every token."""
+    """A dialogue that keeps every token in the context."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer

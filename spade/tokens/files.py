@@ -42,7 +42,10 @@ def special_tokens(settings: Mapping[str, Any]) -> dict[str, str]:
 
 
 def end_ids(folder: Path) -> frozenset[int]:
-    """Return the tokens that end a turn: generation_config's eos_token_id and the tokenizer's eos_token."""
+    """Return the tokens that end a turn: generation_config's eos_token_id and the tokenizer's eos_token.
+
+    Raises RunError if the files name no such token.
+    """
     found: set[int] = set()
     generation = folder / "generation_config.json"
     if generation.is_file():

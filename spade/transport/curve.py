@@ -78,7 +78,7 @@ def secure_client(socket: zmq.Socket[bytes], folder: Path) -> None:
 
 @asynccontextmanager
 async def gate(folder: Path) -> AsyncIterator[Context]:
-    """Yield a context whose servers let in only clients on the allow-list of `folder`.
+    """Yield a context for servers that let in only clients on the allow-list of `folder`.
 
     libzmq has one gate for each context. Close the sockets that you make in the block before it ends.
     """

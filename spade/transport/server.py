@@ -84,7 +84,7 @@ class Server:
 
     @asynccontextmanager
     async def listening(self, address: str, folder: Path | None) -> AsyncIterator[None]:
-        """Run the server, once in its life. `folder` has the keys, or is None without keys. See `serve`."""
+        """Run the server, once in its life. `folder` has the keys, if there are any. See `serve`."""
         try:
             if folder:
                 secure_server(self._pump.socket, folder)
