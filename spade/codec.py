@@ -1,4 +1,4 @@
-"""Token arrays as raw little-endian bytes, and messages as msgpack: the one place that fixes both layouts."""
+"""Encode token arrays as raw little-endian bytes, and messages as msgpack. Only this module fixes both layouts."""
 
 from hashlib import blake2b, sha256
 from typing import Any
@@ -16,52 +16,52 @@ _responses: msgspec.msgpack.Decoder[Response] = msgspec.msgpack.Decoder(Response
 
 
 def encode(message: msgspec.Struct) -> bytes:
-    """A message as msgpack."""
+    """Encode a message as msgpack."""
     return _encoder.encode(message)
 
 
 def decode_request(data: bytes) -> AnyRequest:
-    """Raises UnreadableError on nonsense."""
+    """Decode a request. Raises UnreadableError if the bytes are malformed."""
     return decoded(_requests.decode, data)
 
 
 def decode_response(data: bytes) -> Response:
-    """Raises UnreadableError on nonsense."""
+    """Decode a reply or a push. Raises UnreadableError if the bytes are malformed."""
     return decoded(_responses.decode, data)
 
 
 def answer_digest(answer: Observed) -> bytes:
-    """The digest of an answer, 16 bytes: BLAKE2b of its encoding."""
+    """Return the digest of a program's answer: BLAKE2b of its encoding, 16 bytes."""
     return blake2b(encode(answer), digest_size=DIGEST_BYTES).digest()
 
 
 def program_digest(source: str) -> str:
-    """The name of a program on the bus: SHA-256 of its UTF-8 in hex, 64 digits."""
+    """Return the name of a program on the bus: SHA-256 of its UTF-8 text in hex, 64 digits."""
     return sha256(source.encode()).hexdigest()
 
 
 def pack_ids(ids: list[int]) -> bytes:
-    """Token ids as little-endian int32."""
+    """Pack token ids as little-endian int32."""
     return np.asarray(ids, dtype="<i4").tobytes()
 
 
 def unpack_ids(data: bytes) -> NDArray[np.int32]:
-    """Shape (tokens,), int32, read-only."""
+    """Unpack token ids into a read-only array: int32, (tokens,)."""
     return np.frombuffer(data, dtype="<i4")
 
 
 def pack_floats(values: list[float]) -> bytes:
-    """Log-probabilities as little-endian float32."""
+    """Pack log-probabilities as little-endian float32."""
     return np.asarray(values, dtype="<f4").tobytes()
 
 
 def unpack_floats(data: bytes) -> NDArray[np.float32]:
-    """Shape (tokens,), float32, read-only."""
+    """Unpack log-probabilities into a read-only array: float32, (tokens,)."""
     return np.frombuffer(data, dtype="<f4")
 
 
 def pack_mask(mask: list[bool]) -> tuple[int, ...]:
-    """A mask, True where the model sampled a token, as the spans of a trajectory."""
+    """Convert a mask, True for each token that the model sampled, into the spans of a trajectory."""
     spans = [0]
     for sampled in mask:
         if sampled == len(spans) % 2:
@@ -71,13 +71,13 @@ def pack_mask(mask: list[bool]) -> tuple[int, ...]:
 
 
 def unpack_mask(trajectory: Trajectory) -> NDArray[np.uint8]:
-    """Shape (tokens,), uint8; 1 where the model sampled the token."""
+    """Convert the spans of a trajectory into a mask, 1 for each sampled token: uint8, (tokens,)."""
     kinds = np.arange(len(trajectory.spans), dtype=np.uint8) & 1
     return np.repeat(kinds, np.asarray(trajectory.spans, dtype=np.int64))
 
 
 def named(value: Any) -> Any:
-    """Structs, nested ones too, as dicts by field name; on the wire and on disk they are arrays."""
+    """Convert structs, nested ones too, to dicts by field name. On the wire and on disk they are arrays."""
     if isinstance(value, msgspec.Struct):
         return {name: named(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(value, dict):

@@ -1,7 +1,7 @@
-"""Decoding of bytes from outside, in one place: every fault of the bytes becomes an UnreadableError.
+"""Decode bytes from outside. Every fault of the bytes becomes an UnreadableError.
 
 A decoder is a pure function of its bytes, so every exception that it raises is a fault of the bytes. msgspec also
-raises UnicodeDecodeError and RecursionError, and a check after decoding may raise anything.
+raises UnicodeDecodeError and RecursionError, and a check after decoding may raise any exception.
 """
 
 import re
@@ -17,7 +17,7 @@ LONGEST = 300  # characters of an error's text
 
 _HIGH, _LOW = rb"\\u[dD][89abAB][0-9a-fA-F]{2}", rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 _LONE_SURROGATE = re.compile(
-    # Behind any number of whole escapes and characters: a backslash that is escaped itself begins no escape.
+    # Skip escaped backslashes first: such a backslash does not begin an escape.
     rb"(?<!\\)(?:\\\\)*(?:%b(?!%b)|(?<!%b)%b)" % (_HIGH, _LOW, rb"\\u[dD][89abAB]..", _LOW)
 )
 """Half of a surrogate pair in JSON."""
@@ -26,11 +26,11 @@ T = TypeVar("T")
 
 
 class UnreadableError(SpadeError, ValueError):
-    """Bytes that cannot be decoded. The text is one printable line of at most LONGEST characters."""
+    """Bytes that cannot be decoded. The error's text is one printable line of at most LONGEST characters."""
 
 
 def decoded(decode: Callable[[bytes], T], data: bytes) -> T:
-    """Decode `data` by `decode`. Raises UnreadableError for any exception of `decode`."""
+    """Decode `data` with `decode`. Raises UnreadableError for any exception of `decode`."""
     try:
         return decode(data)
     except msgspec.DecodeError as error:
@@ -42,7 +42,10 @@ def decoded(decode: Callable[[bytes], T], data: bytes) -> T:
 
 
 def each_decoded(read: Iterator[T]) -> Iterator[T]:
-    """Pass on the items that a library reads from bytes of others. Raises UnreadableError if it raises anything."""
+    """Yield the items that a library reads from untrusted bytes.
+
+    Raises UnreadableError if the library raises any exception.
+    """
     done = object()
     while True:
         try:
@@ -55,5 +58,5 @@ def each_decoded(read: Iterator[T]) -> Iterator[T]:
 
 
 def printable(error: Exception) -> str:
-    """The text of an error, which may quote foreign bytes: one printable line of at most LONGEST characters."""
+    """Return the text of an error as one printable line of at most LONGEST characters. It may quote foreign bytes."""
     return visible(" ".join((reason(error) or type(error).__name__)[:LONGEST].split()))[:LONGEST]

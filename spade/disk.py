@@ -1,4 +1,4 @@
-"""Files and folders that other processes rely on: durable writes, deletion as a whole."""
+"""Write files that other processes rely on durably, and delete their folders as a whole."""
 
 import errno
 import fcntl
@@ -16,7 +16,7 @@ from typing import BinaryIO
 from spade.errors import RunError, reason
 
 DRAFT = ".draft-"
-"""Prefix of a folder that is being written, is being deleted, or was left by a crash in either."""
+"""Prefix of a folder that is being written or deleted, or that a crash left in either state."""
 _NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 def out_of_descriptors(error: OSError) -> bool:
-    """True if the process has no descriptors left; connections of its peers may use them up."""
+    """Return True if the process has run out of descriptors. Connections of its peers may use them up."""
     return error.errno in (errno.EMFILE, errno.ENFILE)
 
 
@@ -38,9 +38,9 @@ def sync(path: Path) -> None:
 
 
 def discard(folder: Path) -> None:
-    """Delete a folder that others may read. It is renamed first, so that a reader finds it whole or not at all.
+    """Delete a folder that others may read. Raises OSError.
 
-    Raises OSError.
+    The folder is renamed first, so that a reader finds the whole folder or no folder.
     """
     gone = Path(tempfile.mkdtemp(prefix=DRAFT, dir=folder.parent))
     os.replace(folder, gone)
@@ -48,14 +48,14 @@ def discard(folder: Path) -> None:
 
 
 def hold(file: Path) -> BinaryIO:
-    """Keep the folder of `file` from `discard_unless_held` until the result is closed or its process ends.
+    """Protect the folder of `file` from `discard_unless_held` until the result is closed or its process ends.
 
-    This is for processes of one machine: a file system that machines share need not bring locks from one to another.
-    Raises OSError; FileNotFoundError if it is gone.
+    This works between processes of one machine. A shared file system may not carry locks to another machine.
+    Raises OSError, or FileNotFoundError if the file is gone.
     """
     opened = file.open("rb")
     _lock(opened, fcntl.LOCK_SH)
-    if not file.exists():  # it was discarded meanwhile
+    if not file.exists():  # another process discarded it meanwhile
         opened.close()
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(file))
     return opened
@@ -77,7 +77,7 @@ def discard_unless_held(folder: Path, name: str) -> None:
 
 
 def _lock(file: BinaryIO, kind: int) -> None:
-    """Lock a file, unless its file system has no locks. Raises OSError."""
+    """Lock a file. Does nothing on a file system without locks. Raises OSError."""
     try:
         fcntl.flock(file, kind)
     except OSError as error:
@@ -86,20 +86,23 @@ def _lock(file: BinaryIO, kind: int) -> None:
 
 
 def link_folder(folder: Path, copy: Path) -> None:
-    """Make `copy` of a folder by hard links if possible, which outlive it and take no space. Raises OSError."""
+    """Copy a folder to `copy`, by hard links if possible. Raises OSError.
+
+    Hard links take no space, and outlive the original folder.
+    """
     copytree(folder, copy, copy_function=_link_or_copy)
 
 
 def _link_or_copy(source: str, target: str) -> None:
     try:
-        os.link(os.path.realpath(source), target)  # a hub's cache has links, which would point elsewhere from here
-    except OSError:  # another file system, or one without links
+        os.link(os.path.realpath(source), target)  # a hub's cache has relative links, which would point elsewhere
+    except OSError:  # the target is on another file system, or links are not supported
         copyfile(source, target)
 
 
 @contextmanager
 def draft(parent: Path) -> Iterator[Path]:
-    """A new folder in `parent` to fill and then to rename; where it was not renamed it is deleted. Raises OSError."""
+    """Yield a new folder in `parent`. Fill it and rename it, or it is deleted after the block. Raises OSError."""
     parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=DRAFT, dir=parent))
     try:
@@ -111,9 +114,9 @@ def draft(parent: Path) -> Iterator[Path]:
 
 @contextmanager
 def whole(folder: Path) -> Iterator[Path]:
-    """A draft to fill in the block: at its end it is renamed to `folder`; if the block fails it is deleted.
+    """Yield a draft folder. It is renamed to `folder` at the end of the block, or deleted if the block fails.
 
-    Raises RunError if the folder exists, or cannot be made: on a full disk, for example.
+    Raises RunError if `folder` exists or cannot be made, for example on a full disk.
     """
     if os.path.lexists(folder):
         raise RunError(f"{folder}: exists already; give a new directory")
@@ -128,9 +131,10 @@ def whole(folder: Path) -> Iterator[Path]:
 def replace(file: Path, data: bytes) -> None:
     """Write a file whole or not at all. Raises OSError, which names the file.
 
-    A device, a FIFO or a socket is refused: its name would be taken from it, /dev/null for all of a machine.
+    A device, FIFO or socket is refused. Replacing it would take its name away: /dev/null, for example, from the whole
+    machine.
     """
-    if file.is_dir():  # ".", "/" and ".." have no name to write beside
+    if file.is_dir():  # ".", "/" and ".." do not have a name to write beside
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(file))
     if file.exists() and not file.is_file():
         raise FileExistsError(errno.EEXIST, "is not a regular file", str(file))
@@ -142,7 +146,7 @@ def replace(file: Path, data: bytes) -> None:
     except OSError as error:
         with suppress(OSError):
             part.unlink()
-        error.filename = str(file)  # a full disk names none
+        error.filename = str(file)  # the error of a full disk names no file
         raise
 
 
@@ -150,8 +154,8 @@ def replace(file: Path, data: bytes) -> None:
 def regular(file: Path) -> Iterator[BinaryIO]:
     """Open a file that a person or another program named, for reading.
 
-    Raises RunError if it is not a regular file: a FIFO may have no writer, a device no end. Raises OSError if it cannot
-    be opened, or read in the block; it names the file.
+    Raises RunError if it is not a regular file: a FIFO may never have a writer, and a device may never end. Raises an
+    OSError that names the file if it cannot be opened, or cannot be read in the block.
     """
     descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     try:
@@ -163,7 +167,7 @@ def regular(file: Path) -> Iterator[BinaryIO]:
         with os.fdopen(descriptor, "rb", closefd=False) as opened:
             yield opened
     except OSError as error:
-        error.filename = error.filename or str(file)  # a read names none
+        error.filename = error.filename or str(file)  # a failed read names no file
         raise
     finally:
         os.close(descriptor)
@@ -172,25 +176,25 @@ def regular(file: Path) -> Iterator[BinaryIO]:
 def read(file: Path, most: int = 1 << 20) -> bytes:
     """Read a file that a person or another program named, at most `most` bytes.
 
-    Raises RunError if it is longer, or not a regular file. Raises OSError if it cannot be read.
+    Raises RunError if the file is longer or not a regular file. Raises OSError if it cannot be read.
     """
     with regular(file) as opened:
-        data = opened.read(most + 1) or b""  # None if a kernel's file has no data now
+        data = opened.read(most + 1) or b""  # None if a kernel's file lacks data now
     if len(data) > most:
         raise RunError(f"{file}: is over {most} bytes")
     return data
 
 
 def refuse_outside(file: Path) -> None:
-    """Raises RunError if a file of a folder that others wrote is a link that leaves the folder."""
+    """Raise RunError if a file in a folder that others wrote is a link to a place outside the folder."""
     if file.is_symlink() and os.path.dirname(os.path.realpath(file)) != os.path.realpath(file.parent):
         raise RunError(f"{file}: is a link that leaves its folder; put a copy of the file in its place")
 
 
 def file_system(path: Path) -> str:
-    """The type of the file system that holds `path`, as the kernel names it; "" if the kernel does not tell.
+    """Return the kernel's name for the type of the file system that holds `path`, or "" if unknown.
 
-    Raises OSError if there is no such path.
+    Raises OSError if the path does not exist.
     """
     found = path.stat().st_dev
     device = f"{os.major(found)}:{os.minor(found)}"
@@ -203,9 +207,9 @@ def file_system(path: Path) -> str:
 
 
 def private(folder: Path) -> None:
-    """Make `folder` private to this user (mode 0700): create it, or close it to others if it exists.
+    """Make `folder` private to this user (mode 0700). Creates it, or closes it to others if it exists.
 
-    Raises RunError if it belongs to another user or cannot be closed, OSError.
+    Raises RunError if it belongs to another user or cannot be closed. Raises OSError.
     """
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700, parents=True)

@@ -8,22 +8,22 @@
     ├── WeightsError      parameters that differ from the published ones
     └── RunError          a run directory or store that cannot be used as asked
 
-A failed episode is data and no exception; a broken invariant is an ordinary Python exception and a crash.
+A failed episode is data, not an exception. A broken invariant is an ordinary Python exception and a crash.
 """
 
 import os
 import re
 
 LONE_SURROGATE = "it has a lone surrogate, which is half of a character"
-_SURROGATE = re.compile(rb"\xed[\xa0-\xbf]")  # as UTF-8 would encode one
+_SURROGATE = re.compile(rb"\xed[\xa0-\xbf]")  # a surrogate as UTF-8 would encode it
 
 
 class SpadeError(Exception):
-    """Base of everything a user may see as one line and a non-zero exit."""
+    """Base of all errors that a user sees as one line and a non-zero exit."""
 
 
 def reason(error: BaseException) -> str:
-    """The text of an error, without the system's error number or bytes that are not text."""
+    """Return the text of an error, without the system's error number and without bytes that are not text."""
     match error:
         case OSError(strerror=str(words)):
             return words
@@ -39,33 +39,33 @@ def reason(error: BaseException) -> str:
 
 
 def placed(error: BaseException) -> str:
-    """The reason of an error, behind the file that the system names in it."""
+    """Return the reason of an error, after the name of its file if the system gives one."""
     where = getattr(error, "filename", None)
     place = "" if where is None or isinstance(where, int) else f"{os.fsdecode(where)}: "
     return f"{place}{reason(error)}"
 
 
 class ConfigError(SpadeError):
-    """A configuration that cannot be used; the text names the field's path."""
+    """A configuration that cannot be used. The text names the field's path."""
 
 
 class BusError(SpadeError):
-    """A peer refused us, or did not answer within the deadline."""
+    """A peer that refused us, or did not answer within the deadline."""
 
 
 class RefusedError(BusError):
-    """A peer answered Refused: asking again will not help. Any other BusError may pass."""
+    """A peer answered Refused. Asking again will not help, unlike after any other BusError."""
 
 
 class SuspectError(BusError):
     """A service ended, or met an unforeseen error, while it served this very request.
 
-    The first time may be chance, since services are killed. The second time the request itself is blamed.
+    The first time may be chance, because services get killed. The second time the request itself is blamed.
     """
 
 
 class WeightsError(SpadeError):
-    """Parameters that differ from the published ones. Loading them anew may help."""
+    """Parameters that differ from the published ones. Loading them again may help."""
 
 
 class RunError(SpadeError):

@@ -1,4 +1,4 @@
-"""Optional packages: the versions that `pyproject.toml` names are the ones supported."""
+"""Optional packages. Only the versions named in `pyproject.toml` are supported."""
 
 import re
 from importlib import metadata
@@ -14,7 +14,7 @@ _PACKAGES = {kind.extra: kind.packages for kind in ENGINE_KINDS.values() if kind
 
 
 def wanted(extra: str) -> str:
-    """The requirement of the extra of that name, for example "vllm==0.32.0"."""
+    """Return the requirement of an extra, for example "vllm==0.32.0"."""
     for line in metadata.requires(_PROJECT) or ():
         requirement, _, marker = line.partition(";")
         if re.search(rf"extra\s*==\s*['\"]{extra}['\"]", marker):
@@ -23,12 +23,15 @@ def wanted(extra: str) -> str:
 
 
 def installing(extra: str) -> str:
-    """Return the commands that install an extra. No package index has this project, so its name alone would not do."""
+    """Return the commands that install an extra.
+
+    No package index has this project, so a command needs the clone or a wheel.
+    """
     return f"pip install -e '.[{extra}]' in the clone, or pip install 'WHEEL[{extra}]' with the wheel's path"
 
 
 def installed(extra: str) -> str | None:
-    """The installed version of the extra's package, None if there is none."""
+    """Return the installed version of the extra's package, or None if it is not installed."""
     for name in _PACKAGES.get(extra, (extra,)):
         try:
             return metadata.version(name)
@@ -38,7 +41,7 @@ def installed(extra: str) -> str | None:
 
 
 def fits(extra: str) -> bool:
-    """True if the installed version is a supported one."""
+    """Return True if the installed version is supported."""
     found = installed(extra)
     _, exact, version = wanted(extra).partition("==")
     # A build may carry a local tag: 0.32.0+cu130.
@@ -46,7 +49,7 @@ def fits(extra: str) -> bool:
 
 
 def require(extra: str) -> None:
-    """Raises ConfigError with the remedy if no supported version of `extra` is installed."""
+    """Raise ConfigError, with advice, if no supported version of `extra` is installed."""
     if not fits(extra):
         found = installed(extra)
         state = f"{found} is installed" if found else "it is not installed"

@@ -1,4 +1,4 @@
-"""Unforeseen errors while a service serves one request: they fail the request and do not end the service."""
+"""Count unforeseen errors while a service serves one request. They fail the request and do not end the service."""
 
 import logging
 from collections import Counter
@@ -10,27 +10,27 @@ log = logging.getLogger(__name__)
 
 
 class RequestFaults:
-    """The unforeseen errors of one service, `total` since its start."""
+    """A counter of the unforeseen errors of one service."""
 
     def __init__(self) -> None:
         self._kinds: Counter[str] = Counter()
 
     @property
     def total(self) -> int:
-        """The number of errors of all kinds."""
+        """Return the number of errors of all kinds since the service started."""
         return self._kinds.total()
 
     def refusal(self, request: AnyRequest, error: Exception) -> Refused:
-        """Count the error; returns it as the answer to its request.
+        """Count the error, and return the answer to its request.
 
-        An error of the system (no descriptor, no memory, no space) does not put the request under suspicion.
+        An error of the system (no descriptor, memory or space left) does not put the request under suspicion.
         """
         return Refused(self.note(request, error), unforeseen=not isinstance(error, OSError))
 
     def note(self, asked: object, error: Exception) -> str:
-        """Count the error under the type of what was `asked`, and describe it in one line.
+        """Count the error under the type of `asked`, and describe it in one line.
 
-        The log has the traceback of the 1st, 2nd, 4th, 8th … of a kind: a model's text must not fill the disk.
+        The log has the traceback of the 1st, 2nd, 4th, 8th … error of a kind: a model's text must not fill the disk.
         """
         kind = f"{type(asked).__name__} ended in an unforeseen {type(error).__name__}"
         self._kinds[kind] += 1

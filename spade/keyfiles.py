@@ -1,4 +1,4 @@
-"""Files with the key of an API, of a server that we ask or of our own."""
+"""Files that hold an API key: of a server that we ask, or of our own server."""
 
 from pathlib import Path
 
@@ -9,7 +9,10 @@ KEY_BYTES = 4_096
 
 
 def read_key(path: str, setting: str) -> str:
-    """The key in a file, "" for no path. Raises ConfigError, which names the setting, where the file has none."""
+    """Read the key in a file, or return "" if `path` is "".
+
+    Raises ConfigError, which names the setting, if the file cannot be read or does not hold a key.
+    """
     if not path:
         return ""
     try:

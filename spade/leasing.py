@@ -1,4 +1,4 @@
-"""A bounded number of jobs at once: each slot that is free leases the next one."""
+"""Work on a bounded number of jobs at once. Each free slot leases the next job."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
@@ -15,10 +15,10 @@ async def keep_busy(
     work: Callable[[T], Awaitable[None]],
     retiring: trio.Event,
 ) -> None:
-    """Run `work` on the jobs of `lease(count)`, at most `slots` at once; `count` is at most `batch`.
+    """Run `work` on the jobs of `lease(count)`, at most `slots` at once. `count` is at most `batch`.
 
-    `lease` waits for jobs and may return none. An exception of `lease` or `work` ends all work. Once `retiring` is set
-    nothing more is leased, and `keep_busy` returns when the work in hand is done.
+    `lease` waits for jobs, and may return an empty list. An exception of `lease` or `work` ends all work. After
+    `retiring` is set, nothing more is leased. `keep_busy` returns when the work in hand is done.
     """
     free = trio.Semaphore(slots, max_value=slots)
 

@@ -1,10 +1,12 @@
-"""Locks of files that say who holds them, also to other hosts that see the same folder.
+"""File locks that name their holder, also to other hosts that see the same folder.
 
-A lock is the system's (flock), and its file names the holder: its pid, and the host that the pid is of. A pid means
-something to processes of the same host and process namespace alone: for these the kernel says whether that process has
-the lock. On the same kernel (another container, or the same host since it was started again) the lock itself says
-whether somebody has it. Whether locks reach another host depends on the file system, so a file that names one counts
-as held until its holder lets go, which empties it, or a person deletes it.
+A lock is the system's (flock). Its file names the holder: a pid, and the host and process namespace of that pid. This
+process finds out if the lock is held in one of three ways:
+
+* The holder has our kernel and process namespace: the kernel says whether that process has the lock.
+* It has our kernel or host otherwise (another container, or before a restart): the lock says whether anybody has it.
+* It is on another host, which flock may not reach: the lock counts as held until the holder empties the file, or a
+  person deletes it.
 """
 
 import fcntl
@@ -22,29 +24,36 @@ from spade.disk import read
 from spade.errors import RunError
 from spade.text import line
 
-_BYTES = 1_024  # of a whole file; a host's name has at most 64 bytes
+_BYTES = 1_024  # size of a lock file; a host's name has at most 64 bytes
 _TRIES = 100  # a reader of another namespace may have the lock for an instant, too
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _PIDS = Path("/proc/self/ns/pid")
 
 
 class Holder(msgspec.Struct, frozen=True):
-    """The holder of a lock. `boot` is the id of its kernel's start, `pids` the number of its process namespace."""
+    """The holder of a lock."""
 
     pid: int
+    """Process id of the holder."""
+
     host: str
+    """Host name of the holder."""
+
     boot: str
+    """Id of the start of the holder's kernel."""
+
     pids: int
+    """Number of the holder's process namespace."""
 
     @property
     def near(self) -> bool:
-        """True if its pid means that process here."""
+        """Return True if the holder's pid means the same process to us."""
         ours = here()
         return (self.boot, self.pids) == (ours.boot, ours.pids)
 
     @property
     def far(self) -> bool:
-        """True if it is of another host, to which our locks may not reach."""
+        """Return True if the holder is on another host, which our locks may not reach."""
         ours = here()
         return self.boot != ours.boot and self.host != ours.host
 
@@ -56,21 +65,21 @@ _holders: msgspec.json.Decoder[Holder] = msgspec.json.Decoder(Holder)
 
 
 def here() -> Holder:
-    """This process, as the holder of its locks."""
+    """Describe this process as a holder of locks."""
     host = socket.gethostname()
     try:
         boot, pids = _BOOT.read_text(encoding="ascii").strip(), _PIDS.stat().st_ino
-    except OSError:  # a system without either: its name has to do
+    except OSError:  # a system without boot id or namespaces: use the host's name
         boot, pids = host, 0
     return Holder(os.getpid(), host, boot, pids)
 
 
 @contextmanager
 def locked(file: Path, told: Callable[[Holder], str]) -> Iterator[None]:
-    """Hold the lock of `file`, which names this process meanwhile.
+    """Hold the lock of `file` in the block. The file names this process meanwhile.
 
-    Raises RunError with what `told` says of the holder if there is another; if `file` is no regular one, or locked by
-    a process that it does not name; or if its file system has no locks.
+    Raises RunError with the text of `told(holder)` if another process holds the lock. Also raises RunError if `file` is
+    not a regular file, if a process that it does not name has locked it, or if its file system does not support locks.
     """
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
     try:
@@ -78,7 +87,7 @@ def locked(file: Path, told: Callable[[Holder], str]) -> Iterator[None]:
             raise RunError(f"{file}: is not a regular file; remove it")
         if (other := _take(descriptor, file)) is not None:
             raise RunError(told(other))
-        # In one write of one length, so that a reader sees the old holder or the new one, never a part.
+        # One write of fixed length: a reader sees the old holder or the new holder, never a part.
         os.pwrite(descriptor, msgspec.json.encode(here()).ljust(_BYTES), 0)
         os.ftruncate(descriptor, _BYTES)
         try:
@@ -90,7 +99,10 @@ def locked(file: Path, told: Callable[[Holder], str]) -> Iterator[None]:
 
 
 def holder(file: Path) -> Holder | None:
-    """The process that has locked `file`, or is of another host and may have; None where nobody is known to."""
+    """Return the process that holds the lock of `file`, or None if nobody is known to hold it.
+
+    A process of another host is returned even if it may have ended.
+    """
     stated = _stated(file)
     if stated is None or stated.far:
         return stated
@@ -99,7 +111,7 @@ def holder(file: Path) -> Holder | None:
 
 
 def _take(descriptor: int, file: Path) -> Holder | None:
-    """Lock a file, unless it has a holder, which is returned."""
+    """Lock a file. Returns its holder instead if it already has one."""
     for _ in range(_TRIES):
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -115,7 +127,7 @@ def _take(descriptor: int, file: Path) -> Holder | None:
 
 
 def _stated(file: Path) -> Holder | None:
-    """The holder that the file names; None if it names none, is damaged or cannot be read."""
+    """Return the holder that the file names, or None if it is empty, damaged or unreadable."""
     try:
         return decoded(_holders.decode, read(file, _BYTES))
     except (OSError, UnreadableError, RunError):
@@ -123,7 +135,7 @@ def _stated(file: Path) -> Holder | None:
 
 
 def _has(pid: int, file: Path) -> bool:
-    """True if that process of ours has locked the file; False also for one that we may not inspect."""
+    """Return True if process `pid` has locked the file. Returns False for a process that we may not inspect."""
     try:
         ours = file.stat()
         return any(_is_lock(pid, name, ours) for name in os.listdir(f"/proc/{pid}/fd"))
@@ -132,17 +144,17 @@ def _has(pid: int, file: Path) -> bool:
 
 
 def _is_lock(pid: int, name: str, file: os.stat_result) -> bool:
-    """True if a descriptor of a process is `file` and holds a lock on it."""
+    """Return True if a descriptor of a process is `file` and holds a lock on it."""
     try:
         if not os.path.samestat(os.stat(f"/proc/{pid}/fd/{name}"), file):
             return False
         return "FLOCK" in Path(f"/proc/{pid}/fdinfo/{name}").read_text(encoding="ascii")
-    except OSError:  # it was closed meanwhile
+    except OSError:  # the process closed it meanwhile
         return False
 
 
 def _is_locked(file: Path) -> bool:
-    """True if any process of this kernel has locked the file."""
+    """Return True if any process of this kernel has locked the file."""
     try:
         with file.open("rb") as opened:
             fcntl.flock(opened, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""An episode's return. One tolerance decides if a return is a win, and if two returns differ."""
+"""Compute an episode's return. One tolerance decides if a return is a win, and if two returns differ."""
 
 from collections.abc import Sequence
 
@@ -6,15 +6,15 @@ TOLERANCE = 1e-6
 
 
 def episode_return(rewards: Sequence[float], terminated: bool) -> float:
-    """The reward of the last step clipped to [-1, 1] if the episode terminated, else 0."""
+    """Return the last step's reward clipped to [-1, 1] if the episode terminated, else 0."""
     return max(-1.0, min(1.0, rewards[-1])) if terminated and rewards else 0.0
 
 
 def won(episode_return: float, win_return: float) -> bool:
-    """True if the return is a win, also if it misses `win_return` by rounding (0.1 added ten times)."""
+    """Return True if the return is a win, even if it misses `win_return` by rounding (0.1 added ten times)."""
     return episode_return >= win_return - TOLERANCE
 
 
 def differ(returns: Sequence[float]) -> bool:
-    """True if two of the returns differ by more than rounding."""
+    """Return True if two of the returns differ by more than rounding."""
     return len(returns) > 1 and max(returns) - min(returns) > TOLERANCE

@@ -1,4 +1,4 @@
-"""From a trajectory, in which each token is stored once, to the sequences that the model really saw. Pure."""
+"""Turn a trajectory, which stores each token once, into the sequences that the model really saw. Pure functions."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -11,20 +11,23 @@ from spade.protocol import Trajectory
 
 
 class TokenSequence(NamedTuple):
-    """One context, up to the rewind that ended it or to the trajectory's end.
-
-    ids      int32, (tokens,)
-    trained  int64, (n,): indices into `ids` of the tokens sampled since the rewind before, ascending
-    sampled  the range of these tokens among the trajectory's sampled tokens
-    """
+    """One context, up to the rewind that ended it or to the end of the trajectory."""
 
     ids: NDArray[np.int32]
+    """int32, (tokens,)."""
+
     trained: NDArray[np.int64]
+    """int64, (n,): ascending indices into `ids` of the tokens sampled since the last rewind."""
+
     sampled: slice
+    """Range of these n tokens among the trajectory's sampled tokens."""
 
 
 def sequences(trajectory: Trajectory) -> Iterator[TokenSequence]:
-    """The sequences in order. Each sampled token is trained in one of them; `trajectory.contexts` has their lengths."""
+    """Yield the sequences in order. Each sampled token is trained in exactly one sequence.
+
+    `trajectory.contexts` has the lengths of the sequences.
+    """
     ids, mask = unpack_ids(trajectory.ids), unpack_mask(trajectory)
     context, begin, first = ids[:0], 0, 0
     for end, kept in (*trajectory.rewinds, (trajectory.tokens, 0)):

@@ -1,4 +1,4 @@
-"""The waits of a process: each has a holder, which can end it, and a beginning."""
+"""Record the waits of a process. Each wait has a beginning and a holder, which can end the wait."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -9,7 +9,10 @@ from spade.protocol import Process, Wait
 
 
 class Waits:
-    """The waits of one process that are open now; they travel with its heartbeats. `clock` gives seconds."""
+    """The open waits of one process, which its heartbeats report.
+
+    `clock` returns the time in seconds.
+    """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -17,7 +20,7 @@ class Waits:
 
     @contextmanager
     def on(self, holder: str, what: str, since: float | None = None) -> Iterator[None]:
-        """Wait in the block for `holder` to bring `what`; `since`: the beginning of a wait that began before."""
+        """Record in the block that we wait for `holder` to bring `what`. `since` is the start of an earlier wait."""
         key = object()
         self._open[key] = (holder, what, self._clock() if since is None else since)
         try:
@@ -26,7 +29,7 @@ class Waits:
             del self._open[key]
 
     def report(self) -> tuple[Wait, ...]:
-        """One Wait for each holder and thing: how many, and the age of the oldest, s."""
+        """Return one Wait for each pair of holder and thing, with their number and the age of the oldest in seconds."""
         now, found = self._clock(), dict[tuple[str, str], list[float]]()
         for holder, what, since in self._open.values():
             found.setdefault((holder, what), []).append(now - since)
@@ -34,7 +37,7 @@ class Waits:
 
 
 def describe(wait: Wait, processes: Sequence[Process] = ()) -> str:
-    """A wait in one line; `processes` give the state of a holder that is not ready."""
+    """Describe a wait in one line. `processes` give the state of a holder that is not ready."""
     times = f" ×{wait.count}" if wait.count > 1 else ""
     states = [process.state for process in processes if process.name == wait.holder and process.state != "ready"]
     ill = f" ({states[-1]})" if states else ""
@@ -43,12 +46,12 @@ def describe(wait: Wait, processes: Sequence[Process] = ()) -> str:
 
 
 def describe_all(waits: Sequence[Wait], processes: Sequence[Process] = ()) -> list[str]:
-    """Waits in a line each, the longest first."""
+    """Describe each wait in one line, longest first."""
     return [describe(wait, processes) for wait in sorted(waits, key=lambda wait: (-wait.for_s, wait.who, wait.holder))]
 
 
 def root_causes(waits: Sequence[Wait]) -> list[Wait]:
-    """The ends of the chains of waits: for each holder that does not wait, the longest wait for it; longest first."""
+    """Return the ends of the chains of waits: for each holder that itself does not wait, the longest wait for it."""
     waiting = {wait.who for wait in waits}
     longest: dict[str, Wait] = {}
     for wait in sorted(waits, key=lambda wait: -wait.for_s):
@@ -58,5 +61,5 @@ def root_causes(waits: Sequence[Wait]) -> list[Wait]:
 
 
 def with_owner(waits: Sequence[Wait], who: str) -> tuple[Wait, ...]:
-    """The waits with their owner's name."""
+    """Return the waits with their owner's name."""
     return tuple(msgspec.structs.replace(wait, who=who) for wait in waits)

@@ -1,1 +1,1 @@
-"""Processes on the machines of a cluster, kept by a supervisor as its own are."""
+"""Processes on the machines of a cluster. A supervisor keeps them like its own processes."""

@@ -1,4 +1,7 @@
-"""The lives of a run on a cluster: those of a few roles beside the supervisor, all others where there is room."""
+"""The lives of a run on a cluster.
+
+A few roles run beside the supervisor. All other roles run on any machine with room for them.
+"""
 
 import os
 import socket
@@ -22,10 +25,10 @@ _SERVER = "server.key_secret"
 
 
 def reached(config: Config, host: str, run: Path) -> Config:
-    """The config that lets other machines reach the services of this one, whose address is `host`.
+    """Return the config that lets other machines reach the services of this machine, at the address `host`.
 
-    A run without keys gets some. The address of bus.bind stays if it can be bound here: else, as after a resume on
-    another machine, it is a free port of this host.
+    A run without keys gets keys. The address of bus.bind stays if it can be bound here. Otherwise, as after a resume on
+    another machine, the services use a free port of this host.
     """
     bus = config.bus
     folder = Path(bus.keys) if bus.keys else run / "keys"
@@ -37,7 +40,7 @@ def reached(config: Config, host: str, run: Path) -> Config:
 
 
 def check_reachable(address: str, bus: Bus) -> None:
-    """Refuse a replay service that no other machine reaches. Raises ConfigError."""
+    """Raise ConfigError if other machines cannot reach a replay service."""
     if is_local(address) or not bus.keys:
         raise ConfigError(
             f"{address}: machines of a cluster cannot reach this replay service; start it with "
@@ -46,15 +49,18 @@ def check_reachable(address: str, bus: Bus) -> None:
 
 
 def lives(cluster: Cluster, config: Config, run: Path) -> Callable[[str, Launch, Path, Supervise], AnyLife]:
-    """New lives of a supervisor: on the cluster for the roles of `PLACED`, on this machine for all others."""
+    """Return a function that makes new lives of a supervisor.
+
+    The roles of `PLACED` live on the cluster, all other roles on this machine.
+    """
     text, lost = dump(config), Lost()
     record = (run / RECORD).read_bytes()
 
     def live(module: str, launch: Launch, logfile: Path, supervise: Supervise) -> AnyLife:
-        if launch.role not in PLACED:  # the GPUs of this machine are the cluster's to give
+        if launch.role not in PLACED:  # the cluster gives out the GPUs of this machine
             return Life(module, msgspec.structs.replace(launch, gpus=()), logfile, supervise)
         asked = needs(config, launch.role)
-        # None: those that the cluster shows to the post; (): none, also where the cluster hides none.
+        # None: the GPUs that the cluster shows to the post. (): no GPU, even if the cluster hides none.
         orders = msgspec.structs.replace(launch, gpus=None if asked.gpus else ())
         parcel = Parcel(module, orders, text, _keys(config.bus, launch.role), record, os.getcwd())
         return PlacedLife(cluster, parcel, asked, logfile, config.bus.silence_s + supervise.drain_s, lost)
@@ -63,7 +69,7 @@ def lives(cluster: Cluster, config: Config, run: Path) -> Callable[[str, Launch,
 
 
 def _keys(bus: Bus, role: PlacedRole) -> dict[str, bytes]:
-    """The files of the key folder that a process of the role reads. Raises ConfigError."""
+    """Read the files of the key folder that a process of the role needs. Raises ConfigError."""
     folder = Path(bus.keys)
     names = list(_OPEN)
     if role in _SERVING:

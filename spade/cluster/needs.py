@@ -1,4 +1,4 @@
-"""The share of a machine that a process of a role asks for, from the config. Pure."""
+"""Compute from the config the share of a machine that a process of a role asks for. Pure."""
 
 from collections.abc import Collection, Mapping
 from typing import NamedTuple, get_args
@@ -14,13 +14,22 @@ _RAYS = ("CPU", "GPU", "memory", "object_store_memory")  # resources that Ray co
 
 
 class MachineShare(msgspec.Struct, frozen=True):
-    """CPUs, GPUs, bytes of memory and custom resources of one machine; `together`: better where the role is already."""
+    """A share of one machine."""
 
     cpus: float
+    """Number of CPUs."""
+
     gpus: int
+    """Number of GPUs."""
+
     memory: int
+    """Bytes of memory."""
+
     resources: Mapping[str, float]
+    """Amounts of custom resources."""
+
     together: bool = False
+    """True prefers a machine that already has processes of the role."""
 
     def __str__(self) -> str:
         parts = [
@@ -33,29 +42,34 @@ class MachineShare(msgspec.Struct, frozen=True):
 
 
 class Machine(NamedTuple):
-    """A machine that is up: its address, its name in the cluster, and all that Ray counts of it, by Ray's names."""
+    """A machine that is up."""
 
     host: str
+    """Address of the machine."""
+
     node: str
+    """Name of the machine in the cluster."""
+
     resources: Mapping[str, float]
+    """All resources that Ray counts, by Ray's names."""
 
     @property
     def gpus(self) -> int:
-        """The GPUs that Ray counts."""
+        """Return the number of GPUs that Ray counts."""
         return int(self.resources.get("GPU", 0))
 
     def own(self) -> dict[str, float]:
-        """Its custom resources."""
+        """Return its custom resources."""
         return {name: n for name, n in self.resources.items() if name not in _RAYS and not name.startswith("node:")}
 
     def holds(self, needs: MachineShare) -> bool:
-        """True if it has what a process needs, were all else gone."""
+        """Return True if the whole machine would hold a process with these needs."""
         asked = {"CPU": needs.cpus, "GPU": needs.gpus, "memory": needs.memory, **needs.resources}
         return all(self.resources.get(name, 0) >= amount for name, amount in asked.items())
 
 
 def needs(config: Config, role: PlacedRole) -> MachineShare:
-    """The needs of a process of the role."""
+    """Return the needs of a process of the role."""
     place = config.place
     return MachineShare(
         cpus=place.cpus.get(role, 1.0),
@@ -67,7 +81,7 @@ def needs(config: Config, role: PlacedRole) -> MachineShare:
 
 
 def check(config: Config, roles: Collection[PlacedRole]) -> None:
-    """Refuse settings that a cluster cannot keep for processes of these roles. Raises ConfigError."""
+    """Raise ConfigError for settings that a cluster cannot keep for processes of these roles."""
     shares: tuple[tuple[PlacedRole, Collection[int], str], ...] = (
         ("engine", config.engine.gpus, "engine.tensor_parallel"),
         ("learner", config.learner.gpus, "learner.processes"),
@@ -86,7 +100,10 @@ def check(config: Config, roles: Collection[PlacedRole]) -> None:
 
 
 def check_machines(config: Config, roles: Collection[PlacedRole], gpus: Collection[float]) -> None:
-    """Refuse what no machine can hold; `gpus`: those of each machine of the cluster, where any has some."""
+    """Raise ConfigError for a process that no machine can hold.
+
+    `gpus` are the GPUs of each machine of the cluster, if any machine has some.
+    """
     largest = max(gpus, default=0.0)
     for role in PLACED:
         asked = needs(config, role).gpus
@@ -98,7 +115,7 @@ def check_machines(config: Config, roles: Collection[PlacedRole], gpus: Collecti
 
 
 def _gpus(config: Config, role: PlacedRole) -> int:
-    """The GPUs of a role that `place.gpus` leaves out."""
+    """Return the GPUs of a role that `place.gpus` leaves out."""
     device = {"engine": config.engine.device, "learner": config.learner.device}.get(role, "")
     return _wanted(config, role) if device.startswith("cuda") else 0
 

@@ -1,6 +1,6 @@
-"""Posts on the machines of a Ray cluster: Ray finds each a place, and does nothing else for a run.
+"""Posts on the machines of a Ray cluster. Ray finds a place for each post, and does nothing else for a run.
 
-The one module that imports ray; it is imported only where a cluster is asked for.
+Only this module imports ray. It is imported only if a cluster is asked for.
 """
 
 import logging
@@ -22,19 +22,19 @@ from spade.cluster.post import Post
 from spade.errors import ConfigError, RunError
 
 _CONNECT_S = 5.0
-_CALLS = 8  # under way at a post, each in a thread of its own
+_CALLS = 8  # simultaneous calls to a post, each in a thread of its own
 _NODE = "ray.io/node-id"
-_LONGEST = 300  # characters of an error of Ray's, which may be a page
+_LONGEST = 300  # characters kept of an error of Ray's, which may fill a page
 
 log = logging.getLogger(__name__)
 
 
-# Without `async def`: one would make an actor whose other methods wait for each other.
+# Without `async def`: a single one would make the actor's other methods wait for each other.
 class PostActor(Post):
     """A post in a process of Ray's."""
 
     def where(self) -> Where:
-        """The machine that Ray has chosen."""
+        """Return the machine that Ray has chosen."""
         return Where(ray.util.get_node_ip_address(), ray.get_runtime_context().get_node_id(), monotonic())
 
 
@@ -59,14 +59,14 @@ class _RayPost:
 
 
 class RayCluster:
-    """The cluster that this machine is part of (see `Cluster`). `host`: this machine's address in it."""
+    """The cluster of this machine (see `Cluster`). `host` is this machine's address in it."""
 
     def __init__(self) -> None:
         self.host: str = ray.util.get_node_ip_address()
 
     def post(self, needs: MachineShare, away: Collection[str]) -> _RayPost:
         """See `Cluster`."""
-        # Restarts are the supervisor's, so that there is one budget of them and one place that says why.
+        # Only the supervisor restarts, so that one budget counts restarts and one place gives their reasons.
         options: dict[str, Any] = {"max_restarts": 0, "max_concurrency": _CALLS}
         options["scheduling_strategy"] = "DEFAULT" if needs.together else "SPREAD"  # "DEFAULT" fills a machine first
         options |= {"num_cpus": needs.cpus, "num_gpus": needs.gpus, "resources": dict(needs.resources)}
@@ -80,11 +80,11 @@ class RayCluster:
             raise ConfigError(f"[place]: Ray does not take {needs} ({' '.join(str(error).split())})") from None
 
     def gpus(self) -> list[int]:
-        """The GPUs of each machine that is up."""
+        """Return the GPUs of each machine that is up."""
         return [machine.gpus for machine in self.machines()]
 
     def machines(self) -> list[Machine]:
-        """The machines that are up."""
+        """Return the machines that are up."""
         return [
             Machine(node["NodeManagerAddress"], node["NodeID"], node["Resources"])
             for node in ray.nodes()
@@ -94,10 +94,10 @@ class RayCluster:
     def ask_each(
         self, function: Callable[..., Any], values: Sequence[Any], deadline_s: float
     ) -> Iterator[tuple[Machine, float, float, Any]]:
-        """Call a function on each machine, with the number of its GPUs and these values.
+        """Call a function on each machine, with the number of its GPUs and `values`.
 
-        Yields, as they come, the machine, the times when it was asked and had answered, s, and the result; a text in
-        its place is the reason why there is none.
+        Yields each answer as it comes: the machine, the Unix times of question and answer in seconds, and the result.
+        If the call failed, a text with the reason takes the place of the result.
         """
         sent, waiting = time(), {}
         for machine in self.machines():
@@ -123,8 +123,8 @@ class RayCluster:
 
 @contextmanager
 def joined() -> Iterator[RayCluster]:
-    """The Ray cluster of this machine, or the one that RAY_ADDRESS names. Raises RunError if there is none."""
-    # Ray prints what befalls its machines, and would tear the live view.
+    """Join the Ray cluster of this machine, or the one in RAY_ADDRESS. Raises RunError if it cannot be reached."""
+    # Ray prints events of its machines, which would tear the live view.
     worker.print_to_stdstream = _log
     logging.getLogger("ray").setLevel(logging.ERROR)
     try:
@@ -142,11 +142,11 @@ def joined() -> Iterator[RayCluster]:
 
 
 def _address() -> str:
-    """The address of the cluster's head, where somebody listens: Ray itself would wait for minutes.
+    """Return the address of the cluster's head, after checking that it listens. Ray itself would wait for minutes.
 
     Raises OSError, ValueError.
     """
-    address = services.canonicalize_bootstrap_address("auto")  # as RAY_ADDRESS says, else that of this machine's Ray
+    address = services.canonicalize_bootstrap_address("auto")  # from RAY_ADDRESS, or else this machine's Ray
     if address is None:
         raise ValueError("RAY_ADDRESS=local names none")
     host, _, port = address.rpartition(":")
@@ -158,7 +158,7 @@ def _address() -> str:
 
 
 def _reason(error: RayError) -> str:
-    """An error of Ray's in a line, without the ids that it begins with."""
+    """Return an error of Ray's in one line, without the ids at its beginning."""
     text = str(error).strip()
     if getattr(error, "actor_init_failed", False):  # a machine without spade, for example
         return f"its post could not begin ({text.splitlines()[-1].strip()[:_LONGEST]})"
@@ -172,7 +172,7 @@ def _log(data: dict[str, Any], ignore_prefix: bool) -> None:
 
 
 async def _answer(ref: Any) -> Any:
-    """The result of a call that Ray has sent."""
+    """Wait for the result of a call that Ray has sent."""
     token, done = trio.lowlevel.current_trio_token(), trio.Event()
 
     def wake(_: Any) -> None:

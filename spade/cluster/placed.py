@@ -13,20 +13,21 @@ from spade.errors import ConfigError, SpadeError
 from spade.processes.child import End, LifeWatcher
 from spade.processes.entry import FINAL
 
-LOOK_S = 2.0  # between two looks at what a post without a place waits for
-AWAY_S = 90.0  # for which nothing is placed on a machine that was lost; Ray itself may take 65 s to believe it
-AGAIN_S = 1.0  # between two calls of a post that cannot be reached
-LATE_S = 0.5  # after its time; then it is the supervisor that did not run
-LAST_S = 2.0  # for the last answer of a post whose process must have ended
+LOOK_S = 2.0  # between two reports of a post that waits for a place
+AWAY_S = 90.0  # a lost machine is not used for so long; Ray itself may take 65 s to notice the loss
+AGAIN_S = 1.0  # between two calls to a post that cannot be reached
+LATE_S = 0.5  # if a deadline fires later than this, the supervisor itself did not run
+LAST_S = 2.0  # for the last answer of a post after the deadline of its process
 _GONE = -9  # exit code of an end that nobody saw
 
 log = logging.getLogger(__name__)
 
 
 class PostGoneError(SpadeError):
-    """A post that cannot be reached. Its process may still run, for as long as the beat allows.
+    """A post that cannot be reached. Its process may still run, for as long as the heartbeat rule of `post` allows.
 
-    known  the cluster says that the post has ended, so it places nothing more on that machine if it is lost
+    `known` is True if the cluster says that the post has ended. If its machine is lost too, the cluster itself then
+    places nothing more there.
     """
 
     def __init__(self, reason: str, *, known: bool = False) -> None:
@@ -35,18 +36,23 @@ class PostGoneError(SpadeError):
 
 
 class Where(NamedTuple):
-    """The machine of a post: its address, its name in the cluster, and the post's clock, s."""
+    """The machine of a post."""
 
     host: str
+    """Address of the machine."""
+
     node: str
+    """Name of the machine in the cluster."""
+
     now: float
+    """The post's clock, in seconds."""
 
 
 class RemotePost(Protocol):
-    """A post that was asked for, wherever it is or will be."""
+    """A post that was asked for, on its machine or still without a place."""
 
     async def call(self, method: str, *values: Any) -> Any:
-        """Call a method of it: those of `Post`, and `where`, which is answered once it has a place.
+        """Call a method of `Post`, or `where`, which is answered once the post has a place.
 
         Raises PostGoneError.
         """
@@ -59,9 +65,9 @@ class Cluster(Protocol):
     """The machines on which posts find a place."""
 
     def post(self, needs: MachineShare, away: Collection[str]) -> RemotePost:
-        """Ask for a post on a machine that has what it needs, and is none of `away`.
+        """Ask for a post on a machine that fits `needs` and is not in `away`.
 
-        Raises ConfigError for what no machine of the cluster could ever give.
+        Raises ConfigError if no machine of a cluster could ever fit.
         """
 
 
@@ -69,14 +75,14 @@ class Lost:
     """Machines that were lost lately."""
 
     def __init__(self) -> None:
-        self._at: dict[str, tuple[float, str]] = {}  # when, and its address
+        self._at: dict[str, tuple[float, str]] = {}  # time and address, by name
 
     def add(self, where: Where) -> None:
         """Note a machine that does not answer."""
         self._at[where.node] = trio.current_time(), where.host
 
     def away(self) -> Mapping[str, str]:
-        """The addresses of those on which nothing is placed now, by their names in the cluster."""
+        """Return the machines on which nothing is placed now: name in the cluster → address."""
         now = trio.current_time()
         return {node: host for node, (at, host) in self._at.items() if now - at < AWAY_S}
 
@@ -84,11 +90,11 @@ class Lost:
 class PlacedLife:
     """One life of a process on a machine of the cluster (see `AnyLife`).
 
-    It is over when the post says so, or when no answer came for as long as the post may go on without its supervisor:
-    bus.silence_s, and supervise.drain_s to end its process. So no two processes of one name live at a time.
+    The life is over when the post says so, or after a silence of bus.silence_s + supervise.drain_s (`unheard_s`). That
+    is as long as the post may go on without its supervisor and then take to end its process. So two processes of one
+    name never live at the same time.
 
-    unheard_s  the sum of both
-    lost       machines lost by any life of this supervisor; this one adds its own
+    `lost` are the machines lost by any life of this supervisor. This life adds its own.
     """
 
     def __init__(
@@ -101,13 +107,13 @@ class PlacedLife:
         self._until = 0.0
         self._where = Where("", "", 0.0)
         self._retiring = False
-        self._told = (0, False)  # the pid, and whether it is ready
-        self._dead = False  # its post is known to be
+        self._told = (0, False)  # the pid, and True once it is ready
+        self._dead = False  # the cluster says that its post has ended
         self.left = "left before it was started"
 
     def retire(self) -> None:
         """See `AnyLife`."""
-        self._retiring = True  # passed on with the next report
+        self._retiring = True  # passed on before the next report
 
     async def run(self, told: LifeWatcher) -> End:
         """See `AnyLife`. Raises OSError if the log cannot be written."""
@@ -132,7 +138,7 @@ class PlacedLife:
         return end
 
     async def _place(self, told: LifeWatcher) -> RemotePost:
-        """A post that has a place. Raises PostGoneError."""
+        """Return a post that has a place. Raises PostGoneError."""
         while True:
             away = self._lost.away()
             post = self._cluster.post(self._needs, away)
@@ -145,7 +151,10 @@ class PlacedLife:
             post.dismiss()
 
     async def _placed(self, post: RemotePost, away: Mapping[str, str], told: LifeWatcher) -> bool:
-        """Wait for the place of a post; False if its machine is lost meanwhile, or those to avoid are others now."""
+        """Wait for the place of a post.
+
+        Returns False if its machine is lost meanwhile, or if the machines to avoid have changed.
+        """
         answer: Where | PostGoneError | None = None
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._look, away, told, nursery.cancel_scope)
@@ -156,7 +165,7 @@ class PlacedLife:
             nursery.cancel_scope.cancel()
         if isinstance(answer, PostGoneError):
             raise answer
-        if answer is None or answer.node in self._lost.away():  # it may be lost since `_look` looked
+        if answer is None or answer.node in self._lost.away():  # the machine may have been lost since `_look` looked
             return False
         self._where = answer
         self._heard()
@@ -170,7 +179,7 @@ class PlacedLife:
         placing.cancel()
 
     async def _follow(self, post: RemotePost, told: LifeWatcher) -> End:
-        """Tell of the life and bring its log, until its end. Raises PostGoneError when it is given up."""
+        """Report the life and fetch its log, until its end. Raises PostGoneError when it is given up."""
         passed_on = False
         now = self._where.now
         while True:
@@ -198,10 +207,13 @@ class PlacedLife:
             self.left = str(error)
 
     async def _ask(self, post: RemotePost, told: LifeWatcher, method: str, *values: Any) -> Any:
-        """An answer of a post that has begun. Raises PostGoneError once its process must have ended without one."""
+        """Return the answer of a post that has begun.
+
+        Raises PostGoneError when its process must have ended without an answer.
+        """
         with trio.move_on_at(self._until):
             return await self._answer(post, told, method, *values)
-        if trio.current_time() > self._until + LATE_S:  # we were away, as a suspended machine is: an answer is at hand
+        if trio.current_time() > self._until + LATE_S:  # we did not run (a suspended machine): an answer may be waiting
             with trio.move_on_after(LAST_S):
                 return await self._answer(post, told, method, *values)
         if self._dead:
@@ -210,18 +222,18 @@ class PlacedLife:
         raise PostGoneError(f"{self._where.host} did not answer for {self._unheard_s:g} s")
 
     async def _answer(self, post: RemotePost, told: LifeWatcher, method: str, *values: Any) -> Any:
-        """An answer, however long it takes to reach the post."""
+        """Return an answer, however long it takes to reach the post."""
         unheard = ""
         while True:
             try:
                 answer = await post.call(method, *values)
             except PostGoneError as error:
-                # Whoever cannot be reached may be alive: a connection that is closed says nothing of a process.
+                # A post that cannot be reached may be alive: a closed connection does not show that a process ended.
                 if str(error) != unheard:
                     unheard = str(error)
                     log.warning("%s on %s: %s", self._parcel.launch.name, self._where.host, error)
                 self._dead = error.known
-                self._told = (0, False)  # to be told again should it live on
+                self._told = (0, False)  # report the state again if the process lives on
                 told.on_wait(f"the end of its life on {self._where.host}, which does not answer")
                 await trio.sleep(AGAIN_S)
             else:
@@ -232,7 +244,7 @@ class PlacedLife:
         self._until = trio.current_time() + self._unheard_s
 
     def _keep(self, output: bytes) -> None:
-        """Bring the log here, so that all logs of a run are in one place."""
+        """Append to the log here, so that all logs of a run are in one place."""
         self._offset += len(output)
         try:
             with self._logfile.open("ab") as file:

@@ -1,9 +1,9 @@
-"""A post: the ordinary life of one process, on another machine than its supervisor.
+"""A post: the ordinary life of one process, on another machine than its supervisor's.
 
-So a role process has its pipe, its process group and its exit code there as anywhere, and leaves when its post is gone.
-The beat stands in for the pipe between the supervisor and the post: each report that reached the supervisor allows the
-post another bus.silence_s. A post beyond that drains its process, so a supervisor without an answer for bus.silence_s +
-supervise.drain_s knows that the process has ended, however the two were parted.
+A role process has its pipe, its process group and its exit code there as anywhere, and leaves when its post is gone. A
+heartbeat replaces the pipe between the supervisor and the post. Each report that reaches the supervisor lets the post
+go on for another bus.silence_s. After this time the post drains its process. So a supervisor without an answer for
+bus.silence_s + supervise.drain_s knows that the process has ended, whatever parted the two.
 """
 
 import os
@@ -26,54 +26,74 @@ from spade.processes.child import End, Life
 from spade.processes.entry import FINAL, Launch
 from spade.protocol import PROTOCOL_VERSION
 
-ASK_S = 1.0  # a report without news is given after so long
-OUTPUT_BYTES = 1 << 20  # of a log, in a report
-_HOME = "spade-post-"  # in the temporary folder; for each life one that ends with it
+ASK_S = 1.0  # a report without news is sent after this time
+OUTPUT_BYTES = 1 << 20  # bytes of the log in one report
+_HOME = "spade-post-"  # prefix of a life's folder in the temporary folder, deleted at its end
 _LOG = "log"
-_YOUNG_S = 60.0  # a home of this age may still be without a log
+_YOUNG_S = 60.0  # a younger home may still be without a log
 RECORD = "run.json"
 _NEVER = "left before it was started"
 
 
 class Parcel(msgspec.Struct, frozen=True):
-    """All that a post is told, since its machine may see no file of the supervisor's.
-
-    launch  orders; the post replaces their paths and their address by those of its machine
-    config  the run's resolved config, TOML
-    keys    the files of its key folder by their relative path; none where the bus has no keys
-    record  content of the run's run.json: a machine that finds it at the same path sees the run directory
-    folder  the supervisor's working directory, from which the config's relative paths are meant
-    """
+    """Everything that a post needs to know, because its machine may not see any file of the supervisor's."""
 
     module: str
+    """Module of the process."""
+
     launch: Launch
+    """Orders of the process. The post replaces their paths and address by ones of its machine."""
+
     config: str
+    """The run's resolved config, as TOML."""
+
     keys: Mapping[str, bytes]
+    """Files of the run's key folder by relative path. Empty if the bus does not use keys."""
+
     record: bytes
+    """Content of the run's run.json. A machine that finds it at the same path sees the run directory."""
+
     folder: str
+    """Working directory of the supervisor, to which relative paths of the config refer."""
 
 
 class _Packed(msgspec.Struct, frozen=True):
-    """A parcel as it travels. Its form may differ by release, so the release is read first."""
+    """A parcel in the form that is sent. A parcel's form may differ by release, so the release is read first."""
 
     spade: str
+    """Release of the sender."""
+
     protocol: int
+    """PROTOCOL_VERSION of the sender."""
+
     parcel: msgspec.Raw
+    """The parcel as msgpack."""
 
 
 class News(msgspec.Struct, frozen=True):
-    """A post's answer. `now`: its own clock, s; `output`: the log from where it was asked; `end`: once all is told."""
+    """A post's report."""
 
     now: float
+    """The post's own clock, in seconds."""
+
     pid: int
+    """Process id, or 0 before the start."""
+
     ready: bool
+    """True if the process is ready."""
+
     output: bytes
+    """Part of the log, from the requested offset."""
+
     end: End | None
+    """End of the life, once the whole log is sent."""
+
     left: str
+    """Describes the end of a life that was stopped."""
 
 
 class Post:
-    """One life. Its methods are called by threads, and it tells its supervisor nothing but by their answers."""
+    """One life. Threads call its methods. Its answers are the only way to its supervisor."""
 
     def __init__(self) -> None:
         self._news = threading.Condition()
@@ -91,28 +111,29 @@ class Post:
         self._begun = self._stopped = self._alone = False
 
     def begin(self, parcel: bytes, host: str, heard: float) -> None:
-        """Start the life on this machine, whose address is `host`, unless it was stopped before.
+        """Start the life on this machine, at the address `host`, unless it was stopped before.
 
-        `heard`: the time of the answer that the supervisor had.
+        `heard` is the time of the last answer that reached the supervisor.
         """
         with self._news:
             self._heard = heard
-            if self._stopped or self._begun:  # begun: the answer was lost on its way
+            if self._stopped or self._begun:  # already begun: the answer was lost on its way
                 return
             self._begun = True
         threading.Thread(target=self._live, args=(parcel, host), daemon=True).start()
 
     def report(self, heard: float, offset: int) -> News:
-        """News of the life as soon as there are any. `heard`: the `now` of the last answer that the supervisor had.
+        """Report the life as soon as there are any news.
 
-        A report that is asked for ends the one before, whose answer the supervisor has given up.
+        `heard` is the `now` of the last answer that reached the supervisor. A new report ends an earlier one that still
+        waits: the supervisor has given that one up.
         """
         with self._news:
             self._heard = max(self._heard, heard)
             self._asked = asked = self._asked + 1
             self._news.notify_all()
             self._news.wait_for(lambda: self._asked != asked or self._has_news(), ASK_S)
-            if self._asked != asked:  # the log and the news are for the newer one
+            if self._asked != asked:  # the newer report gets the log and the news
                 return News(time.monotonic(), self._pid, self._ready, b"", None, self._left)
             self._told = (self._pid, self._ready)
             output = b"" if self._log is None else os.pread(self._log.fileno(), OUTPUT_BYTES, offset)
@@ -149,10 +170,10 @@ class Post:
             self._news.notify_all()
 
     def on_wait(self, what: str) -> None:
-        """See `LifeWatcher`; nothing here waits."""
+        """See `LifeWatcher`. A process here never waits."""
 
     def _live(self, parcel: bytes, host: str) -> None:
-        """The whole life, in a thread of its own."""
+        """Run the whole life, in a thread of its own."""
         end, left = End(FINAL, "its post met an unforeseen error, which the cluster's own logs have", ""), _NEVER
         try:
             _sweep()
@@ -166,7 +187,7 @@ class Post:
                 end = trio.run(self._run, life, settings.bus.silence_s)
                 left = life.left
             finally:
-                rmtree(home, ignore_errors=True)  # with the keys; what is left is swept later
+                rmtree(home, ignore_errors=True)  # with the keys; a later `_sweep` deletes any rest
                 if self._alone:
                     self._forget_log()
         except (ConfigError, RunError, OSError) as error:
@@ -191,7 +212,7 @@ class Post:
         return end or End(0, life.left, "")
 
     async def _watch(self, silence_s: float) -> None:
-        """Drain the process of a post that is cut off from its supervisor."""
+        """Drain the process when the post is cut off from its supervisor."""
         while (rest := self._heard + silence_s - time.monotonic()) > 0:  # noqa: ASYNC110 (a deadline that moves)
             await trio.sleep(rest)
         self._alone = True
@@ -207,12 +228,12 @@ class Post:
 
 
 def pack(parcel: Parcel) -> bytes:
-    """A parcel as it travels to its post."""
+    """Pack a parcel for the way to its post."""
     return msgspec.msgpack.encode(_Packed(__version__, PROTOCOL_VERSION, msgspec.Raw(msgspec.msgpack.encode(parcel))))
 
 
 def _unpack(data: bytes, host: str) -> Parcel:
-    """The parcel that `pack` packed. Raises RunError where its sender has another release than this machine."""
+    """Unpack a parcel. Raises RunError if its sender has another release than this machine."""
     packed = msgspec.msgpack.decode(data, type=_Packed)
     if (packed.spade, packed.protocol) != (__version__, PROTOCOL_VERSION):
         raise RunError(
@@ -223,7 +244,10 @@ def _unpack(data: bytes, host: str) -> Parcel:
 
 
 def _settle(parcel: Parcel, host: str, home: Path) -> tuple[Launch, config.Config]:
-    """Unpack a parcel; the orders and the config as they hold on this machine. Raises ConfigError or RunError."""
+    """Unpack a parcel's files, and return orders and config for this machine.
+
+    Raises ConfigError or RunError.
+    """
     launch, keys = parcel.launch, home / "keys"
     for name, data in parcel.keys.items():
         file = keys / name
@@ -256,7 +280,7 @@ def _settle(parcel: Parcel, host: str, home: Path) -> tuple[Launch, config.Confi
 
 
 def sees(run: Path, record: bytes) -> bool:
-    """True if this machine has that run directory, and not another one at the same path."""
+    """Return True if this machine has this run directory, and not another one at the same path."""
     try:
         return disk.read(run / RECORD) == record
     except (OSError, RunError):
@@ -264,8 +288,8 @@ def sees(run: Path, record: bytes) -> bool:
 
 
 def _sweep() -> None:
-    """Delete the homes of posts that were killed: with their logs and keys."""
+    """Delete the homes of posts that were killed, with their logs and keys."""
     for home in Path(tempfile.gettempdir()).glob(f"{_HOME}*"):
-        with suppress(OSError):  # another's, or somebody else deletes it
+        with suppress(OSError):  # another user's home, or another process deletes it
             if home.stat().st_uid == os.geteuid() and time.time() - home.stat().st_mtime > _YOUNG_S:
                 disk.discard_unless_held(home, _LOG)

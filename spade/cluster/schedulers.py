@@ -1,8 +1,8 @@
 """Files that hand a run to a scheduler: a batch script for Slurm, a manifest for Kubernetes. Pure.
 
-Both start a Ray cluster and the one command that begins or resumes the run on it. Its settings let the cluster choose
-GPUs, and pin the learner and engines to machines that have room for them: were they placed wherever there is room,
-engines could leave the learner none.
+Both start a Ray cluster, and the one command that begins or resumes the run on it. The command's settings let the
+cluster choose GPUs. They pin the learner and engines to machines with room for them. Without pins, engines could take
+the GPUs that the learner needs.
 """
 
 import math
@@ -23,43 +23,59 @@ from spade.config import Config, PlacedRole, differences, inline, load
 from spade.errors import ConfigError
 
 TEMPLATES = Path(__file__).parent / "templates"
-_MARGIN_S = 120  # between the signal that a job's time is nearly over and its drain's last second
-_LONGEST_WARN_S = 65_535  # Slurm's own bound
-_CPUS_A_GPU = 8  # of a container, where the config does not say
-_ACTOR_CPUS = 8  # of a container of actors
+_MARGIN_S = 120  # a job is warned of its end by so much earlier than its drain needs
+_LONGEST_WARN_S = 65_535  # bound of Slurm
+_CPUS_A_GPU = 8  # CPUs of a container for each GPU, if the config does not say
+_ACTOR_CPUS = 8  # CPUs of a container of actors
 _ACTORS: tuple[PlacedRole, ...] = ("env-runner", "agent", "designer")
-_PLENTY = 1000  # actors that a container may hold as far as its name goes; its CPUs are fewer
+_PLENTY = 1000  # slots of a container for actors: more than its CPUs, which are the real limit
 _ODD = re.compile(r"^\.+|[^\w.-]", re.ASCII)
 _GIB = 2**30
 
 
 class WorkerGroup(NamedTuple):
-    """Containers of one kind. `slots`: of the custom resource that bears the group's name, in each."""
+    """Containers of one kind."""
 
     name: str
+    """Name of the group, and of its custom resource."""
+
     replicas: int
+    """Containers at the start."""
+
     least: int
+    """Fewest containers."""
+
     most: int
+    """Most containers."""
+
     share: MachineShare
+    """Resources of a container."""
+
     slots: int
+    """Amount of the custom resource in each container."""
 
 
 class RankPlan(NamedTuple):
-    """The learner's processes, the GPUs of each, and how many of them a machine holds."""
+    """The plan of the learner's processes."""
 
     processes: int
+    """Number of processes."""
+
     gpus: int
+    """GPUs of each process."""
+
     each: int
+    """Processes that a machine holds."""
 
     @property
     def machines(self) -> int:
-        """The machines that they take."""
+        """Return the number of machines that they take."""
         return math.ceil(self.processes / self.each)
 
 
 def slurm(name: str, overrides: Sequence[str], gpus: int) -> str:
-    """The batch script of the config `name` for machines with so many GPUs. Raises ConfigError."""
-    if not name.isprintable():  # settings are refused by the config itself
+    """Return the batch script of the config `name` for machines with `gpus` GPUs. Raises ConfigError."""
+    if not name.isprintable():  # the config itself refuses such settings
         raise ConfigError(f"{name!a}: has characters that cannot be printed, and the script names it; rename it")
     overrides, config = _by_gpus(name, overrides, gpus)
     ranks, engine = _ranks(config, gpus), needs(config, "engine").gpus
@@ -81,13 +97,13 @@ def slurm(name: str, overrides: Sequence[str], gpus: int) -> str:
 
 
 def kubernetes(name: str, overrides: Sequence[str], gpus: int) -> str:
-    """The manifest of the config `name`: volumes, the config, a job of KubeRay.
+    """Return the manifest of the config `name`: volumes, the config, a job of KubeRay.
 
-    `gpus`: the most of a container. Raises ConfigError.
+    `gpus` is the most that a container has. Raises ConfigError.
     """
     overrides, config = _by_gpus(name, overrides, gpus)
     overrides += [_set("place.cpus", _cpus(config), config.place.cpus), *_pins(config, PLACED)]
-    run = _ODD.sub("-", Path(name).stem)  # two shells read it
+    run = _ODD.sub("-", Path(name).stem)  # two shells read the name
     config = load(name, (*overrides, f"replay.store=/store/{run}"))
     return _rendered(
         "rayjob.yaml",
@@ -101,12 +117,12 @@ def kubernetes(name: str, overrides: Sequence[str], gpus: int) -> str:
 
 
 def _by_gpus(name: str, overrides: Sequence[str], most: int) -> tuple[list[str], Config]:
-    """The overrides and the config, with GPUs that the cluster chooses in place of lists.
+    """Return the overrides and the config, with GPUs that the cluster chooses in place of lists.
 
-    Raises ConfigError, also where a process asks for more GPUs than a machine has at most.
+    Raises ConfigError, also if a process asks for more than `most` GPUs, the most of a machine.
     """
     config = load(name, tuple(overrides))
-    # As many as they ask for where they run on GPUs, which a list says.
+    # A list of GPUs means that the role runs on GPUs. Then ask for as many as it would.
     there = replace(
         config, engine=replace(config.engine, device="cuda"), learner=replace(config.learner, device="cuda")
     )
@@ -130,7 +146,7 @@ def _ranks(config: Config, most: int) -> RankPlan:
 
 
 def _machines(ranks: RankPlan, engine: int, engines: int, gpus: int) -> int:
-    """The fewest machines with room for the learner and the engines of so many GPUs each."""
+    """Return the fewest machines with room for the learner and for the engines, of `engine` GPUs each."""
     machines = ranks.machines
     while engine and sum(_engines_beside(at, ranks, engine, gpus) for at in range(machines)) < engines:
         machines += 1
@@ -138,19 +154,22 @@ def _machines(ranks: RankPlan, engine: int, engines: int, gpus: int) -> int:
 
 
 def _engines_beside(at: int, ranks: RankPlan, engine: int, gpus: int) -> int:
-    """The engines for which machine `at` has room beside the learner's processes, as the batch script reckons it."""
+    """Return the number of engines for which machine `at` has room beside the learner's processes.
+
+    The batch script computes the same.
+    """
     learners = min(max(ranks.processes - at * ranks.each, 0), ranks.each)
     return (gpus - learners * ranks.gpus) // engine
 
 
 def _cpus(config: Config) -> dict[PlacedRole, int]:
-    """All CPUs of a container for each process that has its GPUs, so that nothing else is placed there."""
+    """Return all CPUs of a container for each process that has its GPUs, so that nothing else is placed there."""
     roles: tuple[PlacedRole, ...] = ("learner", "engine")
     return {role: _CPUS_A_GPU * needs(config, role).gpus for role in roles if needs(config, role).gpus}
 
 
 def _pins(config: Config, roles: Sequence[PlacedRole]) -> list[str]:
-    """The setting that keeps processes of the roles on machines with a custom resource of their group's name."""
+    """Return the setting that keeps the roles' processes on machines with their group's custom resource."""
     given = config.place.resources
     pinned = {role: {**given.get(role, {}), _group(role): 1} for role in roles}
     return [_set("place.resources", given, pinned)]
@@ -178,13 +197,16 @@ def _groups(config: Config, gpus: int) -> list[WorkerGroup]:
 
 
 def _bounds(bounds: tuple[int, int]) -> tuple[int, int]:
-    """Processes at the start, and those for which containers may be bought: twice as many as a fixed number."""
+    """Return the number of processes at the start, and the most for which containers may be bought.
+
+    For a fixed number, the most is twice that number.
+    """
     low, high = bounds
     return low, 2 * high if high == low else high
 
 
 def _toml(config: Config) -> str:
-    """The settings that are not the defaults."""
+    """Return the settings that differ from the defaults, as TOML."""
     tables: dict[str, dict[str, Any]] = {}
     for path, (value, _) in differences(config, Config()).items():
         section, _, setting = path.partition(".")

@@ -1,4 +1,4 @@
-"""Estimates from samples, and how far off they may be. Pure."""
+"""Estimates from samples, with their errors and intervals. Pure functions."""
 
 from spade.estimates.intervals import Interval, student, wilson
 from spade.estimates.means import mean_and_error

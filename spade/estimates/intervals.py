@@ -6,18 +6,21 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 Z = NormalDist().inv_cdf(0.975)
-_HALVINGS = 60  # of an angle under 1.6: to the last bit of a float
+_HALVINGS = 60  # enough for an angle under 1.6 to the last bit of a float
 
 
 class Interval(NamedTuple):
-    """Its ends."""
+    """The ends of an interval."""
 
     low: float
+    """Lower end."""
+
     high: float
+    """Upper end."""
 
 
 def wilson(p: float, n: float) -> Interval:
-    """Wilson's interval of a share `p` of `n` independent draws; `n` is positive and need not be whole.
+    """Return Wilson's interval of a share `p` of `n` independent draws. `n` is positive and may be a fraction.
 
     E. B. Wilson, Probable inference, the law of succession, and statistical inference, 1927.
     """
@@ -29,7 +32,10 @@ def wilson(p: float, n: float) -> Interval:
 
 @cache
 def student(freedom: int) -> float:
-    """The quantile 0.975 of Student's t with `freedom` >= 1 degrees, found by halving the angle atan(t / √freedom)."""
+    """Return the quantile 0.975 of Student's t with `freedom` >= 1 degrees.
+
+    Found by halving an interval of the angle atan(t / √freedom).
+    """
     low, high = 0.0, math.pi / 2
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
@@ -38,7 +44,7 @@ def student(freedom: int) -> float:
 
 
 def _within(angle: float, freedom: int) -> float:
-    """The probability that |t| is under √freedom · tan(angle).
+    """Return the probability that |t| is under √freedom · tan(angle).
 
     Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.3 and 26.7.4.
     """

@@ -1,11 +1,14 @@
-"""The mean of values and its standard error."""
+"""Compute the mean of values and its standard error."""
 
 import math
 from collections.abc import Sequence
 
 
 def mean_and_error(values: Sequence[float]) -> tuple[float, float | None]:
-    """Mean and its standard error s / sqrt(n), s with n − 1; the error is None under two values."""
+    """Return the mean and its standard error s / sqrt(n), s with n − 1.
+
+    Fewer than two values give no error (None).
+    """
     n = len(values)
     mean = math.fsum(values) / n
     if n < 2:

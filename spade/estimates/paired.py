@@ -1,4 +1,4 @@
-"""The difference of two policies on the same items: what one evaluation can tell of another."""
+"""Compare two policies on the same items: the difference between two evaluations."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,32 +8,42 @@ import msgspec
 from spade.estimates.intervals import Interval, student, wilson
 from spade.estimates.means import mean_and_error
 
-_ALIKE = 1e-9  # a third of 1 and the rest of two thirds differ by the rounding alone
+_ALIKE = 1e-9  # differences this close differ only by rounding, like 1 − 2/3 and 1/3
 
 Side = Mapping[str, float]
 """The mean of each item, by its name."""
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """The mean over items of (now − before), over the items that both have.
+    """The mean of (now − before) over the items that both sides have.
 
-    error      its standard error, clustered by item
-    low, high  Student's interval of 95 % with items − 1 degrees; where all items differ alike, that of `_alike`; with
-               `error` None where there is one item
-    up, down   items whose mean rose, and fell
+    A single shared item gives no `error`, `low` and `high` (None).
     """
 
     mean: float
+    """Mean over items."""
+
     error: float | None
+    """Standard error of the mean, clustered by item."""
+
     low: float | None
+    """Lower end of Student's 95 % interval, items − 1 degrees. If all items differ alike, `_alike` gives it."""
+
     high: float | None
+    """Upper end of this interval."""
+
     items: int
+    """Number of items."""
+
     up: int
+    """Items with a higher mean than before."""
+
     down: int
+    """Items with a lower mean than before."""
 
 
 def difference(now: Side, before: Side) -> Difference | None:
-    """The paired difference; None where no item is on both sides."""
+    """Return the paired difference, or None if the sides do not share an item."""
     deltas = [now[name] - before[name] for name in sorted(now.keys() & before.keys())]
     if not deltas:
         return None
@@ -44,9 +54,9 @@ def difference(now: Side, before: Side) -> Difference | None:
 
 
 def average_difference(columns: Sequence[Difference]) -> Difference:
-    """Return the unweighted mean of differences over different items, with the errors and intervals of all of them.
+    """Return the unweighted mean of differences over different items, with a common error and interval.
 
-    The interval is made as in `average` of shares. A column of one item lacks an error, and so does its mean.
+    The interval is made as in `average` of shares. A column of one item lacks an error, and so does the mean.
     """
     count = len(columns)
     mean = math.fsum(column.mean for column in columns) / count
@@ -73,11 +83,11 @@ def _interval(mean: float, error: float, deltas: Sequence[float]) -> Interval:
 
 
 def _alike(mean: float, items: int) -> Interval:
-    """The interval where each of the items differs by `mean`, so that their spread says nothing of the others.
+    """Return the interval if every item differs by `mean`, so that their spread does not measure the error.
 
-    Of all items a share of up to u may differ otherwise, by anything from −1 to 1: u is the upper end of Wilson's
-    interval of 0 of `items`, the score counterpart of the rule of three (J. A. Hanley and A. Lippman-Hand, If nothing
-    goes wrong, is everything all right?, 1983).
+    A share of up to u of all items may differ otherwise, by anything from −1 to 1. u is the upper end of Wilson's
+    interval of 0 of `items`. This is the score counterpart of the rule of three (J. A. Hanley and A. Lippman-Hand, If
+    nothing goes wrong, is everything all right?, 1983).
     """
     share = wilson(0, items).high
     return Interval(mean - share * (1 + mean), mean + share * (1 - mean))

@@ -1,4 +1,4 @@
-"""Passes among k of the samples of an item, estimated without bias from n samples of which c are right."""
+"""Estimate passes among k samples of an item without bias, from n samples with c right ones."""
 
 from collections.abc import Callable, Iterable
 from math import comb, fsum
@@ -7,7 +7,7 @@ from spade.errors import ConfigError
 
 
 def any_of(n: int, c: int, k: int) -> float:
-    """The share of the k-subsets that hold a right sample: pass@k = 1 − C(n − c, k) / C(n, k).
+    """Return the share of k-subsets that hold a right sample: pass@k = 1 − C(n − c, k) / C(n, k).
 
     M. Chen and others, Evaluating large language models trained on code, 2021. Raises ConfigError unless 1 <= k <= n.
     """
@@ -15,7 +15,7 @@ def any_of(n: int, c: int, k: int) -> float:
 
 
 def all_of(n: int, c: int, k: int) -> float:
-    """The share of the k-subsets that hold right samples alone: pass^k = C(c, k) / C(n, k).
+    """Return the share of k-subsets that hold only right samples: pass^k = C(c, k) / C(n, k).
 
     S. Yao and others, τ-bench, 2024. Raises ConfigError unless 1 <= k <= n.
     """
@@ -23,7 +23,7 @@ def all_of(n: int, c: int, k: int) -> float:
 
 
 def pass_share(each: Callable[[int, int, int], float], items: Iterable[tuple[int, int]], k: int) -> float:
-    """The mean of `any_of` or `all_of` over items, each (samples, right ones)."""
+    """Return the mean of `any_of` or `all_of` over items, each given as (samples, right samples)."""
     values = [each(n, c, k) for n, c in items]
     return fsum(values) / len(values)
 

@@ -1,6 +1,7 @@
-"""The share of right samples over items, and of several shares: what one column of a table says.
+"""Estimate the share of right samples over items, and the mean of several shares.
 
-Samples of an item are alike, so the items are what is counted: a binomial over all samples would claim far too much.
+Samples of one item are alike, so items are counted, not samples: a binomial over all samples would give far too narrow
+an interval.
 """
 
 import math
@@ -13,48 +14,59 @@ from spade.estimates.means import mean_and_error
 
 
 class ItemTally(msgspec.Struct, frozen=True):
-    """One item: its samples, of which `right` are right; samples >= 1."""
+    """One item, with at least one sample."""
 
     samples: int
+    """Number of samples."""
+
     right: int
+    """Number of right samples."""
 
     @property
     def mean(self) -> float:
-        """The share of right ones."""
+        """Return the share of right samples."""
         return self.right / self.samples
 
 
 class Share(msgspec.Struct, frozen=True):
-    """pass@1: the mean over items of the mean over samples, with its 95 % interval.
-
-    error  the standard error, clustered by item: the deviation of the items' means / √items; None of one item
-    """
+    """pass@1: the mean over items of the mean over samples, with its 95 % interval."""
 
     mean: float
+    """The mean."""
+
     error: float | None
+    """Standard error clustered by item: standard deviation of the items' means / √items. None for one item."""
+
     low: float
+    """Lower end of the interval."""
+
     high: float
+    """Upper end of the interval."""
+
     items: int
+    """Number of items."""
+
     samples: int
+    """Number of samples."""
 
     @property
     def interval(self) -> Interval:
-        """Its ends."""
+        """Return the ends of the interval."""
         return Interval(self.low, self.high)
 
 
 def share(items: Sequence[ItemTally]) -> Share:
-    """The share of at least one item."""
+    """Return the share over at least one item."""
     samples = sum(item.samples for item in items)
     mean, error = mean_and_error([item.mean for item in items])
     return Share(mean, error, *clustered(mean, error, len(items), samples), len(items), samples)
 
 
 def average(columns: Sequence[Share]) -> Share:
-    """The unweighted mean of shares over different items; its error is made of theirs, and its interval of theirs.
+    """Return the unweighted mean of shares over different items. Its error and interval combine the columns' ones.
 
-    A column of one item has no error, so the mean has none. The interval holds where columns have no spread too:
-    G. Y. Zou and A. Donner, Construction of confidence limits about effect measures, 2008.
+    A column of one item lacks an error, and so does the mean. The interval also holds for columns without spread: G. Y.
+    Zou and A. Donner, Construction of confidence limits about effect measures, 2008.
     """
     count = len(columns)
     mean = math.fsum(column.mean for column in columns) / count
@@ -67,10 +79,11 @@ def average(columns: Sequence[Share]) -> Share:
 
 
 def clustered(mean: float, error: float | None, items: int, samples: int) -> Interval:
-    """Wilson's interval of a mean with this error over items, at the number of independent draws that have it.
+    """Return Wilson's interval of a mean with this error over items.
 
-    That is p(1 − p) / error², at least 1 and at most `samples`; means in [0, 1] leave it at items − 1 or more. The
-    error is no guide where all are right or all are wrong, or where there is none: then it is `items`.
+    The interval's draws are the independent draws with the same error: p(1 − p) / error², at least 1 and at most
+    `samples`. For means in [0, 1] these are items − 1 or more. If all samples are right, if all are wrong, or without
+    an error, the error says little, and the draws are `items`.
     """
     draws = float(items)
     if error is not None and 0 < mean < 1:
@@ -79,7 +92,7 @@ def clustered(mean: float, error: float | None, items: int, samples: int) -> Int
 
 
 def by_category(items: Mapping[str, ItemTally], categories: Mapping[str, str]) -> dict[str, Share]:
-    """The share of each category, in the order of their names; an item's category is that of its name."""
+    """Return the share of each category, sorted by category. `categories` maps an item's name to its category."""
     members: dict[str, list[ItemTally]] = {}
     for name, tally in items.items():
         members.setdefault(categories[name], []).append(tally)

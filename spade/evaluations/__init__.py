@@ -1,9 +1,9 @@
-"""Evaluations on disk: what was measured by which rules, one record a sample, and what follows from the records.
+"""Evaluations on disk: the rules, one record for each sample, and the figures computed from the records.
 
 RUN/evaluations/SUITE@PROTOCOL/DIGEST-SEED/
     protocol.toml    the rules as resolved (`Rules`)
-    records.jsonl    one line a sample (`SampleRecord`), appended
-    summary.json     `Summary`, made of the two
+    records.jsonl    one line for each sample (`SampleRecord`), appended
+    summary.json     `Summary`, computed from the two
 """
 
 from spade.evaluations.average import TABLES, AverageColumn, PassShares, SuiteAverage, averaged, passes_of

@@ -1,4 +1,4 @@
-"""The mean over suites, with columns as the paper's tables have them. Pure.
+"""Average over suites, with columns as in the paper's tables. Pure.
 
 A column is a suite, or a category of Reasoning-Gym's hard set. The columns of the agent suites are themselves
 unweighted means over categories, whatever the numbers of their items.
@@ -44,17 +44,23 @@ class PassShares(msgspec.Struct, frozen=True):
 
     any_of: float
     """pass@k: at least one of k samples is right."""
+
     all_of: float
     """pass^k: all of k samples are right."""
 
 
 class AverageColumn(msgspec.Struct, frozen=True):
-    """One column."""
+    """One column of the average."""
 
     name: str
+    """Suite, with its category if the suite has a column for each."""
+
     share: Share
+    """pass@1 of the column."""
+
     passes: dict[int, PassShares]
     """By k. Empty if the protocol has one sample of each item."""
+
     difference: Difference | None = None
     """The paired difference to the base, if there is one."""
 
@@ -63,20 +69,28 @@ class SuiteAverage(msgspec.Struct, frozen=True):
     """The columns of several suites and their unweighted mean."""
 
     policy: str
-    """The digest of the policy."""
+    """Digest of the policy."""
+
     base: str
-    """The digest of the policy that it is held against; "" without one."""
+    """Digest of the policy that it is compared with, or ""."""
+
     conditions: dict[str, dict[str, str]]
-    """The conditions of each suite's evaluation; see Rules."""
+    """Conditions of each suite's evaluation, as in Rules."""
+
     columns: list[AverageColumn]
+    """The columns."""
+
     share: Share
+    """Unweighted mean over columns."""
+
     difference: Difference | None = None
+    """Paired difference to the base, if every column has one."""
 
 
 def averaged(now: Sequence[KeptEvaluation], before: Sequence[KeptEvaluation] | None = None) -> SuiteAverage:
     """Return the average of evaluations of different suites, `before` with the same suites in the same order.
 
-    Raises RunError if a headline is missing, ConfigError if two evaluations of one suite do not compare.
+    Raises RunError if a headline is missing, ConfigError if two evaluations of one suite are not comparable.
     """
     columns = [
         column
@@ -96,7 +110,7 @@ def averaged(now: Sequence[KeptEvaluation], before: Sequence[KeptEvaluation] | N
 
 
 def passes_of(summary: Summary, samples: int, items: Sequence[str] | None = None) -> dict[int, PassShares]:
-    """Return the passes of k = 2, 4, 8 … samples and of all of them, over whole items, by default over all of them."""
+    """Return the passes of k = 2, 4, 8 … and `samples`, over the items given, by default over all whole items."""
     tallies = [(samples, round(summary.means[item] * samples)) for item in items or summary.means]
     powers = [1 << power for power in range(1, samples.bit_length())]
     sizes = sorted({*powers, samples}) if samples > 1 and tallies else []

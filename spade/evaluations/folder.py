@@ -1,4 +1,4 @@
-"""The folder of an evaluation, named by what was measured."""
+"""The folder of an evaluation, named by its rules."""
 
 import hashlib
 import os
@@ -19,41 +19,47 @@ from spade.evaluations.summary import Summary, summarised
 from spade.text import line
 
 EVALUATIONS, PROTOCOL, RECORDS, SUMMARY = "evaluations", "protocol.toml", "records.jsonl", "summary.json"
-_DIGITS = 16  # of a digest in a folder's name
+_DIGITS = 16  # digits of the digest in a folder's name
 _SUMMARY_BYTES = 1 << 24
 
 
 class _SummaryFile(Summary, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A summary as it is kept."""
+    """A summary in the form that is kept."""
 
     records_bytes: int = 0
-    """Length of the records from which it was computed; later ones follow them in their file."""
+    """Length of the records from which it was computed. Later records follow them in their file."""
+
     digest: str = ""
-    """BLAKE2b of these records and of the figures; "" if an older version wrote the file."""
+    """BLAKE2b of these records and of the figures, or "" if an older version wrote the file."""
 
 
 _summaries: msgspec.json.Decoder[_SummaryFile] = msgspec.json.Decoder(_SummaryFile)
 
 
 class KeptEvaluation(NamedTuple):
-    """An evaluation on disk; its summary is None while it has none."""
+    """An evaluation on disk."""
 
     folder: Path
+    """Folder of the evaluation."""
+
     rules: Rules
+    """Rules of the evaluation."""
+
     summary: Summary | None
+    """Its figures, or None if they are not written yet."""
 
 
 def folder_of(run: Path, rules: Rules) -> Path:
-    """RUN/evaluations/SUITE@PROTOCOL/DIGEST-SEED; the digest is that of the rules, the policy among them."""
+    """Return RUN/evaluations/SUITE@PROTOCOL/DIGEST-SEED. The digest covers the rules, with the policy."""
     under = f"{rules.suite}@{rules.protocol.name}"
     return run / EVALUATIONS / under / f"{rules.digest[:_DIGITS]}-{rules.seed}"
 
 
 @contextmanager
 def open_folder(run: Path, rules: Rules, scheduled: Scheduled) -> Iterator[RecordFile]:
-    """Begin an evaluation or go on with it; at the end of the block its summary is written.
+    """Begin an evaluation or go on with it. The end of the block writes its summary.
 
-    Raises RunError where its files are damaged or in use.
+    Raises RunError if its files are damaged or in use.
     """
     folder = folder_of(run, rules)
     with _said(folder):
@@ -112,7 +118,7 @@ def _said(folder: Path) -> Iterator[None]:
 
 
 def read_rules(folder: Path) -> Rules:
-    """Raises RunError where the rules cannot be read."""
+    """Read the rules of an evaluation. Raises RunError if they cannot be read."""
     file = folder / PROTOCOL
     try:
         return read_toml(read(file))
@@ -144,25 +150,28 @@ def read_summary(folder: Path) -> Summary | None:
 
 
 def found(run: Path, suite: str | None = None) -> list[KeptEvaluation]:
-    """The evaluations of a run, in the order of their folders' names. Raises RunError where one cannot be read."""
+    """Return the evaluations of a run, sorted by folder. Raises RunError if one cannot be read."""
     each = map(read_evaluation, evaluation_folders(run))
     return [evaluated for evaluated in each if suite in (None, evaluated.rules.suite)]
 
 
 def evaluation_folders(run: Path) -> list[Path]:
-    """The folders of a run's evaluations, sorted. Raises RunError where one cannot be listed."""
+    """Return the folders of a run's evaluations, sorted. Raises RunError if one cannot be listed."""
     place = run / EVALUATIONS
     suites = [place / name for name in _names(place) if "@" in name]
     return [folder / name for folder in suites for name in _names(folder) if PROTOCOL in _names(folder / name)]
 
 
 def read_evaluation(folder: Path) -> KeptEvaluation:
-    """The evaluation of a folder. Raises RunError where it cannot be read."""
+    """Read the evaluation in a folder. Raises RunError if it cannot be read."""
     return KeptEvaluation(folder, read_rules(folder), read_summary(folder))
 
 
 def _names(folder: Path) -> list[str]:
-    """The names in a folder, none where it is not there. A pattern would pass over one that is not ours to read."""
+    """Return the names in a folder, or an empty list if it does not exist.
+
+    A glob pattern would silently skip a folder that we may not read.
+    """
     try:
         return sorted(os.listdir(folder))
     except (FileNotFoundError, NotADirectoryError):

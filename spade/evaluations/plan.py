@@ -9,17 +9,29 @@ from spade.evaluations.rules import Rules
 
 
 class SuiteItem(msgspec.Struct, frozen=True):
-    """One problem: the text of its program and the seed of its instance. `name` is unique in its suite."""
+    """One problem of a suite."""
 
     name: str
+    """Name of the item, unique in its suite."""
+
     category: str
+    """Category of the item."""
+
     program: str
+    """Text of the item's program."""
+
     seed: int = 0
+    """Seed of the item's instance."""
 
 
 class EvaluationPlan(NamedTuple):
-    """One evaluation: its rules, its items by their names, its samples."""
+    """One evaluation to play."""
 
     rules: Rules
+    """Rules of the evaluation."""
+
     items: dict[str, SuiteItem]
+    """Items by name."""
+
     scheduled: Scheduled
+    """Samples to play."""

@@ -1,4 +1,4 @@
-"""One sample of one item, as it is kept."""
+"""The stored form of one sample of one item."""
 
 import hashlib
 from collections.abc import Iterator, Mapping
@@ -20,15 +20,14 @@ ERRORS: Mapping[ErrorKind, bool] = {
     "server": False,
     "timeout": False,
 }
-"""Reasons why a sample was not played to its end, and if that is the policy's own doing.
+"""Reasons why a sample was not played to its end. The value is True if the policy caused the error.
 
 unfit          the prompt does not fit the model's context
 environment    the item's program failed
 ungeneratable  the item's program never gave a first observation
-harness        somebody else's program that drives the model failed
-server         the server that was to answer failed, or refused
-timeout        the sample was not over within its time
-"""
+harness        a foreign program that drives the model failed
+server         the answering server failed, or refused
+timeout        the sample did not end within its time"""
 
 NO_PROMPT = hashlib.blake2b(b"", digest_size=16).hexdigest()
 """`SampleRecord.prompt` of a sample that failed before it had a prompt."""
@@ -40,33 +39,49 @@ LONGEST_DETAIL = 1000  # characters
 
 
 class SampleRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One sample. An error is a wrong answer.
-
-    prompt     BLAKE2b of the prompt's tokens, of a server's the JSON of its messages; 32 hex digits
-    text       all that the model said, turn by turn
-    extracted  the answer that was graded
-    score      the suite's own figure, finite; `correct` is what counts
-    finish     the reason why sampling ended, in the engine's word
-    read       tokens of the prompts, each counted once
-    sampled    tokens that the model sampled
-    seconds    from the first request to the verdict; the one figure that two equal evaluations differ in
-    detail     of an error: one line
-    """
+    """One sample. An error counts as a wrong answer."""
 
     item: Name
+    """Name of the item."""
+
     sample: _Count
+    """Number of the sample, from 0."""
+
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)]
+    """Seed of the sampling."""
+
     prompt: Annotated[str, Meta(pattern=r"^[0-9a-f]{32}\Z")]
+    """BLAKE2b of the prompt's tokens, or for a server, of the JSON of its messages. 32 hex digits."""
+
     text: str
+    """Everything that the model said, turn by turn."""
+
     extracted: str
+    """Answer that was graded."""
+
     correct: bool
+    """True if the answer is right. Only this counts."""
+
     score: Annotated[float, Meta(ge=-1e6, le=1e6)]
+    """The suite's own figure, finite."""
+
     finish: Annotated[str, Meta(max_length=40)]
+    """The reason why sampling ended, in the engine's word."""
+
     read: _Count
+    """Tokens of the prompts, each counted once."""
+
     sampled: _Count
+    """Tokens that the model sampled."""
+
     seconds: Annotated[float, Meta(ge=0, le=1e9)]
+    """Time from the first request to the verdict. Only this figure differs in two equal evaluations."""
+
     error: ErrorKind | None = None
+    """Kind of the error, if there was one."""
+
     detail: Annotated[str, Meta(max_length=LONGEST_DETAIL)] = ""
+    """One line that describes the error."""
 
     def __post_init__(self) -> None:
         if self.error is not None and self.correct:
@@ -74,26 +89,32 @@ class SampleRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     @property
     def key(self) -> tuple[str, int]:
-        """Item and sample: there is one record of each."""
+        """Return item and sample. Each pair has one record."""
         return self.item, self.sample
 
 
 def sample_seed(suite: str, item: str, sample: int, seed: int) -> int:
-    """The seed of a sample's tokens: of every policy the same, so that two differ by themselves and not by luck."""
+    """Return the seed of a sample's tokens.
+
+    All policies get the same seed, so that two policies differ by themselves and not by luck.
+    """
     return derive(b"", "eval", suite, item, sample, seed)
 
 
 class Scheduled(msgspec.Struct, frozen=True):
-    """The samples of an evaluation: `samples` of each item, whose category stands by its name."""
+    """The samples of an evaluation."""
 
     items: Mapping[str, str]
+    """Category of each item, by its name."""
+
     samples: int
+    """Samples of each item."""
 
     def __contains__(self, key: tuple[str, int]) -> bool:
         return key[0] in self.items and 0 <= key[1] < self.samples
 
     def __iter__(self) -> Iterator[tuple[str, int]]:
-        """All of them: a sample of each item before the next of any, so that a part of them tells of all items."""
+        """Yield all samples. Each item has a sample before any item has two, so a part of them covers all items."""
         return ((item, sample) for sample in range(self.samples) for item in self.items)
 
     def __len__(self) -> int:
@@ -104,10 +125,10 @@ _records: msgspec.json.Decoder[SampleRecord] = msgspec.json.Decoder(SampleRecord
 
 
 def read_record(line: bytes) -> SampleRecord:
-    """The record of a line. Raises UnreadableError where it is none."""
+    """Parse a line into a record. Raises UnreadableError if the line is not a record."""
     return decoded(_records.decode, line)
 
 
 def write_record(record: SampleRecord) -> bytes:
-    """The line from which `read_record` makes the same record."""
+    """Return the line from which `read_record` makes the same record."""
     return msgspec.json.encode(record) + b"\n"

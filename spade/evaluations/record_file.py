@@ -1,7 +1,7 @@
-"""`records.jsonl`: one line a sample, appended and flushed by one process at a time.
+"""`records.jsonl`: one line for each sample. One process at a time appends to it and flushes.
 
-A kill loses at most the line that is being written. It has no newline yet, so it is dropped when the file is opened
-again, and its sample is played anew.
+A kill loses at most the line that is being written. This line still lacks a newline, so it is dropped when the file is
+opened again, and its sample is played again.
 """
 
 import fcntl
@@ -21,14 +21,14 @@ from spade.errors import RunError, reason
 from spade.evaluations.record import SampleRecord, Scheduled, read_record, write_record
 from spade.text import line as one_line
 
-LONGEST = 1 << 25  # bytes of a line
+LONGEST = 1 << 25  # bytes of one line
 
 
 def read_records(file: Path, scheduled: Scheduled) -> Iterator[SampleRecord]:
-    """The records of a file, which may be written meanwhile. Of two for one sample the first counts.
+    """Yield the records of a file, which another process may be writing.
 
-    A last line without a newline is no record. Raises RunError with the line that is damaged, or that is of another
-    evaluation, OSError.
+    Of two records for one sample, the first counts. A last line without a newline does not count. Raises RunError with
+    the line that is damaged or that belongs to another evaluation. Raises OSError.
     """
     seen: set[tuple[str, int]] = set()
     with regular(file) as opened:
@@ -39,23 +39,24 @@ def read_records(file: Path, scheduled: Scheduled) -> Iterator[SampleRecord]:
 
 
 class RecordFile:
-    """The records so far, without their texts, and the file to append further ones to. A context manager."""
+    """A context manager of the records so far, without their texts, and of the file to append to."""
 
     def __init__(self, file: Path, scheduled: Scheduled) -> None:
-        """Raises RunError where another process has the file open, or a line of it is no record of this evaluation.
+        """Open the file and read its records.
 
-        Raises OSError.
+        Raises RunError if another process has the file open, or if a line is not a record of this evaluation. Raises
+        OSError.
         """
         self.records: dict[tuple[str, int], SampleRecord] = {}
         self.file = file
         self._scheduled = scheduled
-        self._end = 0  # of the last whole line
+        self._end = 0  # end of the last whole line
         self._opened = _own(file)
         try:
             with regular(file) as existing:
                 for record, self._end in _each(file, existing, scheduled):
                     self.records.setdefault(record.key, _textless(record))
-            self._opened.truncate(self._end)  # what follows was cut by a kill
+            self._opened.truncate(self._end)  # a kill cut the rest short
         except BaseException:
             self._opened.close()
             raise
@@ -68,19 +69,19 @@ class RecordFile:
 
     @property
     def size(self) -> int:
-        """Length of the whole lines in bytes."""
+        """Return the length of the whole lines in bytes."""
         return self._end
 
     @property
     def missing(self) -> list[tuple[str, int]]:
-        """Item and sample of those that have no record, in the order in which to play them."""
+        """Return the scheduled (item, sample) pairs without a record, in playing order."""
         return [key for key in self._scheduled if key not in self.records]
 
     def add(self, record: SampleRecord) -> bool:
-        """Append a record; False where its sample has one, which stays.
+        """Append a record. Returns False if its sample has a record already. That record stays.
 
-        The line reaches the system before this returns, so that no kill of a process loses it. Raises RunError where it
-        cannot be written; nothing of it is left then.
+        The line reaches the system before this returns, so a killed process does not lose it. Raises RunError if the
+        line cannot be written. Then nothing of it is left.
         """
         if record.key not in self._scheduled:
             raise ValueError(f"{record.key} is not scheduled")
@@ -92,7 +93,7 @@ class RecordFile:
             while written < len(line):
                 written += self._opened.write(line[written:]) or 0
         except OSError as error:
-            # A further record behind half a line would damage both.
+            # Another record after half a line would damage both.
             self._opened.truncate(self._end)
             raise RunError(f"{self.file}: a record cannot be written ({reason(error)})") from None
         self._end += len(line)
@@ -101,8 +102,8 @@ class RecordFile:
 
 
 def _own(file: Path) -> RawIOBase:
-    """Open for appending, without a buffer, for this process alone."""
-    # Not through a link, nor waiting for the reader of a FIFO: the file may be anybody's.
+    """Open a file for appending, without a buffer, for this process alone."""
+    # The file may belong to anybody: do not follow a link or wait for the reader of a FIFO.
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
     opened = os.fdopen(os.open(file, flags, 0o644), "r+b", buffering=0)
     try:
@@ -114,7 +115,7 @@ def _own(file: Path) -> RawIOBase:
 
 
 def _each(file: Path, opened: BinaryIO, scheduled: Scheduled) -> Iterator[tuple[SampleRecord, int]]:
-    """Each record, with the place behind its line."""
+    """Yield each record, with the position after its line."""
     number = end = 0
     with _said(file):
         while data := opened.readline(LONGEST + 1):
@@ -144,5 +145,5 @@ def _said(file: Path) -> Iterator[None]:
 
 
 def _textless(record: SampleRecord) -> SampleRecord:
-    """A long run's texts do not fit the memory."""
+    """Drop a record's text, because the texts of a long run do not fit the memory."""
     return msgspec.structs.replace(record, text="")

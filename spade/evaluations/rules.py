@@ -1,4 +1,4 @@
-"""The rules of an evaluation: a protocol, and all else that its figures depend on."""
+"""The rules of an evaluation: a protocol, and everything else on which its figures depend."""
 
 import hashlib
 import tomllib
@@ -16,89 +16,111 @@ from spade.evaluations.record import Name
 from spade.text import line
 
 PROBLEM = "{problem}"
-"""Stands in a protocol's prompt for what the item's program says first."""
+"""Placeholder, in a protocol's prompt, for the first text of the item's program."""
 
 ROOM = 16_384
-"""Tokens of a context for what the program says."""
+"""Tokens of a context for the texts of the program."""
 
 _Count = Annotated[int, Meta(ge=1, le=1 << 31)]
 
 
 class Sampling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The distribution of a policy's tokens. `top_p` 1 and `top_k` 0 are off; `max_tokens` is of one turn."""
+    """The distribution of a policy's tokens."""
 
     temperature: Annotated[float, Meta(ge=0, le=100)]
+    """Divisor of the logits."""
+
     top_p: Annotated[float, Meta(gt=0, le=1)] = 1.0
+    """Probability that the kept tokens hold. 1 is off."""
+
     top_k: Annotated[int, Meta(ge=0, le=1 << 31)] = 0
+    """Number of likeliest tokens that are kept. 0 is off."""
+
     max_tokens: _Count
+    """Most tokens of one turn."""
 
 
 class Protocol(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One way to play a suite.
-
-    prompt    the user's first message, with PROBLEM in it once
-    samples   plays of each item
-    grading   the name of the rule by which an answer is read and judged
-    turns     the most answers of a play
-    draws     items of each generator (a dataset, a game); 0 where the items are given
-    """
+    """One way to play a suite."""
 
     name: ProtocolName
+    """Name of the protocol."""
+
     prompt: str
+    """The user's first message. It contains PROBLEM once."""
+
     sampling: Sampling
+    """Distribution of the tokens."""
+
     samples: _Count
+    """Plays of each item."""
+
     grading: Name
+    """Name of the rule that reads and judges an answer."""
+
     turns: _Count = 1
+    """Most answers of a play."""
+
     draws: Annotated[int, Meta(ge=0, le=1 << 31)] = 0
+    """Items of each generator (a dataset, a game). 0 if the items are given."""
 
     def __post_init__(self) -> None:
         if self.prompt.count(PROBLEM) != 1:
             raise ValueError(f"a prompt holds {PROBLEM} once")
 
     def ask(self, problem: str) -> str:
-        """The user's first message; braces of the problem mean nothing."""
+        """Return the user's first message. Braces of the problem stay as they are."""
         return self.prompt.replace(PROBLEM, problem)
 
     def context_tokens(self, most: int) -> int:
-        """Tokens of the longest sequence of a play; `most` is the bound of the model or of its engine."""
+        """Return the most tokens of a play's sequence. `most` is the bound of the model or of its engine."""
         return min(most, ROOM + self.turns * self.sampling.max_tokens)
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All that the records of an evaluation follow from.
-
-    policy     digest of the weights
-    seed       the S of `spade eval --seed`
-    items      the number of items, and `items_digest` that of their names, programs and seeds in order
-    libraries  versions by package
-    data       SHA-256 of each given file by its suite
-    conditions settings by which the model is run: context_tokens, dtype, thinking, thoughts
-    """
+    """Everything on which the records of an evaluation depend."""
 
     suite: Name
+    """Name of the suite."""
+
     policy: Name
+    """Digest of the weights."""
+
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)]
+    """Value of `spade eval --seed`."""
+
     protocol: Protocol
+    """Protocol of the evaluation."""
+
     items: _Count
+    """Number of items."""
+
     items_digest: Name
+    """Digest of the items' names, programs and seeds, in order."""
+
     libraries: Mapping[str, str] = {}
+    """Version of each package."""
+
     data: Mapping[str, str] = {}
+    """SHA-256 of each given file, by suite."""
+
     conditions: Mapping[str, str] = {}
+    """Settings that the model runs with: context_tokens, dtype, thinking, thoughts."""
 
     @property
     def digest(self) -> str:
-        """Names these rules: BLAKE2b of what they say, 32 hex digits."""
-        # As it is read back: a temperature of 1 is then 1.0.
+        """Return the name of these rules: BLAKE2b of their content, 32 hex digits."""
+        # Convert as a reader would: a temperature of 1 is then 1.0.
         said = msgspec.convert(msgspec.to_builtins(self), Rules)
         return hashlib.blake2b(msgspec.json.encode(said, order="sorted"), digest_size=16).hexdigest()
 
     def toml(self) -> bytes:
-        """`protocol.toml`: the rules and their digest."""
+        """Return the content of `protocol.toml`: the rules and their digest."""
         return tomli_w.dumps({"digest": self.digest, **msgspec.to_builtins(self)}).encode()
 
 
 def read_toml(data: bytes) -> Rules:
-    """The rules of a `protocol.toml`. Raises UnreadableError, also where its digest is not that of what it says."""
+    """Parse a `protocol.toml`. Raises UnreadableError, also if the digest in it does not fit its content."""
     return decoded(_rules, data)
 
 
@@ -112,7 +134,10 @@ def _rules(data: bytes) -> Rules:
 
 
 def differing(one: Rules, other: Rules) -> list[str]:
-    """The fields, the policy apart, in which two evaluations differ; their figures compare where there is none."""
+    """Return the differing fields of two evaluations, ignoring the policy.
+
+    If the result is empty, their figures are comparable.
+    """
     fields = [name for name in Rules.__struct_fields__ if name not in ("policy", "protocol")]
     found = [name for name in fields if getattr(one, name) != getattr(other, name)]
     rules = one.protocol, other.protocol
@@ -121,7 +146,7 @@ def differing(one: Rules, other: Rules) -> list[str]:
 
 
 def refuse_other(one: Rules, other: Rules) -> None:
-    """Raises ConfigError unless the figures of the two compare."""
+    """Raise ConfigError unless the figures of two evaluations are comparable."""
     names = differing(one, other)
     if names:
         suites = f"{line(one.suite, 80)} and {line(other.suite, 80)}"

@@ -1,6 +1,7 @@
-"""The figures that the records of an evaluation come to. Pure.
+"""The figures of an evaluation, computed from its records. Pure.
 
-Each scheduled sample counts: one that ended in an error is wrong, so that no fault makes the denominator smaller.
+Each scheduled sample counts. A sample that ended in an error is wrong, so that faults do not make the denominator
+smaller.
 """
 
 from collections import Counter, defaultdict
@@ -15,36 +16,53 @@ from spade.evaluations.rules import Rules
 from spade.text import line
 
 MOST_FOREIGN_ERRORS = 0.01
-"""Share of samples that may end in errors that are not the policy's; with more there is no headline."""
+"""Share of samples that may end in errors not caused by the policy. A larger share gives no headline."""
 
-_NAMED_ITEMS = 5  # of those in which two evaluations differ
+_NAMED_ITEMS = 5  # differing items that an error names
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The figures of an evaluation. A whole item has all of its samples played."""
+    """The figures of an evaluation. A whole item is one with all of its samples played."""
 
     scheduled: int
+    """Scheduled samples."""
+
     played: int
+    """Played samples."""
+
     correct: int
+    """Right samples."""
+
     headline: Share | None
     """pass@1 over all items, or None."""
+
     why: str
     """The reason for a missing headline, or ""."""
+
     categories: dict[str, Share]
     """pass@1 of each category, over its whole items."""
+
     errors: dict[str, int]
+    """Number of samples that ended in each kind of error."""
+
     read: int
+    """Tokens that the model read."""
+
     sampled: int
+    """Tokens that the model sampled."""
+
     means: dict[str, float]
-    """The share of right samples of each whole item."""
+    """Share of right samples of each whole item."""
+
     members: dict[str, str] = {}
-    """The category of each whole item. Empty in a summary of an older version."""
+    """Category of each whole item. Empty in a summary of an older version."""
+
     prompts: dict[str, tuple[str, ...]] = {}
-    """The digests of each whole item's prompts, sorted. Empty in a summary of an older version."""
+    """Digests of each whole item's prompts, sorted. Empty in a summary of an older version."""
 
 
 def summarised(records: Iterable[SampleRecord], scheduled: Scheduled) -> Summary:
-    """The summary of records in any order, at most one of each sample."""
+    """Summarise records in any order, at most one for each sample."""
     right: Counter[str] = Counter()
     played: Counter[str] = Counter()
     errors: Counter[str] = Counter()
@@ -104,7 +122,7 @@ def _other_prompts(one: Mapping[str, Sequence[str]], other: Mapping[str, Sequenc
 
 
 def _no_headline(played: int, errors: Counter[str], scheduled: int) -> str:
-    """The reason why there is no headline; "" where there is one."""
+    """Return the reason why the headline is missing, or "" if there is a headline."""
     if played < scheduled:
         return f"{scheduled - played} of {scheduled} samples are not played yet"
     foreign = sum(errors[kind] for kind, own in ERRORS.items() if not own)

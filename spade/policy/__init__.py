@@ -1,1 +1,1 @@
-"""The policy: its folder and manifest, without torch; in torch, its model and the probabilities it samples from."""
+"""The policy: its folder and manifest, without torch. Its model and sampling probabilities, in torch."""

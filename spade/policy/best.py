@@ -1,8 +1,8 @@
-"""The policy of a run's best evaluation so far: one folder, replaced when a better one comes. No torch here.
+"""Keep the policy of a run's best evaluation so far, in one folder. A better policy replaces it. No torch here.
 
-ROOT/7/policy/      the weights as they were published: further names of their files, which outlive their pruning
+ROOT/7/policy/      the weights as published: hard links to their files, so that they outlive their pruning
 ROOT/7/best.json    the evaluation
-ROOT/.draft-…/      one being written or deleted, or the rest of one after a crash; never chosen
+ROOT/.draft-…/      a folder that is being written or deleted, or the rest of one after a crash. Never chosen
 """
 
 import os
@@ -18,17 +18,25 @@ FOLDER, POLICY, RECORD = "best", "policy", "best.json"
 
 
 class Best(msgspec.Struct, frozen=True):
-    """An evaluation, and the policy it began with: its learner step and the digest of its weights.
-
-    `measure` names the plays it was made of; only evaluations of the same ones are compared.
-    """
+    """An evaluation, and the policy with which it began."""
 
     step: int
+    """Learner step of the policy."""
+
     digest: str
+    """Digest of the policy's weights."""
+
     measure: str
+    """Names the plays of the evaluation. Only evaluations of the same plays are compared."""
+
     win_rate: float
+    """Win rate of the evaluation."""
+
     error: float
+    """Standard error of the win rate."""
+
     plays: int
+    """Number of plays."""
 
     def __str__(self) -> str:
         rate = f"{self.win_rate:.2f} ± {self.error:.2f}"
@@ -39,19 +47,20 @@ _records: msgspec.json.Decoder[Best] = msgspec.json.Decoder(Best)
 
 
 def find(root: Path) -> tuple[Path, Best] | None:
-    """The folder of the policy and its evaluation; None where none is kept."""
+    """Return the folder of the best policy and its evaluation, or None if no policy is kept."""
     for folder in reversed(_numbered(root)):
         try:
             return folder / POLICY, decoded(_records.decode, (folder / RECORD).read_bytes())
-        except (OSError, UnreadableError):  # deleted meanwhile, or damaged: not chosen
+        except (OSError, UnreadableError):  # the folder was deleted meanwhile, or is damaged
             continue
     return None
 
 
 def keep(root: Path, weights: Path, new: Best) -> bool:
-    """Keep the published folder `weights`, durably and in place of the one before; False if that one is better.
+    """Keep the published folder `weights`, durably, in place of the earlier best policy.
 
-    Of two that are equal the later one is kept. Raises OSError; the one before is still there then.
+    Returns False if the earlier one is better. Of two equal policies, the later one is kept. Raises OSError. Then the
+    earlier one is still there.
     """
     before = find(root)
     if before is not None and before[1].measure == new.measure and new.win_rate < before[1].win_rate:
@@ -70,5 +79,5 @@ def keep(root: Path, weights: Path, new: Best) -> bool:
 
 
 def _numbered(root: Path) -> list[Path]:
-    """The whole folders, the newest last."""
+    """Return the complete folders, newest last."""
     return sorted((path for path in root.glob("*") if path.name.isdecimal()), key=lambda path: int(path.name))

@@ -1,7 +1,7 @@
-"""The canary: learner and engine must agree on the log-probabilities of a few tokens, however the weights travelled.
+"""The canary: a check that learner and engine agree on the log-probabilities of a few tokens.
 
-The learner writes its own log-probabilities beside the weights it publishes. An engine compares them with its own after
-it has loaded the weights, before it samples.
+It works however the weights travelled. The learner writes its own log-probabilities beside the weights that it
+publishes. An engine loads the weights and compares these with its own log-probabilities, before it samples.
 """
 
 import math
@@ -18,15 +18,18 @@ from spade.errors import WeightsError
 from spade.policy.logprobs import log_distribution
 
 FILE = "canary.json"
-_TOKENS = 8  # a forward of so few costs an engine little more than a decode step
+_TOKENS = 8  # a forward pass over so few costs an engine little more than a decode step
 _STRIDE = 7_919  # a prime, so that the tokens are spread over any vocabulary
 
 
 class Canary(msgspec.Struct, frozen=True):
-    """`logprobs` of ids[1:], each given those before it, at temperature 1, in nats."""
+    """The learner's log-probabilities of a few tokens."""
 
     ids: tuple[int, ...]
+    """Token ids."""
+
     logprobs: tuple[float, ...]
+    """Log-probability of each of ids[1:], given the ids before it, at temperature 1, in nats."""
 
 
 def spread_ids(model: Any, count: int) -> list[int]:
@@ -48,7 +51,11 @@ def write(model: Any, folder: Path) -> None:
 
 
 def read(folder: Path) -> Canary | None:
-    """The canary of published weights; None if the folder has none (a checkpoint that no learner published)."""
+    """Read the canary of published weights.
+
+    Returns None if the folder lacks one, because no learner published the checkpoint. Raises WeightsError if it cannot
+    be read.
+    """
     try:
         return decoded(msgspec.json.Decoder(Canary).decode, (folder / FILE).read_bytes())
     except FileNotFoundError:
@@ -58,14 +65,20 @@ def read(folder: Path) -> Canary | None:
 
 
 def next_logprobs(logits: Tensor, ids: Sequence[int]) -> list[float]:
-    """Log-probabilities of ids[1:], float32, in nats. logits: (tokens, vocabulary) of a forward over `ids`."""
+    """Return the log-probabilities of ids[1:], in nats.
+
+    logits: (tokens, vocabulary) of a forward pass over `ids`. The logarithms are taken in float32.
+    """
     chosen = torch.tensor(ids[1:], device=logits.device)[:, None]
     found: list[float] = log_distribution(logits[:-1], 1.0).gather(-1, chosen)[:, 0].tolist()
     return found
 
 
 def mismatch(canary: Canary, found: Sequence[float]) -> float:
-    """Mean absolute difference from the learner's log-probabilities, nats; infinite if one is not finite."""
+    """Return the mean absolute difference from the learner's log-probabilities in nats.
+
+    Infinite if a difference is not finite.
+    """
     differences = [abs(mine - theirs) for mine, theirs in zip(found, canary.logprobs, strict=True)]
     mean = sum(differences) / len(differences)
     return mean if math.isfinite(mean) else math.inf

@@ -1,7 +1,7 @@
 """The policies that a run keeps for good: their parameters, without the optimiser's state. No torch here.
 
 ROOT/step-40/       the policy after learner step 40 in the Hugging Face layout: hard links to its published files
-ROOT/.draft-…/      a folder that is being written, or that a crash has left; no command takes it for a policy
+ROOT/.draft-…/      a folder that is being written, or that a crash has left. No command takes it for a policy
 """
 
 import os
@@ -21,11 +21,11 @@ def by_step(root: Path) -> list[tuple[int, Path]]:
 
 
 def keep(root: Path, step: int, weights: Path, check: Callable[[], None]) -> bool:
-    """Keep the published folder `weights` as the policy of `step`; it is durable when this returns.
+    """Keep the published folder `weights` as the policy of `step`. It is durable when this returns.
 
-    Returns False if the same policy is kept already. Other weights of the same step are replaced: a learner that
-    resumed has trained the step again. Calls `check` before anything is replaced; it raises if another learner has
-    taken over. Raises OSError.
+    Returns False if the same policy is kept already. Other weights of the same step are replaced, because a learner
+    that resumed has trained the step again. Calls `check` before anything is replaced. `check` raises if another
+    learner has taken over. Raises OSError.
     """
     folder = root / f"{PREFIX}{step}"
     if _same(folder, weights):

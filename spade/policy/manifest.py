@@ -1,10 +1,10 @@
-"""Manifests of published parameters: the digest of every tensor, and of all of them together. No torch here.
+"""Manifests of published parameters: a digest of each tensor, and one digest of all of them. No torch here.
 
 FOLDER/model.safetensors   the parameters
 FOLDER/manifest.json       name, dtype, shape and blake2b-128 of each tensor
 
 The digest of the weights is blake2b-128 over the manifest's lines in the order of their names, in hex. It names the
-parameters, not the layout of a file. Two manifests show which tensors differ; each tensor can be checked alone.
+parameters, not the layout of a file. Two manifests show which tensors differ. Each tensor can be checked alone.
 """
 
 import hashlib
@@ -24,24 +24,34 @@ LENGTH_BYTES = 8  # the start of a safetensors file: the length of its JSON head
 
 
 class _Entry(msgspec.Struct):
-    """A tensor in the header of a safetensors file; offsets count from the header's end."""
+    """A tensor in the header of a safetensors file."""
 
     dtype: str
+    """Type of its numbers, as safetensors calls it."""
+
     shape: tuple[int, ...]
+    """Shape of the tensor."""
+
     data_offsets: tuple[int, int]
+    """First byte, and the byte after the last, from the end of the header."""
 
 
 class Tensor(msgspec.Struct, frozen=True):
-    """One tensor: dtype as safetensors calls it, shape, blake2b-128 of its little-endian bytes in hex."""
+    """One tensor of a manifest."""
 
     dtype: str
+    """Type of its numbers, as safetensors calls it."""
+
     shape: tuple[int, ...]
+    """Shape of the tensor."""
+
     digest: str
+    """blake2b-128 of its little-endian bytes, in hex."""
 
 
 Manifest = dict[str, Tensor]
 Spans = dict[str, tuple[int, int]]
-"""Name to the tensor's bytes, [first, last) of the file."""
+"""Maps a tensor's name to its bytes, [first, last) of the file."""
 
 _manifests: msgspec.json.Decoder[Manifest] = msgspec.json.Decoder(Manifest)
 _headers: msgspec.json.Decoder[dict[str, msgspec.Raw]] = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -49,28 +59,37 @@ _entries: msgspec.json.Decoder[_Entry] = msgspec.json.Decoder(_Entry)
 
 
 def hasher(data: bytes | memoryview = b"") -> hashlib.blake2b:
-    """A hash object of digests, fed with `data`."""
+    """Return a hash object for digests, fed with `data`."""
     return hashlib.blake2b(data, digest_size=DIGEST_BYTES)
 
 
 def digest_of(manifest: Manifest) -> str:
-    """The digest of the weights: 32 hexadecimal digits."""
+    """Return the digest of the weights: 32 hexadecimal digits."""
     lines = (f"{name} {one.dtype} {list(one.shape)} {one.digest}\n" for name, one in sorted(manifest.items()))
     return hasher("".join(lines).encode()).hexdigest()
 
 
 def spans(file: Path) -> Spans:
-    """The places of the tensors in a safetensors file. Raises WeightsError if it is not one, OSError."""
+    """Return the places of the tensors in a safetensors file.
+
+    Raises WeightsError if it is not a safetensors file. Raises OSError.
+    """
     return {name: (start, end) for name, (_, start, end) in _layout(file).items()}
 
 
 def header_bytes(data: bytes) -> int:
-    """Number of bytes of a safetensors file before its tensors, by its first LENGTH_BYTES."""
+    """Return the number of bytes of a safetensors file before its tensors.
+
+    `data`: the first LENGTH_BYTES of the file.
+    """
     return LENGTH_BYTES + int.from_bytes(data, "little")
 
 
 def measure(folder: Path) -> Manifest:
-    """The manifest of the parameters as they are on disk, every byte read. Raises WeightsError, OSError."""
+    """Compute the manifest of the parameters on disk by reading every byte.
+
+    Raises WeightsError, OSError.
+    """
     file = folder / PARAMETERS
     layout = _layout(file)
     with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
@@ -86,17 +105,17 @@ def measure(folder: Path) -> Manifest:
 
 
 def write(folder: Path) -> str:
-    """Measure the parameters of `folder` and write its manifest; returns the digest."""
+    """Measure the parameters of `folder` and write its manifest. Returns the digest."""
     manifest = measure(folder)
     (folder / MANIFEST).write_bytes(msgspec.json.encode(manifest))
     return digest_of(manifest)
 
 
 def read(folder: Path, digest: str) -> Manifest:
-    """Read the manifest of the weights `digest` in `folder`; check its digest, and that the file has its tensors.
+    """Read the manifest of the weights `digest` in `folder`. Check its digest, and that the file has its tensors.
 
-    The bytes of the tensors are not read (`verify` reads them), unless the folder has no manifest. Raises WeightsError
-    if these are other weights, OSError if they are missing.
+    The bytes of the tensors are not read (`verify` reads them), unless the folder lacks a manifest. Raises WeightsError
+    if the folder holds other weights, OSError if they are missing.
     """
     try:
         manifest = decode((folder / MANIFEST).read_bytes(), digest)
@@ -111,7 +130,7 @@ def read(folder: Path, digest: str) -> Manifest:
 
 
 def decode(data: bytes, digest: str) -> Manifest:
-    """Decode a manifest. Raises WeightsError unless it is that of the weights `digest`."""
+    """Decode a manifest. Raises WeightsError unless it belongs to the weights `digest`."""
     try:
         manifest = decoded(_manifests.decode, data)
     except UnreadableError as error:
@@ -122,15 +141,16 @@ def decode(data: bytes, digest: str) -> Manifest:
 
 
 def verify(folder: Path, digest: str) -> None:
-    """Read every byte of the parameters. Raises WeightsError if their digest is not `digest`, OSError."""
+    """Read every byte of the parameters. Raises WeightsError if their digest is not `digest`. Raises OSError."""
     if digest_of(measure(folder)) != digest:
         raise changed(folder, digest)
 
 
 def sound(folder: Path, named: str | None = None) -> str:
-    """Return the digest of the parameters in `folder`, every byte read.
+    """Return the digest of the parameters in `folder`, after reading every byte.
 
-    Raises WeightsError if it is not `named`, by default the digest of the folder's manifest, if there is one. OSError.
+    Raises WeightsError if it is not `named`. By default this is the digest of the folder's manifest, if there is one.
+    Raises OSError.
     """
     if named is None and (folder / MANIFEST).is_file():
         try:
@@ -144,12 +164,12 @@ def sound(folder: Path, named: str | None = None) -> str:
 
 
 def changed(folder: Path, digest: str) -> WeightsError:
-    """The error line of parameters whose digest is another one."""
+    """Return the error for parameters with another digest."""
     return WeightsError(f"{folder / PARAMETERS}: its digest is not {digest}; it was changed or cut short")
 
 
 def _layout(file: Path) -> dict[str, tuple[_Entry, int, int]]:
-    """Tensors by name with their bytes, [first, last) of the file."""
+    """Return the header entry of each tensor, with its bytes as [first, last) of the file."""
     with file.open("rb") as opened:
         first = header_bytes(opened.read(LENGTH_BYTES))
         size = os.fstat(opened.fileno()).st_size

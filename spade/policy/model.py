@@ -1,4 +1,4 @@
-"""Checkpoint folders in the Hugging Face layout: load one, publish one under the digest of its parameters."""
+"""Load checkpoint folders in the Hugging Face layout, and publish them under the digest of their parameters."""
 
 import filecmp
 import os
@@ -20,7 +20,7 @@ from spade.policy import canary, manifest
 from spade.policy.manifest import PARAMETERS
 from spade.text import line
 
-# The files of a tokenizer, as Hugging Face names them; a checkpoint has some of them.
+# Hugging Face's names of a tokenizer's files. A checkpoint has some of them.
 TOKENIZER_FILES = (
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "chat_template.jinja",
     "vocab.json", "merges.txt", "tokenizer.model", "generation_config.json",
@@ -32,7 +32,7 @@ transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
 
 
 def pick_device(name: str) -> torch.device:
-    """The device called `name`; "auto" is the GPU if there is one, else the CPU. Raises ConfigError."""
+    """Return the device called `name`. "auto" is the GPU if there is one, else the CPU. Raises ConfigError."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
@@ -45,10 +45,10 @@ def pick_device(name: str) -> torch.device:
 
 
 def require_gpus(setting: str, listed: tuple[int, ...], gpus: tuple[int, ...] | None) -> None:
-    """Require the GPUs of this process, its share of a setting that lists some.
+    """Check that the GPUs of this process are here. `gpus` is its share of the GPUs that `setting` lists.
 
-    Raises ConfigError if `gpus` is empty or names GPUs that are not here. Without a list, as on a cluster, a process
-    that is to see none takes what else there is.
+    Raises ConfigError if `gpus` is empty or names GPUs that are not here. If the setting lists none, as on a cluster,
+    nothing is checked: a process that sees no GPU uses another device.
     """
     if not listed:
         return
@@ -62,10 +62,10 @@ def require_gpus(setting: str, listed: tuple[int, ...], gpus: tuple[int, ...] | 
 
 
 def load(folder: Path, *, dtype: str, device: torch.device, digest: str | None = None) -> PreTrainedModel:
-    """Load the causal language model of `folder` in evaluation mode; with `digest`, check its parameters first.
+    """Load the causal language model of `folder` in evaluation mode. With `digest`, check its parameters first.
 
-    dtype: "float32", "bfloat16" or "float64". Raises WeightsError for other parameters, RunError if there is no model
-    or not a whole one.
+    dtype: "float32", "bfloat16" or "float64". Raises WeightsError for other parameters, RunError if the folder does not
+    hold a whole model.
     """
     if digest is not None and parameters_digest(folder) != digest:
         raise manifest.changed(folder, digest)
@@ -115,7 +115,10 @@ def _check_whole(folder: Path, model: PreTrainedModel, report: Mapping[str, Any]
 
 
 def parameters_digest(folder: Path) -> str:
-    """Digest (`manifest`) of the parameters in `folder`, every byte read. Raises RunError, WeightsError."""
+    """Return the digest (`manifest`) of the parameters in `folder`, after reading every byte.
+
+    Raises RunError, WeightsError.
+    """
     try:
         return manifest.digest_of(manifest.measure(folder))
     except OSError as error:
@@ -126,9 +129,10 @@ def parameters_digest(folder: Path) -> str:
 def refill(model: PreTrainedModel, folder: Path, digest: str) -> None:
     """Copy the published parameters of `folder` into `model` in place, without a second model in memory.
 
-    The file is mapped, not read; its bytes are not checked (`manifest.verify` does). A file whose tensors are not the
-    model's one by one (Transformers stores experts apart) goes through a second model. Raises WeightsError if the
-    folder holds other weights or another model's, with nothing copied; FileNotFoundError if it is gone.
+    The file is mapped, not read. Its bytes are not checked (`manifest.verify` does). If the file's tensors are not the
+    model's one by one, the copy goes through a second model: Transformers stores experts separately, for example.
+    Raises WeightsError if the folder holds other weights or another model's, with nothing copied. Raises
+    FileNotFoundError if the folder is gone.
     """
     published = manifest.read(folder, digest)
     own = model.state_dict()
@@ -153,7 +157,7 @@ def _copy(source: Mapping[str, Tensor], target: Mapping[str, Tensor], folder: Pa
 
 
 def save(model: PreTrainedModel, tokenizer: Path, folder: Path) -> str:
-    """Write `model`, its manifest and the tokenizer files of the folder `tokenizer` into `folder`; returns the digest.
+    """Write `model`, its manifest and the files of `tokenizer` (a folder) into `folder`. Returns the digest.
 
     `AutoModelForCausalLM.from_pretrained(folder)` and `AutoTokenizer.from_pretrained(folder)` load the result.
     """
@@ -163,29 +167,29 @@ def save(model: PreTrainedModel, tokenizer: Path, folder: Path) -> str:
 
 
 def copy_tokenizer(source: Path, folder: Path) -> None:
-    """Copy the tokenizer files that the folder `source` has."""
+    """Copy the tokenizer files of the folder `source`."""
     for name in TOKENIZER_FILES:
         if (source / name).is_file():
             shutil.copyfile(source / name, folder / name)
 
 
 def publish(model: PreTrainedModel, tokenizer: Path, parent: Path, trained: Any = None) -> tuple[str, Path]:
-    """Save under `parent`/<digest>, whole or not at all; returns (digest, folder). Equal parameters share a folder.
+    """Save under `parent`/<digest>, whole or not at all. Returns (digest, folder). Equal parameters share a folder.
 
-    `trained`: the model that the canary is computed on if `model` is only a copy for publication.
+    `trained` is the model for computing the canary, if `model` is only a copy for publication.
     """
     with draft(parent) as made:
         digest = save(model, tokenizer, made)
         canary.write(model if trained is None else trained, made)
         folder = parent / digest
         if folder.is_dir() and not _same(made, folder):
-            discard(folder)  # damaged by a loss of power
+            discard(folder)  # a loss of power damaged it
         if not folder.is_dir():
             os.replace(made, folder)
     return digest, folder
 
 
 def _same(one: Path, other: Path) -> bool:
-    """True if `other` has every file of `one`, byte for byte."""
+    """Return True if `other` has every file of `one`, byte for byte."""
     _, different, missing = filecmp.cmpfiles(one, other, os.listdir(one), shallow=False)
     return not (different or missing)

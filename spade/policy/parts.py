@@ -1,4 +1,4 @@
-"""Parts of the files of published weights, as one host sends them to another."""
+"""Serve parts of the files of published weights, which one host sends to another."""
 
 import re
 from pathlib import Path
@@ -12,7 +12,7 @@ _DIGEST = re.compile(r"[0-9a-f]{32}")
 
 
 def refusal(request: GetWeights) -> Refused | None:
-    """The answer to a request that nobody may be given."""
+    """Refuse a malformed request for a part. Returns None if the request is sound."""
     if not _DIGEST.fullmatch(request.digest) or request.file not in FILES:
         return Refused(f"there are no published weights {request.digest!r} with a file {request.file!r}")
     if request.offset < 0 or request.count < 1:
@@ -21,9 +21,9 @@ def refusal(request: GetWeights) -> Refused | None:
 
 
 def part(folder: Path, request: GetWeights, most: int) -> WeightsPart | Refused:
-    """The requested part of the weights in `folder`, cut to `most` bytes; Refused if they are not, or no longer, there.
+    """Return the requested part of the weights in `folder`, cut to `most` bytes.
 
-    The request is one without a `refusal`.
+    Returns Refused if the weights are not there, or no longer. The request must have passed `refusal`.
     """
     try:
         with (folder / request.file).open("rb") as file:

@@ -1,4 +1,4 @@
-"""Tests that two ways of computing the same thing differ by their rounding alone."""
+"""Test if two ways of computing the same thing differ only by rounding."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,18 +7,18 @@ import torch
 from torch import Tensor
 from torch.nn import Module
 
-# Distance relative to the norm: rounding stays under it; a wrong attention, or sequences that mix, exceed it.
+# Distance relative to the norm. Rounding stays under it. A wrong attention, or sequences that mix, exceed it.
 _MOST = {torch.float32: 1e-3, torch.float64: 1e-3, torch.bfloat16: 0.1}
 
 
 def alike(found: Tensor, expected: Tensor) -> bool:
-    """True if `found` equals `expected` (of the same shape) by norm, not element by element."""
+    """Return True if `found` equals `expected` (of the same shape) by norm, not element by element."""
     distance = torch.dist(found.float(), expected.float())
     return bool(distance < _MOST[expected.dtype] * expected.float().norm())
 
 
 def as_near(found: Tensor, rounded: Tensor, exact: Tensor) -> bool:
-    """True if `found` is at most twice as far from `exact` as `rounded` is, by norm.
+    """Return True if `found` is at most twice as far from `exact` as `rounded` is, by norm.
 
     exact: computed in float32. found, rounded: two computations in a narrower format. All have the same shape.
     """

@@ -1,8 +1,8 @@
-"""The order of a pool: without replacement, pass after pass, each pass in a permutation of its own. Pure.
+"""The order of a pool: without replacement, pass after pass, each pass in its own permutation. Pure.
 
-A program is active once at a time. One whose turn comes while it is active is passed over, and drawn before any later
-one as soon as it is not. So what is drawn next follows from what was drawn in this pass and what is active now, and
-from nothing else: a run that is killed goes on in the same order.
+A program is active at most once at a time. If its turn comes while it is active, it is passed over. Once it is
+inactive, it is drawn before any later program. So the next draw depends only on the draws of this pass and on the
+active programs: a run that is killed goes on in the same order.
 """
 
 from collections.abc import Callable, Container
@@ -13,21 +13,23 @@ from spade.pools.folder import Entry, PoolList
 
 
 class Draws(msgspec.Struct, array_like=True):
-    """The draws so far, which a run keeps.
-
-    `number` is the present pass (from 0), `place` the next place in its permutation, `passed_over` the programs before
-    it that were active, `rejected` those that failed admission and are drawn no more; programs by their place in the
-    list.
-    """
+    """The draws so far, which a run keeps. Programs are given by their place in the list."""
 
     number: int = 0
+    """Number of the present pass, from 0."""
+
     place: int = 0
+    """Next place in the pass's permutation."""
+
     passed_over: tuple[int, ...] = ()
+    """Programs before this place that were active on their turn."""
+
     rejected: tuple[int, ...] = ()
+    """Programs that failed admission and are no longer drawn."""
 
 
 class Drawing:
-    """A pool being drawn from. `key(number, index)` orders the programs of a pass."""
+    """A pool that a run draws from. `key(number, index)` orders the programs of a pass."""
 
     def __init__(self, pool: PoolList, key: Callable[[int, int], int], draws: Draws | None = None) -> None:
         self.pool = pool
@@ -42,18 +44,21 @@ class Drawing:
 
     @property
     def left(self) -> int:
-        """Programs that this pass has still to draw."""
+        """Return the number of programs that this pass has still to draw."""
         draws = self.draws
         rest = self._permutation()[draws.place :]
         return len(draws.passed_over) + len(set(rest).difference(draws.rejected))
 
     @property
     def playable(self) -> int:
-        """Programs that were not rejected."""
+        """Return the number of programs that were not rejected."""
         return len(self.pool.entries) - len(self.draws.rejected)
 
     def next(self, active: Container[str]) -> Entry | None:
-        """Draw a program that is not active; None where there is none in this pass."""
+        """Draw a program that is not active.
+
+        Returns None if the rest of this pass is active, or if every program was rejected.
+        """
         while self.playable:
             index = self._next_of_pass(active)
             if index is not None:
@@ -79,7 +84,7 @@ class Drawing:
         return None
 
     def reject(self, name: str) -> None:
-        """Draw a program no more."""
+        """Stop drawing a program."""
         draws, index = self.draws, self._index[name]
         if index not in draws.rejected:
             draws.rejected = (*draws.rejected, index)

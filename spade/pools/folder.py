@@ -1,10 +1,10 @@
-"""A pool on disk: a folder of programs. All but NAME.py may be missing.
+"""A pool on disk: a folder of programs. All files except NAME.py are optional.
 
 NAME.py     the program
 NAME.hint   its hint
-NAME.json   its record: the digests of both, its skill, its origin
+NAME.json   its record: digests of program and hint, skill, origin
 
-Others wrote these files: each is read within bounds, and whatever is wrong with one is one line that names it.
+Others wrote these files. Each file is read within bounds, and any fault is reported in one line that names the file.
 """
 
 import os
@@ -22,71 +22,93 @@ from spade.errors import RunError, reason
 from spade.protocol import MOST_HINT
 from spade.text import line
 
-POOL = "pool"  # the folder of a run's directory that has its pool
+POOL = "pool"  # folder in the run directory that holds the run's pool
 MOST_PROGRAMS = 65_536
-MOST_FILES = 4 * MOST_PROGRAMS  # of a folder, whatever they are
+MOST_FILES = 4 * MOST_PROGRAMS  # files of any kind in a folder
 PROGRAM_BYTES, RECORD_BYTES = 1 << 20, 1 << 16
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 
 
 class ProgramRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A program's record. `program` and `hint` are digests ("" without a hint), `skill` None where it has none.
-
-    `levels`: it is of a library, and has a line that sets its level.
-    """
+    """The record of a program."""
 
     program: str
+    """Digest of the program."""
+
     hint: str = ""
+    """Digest of the hint, or "" without a hint."""
+
     skill: Skill | None = None
+    """Skill of the program, if known."""
+
     origin: str = ""
+    """Origin of the program, in words."""
+
     levels: bool = False
+    """True if it is a library's program and has a line that sets its level."""
 
 
 class PoolProgram(msgspec.Struct, frozen=True):
-    """A program of a pool. `hint` is "" where it has none; `origin` says where it comes from, in words.
-
-    `levels` as in its record.
-    """
+    """A program of a pool."""
 
     name: str
+    """Name of the program."""
+
     source: str
+    """Source text of the program."""
+
     hint: str = ""
+    """The hint, or ""."""
+
     skill: Skill | None = None
+    """Skill of the program, if known."""
+
     origin: str = ""
+    """Origin of the program, in words."""
+
     levels: bool = False
+    """As in ProgramRecord."""
 
 
 class SeedPool(msgspec.Struct, frozen=True, array_like=True):
-    """The programs that designers of a run vary from the start, which the run keeps."""
+    """The programs that designers of a run vary from the start. The run keeps them."""
 
     programs: tuple[PoolProgram, ...] = ()
+    """These programs."""
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
-    """A program in the list of a pool. `program` and `hint` are digests, `skill` is "" where it has none.
-
-    `levels` as in its record.
-    """
+    """A program in the list of a pool."""
 
     name: str
+    """Name of the program."""
+
     program: str
+    """Digest of the program."""
+
     hint: str = ""
+    """Digest of the hint, or "" without a hint."""
+
     skill: str = ""
+    """Skill of the program, or "" if unknown."""
+
     levels: bool = False
+    """As in ProgramRecord."""
 
 
 class PoolList(msgspec.Struct, frozen=True, array_like=True):
     """The programs of a pool, by name."""
 
     entries: tuple[Entry, ...]
+    """Entries sorted by name."""
 
     @property
     def digest(self) -> str:
-        """A name that no other list has: of what is played, not of origins."""
+        """Return a name that no other list has. It covers everything that is played, but not the origins."""
         return sha256(msgspec.msgpack.encode(self.entries)).hexdigest()[:32]
 
     def difference(self, other: "PoolList") -> str:
-        """The first program that is not the same in `other`; "" if there is none."""
+        """Describe the first program that differs in `other`. Returns "" if the lists are equal."""
         ours, theirs = ({entry.name: entry for entry in pool.entries} for pool in (self, other))
         for name in sorted(ours.keys() | theirs.keys()):
             if name not in theirs:
@@ -102,7 +124,10 @@ _records: msgspec.json.Decoder[ProgramRecord] = msgspec.json.Decoder(ProgramReco
 
 
 def names(folder: Path) -> list[str]:
-    """The programs of a folder, sorted. Raises RunError where it has none, too many, or one of a bad name."""
+    """Return the names of a folder's programs, sorted.
+
+    Raises RunError if the folder contains no programs, too many programs, or a bad name.
+    """
     found: list[str] = []
     try:
         with os.scandir(folder) as files:
@@ -124,7 +149,10 @@ def names(folder: Path) -> list[str]:
 
 
 def read_program(folder: Path, name: str) -> PoolProgram:
-    """A program with its hint and record. Raises RunError where it is missing, unreadable, or not as recorded."""
+    """Read a program with its hint and record.
+
+    Raises RunError if the program is missing or unreadable, or if it differs from its record.
+    """
     source = _text(folder / f"{name}.py")
     if source is None:
         raise RunError(f"{folder}: the program {name} is missing")
@@ -144,9 +172,9 @@ def read_program(folder: Path, name: str) -> PoolProgram:
 
 
 def write_program(folder: Path, program: PoolProgram) -> None:
-    """Write a program into a pool; the program comes last, so that one that is listed is whole.
+    """Write a program into a pool. The program file comes last, so that a listed program is whole.
 
-    Raises RunError for one that is too large to be read again, OSError.
+    Raises RunError if the program is too large to be read again. Raises OSError.
     """
     source, hint = program.source.encode(), program.hint.strip()
     if len(source) > PROGRAM_BYTES:
@@ -155,20 +183,20 @@ def write_program(folder: Path, program: PoolProgram) -> None:
     record = ProgramRecord(*digests, program.skill, program.origin, program.levels)
     if hint:
         replace(folder / f"{program.name}.hint", hint.encode())
-    else:  # one without its program may lie here
+    else:  # an earlier hint without its program may be left
         (folder / f"{program.name}.hint").unlink(missing_ok=True)
     replace(folder / f"{program.name}.json", msgspec.json.format(msgspec.json.encode(record)) + b"\n")
     replace(folder / f"{program.name}.py", source)
 
 
 def entry(program: PoolProgram) -> Entry:
-    """The program in the list of its pool."""
+    """Return the program's entry in the list of its pool."""
     digests = program_digest(program.source), _hint_digest(program.hint)
     return Entry(program.name, *digests, program.skill or "", program.levels)
 
 
 def listed(folder: Path) -> PoolList:
-    """The list of a pool. Raises RunError with the first file that cannot be read."""
+    """Read the list of a pool. Raises RunError with the first file that cannot be read."""
     return PoolList(tuple(entry(read_program(folder, name)) for name in names(folder)))
 
 
@@ -177,7 +205,7 @@ def _hint_digest(hint: str) -> str:
 
 
 def _text(path: Path) -> str | None:
-    """A file of UTF-8; None where there is none."""
+    """Read a UTF-8 file. Returns None if it is missing."""
     data = _bytes(path, PROGRAM_BYTES)
     if data is None:
         return None

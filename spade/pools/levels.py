@@ -1,8 +1,9 @@
-"""Levels of a pool's programs: how hard their instances are. Pure.
+"""Levels of a pool's programs: the difficulty of their instances. Pure.
 
-RLVE's rule, made asynchronous (Zeng et al. 2025, "RLVE"): each name has a window of levels [low, high], from [0, 0] on.
-A slot draws its level evenly from it. Plays count while their level is the present high; once `window_plays` have
-counted, high rises by one if a share of `window_rate` of them was won, and the counts begin anew either way.
+The rule is RLVE's, made asynchronous (Zeng et al. 2025, "RLVE"). Each name has a window of levels [low, high], which
+starts at [0, 0]. A slot draws its level evenly from the window. Plays count only at the present high. Once
+`window_plays` plays have counted, high rises by one if a share of `window_rate` of them was won. The counts then start
+anew in either case.
 """
 
 import re
@@ -15,44 +16,53 @@ from spade.config import Pool
 from spade.pools.folder import Entry, PoolList
 
 FAILURES = 5
-"""Slots in a row whose program made no instance at a level, after which the level is closed."""
+"""A level is closed after its programs failed to make an instance in so many slots in a row."""
 _LEVEL = re.compile(r"^    level = \d+$", re.MULTILINE)
 
 
 def at_level(source: str, level: int) -> str:
-    """A program of a library with this number in its line `level = 0`; unchanged where it has no such line."""
+    """Set the level in a library program's line `level = 0`. A program without such a line stays unchanged."""
     return _LEVEL.sub(f"    level = {level}", source, count=1)
 
 
 def is_entry(source: str, entry: Entry, level: int) -> bool:
-    """True for the program of an entry, at this level where it has levels."""
+    """Return True if `source` is the program of an entry. If the program has levels, it must be set to `level`."""
     if not entry.levels:
         return program_digest(source) == entry.program
     return program_digest(at_level(source, 0)) == entry.program and at_level(source, level) == source
 
 
 class LevelWindow(msgspec.Struct, frozen=True, array_like=True):
-    """The window of a name. `plays` counts those at `high` since it was last judged, and `wins` those of them won.
-
-    `cap` is the highest level that makes instances, as far as is known (None: no level was closed), -1 if none does;
-    `failures` counts slots in a row that failed, by level.
-    """
+    """The window of a name."""
 
     name: str
+    """Name of the program."""
+
     low: int = 0
+    """Lowest level."""
+
     high: int = 0
+    """Highest level."""
+
     plays: int = 0
+    """Plays at `high` since the window was last judged."""
+
     wins: int = 0
+    """Won plays among these."""
+
     cap: int | None = None
+    """Level below the lowest closed level, -1 if every level is closed. None if no level was closed."""
+
     failures: tuple[tuple[int, int], ...] = ()
+    """Failed slots in a row, as pairs (level, count)."""
 
     def drawn(self, key: int) -> int:
-        """A level of the window, each as likely as any other."""
+        """Return a level of the window by `key`, each equally likely."""
         return self.low + key % (self.high - self.low + 1)
 
 
 def counted(window: LevelWindow, level: int, won: bool, rule: Pool, most: int) -> LevelWindow:
-    """The window after a play of that level, which may raise it as high as `most`. Voids are no plays."""
+    """Return the window after a play at `level`, which may raise high up to `most`. Voids do not count as plays."""
     failures = tuple(each for each in window.failures if each[0] != level)
     if level != window.high:
         return msgspec.structs.replace(window, failures=failures)
@@ -66,7 +76,10 @@ def counted(window: LevelWindow, level: int, won: bool, rule: Pool, most: int) -
 
 
 def failed(window: LevelWindow, level: int) -> LevelWindow:
-    """The window after a slot whose program made no instance at that level; the last of FAILURES closes the level."""
+    """Return the window after a slot without an instance at `level`.
+
+    The last of FAILURES such slots in a row closes the level.
+    """
     counts = dict(window.failures)
     counts[level] = counts.get(level, 0) + 1
     failures = tuple(sorted(counts.items()))
@@ -78,7 +91,7 @@ def failed(window: LevelWindow, level: int) -> LevelWindow:
 
 
 class Levels:
-    """The windows of all names of a pool. `keep` is told each window that changes."""
+    """The windows of all names of a pool. `keep` is called with each window that changes."""
 
     def __init__(
         self,
@@ -93,12 +106,12 @@ class Levels:
 
     @property
     def windows(self) -> Mapping[str, LevelWindow]:
-        """The windows by name."""
+        """Return the windows by name."""
         return self._windows
 
     @property
     def capped(self) -> dict[str, int]:
-        """The names that have a closed level, with their highest level below it."""
+        """Return the names with a closed level. The value is the highest level below it."""
         return {name: window.cap for name, window in self._windows.items() if window.cap is not None}
 
     def count(self, name: str, level: int, won: bool) -> None:
@@ -106,7 +119,7 @@ class Levels:
         self._take(counted(self._windows[name], level, won, self._rule, self._most[name]))
 
     def fail(self, name: str, level: int) -> bool:
-        """Count a slot without an instance; False if the name has no level left."""
+        """Count a slot without an instance. Returns False if the name has run out of levels."""
         window = failed(self._windows[name], level)
         self._take(window)
         return window.cap != -1

@@ -22,33 +22,39 @@ _SAID_BYTES = 16_384
 
 
 class End(NamedTuple):
-    """The end of a life: exit code (negative: the signal), the reason in words, the last lines it wrote."""
+    """The end of a life."""
 
     code: int
+    """Exit code, or the negative number of a signal."""
+
     why: str
+    """The reason in words."""
+
     tail: str
+    """Last lines of the process's log."""
 
 
 class LifeWatcher(Protocol):
-    """The one that is told of a life: its supervisor."""
+    """An observer of a life: its supervisor."""
 
     def on_start(self, pid: int, host: str) -> None:
-        """The process runs; `host` is the machine that it runs on, "" for this one."""
+        """Report that the process runs. `host` is its machine, or "" for this machine."""
 
     def on_ready(self) -> None:
-        """It is ready."""
+        """Report that the process is ready."""
 
     def on_wait(self, what: str) -> None:
-        """It cannot start, or its end cannot be known, before this comes."""
+        """Report that the process cannot start, or that its end cannot be known, before `what` comes."""
 
 
 class AnyLife(Protocol):
-    """One life of a process, wherever it is. `left`: how a life that was cancelled has ended."""
+    """One life of a process, on any machine."""
 
     left: str
+    """Describes the end of a life that was cancelled."""
 
     async def run(self, told: LifeWatcher) -> End:
-        """The whole life. When cancelled, it first drains the process and waits until nothing of it is left."""
+        """Run the whole life. If cancelled, first drain the process and wait until its whole group is gone."""
 
     def retire(self) -> None:
         """Have the process finish its work in hand and leave."""
@@ -57,8 +63,8 @@ class AnyLife(Protocol):
 class Life:
     """A process of this machine that runs `module` with its orders.
 
-    When `run` is cancelled, it drains the process: SIGTERM, supervise.drain_s, SIGKILL. Nothing of its process group is
-    left.
+    When `run` is cancelled, it drains the process: SIGTERM, supervise.drain_s, SIGKILL. Then its whole process group is
+    gone.
     """
 
     def __init__(self, module: str, launch: Launch, logfile: Path, settings: config.Supervise) -> None:
@@ -74,11 +80,11 @@ class Life:
     def retire(self) -> None:
         """See `AnyLife`."""
         if self._process is not None:
-            with suppress(ProcessLookupError):  # it has just ended
+            with suppress(ProcessLookupError):  # the process has just ended
                 os.kill(self._process.pid, RETIRE)
 
     async def run(self, told: LifeWatcher) -> End:
-        """One life. Raises OSError if the log cannot be written or the process cannot be started."""
+        """Run one life. Raises OSError if the log cannot be written or the process cannot be started."""
         ours, theirs = socket.socketpair()
         with ours:
             with theirs, self._logfile.open("ab") as output:
@@ -131,7 +137,7 @@ class Life:
         return bool(data)
 
     async def _end(self, process: trio.Process) -> int:
-        """Ask the process, wait, kill what is left of its group, reap."""
+        """Ask the process to leave, wait, kill the rest of its group, and reap it."""
         os.kill(process.pid, signal.SIGTERM)
         with trio.move_on_after(self._settings.drain_s):
             await _ended(process)
@@ -140,7 +146,7 @@ class Life:
 
 
 def _kill_group(process: trio.Process) -> None:
-    # Before the process is reaped (process.kill() might do so), since then another group may take the number.
+    # Kill before the process is reaped (process.kill() might do so): afterwards another group may take the number.
     os.killpg(process.pid, signal.SIGKILL)
 
 
@@ -154,7 +160,7 @@ async def _ended(process: trio.Process) -> None:
 
 
 def _rest(pipe: socket.socket) -> bytes:
-    """The output that an ended process left in the pipe."""
+    """Return the output that an ended process left in the pipe."""
     pipe.setblocking(False)
     with suppress(BlockingIOError):
         return pipe.recv(_SAID_BYTES)
@@ -162,7 +168,7 @@ def _rest(pipe: socket.socket) -> bytes:
 
 
 def _why(code: int, said: bytes) -> str:
-    """The reason of an end: the process's own last line if it wrote one."""
+    """Return the reason of an end: the process's own last line if it wrote one."""
     lines = said.decode(errors="replace").replace(READY.decode(), "").strip().splitlines()
     if lines:
         return lines[-1]
@@ -170,7 +176,7 @@ def _why(code: int, said: bytes) -> str:
 
 
 def _tail(logfile: Path, start: int) -> str:
-    """The last lines from `start` on."""
+    """Return the last lines from `start` on."""
     with logfile.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(start, size - _TAIL_BYTES))

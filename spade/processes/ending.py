@@ -4,6 +4,6 @@ import signal
 
 
 def ending() -> list[signal.Signals]:
-    """SIGINT, SIGTERM and SIGHUP; without SIGHUP where it is ignored, as `nohup` has it."""
+    """Return SIGINT, SIGTERM and SIGHUP. SIGHUP is left out if it is ignored, as under `nohup`."""
     hang_up = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
     return [signal.SIGINT, signal.SIGTERM, *hang_up]

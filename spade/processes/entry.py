@@ -1,8 +1,8 @@
-"""The entry of every role process: it gets orders and a pipe to its supervisor, and never outlives it.
+"""The entry of every role process. The process gets orders and a pipe to its supervisor, and never outlives it.
 
-`python -m MODULE LAUNCH_JSON PIPE`: PIPE is the number of an inherited socket. The supervisor never writes to it: it
-turns readable when the supervisor is gone, however it died. The process writes one line to it when it is ready and one
-more when it fails, so that the reason reaches a person without reading a log.
+`python -m MODULE LAUNCH_JSON PIPE`: PIPE is the number of an inherited socket. The supervisor never writes to it, so it
+only turns readable when the supervisor is gone, however it died. The process writes one line to it when it is ready. It
+writes one more when it fails, so that a person learns the reason without reading a log.
 """
 
 import errno
@@ -33,9 +33,9 @@ from spade.transport.pump import background
 READY = b"ready\n"
 RETIRE = (
     signal.SIGUSR1
-)  # to an actor of `supervise.RETIRING` that is ready: take no more, finish what is in hand, leave
+)  # tells a ready actor of `supervise.RETIRING`: take no more work, finish the work in hand, leave
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-FINAL = 78  # exit code of failures that no restart mends (EX_CONFIG of sysexits.h)
+FINAL = 78  # exit code of failures that a restart does not mend (EX_CONFIG of sysexits.h)
 
 _supervisors: list[socket.socket] = []  # the other end of this process's pipe, if it has one
 
@@ -43,56 +43,68 @@ log = logging.getLogger(__name__)
 
 
 class Launch(msgspec.Struct, frozen=True):
-    """Orders of one process. Paths are absolute or relative to the supervisor's working directory.
-
-    config   the run's resolved config.toml
-    run      the run directory
-    replay   address of the replay service
-    bind     the address to serve on, for servers
-    index    0-based position among the processes of its role
-    gpus     the GPUs it may see (`spade.processes.gpus`); None: all that its supervisor sees
-    corpus   digest of the run's documents, for the replay service; "" if it is not told
-    life     the number of this start among all of its name (`spade.processes.supervise`)
-    limits   limits of the command that starts the run, for the replay service, beside those of the config
-    command  a random name of that command, the same for all lives of the process
-    """
+    """Orders of one process. Paths are absolute or relative to the supervisor's working directory."""
 
     name: str
+    """Name of the process."""
+
     role: Role
+    """Role of the process."""
+
     config: str
+    """Path of the run's resolved config.toml."""
+
     run: str
+    """The run directory."""
+
     replay: str
+    """Address of the replay service."""
+
     bind: str | None = None
+    """Address to serve on, for servers."""
+
     index: int = 0
+    """Position among the processes of its role, from 0."""
+
     gpus: tuple[int, ...] | None = None
+    """GPUs that the process may see (`spade.processes.gpus`). None: all that its supervisor sees."""
+
     corpus: str = ""
+    """Digest of the run's documents, for the replay service, or "" if unknown."""
+
     life: LifeNumber = LifeNumber()
+    """Number of this start among all starts of its name (`spade.processes.supervise`)."""
+
     limits: Limits = Limits()
+    """Limits of the command that starts the run, beside the config's limits. For the replay service."""
+
     command: str = ""
+    """Random name of that command, the same for all lives of the process."""
 
 
 Body = Callable[[Launch, config.Config, Callable[[], None]], Awaitable[None]]
 
 
 def main(body: Body) -> NoReturn:
-    """Run `body(launch, config, ready)` as a supervised process; `ready()` tells the supervisor that it serves.
+    """Run `body(launch, config, ready)` as a supervised process.
 
-    SIGTERM, SIGINT or the supervisor's death cancel the body, which has supervise.drain_s to clean up. Exit codes: 0 in
-    order, FINAL for a ConfigError, a RunError or a full disk (no restart helps), 1 for anything else.
+    `ready()` tells the supervisor that the process serves. SIGTERM, SIGINT or the supervisor's death cancel the body,
+    which has supervise.drain_s to clean up. Exit codes: 0 after an orderly end, FINAL for a ConfigError, a RunError or
+    a full disk (a restart does not help), 1 for any other error.
     """
     launch = msgspec.json.decode(sys.argv[1], type=Launch)
     pipe = socket.socket(fileno=int(sys.argv[2]))
     pipe.set_inheritable(False)  # our own children must not keep it open
     _supervisors.append(pipe)
     logs.begin(launch.name)
-    gc.freeze()  # what is imported is no garbage: a look at all of torch would stop the process for 0.2 s each time
+    gc.freeze()  # imported objects stay for good: a look at all of torch would stop the process for 0.2 s each time
     try:
         trio.run(_live, body, launch, config.load(launch.config), pipe)
     except Exception as error:
         code, line, bug = _verdict(error)
         log.critical("%s", line, exc_info=bug)
         _say(pipe, f"{line}\n".encode(errors="backslashreplace"))
-        logs.forget_unwritten()  # else a failed flush at exit, on a full disk, would change the exit code
+        logs.forget_unwritten()  # otherwise a failed flush at exit, on a full disk, would change the exit code
         sys.exit(code)
     log.info("left in order")
     sys.exit(0)
@@ -102,7 +114,7 @@ def main(body: Body) -> NoReturn:
 async def serving(launch: Launch, settings: config.Config) -> AsyncIterator[tuple[Server, Client]]:
     """Serve at `launch.bind`, and connect to the replay service, which tells others the address.
 
-    Raises as `serve` and `joined` do.
+    Raises the errors of `serve` and `joined`.
     """
     assert launch.bind is not None, f"{launch.name} needs an address to serve on"
     async with (
@@ -116,10 +128,10 @@ async def serving(launch: Launch, settings: config.Config) -> AsyncIterator[tupl
 async def joined(
     launch: Launch, settings: config.Config, address: str | None = None, corpus: str = ""
 ) -> AsyncIterator[Client]:
-    """Connect to the replay service as this life of its name; `address` and `corpus` are those of the Hello.
+    """Connect to the replay service as this life of its name. `address` and `corpus` go into the Hello.
 
-    Raises RunError as soon as the service refuses us for good, since no restart mends that: a newer life of our name
-    has come, for example. Raises BusError and ConfigError as `spade.transport.connect` does.
+    Raises RunError as soon as the service refuses us for good, because a restart does not help. For example, a newer
+    life of our name has come. Raises BusError and ConfigError as `spade.transport.connect` does.
     """
     hello = Hello(
         PROTOCOL_VERSION, config.digest(settings), launch.role, launch.name, os.getpid(), address, corpus, launch.life
@@ -129,19 +141,19 @@ async def joined(
         async with client.session(), background(partial(_until_refused, client)):
             yield client
     except* RefusedError:
-        if client.refusal:  # every call fails with it, too
+        if client.refusal:  # every call fails with it too
             raise RunError(client.refusal) from None
         raise
 
 
 async def _until_refused(client: Client) -> None:
-    """Raise the refusal of a service that has taken us before."""
+    """Wait until a service that accepted us before refuses us, then raise its refusal."""
     while True:
         await client.wait_pulse()
 
 
 async def _live(body: Body, launch: Launch, settings: config.Config, pipe: socket.socket) -> None:
-    """Run the body beside two watches: of signals and of the supervisor."""
+    """Run the body beside two watches: for signals and for the supervisor's death."""
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with trio.open_nursery() as nursery:
             leave = partial(
@@ -165,7 +177,10 @@ def _say(pipe: socket.socket, line: bytes) -> None:
 
 
 def end_within(seconds: float, line: str) -> None:
-    """End this process after so many seconds with this reason, if a thread that cannot be stopped keeps it so long."""
+    """End this process after `seconds`, with `line` as the reason, if it still runs.
+
+    A thread that cannot be stopped may keep it so long.
+    """
 
     def end() -> None:
         log.critical("%s", line)
@@ -186,7 +201,7 @@ def _watch_supervisor(pipe: socket.socket, leave: Callable[[str], None]) -> None
 
 
 def _leave(scope: trio.CancelScope, token: trio.lowlevel.TrioToken, drain_s: float, why: str) -> None:
-    """Cancel the body; kill the process if it still runs after `drain_s`."""
+    """Cancel the body. Kill the process if it still runs after `drain_s`."""
     log.info("leaving: %s", why)
     last = threading.Timer(drain_s, os._exit, (1,))
     last.daemon = True
@@ -196,7 +211,10 @@ def _leave(scope: trio.CancelScope, token: trio.lowlevel.TrioToken, drain_s: flo
 
 
 def _verdict(error: Exception) -> tuple[int, str, BaseException | None]:
-    """Exit code, line and error for an end of the body; the error, logged with its traceback, is None if foreseen."""
+    """Return exit code, line and error for a failed body.
+
+    The log shows the error's traceback. A foreseen failure gives None in place of the error.
+    """
     leaves = _leaves(error)
     if full := [leaf for leaf in leaves if _disk_full(leaf)]:
         return FINAL, f"{full[0]}; free space, then the same command goes on from here", None
@@ -209,7 +227,7 @@ def _verdict(error: Exception) -> tuple[int, str, BaseException | None]:
 
 
 def _disk_full(error: BaseException) -> bool:
-    """True if a write failed on a full disk; safetensors reports this in its message alone."""
+    """Return True if a write failed on a full disk. safetensors reports this only in its message."""
     return getattr(error, "errno", None) in _NO_SPACE or any(os.strerror(one) in str(error) for one in _NO_SPACE)
 
 

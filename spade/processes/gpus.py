@@ -1,7 +1,7 @@
-"""The GPUs of a process: from the lists of the config, passed by CUDA_VISIBLE_DEVICES before it starts.
+"""Choose the GPUs of a process from the config's lists, and pass them in CUDA_VISIBLE_DEVICES before it starts.
 
-Indices count within the GPUs that its parent process sees: the list of a scheduler's own CUDA_VISIBLE_DEVICES is shared
-out, and no other GPU is used.
+Indices count within the GPUs that the parent process sees. If a scheduler has set CUDA_VISIBLE_DEVICES, its list is
+shared out and no other GPU is used.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,10 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 def share(config: Config, role: Role, index: int = 0) -> tuple[int, ...] | None:
-    """The GPUs of process `index` of a role: () if its list has none left; None: all, without a list or ranks."""
+    """Return the GPUs of process `index` of a role.
+
+    () means that no GPU of the list is left. None means all GPUs: the config has neither a list nor several ranks.
+    """
     engine, learner = config.engine, config.learner
     if role == "engine" and engine.gpus:
         first = index * engine.tensor_parallel
@@ -26,7 +29,10 @@ def share(config: Config, role: Role, index: int = 0) -> tuple[int, ...] | None:
 
 
 def environment(gpus: tuple[int, ...] | None, outer: Mapping[str, str]) -> dict[str, str]:
-    """The environment `outer` showing these GPUs alone, or unchanged for None; indices beyond its GPUs are left out."""
+    """Return the environment `outer`, changed to show only these GPUs. None changes nothing.
+
+    Indices beyond the GPUs of `outer` are left out.
+    """
     if gpus is None:
         return dict(outer)
     if VISIBLE in outer:
@@ -38,7 +44,7 @@ def environment(gpus: tuple[int, ...] | None, outer: Mapping[str, str]) -> dict[
 
 
 def placement(config: Config) -> str:
-    """The GPUs of each process, in a line; "" if none is chosen."""
+    """Describe the GPUs of each process in a line. Returns "" if none is chosen."""
     shares = [(f"engine-{index}", share(config, "engine", index)) for index in range(config.actors.engines_bounds[1])]
     ranks = config.learner.processes if config.learner.gpus else 0
     shares += [("learner" if not rank else f"learner-{rank}", share(config, "learner", rank)) for rank in range(ranks)]

@@ -1,4 +1,4 @@
-"""The format of all log lines, and the handling of lines that cannot be written."""
+"""Format all log lines, and handle lines that cannot be written."""
 
 import logging
 import os
@@ -14,9 +14,9 @@ from spade.text import line, visible
 
 
 class Lines(logging.Formatter):
-    """One line for each record, with the traceback of a bug below it.
+    """A formatter of one line for each record, with the traceback of a bug below it.
 
-    `name` is the process's, put before each line with the time; "" leaves the message alone.
+    The time and the process's `name` stand before each line. If `name` is "", the line is the message alone.
     """
 
     def __init__(self, name: str = "") -> None:
@@ -24,16 +24,19 @@ class Lines(logging.Formatter):
         super().__init__(f"{before}%(message)s")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
-        """The record's line."""
+        """Return the record's line."""
         return line(super().formatMessage(record))
 
     def formatException(self, ei: Any) -> str:  # noqa: N802
-        """The traceback below it."""
+        """Return the traceback that stands below the line."""
         return visible(super().formatException(ei))
 
 
 class File(logging.FileHandler):
-    """Appends to a file. Lost lines (on a full disk, for example) are reported once, on standard error."""
+    """A handler that appends to a file.
+
+    Lost lines (on a full disk, for example) are reported once, on standard error.
+    """
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, encoding="utf-8")
@@ -51,7 +54,10 @@ class File(logging.FileHandler):
 
 
 def forget_unwritten() -> None:
-    """Drop unwritten output of the standard streams: the interpreter would retry at exit, and change the exit code."""
+    """Drop unwritten output of the standard streams.
+
+    The interpreter would otherwise retry at exit, and change the exit code.
+    """
     for number, stream in (1, sys.stdout), (2, sys.stderr):
         try:
             stream.flush()
@@ -60,13 +66,13 @@ def forget_unwritten() -> None:
 
 
 def warn_plainly() -> None:
-    """Send warnings of a process without a log to standard error, without prefix."""
+    """Send warnings of a process without a log to standard error, without a prefix."""
     if logging.lastResort:
         logging.lastResort.setFormatter(Lines())
 
 
 def begin(name: str, handlers: Iterable[logging.Handler] = ()) -> None:
-    """Log this process under `name` to `handlers`, or to standard error; warnings of Python too."""
+    """Log this process under `name` to `handlers`, or to standard error. Python's warnings are logged too."""
     given = list(handlers) or [logging.StreamHandler(sys.stderr)]
     for handler in given:
         handler.setFormatter(handler.formatter or Lines(name))

@@ -1,4 +1,4 @@
-"""Folders for Unix sockets. The path of a socket holds 107 bytes on Linux, so these folders have short paths."""
+"""Folders for Unix sockets. A socket's path has at most 107 bytes on Linux, so these folders have short paths."""
 
 import os
 import secrets
@@ -12,25 +12,26 @@ from shutil import rmtree
 from spade.errors import RunError
 
 LONGEST_PATH = 107  # bytes
-NAME_BYTES = 40  # of a path, for the name of the socket
+NAME_BYTES = 40  # bytes of a path for the name of the socket
 _ALWAYS_SHORT = ("/tmp", "/var/tmp")  # tried after TMPDIR
 
 
 def fits(folder: Path) -> bool:
-    """True if sockets in this folder have paths that are short enough."""
+    """Return True if sockets in this folder have paths that are short enough."""
     return len(os.fsencode(folder)) + NAME_BYTES <= LONGEST_PATH
 
 
 def short_folder(name: str, owner: object) -> Path:
     """Make or reuse the private folder `name` in the first temporary directory with a path short enough for sockets.
 
-    Raises RunError if no directory fits, or if the folder belongs to somebody else. `owner`: what needs the sockets.
+    `owner` names the user of the sockets in an error. Raises RunError if no directory fits, or if the folder belongs to
+    somebody else.
     """
     given = tempfile.gettempdir()
     for parent in dict.fromkeys((given, *_ALWAYS_SHORT)):
         folder = Path(parent) / name
         if fits(folder):
-            with suppress(OSError):  # it cannot be written: another one may
+            with suppress(OSError):  # this folder cannot be written, but the next one may be
                 make_closed(folder)
                 return folder
     raise RunError(
@@ -41,7 +42,7 @@ def short_folder(name: str, owner: object) -> Path:
 
 @contextmanager
 def temporary_folder(owner: object) -> Iterator[Path]:
-    """Make a new private folder for sockets and delete it after the block. Raises as `short_folder`."""
+    """Make a new private folder for sockets and delete it after the block. Raises as `short_folder` does."""
     folder = short_folder(f"spade-{os.getuid()}-{secrets.token_hex(8)}", owner)
     try:
         yield folder
@@ -50,7 +51,10 @@ def temporary_folder(owner: object) -> Iterator[Path]:
 
 
 def make_closed(folder: Path) -> None:
-    """Make a private folder in a place open to all, or take one that is ours and private. Raises RunError, OSError."""
+    """Make a private folder in a place open to all users, or reuse one that is ours and private.
+
+    Raises RunError, OSError.
+    """
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
     found = folder.lstat()

@@ -1,15 +1,18 @@
-"""A log with a bound on the lines of one kind, so that no peer can fill it."""
+"""A bound on the log lines of one kind, so that no peer can fill the log."""
 
 import logging
 from collections import Counter
 
 _PERIOD_S = 10.0
-_LINES = 100  # of one kind in a period
-_KINDS = 1_024  # counted apart; a kind is a message's text without its arguments
+_LINES = 100  # lines of one kind in a period
+_KINDS = 1_024  # kinds that are counted apart; a kind is a message's text without its arguments
 
 
 class Sparing(logging.Filter):
-    """Passes the first lines of each kind in a period; the first of the next period gives the number left out."""
+    """A filter that passes the first lines of each kind in a period.
+
+    The first line of the next period tells the number of lines left out.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -18,7 +21,7 @@ class Sparing(logging.Filter):
         self._before: Counter[str] = Counter()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """True if the record is to be written."""
+        """Return True if the record should be written."""
         if record.created >= self._until:
             self._until = record.created + _PERIOD_S
             self._before = Counter({kind: count - _LINES for kind, count in self._lines.items() if count > _LINES})

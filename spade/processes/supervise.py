@@ -20,19 +20,19 @@ from spade.processes.child import AnyLife, End, Life
 from spade.processes.entry import FINAL, Launch
 from spade.protocol import LifeNumber, Process, ProcessState, Role
 
-RETIRING: frozenset[Role] = frozenset({"designer", "curator", "agent"})  # these finish what they have in hand
-_FIRST_TRIES = 3  # of a process that was never ready, in place of the whole budget
+RETIRING: frozenset[Role] = frozenset({"designer", "curator", "agent"})  # these finish their work in hand
+_FIRST_TRIES = 3  # starts of a process that was never ready, in place of the whole budget
 _BACKOFF_S = 0.1  # doubled with each end in the window
 _BACKOFF_MAX_S = 5.0
 
 Lives = Callable[[str, Launch, Path, config.Supervise], AnyLife]
-"""A new life by its module, orders and log file, wherever processes of its role live."""
+"""Makes a new life from its module, orders and log file, on the machine of its role."""
 
 log = logging.getLogger(__name__)
 
 
 class _Child:
-    """One process through all its lives. Its scope is shielded: it ends by `Supervisor.stop` alone."""
+    """One process through all its lives. Its scope is shielded, so only `Supervisor.stop` ends it."""
 
     def __init__(self, launch: Launch, logfile: Path, vital: bool) -> None:
         self.launch = launch
@@ -56,7 +56,7 @@ class _Child:
         self.state = "starting"
 
     def on_ready(self) -> None:
-        if self.state != "draining":  # a post that was out of reach meanwhile says so again
+        if self.state != "draining":  # a post that was out of reach reports again that it is ready
             self.state = "ready"
         self.was_ready = True
         self.settled.set()
@@ -70,7 +70,8 @@ class _Child:
 class Supervisor:
     """The children of one command.
 
-    number  the first part of the numbers of lives that it starts from now on (`LifeNumber`); 0: they are not counted
+    `number` is the first part of the numbers of lives that it starts from now on (`LifeNumber`). 0: lives are not
+    counted.
     """
 
     def __init__(
@@ -83,16 +84,16 @@ class Supervisor:
         self._modules = modules
         self._lives = lives
         self._children: dict[str, _Child] = {}
-        self._starts: Counter[str] = Counter()  # of each name, which outlives its child
+        self._starts: Counter[str] = Counter()  # starts of each name, which outlives its child
         self._nursery: trio.Nursery
         self._body = trio.CancelScope()
         self._failure: RunError | None = None
         self._leaving = False
 
     def processes(self) -> tuple[Process, ...]:
-        """The children in the order they were added, stopped ones included.
+        """Return the children in the order they were added, with stopped ones.
 
-        `detail`: the reason of the last end; of one that waits, what it waits for.
+        `detail` is the reason of the last end, or the thing that a waiting child waits for.
         """
         return tuple(
             Process(
@@ -105,9 +106,9 @@ class Supervisor:
     async def add(self, launch: Launch, *, vital: bool = True) -> None:
         """Start a process and wait until it is ready. A name that stopped may be added again.
 
-        A vital process that does not become ready stops the supervisor (see `supervise`), like one that dies too often;
-        other processes stop it only after they were ready once. Raises RunError if the name is taken, if the process is
-        stopped meanwhile, or if it is not vital and does not become ready.
+        A vital process that does not become ready stops the supervisor (see `supervise`), like one that dies too often.
+        Other processes stop it only after they were ready once. Raises RunError if the name is taken or the process is
+        stopped meanwhile. Also raises RunError if a process that is not vital does not become ready.
         """
         known = self._children.get(launch.name)
         if known is not None and not known.done.is_set():
@@ -120,7 +121,7 @@ class Supervisor:
             raise RunError(f"{launch.name}: {why}")
 
     async def stop(self, name: str) -> None:
-        """Drain a process: SIGTERM, supervise.drain_s, SIGKILL. Returns when nothing of its group is left."""
+        """Drain a process: SIGTERM, supervise.drain_s, SIGKILL. Returns when its whole group is gone."""
         child = self._children.get(name)
         if child is None:
             raise RunError(f"no process {name!r} here; there are {', '.join(self._children) or 'none'}")
@@ -128,7 +129,10 @@ class Supervisor:
         await child.done.wait()
 
     async def retire(self, name: str, within_s: float) -> None:
-        """Let one of RETIRING finish its work in hand for at most `within_s`; then stop it. Stop others at once."""
+        """Let a process finish its work in hand for at most `within_s`, then stop it.
+
+        Stops a process at once if its role is not in RETIRING.
+        """
         child = self._children.get(name)
         if child is not None and child.state == "ready" and child.launch.role in RETIRING:
             child.state = "draining"
@@ -139,7 +143,7 @@ class Supervisor:
         await self.stop(name)
 
     async def _drain(self) -> None:
-        """Stop all, role by role against the order of `modules`: clients leave before their service."""
+        """Stop all children, role by role against the order of `modules`: clients leave before their service."""
         self._leaving = True
         running = [child for child in self._children.values() if not child.done.is_set()]
         for role in reversed(list(self._modules)):
@@ -149,7 +153,7 @@ class Supervisor:
                         nursery.start_soon(self.stop, child.launch.name)
 
     async def _keep(self, child: _Child) -> None:
-        """One child through all its lives."""
+        """Run one child through all its lives."""
         module = self._modules[child.launch.role]
         try:
             with child.scope:
@@ -169,17 +173,17 @@ class Supervisor:
             child.settled.set()
 
     def _counted(self, launch: Launch) -> Launch:
-        """The orders of the next life of a name."""
+        """Return the orders of the next life of a name."""
         self._starts[launch.name] += 1
         life = LifeNumber(self.number, self._starts[launch.name]) if self.number else LifeNumber()
         return msgspec.structs.replace(launch, life=life)
 
     def _after(self, child: _Child, end: End) -> float:
-        """React to an unexpected end: returns the seconds until a restart, or ends the supervisor."""
+        """React to an unexpected end. Returns the seconds until a restart, or ends the supervisor."""
         now, settings, name = trio.current_time(), self._settings, child.launch.name
         child.detail = end.why
         child.ends.append(now)
-        budget, within = min(settings.restarts, _FIRST_TRIES - 1), ""  # of first starts, in any time
+        budget, within = min(settings.restarts, _FIRST_TRIES - 1), ""  # budget of first starts, over any time
         if child.was_ready:
             budget, within = settings.restarts, f" within {settings.restart_window_s:g} s"
             while child.ends[0] < now - settings.restart_window_s:
@@ -213,12 +217,13 @@ class Supervisor:
 async def supervise(
     settings: config.Supervise, logs: Path, modules: Mapping[Role, str], lives: Lives = Life
 ) -> AsyncIterator[Supervisor]:
-    """A supervisor for the length of the block; leaving it, by whatever way, drains all children in order.
+    """Yield a supervisor. The end of the block, by whatever way, drains all children in order.
 
-    `modules`: the module of each role, a service before those it serves; `lives`: where their processes live.
+    `modules` has the module of each role. A service stands before the roles that it serves. `lives` decides on which
+    machine processes live.
 
-    Raises RunError (and cancels the block) when a process dies more than supervise.restarts times within
-    supervise.restart_window_s, ends by a ConfigError or RunError of its own, or cannot be made ready.
+    Raises RunError and cancels the block in three cases: a process dies more than supervise.restarts times within
+    supervise.restart_window_s, it ends by a ConfigError or RunError of its own, or it does not become ready.
     """
     supervisor = Supervisor(settings, logs, modules, lives)
     failure: Exception | None = None

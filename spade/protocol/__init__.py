@@ -1,7 +1,7 @@
-"""Every message of the bus, and the values messages carry; in modules that each name their two sides.
+"""Every message of the bus, and the values in the messages. Each module names its two sides.
 
-Frozen, tagged, array-like msgspec structs: new information is a new field with a default at the end. Lengths are
-checked where a message is made, so also where it is decoded. Each request names the type of its reply.
+Messages are frozen, tagged, array-like msgspec structs. New information is a new field with a default at the end.
+Constructors check lengths, so decoding checks them too. Each request names the type of its reply.
 """
 
 from spade.protocol.audits import Audited, AuditJob, Audits, LeaseAudit, RecordedPlay

@@ -1,4 +1,4 @@
-"""Env-runners and the replay service."""
+"""Messages between env-runners and the replay service."""
 
 from spade.protocol.base import Count, Form, Many, Request, Wire
 from spade.protocol.session import Done
@@ -6,73 +6,113 @@ from spade.protocol.trajectories import Recording
 
 
 class RecordedPlay(Wire, frozen=True):
-    """A recorded play to run again on its instance `seed`. `hinted`: its player was shown the hint."""
+    """A recorded play that an audit runs again."""
 
     play: str
+    """Id of the play."""
+
     seed: int
+    """Seed of the instance that was played."""
+
     recording: Recording
+    """The actions of the play, and digests of the program's answers."""
+
     hinted: bool = False
+    """True if the player was shown the hint."""
 
 
 class AuditJob(Wire, frozen=True):
-    """An environment to audit before its designer is paid.
-
-    replays     recorded plays that must come out as they did
-    seeds       instances to play with random actions, each of them once
-    wins        number of won random plays that is a finding
-    max_turns   turns of a random play
-    draw        seeds the order of the replays and the random actions
-    within_s    seconds; plays that are not over by then are left out
-    reads       the form of a random action; recorded actions are sent unchanged
-    lost        instances that nobody won, to play with the actions of `solution()`
-    hint        the hint of the hinted plays; "" if there is none
-    """
+    """An environment to audit before its designer is paid."""
 
     environment: str
+    """Id of the environment."""
+
     lease: int
+    """Number of the lease, which `Audited` returns."""
+
     source: str
+    """Source text of the program."""
+
     replays: Many[RecordedPlay]
+    """Recorded plays that must give the same answers again."""
+
     seeds: Many[int]
+    """Instances to play with random actions, once each."""
+
     wins: int
+    """Number of won random plays that counts as a finding."""
+
     win_return: float
+    """Return from which a play counts as won."""
+
     max_turns: int
+    """Turns of a random play."""
+
     draw: int
+    """Seed for the order of the replays and for the random actions."""
+
     within_s: float
+    """Seconds for the audit. Plays that are not over by then are left out."""
+
     reads: Form = "inside"
+    """Form of a random action. Recorded actions are sent unchanged."""
+
     lost: Many[int] = ()
+    """Instances that nobody won. The audit plays the actions of `solution()` on them."""
+
     hint: str = ""
+    """Hint of the hinted plays, or ""."""
 
 
 class Audits(Wire, frozen=True):
-    """At most one audit, leased; empty: none now."""
+    """The reply to `LeaseAudit`: one leased audit, or nothing if no audit is due now."""
 
     jobs: tuple[AuditJob, ...] = ()
+    """At most one audit."""
 
 
 class LeaseAudit(Request[Audits], frozen=True):
-    """Ask for an audit, waiting up to `wait_s` for one."""
+    """Ask for an audit to run."""
 
     wait_s: float
+    """Seconds to wait for an audit."""
 
 
 class Audited(Request[Done], frozen=True):
-    """An audit is over. Idempotent by environment. Refused: the figures make no sense, or the lease is another's.
+    """Report that an audit is over. Idempotent by environment.
 
-    finding   why the environment is quarantined; "" where nothing was found
-    replays   recorded plays that were run again to a result, `left_out` those without one
-    plays     random plays that were run, `wins` those that were won
-    steps     of the environment, in all these plays
-    tried     lost instances on which the solution came to a result, `solved` those that it won; 0: it lists no actions
+    Refused: the figures make no sense, or another holder has the lease.
     """
 
     environment: str
+    """Id of the environment."""
+
     lease: int
+    """Number of the audit's lease."""
+
     finding: str
+    """The reason to quarantine the environment, or "" if the audit found nothing."""
+
     replays: Count
+    """Recorded plays that ran again to a result."""
+
     left_out: Count
+    """Recorded plays without a result."""
+
     plays: Count
+    """Random plays that ran."""
+
     wins: Count
+    """Random plays that won."""
+
     steps: Count
+    """Steps of the environment, in all these plays."""
+
     seconds: float
+    """Duration of the audit."""
+
     tried: Count = 0
+    """Lost instances on which the solution came to a result. 0 if the solution lists no actions."""
+
     solved: Count = 0
+    """Lost instances that the solution won."""

@@ -1,4 +1,4 @@
-"""Engines: agents, designers and gateways have them sample, and they fetch weights from the learner."""
+"""Messages to engines: agents, designers and gateways sample from them. Engines fetch weights from the learner."""
 
 from typing import Annotated
 
@@ -10,17 +10,25 @@ from spade.protocol.trajectories import check_digests, covered
 
 
 class Generated(Wire, frozen=True):
-    """ids: int32 bytes, the end-of-turn token included; logprobs: float32 bytes; versions: runs (version, count).
+    """The sampled continuation of a `Generate`.
 
-    Tokens of an endpoint have no versions, and log-probabilities only if the endpoint gave them.
-    digests: of the weights that sampled each run, 16 bytes a run, or empty.
+    An endpoint gives no versions. It gives log-probabilities only if its server returns them.
     """
 
     ids: bytes
+    """Token ids, little-endian int32, with the end-of-turn token."""
+
     logprobs: bytes
+    """Log-probability of each token, little-endian float32."""
+
     versions: Many[tuple[int, int]]
+    """Runs (policy version, number of tokens), in order."""
+
     finish: Finish
+    """The reason why sampling ended: "stop" for a token or string that ends it, "length" for `max_tokens`."""
+
     digests: bytes = b""
+    """Digests of the weights that sampled each run, 16 bytes a run, or empty."""
 
     def __post_init__(self) -> None:
         ours = covered(self.versions) * 4 == len(self.ids) == len(self.logprobs)
@@ -30,74 +38,104 @@ class Generated(Wire, frozen=True):
 
 
 class Overdue(Wire, frozen=True):
-    """The deadline of a Generate passed after `waited_s` in the queue and `sampled_s` being sampled."""
+    """The deadline of a `Generate` passed."""
 
     waited_s: float
+    """Seconds that the request waited in the queue."""
+
     sampled_s: float
+    """Seconds that the engine spent sampling."""
 
 
 class Generate(Request[Generated | Overdue], frozen=True):
-    """Sample a continuation. Refused: it can never be served.
+    """Sample a continuation. Refused: the request can never be served.
 
-    prompt: little-endian int32 token ids. Sampling ends with an end-of-turn token of the model, with the token that
-    completes a string of `stop` (the answer includes either), or after max_tokens. The distribution is softmax(logits /
-    temperature), cut to the `top_k` likeliest tokens (0: all), then to the fewest of these that hold `top_p` of the
-    probability. The engine gives a request up that is not over within `deadline_s` of its arrival (0: never).
-    `name` is by what its sender may give it up.
+    The engine samples from softmax(logits / `temperature`), cut first by `top_k` and then by `top_p`.
     """
 
     prompt: bytes
+    """Token ids, little-endian int32."""
+
     max_tokens: int
+    """Number of tokens after which sampling ends. An end-of-turn token of the model also ends it."""
+
     temperature: float
+    """Divisor of the logits."""
+
     seed: int
+    """Seed of the sampling."""
+
     top_p: float = 1.0
+    """Keep the fewest of the likeliest tokens that together hold this probability."""
+
     top_k: int = 0
+    """Keep this number of likeliest tokens. 0 keeps all."""
+
     stop: Annotated[tuple[Name, ...], Meta(max_length=MOST_STOPS)] = ()
+    """Strings that end sampling. The answer includes the token that completes a string."""
+
     deadline_s: float = 0.0
+    """Seconds from arrival after which the engine gives the request up. 0: never."""
+
     name: Name = ""
+    """Name for giving the request up (`GiveUp`)."""
 
 
 class GiveUp(Request[Done], frozen=True):
-    """The sender no longer waits for its Generate of this name: forget it, if it is still there."""
+    """Tell an engine to forget the `Generate` of this name, if it is still there. Its sender no longer waits."""
 
     name: Name
+    """Name of the `Generate`."""
 
 
 class Serving(Request[Done], frozen=True):
-    """An engine samples from these weights from now on. Refused: they were never published."""
+    """Report that an engine samples from these weights from now on. Refused: the weights were never published."""
 
     version: int
+    """Policy version of the weights."""
+
     digest: Name
+    """Digest of the weights."""
 
 
 class HoldWeights(Request[Done], frozen=True):
-    """An engine reads the learner's folders of these weights, and of no others, until it says so again.
+    """Report all weights that an engine reads from folders. The report replaces the engine's earlier one.
 
-    Refused: one of them is retired, and may be deleted at any time.
+    Refused: the learner has retired one of the weights and may delete its folder at any time.
     """
 
     digests: Annotated[tuple[Name, ...], Meta(max_length=MOST_HELD)]
+    """Digests of the weights."""
 
 
 class WeightsPart(Wire, frozen=True):
-    """`data` begins at the offset that was asked for; `size` is that of the whole file, bytes.
-
-    lacking: of an engine's unfinished copy the parts that are not there yet, little-endian; bit i is for the i-th part
-    of the size that engines ask for. Empty: nothing is lacking. What is lacking comes without data.
-    """
+    """A part of a file of weights."""
 
     data: bytes
+    """Bytes of the file from the requested offset. Empty if an unfinished copy lacks them."""
+
     size: int
+    """Size of the whole file in bytes."""
+
     lacking: bytes = b""
+    """Bit i (little-endian) is set if an engine's unfinished copy lacks the i-th part, in parts of the size that
+    engines ask for. Empty: the copy is complete."""
 
 
 class GetWeights(Request[WeightsPart], frozen=True):
-    """Ask the learner or an engine for up to `count` bytes of a file of published weights, from `offset`.
+    """Ask the learner or an engine for a part of a file of published weights.
 
-    Refused: the learner has retired them; the engine does not have them.
+    Refused: the learner has retired the weights, or the engine does not have them.
     """
 
     digest: Name
+    """Digest of the weights."""
+
     file: Name
+    """Name of the file."""
+
     offset: int
+    """First byte of the part."""
+
     count: int
+    """Greatest number of bytes to return."""

@@ -1,4 +1,4 @@
-"""Measures of programs: of one, by env-runners and designers; of the newest together, by the evaluator.
+"""Measures of programs. Env-runners and designers measure one program, the evaluator measures the newest together.
 
 The evaluator and the replay service exchange the requests.
 """
@@ -10,55 +10,72 @@ from msgspec import Meta
 from spade.protocol.base import Count, Request, Wire
 from spade.protocol.session import Done
 
-MOST_PROGRAMS = 512  # whose diversity is measured at once; the similarities of all pairs are held
+MOST_PROGRAMS = 512  # programs in one measurement of diversity, which holds the similarities of all pairs
 
 
 class Measures(Wire, frozen=True):
-    """Measures of one program; definitions as in `docs/metrics.md`. None: not measured, or not to be told.
-
-    `reveals` is True if its first observation reveals the method. Of a program with tools: how many `tools`, the mean
-    `conditions` of a criterion, and whether one of its tools has a `guarded` failure. `similarity` is the greatest one
-    to a program among the newest of the memory, or to a seed.
-    """
+    """Measures of one program, defined in `docs/metrics.md`. None: not measured, or not known."""
 
     lines: Count | None = None
+    """Lines of code, without blank lines and comments."""
+
     hidden_variables: Count | None = None
+    """Attributes that hold something of the instance and that no text shows."""
+
     reveals: bool | None = None
+    """True if the first observation reveals the method."""
+
     tools: Count | None = None
+    """Number of tools. This and the next two fields are for programs with tools."""
+
     conditions: Annotated[float, Meta(ge=0, le=1e6)] | None = None
+    """Mean number of conditions in a criterion."""
+
     guarded: bool | None = None
+    """True if a tool has a guarded failure."""
+
     similarity: Annotated[float, Meta(ge=0, le=1)] | None = None
+    """Greatest similarity to a seed or to a program among the newest of the memory."""
 
 
 class NewestPrograms(Wire, frozen=True):
-    """The sources of programs, the oldest first."""
+    """The newest admitted programs."""
 
     sources: tuple[str, ...] = ()
+    """Source texts, oldest first."""
 
 
 class GetNewestPrograms(Request[NewestPrograms], frozen=True):
-    """Ask the replay service for the `count` newest admitted programs; fewer if they would not fit into a message."""
+    """Ask the replay service for the newest admitted programs."""
 
     count: Annotated[int, Meta(ge=1, le=MOST_PROGRAMS)]
+    """Number of programs. The reply has fewer if they would not fit into a message."""
 
 
 class Diversity(Wire, frozen=True):
-    """The diversity of the newest programs, when learner step `step` was the newest published.
-
-    share      Vendi score / number of programs, over 0 to 1
-    programs   that were compared
-    embedding  the similarity: "tfidf", or the embedding model as it was configured
-    seconds    duration
-    """
+    """The diversity of the newest programs at one learner step."""
 
     step: Count
+    """Newest published learner step at the time."""
+
     share: Annotated[float, Meta(gt=0, le=1)]
+    """Vendi score divided by the number of programs, over 0 to 1."""
+
     programs: Annotated[int, Meta(ge=2, le=MOST_PROGRAMS)]
+    """Number of programs that were compared."""
+
     embedding: str
+    """Similarity measure: "tfidf", or the embedding model as configured."""
+
     seconds: float
+    """Duration of the measurement."""
 
 
 class MeasuredDiversity(Request[Done], frozen=True):
-    """A diversity was measured. A repeated newest one is not taken again. Refused: its figures make no sense."""
+    """Report a measured diversity. If the newest one is sent again, the service ignores it.
+
+    Refused: the figures make no sense.
+    """
 
     diversity: Diversity
+    """The measured diversity."""

@@ -1,4 +1,4 @@
-"""Agents and the replay service."""
+"""Messages between agents and the replay service."""
 
 from spade.protocol.base import Count, Form, Many, Name, Outcome, Request, Wire
 from spade.protocol.session import Done
@@ -6,104 +6,154 @@ from spade.protocol.trajectories import Recording, Trajectory
 
 
 class PlayLease(Wire, frozen=True):
-    """One episode to play, and what its agent needs of the environment.
-
-    program   names the program (`codec.program_digest`), which the agent never sees
-    hint      what the hinted arm is told; None in the unhinted one
-    seed      the instance, the same in both arms; `sampler` seeds the sampling
-    reads     as in Verdict; so is `single_turn`
-    """
+    """One episode to play, with everything that its agent needs of the environment."""
 
     id: str
+    """Id of the play."""
+
     lease: int
+    """Number of the lease, which the answer returns."""
+
     environment: str
+    """Id of the environment."""
+
     program: Name
+    """Digest that names the program (`codec.program_digest`). The agent never sees its source."""
+
     hint: str | None
+    """Hint that the hinted arm is told, or None in the unhinted arm."""
+
     seed: int
+    """Seed of the instance, the same in both arms."""
+
     sampler: int
+    """Seed of the sampling."""
+
     reads: Form = "inside"
+    """As in Verdict."""
+
     single_turn: bool = False
+    """As in Verdict."""
 
     @property
     def hinted(self) -> bool:
-        """True in the hinted arm."""
+        """Return True if the play is in the hinted arm."""
         return self.hint is not None
 
 
 class Plays(Wire, frozen=True):
-    """Plays, leased; empty: none now."""
+    """The reply to `LeasePlays`: leased plays, or nothing if no play is due now."""
 
     plays: tuple[PlayLease, ...] = ()
+    """Plays to play."""
 
 
 class LeasePlays(Request[Plays], frozen=True):
-    """Ask for up to `count` plays, waiting up to `wait_s` for one."""
+    """Ask for plays."""
 
     count: int
+    """Greatest number of plays to lease."""
+
     wait_s: float
+    """Seconds to wait for the first play."""
 
 
 class ToolUse(Wire, frozen=True):
-    """The use of tools in one play; fields as in `EndedPlay`."""
+    """The use of tools in one play."""
 
     calls: int
+    """Tool calls that were sent to the program."""
+
     refused: int
+    """Sent calls that the schemas of the program's tools refused."""
+
     malformed: int
+    """Calls that were not sent, because they were unreadable or too many."""
+
     instructions: int
+    """Instructions in total."""
+
     done: int
+    """Instructions that were done."""
+
     free: int
+    """Done instructions that were already met when they were given."""
 
 
 class EndedPlay(Wire, frozen=True):
-    """The end of an episode.
-
-    `rewards` are those of every step; `episode_return` is the last one clipped to [-1, 1] if the episode terminated,
-    else 0; `trajectory` is None if a fault of the environment voids the play, and `fault` says which.
-
-    Where tools were used: `calls` were sent, of which the program's schemas `refused` some; `malformed` were not sent,
-    since they cannot be read or were too many; `done` of the `instructions` are done, `free` of them were met when they
-    were given.
-    """
+    """The result of one episode. The last six fields count the use of tools and stay 0 without tools."""
 
     id: str
+    """Id of the play."""
+
     lease: int
+    """Number of the play's lease."""
+
     outcome: Outcome
+    """Kind of end: "fault" means that a fault of the environment voids the play."""
+
     episode_return: float
+    """Last reward clipped to [-1, 1] if the episode terminated, else 0."""
+
     rewards: Many[float]
+    """Reward of every step."""
+
     seconds: float
+    """Duration of the play."""
+
     trajectory: Trajectory | None = None
+    """Tokens of the play, or None if a fault of the environment voids it."""
+
     fault: str = ""
+    """Text of that fault, or ""."""
+
     recording: Recording | None = None
+    """Course of the play, from which an audit runs it again."""
+
     calls: Count = 0
+    """As in ToolUse, like the next five fields."""
+
     refused: Count = 0
+    """As in ToolUse."""
+
     malformed: Count = 0
+    """As in ToolUse."""
+
     done: Count = 0
+    """As in ToolUse."""
+
     instructions: Count = 0
+    """As in ToolUse."""
+
     free: Count = 0
+    """As in ToolUse."""
 
     @property
     def tools(self) -> ToolUse | None:
-        """The use of tools; None where the program has none, since each that has tools has instructions."""
+        """Return the use of tools, or None for a play without tools. With tools there is always an instruction."""
         if not self.instructions:
             return None
         return ToolUse(self.calls, self.refused, self.malformed, self.instructions, self.done, self.free)
 
 
 class SubmitPlays(Request[Done], frozen=True):
-    """Episodes that ended. Each is idempotent by its play id.
+    """Hand in ended episodes. Idempotent by play id.
 
-    Refused names the plays that make no sense; the others are committed.
+    Refused names the plays that make no sense. The other plays are committed.
     """
 
     plays: Many[EndedPlay]
+    """The results of the episodes."""
 
 
 class ReleasePlay(Request[Done], frozen=True):
-    """Give a play back: a fault of the infrastructure, it is leased again on the same seed.
-
-    `suspect`: a service ended, or met an unforeseen error, while it served this play; the second time it is void.
-    """
+    """Give a play back after a fault of the infrastructure. It is leased again on the same seed."""
 
     id: str
+    """Id of the play."""
+
     lease: int
+    """Number of the play's lease."""
+
     suspect: bool = False
+    """True if a service ended or met an unforeseen error while it served the play. A second time voids the play."""

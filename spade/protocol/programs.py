@@ -1,4 +1,4 @@
-"""Env-runners: agents play programs there, and designers have candidates admitted."""
+"""Messages to env-runners: agents play programs there, and designers have candidates admitted."""
 
 from typing import Annotated, Literal
 
@@ -10,56 +10,74 @@ from spade.protocol.session import Done
 
 
 class ToolCall(Wire, frozen=True):
-    """A call of a tool; `arguments` is the text of a JSON object."""
+    """A call of a tool."""
 
     name: Name
+    """Name of the tool."""
+
     arguments: Annotated[str, Meta(max_length=MOST_ARGUMENTS)] = "{}"
+    """Text of a JSON object."""
 
 
-MOST_VALUES = 64  # suspects, or values, of a verdict
+MOST_VALUES = 64  # suspects of a verdict, and also its values
 Calls = Annotated[tuple[ToolCall, ...], Meta(max_length=MOST_CALLS)]
 
 
 class ToolResult(Wire, frozen=True):
-    """The result of a call, with the instructions that it led to. A refused call never reached the program."""
+    """The result of a tool call."""
 
     text: str
+    """The result, with the instructions that the call led to."""
+
     refused: bool = False
+    """True if the call was refused and never reached the program."""
 
 
 class Observed(Wire, frozen=True):
-    """The program's answer, after all checks.
-
-    Of a program with tools: `results` of the turn's calls, in their order; `observation` is the first instruction or
-    the reply to the turn's answer, "" where there is nothing to say beside the results; `tools` is the JSON of a list
-    of OpenAI's function objects, at the opening only; `done` of its `instructions` are done, `free` of them were met
-    when they were given.
-    """
+    """The program's answer, after all checks. The last five fields are for programs with tools."""
 
     observation: str
+    """The observation. With tools: the first instruction or the reply to the turn's answer, or ""."""
+
     reward: float = 0.0
+    """Reward of the step."""
+
     terminated: bool = False
+    """True if the program ended the episode."""
+
     truncated: bool = False
+    """True if the turn limit, or the program itself, cut the episode off."""
+
     results: Annotated[tuple[ToolResult, ...], Meta(max_length=MOST_CALLS)] = ()
+    """Results of the turn's calls, in the order of the calls."""
+
     tools: str = ""
+    """JSON list of OpenAI function objects, sent only when the episode opens."""
+
     done: int = 0
+    """Instructions that are done."""
+
     instructions: int = 0
+    """Instructions in total."""
+
     free: int = 0
+    """Done instructions that were already met when they were given."""
 
 
 class Faulted(Wire, frozen=True):
-    """The episode is over by a fault.
-
-    kind: exception, timeout, died, protocol and reward are the program's; lost (no such episode here), unknown (no such
-    program, here or at the replay service) and infrastructure are ours.
-    """
+    """A fault ended the episode."""
 
     kind: Literal["exception", "timeout", "died", "protocol", "reward", "lost", "unknown", "infrastructure"]
+    """Faults of the program: "exception", "timeout", "died", "protocol" and "reward". Faults of our services: "lost"
+    (the env-runner does not know the episode), "unknown" (neither the env-runner nor the replay service has the
+    program) and "infrastructure"."""
+
     detail: str
+    """Text of the fault."""
 
     @property
     def environment_fault(self) -> bool:
-        """True if the program is to blame, False if the play is to be leased again."""
+        """Return True if the program is to blame, or False if the play should be leased again."""
         return self.kind not in ("lost", "unknown", "infrastructure")
 
 
@@ -67,109 +85,155 @@ Wanted = Annotated[float, Meta(ge=0, le=1e9)]
 
 
 class Needs(Wire, frozen=True):
-    """The needs of a suite's item beyond the env-runner's own limits; 0 is nothing more.
+    """Resources that a suite's item needs beyond the env-runner's own limits. 0 asks for nothing more.
 
-    Seconds of a step and of processor time, bytes of memory. `sandbox.suite_s` and `sandbox.suite_bytes` bound them.
+    `sandbox.suite_s` and `sandbox.suite_bytes` bound them.
     """
 
     step_s: Wanted = 0.0
+    """Seconds of a step."""
+
     processor_s: Wanted = 0.0
+    """Seconds of processor time."""
+
     memory_bytes: Annotated[int, Meta(ge=0, le=2**50)] = 0
+    """Bytes of memory."""
 
 
 class OpenEpisode(Request[Observed | Faulted], frozen=True):
-    """Start an episode: load, construct, reset. Observed is turn 0. Refused: the env-runner is overloaded.
+    """Start an episode: load the program, construct the environment, reset it. The reply Observed is turn 0.
 
-    `program` is its digest (`codec.program_digest`): an env-runner that does not have it asks the replay service.
+    Refused: the env-runner is overloaded.
     """
 
     episode: str
+    """Id of the episode, chosen by the sender."""
+
     program: Name
+    """Digest of the program (`codec.program_digest`). An env-runner without it asks the replay service."""
+
     seed: int
+    """Seed of the instance."""
+
     max_turns: int
+    """Turns after which the episode is truncated."""
+
     needs: Needs = Needs()
+    """Resources beyond the env-runner's own limits."""
 
 
 class StepEpisode(Request[Observed | Faulted], frozen=True):
-    """One action; `turn` counts from 1: a repeated request is answered from memory.
-
-    To a program with tools: the `calls` of a message, executed in order, then its answer as `action`; "" is none.
-    """
+    """Send one action. A repeated request is answered from memory."""
 
     episode: str
+    """Id of the episode."""
+
     turn: int
+    """Number of the turn, from 1."""
+
     action: str
+    """The action. With tools: the answer that follows the calls, or ""."""
+
     calls: Calls = ()
+    """Tool calls of the message, executed in order."""
 
 
 class CloseEpisode(Request[Done], frozen=True):
-    """The episode is over. Idempotent."""
+    """End an episode. Idempotent."""
 
     episode: str
+    """Id of the episode."""
 
 
 class KeepProgram(Request[Done], frozen=True):
-    """Keep a program for later episodes that the replay service does not have.
+    """Store a program for later episodes, because the replay service does not have it.
 
-    The env-runner may drop it while it is not played; OpenEpisode then fails with `unknown`.
+    The env-runner may drop the program while nobody plays it. OpenEpisode then fails with `unknown`.
     """
 
     source: str
+    """Source text of the program."""
 
 
 class Program(Wire, frozen=True):
-    """A program; the receiver checks that it has the digest."""
+    """A program. The receiver checks its digest."""
 
     source: str
+    """Source text of the program."""
 
 
 class GetProgram(Request[Program], frozen=True):
-    """Ask the replay service for a program by its digest. Refused: no active environment has it."""
+    """Ask the replay service for a program. Refused: no active environment has this program."""
 
     program: Name
+    """Digest of the program."""
 
 
 class Stage(Wire, frozen=True):
-    """One stage of admission."""
+    """The result of one stage of admission."""
 
     name: str
+    """Name of the stage."""
+
     passed: bool
+    """True if the program passed."""
+
     reason: str = ""
+    """The reason for a failure, or ""."""
+
     seconds: float = 0.0
+    """Duration of the stage."""
 
 
 class Verdict(Wire, frozen=True):
-    """The stages in the order they ran; if `passed` is False the last one failed.
-
-    `name`: the class's name. `reads`: the form in which plays send actions to the program. `repairs`: those that its
-    process reported; it was played with them. `single_turn`: each play of admission was over after its first action.
-
-    `values` are what a hint must not tell. With tools they are arguments of the solution that no instruction and no
-    schema states. Of a game they are words of its solutions that no observation tells. `suspects` are words of
-    calls of the solution that nothing before them told, and `replayed` is the transcript of the solution as text, both
-    of a program with tools. All three are cut if they are long.
-    """
+    """The result of admission."""
 
     passed: bool
+    """True if the program passed every stage."""
+
     stages: tuple[Stage, ...]
+    """Stages in the order they ran. If `passed` is False, the last one failed."""
+
     name: str = ""
+    """Name of the program's class."""
+
     seed_sensitive: bool = False
+    """True if the seed changes the program's answers."""
+
     first_observation: str = ""
+    """First observation that admission saw."""
+
     reads: Form = "inside"
+    """Form of the actions that plays send to the program."""
+
     repairs: Repairs = ()
+    """Repairs that the program's process reported. Admission played the repaired program."""
+
     measures: Measures = Measures()
+    """Measures of the program."""
+
     suspects: Annotated[tuple[str, ...], Meta(max_length=MOST_VALUES)] = ()
+    """Words of the solution's calls that nothing before them told, for a program with tools. Cut if long."""
+
     values: Annotated[tuple[str, ...], Meta(max_length=MOST_VALUES)] = ()
+    """Values that a hint must not tell, cut if long. With tools: arguments of the solution that no instruction and no
+    schema states. For a game: words of its solutions that no observation tells."""
+
     replayed: str = ""
+    """Transcript of the solution as text, for a program with tools. Cut if long."""
+
     single_turn: bool = False
+    """True if each play of admission was over after its first action."""
 
 
 class Validate(Request[Verdict], frozen=True):
-    """Admit a candidate or give the reason against it. `seed` keys the secret instance seeds.
-
-    Without `plays` it is only opened, as the instance of that seed: a library's program is trusted to be sound.
-    """
+    """Admit a candidate, or give the reason against it."""
 
     source: str
+    """Source text of the candidate."""
+
     seed: int
+    """Key of the secret instance seeds."""
+
     plays: bool = True
+    """False only opens the instance of `seed`: a library's program is trusted to be sound."""

@@ -1,4 +1,4 @@
-"""The ranks of a learner: the first one commands, the others ask it for their next command."""
+"""Messages between the ranks of a learner. The first rank commands, and the others ask it for the next command."""
 
 from typing import Annotated
 
@@ -10,39 +10,47 @@ from spade.protocol.training import Batch
 
 
 class Meet(Wire, frozen=True):
-    """Join the process group whose store the first rank serves at this TCP address.
-
-    `device`: the type of device that all ranks compute on.
-    """
+    """Join the learner's process group. The first rank serves its store at this TCP address."""
 
     host: Name
+    """Host of the store."""
+
     port: Annotated[int, Meta(ge=1, le=65_535)]
+    """TCP port of the store."""
+
     device: Name
+    """Type of device on which all ranks compute."""
 
 
 class Gather(Wire, frozen=True):
-    """Bring your part of the parameters, and of the optimiser's state if `optimizer`, to the first rank."""
+    """Send your part of the parameters to the first rank."""
 
     optimizer: bool
+    """True to send your part of the optimiser's state too."""
 
 
 class Save(Wire, frozen=True):
-    """Write your part of the parameters and of the optimiser's state below `folder`, a checkpoint being made."""
+    """Write your part of the parameters and of the optimiser's state."""
 
     folder: str
+    """Folder of the unfinished checkpoint to write into."""
 
 
 class Load(Wire, frozen=True):
-    """Continue from the checkpoint in `folder`."""
+    """Continue from a checkpoint."""
 
     folder: str
+    """Folder of the checkpoint."""
 
 
 class AwaitCommand(Request[Meet | Batch | Gather | Save | Load | Done], frozen=True):
-    """Rank `rank` has carried out `number` commands, and waits for the next.
+    """Ask for the next command. Idempotent by number.
 
-    Idempotent by number. A Batch is a step to take part in; Done ends the rank.
+    A Batch is a step to take part in. Done ends the rank.
     """
 
     rank: Count
+    """Number of the asking rank."""
+
     number: Count
+    """Number of commands that the rank has carried out."""

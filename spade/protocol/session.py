@@ -1,4 +1,4 @@
-"""Every connection: the handshake, heartbeats, and the answers that any request may get."""
+"""Messages of every connection: the handshake, heartbeats, and the answers that any request may get."""
 
 from msgspec import field
 
@@ -9,99 +9,143 @@ class Peer(Wire, frozen=True):
     """A service that others may call."""
 
     role: Role
+    """Role of the service."""
+
     name: str
+    """Name of the service's process."""
+
     address: str
+    """Address at which the service listens."""
 
 
 class Weights(Wire, frozen=True):
-    """Published parameters: a folder on the learner's host, named by their digest (`spade.policy.manifest`, hex)."""
+    """Published parameters."""
 
     version: int
+    """Policy version."""
+
     step: int
+    """Learner step after which the weights were published."""
+
     digest: str
+    """Digest of the parameters in hex, as in `spade.policy.manifest`."""
+
     path: str
+    """Folder on the learner's host."""
 
 
 class Wait(Wire, frozen=True):
-    """`who` waits for `holder` to bring `what`: `count` times at once, the longest for `for_s` seconds.
-
-    `why`: what the holder lacks, if the replay service knows. `who` is empty in a heartbeat, which names its sender.
-    """
+    """One process waits for another process."""
 
     holder: str
+    """Name of the process that must act."""
+
     what: str
+    """Name of the thing that the holder should bring."""
+
     count: int = 1
+    """Number of such waits at the same time."""
+
     for_s: float = 0.0
+    """Duration of the longest wait in seconds."""
+
     who: str = ""
+    """Name of the waiting process. Empty in a heartbeat, which names its sender."""
+
     why: str = ""
+    """The thing that the holder lacks, if the replay service knows."""
 
 
 class Done(Wire, frozen=True):
-    """The request took effect and, at the replay service, is committed."""
+    """The request took effect. At the replay service it is also committed."""
 
 
 class Refused(Wire, frozen=True):
-    """The request cannot be served; the text says why and what to do. Final: the sender does not try again.
-
-    `unforeseen`: the service met an unforeseen error, so the request itself is under suspicion.
-    """
+    """The request cannot be served. This is final: the sender does not try again."""
 
     reason: str
+    """The reason, and advice on how to act."""
+
     unforeseen: bool = False
+    """True if the service met an unforeseen error, so the request itself is under suspicion."""
 
 
 class Ready(Wire, frozen=True):
-    """The handshake is done. `life` names the service's life, new after each restart; other fields as in Pulse."""
+    """The handshake is done."""
 
     peers: tuple[Peer, ...] = ()
+    """As in Pulse."""
+
     weights: Weights | None = None
+    """As in Pulse."""
+
     life: Name = ""
+    """Name of the service's life, new after each restart."""
+
     finished: str = ""
+    """As in Pulse."""
 
 
 class Hello(Request[Ready], frozen=True):
-    """First message on every connection. `address` is where this process serves others.
-
-    `corpus`: digest of the documents from which this process designs, or the processes it keeps; "" where none does.
-    `life`: the replay service refuses a life of a name once it has seen a newer one.
-    """
+    """Greet a service. This is the first message on every connection."""
 
     protocol: int
+    """PROTOCOL_VERSION of the sender."""
+
     digest: Name
+    """Digest of the sender's configuration. An observer may send "" instead."""
+
     role: Role
+    """Role of the sender."""
+
     name: Name
+    """Name of the sender's process."""
+
     pid: int
+    """Process id of the sender."""
+
     address: Name | None = None
+    """Address at which the sender serves others, or None."""
+
     corpus: Name = ""
+    """Digest of the documents from which the sender, or a process that it supervises, designs. "": no documents."""
+
     life: LifeNumber = LifeNumber()
+    """Number of the sender's life. The replay service refuses a life after it has seen a newer life of the name."""
 
 
 class Pulse(Wire, frozen=True):
-    """The service is alive. Names the services that may be called, and the newest weights.
-
-    `finished`: the limit that has ended the run, in words; "" while it goes on.
-    """
+    """The service is alive."""
 
     peers: tuple[Peer, ...] = ()
+    """Services that may be called."""
+
     weights: Weights | None = None
+    """The newest weights."""
+
     finished: str = ""
+    """The limit that ended the run, in words, or "" while the run goes on."""
 
 
 class Heartbeat(Request[Pulse], frozen=True):
-    """I am alive. `gauges` are this process's own figures (names in `docs/metrics.md`)."""
+    """Tell a service that the sender is alive."""
 
     gauges: Gauges = field(default_factory=dict)
+    """Figures of the sending process. docs/metrics.md defines the names."""
+
     waits: Many[Wait] = ()
+    """Everything that the sender waits for."""
 
 
 class Goodbye(Request[Done], frozen=True):
-    """A peer that leaves in order."""
+    """Tell a service that the sender leaves in order."""
 
 
 class Rehello(Wire, frozen=True):
-    """The server does not know this peer (it restarted, or gave it up): say hello again, then send what is open.
+    """The server does not know this peer: it restarted, or it gave the peer up.
 
-    `leaving`: pushed by a server that ends in order; the requests that it leaves open did not cause its end.
+    The peer then sends Hello again, followed by its open requests.
     """
 
     leaving: bool = False
+    """True if the server ends in order. The requests that it leaves open did not cause its end."""

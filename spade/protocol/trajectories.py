@@ -5,25 +5,33 @@ from spade.protocol.programs import Calls
 
 
 class Trajectory(Wire, frozen=True):
-    """The tokens that the model read and wrote in one episode (or one design), in order.
+    """The tokens that the model read and wrote in one episode or one design, in order.
 
-    The tokens are one sequence, unless `rewinds` make several of them (`spade.sequences`).
-
-    ids       little-endian int32, tokens
-    spans     lengths of runs of tokens, read and sampled in turn, the first one read
-    logprobs  little-endian float32, *sampled* tokens; log-probability under the distribution really sampled from
-    versions  runs (policy version, count) over the sampled tokens, in order
-    digests   of the weights that sampled each run, 16 bytes a run; empty where the engine gave none
-    rewinds   (at, kept), by rising `at`: before token `at` was read, the context was cut back to its first `kept`
+    The tokens form one sequence, unless `rewinds` divide them into several (`spade.sequences`).
     """
 
     ids: bytes
+    """Token ids, little-endian int32."""
+
     spans: Many[int]
+    """Lengths of runs of tokens. Read and sampled runs take turns, and the first run is read."""
+
     logprobs: bytes
+    """Log-probability of each *sampled* token under the distribution that it was really sampled from, little-endian
+    float32."""
+
     versions: Many[tuple[int, int]]
+    """Runs (policy version, number of tokens) over the sampled tokens, in order."""
+
     temperature: float
+    """Temperature of the sampling."""
+
     digests: bytes = b""
+    """Digests of the weights that sampled each run, 16 bytes a run. Empty if the engine sent no digests."""
+
     rewinds: Many[tuple[int, int]] = ()
+    """Pairs (at, kept), by rising `at`. Before token `at` was read, the context was cut back to its first `kept`
+    tokens."""
 
     def __post_init__(self) -> None:
         tokens, sampled = sum(self.spans), sum(self.spans[1::2])
@@ -41,22 +49,22 @@ class Trajectory(Wire, frozen=True):
 
     @property
     def tokens(self) -> int:
-        """All tokens, read and sampled, each counted once."""
+        """Return the number of tokens, read and sampled. Each is counted once."""
         return len(self.ids) // 4
 
     @property
     def contexts(self) -> tuple[int, ...]:
-        """Tokens of each of its sequences."""
+        """Return the number of tokens in each of its sequences."""
         return _contexts(self.tokens, self.rewinds)
 
     @property
     def sampled(self) -> int:
-        """Tokens the model sampled."""
+        """Return the number of tokens that the model sampled."""
         return len(self.logprobs) // 4
 
 
 def _contexts(tokens: int, rewinds: tuple[tuple[int, int], ...]) -> tuple[int, ...]:
-    """Lengths of the context before each rewind and at the end. Raises ValueError for a rewind that cuts nothing."""
+    """Return the context's length before each rewind and at the end. Raises ValueError if a rewind cuts nothing."""
     lengths, begin, length = list[int](), 0, 0
     for at, kept in rewinds:
         length += at - begin
@@ -68,7 +76,7 @@ def _contexts(tokens: int, rewinds: tuple[tuple[int, int], ...]) -> tuple[int, .
 
 
 def covered(versions: tuple[tuple[int, int], ...]) -> int:
-    """The sampled tokens that version runs cover. Raises ValueError for a run of none."""
+    """Count the sampled tokens that version runs cover. Raises ValueError for an empty run."""
     counts = [count for _, count in versions]
     if min(counts, default=1) < 1:
         raise ValueError(f"a version run of a trajectory must cover a token or more, is {min(counts)}")
@@ -81,18 +89,19 @@ def check_digests(digests: bytes, versions: tuple[tuple[int, int], ...]) -> None
 
 
 class Recording(Wire, frozen=True):
-    """The course of a play, from which an audit runs it again.
-
-    actions    the actions that the program was sent, in order
-    calls      those sent with each action; empty where no action has any
-    answers    digests (`codec.answer_digest`) of its answers, 16 bytes each: to the reset, then to each action
-    max_turns  turns that the program was granted
-    """
+    """The course of a play, from which an audit runs the play again."""
 
     actions: Many[str]
+    """Actions that were sent to the program, in order."""
+
     answers: bytes
+    """Digests of the program's answers (`codec.answer_digest`), 16 bytes each: to the reset, then to each action."""
+
     max_turns: Count
+    """Turns that the program was granted."""
+
     calls: Many[Calls] = ()
+    """Tool calls that were sent with each action. Empty if no action had any."""
 
     def __post_init__(self) -> None:
         if self.calls and len(self.calls) != len(self.actions):

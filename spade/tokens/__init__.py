@@ -1,7 +1,7 @@
-"""Text to tokens and back by the checkpoint's own tokenizer and chat template, without transformers.
+"""Convert text to tokens and back by the checkpoint's own tokenizer and chat template, without transformers.
 
-Control tokens (a turn's begin and end, marks of thoughts and tools) come from the template alone. Texts of programs,
-documents, hints and sources never enter the template, nor do the strings of schemas; a vocabulary without control
+Only the template writes control tokens: the begin and end of a turn, marks of thoughts and tools. Texts of programs,
+documents, hints and sources never enter the template, nor do the strings of schemas. A vocabulary without control
 tokens encodes them.
 """
 

@@ -1,7 +1,7 @@
-"""Chats of others as a chat template gets them: their structure, with a stand-in for each string.
+"""Chats of clients in the form that a chat template gets: their structure, with a stand-in for each string.
 
-A client's chat has what a play's has not: calls that an assistant made, thoughts, names. As with tools, none of its
-strings enters the template, so that none can forge the template's text or steer its code.
+A client's chat may have parts that a play's chat lacks: calls that an assistant made, thoughts, names. As with tools,
+no string of the chat enters the template. So no string can forge the template's text or steer its code.
 """
 
 import json
@@ -17,16 +17,16 @@ MOST_MESSAGES = 4096
 
 @dataclass(frozen=True)
 class Chat:
-    """A conversation that a template is to show.
-
-    skeleton  JSON of its messages, tools and variables, with stand-ins
-    contents  of its messages
-    strings   all others, of calls and of tools; the first has the number FIRST
-    """
+    """A conversation that a template should show."""
 
     skeleton: str
+    """JSON of its messages, tools and variables, with stand-ins for the strings."""
+
     contents: tuple[str, ...]
+    """Contents of its messages."""
+
     strings: tuple[str, ...]
+    """All other strings, of calls and of tools. The first one has the number FIRST."""
 
     @classmethod
     def of(
@@ -35,9 +35,10 @@ class Chat:
         tools: Sequence[Any] = (),
         variables: Mapping[str, bool] | None = None,
     ) -> "Chat":
-        """A chat of at most MOST_MESSAGES messages, each with a role and a `content`; other fields are optional.
+        """Convert at most MOST_MESSAGES messages into a Chat.
 
-        `variables` are the template's own, such as enable_thinking. Raises ValueError for half of a surrogate pair.
+        Each message needs `role` and `content`, and may have other fields. `variables` are the template's own, such as
+        enable_thinking. Raises ValueError for half of a surrogate pair.
         """
         assert len(messages) <= MOST_MESSAGES < FIRST
         strings: dict[str, int] = {}
@@ -45,7 +46,7 @@ class Chat:
         for number, message in enumerate(messages):
             message["content"].encode()
             others = {key: value for key, value in message.items() if key not in ("role", "content")}
-            # A template asks whether there is a content, so an empty one has no stand-in.
+            # A template asks whether a message has content, so an empty content gets no stand-in.
             content = stand_in(number) if message["content"] else ""
             shown.append({"role": message["role"], "content": content, **put_fields(strings, others)})
         structure = {
@@ -58,7 +59,10 @@ class Chat:
 
 
 def put_fields(strings: dict[str, int], fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a message with stand-ins for their strings; their own keys, and those of a call, stay."""
+    """Replace the strings of a message's fields by stand-ins.
+
+    The message's own keys and the keys of a call stay.
+    """
     return {
         key: [
             {"type": "function", **{name: _call(strings, value) for name, value in call.items() if name != "type"}}
@@ -71,7 +75,7 @@ def put_fields(strings: dict[str, int], fields: Mapping[str, Any]) -> dict[str, 
 
 
 def _call(strings: dict[str, int], value: Any) -> Any:
-    """The id of a call, or its function."""
+    """Replace the strings of a call's function, or of its id, by stand-ins."""
     if not isinstance(value, dict):
         return put_strings(strings, value)
     return {key: put_strings(strings, part) for key, part in value.items()}

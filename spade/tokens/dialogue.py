@@ -1,4 +1,4 @@
-"""The prompts of a play's turns: earlier thoughts stay in them, or are stripped as the chat template does."""
+"""Build the prompts of a play's turns. Earlier thoughts stay, or are stripped as the chat template does."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -13,25 +13,28 @@ from spade.tokens.tools import NO_TOOLS, Tools
 
 
 class Reading(NamedTuple):
-    """The tokens before a turn: the context is cut back to its first `kept` tokens, then `ids` follow."""
+    """The tokens before a turn."""
 
     kept: int
+    """The context is cut back to its first `kept` tokens."""
+
     ids: list[int]
+    """Tokens that then follow."""
 
     @property
     def tokens(self) -> int:
-        """The number of tokens of the whole prompt."""
+        """Return the number of tokens of the whole prompt."""
         return self.kept + len(self.ids)
 
 
 class Dialogue(Protocol):
-    """One play. `read` and `said` are called in turn."""
+    """The prompts of one play. Call `read` and `said` in turn."""
 
     def read(self, messages: Sequence[Message], context: bytes, most: int, tools: Tools = NO_TOOLS) -> Reading:
-        """The next turn, with `messages` after `context` (little-endian int32); the first one may have `tools`.
+        """Return the prompt of the next turn: `messages` after `context` (little-endian int32).
 
-        If it does not fit, it is over `most` and lacks ids. Raises RunError if the template refuses the conversation,
-        UnreadableError if it does so with these tools.
+        The first turn may have `tools`. A prompt that does not fit has more than `most` tokens and lacks some ids.
+        Raises RunError if the template refuses the conversation, UnreadableError if it refuses these tools.
         """
         ...
 
@@ -41,14 +44,17 @@ class Dialogue(Protocol):
 
 
 def dialogues(tokenizer: Tokenizer, thoughts: Literal["keep", "strip"]) -> Callable[[], Dialogue]:
-    """The factory of dialogues. Raises RunError for "strip" if the checkpoint has no thoughts or keeps them."""
+    """Return a factory of dialogues.
+
+    Raises RunError for "strip" if the checkpoint does not have thoughts, or keeps them in the context.
+    """
     if thoughts == "keep":
         return partial(Keeping, tokenizer)
     return partial(Stripping, tokenizer, tokenizer.thought_ids())
 
 
 class Keeping:
-    """A dialogue whose context keeps every token."""
+    """A dialogue that keeps every token in the context."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
@@ -69,11 +75,11 @@ class Keeping:
 class Stripping:
     """A dialogue that renders the whole conversation for each turn, without the thoughts of earlier answers.
 
-    The prompt keeps its common prefix with the context, so that an answer without a thought keeps its sampled tokens.
+    The prompt shares its beginning with the context, so that an answer without a thought keeps its sampled tokens.
     """
 
     def __init__(self, tokenizer: Tokenizer, marks: tuple[int, int]) -> None:
-        """`marks`: the tokens that begin and end a thought."""
+        """Take `marks`, the tokens that begin and end a thought."""
         self._tokenizer = tokenizer
         self._begin, self._end = marks
         self._roles: list[str] = []
@@ -90,7 +96,7 @@ class Stripping:
         prompt = np.asarray(ids, dtype=np.int32)
         marks = prompt[(prompt == self._begin) | (prompt == self._end)]
         self._opened = marks[-1:].tolist() == [self._begin]
-        # A turn reads one token at least, which sampling needs.
+        # A turn reads at least one token, because sampling needs one.
         kept = min(_common(unpack_ids(context), prompt), len(ids) - 1)
         return Reading(kept, ids[kept:])
 
@@ -101,7 +107,10 @@ class Stripping:
         self._roles.append("assistant")
 
     def _shown(self, ids: Sequence[int]) -> Sequence[int]:
-        """The part of an answer after its last thought and the newlines there; empty if the thought did not end."""
+        """Return the part of an answer after its last thought and the newlines that follow.
+
+        Returns an empty answer if the thought did not end.
+        """
         marks = [at for at, id in enumerate(ids) if id in (self._begin, self._end)]
         if not marks:
             return [] if self._opened else ids
@@ -114,7 +123,7 @@ class Stripping:
 
 
 def _common(context: NDArray[np.int32], prompt: NDArray[np.int32]) -> int:
-    """Length of the common prefix."""
+    """Return the length of the common prefix."""
     width = min(len(context), len(prompt))
     differs = context[:width] != prompt[:width]
     return int(differs.argmax()) if differs.any() else width

@@ -1,4 +1,4 @@
-"""Files of a checkpoint folder in the Hugging Face layout that describe its tokens."""
+"""Read the files of a checkpoint folder, in the Hugging Face layout, that describe its tokens."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,12 +12,12 @@ from spade.tokens.foreign import GenerationFile, TokenizerFile, read_json, read_
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
-    """tokenizer_config.json. Raises RunError if it is missing or no JSON object."""
+    """Read tokenizer_config.json. Raises RunError if it is missing or not a JSON object."""
     return read_json(folder / "tokenizer_config.json", dict[str, Any])
 
 
 def read_tokenizer(path: Path) -> tokenizers.Tokenizer:
-    """A tokenizer.json that neither cuts nor pads. Raises RunError if it does not parse."""
+    """Read a tokenizer.json and turn off truncation and padding. Raises RunError if it does not parse."""
     try:
         bpe = tokenizers.Tokenizer.from_file(str(path))
     except Exception as error:  # the Rust side raises bare Exception
@@ -28,7 +28,10 @@ def read_tokenizer(path: Path) -> tokenizers.Tokenizer:
 
 
 def special_tokens(settings: Mapping[str, Any]) -> dict[str, str]:
-    """`bos_token`, `eos_token` and the like as templates use them; each is a string or an object with `content`."""
+    """Return `bos_token`, `eos_token` and the like as templates use them.
+
+    In the settings, each is a string or an object with `content`.
+    """
     tokens = {}
     for name in ("bos_token", "eos_token", "pad_token", "unk_token"):
         value = settings.get(name)
@@ -39,7 +42,10 @@ def special_tokens(settings: Mapping[str, Any]) -> dict[str, str]:
 
 
 def end_ids(folder: Path) -> frozenset[int]:
-    """Return the tokens that the files say end a turn: generation_config's eos_token_id, the tokenizer's eos_token."""
+    """Return the tokens that end a turn: generation_config's eos_token_id and the tokenizer's eos_token.
+
+    Raises RunError if the files name no such token.
+    """
     found: set[int] = set()
     generation = folder / "generation_config.json"
     if generation.is_file():
@@ -54,7 +60,7 @@ def end_ids(folder: Path) -> frozenset[int]:
 
 
 def template_text(folder: Path, settings: Mapping[str, Any]) -> str:
-    """The chat template: that of chat_template.jinja, else that of tokenizer_config.json (`settings`)."""
+    """Return the chat template from chat_template.jinja, or else from tokenizer_config.json (`settings`)."""
     file = folder / "chat_template.jinja"
     if file.is_file():
         return read_text(file)

@@ -1,6 +1,6 @@
 """Untrusted parts of a checkpoint: files that may hold anything, and a chat template, which is code.
 
-A template runs in jinja2's sandbox, where it reaches nothing of ours; but its time and memory have no bound here
+A template runs in jinja2's sandbox and cannot reach our code there. But its time and memory are not bounded
 (`docs/security.md`).
 """
 
@@ -17,31 +17,36 @@ T = TypeVar("T")
 
 
 class AddedToken(msgspec.Struct):
-    """A token of `tokenizer.json` that stands beside its vocabulary."""
+    """A token of `tokenizer.json` outside of its vocabulary."""
 
     id: int
+    """Token id."""
+
     content: str
+    """Text of the token."""
 
 
 class TokenizerFile(msgspec.Struct):
-    """The part of `tokenizer.json` that is read here."""
+    """The part of `tokenizer.json` that we read."""
 
     added_tokens: list[AddedToken] = []
+    """Tokens outside of the vocabulary."""
 
 
 class GenerationFile(msgspec.Struct):
-    """The part of `generation_config.json` that is read here."""
+    """The part of `generation_config.json` that we read."""
 
     eos_token_id: int | list[int] | None = None
+    """Tokens that end a turn."""
 
 
 def read_json(path: Path, kind: type[T]) -> T:
-    """A JSON file of a checkpoint folder. Raises RunError if it is missing, or no `kind`."""
+    """Read a JSON file of a checkpoint folder. Raises RunError if it is missing or not a `kind`."""
     return _read(path, msgspec.json.Decoder(kind).decode)
 
 
 def read_text(path: Path) -> str:
-    """A text file of a checkpoint folder. Raises RunError if it is missing or not UTF-8."""
+    """Read a text file of a checkpoint folder. Raises RunError if it is missing or not UTF-8."""
     return _read(path, lambda data: data.decode())
 
 
@@ -53,7 +58,7 @@ def _read(path: Path, decode: Callable[[bytes], T]) -> T:
 
 
 def from_template(what: str, run: Callable[[], T]) -> T:
-    """Run a chat template. Raises RunError for any exception of its code; `what` describes the failure."""
+    """Run a chat template. Raises RunError for any exception of its code. `what` is the failure in words."""
     try:
         return run()
     except Exception as error:

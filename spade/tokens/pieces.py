@@ -14,7 +14,7 @@ _REPLACEMENT = "\ufffd".encode()
 
 
 class TokenBytes:
-    """Return the bytes of tokens, as a tokenizer's own decoder joins them."""
+    """The bytes of tokens, as a tokenizer's own decoder joins them."""
 
     def __init__(self, bpe: tokenizers.Tokenizer) -> None:
         self._bpe = bpe
@@ -31,7 +31,10 @@ class TokenBytes:
         return [self._piece(id, at == 0) for at, id in enumerate(ids)]
 
     def _split_with_fallback(self, ids: Sequence[int]) -> list[bytes]:
-        """Split where tokens like <0xE2> stand for bytes. A run of them that is not UTF-8 decodes to a U+FFFD each."""
+        """Split if tokens like <0xE2> stand for bytes.
+
+        In a run of such tokens that is not UTF-8, each token decodes to one U+FFFD.
+        """
         pieces = list[bytes]()
         for is_byte, run in groupby(ids, lambda id: _BYTE_TOKEN.fullmatch(self._token(id)) is not None):
             if not is_byte:
@@ -46,7 +49,7 @@ class TokenBytes:
             token = self._token(id)
             known = [self._alphabet.get(character, -1) for character in token]
             return token.encode() if -1 in known else bytes(known)
-        # Decoders may take the space from the beginning of a text, so a later token is decoded behind another one.
+        # Decoders may drop a space at the beginning of a text, so a later token is decoded after another one.
         if first or self._anchor is None:
             return self._decoded([id])
         return self._decoded([self._anchor, id]).removeprefix(self._decoded([self._anchor]))
@@ -60,7 +63,7 @@ class TokenBytes:
 
 
 def offsets(pieces: Sequence[bytes]) -> list[int]:
-    """Return for each piece how many characters of the whole text come before the character that it begins in."""
+    """Return each piece's offset: the number of characters of the whole text before the character that it begins in."""
     found, whole = list[int](), 0
     for places, after in _characters(pieces):
         found.append(places[0] if places else whole)
@@ -69,13 +72,16 @@ def offsets(pieces: Sequence[bytes]) -> list[int]:
 
 
 def clip(pieces: Sequence[bytes], characters: int) -> list[bytes]:
-    """Shorten the pieces to the beginning of their text, of so many characters."""
+    """Shorten the pieces to the first `characters` characters of their text."""
     kept = [sum(place < characters for place in places) for places, _ in _characters(pieces)]
     return [piece[:size] for piece, size in zip(pieces, kept, strict=True)]
 
 
 def _characters(pieces: Sequence[bytes]) -> Iterator[tuple[list[int], int]]:
-    """Yield for each piece the index of the character that holds each of its bytes, and how many are whole so far."""
+    """Yield two values for each piece.
+
+    They are the index of the character that holds each of its bytes, and the number of complete characters so far.
+    """
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     whole = 0
     for piece in pieces:
@@ -102,7 +108,7 @@ def _is_text(data: bytes) -> bool:
 
 
 def _byte_alphabet() -> dict[str, int]:
-    """Map each character of byte-level vocabularies to the byte that it stands for."""
+    """Map each character of a byte-level vocabulary to the byte that it stands for."""
     printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     others = [byte for byte in range(256) if byte not in printable]
     return {chr(byte): byte for byte in printable} | {chr(256 + at): byte for at, byte in enumerate(others)}

@@ -1,8 +1,8 @@
-"""A checkpoint's tokenizer without its control tokens: it encodes every text as plain text.
+"""A checkpoint's tokenizer without its control tokens. It encodes every text as plain text.
 
-Control tokens are the added tokens, special or not, except those of white space alone (some vocabularies add runs of
-spaces and newlines). They are removed from the added tokens, the vocabulary and the merges, so that no text has their
-ids.
+Control tokens are the added tokens, special or not, except tokens of white space alone (some vocabularies add runs of
+spaces and newlines). They are removed from the added tokens, the vocabulary and the merges, so that no text can produce
+their ids.
 """
 
 import json
@@ -14,21 +14,21 @@ import tokenizers
 from spade.errors import RunError
 
 LONG_TEXT = 16_384
-"""Characters. Longer texts are encoded with Python's lock released; for shorter ones this costs more than it gains."""
+"""Characters. Longer texts are encoded with Python's lock released. For shorter texts this costs more than it gains."""
 
 _READ_AHEAD = 4
-"""Characters of a long text that are encoded first, for each token of room; most texts have fewer a token."""
+"""Characters of a long text that are encoded first, for each token of room. Most texts have fewer for each token."""
 
 
 def control_ids(bpe: tokenizers.Tokenizer) -> frozenset[int]:
-    """The ids of the control tokens."""
+    """Return the ids of the control tokens."""
     return frozenset(id for id, token in bpe.get_added_tokens_decoder().items() if not _blank(token.content))
 
 
 def within(encode: Callable[[str], list[int]], text: str, room: int) -> list[int]:
-    """Ids of `text` by `encode`; if its beginning alone exceeds `room`, perhaps those of the beginning alone.
+    """Encode `text` with `encode`, in a time that `room` bounds, however long the text is.
 
-    So `room` bounds the time, however long the text is.
+    If the text's beginning alone exceeds `room`, this may return only the ids of the beginning.
     """
     end = _READ_AHEAD * (max(room, 0) + 1)
     while end < len(text):
@@ -40,10 +40,13 @@ def within(encode: Callable[[str], list[int]], text: str, room: int) -> list[int
 
 
 class PlainText:
-    """Encodes the text that stands between two control tokens."""
+    """An encoder of the text that stands between two control tokens."""
 
     def __init__(self, bpe: tokenizers.Tokenizer) -> None:
-        """Raises RunError unless `bpe` is a byte-pair encoding: from other models tokens cannot be removed safely."""
+        """Raise RunError unless `bpe` is a byte-pair encoding.
+
+        Tokens cannot be removed safely from other models.
+        """
         tree = json.loads(bpe.to_str())
         if tree["model"]["type"] != "BPE":
             raise RunError(
@@ -57,7 +60,7 @@ class PlainText:
             raise RunError("tokenizer.json: a control token has the id of another token; the file is damaged")
 
     def ids(self, text: str, room: int) -> list[int]:
-        """Ids of `text`; if its beginning alone exceeds `room`, perhaps those of the beginning alone."""
+        """Encode `text`. If its beginning alone exceeds `room`, this may return only the ids of the beginning."""
         return within(self._encode, text, room)
 
     def _encode(self, text: str) -> list[int]:
@@ -86,7 +89,10 @@ def _take_out_controls(tree: dict[str, Any]) -> None:
 
 
 def _never_first(tree: Any) -> Any:
-    """The pre-tokenizer for text after a token: the scheme `first` is for the beginning of a conversation alone."""
+    """Adapt the pre-tokenizer to text that follows a token.
+
+    Its scheme `first` only applies to the beginning of a conversation.
+    """
     match tree:
         case dict():
             never = {"prepend_scheme": "never"} if tree.get("prepend_scheme") == "first" else {}

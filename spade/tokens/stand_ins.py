@@ -1,7 +1,7 @@
-"""Stand-ins: short texts that a template renders in the place of a content, and that are found again in its result.
+"""Stand-ins: short texts that a template renders in place of a content, and that we find again in its result.
 
-A stand-in is two characters of a private plane, the digits of its number, between two kinds of white space, which a
-template's trimming takes off. JSON moves the digits to the other private plane.
+A stand-in is two characters of a private plane, which are the digits of its number, between two kinds of white space. A
+template's trimming removes the white space. JSON moves the digits to the other private plane.
 """
 
 import json
@@ -17,15 +17,22 @@ _STAND_IN = re.compile(f"({_LEFT}?)({_PRIVATE})({_PRIVATE})({_RIGHT}?)")
 
 @dataclass(frozen=True)
 class Slot:
-    """The place of a content, and the template's edits of it."""
+    """The place of a content, and the template's edits of the content."""
 
     number: int
+    """Number of the content."""
+
     trim_left: bool = False
+    """True if the template trims the content's left end."""
+
     trim_right: bool = False
+    """True if the template trims the content's right end."""
+
     quoted: bool = False
+    """True if the template writes the content as JSON."""
 
     def text(self, content: str) -> str:
-        """`content` as the template shows it."""
+        """Return `content` as the template shows it."""
         if self.trim_left:
             content = content.lstrip()
         if self.trim_right:
@@ -34,17 +41,17 @@ class Slot:
 
 
 def stand_in(number: int) -> str:
-    """The stand-in of a content, by a number under 2^32."""
+    """Return the stand-in of a content, by a number under 2^32."""
     return f"{_LEFT}{chr(_PLAIN + (number >> 16))}{chr(_PLAIN + (number & 0xFFFF))}{_RIGHT}"
 
 
 def quoted(json_text: str) -> str:
-    """A JSON text with its stand-ins marked as quoted."""
+    """Mark the stand-ins in a JSON text as quoted."""
     return re.sub(_PRIVATE, lambda found: chr(ord(found.group()) & 0xFFFF | _QUOTED), json_text)
 
 
 def pieces(rendered: str) -> Iterator[str | Slot]:
-    """A rendered text as the texts between its stand-ins, and a slot for each of them."""
+    """Split a rendered text into the texts between its stand-ins and a slot for each stand-in."""
     end = 0
     for found in _STAND_IN.finditer(rendered):
         if found.start() > end:

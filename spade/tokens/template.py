@@ -1,11 +1,12 @@
 r"""The layout of a chat template: its text around the messages of a conversation, and the places of the messages.
 
-The template never sees the content of a message, nor a string of a tool: it renders a stand-in, which the content
-replaces afterwards. So content can neither forge the template's text nor steer its code, and a layout depends on the
-roles and the tools' structure alone. Two edits are
-recognised by their effect on a stand-in, and repeated on the content: `trim` (or `strip()`), also of a text around it,
-and `tojson`. Others (`split('</think>')`, `lstrip('\n')`) do not change the content; `forgets` finds the template that
-leaves thoughts out.
+The template never sees the content of a message, nor a string of a tool. It renders a stand-in, and the content
+replaces the stand-in afterwards. So content can neither forge the template's text nor steer its code. A layout only
+depends on the roles and the tools' structure.
+
+Two edits are recognised by their effect on a stand-in, and repeated on the content: `trim` (or `strip()`), also of a
+text around it, and `tojson`. Other edits (`split('</think>')`, `lstrip('\n')`) do not change the content. `forgets`
+finds out if the template leaves thoughts out.
 
 The environment is the sandboxed one of transformers, so that both render alike.
 """
@@ -30,17 +31,17 @@ from spade.tokens.tools import FIRST, NO_TOOLS, Tools
 
 
 class Template:
-    """A checkpoint's chat template. `variables`: its variables beside the messages."""
+    """A checkpoint's chat template. `variables` are its variables beside the messages."""
 
     def __init__(self, text: str, variables: Mapping[str, Any]) -> None:
-        """Raises RunError if it does not parse."""
+        """Compile the template. Raises RunError if it does not parse."""
         self._template = _compile(text)
         self._variables = variables
 
     def layout(self, roles: Sequence[str], tools: Tools = NO_TOOLS, *, prompt: bool) -> tuple[str | Slot, ...]:
-        """Texts of a conversation of `roles`, with a slot for each message and for each shown string of `tools`.
+        """Return the texts of a conversation, with a slot for each message and each shown string of `tools`.
 
-        `prompt` adds the beginning of an answer. Raises RunError if the template refuses the conversation or does not
+        `prompt` adds the beginning of an answer. Raises RunError if the template refuses the conversation, or does not
         show each message once and in order.
         """
         chat = [{"role": role, "content": stand_in(number)} for number, role in enumerate(roles)]
@@ -54,7 +55,7 @@ class Template:
         *,
         prompt: bool,
     ) -> tuple[str | Slot, ...]:
-        """See `layout`; of a chat of stand-ins, in which an empty content has none."""
+        """Return the `layout` of a chat of stand-ins. An empty content does not get a slot."""
         layout = tuple(pieces(self.rendered(chat, tools, variables, prompt=prompt)))
         slots = [piece.number for piece in layout if isinstance(piece, Slot)]
         if [number for number in slots if number < FIRST] != [n for n, each in enumerate(chat) if each["content"]]:
@@ -66,7 +67,7 @@ class Template:
         return layout
 
     def forgets(self, begin: str, end: str) -> bool:
-        """True if the text between `begin` and `end` in an answer is left out after the user's next message.
+        """Return True if an answer's text between `begin` and `end` disappears after the user's next message.
 
         Raises RunError if the template refuses the conversation.
         """
@@ -84,9 +85,9 @@ class Template:
         *,
         prompt: bool,
     ) -> str:
-        """A conversation of our own as the template has it; `variables` come before the checkpoint's.
+        """Render a conversation of our own. `variables` override the checkpoint's.
 
-        Raises RunError if the template refuses it.
+        Raises RunError if the template refuses the conversation.
         """
         others = {**self._variables, **(variables or {})}
 
@@ -99,7 +100,7 @@ class Template:
 
 
 class _Generation(Extension):
-    """`{% generation %}…{% endgeneration %}` marks what a model said; rendering lets it through."""
+    """`{% generation %}…{% endgeneration %}` marks text that a model said. Rendering ignores the marks."""
 
     tags = {"generation"}  # noqa: RUF012 (declared so by jinja2)
 

@@ -1,4 +1,4 @@
-"""Conversations as tokens: the template's control tokens, and text without control tokens between them."""
+"""Encode conversations as tokens: the template's control tokens, and text without control tokens between them."""
 
 import json
 import sys
@@ -23,7 +23,7 @@ from spade.tokens.tools import FIRST, NO_TOOLS, Tools
 
 
 class Message(Protocol):
-    """Anything with a role (system, user, assistant, tool) and content."""
+    """Any object with a role (system, user, assistant, tool) and content."""
 
     @property
     def role(self) -> str: ...
@@ -36,25 +36,27 @@ class Answer(NamedTuple):
     """The place of an answer's tokens."""
 
     message: int
+    """Index of the answer's message."""
 
 
 @dataclass
 class Contents:
-    """The contents of a conversation's messages.
-
-    texts    one for each message; "" if tokens replace it
-    answers  these tokens, by index of the message
-    tools    those that the opening shows
-    known    cache: the ids of texts encoded before
-    """
+    """The contents of a conversation's messages."""
 
     texts: list[str] = field(default_factory=list)
+    """One text for each message, or "" if tokens replace it."""
+
     answers: dict[int, Sequence[int]] = field(default_factory=dict)
+    """Tokens that replace texts, by index of the message."""
+
     tools: Tools = NO_TOOLS
+    """Tools that the opening shows."""
+
     known: dict[str, list[int]] = field(default_factory=dict)
+    """Cache of the ids of texts that were encoded before."""
 
     def shown(self, slot: Slot) -> str:
-        """The text in a slot."""
+        """Return the text in a slot."""
         of_tools = slot.number >= FIRST
         return slot.text(self.tools.strings[slot.number - FIRST] if of_tools else self.texts[slot.number])
 
@@ -64,27 +66,30 @@ Segments = tuple[int | Answer | tuple[str | Slot, ...], ...]
 
 
 class ChatPrompt(NamedTuple):
-    """The ids of a chat up to the beginning of an answer; the prompt `opens` the answer's thought."""
+    """The prompt of a chat, up to the beginning of an answer."""
 
     ids: list[int]
+    """Token ids."""
+
     opens: bool
+    """True if the prompt itself opens the answer's thought."""
 
 
 THINK, THOUGHT = "<think>", "</think>"
-_OPENINGS = 64  # most cached layouts of openings; one for each structure of tools
-_LONGEST_KEPT = 16_384  # characters of the structure of a chat whose layout is cached
-_LAYOUTS = 256  # most cached layouts of histories; a play needs one for each turn
+_OPENINGS = 64  # cached layouts of openings, one for each structure of tools
+_LONGEST_KEPT = 16_384  # characters; the layout of a chat with a longer structure is not cached
+_LAYOUTS = 256  # cached layouts of histories; a play needs one for each turn
 
 
 class Tokenizer:
-    """A checkpoint's tokenizer, whose ids are under `size`; `end_ids` are those that end a turn.
+    """A checkpoint's tokenizer. Its ids are under `size`, and `end_ids` are the tokens that end a turn.
 
-    The checkpoint's files name some of them. The token that its template writes after an answer is one as well: a
-    model that learned this template says it, and without it an answer would run to its limit.
+    The checkpoint's files name some end tokens. The token that the template writes after an answer is one as well. A
+    model that learned this template samples that token, and would otherwise run to its limit.
 
-    Messages are encoded together with the template's text around them, which gives the ids of the text as a whole, and
-    apart from the template's control tokens, so that no message can produce one. Layouts are cached by their sequence
-    of roles: a template that writes the date keeps that of its first conversation.
+    Messages are encoded together with the template's text around them, which gives the ids of the text as a whole. But
+    they are encoded apart from the template's control tokens, so that no message can produce one. Layouts are cached by
+    their sequence of roles, so a template that writes the date keeps the date of its first conversation.
     """
 
     def __init__(self, bpe: tokenizers.Tokenizer, template: Template, end_ids: frozenset[int]) -> None:
@@ -114,9 +119,9 @@ class Tokenizer:
         return cls(read_tokenizer(folder / "tokenizer.json"), template, end_ids(folder))
 
     def encode(self, text: str, room: int = sys.maxsize) -> list[int]:
-        """Ids of a model's text; control tokens written in it are encoded as such, none is added.
+        """Encode a model's text. Control tokens in the text are encoded as such, and no token is added.
 
-        If its beginning alone exceeds `room`, perhaps those of the beginning alone.
+        If the text's beginning alone exceeds `room`, this may return only the ids of the beginning.
         """
         return within(lambda part: self._bpe.encode(part, add_special_tokens=False).ids, text, room)
 
@@ -133,19 +138,20 @@ class Tokenizer:
         return [b"" if id in hidden else next(shown) for id in ids]
 
     def prompt_ids(self, messages: Sequence[Message], room: int = sys.maxsize, tools: Tools = NO_TOOLS) -> list[int]:
-        """Ids of the conversation up to the beginning of an answer; more than `room` if it does not fit.
+        """Encode a conversation up to the beginning of an answer. Returns more than `room` ids if it does not fit.
 
-        Some ids are then missing, since a text that is too long is not read to its end. Raises RunError if the template
-        refuses the conversation, UnreadableError if it does so with these tools.
+        Some ids are then missing, because a text that is too long is not read to its end. Raises RunError if the
+        template refuses the conversation, UnreadableError if it refuses these tools.
         """
         opening = self._opening(tuple(message.role for message in messages), tools.skeleton)
         return self._ids(opening, Contents([message.content for message in messages], tools=tools), room)
 
     def turn_ids(self, sampled: Sequence[int], messages: Sequence[Message], room: int = sys.maxsize) -> list[int]:
-        """Ids between an assistant's sampled tokens and its next turn: sampled tokens are never tokenised again.
+        """Encode the text between an assistant's sampled tokens and its next turn.
 
-        They are the template's text after an assistant's content, for all messages there at once, and do not depend on
-        earlier turns. An end-of-turn token at the end of `sampled` is not repeated. `room` as in prompt_ids.
+        Sampled tokens are never tokenised again. The result is the template's text after an assistant's content, with
+        all messages there at once. It does not depend on earlier turns. An end-of-turn token at the end of `sampled` is
+        not repeated. `room` is as in prompt_ids.
         """
         turn = self._turn(tuple(message.role for message in messages))
         if sampled and sampled[-1] in self.end_ids and turn[0] in self.end_ids:
@@ -153,15 +159,18 @@ class Tokenizer:
         return self._ids(turn, Contents(["", "", *(message.content for message in messages)]), room)
 
     def history_ids(self, roles: Sequence[str], contents: Contents, room: int) -> list[int]:
-        """Ids of a conversation up to the beginning of the next answer, as the template renders it now.
+        """Encode a conversation up to the beginning of the next answer, as the template renders it now.
 
-        The tokens of earlier answers take their places unchanged; an end-of-turn token at their end is not repeated.
-        `room` as in prompt_ids. Raises RunError if the template refuses the conversation.
+        The tokens of earlier answers take their places unchanged. An end-of-turn token at their end is not repeated.
+        `room` is as in prompt_ids. Raises RunError if the template refuses the conversation.
         """
         return self._ids(self._history(tuple(roles), contents.tools.skeleton), contents, room)
 
     def thought_ids(self) -> tuple[int, int]:
-        """The tokens that begin and end a thought. Raises RunError if earlier thoughts do not leave the context."""
+        """Return the tokens that begin and end a thought.
+
+        Raises RunError if the checkpoint lacks such tokens, or if its template keeps earlier thoughts.
+        """
         ids = {token.content: id for id, token in self._bpe.get_added_tokens_decoder().items()}
         if THINK not in ids or THOUGHT not in ids:
             raise RunError(
@@ -173,41 +182,41 @@ class Tokenizer:
         return ids[THINK], ids[THOUGHT]
 
     def is_newlines(self, id: int) -> bool:
-        """True for a token of nothing but newlines."""
+        """Return True if a token consists only of newlines."""
         text = self.decode([id])
         return bool(text) and not text.strip("\n")
 
     def dropped(self, roles: Sequence[str], tools: Tools) -> list[str]:
-        """The strings of `tools` that the template does not show in the opening of a conversation.
+        """Return the strings of `tools` that the template does not show in the opening of a conversation.
 
-        Raises RunError if it refuses the conversation.
+        Raises RunError if the template refuses the conversation.
         """
         layout = self._template.layout(roles, tools, prompt=True)
         seen = {piece.number - FIRST for piece in layout if isinstance(piece, Slot)}
         return [text for place, text in enumerate(tools.strings) if place not in seen]
 
     def chat_prompt(self, chat: Chat, room: int = sys.maxsize) -> ChatPrompt:
-        """The prompt of a chat of others. Its ids are as those of `prompt_ids`.
+        """Encode a client's chat up to the beginning of an answer, like `prompt_ids`.
 
         Raises UnreadableError if the template refuses the chat.
         """
-        # The structure is the client's, so that a long one would take much of the cache.
+        # The client chooses the structure, and a long one would take much of the cache.
         read = self._chat if len(chat.skeleton) <= _LONGEST_KEPT else self._read_chat
         segments, opens = read(chat.skeleton)
         contents = Contents(list(chat.contents), tools=Tools("", chat.strings))
         return ChatPrompt(self._ids(segments, contents, room), opens)
 
     def token_text(self, id: int) -> str:
-        """The text of one token, also of a special one."""
+        """Return the text of one token, even of a special token."""
         text: str = self._bpe.decode([id], skip_special_tokens=False)
         return text
 
     def rendered(self, chat: Sequence[Mapping[str, Any]], tools: Sequence[Any]) -> str:
-        """A conversation of our own as the template has it. Raises RunError if the template refuses it."""
+        """Render a conversation of our own. Raises RunError if the template refuses it."""
         return self._template.rendered(chat, tools, prompt=False)
 
     def opens_thought(self) -> bool:
-        """True if the prompt itself begins the thought of the next answer."""
+        """Return True if the prompt itself begins the thought of the next answer."""
         return _opens(self._template.layout(("user",), prompt=True))
 
     def _hidden(self, keep: Collection[str]) -> frozenset[int]:
@@ -218,7 +227,7 @@ class Tokenizer:
         return _closed(self._segments(self._laid_out(roles, skeleton)))
 
     def _read_chat(self, skeleton: str) -> tuple[Segments, bool]:
-        """The segments of a chat, and whether its prompt begins a thought."""
+        """Return the segments of a chat, and True if its prompt begins a thought."""
         shape = decoded(json.loads, skeleton.encode())
         try:
             layout = self._template.laid_out(shape["messages"], shape["tools"], shape["variables"], prompt=True)
@@ -233,10 +242,13 @@ class Tokenizer:
         return _closed(self._segments(layout[said + 1 :]))
 
     def _template_end(self) -> frozenset[int]:
-        """Return the control token that the template writes after an answer; empty if it holds no conversation."""
+        """Return the control token that the template writes after an answer.
+
+        Returns an empty set if the template cannot hold a conversation.
+        """
         try:
             turn = self._turn(("user",))
-        except RunError:  # the first conversation tells it
+        except RunError:  # the first conversation reports the error
             return frozenset()
         return frozenset([next(segment for segment in turn if isinstance(segment, int))])
 
@@ -247,7 +259,7 @@ class Tokenizer:
         return _closed(self._segments(parts))
 
     def _laid_out(self, roles: tuple[str, ...], skeleton: str) -> tuple[str | Slot, ...]:
-        """The layout up to the beginning of an answer. Raises UnreadableError if tools are to blame."""
+        """Return the layout up to the beginning of an answer. Raises UnreadableError if tools are to blame."""
         try:
             return self._template.layout(roles, Tools(skeleton), prompt=True)
         except RunError as error:
@@ -260,7 +272,7 @@ class Tokenizer:
         return tuple(_runs(pieces))
 
     def _split(self, text: str) -> Iterator[int | str]:
-        """The template's own text, split at the control tokens that the tokenizer itself finds."""
+        """Split the template's own text at the control tokens that the tokenizer itself finds."""
         encoding, end = self._bpe.encode(text, add_special_tokens=False), 0
         for id, (begins, ends) in zip(encoding.ids, encoding.offsets, strict=True):
             if id in self._controls:
@@ -287,19 +299,22 @@ class Tokenizer:
         if text in contents.known:
             return contents.known[text]
         ids = self._plain.ids(text, room)
-        if len(ids) <= room:  # else some ids may be missing
+        if len(ids) <= room:  # otherwise some ids may be missing
             contents.known[text] = ids
         return ids
 
 
 def _opens(layout: Sequence[str | Slot]) -> bool:
-    """True if the template's last text begins a thought."""
+    """Return True if the template's last text begins a thought."""
     behind = layout[-1]
     return isinstance(behind, str) and behind.rfind(THINK) > behind.rfind(THOUGHT)
 
 
 def _closed(segments: Segments) -> Segments:
-    """Raises RunError unless a control token ends the last content: a program could write an end of ordinary text."""
+    """Raise RunError unless a control token ends the last content.
+
+    A program could imitate an end that is ordinary text.
+    """
     for segment in reversed(segments):
         if isinstance(segment, int):
             return segments

@@ -1,7 +1,7 @@
-"""The tools of a program as a chat template gets them: their structure, with a stand-in for each string of theirs.
+"""A program's tools in the form that a chat template gets: their structure, with a stand-in for each of their strings.
 
-Only words of JSON Schema itself enter the template, such as `type` and `string`; every other string, also those of
-names and keys, is the program's and takes its place afterwards, like the content of a message.
+Only words of JSON Schema itself enter the template, such as `type` and `string`. Every other string, even a name or a
+key, belongs to the program. It takes its place afterwards, like the content of a message.
 """
 
 import json
@@ -13,7 +13,7 @@ from spade.decoding import decoded
 from spade.tokens.stand_ins import stand_in
 
 FIRST = 1 << 16
-"""The number of the first string; those below are of messages."""
+"""Number of the first string of tools. Lower numbers are for messages."""
 
 WORDS = frozenset(
     (
@@ -26,21 +26,24 @@ WORDS = frozenset(
 
 @dataclass(frozen=True)
 class Tools:
-    """A list of OpenAI's function objects. `skeleton`: its JSON with a stand-in for each string of `strings`."""
+    """A list of OpenAI function objects."""
 
     skeleton: str = ""
+    """JSON of the list, with a stand-in for each string."""
+
     strings: tuple[str, ...] = ()
+    """The strings behind the stand-ins."""
 
     def __bool__(self) -> bool:
         return bool(self.skeleton)
 
     @classmethod
     def read(cls, text: str) -> "Tools":
-        """The tools in a JSON text; "" is none. Raises UnreadableError."""
+        """Parse tools from a JSON text. "" means no tools. Raises UnreadableError."""
         return decoded(_read, text.encode()) if text else cls()
 
     def structure(self) -> list[Any] | None:
-        """The list that the template gets; None without tools, as transformers has it."""
+        """Return the list for the template, or None without tools, as in transformers."""
         return list(json.loads(self.skeleton)) if self.skeleton else None
 
 
@@ -54,15 +57,18 @@ def _read(data: bytes) -> Tools:
 
 
 def put_strings(strings: dict[str, int], value: Any) -> Any:
-    """A JSON value with the stand-in of each string of it, which `strings` numbers. Raises ValueError."""
+    """Replace each string of a JSON value by a stand-in. `strings` numbers them. Raises ValueError."""
     return _replaced(value, lambda text: _put(strings, text))
 
 
 def _put(strings: dict[str, int], text: str) -> str:
-    """The stand-in of a string. Equal ones share theirs, so that a template can ask whether a name is required."""
+    """Return the stand-in of a string.
+
+    Equal strings share a stand-in, so that a template can ask whether a name is required.
+    """
     if text in WORDS:
         return text
-    text.encode()  # half of a surrogate pair, which JSON can escape, is no text
+    text.encode()  # JSON can escape half of a surrogate pair, which is not text
     return stand_in(FIRST + strings.setdefault(text, len(strings)))
 
 

@@ -1,10 +1,11 @@
-"""The bus: trio over ZeroMQ, and the only package that imports zmq.
+"""The bus: trio over ZeroMQ. Only this package imports zmq.
 
-`serve` binds a ROUTER that many `connect`ed DEALERs call. Frames: the client sends [id, payload], id 8 bytes
-big-endian; the server sends the same back, id 0 for a push. Delivery is at least once: a client keeps every request
-until its reply and sends all that is open again after each new handshake, so services must be idempotent. Addresses
-that other machines reach use CURVE (`curve`, `keys`; docs/security.md); a peer may send the requests of its role alone
-(`rights`).
+`serve` binds a ROUTER, and many DEALERs call it with `connect`. The client sends the frames [id, payload]. An id has 8
+bytes, big-endian. The server answers with the same id, and pushes messages with id 0.
+
+Delivery is at least once: a client keeps every request until its reply. After each new handshake it sends all open
+requests again, so services must be idempotent. Addresses that other machines reach use CURVE (`curve`, `keys`;
+docs/security.md). A peer may only send the requests of its role (`rights`).
 """
 
 from spade.transport.client import Client, connect

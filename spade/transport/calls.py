@@ -1,4 +1,7 @@
-"""Calls: requests that wait for their replies, a window of them at once. Each is kept until then, to be resent."""
+"""Calls: requests that wait for their replies, at most a window of them at once.
+
+Each call is kept until its reply, so that it can be sent again.
+"""
 
 from collections.abc import Callable, Iterator
 
@@ -8,7 +11,10 @@ from spade.protocol import Refused, Response
 
 
 class _Call:
-    """A request, kept until its reply or, if `once`, until the end of the first service that it was `sent` to."""
+    """A request, kept until its reply.
+
+    A call with `once` ends earlier if the first service that it was sent to ends.
+    """
 
     def __init__(self, payload: bytes, once: bool) -> None:
         self.payload = payload
@@ -26,8 +32,8 @@ class _Call:
 class Calls:
     """The calls of one client, across all its sessions.
 
-    numbers  counter of all that the client sends, so that a number alone identifies a call
-    send     sends a payload under its number; False if that failed, for example without a session
+    `numbers` counts everything that the client sends, so that a number alone identifies a call. `send` sends a payload
+    under its number. It returns False if that failed, for example without a session.
     """
 
     def __init__(self, window: int, numbers: Iterator[int], send: Callable[[int, bytes], bool]) -> None:
@@ -38,9 +44,9 @@ class Calls:
         self._refusal: Refused | None = None
 
     async def reply(self, payload: bytes, once: bool = False) -> Response | None:
-        """Wait for a place in the window, then for the reply.
+        """Wait for a place in the window, then return the reply.
 
-        None: the request was `once`, and the service that it was sent to has ended.
+        Returns None if the request was `once` and the service that it was sent to has ended.
         """
         async with self._places:
             if self._refusal is not None:
@@ -55,7 +61,7 @@ class Calls:
         return call.response
 
     def answer(self, number: int, response: Response) -> None:
-        """Take a reply. A second one, or one to a call that was given up, is ignored."""
+        """Accept a reply. Ignores a second reply, and a reply to a call that was given up."""
         call = self._open.get(number)
         if call is not None:
             call.answer(response)
@@ -70,13 +76,13 @@ class Calls:
             call.sent = True
 
     def ended(self) -> None:
-        """End the calls that are `once` and were sent: their service has ended."""
+        """End the `once` calls that were sent, because their service has ended."""
         for call in self._open.values():
             if call.once and call.sent:
                 call.answered.set()
 
     def refuse(self, refusal: Refused) -> None:
-        """Make this the reply to all open and future calls."""
+        """Answer all open and future calls with this refusal."""
         self._refusal = refusal
         for call in self._open.values():
             call.answer(refusal)

@@ -1,4 +1,7 @@
-"""The calling end of the bus: one DEALER, and a session that is greeted, kept by heartbeats, lost and greeted anew."""
+"""The calling end of the bus: one DEALER socket and its session.
+
+A session begins with a handshake and lives by heartbeats. If it is lost, the client says hello again.
+"""
 
 import itertools
 import logging
@@ -31,8 +34,8 @@ from spade.transport.curve import Failure, Watch, has_keys, secure_client
 from spade.transport.pump import NUMBER_BYTES, PUSH, Beat, Pump, background, put_newest
 from spade.waits import Waits
 
-_PUSHES = 64  # kept if the owner does not read them
-_WAITS = 128  # sent with a heartbeat
+_PUSHES = 64  # pushes kept if the owner does not read them
+_WAITS = 128  # waits sent with a heartbeat
 
 log = logging.getLogger(__name__)
 
@@ -42,11 +45,11 @@ class Client:
 
     hello    our own greeting
     pushes   messages that the server pushed (bounded, newest kept)
-    pulse    the newest Pulse, from Ready or a heartbeat's reply
-    gauges   sent with each heartbeat; the owner updates it
-    waits    likewise: what the owner waits for, here and elsewhere
-    life     of the server, from its last greeting; "" after it left in order
-    dropped  messages that made no sense
+    pulse    the newest Pulse, from Ready or from a heartbeat's reply
+    gauges   figures sent with each heartbeat, updated by the owner
+    waits    everything that the owner waits for, also sent with each heartbeat
+    life     the server's life, from its last greeting, or "" after the server left in order
+    dropped  number of malformed messages
     """
 
     def __init__(self, address: str, hello: Hello, bus: Bus) -> None:
@@ -60,12 +63,12 @@ class Client:
         self._bus = bus
         self._numbers = itertools.count(1)
         self._calls = Calls(bus.window, self._numbers, self._send_live)
-        self._greeting: set[int] = set()  # numbers of the hellos of this handshake
+        self._greeting: set[int] = set()  # numbers of the hellos in this handshake
         self._live = False
         self.life = ""
         self._refused: str | None = None
         self._settled = trio.Event()  # the first hello was answered
-        self._turn = trio.lowlevel.ParkingLot()  # the session turned live, lost or refused
+        self._turn = trio.lowlevel.ParkingLot()  # wakes when the session is live, lost or refused
         self._pulsed = trio.lowlevel.ParkingLot()
         self._heard = trio.current_time()
         self._trouble = ""  # the newest failure of ZeroMQ's handshake
@@ -74,26 +77,28 @@ class Client:
 
     @property
     def live(self) -> bool:
-        """True while the server knows us and is not silent."""
+        """Return True while the server knows us and is not silent."""
         return self._live
 
     @property
     def left(self) -> bool:
-        """True once the server has left in order, until it or another is here again."""
+        """Return True after the server left in order, until we have a session again."""
         return not self._live and not self.life
 
     @property
     def refusal(self) -> str:
-        """The reason why the server refuses us, for good; "" while it does not."""
+        """Return the reason why the server refuses us for good, or "" if it does not."""
         return self._refused or ""
 
     async def call(self, request: Request[Reply], deadline_s: float | None = None, *, once: bool = False) -> Reply:
-        """Send a request and wait for its reply, across restarts of the server (which may receive it more than once).
+        """Send a request and wait for its reply, across restarts of the server.
 
-        `deadline_s` (default bus.call_deadline_s) bounds all of it, the wait for a place in the window included.
-        `once`: not sent to another life of the server, unless the one before left in order. Raises RefusedError on
-        Refused; SuspectError if that is `unforeseen`, or if the server ended over a call `once`; BusError at the
-        deadline, and for a reply of a wrong type.
+        The server may receive the request more than once. `deadline_s` (default bus.call_deadline_s) bounds the whole
+        call, with the wait for a place in the window. A request with `once` is not sent to another life of the server,
+        unless the life before left in order.
+
+        Raises RefusedError on Refused. Raises SuspectError if the refusal is `unforeseen`, or if the server ended over
+        a `once` call. Raises BusError at the deadline, for a request that is too long, and for a reply of a wrong type.
         """
         name = type(request).__name__
         payload = encode(request)
@@ -115,7 +120,7 @@ class Client:
         raise BusError(f"{self.address}: no answer to {name} within {limit:g} s; {state}")
 
     async def wait_pulse(self) -> Pulse:
-        """The next pulse. Raises RefusedError if a restarted server refuses us."""
+        """Wait for the next pulse. Raises RefusedError if a restarted server refuses us."""
         while self._refused is None:
             before = self.pulse
             await self._pulsed.park()
@@ -127,7 +132,7 @@ class Client:
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[None]:
-        """Run the session, once in a client's life; see `connect`."""
+        """Run the session, once in a client's life. See `connect`."""
         try:
             if has_keys(self.address, self._bus):
                 secure_client(self._pump.socket, Path(self._bus.keys))
@@ -144,7 +149,7 @@ class Client:
             self._pushed.close()
 
     async def _settle(self) -> None:
-        """Wait until the server knows us, or refuses."""
+        """Wait until the server knows us. Raises RefusedError if it refuses us, BusError if it does not answer."""
         with trio.move_on_after(self._bus.call_deadline_s):
             await self._settled.wait()
         if self._refused is not None:
@@ -154,7 +159,7 @@ class Client:
             raise BusError(f"{self.address}: no answer within {self._bus.call_deadline_s:g} s; {why}")
 
     async def _stay(self) -> None:
-        """Greet, send heartbeats until the server is lost, greet again."""
+        """Greet the server, send heartbeats until it is lost, then greet again."""
         while self._refused is None:
             await self._greet()
             await self._beat()
@@ -222,10 +227,10 @@ class Client:
             case Ready():
                 self._on_ready(response)
             case Rehello(leaving=leaving):
-                # Those of one server come in order: after a Ready, a Rehello means that it has given us up since.
+                # One server's messages come in order: a Rehello after a Ready means that it has given us up since.
                 if leaving:
                     self.life = ""
-                    self._send(next(self._numbers), encode(Goodbye()))  # it waits for that
+                    self._send(next(self._numbers), encode(Goodbye()))  # the server waits for it
                 if self._live:
                     self._lose("it leaves" if leaving else "it does not know us", in_order=leaving)
             case Refused() if number in self._greeting:
@@ -272,9 +277,9 @@ class Client:
 
 @asynccontextmanager
 async def connect(address: str, hello: Hello, *, bus: Bus) -> AsyncIterator[Client]:
-    """A session with the server at `address`; the block begins once it is Ready and ends with a goodbye.
+    """Yield a client after the server at `address` is Ready. Says goodbye after the block.
 
-    Raises RefusedError if the server refuses us, BusError if it does not answer within bus.call_deadline_s,
+    Raises RefusedError if the server refuses us, BusError if it does not answer within bus.call_deadline_s, and
     ConfigError if the address is another machine's and bus.keys is not set.
     """
     client = Client(address, hello, bus)

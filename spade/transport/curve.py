@@ -1,8 +1,8 @@
-"""CURVE on a socket: the addresses that need it, a server's allow-list (ZAP), reports of failed handshakes.
+"""Use CURVE on a socket: find the addresses that need it, check a server's allow-list (ZAP), report failed handshakes.
 
-ipc:// is guarded by the mode of its folder and has no keys. tcp:// uses keys if `bus.keys` names a folder, and must use
-them beyond loopback. libzmq asks about each handshake on an inproc socket of the server's context (ZAP, RFC 27), and
-reports failed ones on another; tasks of ours read both, without threads.
+The mode of a folder guards ipc:// sockets, which use no keys. tcp:// uses keys if `bus.keys` names a folder, and must
+use them beyond loopback. libzmq asks about each handshake on an inproc socket of the server's context (ZAP, RFC 27). It
+reports failed handshakes on another socket. Our tasks read both sockets, without threads.
 """
 
 import logging
@@ -31,16 +31,19 @@ log = logging.getLogger(__name__)
 
 
 class Failure(NamedTuple):
-    """A handshake that failed; `final` if another try would fail as well."""
+    """A handshake that failed."""
 
     reason: str
+    """The reason for the failure."""
+
     final: bool
+    """True if another try would fail as well."""
 
 
 def has_keys(address: str, bus: Bus) -> bool:
-    """True for an address that uses CURVE.
+    """Return True if an address uses CURVE.
 
-    Raises ConfigError if it needs keys and there are none, BusError if it is not an address.
+    Raises ConfigError if it needs keys but bus.keys is not set, BusError if it is not an address.
     """
     if address.startswith("ipc://"):
         return False
@@ -55,7 +58,7 @@ def has_keys(address: str, bus: Bus) -> bool:
 
 
 def secure_server(socket: zmq.Socket[bytes], folder: Path) -> None:
-    """Let in only clients that the gatekeeper of the context allows; call it before bind. Raises ConfigError."""
+    """Let in only clients that the context's gatekeeper allows. Call it before bind. Raises ConfigError."""
     pair = keys.server_pair(folder)
     socket.curve_server = True
     socket.curve_publickey, socket.curve_secretkey = pair
@@ -64,7 +67,10 @@ def secure_server(socket: zmq.Socket[bytes], folder: Path) -> None:
 
 
 def secure_client(socket: zmq.Socket[bytes], folder: Path) -> None:
-    """Use our key, and accept the holder of the services' key alone; call it before connect. Raises ConfigError."""
+    """Use our key, and accept only the holder of the services' key. Call it before connect.
+
+    Raises ConfigError.
+    """
     pair = keys.client_pair(folder)
     socket.curve_publickey, socket.curve_secretkey = pair
     socket.curve_serverkey = keys.server_public(folder)
@@ -72,9 +78,9 @@ def secure_client(socket: zmq.Socket[bytes], folder: Path) -> None:
 
 @asynccontextmanager
 async def gate(folder: Path) -> AsyncIterator[Context]:
-    """A context whose servers let in only clients on the allow-list of `folder`; libzmq has one gate a context.
+    """Yield a context for servers that let in only clients on the allow-list of `folder`.
 
-    The sockets made in the block are closed in it.
+    libzmq has one gate for each context. Close the sockets that you make in the block before it ends.
     """
     context: Context = zmq.Context()
     keeper = _Gatekeeper(context, folder)
@@ -88,7 +94,7 @@ async def gate(folder: Path) -> AsyncIterator[Context]:
 
 
 class _Gatekeeper:
-    """Answers libzmq whether a client's key is on the allow-list, and what it grants."""
+    """A task that tells libzmq whether a client's key is on the allow-list, and which roles the key grants."""
 
     def __init__(self, context: Context, folder: Path) -> None:
         self._folder = folder
@@ -98,11 +104,11 @@ class _Gatekeeper:
         self._socket.bind(_ZAP)
 
     async def run(self) -> None:
-        """The gate's task, for as long as the server's socket is open."""
+        """Run the gate's task, for as long as the server's socket is open."""
         await _arrivals(self._socket, self._answer)
 
     def close(self) -> None:
-        """Close the gate: after the server's socket."""
+        """Close the gate. Call it after the server's socket is closed."""
         self._socket.close()
 
     def _answer(self, frames: list[bytes]) -> None:
@@ -111,7 +117,7 @@ class _Gatekeeper:
         if grant is None:
             self._note_refusal(peer.decode(errors="replace"))
         status = (_UNLISTED, b"not on the allow-list") if grant is None else (_ALLOWED, b"")
-        user = b"" if grant is None else str(grant).encode()  # accompanies each message as its "User-Id"
+        user = b"" if grant is None else str(grant).encode()  # libzmq attaches it to each message as "User-Id"
         self._socket.send_multipart([version, request, *status, user, b""])
 
     def _note_refusal(self, peer: str) -> None:
@@ -124,13 +130,13 @@ class _Gatekeeper:
             return None
         try:
             return keys.allowed(self._folder).get(z85.encode(credentials[0]))
-        except (ConfigError, OSError) as error:  # OSError: no descriptors are left
+        except (ConfigError, OSError) as error:  # OSError: out of descriptors
             log.error("no client is let in: %s", error)
             return None
 
 
 class Watch:
-    """Tells of each handshake that fails on a socket; made before the socket binds or connects."""
+    """A report of each handshake that fails on a socket. Make it before the socket binds or connects."""
 
     def __init__(self, socket: zmq.Socket[bytes], on_failure: Callable[[Failure], None]) -> None:
         self._watched = socket
@@ -138,11 +144,11 @@ class Watch:
         self._monitor: zmq.Socket[bytes] = socket.get_monitor_socket(_FAILED)
 
     async def run(self) -> None:
-        """The watch's task, for as long as the socket is open."""
+        """Run the watch's task, for as long as the socket is open."""
         await _arrivals(self._monitor, self._heard)
 
     def close(self) -> None:
-        """End the watch: before the socket closes."""
+        """End the watch. Call it before the socket closes."""
         self._watched.disable_monitor()
         self._monitor.close()
 
@@ -152,7 +158,7 @@ class Watch:
 
 
 def _failure(event: int, value: int) -> Failure:
-    """The failure that an event of libzmq reports."""
+    """Return the failure that an event of libzmq reports."""
     match event:
         case zmq.EVENT_HANDSHAKE_FAILED_AUTH:
             return Failure(
@@ -162,7 +168,7 @@ def _failure(event: int, value: int) -> Failure:
         case zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL if value == zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH:
             return Failure("one end has keys and the other none; --set bus.keys=DIR names those of the run", final=True)
         case _:
-            # Mostly a wrong server.key; but an end that misses a key may close before it has sent the reason.
+            # The usual cause is a wrong server.key. But an end without a key may close before it has sent the reason.
             return Failure(
                 "the handshake fails; do both ends have keys, and is server.key in bus.keys the one of this run?",
                 final=False,
@@ -170,7 +176,7 @@ def _failure(event: int, value: int) -> Failure:
 
 
 async def _arrivals(socket: zmq.Socket[bytes], handle: Callable[[list[bytes]], None]) -> None:
-    """Handle the messages of a socket. No other task uses it, so EVENTS is current when it is read."""
+    """Handle the messages of a socket. No other task uses the socket, so EVENTS is current when it is read."""
     while True:
         if int(socket.get(zmq.EVENTS)) & zmq.POLLIN:
             handle(socket.recv_multipart(zmq.NOBLOCK))

@@ -1,4 +1,4 @@
-"""Requests that wait for the service: taken in the order of their arrival, with a bound for each peer."""
+"""Requests that wait for the service, in the order of their arrival. Each peer may have a bounded number."""
 
 from collections import Counter, deque
 
@@ -9,16 +9,23 @@ from spade.protocol import AnyRequest, Hello
 
 
 class Incoming(msgspec.Struct, frozen=True):
-    """A request as a service sees it; `id`: the sender's number of the request, which the reply repeats."""
+    """A request as a service sees it."""
 
     peer: bytes
+    """Routing id of the sender."""
+
     hello: Hello
+    """Greeting of the sender."""
+
     id: int
+    """The sender's number of the request, which the reply repeats."""
+
     message: AnyRequest
+    """The request itself."""
 
 
 class Inbox:
-    """A queue of at most `most` requests of each peer."""
+    """A queue of requests, at most `most` for each peer."""
 
     def __init__(self, most: int) -> None:
         self.most = most
@@ -27,7 +34,7 @@ class Inbox:
         self._receivers = trio.lowlevel.ParkingLot()
 
     def put(self, incoming: Incoming) -> bool:
-        """Add a request; False if `most` of its peer wait already."""
+        """Add a request. Returns False if `most` requests of its peer wait already."""
         if self._waiting[incoming.peer] >= self.most:
             return False
         self._waiting[incoming.peer] += 1
@@ -43,7 +50,7 @@ class Inbox:
         return self._pop()
 
     def take_nowait(self) -> Incoming | None:
-        """The next request if there is one now."""
+        """Return the next request, or None if the queue is empty."""
         return self._pop() if self._requests else None
 
     def forget(self, peer: bytes) -> None:

@@ -1,15 +1,15 @@
-"""CURVE keys as files: a host's own, the service's that it trusts, the clients' that a service lets in.
+"""CURVE keys as files: a host's own key, the services' key that it trusts, and the keys of allowed clients.
 
-A key folder, as `spade keys new` makes it (folders of mode 0700, files of mode 0600):
+`spade keys new` makes this key folder (folders of mode 0700, files of mode 0600):
 
     server.key             public key of the run's services
-    server.key_secret      their secret; only on hosts where services bind
+    server.key_secret      their secret, only on hosts with services
     client.key_secret      this host's own key pair, with its name on the allow-list
-    allowed/NAME.key       the allow-list: public keys of the clients that are let in and the roles that each may take,
-                           read at every handshake
+    allowed/NAME.key       the allow-list: public keys of allowed clients, with the roles that each may take. Read at
+                           every handshake
     hosts/NAME/            a key folder for the host NAME, to be moved there
 
-Files are ZeroMQ certificates, as czmq and pyzmq write them; name and roles are in their metadata.
+Files are ZeroMQ certificates, as czmq and pyzmq write them. Their metadata has the name and the roles.
 """
 
 import os
@@ -34,17 +34,21 @@ _NAME_LETTERS = frozenset("-_.")
 
 
 class Pair(NamedTuple):
-    """A key pair, both halves Z85."""
+    """A key pair. Both halves are Z85 text."""
 
     public: bytes
+    """The public half."""
+
     secret: bytes
+    """The secret half."""
 
 
 def create(folder: Path, hosts: Sequence[str], roles: Collection[str] = HOST) -> list[Path]:
-    """Make the key folder if it is missing, and in it one for each new host; returns the hosts' folders.
+    """Make the key folder if it is missing, and a key folder for each new host. Returns the new folders.
 
-    Each host may take these roles and, with an actor's, the supervisor's, which `spade actors up` takes; the run's own
-    host may take all. Raises ConfigError for an unknown role, and for a name that is taken or no valid file name.
+    Each host may take these roles. With an actor's role it may also be a supervisor, as `spade actors up` requires. The
+    run's own host may take all roles. Raises ConfigError for an unknown role, for a name that already has a key, and
+    for a name that is not a valid file name.
     """
     _check_roles(roles, "--roles")
     if set(roles) & set(ACTORS):
@@ -69,22 +73,22 @@ def create(folder: Path, hosts: Sequence[str], roles: Collection[str] = HOST) ->
 
 
 def server_pair(folder: Path) -> Pair:
-    """The services' key pair. Raises ConfigError."""
+    """Read the services' key pair. Raises ConfigError."""
     return _load_pair(_secret(folder, SERVER))
 
 
 def client_pair(folder: Path) -> Pair:
-    """This host's own key pair. Raises ConfigError."""
+    """Read this host's own key pair. Raises ConfigError."""
     return _load_pair(_secret(folder, CLIENT))
 
 
 def server_public(folder: Path) -> bytes:
-    """The services' public key. Raises ConfigError."""
+    """Read the services' public key. Raises ConfigError."""
     return _load(_public(folder, SERVER))[0]
 
 
 def client_name(folder: Path) -> str:
-    """The name that this host's own key has on the allow-list. Raises ConfigError."""
+    """Return the name of this host's own key on the allow-list. Raises ConfigError."""
     path = _secret(folder, CLIENT)
     _load(path)
     if name := _metadata(path, "name"):
@@ -93,23 +97,26 @@ def client_name(folder: Path) -> str:
 
 
 def command_tag(bus: Bus) -> str:
-    """The pid and the host of this command, unique among all commands of a run; a host is named as in its key."""
+    """Return the pid and host of this command, unique among all commands of a run.
+
+    If the command has a key, the host is named as in the key.
+    """
     return f"{os.getpid()}@{client_name(Path(bus.keys)) if bus.keys else socket.gethostname()}"
 
 
 def allowed(folder: Path) -> dict[bytes, Grant]:
-    """The allow-list: public key → grant, as it is on disk now. Raises ConfigError for a file that is no key."""
+    """Read the allow-list: public key → grant. Raises ConfigError if a file is not a key."""
     return {_load(path)[0]: _grant(path) for path in sorted((folder / "allowed").glob("*.key"))}
 
 
 def open_secrets(folder: Path) -> list[str]:
-    """Describe each secret of a key folder, and of the folders that it made for hosts, that others may read."""
+    """Describe each secret that others may read, in a key folder and in the folders that it made for hosts."""
     secrets = sorted({*folder.glob("*.key_secret"), *folder.glob("hosts/*/*.key_secret")})
     return [why for path in secrets if (why := _open_secret(path))]
 
 
 def _open_secret(path: Path) -> str:
-    """Tell if others may read a secret; "" if not, or if it is gone."""
+    """Describe how others may read a secret. Returns "" if they cannot, or if the file is gone."""
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
@@ -120,7 +127,7 @@ def _open_secret(path: Path) -> str:
 
 
 def _grant(path: Path) -> Grant:
-    """The grant of a key; a key that names no roles grants none."""
+    """Return the grant of a key. A key without roles grants nothing."""
     _check_name(path.stem)
     roles = frozenset(_metadata(path, "roles").replace(",", " ").split())
     _check_roles(roles, f"{path}: roles")
@@ -138,10 +145,10 @@ def _check_roles(roles: Collection[str], where: str) -> None:
 
 
 def _make_client(folder: Path, home: Path, name: str, roles: Collection[str]) -> None:
-    """A client's key pair in `home`, its public half on the allow-list of `folder`."""
+    """Make a client's key pair in `home`, and put the public half on the allow-list of `folder`."""
     _make_pair(home, CLIENT, {"name": name})
     public = _public(home, CLIENT)
-    # pyzmq writes metadata into the secret half alone.
+    # pyzmq writes metadata only into the secret half.
     given = f"metadata\n    roles = {','.join(sorted(roles))}\n"
     public.write_text(public.read_text(encoding="utf-8").replace("metadata\n", given), encoding="utf-8")
     public.rename(_allowed(folder, name))
@@ -153,7 +160,10 @@ def _make_pair(folder: Path, name: str, metadata: dict[str, str] | None = None) 
 
 
 def _metadata(path: Path, name: str) -> str:
-    """An entry of a certificate's metadata, "" if there is none; pyzmq reads the keys alone."""
+    """Return an entry of a certificate's metadata, or "" if it is missing.
+
+    pyzmq itself reads only the keys.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

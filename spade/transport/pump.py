@@ -1,8 +1,8 @@
-"""One ZeroMQ socket inside trio, its settings, and the little that both ends of the bus share.
+"""One ZeroMQ socket inside trio, its settings, and the code that both ends of the bus share.
 
-pyzmq knows no trio. The socket's descriptor is edge-triggered: it turns readable when the socket's *state may have
-changed*, and any operation on the socket may swallow that edge. So one pump task alone waits for the descriptor, every
-operation looks at EVENTS afterwards and wakes the tasks that the events concern.
+pyzmq does not support trio. The socket's descriptor is edge-triggered: it turns readable when the socket's *state may
+have changed*, and any operation on the socket may swallow that edge. So only one pump task waits for the descriptor.
+Every operation looks at EVENTS afterwards, and wakes the tasks that the events concern.
 """
 
 import ctypes
@@ -22,14 +22,14 @@ from spade.errors import BusError
 NUMBER_BYTES = 8
 PUSH = bytes(NUMBER_BYTES)
 _IPC = "ipc://"
-_BATCH = 256  # messages handled before other tasks have their turn
-_LINGER_MS = 500  # in which a closed socket must hand its last messages (a goodbye) to the system
-_BACKLOG = 4  # queued messages for each one of the window: a request, its repetition, pulses and pushes
+_BATCH = 256  # messages handled before other tasks get their turn
+_LINGER_MS = 500  # time for a closed socket to hand its last messages (a goodbye) to the system
+_BACKLOG = 4  # queued messages for each place in the window: a request, its repetition, pulses and pushes
 _RECONNECT_MS = 50
 _RECONNECT_MAX_MS = 1_000
 _OVERHEAD = 256  # bytes that ZeroMQ may add to a frame: CURVE takes 33
 
-# Plain numbers: an operation on an enum takes longer than the read of a socket's state that it is for.
+# Plain numbers: an operation on an enum takes longer than reading the socket's state.
 _READABLE, _WRITABLE, _NOBLOCK = int(zmq.POLLIN), int(zmq.POLLOUT), int(zmq.NOBLOCK)
 
 Context = zmq.Context[zmq.Socket[bytes]]
@@ -37,9 +37,10 @@ T = TypeVar("T")
 
 
 class Pump:
-    """A socket that never blocks: `send` succeeds at once or returns False; the pump passes arrivals to `on_frames`.
+    """A socket that never blocks.
 
-    user  the gate's grant to the key of the message in hand; "" without keys
+    `send` succeeds at once or returns False. The pump passes arrivals to `on_frames`. `user` is the gate's grant to the
+    key of the message in hand, or "" without keys.
     """
 
     def __init__(
@@ -64,16 +65,16 @@ class Pump:
         self.socket.setsockopt(zmq.MAXMSGSIZE, bus.max_message_bytes + _OVERHEAD)
         self.socket.set_hwm(_BACKLOG * bus.window)
         if kind == zmq.ROUTER:
-            # Without it a ROUTER silently drops messages that it cannot route or queue.
+            # Without this option a ROUTER silently drops messages that it cannot route or queue.
             self.socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
         else:
-            # Queue for a live connection only: messages of a dead one are sent again by the session, not by ZeroMQ.
+            # Queue only for a live connection. The session, not ZeroMQ, sends messages of a dead connection again.
             self.socket.setsockopt(zmq.IMMEDIATE, 1)
             self.socket.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MS)
             self.socket.setsockopt(zmq.RECONNECT_IVL_MAX, _RECONNECT_MAX_MS)
 
     def bind(self, address: str) -> str:
-        """Listen; returns the address with wildcards resolved. Raises BusError."""
+        """Listen, and return the address with wildcards resolved. Raises BusError."""
         self._expect_losses(address)
         self._gated = bool(self.socket.get(zmq.CURVE_SERVER))
         if address.startswith("tcp://") and address.endswith(":0"):
@@ -89,7 +90,7 @@ class Pump:
         return bound
 
     def connect(self, address: str) -> None:
-        """Connect now or as soon as a service listens there. Raises BusError if this is not an address."""
+        """Connect now, or as soon as a service listens there. Raises BusError if this is not an address."""
         self._expect_losses(address)
         try:
             self.socket.connect(address)
@@ -97,15 +98,15 @@ class Pump:
             raise BusError(f"{address}: cannot connect: {zmq.strerror(error.errno or 0)}") from None
 
     def _expect_losses(self, address: str) -> None:
-        """Connect anew after a silence of the network: TCP would retry the old connection ever more rarely."""
+        """Connect anew after a silence of the network. TCP would retry the old connection ever more rarely."""
         if address.startswith("tcp://"):
             self.socket.setsockopt(zmq.HEARTBEAT_IVL, self._beat_ms)
             self.socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, self._silence_ms)
             self.socket.setsockopt(zmq.CONNECT_TIMEOUT, self._silence_ms)
-            self.socket.setsockopt(zmq.HANDSHAKE_IVL, self._silence_ms)  # a stranger holds a descriptor no longer
+            self.socket.setsockopt(zmq.HANDSHAKE_IVL, self._silence_ms)  # bounds a stranger's descriptor
 
     async def run(self) -> None:
-        """The pump task, for as long as the socket is open."""
+        """Run the pump task, for as long as the socket is open."""
         descriptor = self.socket.fileno()
         while True:
             if self._drain():
@@ -116,7 +117,7 @@ class Pump:
                     await trio.lowlevel.wait_readable(descriptor)
 
     def send(self, frames: list[bytes]) -> bool:
-        """False if there is no such peer, no connection, or its queue is full."""
+        """Send frames. Returns False without such a peer or a connection, or if its queue is full."""
         try:
             self.socket.send_multipart(frames, _NOBLOCK)
         except zmq.Again:
@@ -131,18 +132,18 @@ class Pump:
 
     @property
     def drained(self) -> bool:
-        """True if all arrived messages have been handled."""
+        """Return True if all arrived messages have been handled."""
         return not self._look() & _READABLE
 
     async def writable(self) -> None:
-        """Wait (one task at a time) until `send` may succeed."""
+        """Wait until `send` may succeed. Only one task at a time may wait."""
         self._writable = trio.Event()
         self._look()
         await self._writable.wait()
 
     def close(self) -> None:
         """Close the socket after the end of the pump task, and delete its file."""
-        # A server that took the address over has made its own file; ours keeps its inode until the socket is closed.
+        # Another server may have taken the address over with a file of its own. Ours keeps its inode until we close.
         if self._file is not None and _inode(self._file[0]) == self._file[1]:
             self._file[0].unlink(missing_ok=True)
         self.socket.close()
@@ -156,13 +157,13 @@ class Pump:
         return events
 
     def _drain(self) -> bool:
-        """Handle a batch of messages; True if there may be more."""
+        """Handle a batch of messages. Returns True if there may be more."""
         for _ in range(_BATCH):
             if not self._look() & _READABLE:
                 return False
             frames = self._receive()
             if sum(map(len, frames)) > self._most + _OVERHEAD:
-                frames = frames[:1]  # not a message of ours: counted, not decoded
+                frames = frames[:1]  # too long to be our message: counted, not decoded
             self._on_frames(frames)
         return True
 
@@ -177,14 +178,14 @@ class Pump:
 def _seed_numbering() -> None:
     """Make the ids that a ROUTER gives its peers unpredictable.
 
-    It counts them up from libc's unseeded `rand`, and lets a peer choose its own; if the next id to give is taken,
-    libzmq 4.3.5 ends the process.
+    A ROUTER counts ids up from libc's unseeded `rand`, and lets a peer choose its own id. If the next id to give is
+    taken, libzmq 4.3.5 ends the process.
     """
     ctypes.CDLL(None).srand(ctypes.c_uint(secrets.randbits(32)))
 
 
 def _inode(path: Path) -> int:
-    """The inode of a file; 0 if there is none."""
+    """Return the inode of a file, or 0 if the file does not exist."""
     try:
         return path.stat().st_ino
     except FileNotFoundError:
@@ -192,14 +193,17 @@ def _inode(path: Path) -> int:
 
 
 class Beat:
-    """A steady beat that measures its own lateness, so that no peer counts as silent while this process did not run."""
+    """A steady beat that measures its own lateness.
+
+    So no peer counts as silent for a time during which this process did not run.
+    """
 
     def __init__(self, period_s: float) -> None:
         self._period = period_s
         self._due = trio.current_time() + period_s
 
     async def wait(self, interrupt: trio.lowlevel.ParkingLot) -> float:
-        """Wait for the next beat or the interrupt; returns the lateness, s."""
+        """Wait for the next beat or the interrupt. Returns the lateness in seconds."""
         with trio.move_on_at(self._due):
             await interrupt.park()
         now = trio.current_time()
@@ -209,7 +213,7 @@ class Beat:
 
 
 def put_newest(sender: trio.MemorySendChannel[T], receiver: trio.MemoryReceiveChannel[T], item: T) -> None:
-    """Put an item into a bounded channel; drop the oldest if it is full."""
+    """Put an item into a bounded channel. Drops the oldest item if the channel is full."""
     try:
         sender.send_nowait(item)
     except trio.WouldBlock:
@@ -221,7 +225,7 @@ def put_newest(sender: trio.MemorySendChannel[T], receiver: trio.MemoryReceiveCh
 async def background(*tasks: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
     """Run endless tasks for the length of the block. Exceptions of the block are not wrapped in a group.
 
-    A cancellation reaches the block first: the tasks go on while it leaves, so that it may still use a connection.
+    A cancellation reaches the block first. The tasks go on while the block ends, so that it can still use a connection.
     """
     failure: Exception | None = None
     scopes = [trio.CancelScope(shield=True) for _ in tasks]

@@ -1,7 +1,7 @@
 """Rights: the requests that each role may send, and the roles that a key grants.
 
-Every server checks both for each message, by the role in the peer's Hello. Without keys the table keeps a process from
-doing another's work by mistake; with keys, which name their roles, it stops a hostile host as well.
+Every server checks both for each message, by the role in the peer's Hello. Without keys, the table keeps a process from
+doing another's work by mistake. With keys, which name their roles, it also stops a hostile host.
 """
 
 from typing import NamedTuple, get_args
@@ -48,10 +48,10 @@ from spade.protocol import (
 )
 
 ROLES: tuple[Role, ...] = get_args(Role)
-# That `spade actors up` starts.
+# Roles that `spade actors up` starts.
 ACTORS: tuple[Role, ...] = ("designer", "curator", "agent", "env-runner", "engine", "endpoint")
 HOST: tuple[Role, ...] = (*ACTORS, "supervisor")
-LOCAL = "local"  # the key of the run's own host
+LOCAL = "local"  # name of the key of the run's own host
 
 _SESSION = (Hello, Heartbeat, Goodbye)
 _REQUESTS: dict[Role, tuple[type[AnyRequest], ...]] = {
@@ -81,32 +81,35 @@ _REQUESTS: dict[Role, tuple[type[AnyRequest], ...]] = {
 
 
 class Grant(NamedTuple):
-    """An entry of the allow-list: the name of a key, and the roles that its holder may take."""
+    """An entry of the allow-list."""
 
     name: str
+    """Name of the key."""
+
     roles: frozenset[str]
+    """Roles that the holder of the key may take."""
 
     def __str__(self) -> str:
         return " ".join((self.name, *sorted(self.roles)))
 
     @classmethod
     def parse(cls, text: str) -> "Grant":
-        """The grant in a text that `str` made."""
+        """Parse a grant from a text that `str` made."""
         name, *roles = text.split(" ")
         return cls(name, frozenset(roles))
 
 
 def forbidden(hello: Hello, request: AnyRequest) -> str:
-    """The reason why the peer may not send this; "" if it may."""
+    """Return the reason why the peer may not send this request, or "" if it may."""
     if isinstance(request, (*_SESSION, *_REQUESTS[hello.role])):
         return ""
     return f"{hello.name} is {_one(hello.role)}, which may not send {type(request).__name__}"
 
 
 def ungranted(hello: Hello, grant: Grant) -> str:
-    """The reason why a key does not let its holder be this peer; "" if it does.
+    """Return the reason why a key does not let its holder be this peer, or "" if it does.
 
-    A host's peers carry the name of its key, so that none can act for a peer of another host.
+    The names of a host's peers end in the name of its key, so that no host can act for a peer of another host.
     """
     if hello.role not in grant.roles:
         may, name = " or ".join(sorted(grant.roles)) or "nothing", grant.name

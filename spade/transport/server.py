@@ -1,4 +1,4 @@
-"""The serving end of the bus: one ROUTER, its peers from greeting to goodbye, and the messages to them."""
+"""The serving end of the bus: one ROUTER socket, its peers from greeting to goodbye, and the messages to them."""
 
 import logging
 import resource
@@ -33,25 +33,25 @@ from spade.transport.pump import NUMBER_BYTES, PUSH, Beat, Context, Pump, backgr
 from spade.transport.rights import LOCAL, Grant, forbidden, ungranted
 
 _PEERS = 4_096
-_EACH = 1_024  # peers of one key, except that of the run's own host
-_BEAT_BYTES = 32_768  # of a heartbeat, which is kept, shown and written into the metrics
+_EACH = 1_024  # peers with one key, except the key of the run's own host
+_BEAT_BYTES = 32_768  # size of a heartbeat, which is kept, shown and written into the metrics
 _GONE = 1_024  # departures kept if the service does not read them
-_PARTING_S = 0.25  # for the goodbyes of all peers together
-_WAITING = 2  # bound of a peer's waiting requests, in windows: those it waits for, and those it has given up
+_PARTING_S = 0.25  # time for the goodbyes of all peers together
+_WAITING = 2  # bound of a peer's waiting requests, in windows: one window may have been given up by the peer
 
 log = logging.getLogger(__name__)
 
 
 class Server:
-    """One ROUTER socket. Hello, Heartbeat and Goodbye are answered here, all else comes out of `receive`.
+    """One ROUTER socket. It answers Hello, Heartbeat and Goodbye itself, and `receive` returns all other requests.
 
     address     as bound, wildcards resolved
     peers       the connected peers, by routing id
     heartbeats  the newest heartbeat of each peer
-    dropped     messages that made no sense, or that their sender may not send
-    strangers   connections that failed in ZeroMQ's handshake: no key, an unlisted one, another protocol
-    gone        peers that said goodbye, fell silent or read nothing (bounded, newest kept); a peer that lost its
-                connection and returned has a new routing id, and its old id comes here
+    dropped     number of messages that were malformed, or that their sender may not send
+    strangers   number of connections that failed in ZeroMQ's handshake: no key, an unlisted key, another protocol
+    gone        peers that said goodbye, fell silent or read nothing (bounded, newest kept). A peer that lost its
+                connection and returned has a new routing id, and its old id appears here
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Server:
         self._departed, self.gone = trio.open_memory_channel[tuple[bytes, Hello]](_GONE)
         self._digest = digest
         self._life = token_hex(8)
-        self._left = False  # we leave in order, and read no more messages, so that no peer is greeted anew
+        self._left = False  # we leave in order and read only goodbyes, so that no peer is greeted anew
         self._bus = bus
         self._ready = ready or (lambda _: Ready())
         self._pulse = pulse
@@ -84,7 +84,7 @@ class Server:
 
     @asynccontextmanager
     async def listening(self, address: str, folder: Path | None) -> AsyncIterator[None]:
-        """Run the server, once in its life; `folder` has the keys, if there are any. See `serve`."""
+        """Run the server, once in its life. `folder` has the keys, if there are any. See `serve`."""
         try:
             if folder:
                 secure_server(self._pump.socket, folder)
@@ -103,7 +103,10 @@ class Server:
             self._departed.close()
 
     async def _part(self) -> None:
-        """Tell the peers that we leave in order, and wait for their goodbyes: a closing socket may lose messages."""
+        """Tell the peers that we leave in order, and wait for their goodbyes.
+
+        A socket that closes at once may lose messages.
+        """
         self._left = True
         with trio.move_on_after(_PARTING_S, shield=True):
             async with background(self._pump.run):
@@ -113,28 +116,28 @@ class Server:
                     await self.gone.receive()
 
     async def receive(self) -> Incoming:
-        """The next request, in the order of arrival."""
+        """Wait for the next request, in the order of arrival."""
         return await self._inbox.take()
 
     def apart(self, kind: type[AnyRequest]) -> Inbox:
-        """An inbox for the requests of a kind alone, which `receive` then never sees."""
+        """Return a separate inbox for the requests of one kind. `receive` then never returns these."""
         return self._apart.setdefault(kind, Inbox(self._inbox.most))
 
     def receive_nowait(self) -> Incoming | None:
-        """The next request if there is one now."""
+        """Return the next request, or None if no request waits."""
         return self._inbox.take_nowait()
 
     async def reply(self, incoming: Incoming, response: Response) -> bool:
-        """Answer a request. False if its peer is gone: it will ask again if it comes back."""
+        """Answer a request. Returns False if its peer is gone. The peer asks again if it comes back."""
         await trio.lowlevel.checkpoint()
         return self.reply_nowait(incoming, response)
 
     def reply_nowait(self, incoming: Incoming, response: Response) -> bool:
-        """The same, without waiting."""
+        """Answer a request as `reply` does, without waiting."""
         return self._deliver(incoming.peer, incoming.id.to_bytes(NUMBER_BYTES, "big"), response)
 
     async def push(self, peer: bytes, response: Response) -> bool:
-        """Send a message that is no reply. False if the peer is gone."""
+        """Send a message that is not a reply. Returns False if the peer is gone."""
         await trio.lowlevel.checkpoint()
         return self._deliver(peer, PUSH, response)
 
@@ -147,7 +150,7 @@ class Server:
             log.error("a %s of %d bytes is over bus.max_message_bytes = %d", name, len(payload), limit)
             payload = encode(Refused(f"the {name} has {len(payload)} bytes, over bus.max_message_bytes = {limit}"))
         if not self._pump.send([peer, number, payload]):
-            # Disconnected, or so far behind that its queue is full. It is sent a Rehello when it speaks again.
+            # The peer is disconnected, or so far behind that its queue is full. It gets a Rehello when it speaks again.
             self.give_up(peer, "does not read")
             return False
         return True
@@ -215,14 +218,14 @@ class Server:
             log.info("%s is here (pid %d)", hello.name, hello.pid)
             self.peers[peer], self._users[peer] = hello, self._pump.user
             self._heard[peer] = trio.current_time()
-            self._forget(peer)  # it sends again what it still wants
+            self._forget(peer)  # the peer sends its open requests again
             answer = msgspec.structs.replace(answer, life=self._life)
         else:
             log.warning("refused: %s", answer.reason)
         self._pump.send([peer, number, encode(answer)])
 
     def _crowd(self) -> str:
-        """The limit that one more peer would exceed, in words; "" if there is room."""
+        """Describe the limit that one more peer would exceed. Returns "" if there is room."""
         if len(self.peers) >= _PEERS:
             return f"{_PEERS} peers"
         user = self._pump.user
@@ -248,7 +251,7 @@ class Server:
             log.warning("%d connections failed in the handshake so far", self.strangers)
 
     def give_up(self, peer: bytes, why: str) -> None:
-        """Forget a peer and its waiting requests. It has to greet again."""
+        """Forget a peer and its waiting requests. The peer has to greet again."""
         hello = self.peers.pop(peer, None)
         if hello is None:
             return
@@ -263,7 +266,10 @@ class Server:
             inbox.forget(peer)
 
     async def _reap(self) -> None:
-        """Give up silent peers. Arrived messages are handled first; time in which we did not run does not count."""
+        """Give up silent peers.
+
+        Arrived messages are handled first. Time during which this process did not run does not count as silence.
+        """
         beat, never = Beat(self._bus.heartbeat_s), trio.lowlevel.ParkingLot()
         while True:
             late = await beat.wait(never)
@@ -276,7 +282,7 @@ class Server:
 
 
 def _cancelled(error: BaseException) -> bool:
-    """True if the error consists of cancellations alone."""
+    """Return True if the error consists only of cancellations."""
     if isinstance(error, BaseExceptionGroup):
         return all(map(_cancelled, error.exceptions))
     return isinstance(error, trio.Cancelled)
@@ -291,11 +297,11 @@ async def serve(
     ready: Callable[[Hello], Ready | Refused] | None = None,
     pulse: Callable[[], Pulse] = Pulse,
 ) -> AsyncIterator[Server]:
-    """Listen on `address` ("ipc://PATH", "tcp://127.0.0.1:PORT", port * or 0 for any free one).
+    """Listen on `address` ("ipc://PATH", "tcp://127.0.0.1:PORT"). Port * or 0 takes any free port.
 
-    `ready` decides on a peer of the right protocol and digest; `pulse` makes the answers to heartbeats. An address that
-    other machines reach needs bus.keys, and lets in clients on their allow-list alone. Raises ConfigError without keys,
-    BusError if the address cannot be served.
+    `ready` decides whether to accept a peer of the right protocol and digest. `pulse` makes the answers to heartbeats.
+    An address that other machines reach needs bus.keys, and only lets in clients on its allow-list. Raises ConfigError
+    if such keys are missing, BusError if the server cannot listen on the address.
     """
     _allow_descriptors()
     folder = Path(bus.keys) if has_keys(address, bus) else None
@@ -306,6 +312,9 @@ async def serve(
 
 
 def _allow_descriptors() -> None:
-    """Raise the limit to the system's: each connection takes a descriptor, and libzmq has no bound on connections."""
+    """Raise the limit of descriptors to the system's limit.
+
+    Each connection takes a descriptor, and libzmq does not bound the number of connections.
+    """
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
