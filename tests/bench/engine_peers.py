@@ -35,7 +35,10 @@ def endless(folder: Path) -> str:
 
 
 def torch_engine(weights: Weights, rows: int, context: int = CONTEXT, kv_bytes: int = 1 << 28) -> TorchEngine:
-    return TorchEngine(weights, Engine(rows=rows, context_tokens=context, kv_bytes=kv_bytes, device="cpu"), "float32")
+    """Open an engine that ends no turn: the peers do not know the token that the template writes after an answer."""
+    engine = TorchEngine(weights, Engine(rows=rows, context_tokens=context, kv_bytes=kv_bytes, device="cpu"), "float32")
+    engine._end_ids = frozenset({VOCABULARY})
+    return engine
 
 
 class Ours:
