@@ -1,4 +1,6 @@
-"""The text of an environment: one frame for every family, so that a small model spends its tokens on what differs."""
+"""The text of an environment: one frame for all families, so that a small model spends its tokens on the
+differences.
+"""
 
 from dataclasses import dataclass
 from textwrap import indent
@@ -43,12 +45,12 @@ class {name}Env:
 """
 
 LISTED = "{' '.join(self.actions)}"
-"""The actions in an observation where each is named."""
+"""The actions in an observation that names each of them."""
 
 
 @dataclass(frozen=True)
 class Body:
-    """A family's part of the frame; every field is Python text."""
+    """A family's part of the frame. Every field is Python text."""
 
     reset: str
     opening: str
@@ -61,7 +63,7 @@ class Body:
 
 
 def render(name: str, knobs: Given, body: Body) -> str:
-    """The complete program."""
+    """Write the complete program."""
     return FRAME.format(
         name=name,
         level=knobs.level,

@@ -1,7 +1,7 @@
 """Follows new weights from the first news until the engine samples from them, and checks their digests.
 
-heard (push or pulse) ── on this host (fetched if needed) ── ordered ── in use ── reported to the replay service
-                                                                       └───── every byte checked
+    heard (push or pulse) ── on this host (fetched if needed) ── ordered ── in use ── reported to the replay service
+                                                                            └── every byte checked
 
 Only the newest version is followed. Versions that arrive while one is on its way are skipped, except the last.
 """
