@@ -18,9 +18,16 @@ class _Line(msgspec.Struct):
     """One line of a corpus. Only `text` is required."""
 
     text: str
+    """The document's text."""
+
     id: str | int | None = None
+    """Its id. None takes the line's number."""
+
     field: str = ""
+    """Its subject."""
+
     title: str = ""
+    """Its title. "" takes its first words."""
 
 
 _lines = msgspec.json.Decoder(_Line)

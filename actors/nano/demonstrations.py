@@ -26,9 +26,16 @@ class Demonstration:
     """Everything shown of one environment. The model imitates the assistant's messages of each conversation."""
 
     environment: DrawnEnvironment
+    """The environment."""
+
     design: Shown
+    """A design request and the program."""
+
     hint: Shown
+    """A hint request and the hint."""
+
     plays: Sequence[Shown]
+    """Plays, half of them hinted."""
 
 
 def generator(seed: int, index: int) -> random.Random:

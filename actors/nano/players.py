@@ -33,7 +33,10 @@ class Shown:
     """A conversation that ends with the agent's last message, and the tools that the agent may call."""
 
     messages: Sequence[ChatMessage]
+    """The messages."""
+
     tools: Tools = NO_TOOLS
+    """The tools. NO_TOOLS in games."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,10 @@ class Playthrough:
     """One play and its return."""
 
     shown: Shown
+    """The conversation."""
+
     episode_return: float
+    """The return, in [-1, 1]."""
 
 
 def begin(simulation: Simulation, seed: int) -> Conversation[Move]:

@@ -53,13 +53,28 @@ class Body:
     """A family's part of the frame. Every field is Python text."""
 
     reset: str
+    """Statements that start an instance."""
+
     opening: str
+    """Expression of the first observation."""
+
     step: str
+    """Statements that carry out an action."""
+
     won: str
+    """Condition of a win."""
+
     reply: str
+    """Expression of the reply to an action that does not win."""
+
     reward: str
+    """Expression of the reward of such an action."""
+
     solution: str
+    """Expression of the winning actions."""
+
     actions: str = LISTED
+    """The actions in an observation."""
 
 
 def render(name: str, knobs: Given, body: Body) -> str:

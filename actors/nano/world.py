@@ -23,10 +23,19 @@ class DrawnEnvironment:
     """A drawn environment: the demand and the result."""
 
     skill: str
+    """The skill that was asked for."""
+
     document: Document
+    """The document that was given."""
+
     family: Family[Any, Any]
+    """The family of the program."""
+
     knobs: Any
+    """The program's parameters, of the family's type."""
+
     source: str
+    """The program."""
 
     @property
     def hint(self) -> str:

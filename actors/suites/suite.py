@@ -58,7 +58,7 @@ class Suite:
     """The command that installs the packages."""
 
     needs: Needs = field(default_factory=Needs)
-    """What an item needs beyond the env-runner's own limits."""
+    """Limits of an item beyond the env-runner's own limits."""
 
     @property
     def library(self) -> Library | None:

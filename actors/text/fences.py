@@ -22,8 +22,13 @@ class Written(NamedTuple):
 
 class _Block(NamedTuple):
     text: str
+    """The text between the fences."""
+
     closed: bool
+    """True if a closing fence ends the block."""
+
     python: bool
+    """True if the fence names Python or no language."""
 
 
 def program_in(text: str, methods: tuple[str, ...] = ("reset", "step")) -> Written | None:

@@ -1,7 +1,7 @@
 """Yes-or-no questions to the model itself, and the reading of its answers.
 
-The judge asks if a first observation reveals the method. A review asks if a program does what it tells the player. The
-screen of a profile has another question, answered in the same form.
+The judge asks if a first observation reveals the method. A review asks if a program keeps its promises to the player.
+The screen of a profile has another question, answered in the same form.
 """
 
 import re

@@ -16,24 +16,33 @@ class ChatMessage(msgspec.Struct, frozen=True):
     """system, user, assistant or tool."""
 
     content: str
+    """The text."""
 
 
 class Document(msgspec.Struct, frozen=True):
     """One document of the corpus."""
 
     id: str
+    """Unique in its corpus."""
+
     field: str
-    """The document's subject: mathematics, science, everyday, or APIs."""
+    """Its subject, such as mathematics, science, everyday or code."""
 
     title: str
+    """A short name of the subject."""
+
     text: str
+    """The text that grounds a design."""
 
 
 class Situation(msgspec.Struct, frozen=True):
     """An everyday service to be simulated, and the kind of task. Both are "" if the prompts do not use them."""
 
     setting: str = ""
+    """The service."""
+
     variant: str = ""
+    """The kind of task, a variant of the domain."""
 
 
 NO_SITUATION = Situation()

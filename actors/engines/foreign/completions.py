@@ -17,10 +17,14 @@ MOST_BYTES = 64 << 20  # of an answer: about 200 for each token, its log-probabi
 
 
 class Logprobs(msgspec.Struct):
+    """Log-probabilities of the sampled tokens."""
+
     token_logprobs: list[float | None] | None = None
 
 
 class Choice(msgspec.Struct):
+    """An answer. Fields that the server does not send are None."""
+
     text: str = ""
     token_ids: list[int] | None = None
     prompt_token_ids: list[int] | None = None
@@ -29,14 +33,20 @@ class Choice(msgspec.Struct):
 
 
 class Completion(msgspec.Struct):
+    """The answer to a completions request."""
+
     choices: list[Choice]
 
 
 class Model(msgspec.Struct):
+    """A model that the server knows."""
+
     id: str
 
 
 class Models(msgspec.Struct):
+    """The answer to a request for models."""
+
     data: list[Model]
 
 

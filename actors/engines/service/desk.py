@@ -32,7 +32,11 @@ class Asked:
     """A pending request. Times are in seconds on trio's clock."""
 
     incoming: Incoming
+    """The message and its sender."""
+
     request: Generate
+    """The decoded message."""
+
     since: float
     """When the request arrived."""
 

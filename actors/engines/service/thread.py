@@ -15,13 +15,17 @@ class Submit(NamedTuple):
     """An order to sample."""
 
     id: int
+    """Identifies the request in later orders and results."""
+
     request: Generate
+    """The request."""
 
 
 class Cancel(NamedTuple):
     """An order to forget a request."""
 
     id: int
+    """The id of the request."""
 
 
 class Stop(NamedTuple):

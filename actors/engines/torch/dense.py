@@ -23,6 +23,8 @@ class Layer(NamedTuple):
     """The parameters of one decoder layer."""
 
     norm: Parameter
+    """Norm scale before the attention."""
+
     qkv: Tensor
     """Weights of the query, key and value projections, joined in this order."""
 
@@ -33,11 +35,17 @@ class Layer(NamedTuple):
     """(2, dim): norm scales of query heads and of key heads."""
 
     out: Parameter
+    """Weights of the attention's output projection."""
+
     norm_mlp: Parameter
+    """Norm scale before the MLP."""
+
     gate_up: Tensor
     """Weights of the gate and up projections, joined in this order."""
 
     down: Parameter
+    """Weights of the down projection."""
+
     window: int | None
     """Sliding window of the attention, in tokens."""
 

@@ -31,7 +31,7 @@ from spade.tokens import Tokenizer
 
 
 class Pace(NamedTuple):
-    """How much one forward may compute on a kind of device."""
+    """Bounds of one forward on a kind of device."""
 
     prompt_tokens: int
     """Most prompt tokens in one forward, so that sequences in flight do not wait."""

@@ -52,6 +52,7 @@ class KvStore(Cache):
     """Keys and values of all entries: for each layer, one store of `tokens` tokens for keys and one for values."""
 
     plan: Plan
+    """The plan of the present forward."""
 
     def __init__(self, tokens: int) -> None:
         super().__init__(layers=[])

@@ -35,8 +35,8 @@ class MissingParts:
     def take_unheld(self, unheld: int) -> int | None:
         """Take one of the parts `unheld`, for the source that everybody asks. Returns None if all are taken.
 
-        Takes parts in order from this host's beginning. At a part that another host took, jumps to a random remaining
-        part.
+        Takes parts in order from this host's beginning. If the next part is not available, continues from
+        a random one.
         """
         among = self.left & unheld
         if not among:

@@ -24,7 +24,11 @@ class Swapped(NamedTuple):
     """Weights in use, after their check."""
 
     weights: Weights
+    """The weights in use."""
+
     off: float | None
+    """The canary's difference from the learner, in nats. None if the weights came without a canary."""
+
     """The canary's difference from the learner, in nats. None if the weights have no canary."""
 
 

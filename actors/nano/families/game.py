@@ -20,9 +20,17 @@ class Knobs:
     """The parameters of a program. Each family gives them a meaning."""
 
     level: int
+    """The difficulty, 1 to LEVELS."""
+
     turns: int
+    """The limit of turns."""
+
     size: int
+    """The size of the instance."""
+
     need: int
+    """A second parameter, often the number of successes that win."""
+
     rules: tuple[str, ...]
     """The rule as the program's text states it. Above level PLAIN: the two rules of a pair, one of which holds."""
 
@@ -42,23 +50,31 @@ def paired(rules: Iterable[str]) -> list[tuple[str, str]]:
 
 
 class Game(ABC):
-    """A kind of game with a finite list of parameters.
-
-    * strategy: how to win, for the hint
-    * sentence: states the rule, which replaces {}
-    * rules: each rule with its value in a program
-    * pairs: for each level above PLAIN, two rules; the same one holds in all its programs
-    * spaces: all parameters, by level
-    """
+    """A kind of game with a finite list of parameters."""
 
     name: str
+    """The last word of the class names."""
+
     skills: tuple[str, ...]
+    """The skills that the family trains."""
+
     statement: re.Pattern[str]
+    """Matches the sentence that states the rule."""
+
     strategy: str
+    """The strategy that wins, for the hint."""
+
     sentence: str
+    """States the rule, which replaces {}."""
+
     rules: Mapping[str, str]
+    """Each rule with its value in a program."""
+
     pairs: Sequence[tuple[str, str]]
+    """For each level above PLAIN: two rules, one of which holds in all programs of the level."""
+
     spaces: Sequence[Sequence[Knobs]]
+    """All parameters, by level."""
 
     def knobs(self, rng: random.Random) -> Knobs:
         """See Family."""

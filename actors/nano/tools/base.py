@@ -22,11 +22,16 @@ NEXT = "User: "
 
 @dataclass(frozen=True)
 class ToolMethod:
-    """A tool: its name, its parameters with annotations, and the expression of its result."""
+    """A tool of a program."""
 
     name: str
+    """Its name."""
+
     parameters: str
+    """Its parameters, with annotations."""
+
     result: str
+    """The expression of its result."""
 
 
 @dataclass(frozen=True)
@@ -90,9 +95,10 @@ class ServiceKnobs:
 
 @dataclass(frozen=True)
 class Naming:
-    """How tools name a thing: by its item, or by the number that `find` returns for it. Methods return program text."""
+    """The naming of things for tools: by item, or by the number that `find` returns. Methods return program text."""
 
     numbered: bool
+    """True if things are named by number."""
 
     @property
     def where(self) -> str:

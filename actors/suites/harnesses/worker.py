@@ -46,7 +46,11 @@ class ListedItem(msgspec.Struct, frozen=True):
     """A problem of a harness."""
 
     name: str
+    """Unique in the harness."""
+
     category: str
+    """The category for the summary."""
+
     digest: str
     """A digest of everything that determines the item's plays."""
 
@@ -66,8 +70,14 @@ class Over(NamedTuple):
     """The verdict of a harness."""
 
     correct: bool
+    """True if the play was won."""
+
     score: float
+    """The harness's score."""
+
     answer: str
+    """The judged answer, as text."""
+
     error: str
     """The reason why the harness failed, or ""."""
 

@@ -28,7 +28,10 @@ class Opening(NamedTuple):
     """The messages before the model's first turn, and the tools that it may call."""
 
     messages: list[ChatMessage]
+    """The messages, the last one from the user."""
+
     tools: Tools = NO_TOOLS
+    """The tools. NO_TOOLS in games."""
 
 
 class Talk(Protocol):

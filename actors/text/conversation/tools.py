@@ -16,10 +16,10 @@ from spade.tokens import THINK, THOUGHT, Tools
 
 
 class Tongue(NamedTuple):
-    """How a checkpoint calls tools."""
+    """A checkpoint's way to call tools."""
 
     dialect: Dialect
-    """How the checkpoint writes calls."""
+    """The notation in which the checkpoint writes calls."""
 
     opened: bool = False
     """True if the prompt already opens a thought. Then a message that does not close it is all thought."""

@@ -11,9 +11,11 @@ Three kinds of values do not count, because they are counters, limits and the ge
 A text shows an attribute if the attribute's value stands in one of these places:
 * in an f-string, in "".join(…) or "".format(…), or to the right of %
 * beside a text that it is added to
-* first in a returned tuple It may also stand there as the variable of a loop over the attribute, or as a local copy. An
-  item, a slice, a comparison, arithmetic, or the len, sum, abs, any or all of a value does not show the whole value. A
-  comparison is not a text. The player does not see the texts of `solution`.
+* first in a returned tuple
+
+The variable of a loop over the attribute, or a local copy of it, shows the value too. An item, a slice, a comparison,
+arithmetic, or the len, sum, abs, any or all of a value does not show the whole value. A comparison is not a text. The
+player does not see the texts of `solution`.
 """
 
 import ast

@@ -7,7 +7,7 @@ from actors.text.toolcalls.blocks import Said, Schemas
 
 
 class Dialect(NamedTuple):
-    """How a family of models writes calls."""
+    """The notation in which a family of models writes calls."""
 
     name: str
     """The name of the dialect."""

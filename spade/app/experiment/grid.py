@@ -57,7 +57,10 @@ class Grid:
                 self._news.notify_all()
 
     async def _next(self) -> Piece | None:
-        """Take and return a run whose match is done. Waits for one. Returns None if none can come."""
+        """Take and return a run with a finished match, or without a match. Waits for one.
+
+        Returns None if none can come.
+        """
         async with self._news:
             while self._left:
                 for piece in self._left:

@@ -23,7 +23,10 @@ def render(name: str, experiment: Experiment, results: Mapping[Piece, RunResult]
 
 
 def _seen(result: RunResult) -> SeenRun:
-    """Convert a result to the form of a report. Without its store it has no environments and no health."""
+    """Convert a result to the form of a report.
+
+    Environments and health are missing, because they come from the store.
+    """
     config = msgspec.convert(result.config, Config)
     return SeenRun(
         str(result.piece), f"it made {result.steps} steps", "", config, None, None, result.journal, DesignRecords(), (),

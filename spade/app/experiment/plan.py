@@ -105,7 +105,10 @@ class Piece(NamedTuple):
     """One run of the grid."""
 
     arm: str
+    """The arm's name."""
+
     seed: int
+    """`run.seed` of the run."""
 
     def __str__(self) -> str:
         return f"{self.arm}-{self.seed}"

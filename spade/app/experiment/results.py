@@ -59,7 +59,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     """Version of the package."""
 
     origins: Origins
-    """What the run must share with others to be comparable."""
+    """Digests that results must share to be comparable."""
 
     steps: Annotated[int, Meta(ge=1, le=1 << 53)]
     """Learner steps made."""

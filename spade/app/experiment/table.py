@@ -17,9 +17,16 @@ class TextTable(NamedTuple):
     """A table of texts. The first column names its rows."""
 
     title: str
+    """The heading."""
+
     says: str
+    """The explanation below the heading."""
+
     head: tuple[str, ...]
+    """Names of the columns."""
+
     rows: tuple[tuple[str, ...], ...]
+    """The rows, as long as the head."""
 
     def __str__(self) -> str:
         table = [tuple(line(cell, LONGEST_CELL) for cell in row) for row in (self.head, *self.rows)]

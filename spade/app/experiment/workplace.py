@@ -1,4 +1,4 @@
-"""The folder in which an experiment is run. Runs left by earlier commands must belong to the same experiment."""
+"""The folder of an experiment's runs. Runs left by earlier commands must belong to the same experiment."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -22,7 +22,7 @@ _origins: msgspec.json.Decoder[Origins] = msgspec.json.Decoder(Origins)
 
 
 class Workplace(NamedTuple):
-    """An experiment and the folder in which it is run."""
+    """An experiment and its folder."""
 
     experiment: Experiment
     """The plan."""
@@ -47,7 +47,9 @@ class Workplace(NamedTuple):
         return (*self.experiment.overrides(piece), *pool)
 
     def writer(self, piece: Piece) -> Piece:
-        """Return the run with whose settings this run's pool is written: its match, which each arm with a pool has."""
+        """Return the run that lends its settings to write this run's pool: its match, which each arm with a pool
+        has.
+        """
         return self.experiment.match(piece) or piece
 
 

@@ -47,8 +47,13 @@ class Build(msgspec.Struct, frozen=True):
     """The record of a build, kept beside its checkpoint."""
 
     seed: int
+    """Decides everything random."""
+
     steps: int
+    """Steps of the warm start."""
+
     world: DomainName = "games"
+    """The world."""
 
     @property
     def demonstrations(self) -> int:
@@ -125,7 +130,7 @@ def teach_copying(model: PreTrainedModel, tokenizer: Tokenizer, seed: int) -> No
 
 
 def echo(tokenizer: Tokenizer, ids: list[int]) -> Row:
-    """Make a conversation in which the assistant repeats the user."""
+    """Make a conversation: the assistant repeats the user."""
     user, assistant, end = (tokenizer.encode(mark) for mark in (USER, ASSISTANT, END))
     heard = user + ids + end + assistant
     return heard + ids + end, [False] * len(heard) + [True] * len(ids + end)

@@ -36,7 +36,10 @@ class Rate(msgspec.Struct, frozen=True):
     """A share and its standard error. Treats environments (or programs) as independent."""
 
     mean: float
+    """The mean."""
+
     error: float
+    """The standard error."""
 
     def __str__(self) -> str:
         return f"{self.mean:.3f} ± {self.error:.3f}"

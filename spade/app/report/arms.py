@@ -79,7 +79,7 @@ def arms(names: Sequence[str], given: Sequence[str], configs: Sequence[Config | 
 
 
 def settings_apart(configs: Mapping[str, Config]) -> dict[str, list[object]]:
-    """Return the settings in which configs differ, each with its value in every config, in order."""
+    """Return the settings that differ between configs, each with its value in every config, in order."""
     each = list(configs.values())
     keys = {key: None for other in each[1:] for key in differences(each[0], other) if not _apart(key)}
     trees = [msgspec.to_builtins(config) for config in each]

@@ -38,8 +38,13 @@ class TableRow(NamedTuple):
     """A row with its cells and their total."""
 
     name: str
+    """The name of the row."""
+
     cells: tuple[Cell, ...]
+    """Its cells, one for each part of the run."""
+
     total: Cell
+    """All environments of the row."""
 
 
 class Table(NamedTuple):
@@ -62,7 +67,10 @@ class Design(NamedTuple):
     """An environment and the learner step of the policy that designed it."""
 
     step: int
+    """The learner step."""
+
     environment: Environment
+    """The environment."""
 
 
 def designs(environments: Sequence[Environment], steps: Mapping[int, int]) -> list[Design]:
@@ -78,10 +86,7 @@ def designs(environments: Sequence[Environment], steps: Mapping[int, int]) -> li
 
 
 def tables(found: Sequence[Design]) -> list[Table]:
-    """Make a table for each way to group designs.
-
-    Skip tables without rows, and tables whose rows cover too few designs.
-    """
+    """Make a table for each way to group designs. Skip tables without rows, and tables that cover too few designs."""
     made = [_table(title, found, row_of, order) for title, row_of, order in _WAYS]
     return [table for table, told in made if told]
 

@@ -46,8 +46,13 @@ class Hover(NamedTuple):
     """A place that shows `text` under the mouse."""
 
     x: float
+    """Its x."""
+
     y: float
+    """Its y."""
+
     text: str
+    """The text."""
 
 
 class DrawnLine(NamedTuple):
@@ -107,9 +112,16 @@ class Scale(NamedTuple):
     """A linear map of [low, high] to [begin, end]."""
 
     low: float
+    """The value at `begin`."""
+
     high: float
+    """The value at `end`."""
+
     begin: float
+    """The place of `low`."""
+
     end: float
+    """The place of `high`."""
 
     def __call__(self, value: float) -> float:
         """Return the place of a value, to a tenth. A value outside is put at the nearer end."""

@@ -58,21 +58,52 @@ class GalleryEntry(NamedTuple):
     """An environment as the page shows it."""
 
     anchor: str
+    """Its anchor on the page."""
+
     run: str
+    """The name of its run."""
+
     id: str
+    """Its id."""
+
     name: str
+    """Its name."""
+
     why: str
+    """The reasons why the page shows it."""
+
     figures: tuple[tuple[str, str], ...]
+    """Names and values for the line that is always open."""
+
     facts: tuple[tuple[str, str], ...]
+    """Names and values of further facts."""
+
     hint: str
+    """Its hint, possibly cut."""
+
     observation: str
+    """Its first observation, possibly cut."""
+
     source: str
+    """Its program, possibly cut."""
+
     sides: tuple[Side, ...]
+    """The two plays to show side by side."""
+
     returns: tuple[Returns, ...]
+    """Returns of the finished plays, by arm."""
+
     parents: tuple[Kin, ...]
+    """The environments that it varies."""
+
     more_parents: int
+    """Number of parents that are not listed."""
+
     children: tuple[Kin, ...]
+    """The environments that vary it."""
+
     more_children: int
+    """Number of children that are not listed."""
 
 
 def entries(place: int, run: SeenRun) -> list[GalleryEntry]:

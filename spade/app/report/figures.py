@@ -21,7 +21,10 @@ class RunFigures(NamedTuple):
     """The rows and the environments of one run, to draw."""
 
     rows: JournalRows
+    """Rows of the journal."""
+
     designs: Sequence[Design] = ()
+    """The environments with their learner steps."""
 
 
 class Figure(NamedTuple):
@@ -53,7 +56,10 @@ class Chapter(NamedTuple):
     """Charts under one heading."""
 
     title: str
+    """The heading."""
+
     figures: tuple[Figure, ...]
+    """The charts."""
 
 
 def _row(title: str, name: str, says: str, error: str = "", share: bool = False, low: float | None = 0.0) -> Figure:

@@ -70,8 +70,13 @@ class Lead(NamedTuple):
     """The beginning of a page about runs without their stores, in place of everything that the stores would show."""
 
     title: str
+    """The heading."""
+
     state: str
+    """The state of the runs in one line."""
+
     tables: Sequence[ShownTable]
+    """The tables."""
 
 
 def render(runs: Sequence[SeenRun], arms: Sequence[Arm], made_at: float, lead: Lead | None = None) -> str:

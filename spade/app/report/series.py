@@ -83,7 +83,10 @@ def binned(pairs: Iterable[tuple[float, float]], bins: int) -> Curve:
 
 
 def part_of(offset: float, span: float, parts: int) -> int:
-    """Return the part of `span` in which `offset` lies, of `parts` equal ones, from 0. The end is in the last part."""
+    """Divide `span` into `parts` equal parts. Return the number of the part, from 0, that contains `offset`.
+
+    The end of `span` belongs to the last part.
+    """
     return min(int(offset * parts / span), parts - 1) if span > 0 else 0
 
 

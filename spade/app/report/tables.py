@@ -240,7 +240,10 @@ def _event(why: str, changed: dict[str, tuple[str, str]]) -> str:
 
 
 def apart(arms: Sequence[Arm], runs: Sequence[SeenRun]) -> dict[str, list[str]]:
-    """Return the settings in which arms differ, with the value in the first run of each arm. Empty for a single arm."""
+    """Return the settings that differ between arms, with the value in the first run of each arm.
+
+    Empty for a single arm.
+    """
     configs = {arm.name: config for arm in arms if (config := runs[arm.members[0]].config) is not None}
     if len(configs) < 2 or len(configs) < len(arms):
         return {}

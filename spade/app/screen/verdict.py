@@ -17,10 +17,13 @@ Tone = Literal["good", "neutral", "bad"]
 
 
 class Judgement(NamedTuple):
-    """A verdict in words. `tone` is its colour: good and bad news look different."""
+    """A verdict in words."""
 
     text: str
+    """The verdict in one line."""
+
     tone: Tone
+    """The colour of the verdict: good and bad news look different."""
 
 
 def verdict(status: Status) -> Judgement:

@@ -115,7 +115,7 @@ def check_source(run: RunDir, config: Config) -> None:
 def create(run: RunDir, config: Config, corpus: str = "") -> None:
     """Make or reopen a run (`RunDir.create`). A pool or seeds are copied into it at its start.
 
-    The copy comes first, because a run with a config never reads its source again. An unreadable source makes no run.
+    The copy comes first, because the config fixes the run's source. If the source cannot be read, no run is made.
     """
     folder = run.path / POOL
     pooled = config.design.source == "pool" or bool(config.design.seeds)

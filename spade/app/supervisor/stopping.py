@@ -16,7 +16,7 @@ from spade.transport import Client
 
 LOOK_S = 0.05
 AGAIN_S = 2.0  # then the order is repeated, because a restarting service may have lost it
-DRAINS = 12  # times supervise.drain_s: the supervisors drain first, then the supervisor of the replay service
+DRAINS = 12  # times supervise.drain_s: the supervisors drain first, then the replay service's, which leaves last
 
 
 async def stop(at: Reached) -> None:

@@ -34,7 +34,11 @@ class Item:
     """A problem of a harness."""
 
     name: str
+    """Unique in the harness."""
+
     category: str
+    """The category for the summary."""
+
     told: Any
     """Everything that determines its plays."""
 
@@ -49,6 +53,8 @@ class PlayOrder:
     """One play of an item."""
 
     item: Item
+    """The problem."""
+
     mark: str
     """A name that no other play of the process has."""
 
@@ -61,8 +67,13 @@ class HarnessVerdict:
     """The verdict of the harness."""
 
     correct: bool
+    """True if the play was won."""
+
     score: float
+    """The harness's score."""
+
     answer: str
+    """The judged answer, as text."""
 
 
 class Pipe:

@@ -21,11 +21,22 @@ class AverageOptions(NamedTuple):
     """The options of `spade eval average`, as they were typed."""
 
     where: Path
+    """A run directory, or the folder in which models were measured."""
+
     suites: str
+    """A table's name, or suites with commas."""
+
     policy: str
+    """The policy to average. "" takes the only one."""
+
     against: str
+    """Another run, or the base policy. "" compares with nothing."""
+
     protocol: ProtocolName
+    """The protocol of the evaluations."""
+
     seed: int
+    """The seed of the evaluations."""
 
 
 def averages(asked: AverageOptions) -> SuiteAverage:

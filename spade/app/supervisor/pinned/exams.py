@@ -17,7 +17,7 @@ class Exam(NamedTuple):
     """An evaluation to be made."""
 
     root: Path
-    """Folder of the run or model. Records are in `root`/evaluations/…"""
+    """The records go to `root`/evaluations/…"""
 
     suite: Suite
     """The suite."""

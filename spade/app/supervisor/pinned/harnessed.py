@@ -27,7 +27,7 @@ from spade.seeds import derive
 from spade.text import line
 
 MOST_ENDS = 2
-"""How often a harness may end or be late during one sample. After that, the sample has an error."""
+"""Most ends or delays of a harness during one sample. Then the sample is recorded as an error."""
 _FIELDS = ("role", "content", "tool_calls", "tool_call_id", "name", "reasoning_content")
 _DETAIL = 800  # characters
 _A_CORE = 2  # processes of a harness for each core, because they wait most of the time
@@ -38,7 +38,10 @@ class AskedModel(NamedTuple):
     """A server, and the name of its model there."""
 
     server: ChatServer
+    """The server."""
+
     model: str
+    """The model's name."""
 
 
 class Voices(NamedTuple):

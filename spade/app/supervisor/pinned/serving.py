@@ -32,16 +32,31 @@ Say = Callable[[str], None]
 
 
 class ServeOptions(NamedTuple):
-    """The options of `spade serve`, as they were typed. Port 0 means any free port."""
+    """The options of `spade serve`, as they were typed."""
 
     model: str
+    """A run or a model."""
+
     host: str
+    """The address to listen at."""
+
     port: int
+    """The port. 0 takes any free port."""
+
     key: str
+    """The file of the key that clients must send. "" lets every client in."""
+
     live: bool
+    """True serves the newest policy of a live run."""
+
     policy: str
+    """The policy to pin."""
+
     config: str | None
+    """A config or recipe in place of the run's."""
+
     overrides: Sequence[str]
+    """Settings as in `--set`."""
 
 
 def serve(asked: ServeOptions, say: Say) -> None:
