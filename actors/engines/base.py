@@ -59,8 +59,7 @@ class Engine(Protocol):
         ...
 
     def step(self) -> Results:
-        """Run one decode step, or wait briefly for a remote sampler. Return the requests that ended since the last
-        step.
+        """Run one decode step, or wait briefly for a remote sampler. Return requests that ended since the last step.
 
         * Refused: the request cannot be served after all.
         * An exception in the results: an unforeseen error of that request alone.

@@ -1,6 +1,4 @@
-"""The text of an environment: one frame for all families, so that a small model spends its tokens on the
-differences.
-"""
+"""The text of an environment: all families share one frame, so a small model spends its tokens on the differences."""
 
 from dataclasses import dataclass
 from textwrap import indent

@@ -11,10 +11,10 @@ from spade.protocol import MemorySeed
 
 
 class NanoProfile:
-    """Both roles in the nano model's own language. A document enters by its title, a program to avoid by its class
-    name.
+    """Both roles in the nano model's own language.
 
-    Without a document, a drawn name and one of `fields` replace the title, because the model knows no other requests.
+    A document enters by its title, a program to avoid by its class name. Without a document, a drawn name and one of
+    `fields` replace the title, because the model knows no other requests.
     """
 
     def __init__(self, families: Sequence[Family[Any, Any]], fields: Sequence[str]) -> None:

@@ -1,8 +1,8 @@
-"""Reasoning-Gym: generated problems. One suite of a hundred hard data sets in four categories, and a small one for
-nano.
+"""Reasoning-Gym: generated problems.
 
-`reasoning_gym_hard.json` has the parameters of the library's own hard evaluation. An item is a place in a data set of
-500 with seed 42. The scorer of game_of_life_halting pays nonsense, but the suite keeps it.
+One suite has a hundred hard data sets in four categories, another has small ones for nano. `reasoning_gym_hard.json`
+has the parameters of the library's own hard evaluation. An item is a place in a data set of 500 with seed 42. The
+scorer of game_of_life_halting pays nonsense, but the suite keeps it.
 """
 
 from collections.abc import Mapping

@@ -72,11 +72,10 @@ class Suite:
         return self.protocols[name]
 
     def items(self, protocol: Protocol, data: Path | None = None) -> list[SuiteItem]:
-        """Read the items, at least one. Raises ConfigError if data is missing or not the whole suite, RunError,
-        OSError.
+        """Read the items, at least one.
 
-        Only the protocol `short` plays a part of a suite or made-up rows. So figures of them never carry the name of
-        the suite's other protocols.
+        Raises ConfigError if data is missing or not the whole suite, RunError, OSError. Only the protocol `short` plays
+        a part of a suite or made-up rows. So figures of them never carry the name of the suite's other protocols.
         """
         if self.columns and data is None:
             raise ConfigError(f"suite {self.name}: needs its data, {self.columns}; give --data {self.name}=FILE")

@@ -1,5 +1,4 @@
-"""An engine that serves each request by a coroutine: for servers and libraries that batch by themselves and use
-asyncio.
+"""An engine that serves each request by a coroutine: for asyncio servers and libraries that batch by themselves.
 
 The asyncio loop runs in a separate thread. The engine's thread (`service.thread`) hands requests to the loop by
 thread-safe calls. Results come back through a queue. `step` waits for results only a moment, so that the engine follows

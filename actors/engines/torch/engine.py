@@ -148,9 +148,7 @@ class TorchEngine:
         self._waiting.extendleft(reversed(held))
 
     def _next_chunks(self) -> list[TokenChunk]:
-        """Choose the work of this step: the newest token of every sequence, and as much of the prompts as the pace
-        allows.
-        """
+        """Choose the work of this step: the newest token of every sequence, and prompt tokens within the pace."""
         left = self._pace.prompt_tokens
         chunks = []
         for row in self._active.values():

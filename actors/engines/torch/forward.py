@@ -101,11 +101,10 @@ def alone(forward: Forward, ids: Tensor) -> Tensor:
 
 
 def _in_two_steps(forward: Forward, ids: Tensor) -> tuple[Tensor, KvStore]:
-    """Compute logits (sequences, tokens, vocabulary) of `ids` (sequences, tokens) in two steps. Return them and the
-    cache.
+    """Compute logits (sequences, tokens, vocabulary) of `ids` (sequences, tokens) in two steps.
 
-    Each step computes half of the tokens. The result differs from the model's own forward if sequences mix, or if the
-    model carries state other than keys and values.
+    Returns the logits and the cache. Each step computes half of the tokens. The result differs from the model's own
+    forward if sequences mix, or if the model carries state other than keys and values.
     """
     sequences, tokens = ids.shape
     size = size_for(tokens)

@@ -86,8 +86,9 @@ class KvStore(Cache):
         return key_states, value_states
 
     def holds(self, layer: int, keys: Tensor, values: Tensor) -> bool:
-        """Return True if the layer's stores match the heads and dims of `keys` and `values`, each [1, heads, tokens,
-        dim].
+        """Return True if the layer's stores match the heads and dims of `keys` and `values`.
+
+        Each of them is [1, heads, tokens, dim].
         """
         stores = self.stores.get(layer, ())
         return [(store.heads, store.dim) for store in stores] == [(x.shape[1], x.shape[3]) for x in (keys, values)]

@@ -35,10 +35,10 @@ class TokenChunk(NamedTuple):
 
 
 def arrange(chunks: Sequence[TokenChunk], spare: int) -> list[list[TokenChunk]]:
-    """Sort chunks into groups that attend together. A group's extents have one size. Its chunks are padded to the
-    longest.
+    """Sort chunks into groups that attend together.
 
-    A group costs rows * queries * keys. One more group costs about `spare` in addition, so padding may cost as much.
+    A group's extents have one size, and its chunks are padded to the longest. A group costs rows * queries * keys. One
+    more group costs about `spare` in addition, so padding may cost as much.
     """
     groups: list[list[TokenChunk]] = []
     cost = 0

@@ -35,11 +35,11 @@ def sample(
     top_p: Sequence[float],
     top_k: Sequence[int],
 ) -> tuple[list[int], list[float]]:
-    """Sample a token for each row by inverting its cumulative distribution. Return the tokens and their
-    log-probabilities.
+    """Sample a token for each row by inverting its cumulative distribution.
 
-    logits: (rows, vocabulary); uniform: (rows,) in [0, 1). `protocol.Generate` explains the other arguments. A token of
-    probability zero is never chosen. The log-probability is taken after `top_p` and `top_k` cut the distribution.
+    Returns the tokens and their log-probabilities. logits: (rows, vocabulary); uniform: (rows,) in [0, 1).
+    `protocol.Generate` explains the other arguments. A token of probability zero is never chosen. The log-probability
+    is taken after `top_p` and `top_k` cut the distribution.
     """
     device = logits.device
     logprobs = log_distribution(logits, torch.tensor(temperatures, device=device)[:, None])

@@ -43,11 +43,10 @@ class Draft:
         return f"{self.fetched_bytes / 1e6:.1f} MB fetched in {seconds:.2f} s, {self.passed_bytes / 1e6:.1f} of engines"
 
     def give(self, request: GetWeights, most: int) -> WeightsPart | None:
-        """Return parameters for another host, cut to `most` bytes, with the list of missing parts. The bytes may be
-        damaged.
+        """Return parameters for another host, cut to `most` bytes, with the list of missing parts.
 
-        Returns a part without data if the bytes are not here yet, None if the fetch of parameters has not begun. Raises
-        OSError.
+        The bytes may be damaged. Returns a part without data if the bytes are not here yet, None if the fetch of
+        parameters has not begun. Raises OSError.
         """
         missing = self._missing
         if missing is None or request.file != PARAMETERS:

@@ -82,8 +82,7 @@ def past_space(text: str, at: int) -> int:
 
 
 def past_block(text: str, at: int) -> int:
-    """Return the first place from `at` that may belong to another block: after the closing mark, or at the next opening
-    mark.
+    """Return the first place from `at` that may belong to another block: after a closing mark or at an opening mark.
 
     Without such a mark, all of the text belongs to this block.
     """

@@ -1,6 +1,4 @@
-"""The fixed parts of the designer's prompt in tool use: skills, variants, interface, and the rules of a sound
-service.
-"""
+"""The fixed parts of the designer's prompt in tool use: skills, variants, interface, rules of a sound service."""
 
 SKILLS = {
     "API orchestration": "putting several tools together so that the result of one becomes the input of another",

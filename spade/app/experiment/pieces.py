@@ -1,8 +1,7 @@
-"""One run of an experiment, from its pool to its results, by commands of `spade`. Each command resumes its earlier
-work.
+"""One run of an experiment, from its pool to its results, by commands of `spade`.
 
-A killed command may have left processes that still run. They hold their folders. So they are stopped before the command
-is given again.
+Each command resumes its earlier work. A killed command may have left processes that still run. They hold their folders.
+So they are stopped before the command is given again.
 """
 
 import subprocess

@@ -47,9 +47,7 @@ class Workplace(NamedTuple):
         return (*self.experiment.overrides(piece), *pool)
 
     def writer(self, piece: Piece) -> Piece:
-        """Return the run that lends its settings to write this run's pool: its match, which each arm with a pool
-        has.
-        """
+        """Return the run that lends its settings to write this run's pool: its match."""
         return self.experiment.match(piece) or piece
 
 

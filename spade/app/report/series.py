@@ -64,10 +64,10 @@ def pool(curves: Sequence[Curve], low: float | None = None, high: float | None =
 
 
 def binned(pairs: Iterable[tuple[float, float]], bins: int) -> Curve:
-    """Divide (step, value) pairs into `bins` equal parts of their steps. Return each part's mean with Student's
-    interval.
+    """Divide (step, value) pairs into `bins` equal parts of their steps.
 
-    Empty parts get no point. A point's step is the mean step of its pairs.
+    Returns the mean of each part with Student's interval. Empty parts get no point. A point's step is the mean step of
+    its pairs.
     """
     found = sorted((step, value) for step, value in pairs if abs(value) <= LARGEST)
     if not found:

@@ -21,7 +21,7 @@ from spade.transport import Client
 
 LOOK_S = 2.0
 LOOKS = 5  # looks in a row that a change of the number of agents needs
-ENGINE_LOOKS = 30  # looks for engines: engines are expensive, and some take minutes to start
+ENGINE_LOOKS = 30  # the same for engines, which are expensive and may take minutes to start
 STARVING = 0.2  # the learner starves from this share of its time waiting
 FED = 0.05  # the learner does not starve up to this share of its time waiting
 BUSY = 0.9  # agents are busy from this share of their slots in use

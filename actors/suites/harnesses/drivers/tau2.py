@@ -1,5 +1,6 @@
-"""τ²-bench as inspect-evals plays it: retail, airline and telecom, an agent and a simulated user, one task at a
-time.
+"""τ²-bench as inspect-evals plays it: an agent and a simulated user, one task at a time.
+
+Its domains are retail, airline and telecom.
 """
 
 import os
