@@ -34,7 +34,7 @@ _lines = msgspec.json.Decoder(_Line)
 
 
 def make(text: str, id: str, field: str = "", title: str = "") -> Document:
-    """Make a document. If it has no `title`, take its first words. Raises UnreadableError if the text is empty."""
+    """Make a document. A missing `title` becomes its first words. Raises UnreadableError if the text is empty."""
     text = text.strip()
     if not text:
         raise UnreadableError("the text is empty")
@@ -47,7 +47,7 @@ def make(text: str, id: str, field: str = "", title: str = "") -> Document:
 
 
 def read_line(line: bytes, number: int) -> Document:
-    """Parse one line into a Document. If it has no id, use `number`.
+    """Parse one line into a Document. Without an id, use `number`.
 
     Raises UnreadableError if the line is not a document.
     """

@@ -48,7 +48,7 @@ class TextRow(NamedTuple):
 def files(path: Path) -> list[Path]:
     """Return the file itself, or the files of a folder in name order. Does not follow links to folders.
 
-    Raises OSError, or RunError if a folder has no such file.
+    Raises OSError, or RunError if a folder lacks such files.
     """
     if not path.is_dir():
         return [path]

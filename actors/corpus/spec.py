@@ -74,7 +74,7 @@ class CorpusSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Most tokens of a document. Longer ones are cut after a whole sentence. None cuts nothing."""
 
     tokenizer: str = ""
-    """The model whose tokenizer counts tokens, named as in model.path. "" counts 4 bytes of UTF-8 as a token."""
+    """The model with the tokenizer to count with, named as in model.path. "" counts a token for every 4 bytes."""
 
     documents: Positive | None = None
     """Number of documents in total, if sources have weights."""

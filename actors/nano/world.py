@@ -155,7 +155,7 @@ def draw_knobs(rng: random.Random, family: Family[Any, Any], unseen: bool, level
 
 
 def distance(one: Any, other: Any) -> int:
-    """Count the knobs in which two environments of a family differ."""
+    """Count the knobs that differ between two environments of a family."""
     return sum(getattr(one, knob.name) != getattr(other, knob.name) for knob in fields(one))
 
 

@@ -27,7 +27,7 @@ def _counts(value: str) -> bool:
 
 
 class Told:
-    """A text in which values can be found as whole words. Ignores case and punctuation."""
+    """A text that can be searched for values as whole words. Ignores case and punctuation."""
 
     def __init__(self, text: str) -> None:
         self._text = text

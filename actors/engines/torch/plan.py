@@ -1,4 +1,4 @@
-"""The plan of one forward of the torch engine: the tokens of all sequences, and the groups in which they attend.
+"""The plan of one forward of the torch engine: the tokens of all sequences, and the groups that attend together.
 
 The new tokens of all sequences are *packed* one after another as a batch of one, so linear layers never see padding.
 Attention runs in *groups* of sequences of similar size. Only these groups are padded.

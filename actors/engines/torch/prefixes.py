@@ -1,4 +1,4 @@
-"""The tokens whose keys each entry holds. A request that begins with the same tokens reuses the keys. Host side."""
+"""The tokens of the keys in each entry. A request that begins with the same tokens reuses the keys. Host side."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -27,8 +27,8 @@ class Placement(NamedTuple):
 class Prefixes:
     """Token ids of `entries` entries. `limit` bounds the length of a sequence.
 
-    * known (entries,): number of tokens whose keys are stored or being computed
-    * filled (entries,): number of tokens whose keys are stored
+    * known (entries,): number of tokens with keys that are stored or being computed
+    * filled (entries,): number of tokens with stored keys
     * current (entries,): True if the weights in use computed the keys
     * used (entries,): step of the entry's last write
     """
@@ -101,7 +101,7 @@ class Prefixes:
         self.current[:] = False
 
     def write(self, entry: NDArray[np.int64], position: NDArray[np.int64], ids: NDArray[np.int64], step: int) -> None:
-        """Record tokens whose keys were stored in this step, in the order of their positions."""
+        """Record the tokens of the keys stored in this step, in the order of their positions."""
         self._ids[entry, position] = ids
         self.filled[entry] = position + 1
         self.known[entry] = np.maximum(self.known[entry], position + 1)

@@ -29,8 +29,6 @@ class Swapped(NamedTuple):
     off: float | None
     """The canary's difference from the learner, in nats. None if the weights came without a canary."""
 
-    """The canary's difference from the learner, in nats. None if the weights have no canary."""
-
 
 def tolerance(config: Config) -> float:
     """Return the largest difference allowed on the canary, in nats."""

@@ -65,7 +65,7 @@ class Swarm:
             scope.cancel()
 
     async def _stand_by(self) -> None:
-        """Wait for a change, but only for the time in which engines may still deliver parts that they have."""
+        """Wait for a change, but no longer than engines may still take to deliver their parts."""
         began, waiting = trio.current_time(), bool(self._missing.left)
         with trio.move_on_after(self._spare_s if waiting else float("inf")):
             await self._changed.park()

@@ -19,7 +19,7 @@ class Tongue(NamedTuple):
     """A checkpoint's way to call tools."""
 
     dialect: Dialect
-    """The notation in which the checkpoint writes calls."""
+    """The checkpoint's notation of calls."""
 
     opened: bool = False
     """True if the prompt already opens a thought. Then a message that does not close it is all thought."""

@@ -7,7 +7,7 @@ from actors.text.toolcalls.blocks import Said, Schemas
 
 
 class Dialect(NamedTuple):
-    """The notation in which a family of models writes calls."""
+    """A notation of calls, shared by a family of models."""
 
     name: str
     """The name of the dialect."""

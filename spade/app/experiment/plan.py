@@ -32,7 +32,7 @@ class ArmPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Settings that differ from the recipe, as in `--set`."""
 
     matched: str = ""
-    """An arm whose run of the same seed decides how many agent trajectories are trained on. "": `steps` decides."""
+    """An arm. Its run of the same seed decides how many agent trajectories are trained on. "": `steps` decides."""
 
     pool: Annotated[int, Meta(ge=0, le=65_536)] = 0
     """Number of programs in the pool that is played. The first policy of the matched arm writes them. 0 plays no
@@ -55,7 +55,7 @@ class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The arms by name."""
 
     primary: tuple[tuple[str, str], ...] = ()
-    """Pairs of arms whose difference is the question."""
+    """Pairs of arms. Their differences answer the experiment's question."""
 
     protocol: ProtocolName = "paper"
     """The suite's protocol."""

@@ -92,7 +92,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     """Diversities during the run, thinned."""
 
     designed: Annotated[list[DesignedLevel], Meta(max_length=MOST_LEVELS)]
-    """Levels of the designed programs. Empty if the programs have no levels."""
+    """Levels of the designed programs. Empty in a domain without levels."""
 
     @property
     def piece(self) -> Piece:

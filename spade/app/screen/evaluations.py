@@ -84,9 +84,7 @@ def own_row(own: EvaluationRow) -> str:
 
 
 def own_sheet(measured: Sequence[EvaluationRow]) -> str:
-    """Describe the evaluations that a run's own evaluator made on one suite: each in a line, and the newest by
-    category.
-    """
+    """Describe the evaluations that a run's own evaluator made on one suite: all, and the newest by category."""
     newest = measured[-1]
     rows = [f"  step {own.step:<8} {_own_figure(own)}" for own in measured]
     parts = [f"  {line(name, _NAME):<30} {share:.3f}" for name, share in newest.categories.items() if name]

@@ -85,10 +85,9 @@ def begin(run: RunDir, recipe: str, overrides: Sequence[str], source: OldRun) ->
 
 
 def check_begun(run: RunDir) -> None:
-    """Refuse to start a run that a killed or refused `--from` left half made. It may hold another run's policy and
-    memory.
+    """Refuse to start a run that a killed or refused `--from` left half made.
 
-    Raises RunError.
+    It may hold another run's policy and memory. Raises RunError.
     """
     if not run.exists and (run.start.is_dir() or run.origin_path.exists()):
         raise RunError(
@@ -148,8 +147,7 @@ def _check_same_model(path: str, policy: Path) -> None:
 
 
 def check_start(run: RunDir) -> None:
-    """Check every byte of the policy that a run began with, if its learner begins with this policy again. Raises
-    RunError.
+    """Check every byte of the policy that a run began with, if its learner begins with it again. Raises RunError.
 
     A learner with a checkpoint does not begin with it again.
     """
@@ -193,7 +191,7 @@ def _import(run: RunDir, settings: Config, old: RunDir) -> int:
 
 
 def seed_memory(run: RunDir, settings: Config, old: RunDir) -> "Imported":
-    """Import the old run's memory into a run whose lock the caller holds.
+    """Import the old run's memory into a run. The caller holds the run's lock.
 
     Raises RunError if the memory does not fit.
     """

@@ -65,7 +65,7 @@ def _remedy(folder: Path) -> str:
 
 
 def programs_of_run(run: RunDir, memory: bool = False) -> Iterator[PoolProgram]:
-    """Yield the environments of a run, or of its memory. Raises RunError if there are none."""
+    """Yield the environments of a run, or of its memory. Raises RunError if it is empty."""
     found = PoolReader(run.store, run.path.name, memory).new()
     first = next(found, None)
     if first is None:
@@ -106,7 +106,7 @@ def write_pool(folder: Path, programs: Iterator[PoolProgram]) -> int:
 def check_source(run: RunDir, config: Config) -> None:
     """Read the first program of the pool, or of the seeds, with which a new run would start.
 
-    Raises ConfigError or RunError if there is none.
+    Raises ConfigError or RunError if this fails.
     """
     if not run.exists and (config.design.source == "pool" or config.design.seeds):
         next(iter(programs_for(config)), None)

@@ -210,7 +210,7 @@ async def by_harness(
     user: ServerOptions | None,
     say: Say,
 ) -> None:
-    """Play the missing samples of these evaluations. If `user` is None, the policy also plays the users."""
+    """Play the missing samples of these evaluations. Without a `user`, the policy also plays the users."""
     deadline_s = config.engine.request_deadline_s
     async with AsyncExitStack() as stack:
         policy = AskedModel(await stack.enter_async_context(agent.open(deadline_s)), agent.model)

@@ -95,7 +95,7 @@ def policies_named(run: RunDir | None, asked: str) -> list[str]:
 
 @contextmanager
 def pinned(run: RunDir | None, model: str, dtype: str, asked: str, place: Path) -> Iterator[PinnedPolicy]:
-    """Pin the requested policy of a run, or of a model if `run` is None. Its weights stay during the block.
+    """Pin the requested policy of a run, or of a model if `run` is missing. Its weights stay during the block.
 
     Weights that a run may retire are linked into `place`. They stay there while an evaluation of them is unfinished, or
     while another command measures them. Raises ConfigError or RunError if the policy is not kept.
