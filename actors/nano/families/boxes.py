@@ -74,5 +74,5 @@ class Weigher:
 
 
 def counted(boxes: Sequence[str], rank: int) -> list[str]:
-    """Return the boxes from the end at which the rank counts up to the box of this rank."""
+    """Sort the boxes from the end at which the rank starts. Return them up to the box of this rank."""
     return sorted(boxes, reverse=rank < 0)[: -rank if rank < 0 else rank + 1]

@@ -1,4 +1,7 @@
-"""The game Levers: find the lever that governs a machine. Trials pull some levers and show the effect."""
+"""The game Levers: find the lever that governs a machine.
+
+Trials pull some levers and show if the machine is on. A good player strikes out the levers that a trial rules out.
+"""
 
 import random
 import re

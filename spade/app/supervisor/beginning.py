@@ -185,7 +185,7 @@ def _copy(chosen: KeptPolicy, start: Path) -> str:
 
 
 def _import(run: RunDir, settings: Config, old: RunDir) -> int:
-    """Bring the memory. Return how many of its environments the new run has."""
+    """Import the old run's memory. Return how many of its environments the new run has."""
     done = seed_memory(run, settings, old)
     return done.taken + done.known
 
