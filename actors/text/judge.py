@@ -1,6 +1,6 @@
 """Yes-or-no questions to the model itself, and the reading of its answers.
 
-The judge asks if a first observation reveals the method. A review asks if a program keeps its promises to the player.
+The judge asks if a first observation reveals the method. A review asks if a program does what it tells the player.
 The screen of a profile has another question, answered in the same form.
 """
 

@@ -1,7 +1,7 @@
 """The text of a program with tools: one frame for all families, as for games.
 
-An instruction asks for one write. `right` maps each key to the value to be written, and `write` refuses any other
-value.
+An instruction asks for one write. `right` maps each key to the value to be written. Every write goes
+through `write`, which refuses any other value.
 """
 
 from dataclasses import dataclass

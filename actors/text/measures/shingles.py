@@ -20,7 +20,7 @@ def shingles(source: str) -> frozenset[tuple[str, ...]]:
 
 
 def most_similar(source: str, earlier: Iterable[EarlierProgram]) -> tuple[float, str] | None:
-    """Return the greatest similarity of `source` to an earlier program, in (0, 1], and this program's id, or None.
+    """Return the greatest similarity of `source` to an earlier program, in [0, 1], and this program's id, or None.
 
     Among equals, returns the first. The similarity is Jaccard's: shingles in both / shingles in either (Broder 1997).
     """

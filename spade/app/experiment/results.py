@@ -228,7 +228,7 @@ def _contradiction(result: RunResult, experiment: Experiment) -> str:
 
 
 def _refuse_unmatched(folder: Path, results: Mapping[Piece, RunResult], experiment: Experiment) -> None:
-    """Raise RunError if a run and its match trained on agent trajectories that differ by a batch or more."""
+    """Raise RunError if a run and its match differ by a batch or more in the number of trained agent trajectories."""
     for piece, result in results.items():
         named = experiment.match(piece)
         match = results.get(named) if named else None
