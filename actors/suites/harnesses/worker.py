@@ -1,7 +1,7 @@
 """A process of a harness behind the outer walls, and the connection to it (`drivers/pipe.py` is the other end).
 
 Bubblewrap builds the walls: no network except its own loopback, no files except its environment and the given data, a
-scratch folder, no home. All of its output is read only in this module.
+scratch folder, no home. Only this module reads its output.
 """
 
 import os

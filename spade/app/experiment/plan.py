@@ -20,7 +20,7 @@ _Count = Annotated[int, Meta(ge=1, le=1 << 31)]
 
 
 class ArmPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One arm."""
+    """One arm of an experiment."""
 
     recipe: str
     """A recipe's name or a TOML file."""

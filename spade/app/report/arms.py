@@ -30,7 +30,7 @@ class AskedRun(NamedTuple):
 
 
 class Arm(NamedTuple):
-    """An arm."""
+    """A group of runs whose figures are pooled."""
 
     name: str
     """The name of the arm."""

@@ -1,7 +1,7 @@
 """The page: collected runs, put into the template. All text is escaped in one place.
 
 The page needs no network and runs no script. Its Content-Security-Policy allows one style sheet, by its digest, and
-nothing else. So even a text that escaped the escaping could not run or load anything.
+nothing else. So even a text that passed the escaping unchanged could not run or load anything.
 """
 
 import base64

@@ -53,7 +53,7 @@ class BfclHandler(OpenAICompletionsHandler):  # type: ignore[misc]
 
 
 def entries() -> list[Item]:
-    """Return all entries with their answers. The categories alternate, so that any part covers all of them."""
+    """Return all entries with their answers. The categories alternate, so that the first entries cover all of them."""
     listed = []
     for category in CATEGORIES:
         name = f"multi_turn_{category}"

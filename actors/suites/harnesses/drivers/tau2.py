@@ -19,7 +19,7 @@ DOMAINS: Mapping[str, Callable[..., Any]] = {"retail": tau2_retail, "airline": t
 
 
 def tasks() -> list[Item]:
-    """Return all tasks. The domains alternate, so that any part covers all of them."""
+    """Return all tasks. The domains alternate, so that the first tasks cover all of them."""
     listed = []
     for domain, task in DOMAINS.items():
         samples = task(shuffle=False).dataset
