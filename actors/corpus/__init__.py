@@ -1,6 +1,6 @@
-"""The grounds of designs: documents, those that ship with the package, a file or folder of texts, or a built mixture.
+"""The documents that ground designs: shipped ones, a file or folder of texts, or a built mixture.
 
-In a domain with variants also settings.
+A domain with variants also has settings.
 """
 
 import os
@@ -20,32 +20,40 @@ from spade.errors import ConfigError, RunError, reason
 __all__ = ["Corpus", "Grounds", "built_at", "load", "load_grounds"]
 
 BUILTIN: Mapping[DomainName, str] = {"games": "documents.jsonl", "tools": "notes.jsonl"}
-"""By domain, the file here with the documents that ship with the package."""
-HELD_CHARACTERS = 1 << 26  # of a corpus that is held in memory
+"""For each domain, the file in this folder with the shipped documents."""
+HELD_CHARACTERS = 1 << 26  # a larger corpus is not held in memory
 
 
 @dataclass(frozen=True)
 class Grounds:
-    """All that designs are drawn from. `digest` tells whether another host has the same."""
+    """Everything that designs are drawn from."""
 
     documents: Corpus
+    """The documents."""
+
     settings: tuple[str, ...]
+    """Everyday services to simulate. Empty in a domain without variants."""
+
     digest: str
+    """Tells whether another host has the same documents and settings."""
 
 
 def load_grounds(config: Config) -> Grounds:
-    """The documents and settings of a run. Raises ConfigError as `load` does, and where there are no settings."""
+    """Load the documents and settings of a run.
+
+    Raises ConfigError as `load` does, and if the settings cannot be read.
+    """
     documents = load(config.design.corpus, config.run.domain)
     settings = read_settings(config.tools.settings) if DOMAINS[config.run.domain].variants else ()
     return Grounds(documents, settings, digest_with(documents.digest, settings))
 
 
 def load(path: str, domain: DomainName = "games") -> Corpus:
-    """The documents of "builtin", of a JSONL, which is read by index, or of a Parquet file or folder, held in memory.
+    """Load a corpus: "builtin", "none", a JSONL, a Parquet file or a folder.
 
-    "builtin" has other documents for each domain, and "none" has none. A document without `id` gets its number, one
-    without `title` its first words. Raises ConfigError where there is nothing such, something of it is no document, or
-    there is none.
+    A JSONL is read by index. A Parquet file or a folder is held in memory. "builtin" differs by domain, and "none" is
+    empty. A document without `id` gets its number, a document without `title` its first words. Raises ConfigError if
+    the path does not exist, contains something else than documents, or is empty.
     """
     if not path:  # as a path it would be the working directory
         raise ConfigError("design.corpus: is empty; give a file of documents, 'builtin' or 'none'")
@@ -63,7 +71,7 @@ def load(path: str, domain: DomainName = "games") -> Corpus:
 
 
 def built_at(name: str) -> Path:
-    """Where `spade corpus build NAME` puts a mixture, and the recipes look for theirs."""
+    """Return the path to which `spade corpus build NAME` writes a mixture. Recipes look for their mixture there."""
     return Path("corpora") / f"{name}.jsonl"
 
 
@@ -98,7 +106,7 @@ def _held(path: Path) -> Corpus:
 
 
 def _remedy(path: str) -> str:
-    """Where the documents come from that are missing at `path`."""
+    """Suggest how to get the documents that are missing at `path`."""
     for name in mixtures():
         if Path(path) == built_at(name):
             return f"`spade corpus build {name}` makes it, --set design.corpus=builtin takes the few that ship"

@@ -1,4 +1,4 @@
-"""Long texts, cut by whole sentences to a budget of tokens."""
+"""Cuts long texts after whole sentences to a budget of tokens."""
 
 import re
 from bisect import bisect_right
@@ -8,8 +8,8 @@ from pathlib import Path
 from spade.policy import model_folder
 from spade.tokens import Tokenizer
 
-BYTES_PER_TOKEN = 4  # where no tokenizer is named: about what those of instruct models have in English prose
-# A sentence ends with its mark and what closes around it, at an empty line, or with the text.
+BYTES_PER_TOKEN = 4  # without a tokenizer: about the ratio of instruct models' tokenizers for English prose
+# A sentence ends with its mark and closing quotes or brackets, at an empty line, or with the text.
 _END = re.compile(
     r"[.!?\u2026][\"'\u201d\u2019)\]]*(?=\s)"
     r"|[\u3002\uff01\uff1f][\u201d\u2019\u300d\u300f\uff09]*"  # Chinese and Japanese have no space between sentences
@@ -20,9 +20,9 @@ Counter = Callable[[str], int]
 
 
 def counter(tokenizer: str) -> Counter:
-    """Counts the tokens of a text by the tokenizer of a model (as model.path names it), or "" by bytes.
+    """Return a counter of tokens by the tokenizer of a model (named as in model.path). "" estimates tokens from bytes.
 
-    Raises ConfigError, RunError where there is no such tokenizer.
+    Raises ConfigError or RunError if the tokenizer cannot be loaded.
     """
     if not tokenizer:
         return lambda text: -(-len(text.encode()) // BYTES_PER_TOKEN)
@@ -31,12 +31,12 @@ def counter(tokenizer: str) -> Counter:
 
 
 def whole_sentences(text: str, tokens: int, count: Counter) -> str:
-    """The longest beginning of `text` that ends with a sentence and has at most `tokens`.
+    """Return the longest beginning of `text` that ends with a sentence and has at most `tokens`.
 
-    It is "" where the first sentence has more.
+    Returns "" if the first sentence is longer.
     """
     ends = [found.end() for found in _END.finditer(text)]
-    high = 1  # sentences; the reading goes only a little beyond the budget, however long the text
+    high = 1  # number of sentences; reads only a little beyond the budget, however long the text is
     while high < len(ends) and count(text[: ends[high - 1]]) <= tokens:
         high = min(2 * high, len(ends))
     fitting = bisect_right(range(1, high + 1), tokens, key=lambda sentences: count(text[: ends[sentences - 1]]))

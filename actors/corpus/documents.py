@@ -15,19 +15,26 @@ _TITLE_CHARACTERS = 60
 
 
 class _Line(msgspec.Struct):
-    """One line of a corpus; `text` alone is a must."""
+    """One line of a corpus. Only `text` is required."""
 
     text: str
+    """The document's text."""
+
     id: str | int | None = None
+    """Its id. None takes the line's number."""
+
     field: str = ""
+    """Its subject."""
+
     title: str = ""
+    """Its title. "" takes its first words."""
 
 
 _lines = msgspec.json.Decoder(_Line)
 
 
 def make(text: str, id: str, field: str = "", title: str = "") -> Document:
-    """A document; one without `title` has its first words. Raises UnreadableError where the text is empty."""
+    """Make a document. A missing `title` becomes its first words. Raises UnreadableError if the text is empty."""
     text = text.strip()
     if not text:
         raise UnreadableError("the text is empty")
@@ -40,7 +47,10 @@ def make(text: str, id: str, field: str = "", title: str = "") -> Document:
 
 
 def read_line(line: bytes, number: int) -> Document:
-    """The document of a line, whose id is `number` where it has none. Raises UnreadableError where it is none."""
+    """Parse one line into a Document. Without an id, use `number`.
+
+    Raises UnreadableError if the line is not a document.
+    """
     try:
         read = decoded(_lines.decode, line)
     except UnreadableError as error:
@@ -49,14 +59,14 @@ def read_line(line: bytes, number: int) -> Document:
 
 
 def write_line(document: Document) -> bytes:
-    """The line from which `read_line` makes the same document."""
+    """Write the line from which `read_line` makes the same document."""
     return msgspec.json.encode(document) + b"\n"
 
 
 def each_line(opened: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
-    """The lines that are not blank: the number from 1, the place in bytes, the line.
+    """Yield the lines that are not blank: number from 1, place in bytes, line.
 
-    Raises UnreadableError where one is over LONGEST bytes.
+    Raises UnreadableError if a line is over LONGEST bytes.
     """
     number = at = 0
     while line := opened.readline(LONGEST + 1):
@@ -69,7 +79,7 @@ def each_line(opened: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
 
 
 class Digest:
-    """The digest of documents in their order: BLAKE2b of their lines as `write_line` has them, 128 bits."""
+    """The digest of documents in order: 128-bit BLAKE2b of their lines as `write_line` writes them."""
 
     def __init__(self, documents: Iterable[Document] = ()) -> None:
         self._hashed = hashlib.blake2b(digest_size=16)
@@ -77,17 +87,17 @@ class Digest:
             self.add(document)
 
     def add(self, document: Document) -> None:
-        """Take the next document."""
+        """Add the next document."""
         self._hashed.update(write_line(document))
 
     @property
     def hex(self) -> str:
-        """The digest of those so far."""
+        """Return the digest of the documents so far."""
         return self._hashed.hexdigest()
 
 
 class Corpus(Sequence[Document]):
-    """Documents in their order; `digest` tells whether another host has the same ones."""
+    """Documents in order. `digest` tells whether another host has the same documents."""
 
     digest: str
 
@@ -96,17 +106,17 @@ class Corpus(Sequence[Document]):
     @overload
     def __getitem__(self, index: slice) -> Sequence[Document]: ...
     def __getitem__(self, index: int | slice) -> Document | Sequence[Document]:
-        """One document, or several."""
+        """Return one document, or several."""
         places = range(len(self))[index]
         return self._read(places) if isinstance(places, int) else [self._read(place) for place in places]
 
     @abstractmethod
     def _read(self, place: int) -> Document:
-        """The document at a place from 0."""
+        """Return the document at a place from 0."""
 
 
 class HeldCorpus(Corpus):
-    """A small corpus, in memory."""
+    """A small corpus, held in memory."""
 
     def __init__(self, documents: Iterable[Document]) -> None:
         self._documents = tuple(documents)

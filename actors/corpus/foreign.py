@@ -1,4 +1,4 @@
-"""Rows as another package reads them from a file or data set of others."""
+"""Reads rows that another package decodes from foreign files or data sets."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
@@ -11,14 +11,17 @@ from spade.disk import regular
 from spade.errors import ConfigError, RunError
 from spade.extras import installing
 
-_BATCH = 64  # rows of a Parquet file at once
+_BATCH = 64  # rows of a Parquet file read at once
 
 PlacedRow = tuple[str, Mapping[str, Any]]
-"""A row, and before it where it stands, for an error."""
+"""The location of a row, for error messages, and the row."""
 
 
 def placed(read_rows: Iterator[Mapping[str, Any]], place: str) -> Iterator[PlacedRow]:
-    """The rows with their numbers from 1. Raises RunError with the row at which reading raises anything."""
+    """Yield the rows with their locations, numbered from 1.
+
+    Raises RunError with the row at which reading raised any exception.
+    """
     left = each_decoded(read_rows)
     for number in count(1):
         where = f"{place}, row {number}"
@@ -32,7 +35,7 @@ def placed(read_rows: Iterator[Mapping[str, Any]], place: str) -> Iterator[Place
 
 
 def parquet_rows(file: Path, needed: str = "", beside: Sequence[str] = ()) -> Iterator[PlacedRow]:
-    """The rows of a Parquet file; where it has the column `needed`, with that and those `beside` alone.
+    """Yield the rows of a Parquet file. If it has the column `needed`, yield only this column and those in `beside`.
 
     Raises RunError as `placed` does, ConfigError without pyarrow, OSError.
     """
@@ -45,7 +48,7 @@ def parquet_rows(file: Path, needed: str = "", beside: Sequence[str] = ()) -> It
         def batches() -> Iterator[Mapping[str, Any]]:
             table = parquet.ParquetFile(opened)
             names = table.schema_arrow.names
-            # Where the needed one is missing a row shows which columns there are.
+            # If `needed` is missing, a row with all columns lets the error list them.
             wanted = [name for name in names if name in (needed, *beside)] if needed in names else names
             for batch in table.iter_batches(_BATCH, columns=wanted):
                 yield from batch.to_pylist()

@@ -1,8 +1,8 @@
 """A JSONL of documents that is read by index and not held in memory.
 
-The index is a file beside the JSONL, `FILE.index`: where each document begins, and the digest of all. The first reader
-makes it, whole or not at all; where it cannot be written a reader keeps it in memory. It counts while the JSONL has the
-size and the time of change that it had; who forges an index deceives only the processes that read it.
+The index is a file beside the JSONL, `FILE.index`. It holds the beginning of each document, and the digest of all. The
+first reader writes it, whole or not at all. If it cannot be written, each reader keeps its index in memory. The index
+is valid while the JSONL keeps its size and modification time. A forged index deceives only the processes that read it.
 """
 
 import hashlib
@@ -25,28 +25,32 @@ log = logging.getLogger(__name__)
 
 
 class CorpusIndex(msgspec.Struct, frozen=True, array_like=True, tag="spade corpus index 1"):
-    """The places of a JSONL's documents, as 64-bit numbers of this machine.
-
-    size, changed  of the JSONL: bytes, and nanoseconds since 1970
-    digest         of the documents
-    check          of `digest` and `places`, so that a damaged index is none
-    """
+    """The index of a JSONL."""
 
     size: int
+    """Size of the JSONL, in bytes."""
+
     changed: int
+    """Modification time of the JSONL, in nanoseconds since 1970."""
+
     digest: str
+    """Digest of the documents."""
+
     check: str
+    """Check of `digest` and `places`, which detects a damaged index."""
+
     places: bytes
+    """First byte of each document, as 64-bit integers of this machine."""
 
 
 _indices = msgspec.msgpack.Decoder(CorpusIndex)
 
 
 class IndexedCorpus(Corpus):
-    """The documents of a JSONL; each access reads one."""
+    """The documents of a JSONL. Each access reads one document."""
 
     def __init__(self, path: Path) -> None:
-        """Raises RunError where `path` is no JSONL of documents, OSError where it cannot be read."""
+        """Open the JSONL. Raises RunError if `path` is not a JSONL of documents, OSError if it cannot be read."""
         self._path = path
         with regular(path) as opened:
             found = os.fstat(opened.fileno())
@@ -89,9 +93,10 @@ def checked(digest: str, places: bytes) -> str:
 
 
 def _kept(path: Path, found: os.stat_result) -> CorpusIndex | None:
-    """The index beside the file; None where there is none, or one of other bytes."""
+    """Return the index beside the file, or None if it is missing, damaged or out of date."""
     try:
-        index = decoded(_indices.decode, read(_file(path), found.st_size + 1_024))  # a document has 8 bytes and more
+        # each document takes at least 8 bytes of the file
+        index = decoded(_indices.decode, read(_file(path), found.st_size + 1_024))
     except (OSError, RunError, UnreadableError):
         return None
     same = (index.size, index.changed) == (found.st_size, found.st_mtime_ns)

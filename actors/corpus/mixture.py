@@ -1,8 +1,8 @@
-"""A corpus made from its spec: the same bytes from the same sources, whenever and however often it was interrupted.
+"""Builds a corpus from its spec. The same sources always give the same bytes, however often a build was interrupted.
 
-Each text has a key, a hash of it under the spec's seed. A source gives the documents with the smallest keys, and all
-stand in the order of their keys; so neither the order of rows nor where a build was killed makes a difference. The
-rows read so far and the documents they gave are in a draft beside the corpus, from which the next build goes on.
+Each text has a key: a hash of the text under the spec's seed. A source gives the documents with the smallest keys, and
+the corpus is sorted by key. So neither the order of rows nor an interruption changes the result. A draft beside the
+corpus holds the number of rows read and the documents found so far. The next build continues from the draft.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ from spade.decoding import UnreadableError, decoded
 from spade.errors import RunError, reason
 from spade.text import line
 
-ROWS = 1_000  # between two commits of the draft
+ROWS = 1_000  # rows between two commits of the draft
 TELL_ROWS = 100_000
 
 _TABLES = """
@@ -35,17 +35,19 @@ CREATE INDEX IF NOT EXISTS by_source ON documents (source, key);
 
 
 class SourceProgress(msgspec.Struct):
-    """The progress of reading a source.
-
-    rows      that were read
-    dropped   rows by the reason why they gave no document
-    greatest  the greatest key that a document may still have; b"" for any
-    """
+    """The progress of reading a source."""
 
     rows: int = 0
+    """Number of rows read."""
+
     dropped: dict[str, int] = {}
+    """Number of rows that gave no document, by reason."""
+
     greatest: bytes = b""
+    """The greatest key that a new document may have. b"" allows any key."""
+
     done: bool = False
+    """True once the source is read to its end."""
 
     def drop(self, why: str, count: int = 1) -> None:
         """Count rows that gave no document."""
@@ -56,9 +58,10 @@ _progresses = msgspec.msgpack.Decoder(SourceProgress)
 
 
 def build(spec: CorpusSpec, out: Path, tell: Callable[[str], None]) -> None:
-    """Make the corpus `out`, or go on making it; it appears when it is whole. `tell` is given a line for each source.
+    """Build the corpus `out`, or continue an interrupted build. It appears only when complete.
 
-    Raises RunError where `out` exists, a source cannot be read or has too few documents, ConfigError, OSError.
+    `tell` receives a line for each source. Raises RunError if `out` exists, or if a source cannot be read or has too
+    few documents; ConfigError, OSError.
     """
     _refuse_existing(out)
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -96,7 +99,7 @@ def _write(base: sqlite3.Connection, out: Path) -> None:
 
 @contextmanager
 def _opened(draft: Path, fingerprint: bytes) -> Iterator[sqlite3.Connection]:
-    """The draft, emptied where it is of another spec or of other files."""
+    """Open the draft. Empty it if it belongs to another spec or other files."""
     if draft.exists() and not draft.is_file():
         raise RunError(f"{draft}: is not a regular file; remove it")
     try:
@@ -117,7 +120,7 @@ def _opened(draft: Path, fingerprint: bytes) -> Iterator[sqlite3.Connection]:
 
 
 class _Mixture:
-    """The sources of a spec, taken one after the other into a draft."""
+    """The sources of a spec, taken one after another into a draft."""
 
     def __init__(self, spec: CorpusSpec, base: sqlite3.Connection, tell: Callable[[str], None]) -> None:
         self._spec = spec
@@ -128,7 +131,7 @@ class _Mixture:
         self._count = counter(spec.tokenizer)
 
     def take(self, number: int, wanted: int | None) -> None:
-        """Read a source to its end, from where its progress stands."""
+        """Read a source to its end, continuing from its progress."""
         source = self._spec.source[number]
         progress = self._progress(number)
         if not progress.done:
@@ -164,7 +167,7 @@ class _Mixture:
         self._commit(number, progress)
 
     def _add(self, number: int, name: str, row: TextRow, greatest: bytes) -> str:
-        """Take a row into the draft, or the reason why not. What costs most comes last."""
+        """Add a row to the draft. Return the reason if it is dropped, else "". The costliest checks come last."""
         text = row.text.replace("\r\n", "\n").strip()
         if not text:
             return "empty"
@@ -183,7 +186,7 @@ class _Mixture:
         return "" if added.rowcount else "duplicate"
 
     def _prune(self, number: int, wanted: int, progress: SourceProgress) -> None:
-        """Keep the documents with the smallest keys; no greater key can come in from here on."""
+        """Keep the documents with the smallest keys. Later documents with greater keys are not accepted."""
         last = self._base.execute(
             "SELECT key FROM documents WHERE source = ? ORDER BY key LIMIT 1 OFFSET ?", (number, wanted - 1)
         ).fetchone()

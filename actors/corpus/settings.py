@@ -19,12 +19,12 @@ BUILTIN = (
     "a home whose lamps, heating, locks and alarms are switched from afar and by rules",
     "a board of tasks: projects, deadlines, what depends on what, and who does it",
 )
-"""As many as the paper has, which names five of its ten: a bank, retail, tickets, telecom, a smart home."""
-LONGEST = MOST_NAME  # characters, so that messages may name it
+"""As many as in the paper, which names five of its ten: a bank, retail, tickets, telecom, a smart home."""
+LONGEST = MOST_NAME  # characters, so that messages can carry it
 
 
 def read_settings(path: str) -> tuple[str, ...]:
-    """The settings of "builtin" or of a file, without its blank lines. Raises ConfigError in one line."""
+    """Read the settings of "builtin" or of a file, without blank lines. Raises ConfigError in one line."""
     if path == "builtin":
         return BUILTIN
     try:
@@ -45,7 +45,7 @@ def read_settings(path: str) -> tuple[str, ...]:
 
 
 def digest_with(documents: str, settings: tuple[str, ...]) -> str:
-    """The digest of documents and settings, of the documents alone where the settings are those that ship."""
+    """Return the digest of documents and settings. With the shipped settings, it is the documents' digest alone."""
     if settings in ((), BUILTIN):
         return documents
     return hashlib.blake2b("\n".join((documents, *settings)).encode(), digest_size=16).hexdigest()

@@ -1,4 +1,4 @@
-"""Rows of texts from where they lie: JSONL, Parquet, text files, folders of these, data sets of Hugging Face."""
+"""Reads rows of texts from JSONL, Parquet and text files, folders of these, and data sets of Hugging Face."""
 
 import logging
 import os
@@ -19,29 +19,36 @@ from spade.text import line, visible
 
 TEXTS = (".txt", ".md", ".rst", ".tex")
 TABLES = (".jsonl", ".parquet")
-LONGEST_SHOWN = 200  # characters of the names of columns
-_OWN = ("id", "title", "field")  # columns that are read beside the text, where there are any
+LONGEST_SHOWN = 200  # characters of the columns' names in an error
+_OWN = ("id", "title", "field")  # columns that are read beside the text, if they exist
 _rows = msgspec.json.Decoder(dict[str, Any])
 
 
 class TextRow(NamedTuple):
-    """One row: where it stands, for an error; its id, where it has none of its own; its text and its columns."""
+    """One row of a source."""
 
     where: str
+    """The row's location, for error messages."""
+
     id: str
+    """An id for a row without a column `id`."""
+
     text: str
+    """The row's text."""
+
     columns: Mapping[str, Any]
+    """All columns by name. Empty for a text file."""
 
     def word(self, column: str) -> str:
-        """A column that is a word or a number; else ""."""
+        """Return a column that is a word or a number, as text. Returns "" for other values."""
         value = self.columns.get(column)
         return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
 
 
 def files(path: Path) -> list[Path]:
-    """The file itself, or those of a folder in the order of their names; links to folders are not followed.
+    """Return the file itself, or the files of a folder in name order. Does not follow links to folders.
 
-    Raises OSError, RunError where a folder has none.
+    Raises OSError, or RunError if a folder lacks such files.
     """
     if not path.is_dir():
         return [path]
@@ -56,10 +63,9 @@ def files(path: Path) -> list[Path]:
 
 
 def rows(path: Path, column: str = "text") -> Iterator[TextRow]:
-    """The rows of a file or folder; a text file is one row.
+    """Yield the rows of a file or folder. A text file is one row.
 
-    Raises RunError with the file and the line or row that cannot be read, ConfigError where a package is missing,
-    OSError.
+    Raises RunError with the file and the line or row that cannot be read, ConfigError if a package is missing, OSError.
     """
     for file in files(path):
         name = "" if file == path else visible(f"{file.relative_to(path)}")
@@ -72,16 +78,16 @@ def rows(path: Path, column: str = "text") -> Iterator[TextRow]:
 
 
 def hub_rows(dataset: str, config: str, revision: str, split: str, column: str) -> Iterator[TextRow]:
-    """The rows of a data set by its name on the hub, or in a local folder; they are streamed.
+    """Stream the rows of a data set, by its name on the hub or from a local folder.
 
-    Raises RunError where it cannot be read, ConfigError where the package is missing.
+    Raises RunError if it cannot be read, ConfigError if the package is missing.
     """
     if find_spec("datasets") is None:
         raise ConfigError(f"data sets of Hugging Face need the package datasets: {installing('corpus')}")
     import datasets
 
     datasets.disable_progress_bars()
-    logging.getLogger("httpx").setLevel(logging.WARNING)  # else a line for each request
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # else it logs a line for each request
 
     def stream() -> Iterator[Mapping[str, Any]]:
         if any((Path(dataset) / name).is_file() for name in ("state.json", "dataset_dict.json")):
@@ -134,7 +140,7 @@ def _id(name: str, number: int) -> str:
 
 
 def _text(where: str, columns: Mapping[str, Any], column: str) -> str:
-    """The text of a row; "" where it is null."""
+    """Return the text of a row, or "" if it is null."""
     if column not in columns:
         there = line(", ".join(map(str, columns)), LONGEST_SHOWN) or "none"
         raise RunError(f"{where}: has no text in column {column!r}; its columns: {there}")

@@ -1,4 +1,4 @@
-"""The spec of a mixture, in TOML: its sources and the share of each, and what is left out."""
+"""The spec of a mixture, in TOML: its sources, the share of each, and the documents to leave out."""
 
 import hashlib
 from collections.abc import Iterator
@@ -16,69 +16,85 @@ from spade.errors import ConfigError
 from spade.text import line
 
 EXCLUSION_BYTES = 1 << 28
-SHORTEST = 20  # characters of a text to leave out; a shorter one would take with it what has nothing to do with it
+SHORTEST = 20  # characters; a shorter text would also exclude unrelated documents
 
 Positive = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 
 
 class CorpusSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One source of documents, whose field is its `name`.
-
-    path      a JSONL, Parquet or text file, or a folder of them
-    dataset   instead: a data set of Hugging Face by its name on the hub, or a local folder; with `config`, `revision`
-              and `split`
-    column    the column of the texts
-    rows      only so many rows are read, the first ones
-    count     documents to draw; or `weight`: their share of the spec's `documents`; all where neither is given
-    """
+    """One source of documents. Give either `path` or `dataset`."""
 
     name: Annotated[str, Meta(min_length=1, max_length=100)]
+    """Name of the source. It becomes the field of its documents."""
+
     path: str = ""
+    """A JSONL, Parquet or text file, or a folder of them."""
+
     dataset: str = ""
+    """A data set of Hugging Face: its name on the hub, or a local folder."""
+
     config: str = ""
+    """Configuration of the data set."""
+
     revision: str = ""
+    """Revision of the data set."""
+
     split: str = "train"
+    """Split of the data set."""
+
     column: str = "text"
+    """The column of the texts."""
+
     rows: Positive | None = None
+    """Read only this many rows, from the first."""
+
     count: Positive | None = None
+    """Number of documents to draw. If neither this nor `weight` is given, all are taken."""
+
     weight: Annotated[float, Meta(gt=0, le=1e9)] | None = None
+    """Share of the spec's `documents`, instead of `count`."""
 
     def read(self) -> Iterator[TextRow]:
-        """Its rows. Raises as `rows` and `hub_rows` do."""
+        """Yield the source's rows. Raises as `rows` and `hub_rows` do."""
         if self.dataset:
             return hub_rows(self.dataset, self.config, self.revision, self.split, self.column)
         return rows(Path(self.path), self.column)
 
 
 class CorpusSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A mixture of documents.
-
-    seed           decides which documents are drawn, and their order
-    tokens         of a document at most: it is cut after a whole sentence; not at all without it
-    tokenizer      the model whose tokenizer counts them, as in model.path; "" counts 4 bytes of UTF-8 as a token
-    documents      in all, where sources have weights
-    exclude_ids    a file of ids, one a line: such documents are left out
-    exclude_texts  a file of texts, one a line: documents that hold one are left out, whatever the case and the spaces
-    """
+    """A mixture of documents."""
 
     source: Annotated[tuple[CorpusSource, ...], Meta(min_length=1, max_length=1_000)]
+    """The sources."""
+
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 0
+    """Decides which documents are drawn, and their order."""
+
     tokens: Positive | None = None
+    """Most tokens of a document. Longer ones are cut after a whole sentence. None cuts nothing."""
+
     tokenizer: str = ""
+    """The model with the tokenizer to count with, named as in model.path. "" counts a token for every 4 bytes."""
+
     documents: Positive | None = None
+    """Number of documents in total, if sources have weights."""
+
     exclude_ids: str = ""
+    """A file of ids, one a line. Documents with these ids are left out."""
+
     exclude_texts: str = ""
+    """A file of texts, one a line. Documents that contain one are left out. Ignores case and white space."""
 
     def counts(self) -> list[int | None]:
-        """The documents to draw from each source; None for all."""
+        """Return the number of documents to draw from each source. None means all."""
         if self.documents is None:
             return [source.count for source in self.source]
         return [*shares([source.weight or 0.0 for source in self.source], self.documents)]
 
     def fingerprint(self) -> bytes:
-        """A digest of the spec, and of the local files it names by their names, sizes and times of change.
+        """Return a digest of the spec and its local files. Files count by name, size and modification time.
 
-        Raises RunError, OSError where one is not there.
+        Raises RunError, or OSError if a file is missing.
         """
         named = [Path(text) for text in (self.exclude_ids, self.exclude_texts) if text]
         named += [file for source in self.source if source.path for file in files(Path(source.path))]
@@ -89,7 +105,7 @@ class CorpusSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def shares(weights: list[float], total: int) -> list[int]:
-    """`total` shared out by weight; what rounding down leaves goes to the largest remainders, the first of equals."""
+    """Share out `total` by weight. The rest after rounding down goes to the largest remainders, the first of equals."""
     exact = [weight * total / sum(weights) for weight in weights]
     whole = [int(share) for share in exact]
     order = sorted(range(len(weights)), key=lambda place: whole[place] - exact[place])
@@ -99,7 +115,7 @@ def shares(weights: list[float], total: int) -> list[int]:
 
 
 def read_spec(path: Path) -> CorpusSpec:
-    """Read a spec. Raises ConfigError that names the file and the setting, RunError or OSError where it has none."""
+    """Read a spec. Raises ConfigError that names the file and the setting, RunError or OSError if it cannot be read."""
     tree = read_toml(path)
     try:
         spec = msgspec.convert(tree, CorpusSpec)
@@ -134,7 +150,7 @@ def _check(path: Path, spec: CorpusSpec) -> None:
 
 
 def _check_texts(where: str, read: CorpusSpec | CorpusSource) -> None:
-    """Names and paths are printed, and no path holds NUL."""
+    """Check that names and paths are printable. Printable paths cannot contain NUL."""
     for key, value in msgspec.structs.asdict(read).items():
         if isinstance(value, str) and not value.isprintable():
             raise ConfigError(f"{where}: {key}: holds characters that cannot be printed: {value!r}")
@@ -144,7 +160,10 @@ class Exclusions:
     """The ids and texts that a mixture leaves out."""
 
     def __init__(self, spec: CorpusSpec) -> None:
-        """Raises ConfigError that names the line of a text that is too short, RunError, OSError."""
+        """Read the exclusions.
+
+        Raises ConfigError that names the line of a text that is too short, RunError, OSError.
+        """
         self.ids = frozenset(text for _, text in _lines(spec.exclude_ids))
         self._texts: dict[str, list[str]] = {}
         for number, text in _lines(spec.exclude_texts):
@@ -156,7 +175,7 @@ class Exclusions:
             self._texts.setdefault(folded[:SHORTEST], []).append(folded)
 
     def hold(self, text: str) -> bool:
-        """True where `text` holds one of the texts."""
+        """Return True if `text` contains one of the excluded texts."""
         if not self._texts:
             return False
         folded = _folded(text)

@@ -1,1 +1,1 @@
-"""Engines sample tokens: `base` is their interface, `torch` ours, `foreign` those of others, `server` the process."""
+"""Engines sample tokens. `base` is the interface, `torch` our engine, `foreign` other engines, `server` the process."""

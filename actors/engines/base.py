@@ -1,6 +1,6 @@
-"""The interface of every engine, and the requests that none can serve.
+"""The interface of every engine, and the check for requests that no engine can serve.
 
-An engine is driven by one thread; nothing in it waits.
+One thread drives an engine. No method waits, except `step` for a remote sampler.
 """
 
 from collections.abc import Sequence
@@ -15,64 +15,70 @@ Results = Sequence[tuple[int, Result]]
 
 
 class Engine(Protocol):
-    """Batched sampling with continuous admission: requests come and go between two decode steps."""
+    """A sampler of batches with continuous admission: requests may come and go between two decode steps."""
 
-    version: int  # policy version of the weights in use; 0 if they were never published
+    version: int
+    """Policy version of the weights in use. 0 if the weights were never published."""
 
     @property
     def busy(self) -> bool:
-        """True while `step` has work."""
+        """Return True while `step` has work."""
         ...
 
     @property
     def active(self) -> int:
-        """Sequences being sampled."""
+        """Return the number of sequences being sampled."""
         ...
 
     @property
     def queued(self) -> int:
-        """Requests that wait for a row."""
+        """Return the number of requests that wait for a row."""
         ...
 
     @property
     def sampled(self) -> int:
-        """Tokens sampled since the start."""
+        """Return the number of tokens sampled since the start."""
         ...
 
     def refusal(self, request: Generate) -> str | None:
-        """Why `request` can never be served, None if it can. Pure; may be asked from any thread."""
+        """Explain why `request` can never be served. Returns None if it can.
+
+        Has no side effects and may be called from any thread.
+        """
         ...
 
     def submit(self, id: int, request: Generate) -> None:
-        """Queue a request that `refusal` has nothing against, under an id of the caller's that is not in use.
+        """Queue a request that passed `refusal`. The caller chooses an `id` that is not in use.
 
-        An exception is that request's fault; the engine then forgets the request.
+        If this raises an exception, the request is at fault and the engine forgets it.
         """
         ...
 
     def cancel(self, id: int) -> None:
-        """Forget a request, which may have been answered already."""
+        """Forget a request. The request may have been answered already."""
         ...
 
     def step(self) -> Results:
-        """One decode step, or a short wait for a remote sampler. Returns the requests that ended since the last.
+        """Run one decode step, or wait briefly for a remote sampler. Return requests that ended since the last step.
 
-        Refused: the request cannot be served after all. An exception: an unforeseen error of that request alone.
-        An error that `step` raises concerns all requests and ends the engine.
+        * Refused: the request cannot be served after all.
+        * An exception in the results: an unforeseen error of that request alone.
+        * An exception raised by `step`: an error of all requests, which ends the engine.
         """
         ...
 
     def load_weights(self, weights: Weights) -> None:
-        """Sample from `weights`, of which the folder is on this host, from the next step on; sequences in flight go on.
+        """Sample from `weights` from the next step on. Sequences in flight continue. The folder must be on this host.
 
-        Raises WeightsError where they are unfit, FileNotFoundError where they are gone; the old ones stay then.
+        Raises WeightsError if the weights are unfit, FileNotFoundError if their folder is gone. The old weights then
+        stay.
         """
         ...
 
     def logprobs(self, ids: Sequence[int]) -> list[float]:
-        """Log-probabilities of ids[1:], each given those before it, at temperature 1, in nats.
+        """Return the log-probabilities of ids[1:], each given the ids before it, at temperature 1, in nats.
 
-        They are of the weights in use, by the way that tokens are sampled; at least 2 ids, of which none is kept.
+        Uses the weights in use and the forward that samples tokens. Needs at least 2 ids and keeps no keys of them.
         """
         ...
 
@@ -82,7 +88,7 @@ class Engine(Protocol):
 
 
 def unfit(request: Generate, context_tokens: int, vocabulary: int) -> str | None:
-    """Why a request can never be served by a model of `vocabulary` tokens, None if it can."""
+    """Explain why a model with `vocabulary` tokens can never serve a request. Returns None if it can."""
     if not request.prompt or len(request.prompt) % 4 or request.max_tokens < 1 or request.seed < 0:
         return "a request needs a prompt of int32 ids, max_tokens of at least 1 and a seed of at least 0"
     prompt = unpack_ids(request.prompt)

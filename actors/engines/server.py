@@ -1,4 +1,4 @@
-"""The engine process: requests in over the bus, tokens out, newest weights always."""
+"""The engine process. It receives requests over the bus, returns tokens, and always follows the newest weights."""
 
 import logging
 from collections.abc import Callable
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
-    """Serve Generate requests at `launch.bind` until cancelled. Raises BusError where no weights come in time."""
+    """Serve Generate requests at `launch.bind` until cancelled. Raises BusError if no weights arrive in time."""
     require_gpus("engine.gpus", config.engine.gpus, launch.gpus)
     if config.engine.threads:
         torch.set_num_threads(config.engine.threads)
@@ -60,9 +60,10 @@ def _load(config: Config, weights: Weights) -> tuple[Engine, Swapped]:
 
 
 def open_engine(weights: Weights, settings: Settings, dtype: str) -> Engine:
-    """An engine of `settings.kind` that serves `weights`, computing in `dtype` unless the settings say otherwise.
+    """Open an engine of `settings.kind` that serves `weights`.
 
-    An empty digest is not checked. Raises WeightsError; ConfigError or RunError where the model cannot run here.
+    It computes in `dtype` unless the settings say otherwise. An empty digest is not checked. Raises WeightsError, or
+    ConfigError or RunError if the model cannot run here.
     """
     match settings.kind:
         case "torch":
@@ -74,7 +75,7 @@ def open_engine(weights: Weights, settings: Settings, dtype: str) -> Engine:
 
 
 async def _first_weights(replay: Client, shelf: Shelf, deadline_s: float) -> Weights:
-    """The newest published weights, on this host, waiting for the learner's first."""
+    """Bring the newest published weights to this host. Waits for the learner's first weights."""
     if replay.pulse.weights is None:
         log.info("waiting for the first published weights")
     with trio.move_on_after(deadline_s), replay.waits.on("learner", "the first weights"):

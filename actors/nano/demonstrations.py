@@ -1,6 +1,6 @@
-"""Demonstrations for the warm start: designs, hints, and plays by skilled players and guessers mixed.
+"""Demonstrations for the warm start: designs, hints, and plays by skilled players mixed with guessers.
 
-Skill is a minority habit that hints call up: reinforcement learning is left to make it the rule.
+Skilled play is a minority habit, which hints trigger. Reinforcement learning is left to make it the rule.
 """
 
 import random
@@ -15,7 +15,7 @@ from spade.protocol import MemorySeed
 from spade.seeds import derive
 
 PLAYS = 8
-"""Plays that are shown of one environment, half of them hinted."""
+"""Plays shown of one environment. Half of them are hinted."""
 
 VARIED = 0.5
 AVOIDED = 0.25
@@ -23,23 +23,30 @@ AVOIDED = 0.25
 
 @dataclass(frozen=True)
 class Demonstration:
-    """All that is shown of one environment; in each conversation the assistant's messages are imitated."""
+    """Everything shown of one environment. The model imitates the assistant's messages of each conversation."""
 
     environment: DrawnEnvironment
+    """The environment."""
+
     design: Shown
+    """A design request and the program."""
+
     hint: Shown
+    """A hint request and the hint."""
+
     plays: Sequence[Shown]
+    """Plays, half of them hinted."""
 
 
 def generator(seed: int, index: int) -> random.Random:
-    """The randomness of one demonstration."""
+    """Return the random generator of one demonstration."""
     return random.Random(derive(b"", "nano demonstration", seed, index))
 
 
 def choose(
     world: World, rng: random.Random, documents: Sequence[Document]
 ) -> tuple[DrawnEnvironment, DrawnEnvironment | None]:
-    """An environment and, at times, the one it varies."""
+    """Draw an environment. With probability VARIED, it varies another one, which is returned too."""
     document, skill = rng.choice(documents), rng.choice(world.skills)
     if rng.random() >= VARIED:
         return world.draw(rng, document, skill), None
@@ -51,7 +58,7 @@ def choose(
 def demonstrate(
     world: World, simulate: Callable[[str], Simulation], seed: int, index: int, documents: Sequence[Document]
 ) -> Demonstration:
-    """The demonstration with this index; `simulate` makes a program one that can be played."""
+    """Make the demonstration with this index. `simulate` makes a program playable."""
     rng = generator(seed, index)
     environment, varied = choose(world, rng, documents)
     simulation = simulate(environment.source)
@@ -70,7 +77,7 @@ def design(
     varied: DrawnEnvironment | None,
     documents: Sequence[Document],
 ) -> list[ChatMessage]:
-    """The designer's side: a request, and the program."""
+    """Return the designer's conversation: a request and the program."""
     seeds = [memory(varied)] if varied else []
     avoid = memory(other(world, rng, environment, documents)) if rng.random() < AVOIDED else None
     request = world.profile.design(environment.skill, environment.document, seeds, avoid)
@@ -80,7 +87,7 @@ def design(
 def other(
     world: World, rng: random.Random, environment: DrawnEnvironment, documents: Sequence[Document]
 ) -> DrawnEnvironment:
-    """Something to avoid: an environment of the same skill, and of another family where a document means one."""
+    """Draw an environment to avoid: of the same skill, and of another family if documents can mean one."""
     alone = all(world.meant(document, environment.skill) == [environment.family] for document in documents)
     while True:
         drawn = world.draw(rng, rng.choice(documents), environment.skill)
@@ -89,14 +96,14 @@ def other(
 
 
 def memory(environment: DrawnEnvironment) -> MemorySeed:
-    """An environment as the memory would show it; the nano prompts read its source alone."""
+    """Convert an environment to a memory record. The nano prompts read only its source."""
     return MemorySeed(environment=environment.name, source=environment.source, regret=0.0, win_rate=0.0)
 
 
 def show(
     world: World, rng: random.Random, environment: DrawnEnvironment, simulation: Simulation, hinted: bool
 ) -> Shown:
-    """One play. Its player is skilled, or not, from its beginning to its end."""
+    """Play once. Its player is either skilled or a guesser from beginning to end."""
     shares = world.skilled_hinted if hinted else world.skilled_unhinted
     skilled = rng.random() < shares[environment.knobs.level - 1]
     informed = hinted or environment.knobs.printed

@@ -14,7 +14,7 @@ from spade.protocol import Observed
 
 
 class Guesser:
-    """Takes any of the actions an observation offers."""
+    """A player that takes a random action among those offered."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
@@ -46,14 +46,14 @@ class GameSimulation:
 
 
 def instantiate(source: str) -> Any:
-    """An environment."""
+    """Create the environment of a program."""
     scope: dict[str, Any] = {}
     exec(compile(source, "environment", "exec"), scope)  # our own text, straight from the generator
     return next(value for name, value in scope.items() if name.endswith("Env"))()
 
 
 def level_of(source: str) -> int | None:
-    """The level of a program by its text, whatever it says of itself; None of one that this world does not write."""
+    """Return the true level of a program, from its text. None for a program that this world does not write."""
     name = class_name(source)
     number = next((number for number, family in enumerate(FAMILIES) if name.endswith(f"{family.name}Env")), None)
     return None if number is None else _levels(number).get(source.replace(f"class {name}:", "class Env:", 1))
@@ -61,7 +61,7 @@ def level_of(source: str) -> int | None:
 
 @cache
 def _levels(number: int) -> dict[str, int]:
-    """The level of each program of a family, all of them with one name."""
+    """Return the level of each program of a family. All programs get the same class name."""
     family = FAMILIES[number]
     return {render("", knobs, family.body(knobs, ())): knobs.level for space in family.spaces for knobs in space}
 

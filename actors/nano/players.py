@@ -1,4 +1,4 @@
-"""Playing the world's own programs: an episode as the conversation it makes."""
+"""Plays the world's own programs. An episode becomes a conversation."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,11 +12,11 @@ from spade.tokens import NO_TOOLS, Tools
 
 
 class Simulation(Protocol):
-    """A program of the world's own making, in this process; one that a model sampled belongs into a sandbox."""
+    """A program that this world wrote, run in this process. A program that a model sampled belongs in a sandbox."""
 
     @property
     def turns(self) -> int:
-        """The limit of an episode."""
+        """Return the turn limit of an episode."""
         ...
 
     def reset(self, seed: int) -> Observed:
@@ -30,22 +30,28 @@ class Simulation(Protocol):
 
 @dataclass(frozen=True)
 class Shown:
-    """A conversation, the agent's last message at its end, and the tools that it may call."""
+    """A conversation that ends with the agent's last message, and the tools that the agent may call."""
 
     messages: Sequence[ChatMessage]
+    """The messages."""
+
     tools: Tools = NO_TOOLS
+    """The tools. NO_TOOLS in games."""
 
 
 @dataclass(frozen=True)
 class Playthrough:
-    """One play, and its return."""
+    """One play and its return."""
 
     shown: Shown
+    """The conversation."""
+
     episode_return: float
+    """The return, in [-1, 1]."""
 
 
 def begin(simulation: Simulation, seed: int) -> Conversation[Move]:
-    """A play of an instance, at its first observation."""
+    """Begin a play of an instance, up to its first observation."""
     return Conversation(simulation.reset(seed), simulation.turns)
 
 
@@ -56,7 +62,7 @@ def go_on(simulation: Simulation, conversation: Conversation[Move], move: Move) 
 
 
 def play(simulation: Simulation, player: Player, seed: int, hint: str | None, talk: Talk) -> Playthrough:
-    """One episode from reset to its end."""
+    """Play one episode from reset to its end."""
     conversation = begin(simulation, seed)
     messages, tools, move = list[ChatMessage](), NO_TOOLS, None
     while (seen := conversation.pending) is not None:
@@ -72,6 +78,6 @@ def play(simulation: Simulation, player: Player, seed: int, hint: str | None, ta
 
 
 def heard(seen: Observed) -> str:
-    """All that an answer tells a player: at the opening the tools, then results, then the observation."""
+    """Return everything that a player reads: at the opening the tools, then results, then the observation."""
     results = (result.text for result in seen.results)
     return "\n".join(part for part in (seen.tools, *results, seen.observation) if part)

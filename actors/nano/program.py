@@ -1,4 +1,4 @@
-"""The text of an environment: one frame for every family, so that a small model spends its tokens on what differs."""
+"""The text of an environment: all families share one frame, so a small model spends its tokens on the differences."""
 
 from dataclasses import dataclass
 from textwrap import indent
@@ -43,25 +43,40 @@ class {name}Env:
 """
 
 LISTED = "{' '.join(self.actions)}"
-"""The actions in an observation where each is named."""
+"""The actions in an observation that names each of them."""
 
 
 @dataclass(frozen=True)
 class Body:
-    """A family's part of the frame; every field is Python text."""
+    """A family's part of the frame. Every field is Python text."""
 
     reset: str
+    """Statements that start an instance."""
+
     opening: str
+    """Expression of the first observation."""
+
     step: str
+    """Statements that carry out an action."""
+
     won: str
+    """Condition of a win."""
+
     reply: str
+    """Expression of the reply to an action that does not win."""
+
     reward: str
+    """Expression of the reward of such an action."""
+
     solution: str
+    """Expression of the winning actions."""
+
     actions: str = LISTED
+    """The actions in an observation."""
 
 
 def render(name: str, knobs: Given, body: Body) -> str:
-    """The complete program."""
+    """Write the complete program."""
     return FRAME.format(
         name=name,
         level=knobs.level,

@@ -1,4 +1,4 @@
-"""The prompts of the nano model: a few words each, since it was trained on nothing else."""
+"""The prompts of the nano model: a few words each, because it was trained on nothing else."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,10 +11,10 @@ from spade.protocol import MemorySeed
 
 
 class NanoProfile:
-    """Both roles in the nano model's own tongue; a document enters as its title, a thing to avoid as a class name.
+    """Both roles in the nano model's own language.
 
-    Without a document one of `fields` and a name that are drawn take its place, since the model knows no request
-    without them.
+    A document enters by its title, a program to avoid by its class name. Without a document, a drawn name and one of
+    `fields` replace the title, because the model knows no other requests.
     """
 
     def __init__(self, families: Sequence[Family[Any, Any]], fields: Sequence[str]) -> None:
@@ -62,6 +62,6 @@ class NanoProfile:
 
 
 def class_name(source: str) -> str:
-    """The name of the first class in a program, "" if there is none."""
+    """Return the name of the first class in a program, or "" without a class."""
     _, found, rest = source.partition("\nclass ")
     return rest.partition(":")[0].partition("(")[0].strip() if found else ""

@@ -1,4 +1,4 @@
-"""Themes that documents lend to environments: the name of the class and the words an agent acts with."""
+"""Themes that documents lend to environments: the class name and the words of the actions."""
 
 import re
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ WORDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "everyday": (("red", "green", "blue", "white", "black"), ("bread", "milk", "rice", "tea", "soup")),
     "code": (("oak", "elm", "fir", "ash", "yew"), ("east", "west", "north", "south", "centre")),
 }
-"""By a document's field, the sets of words that environments choose their actions from."""
+"""By a document's field: the sets of words from which environments choose their actions."""
 
 NAMES: dict[str, tuple[str, ...]] = {
     "mathematics": (
@@ -28,17 +28,17 @@ NAMES: dict[str, tuple[str, ...]] = {
         "booking", "calendar", "cart", "invoice", "ledger", "meter", "parcel", "profile", "ticket", "wallet",
     ),
 }  # fmt: skip
-"""By field, words that the nano model can spell: it knows them from its demonstrations."""
+"""By field: words that the nano model can spell, because its demonstrations contain them."""
 
 
 def camel(title: str) -> str:
-    """A title as part of a class name: "Prime numbers" becomes "PrimeNumbers"."""
+    """Convert a title to a part of a class name: "Prime numbers" becomes "PrimeNumbers"."""
     words = re.findall(r"[A-Za-z]+", title)
     return "".join(word[:1].upper() + word[1:].lower() for word in words) or "Plain"
 
 
 def drawn_theme(draw: int, fields: Sequence[str]) -> str:
-    """One of the fields and a name of two of its words, in the place of a document's: "science/SoundRust"."""
+    """Draw a field and a name of two of its words, in place of a document's title: "science/SoundRust"."""
     random = Random(draw)
     field = random.choice(fields)
     return f"{field}/{camel(' '.join(random.sample(NAMES[field], 2)))}"

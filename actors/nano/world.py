@@ -1,4 +1,4 @@
-"""Drawing environments: a skill, a document, a family of the skill, and knobs from one side of the partition."""
+"""Draws environments: a skill, a document, a family of the skill, and knobs from one side of the partition."""
 
 import random
 from collections.abc import Callable, Container, Sequence
@@ -15,7 +15,7 @@ from spade.seeds import derive
 
 HELD_OUT_ONE_IN = 4
 CANDIDATES = 8
-"""Number of draws that a variation is chosen from."""
+"""Number of draws from which a variation is chosen."""
 
 
 @dataclass(frozen=True)
@@ -23,10 +23,19 @@ class DrawnEnvironment:
     """A drawn environment: the demand and the result."""
 
     skill: str
+    """The skill that was asked for."""
+
     document: Document
+    """The document that was given."""
+
     family: Family[Any, Any]
+    """The family of the program."""
+
     knobs: Any
+    """The program's parameters, of the family's type."""
+
     source: str
+    """The program."""
 
     @property
     def hint(self) -> str:
@@ -39,29 +48,41 @@ class DrawnEnvironment:
 
 @dataclass(frozen=True)
 class World:
-    """The procedural space of one domain.
-
-    render            class name, knobs and a family's part to the complete program
-    talk              the words of a play, made anew for each
-    guesser           the unskilled player
-    skilled_unhinted  by level, the share of skilled players in demonstrations without the hint
-    skilled_hinted    the same with the hint
-    by_level          held-out environments are as many of each level, and so are the seeds of variations, which are a
-                      level apart at most; else all are of any
-    fields            the fields of documents, each of which means one family of a skill; none: it may be any
-    """
+    """The procedural space of one domain."""
 
     name: DomainName
+    """The domain."""
+
     families: Sequence[Family[Any, Any]]
+    """The families of environments."""
+
     skills: Sequence[str]
+    """The skills of the domain."""
+
     render: Callable[[str, Any, Any], str]
+    """Writes the complete program from a class name, knobs and a family's part."""
+
     profile: Profile
+    """The prompts."""
+
     talk: Callable[[], Talk]
+    """Makes a new `Talk` for each play."""
+
     guesser: Callable[[random.Random], Player]
+    """Makes an unskilled player."""
+
     skilled_unhinted: Sequence[float]
+    """By level: the share of skilled players in demonstrations without the hint."""
+
     skilled_hinted: Sequence[float]
+    """By level: the share of skilled players in demonstrations with the hint."""
+
     by_level: bool
+    """True balances levels: held-out environments cover each level equally, and so do the seeds of variations. A
+    variation then is at most one level from its seed."""
+
     fields: Sequence[str] = ()
+    """Fields of documents that each mean one family of a skill. If empty, a document may mean any family."""
 
     def draw(
         self,
@@ -72,28 +93,28 @@ class World:
         unseen: bool = False,
         levels: Container[int] = EVERY,
     ) -> DrawnEnvironment:
-        """An environment of `skill`, from the held-out side of the partition if `unseen`."""
+        """Draw an environment of `skill`. `unseen` draws from the held-out side of the partition."""
         family = self.suited(rng, document, skill)
         return self.make(rng, document, skill, family, draw_knobs(rng, family, unseen, levels))
 
     def suited(self, rng: random.Random, document: Document, skill: str) -> Family[Any, Any]:
-        """A family that the document may mean for the skill."""
+        """Choose a family that the document may mean for the skill."""
         meant = self.meant(document, skill)
         return meant[0] if document.field in self.fields else rng.choice(meant)
 
     def meant(self, document: Document, skill: str) -> list[Family[Any, Any]]:
-        """The families that the document may mean for the skill: one, if its field says which."""
+        """Return the families that the document may mean for the skill. Only one, if the document's field decides."""
         kin = self.kin(skill)
         return [kin[self.fields.index(document.field) % len(kin)]] if document.field in self.fields else kin
 
     def kin(self, skill: str) -> list[Family[Any, Any]]:
-        """The families of a skill."""
+        """Return the families of a skill."""
         return [family for family in self.families if skill in family.skills]
 
     def unseen(self, seed: int, documents: Sequence[Document], count: int) -> list[DrawnEnvironment]:
-        """Environments from the held-out side, as many for each skill; fewer are the first of more.
+        """Draw environments from the held-out side, equally many for each skill. A smaller `count` gives a prefix.
 
-        In a world by level, there are as many for each skill and level.
+        In a world by level, equally many for each skill and level.
         """
         rng = random.Random(derive(b"", "nano report: held-out", seed))
         rounds = (divmod(index, len(self.skills)) for index in range(count))
@@ -104,7 +125,7 @@ class World:
         return [self.draw(rng, rng.choice(documents), skill, unseen=True, levels=levels) for skill, levels in cells]
 
     def vary(self, rng: random.Random, document: Document, seed: DrawnEnvironment) -> DrawnEnvironment:
-        """Another environment of the seed's skill, the nearest of a few that are drawn."""
+        """Draw another environment of the seed's skill: the one nearest to the seed among a few."""
         family = self.suited(rng, document, seed.skill) if self.fields else seed.family
         levels = (varied_level(rng, seed.knobs.level),) if self.by_level else EVERY
         drawn = [draw_knobs(rng, family, False, levels) for _ in range(CANDIDATES)]
@@ -122,23 +143,23 @@ class World:
 
 
 def held_out(family: Family[Any, Any], knobs: object) -> bool:
-    """True for parameters kept away from every demonstration: a stable property of theirs."""
+    """Return True for parameters that no demonstration may use. Depends only on the parameters."""
     return derive(b"", "nano held-out", family.name, repr(knobs)) % HELD_OUT_ONE_IN == 0
 
 
 def draw_knobs(rng: random.Random, family: Family[Any, Any], unseen: bool, levels: Container[int] = EVERY) -> Any:
-    """Parameters of the wanted levels and side of the partition."""
+    """Draw parameters of the wanted levels from the wanted side of the partition."""
     while (knobs := family.knobs(rng)).level not in levels or held_out(family, knobs) != unseen:
         pass
     return knobs
 
 
 def distance(one: Any, other: Any) -> int:
-    """In how many knobs two environments of a family differ."""
+    """Count the knobs that differ between two environments of a family."""
     return sum(getattr(one, knob.name) != getattr(other, knob.name) for knob in fields(one))
 
 
 def theme(rng: random.Random, field: str) -> Sequence[str]:
-    """Words to act with, from the document's field."""
+    """Return words for actions, from the document's field, in random order."""
     words = rng.choice(WORDS.get(field, WORDS["everyday"]))
     return rng.sample(words, len(words))

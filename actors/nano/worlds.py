@@ -1,4 +1,4 @@
-"""The nano worlds by their domains."""
+"""The nano worlds by domain."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,7 @@
-"""Suites to measure a policy by. A file is a suite: its items, how its answers are read, its protocols' numbers."""
+"""Suites that measure a policy.
+
+One file defines one suite: its items, the reading of answers, its protocols' numbers.
+"""
 
 from collections.abc import Mapping
 

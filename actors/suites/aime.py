@@ -1,7 +1,7 @@
-r"""AIME 2025 and 2026: thirty problems a year, each with an answer from 0 to 999.
+"""AIME 2025 and 2026: thirty problems a year, each with an answer from 0 to 999.
 
-The last box is judged by math-verify behind the walls. Files: JSON Lines, CSV or Parquet with `problem` (or `question`)
-and `answer` (or `solution`, of which a box is read), and perhaps `id` (or `problem_idx`).
+Math-verify judges the last box, behind the walls. Files are JSON Lines, CSV or Parquet with `problem` (or `question`)
+and `answer` (or `solution`, from which a box is read), and optionally `id` (or `problem_idx`).
 """
 
 import re
@@ -38,7 +38,10 @@ def read(_: Protocol, data: Path | None) -> list[SuiteItem]:
 
 
 def _answer(row: DataRow) -> str:
-    """A whole number from 0 to 999 without leading zeros; of a text its box, if it has one. Raises RunError."""
+    """Return a whole number from 0 to 999 without leading zeros. Reads the box of a text, if it has one.
+
+    Raises RunError.
+    """
     name = row.name("answer", "expected_answer", "solution") or "answer"
     value = row.find(name)
     text = str(int(value)) if isinstance(value, float) and value.is_integer() else row.text(name)

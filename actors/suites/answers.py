@@ -1,4 +1,4 @@
-r"""Rules that read the answer in what a model says: its last box, a letter, code. "" where there is none. Pure."""
+"""Rules that read the answer in a completion: its last box, a letter, code. Each returns "" without an answer. Pure."""
 
 from collections.abc import Callable, Mapping
 
@@ -10,9 +10,9 @@ _LETTERS = "ABCD"
 
 
 def letter(text: str) -> str:
-    """Return the option A to D that a model chose; "" if it chose none, or several.
+    """Return the option A to D that a model chose. Returns "" if it chose no option or several.
 
-    Its last box counts, and without a box the last sentence that names the answer.
+    The last box counts. Without a box, the last sentence that names the answer counts.
     """
     said = answer(text)
     box = boxed(said)
@@ -20,7 +20,7 @@ def letter(text: str) -> str:
 
 
 def code(text: str) -> str:
-    """The last fenced block behind the thinking."""
+    """Return the last fenced block after the thinking."""
     return code_in(answer(text))
 
 
@@ -30,8 +30,8 @@ READERS: Mapping[str, Callable[[str], str]] = {
     "choice": letter,
     "program": code,
 }
-"""The readers by the name in `Protocol.grading`. The item's program judges what they read.
+"""The readers by the name in `Protocol.grading`. The item's program judges the text that they return.
 
-A name means the reader and the judge: if either judges otherwise, the grading needs another name, so that no figure is
-paired with one of another judge.
+A name stands for the reader and the judge. If either changes its judgement, the grading needs another name, so that
+figures of different judges are never paired.
 """

@@ -1,4 +1,4 @@
-"""GEM: five games of several turns. The paper names neither its games nor a protocol: both are ours."""
+"""GEM: five games of several turns. The paper names neither its games nor a protocol, so both are our choice."""
 
 from pathlib import Path
 
@@ -10,11 +10,11 @@ from spade.protocol import Needs
 
 GAMES = ("Mastermind-v0-hard", "Wordle-v0-hard", "Sokoban-v0-hard", "TowerofHanoi-v0-hard", "Crosswords-v0-easy")
 _SAMPLING = Sampling(temperature=1.0, max_tokens=8_192)
-_TURNS = 50  # Sokoban's own bound, the highest of the five
+_TURNS = 50  # Sokoban's limit, the highest of the five
 
 
 def read(protocol: Protocol, _: Path | None) -> list[SuiteItem]:
-    """See Reader; the instances are those of the seeds from 0."""
+    """See Reader. Each game has the instances of the seeds from 0."""
     programs = {game: program("GemEnv", class_name(game), game=game) for game in GAMES}
     return [
         SuiteItem(f"{game}/{seed}", game, source, seed)
@@ -34,6 +34,6 @@ GEM = Suite(
     {"paper": _protocol("paper", 32), "short": _protocol("short", 4)},
     read,
     packages={"gem-llm": "0.1.0"},
-    needs=Needs(step_s=120.0, processor_s=120.0),  # the hard rooms of Sokoban take up to 20 s of processor time to draw
+    needs=Needs(step_s=120.0, processor_s=120.0),  # drawing a hard room of Sokoban takes up to 20 s of processor time
     remedy="pip install --no-deps gem-llm==0.1.0",
 )

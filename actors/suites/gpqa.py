@@ -1,6 +1,6 @@
-"""GPQA-Diamond: 198 questions of four options, of which a letter is chosen.
+"""GPQA-Diamond: 198 questions with four options each. The answer is a letter.
 
-Files: the set's own CSV, or rows with its columns: Question, Correct Answer, Incorrect Answer 1 to 3, and perhaps
+Files are the set's CSV, or rows with its columns: Question, Correct Answer, Incorrect Answer 1 to 3, and optionally
 Record ID and High-level domain.
 """
 
@@ -32,7 +32,7 @@ def read(protocol: Protocol, data: Path | None) -> list[SuiteItem]:
 
 
 def _randoms(protocol: Protocol) -> Iterator[Random]:
-    """The generator that shuffles the options of each row."""
+    """Yield the generator that shuffles the options of each row."""
     if protocol.name == "release":
         return repeat(Random(_SEED))
     return (Random(_SEED + number) for number in count())

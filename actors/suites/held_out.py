@@ -1,4 +1,4 @@
-"""The samples by which a run is measured while it trains: of the items of a suite, or of the programs of a folder."""
+"""The samples that measure a run during training: from the items of a suite, or from the programs of a folder."""
 
 import hashlib
 from collections import Counter
@@ -17,36 +17,36 @@ from spade.evaluations import EvaluationPlan, Protocol, SuiteItem
 from spade.seeds import INSTANCE_MASK, derive
 from spade.text import line
 
-_POLICY = "newest"  # of the rules: it moves, and is no part of what is measured
+_POLICY = "newest"  # stands in the rules for the policy, which changes during the run and is not part of the measure
 
 
 class HeldOut(NamedTuple):
-    """The samples of each evaluation of a run, in the order in which they are played.
-
-    played_by  the suite and its protocol; None of a folder, whose programs are played as the run's own are
-    samples    items, each with the number of its sample
-    measure    digest of all that they are made of: with another one the figure means something else
-    """
+    """The samples of each evaluation of a run, in order of play."""
 
     played_by: tuple[Suite, Protocol] | None
+    """The suite and its protocol. None for a folder of programs, which are played like the run's own."""
+
     samples: tuple[tuple[SuiteItem, int], ...]
+    """Items, each with the number of its sample."""
+
     measure: str
+    """A digest of all inputs of the measure. Figures with different digests are not comparable."""
 
     @property
     def suite(self) -> str:
-        """The suite's name; "" of a folder."""
+        """Return the suite's name, or "" for a folder."""
         return self.played_by[0].name if self.played_by else ""
 
     @property
     def items(self) -> int:
-        """The number of items of which there is a sample."""
+        """Return the number of items with at least one sample."""
         return len({item.name for item, _ in self.samples})
 
 
 def read_held_out(config: Config) -> HeldOut | None:
-    """The samples that this config names; None where it names none.
+    """Read the samples that the config names. Returns None if it names neither a suite nor a folder.
 
-    Raises ConfigError or RunError, in one line, where they cannot be had.
+    Raises ConfigError or RunError, in one line, if they cannot be read.
     """
     if config.evaluation.suite:
         try:
@@ -73,9 +73,9 @@ def _of_suite(config: Config, suite: Suite) -> HeldOut:
 
 
 def _chosen(plan: EvaluationPlan, seed: int, plays: int) -> tuple[tuple[SuiteItem, int], ...]:
-    """So many samples over the items in turn, in an order that the seed draws; all where `plays` is 0.
+    """Choose `plays` samples, taking the items in turn in an order drawn from the seed. 0 chooses all samples.
 
-    Of each category the order's first items are its share of them, but for rounding.
+    The first items of the order represent each category in proportion, except for rounding.
     """
     drawn = sorted(plan.items.values(), key=lambda item: (derive(b"", "evaluation: item", seed, item.name), item.name))
     sizes, ranks = Counter(item.category for item in drawn), Counter[str]()
@@ -83,13 +83,13 @@ def _chosen(plan: EvaluationPlan, seed: int, plays: int) -> tuple[tuple[SuiteIte
     for item in drawn:
         places[item.name] = (ranks[item.category] + 0.5) / sizes[item.category]
         ranks[item.category] += 1
-    order = sorted(drawn, key=lambda item: places[item.name])  # stable: as drawn, where places are equal
+    order = sorted(drawn, key=lambda item: places[item.name])  # stable: items with equal places stay in drawn order
     wanted = plays or len(plan.scheduled)
     return tuple((order[number % len(order)], number // len(order)) for number in range(wanted))
 
 
 def _of_folder(config: Config, folder: Path) -> HeldOut:
-    """The *.py of a folder in the order of their names, in turn, each time on another instance."""
+    """Read the *.py of a folder. Takes them in name order, in turn, each time with another instance."""
     files = sorted(folder.glob("*.py"))
     if not files:
         raise ConfigError(

@@ -1,7 +1,7 @@
-"""LiveCodeBench v6: the 175 problems of its newest slice, each a program that must pass all tests.
+"""LiveCodeBench v6: the 175 problems of its newest slice. Each asks for a program that passes all tests.
 
-Files: the slice's `test6.jsonl`. A row's private tests are packed, in the end by pickle, which runs what it reads: they
-stay packed here and are opened behind the walls.
+The file is the slice's `test6.jsonl`. A row's private tests are packed, finally by pickle, which executes what it
+reads. So they stay packed here and are opened behind the walls.
 """
 
 import re
@@ -28,7 +28,7 @@ _RELEASE = Sampling(temperature=0.2, top_p=0.95, max_tokens=16_384)
 _SHORT = Sampling(temperature=0.7, top_p=0.8, top_k=20, max_tokens=8_192)
 _TEST_S = 6.0
 _NONE = "[]"
-MOST_TESTS = 16 << 20  # characters of a problem's tests
+MOST_TESTS = 16 << 20  # most characters of a problem's tests
 
 
 class _Case(msgspec.Struct, frozen=True):
@@ -77,7 +77,7 @@ def _item(row: DataRow, once: Once) -> SuiteItem:
 
 
 def _hidden(row: DataRow) -> str:
-    """The private tests: JSON, or packed as they are given. Raises RunError."""
+    """Return the private tests: as JSON, or packed as they were given. Raises RunError."""
     given = row.find("private_test_cases") or ""
     if not isinstance(given, str):
         raise RunError(f"{row.where}, column 'private_test_cases': holds no text")
@@ -90,7 +90,7 @@ def _hidden(row: DataRow) -> str:
 
 
 def _json(row: DataRow, column: str, decoder: msgspec.json.Decoder[Any]) -> Any:
-    """A column that holds JSON as text, or the value itself."""
+    """Decode a column that holds JSON as text, or the value itself."""
     value = row.find(column)
     try:
         return decoded(decoder.decode, value.encode() if isinstance(value, str) else msgspec.json.encode(value))

@@ -1,4 +1,4 @@
-"""The nano worlds: programs from the side of their parameters that no demonstration is drawn from."""
+"""The nano worlds: programs with parameters that no demonstration is drawn from."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -38,7 +38,7 @@ def _suite(
 
     def protocol(of: ProtocolName) -> Protocol:
         sampling = Sampling(temperature=1.0, max_tokens=max_tokens)
-        # The talk is the world's own; the prompt stands here to be recorded.
+        # The world has its own talk. The prompt is only recorded.
         return Protocol(
             name=of, prompt="{problem}", sampling=sampling, samples=1, grading="box", turns=turns, draws=draws[of]
         )
@@ -47,7 +47,7 @@ def _suite(
 
 
 def _tool_talks(_: Protocol, tokenizer: Tokenizer) -> Callable[[], Talk]:
-    """The talks in the checkpoint's own way to call tools. Raises RunError where it has none."""
+    """Return the talks in the checkpoint's own way to call tools. Raises RunError if it cannot call tools."""
     try:
         dialect = find_dialect(tokenizer, DIALECTS, "this model")
     except RunError as error:
@@ -56,6 +56,6 @@ def _tool_talks(_: Protocol, tokenizer: Tokenizer) -> Callable[[], Talk]:
     return lambda: ToolTalk(WORLDS["tools"].profile.play, tongue, MOST_CALLS)
 
 
-# So many that the standard error of a mean is under 0.015. Games: whole rounds of every skill with every level.
+# Enough samples for a standard error of a mean under 0.015. Games: whole rounds of every skill with every level.
 NANO = _suite("nano", "games", 24, 12, {"paper": 1_152, "short": 36}, lambda *_: WORLDS["games"].talk)
 NANO_TOOLS = _suite("nano-tools", "tools", 64, MOST_TURNS, {"paper": 1_152, "short": 32}, _tool_talks)

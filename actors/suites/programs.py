@@ -1,4 +1,4 @@
-"""Programs of three lines: a subclass of one of the sandbox's own classes, with literals alone in its body."""
+"""Three-line programs: a subclass of one of the sandbox's own classes, with only literals in its body."""
 
 import ast
 from typing import Any
@@ -7,17 +7,16 @@ from spade.errors import RunError
 
 
 def program(base: str, name: str = "Item", **attributes: Any) -> str:
-    """The program of an item: `class NAME(BASE)` with these attributes, which are JSON values.
+    """Write the program of an item: `class NAME(BASE)` with these attributes, which are JSON values.
 
-    Each is written as a literal, so that nothing of a data file can become code. Raises RunError where that is
-    impossible.
+    Writes each attribute as a literal, so that text of a data file cannot become code. Raises RunError if that fails.
     """
     lines = [f"    {key} = {_literal(key, value)}\n" for key, value in attributes.items()]
     return f"class {name}({base}):\n{''.join(lines)}"
 
 
 def class_name(words: str) -> str:
-    """The class of a program that is named by words: `chain_sum` gives `ChainSumEnv`."""
+    """Return the class name for words: `chain_sum` gives `ChainSumEnv`."""
     return "".join(word[:1].upper() + word[1:] for word in words.replace("-", "_").split("_")) + "Env"
 
 

@@ -1,7 +1,8 @@
-"""Reasoning-Gym: generated problems. The hard ones, a hundred data sets in four categories, and small ones for nano.
+"""Reasoning-Gym: generated problems.
 
-`reasoning_gym_hard.json` has the parameters of the library's own hard evaluation. An item is a place in a data set of
-500 with the seed 42. The scorer of game_of_life_halting pays nonsense; the suite has it all the same.
+One suite has a hundred hard data sets in four categories, another has small ones for nano. `reasoning_gym_hard.json`
+has the parameters of the library's own hard evaluation. An item is a place in a data set of 500 with seed 42. The
+scorer of game_of_life_halting pays nonsense, but the suite keeps it.
 """
 
 from collections.abc import Mapping
@@ -29,7 +30,7 @@ HARD: Mapping[str, Mapping[str, Mapping[str, Any]]] = msgspec.json.decode(
 """Parameters by category and data set."""
 
 SMALL: Mapping[str, Mapping[str, Any]] = {
-    "basic_arithmetic": {  # without "/": the library shows another divisor than the one that it counted with
+    "basic_arithmetic": {  # without "/": the library shows another divisor than the one it computed with
         "min_terms": 2, "max_terms": 2, "min_digits": 1, "max_digits": 1, "allow_parentheses": False,
         "operators": ["+", "-", "*"],
     },
@@ -39,11 +40,11 @@ SMALL: Mapping[str, Mapping[str, Any]] = {
     "letter_counting": {"min_words": 1, "max_words": 3},
     "spell_backward": {"min_word_len": 3, "max_word_len": 3},
 }  # fmt: skip
-"""Parameters by data set: one digit or three letters."""
+"""Parameters by data set, restricted to one digit or three letters."""
 
 
 def read_hard(protocol: Protocol, _: Path | None) -> list[SuiteItem]:
-    """See Reader; play n of a data set is at the place that the seed n draws."""
+    """See Reader. Play n of a data set uses the place that seed n draws."""
     places = [Random(number).randrange(_PLACES) for number in range(protocol.draws)]
     return [
         SuiteItem(f"{dataset}/{place}", category, _program(dataset, _sized(parameters), index=place), _SEED)
@@ -54,7 +55,7 @@ def read_hard(protocol: Protocol, _: Path | None) -> list[SuiteItem]:
 
 
 def read_small(protocol: Protocol, _: Path | None) -> list[SuiteItem]:
-    """See Reader; the instances are those of the seeds from 0."""
+    """See Reader. Each data set has the instances of the seeds from 0."""
     return [
         SuiteItem(f"{dataset}/{seed}", dataset, _program(dataset, parameters), seed)
         for dataset, parameters in SMALL.items()
@@ -63,7 +64,7 @@ def read_small(protocol: Protocol, _: Path | None) -> list[SuiteItem]:
 
 
 def _sized(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters of a data set of 500: an item of acre depends on how many there are."""
+    """Return parameters for a data set of 500, because an item of acre depends on the size."""
     return {**parameters, "size": _PLACES}
 
 

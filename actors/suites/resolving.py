@@ -1,4 +1,4 @@
-"""A suite and a protocol as one evaluation: its rules, its items, its samples."""
+"""Resolves a suite and a protocol into one evaluation: its rules, items and samples."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -20,14 +20,14 @@ def resolve(
     most: int | None = None,
     conditions: Mapping[str, str] | None = None,
 ) -> EvaluationPlan:
-    """The evaluation of the policy with this digest, of the first `most` items; `conditions`: see Rules.
+    """Plan the evaluation of the policy with this digest on the first `most` items. `conditions`: see Rules.
 
-    Raises ConfigError where data or a package is missing, RunError where the data cannot be read.
+    Raises ConfigError if data or a package is missing, RunError if the data cannot be read.
     """
     versions = suite.versions(protocol)
     try:
         items = suite.items(protocol, data)[:most]
-        # All that counts of a folder is in the digest of its items.
+        # The digest of the items covers all that counts of a folder.
         files = {suite.name: digest(data)} if data is not None and not data.is_dir() else {}
     except OSError as error:
         raise RunError(f"suite {suite.name}: {data} cannot be read ({reason(error)})") from None
@@ -46,7 +46,7 @@ def resolve(
 
 
 def check_sizes(where: str, items: Iterable[SuiteItem], config: Config) -> None:
-    """Raises RunError where no env-runner could be sent an item's program."""
+    """Raise RunError if an item's program is too large to send to an env-runner."""
     for item in items:
         if (size := len(item.program.encode())) > config.bus.max_message_bytes // 2:
             name, most = line(item.name, 80), "half of bus.max_message_bytes"

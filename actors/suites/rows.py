@@ -1,6 +1,6 @@
-"""Rows of a given data file: JSON Lines, CSV, Parquet.
+"""Reads rows of a given data file: JSON Lines, CSV, Parquet.
 
-Others wrote it: whatever is wrong is one line that says where.
+The files are foreign, so each fault becomes one line that says where it is.
 """
 
 import csv
@@ -23,27 +23,30 @@ from spade.text import visible
 LONGEST = 1 << 26  # bytes of a line, or of a CSV file
 MOST_ROWS = 100_000
 LONGEST_ID = 100
-_SHOWN = 200  # characters of the names of columns
+_SHOWN = 200  # characters of the columns' names in an error
 _objects = msgspec.json.Decoder(dict[str, Any])
 
 
 class DataRow(NamedTuple):
-    """A row and where it stands, for an error. Columns are found by their names in any case."""
+    """A row of a data file. Columns are found by name, ignoring case."""
 
     where: str
+    """The row's location, for error messages."""
+
     columns: Mapping[str, Any]
+    """Values by column name in lower case."""
 
     def name(self, *names: str) -> str | None:
-        """The first of these columns that is there and not null; None where there is none."""
+        """Return the first of these columns with a value other than null, or None."""
         return next((name for name in names if self.columns.get(name.lower()) is not None), None)
 
     def find(self, *names: str) -> Any:
-        """The value of that column, None where there is none."""
+        """Return the value of the first of these columns that has one, or None."""
         name = self.name(*names)
         return None if name is None else self.columns[name.lower()]
 
     def text(self, *names: str) -> str:
-        """A text that is not blank, stripped; a whole number is one too. Raises RunError."""
+        """Return a text that is not blank, stripped. A whole number also counts as text. Raises RunError."""
         name = self.name(*names)
         if name is None:
             there = one_line(", ".join(map(str, self.columns)), _SHOWN) or "none"
@@ -58,7 +61,10 @@ class DataRow(NamedTuple):
         return value.strip()
 
     def id(self, number: int | None, *names: str) -> str:
-        """The text of the first of these columns that is there; without one the `number`, if given. Raises RunError."""
+        """Return the text of the first of these columns that exists. Without one, return `number`, if given.
+
+        Raises RunError.
+        """
         name = self.name(*names)
         if name is None and number is not None:
             return str(number)
@@ -68,15 +74,15 @@ class DataRow(NamedTuple):
         return found
 
     def category(self, *names: str) -> str:
-        """The text of the first of these columns that is there, as a line; "" where it holds none."""
+        """Return the text of the first of these columns that exists, as one line. Returns "" without a text."""
         found = self.find(*names)
         return one_line(found.strip(), LONGEST_ID)[:LONGEST_ID] if isinstance(found, str) else ""
 
 
 def rows(file: Path) -> Iterator[DataRow]:
-    """The rows of a file by its suffix: .jsonl, .csv or .parquet.
+    """Yield the rows of a file by its suffix: .jsonl, .csv or .parquet.
 
-    Raises RunError with the line or row that cannot be read, ConfigError where a package is missing, OSError.
+    Raises RunError with the line or row that cannot be read, ConfigError if a package is missing, OSError.
     """
     readers = {".jsonl": _jsonl, ".csv": _csv, ".parquet": _parquet}
     if file.suffix not in readers:
@@ -88,7 +94,7 @@ def rows(file: Path) -> Iterator[DataRow]:
 
 
 def digest(file: Path) -> str:
-    """SHA-256 of the file, 64 hex digits. Raises RunError, OSError."""
+    """Return the SHA-256 of the file, 64 hex digits. Raises RunError, OSError."""
     hashed = hashlib.sha256()
     with regular(file) as opened:
         while part := opened.read(1 << 20):
@@ -97,13 +103,13 @@ def digest(file: Path) -> str:
 
 
 class Once:
-    """Refuses what a row before had already."""
+    """Refuses values that an earlier row already had."""
 
     def __init__(self) -> None:
         self._seen: dict[str, str] = {}
 
     def add(self, row: DataRow, kind: str, value: str) -> None:
-        """Raises RunError where another row has the same `value` of this kind."""
+        """Record a value. Raises RunError if another row has the same `value` of this kind."""
         first = self._seen.setdefault(f"{kind} {value}", row.where)
         if first != row.where:
             raise RunError(f"{row.where}: has the same {kind} as {first.rpartition(', ')[2]}: {one_line(value, 60)!r}")

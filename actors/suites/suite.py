@@ -1,4 +1,4 @@
-"""A suite: its items as programs, the talk of a play, and its protocols by their names."""
+"""A suite: its items as programs, the talk of a play, and its protocols by name."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
@@ -19,10 +19,10 @@ from spade.text import line
 from spade.tokens import Tokenizer
 
 Talks = Callable[[Protocol, Tokenizer], Callable[[], Talk]]
-"""Makes the talk of each play by a protocol with this checkpoint. Raises RunError where it cannot have any."""
+"""Makes the talk of each play by a protocol with this checkpoint. Raises RunError if the checkpoint cannot play it."""
 
 Reader = Callable[[Protocol, Path | None], list[SuiteItem]]
-"""The items of a protocol; `Path` is the given data file.
+"""Reads the items of a protocol. `Path` is the given data file.
 
 Raises RunError with the row that cannot be read, OSError.
 """
@@ -30,44 +30,52 @@ Raises RunError with the row that cannot be read, OSError.
 
 @dataclass(frozen=True)
 class Suite:
-    """One suite.
-
-    protocols  by their names; a suite may lack one
-    read       see Reader
-    size       the number of items that a given file must have for any protocol but `short`; 0 where none is given
-    columns    of the given file, for a person; "" where none is given
-    talks      see Talks
-    packages   the one version by package with which the protocols but `short` are played
-    remedy     the command that installs them
-    needs      what an item needs beyond the env-runner's own limits
-    """
+    """One suite."""
 
     name: str
+    """The suite's name in commands and settings."""
+
     protocols: Mapping[ProtocolName, Protocol]
+    """Protocols by name. A suite may lack one."""
+
     read: Reader
+    """See Reader."""
+
     size: int = 0
+    """Number of items that a given file must have for any protocol except `short`. 0 for a suite without a data
+    file."""
+
     columns: str = ""
+    """The columns of the given file, for people. "" for a suite without a data file."""
+
     talks: Talks = suite_talks
+    """See Talks."""
+
     packages: Mapping[str, str] = field(default_factory=dict)
+    """The required version of each package. The protocol `short` accepts other versions."""
+
     remedy: str = installing("suites")
+    """The command that installs the packages."""
+
     needs: Needs = field(default_factory=Needs)
+    """Limits of an item beyond the env-runner's own limits."""
 
     @property
     def library(self) -> Library | None:
-        """The entry of `sandbox.libraries` that the programs extend; None where they extend none."""
+        """Return the entry of `sandbox.libraries` that the programs extend, or None."""
         return SUITE_TRAITS[self.name].library
 
     def protocol(self, name: ProtocolName) -> Protocol:
-        """Raises ConfigError where the suite has none of that name."""
+        """Return the protocol of this name. Raises ConfigError if the suite lacks it."""
         if name not in self.protocols:
             raise ConfigError(f"suite {self.name}: has no protocol {name!r}; it has {', '.join(self.protocols)}")
         return self.protocols[name]
 
     def items(self, protocol: Protocol, data: Path | None = None) -> list[SuiteItem]:
-        """The items, at least one. Raises ConfigError where data is missing or not the whole suite, RunError, OSError.
+        """Read the items, at least one.
 
-        A part of a suite, or made-up rows, can be played by the protocol `short` alone, so that no figure of them
-        stands under the name of the suite's own protocols.
+        Raises ConfigError if data is missing or not the whole suite, RunError, OSError. Only the protocol `short` plays
+        a part of a suite or made-up rows. So figures of them never carry the name of the suite's other protocols.
         """
         if self.columns and data is None:
             raise ConfigError(f"suite {self.name}: needs its data, {self.columns}; give --data {self.name}=FILE")
@@ -84,7 +92,10 @@ class Suite:
         return items
 
     def versions(self, protocol: Protocol) -> dict[str, str]:
-        """The installed versions of the packages. Raises ConfigError where one is missing or not the protocol's."""
+        """Return the installed versions of the packages.
+
+        Raises ConfigError if a package is missing or its version is not the protocol's.
+        """
         return {name: self._version(name, wanted, protocol) for name, wanted in self.packages.items()}
 
     def _version(self, package: str, wanted: str, protocol: Protocol) -> str:
@@ -101,10 +112,10 @@ class Suite:
 
 
 def scheduled(items: Sequence[SuiteItem], protocol: Protocol) -> Scheduled:
-    """The samples of an evaluation of these items."""
+    """Return the samples of an evaluation of these items."""
     return Scheduled({item.name: item.category for item in items}, protocol.samples)
 
 
 def items_digest(items: Sequence[SuiteItem]) -> str:
-    """BLAKE2b of all items in their order, 32 hex digits."""
+    """Return the BLAKE2b digest of all items in order, 32 hex digits."""
     return hashlib.blake2b(msgspec.json.encode(items), digest_size=16).hexdigest()

@@ -1,4 +1,4 @@
-"""The talk of a suite's play: the protocol's prompt, and its rule to read an answer. No message of the system."""
+"""The talk of a suite's play: the protocol's prompt and its reader of answers. Sends no system message."""
 
 from collections.abc import Callable
 from functools import partial
@@ -21,7 +21,7 @@ class SuiteTalk:
         self._read = READERS[protocol.grading]
 
     def open(self, observed: Observed, hint: str | None) -> Opening:
-        """See Talk; a suite has no hints."""
+        """See Talk. A suite has no hints."""
         return Opening([ChatMessage("user", self._protocol.ask(observed.observation))])
 
     def act(self, text: str) -> Move:
@@ -34,5 +34,5 @@ class SuiteTalk:
 
 
 def suite_talks(protocol: Protocol, _: Tokenizer) -> Callable[[], Talk]:
-    """The talks of a suite that any checkpoint can have (`Talks` in `actors.suites.suite`)."""
+    """Return the talks of a suite that any checkpoint can play (`Talks` in `actors.suites.suite`)."""
     return partial(SuiteTalk, protocol)

@@ -1,6 +1,6 @@
-r"""Readers of the model's text: its answer behind its thinking, and the last complete `\boxed{…}` in it. Pure.
+r"""Readers of the model's text: find the answer after its thinking, and the last complete `\boxed{…}` in it. Pure.
 
-And what of it a program is sent.
+`sent` decides which form of an action a program receives.
 """
 
 import re
@@ -12,37 +12,37 @@ _MARKS = re.compile(r"\\boxed\{|\\[{}]|[{}]")
 
 
 def action_said(completion: str) -> str:
-    r"""The action in what a model says: the last complete `\boxed{…}` behind its thinking, "" if there is none."""
+    r"""Return the action in a completion: the last complete `\boxed{…}` after the thinking, or "" without one."""
     return boxed(answer(completion))
 
 
 def action_typed(text: str) -> str:
-    r"""The action that a person types: the content of the last complete `\boxed{…}`, or all of it."""
+    r"""Return the action that a person typed: the content of the last complete `\boxed{…}`, or the whole text."""
     return boxed(text) or text.strip()
 
 
 def answer(completion: str) -> str:
-    """The text behind the model's thinking; "" if it was cut while it thought."""
+    """Return the text after the model's thinking, or "" if the completion was cut during the thinking."""
     said = completion.rpartition(THOUGHT)[2]
     return "" if THINK in said else said
 
 
 def boxed(text: str) -> str:
-    r"""The content of the last complete `\boxed{…}`, stripped; "" if there is none.
+    r"""Return the content of the last complete `\boxed{…}`, stripped, or "" without one.
 
-    Braces nest; one behind a backslash is a character and counts for nothing. A box inside a complete
-    box belongs to it. A box that never closes hides nothing: those before and inside it are found.
-    One pass, however many boxes there are.
+    Braces nest. An escaped brace (`\{`) is a plain character. A box inside a complete box belongs to the outer box. A
+    box that never closes hides nothing: boxes before and inside it are found. Takes one pass, however many boxes the
+    text has.
     """
     found = ""
-    openings: list[int | None] = []  # of the braces open here: where a box's content begins, None for a plain brace
+    openings: list[int | None] = []  # for each open brace: the start of a box's content, or None for a plain brace
     for mark in _MARKS.finditer(text):
         match mark.group():
             case "{":
                 openings.append(None)
             case "}" if openings:
                 start = openings.pop()
-                # Boxes close in the order of their ends, an outer one after those inside it.
+                # Boxes close in the order of their ends, so an outer box comes after the boxes inside it.
                 if start is not None:
                     found = text[start : mark.start()]
             case "\\boxed{":
@@ -51,9 +51,9 @@ def boxed(text: str) -> str:
 
 
 def sent(action: str, reads: Form) -> str:
-    r"""An action as it is sent to a program that reads the inside of the box, or the box.
+    """Return an action in the form that a program reads: the content of the box, or the box itself.
 
-    One that has a box already is sent as it is, and so is none at all: a model that boxed nothing sends no box.
+    An action that already contains a box is sent unchanged. An empty action is sent empty, without a box.
     """
     if reads == "inside" or not action or boxed(action):
         return action

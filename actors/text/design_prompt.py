@@ -1,8 +1,8 @@
-"""The designer's prompt within the context: how a document and the examples of the memory share the room.
+"""The designer's prompt within the context: how a document and the memory's examples share the room.
 
-What the rest of the prompt leaves is halved. The document has one half, cut where it takes more; the examples go into
-the other, in their order (those to vary, then the one to avoid), each whole or not at all. What either leaves of its
-half the other has. Pure: no I/O and no clock.
+The room that the rest of the prompt leaves is halved. The document gets one half and is cut if it is longer. The
+examples go into the other half in order: first those to vary, then the one to avoid. Each example is shown whole or not
+at all. Each side may use room that the other leaves. Pure: no I/O and no clock.
 """
 
 from bisect import bisect_right
@@ -19,10 +19,13 @@ from spade.tokens import Tokenizer
 
 @dataclass(frozen=True)
 class Prompt:
-    """A designer's prompt as tokens; `shown` are the environments of the memory that are in it."""
+    """A designer's prompt as tokens."""
 
     ids: list[int]
+    """The prompt's token ids."""
+
     shown: tuple[str, ...]
+    """Environments of the memory that the prompt shows."""
 
 
 def fit_prompt(
@@ -33,15 +36,15 @@ def fit_prompt(
     room: int,
     situation: Situation = NO_SITUATION,
 ) -> Prompt:
-    """The prompt of an attempt from `document` (None: from none) in at most `room` tokens.
+    """Build the prompt of an attempt, with at most `room` tokens. Without a `document`, the design is ungrounded.
 
-    Raises ConfigError where not even one without document and examples fits.
+    Raises ConfigError if the prompt does not fit even without a document and examples.
     """
     return _Fitting(profile, tokenizer, job, document, room, situation).prompt()
 
 
 class _Fitting:
-    """One attempt's prompt in the making."""
+    """One attempt's prompt while it is being built."""
 
     def __init__(
         self,
@@ -75,7 +78,7 @@ class _Fitting:
         return Prompt(ids, tuple(example.environment for example in (*self._seeds, *avoided)))
 
     def _add_examples(self, length: int) -> None:
-        """Take the examples that fit beside `length` characters of the document; a profile may leave some out."""
+        """Take the examples that fit beside `length` characters of the document. A profile may leave some out."""
         prompt = self._ids(length)
         for seed in self._job.seeds:
             self._seeds.append(seed)
@@ -89,14 +92,20 @@ class _Fitting:
             self._avoid = None
 
     def _longest(self, fits: int, room: int) -> int:
-        """Characters of the document with which the prompt, as it is now, takes at most `room` tokens; `fits` do."""
+        """Return how many characters of the document fit into a prompt of at most `room` tokens.
+
+        Keeps the current examples. The caller knows that `fits` characters fit.
+        """
         whole = 0 if self._document is None else len(self._document.text)
         if len(self._ids(whole)) <= room:
             return whole
         return bisect_right(range(whole), room, lo=fits + 1, key=lambda length: len(self._ids(length))) - 1
 
     def _ids(self, length: int) -> list[int]:
-        """The prompt with so many characters of the document; one that is too long may not be whole."""
+        """Return the prompt with the first `length` characters of the document.
+
+        A prompt that exceeds the room may be cut.
+        """
         document = self._document
         if document is not None:
             document = msgspec.structs.replace(document, text=document.text[:length])

@@ -1,4 +1,4 @@
-"""The program in a completion: that of its fenced blocks which defines the environment. Text alone, linear time."""
+"""Finds the program in a completion: the fenced block that defines the environment. Reads text only, in linear time."""
 
 import re
 from collections.abc import Iterator
@@ -11,20 +11,31 @@ _CLASS = re.compile(r"^([ \t]*+)class\s++\w", re.MULTILINE)
 
 
 class Written(NamedTuple):
-    """A program as a completion holds it; `repairs`: its block was indented, or never closed."""
+    """A program as it was written in a completion."""
 
     source: str
+    """The program's source."""
+
     repairs: Repairs = ()
+    """("fences",) if the block was indented or never closed, otherwise empty."""
 
 
 class _Block(NamedTuple):
     text: str
+    """The text between the fences."""
+
     closed: bool
+    """True if a closing fence ends the block."""
+
     python: bool
+    """True if the fence names Python or no language."""
 
 
 def program_in(text: str, methods: tuple[str, ...] = ("reset", "step")) -> Written | None:
-    """The last block that has a class and `methods`; without one the last of Python that has a class."""
+    """Return the last fenced block with a class and all `methods`.
+
+    Without such a block, returns the last Python block with a class, or None.
+    """
     wanted = [re.compile(rf"^[ \t]++def\s++{name}\b", re.MULTILINE) for name in methods]
     last = None
     for block in _blocks(text):
@@ -40,15 +51,17 @@ def program_in(text: str, methods: tuple[str, ...] = ("reset", "step")) -> Writt
 
 
 def code_in(text: str) -> str:
-    """The text of the last fenced block of Python, or of no named language; "" where there is none."""
+    """Return the text of the last fenced block of Python, or of no named language. Returns "" without one."""
     return next((block.text for block in reversed(list(_blocks(text))) if block.python), "")
 
 
 def _blocks(text: str) -> Iterator[_Block]:
-    """The fenced blocks in their order.
+    """Yield the fenced blocks in order.
 
-    A block ends at a fence like its own, indented no further and at least as long; where a new one of Python opens,
-    which no text of Python does; or at the end.
+    A block ends in one of three ways:
+    * at a closing fence like its own, indented no further and at least as long
+    * at a new opening fence of Python, which cannot be Python text
+    * at the end of the text
     """
     opening: re.Match[str] | None = None
     for fence in _FENCE.finditer(text):
@@ -78,7 +91,7 @@ def _is_python(language: str) -> bool:
 
 
 def _dedented(text: str, margin: str) -> str:
-    """The lines without the part of this white space that they begin with."""
+    """Remove this white space from the beginning of each line, as far as the line has it."""
     if not margin:
         return text
     return "\n".join(_without(line, margin) for line in text.split("\n"))

@@ -1,7 +1,6 @@
-"""Questions of yes or no to the model itself, and its answer.
+"""Yes-or-no questions to the model itself, and the reading of its answers.
 
-The judge asks if a first observation reveals the method, a review if a program does what it tells the player.
-
+The judge asks if a first observation reveals the method. A review asks if a program does what it tells the player.
 The screen of a profile has another question, answered in the same form.
 """
 
@@ -15,7 +14,7 @@ from spade.text import line
 
 LONGEST_REASON = 1_000  # characters
 _AROUND = re.compile(r"\\[a-z]+|[^\w\s]|\s")
-"""Commands of LaTeX, and marks."""
+"""LaTeX commands, punctuation and white space, ignored around a yes or no."""
 _ANSWERS = {"yes": True, "no": False}
 
 
@@ -25,7 +24,7 @@ def question(source: str, observation: str) -> list[ChatMessage]:
 
 
 def review(source: str, observation: str) -> list[ChatMessage]:
-    """Ask if a program is sound; no: it is not."""
+    """Ask if a program is sound. The answer "no" means that it is not."""
     return _asked(rules.REVIEWER, rules.REVIEW, source, observation)
 
 
@@ -35,11 +34,11 @@ def _asked(system: str, asked: str, source: str, observation: str) -> list[ChatM
 
 
 def judgement(completion: str) -> bool | None:
-    """True for yes, False for no, None if the answer cannot be read."""
+    """Return True for yes, False for no, None if the answer cannot be read."""
     return _ANSWERS.get(_AROUND.sub("", action_said(completion).lower()))
 
 
 def reasoning(completion: str) -> str:
-    """The words before the box, as one line; "" if there are none."""
+    """Return the words before the box as one line, or "" without any."""
     words = answer(completion).rpartition("\\boxed")[0].split()
     return line(" ".join(words), LONGEST_REASON)

@@ -1,13 +1,13 @@
-"""Values that a hint may not state, since a player has to find them out. Pure."""
+"""Finds values that a hint must not state, because a player has to discover them. Pure."""
 
 import re
 import unicodedata
 from collections.abc import Sequence
 from itertools import accumulate
 
-LEAST = 3  # characters, else anything would hold it
+LEAST = 3  # characters; a shorter value occurs in almost any text
 LEAST_DIGITS = 2  # of a number
-LEAST_SPLIT = 4  # digits of a number that may stand in parts; "1, 2" is no 12
+LEAST_SPLIT = 4  # digits of a number that may be split by marks; shorter ones like "1, 2" are not read as 12
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _WORD = re.compile(r"[^\W_]+")
 _WHOLE = re.compile(rf"(?<!\w){NUMBER.pattern.removeprefix('-?')}(?!\w)")
@@ -15,7 +15,7 @@ _THOUSANDS = re.compile(r"(?<=\d)[,'](?=\d{3}(?!\d))")
 
 
 def leaked(hint: str, values: Sequence[str]) -> str | None:
-    """The first of `values` that the hint states; None if there is none."""
+    """Return the first of `values` that the hint states, or None."""
     told = Told(hint)
     return next((value for value in values if _counts(value) and told.states(value)), None)
 
@@ -27,7 +27,7 @@ def _counts(value: str) -> bool:
 
 
 class Told:
-    """A text, and the values that stand in it as words of their own, whatever their case and the marks between."""
+    """A text that can be searched for values as whole words. Ignores case and punctuation."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -38,7 +38,7 @@ class Told:
         self._numbers = {plain_number(each) for each in _WHOLE.findall(plain)}
 
     def states(self, value: str) -> bool:
-        """True where the value stands in the text. A number does in any form: 1000 as 1,000 and 1000.0."""
+        """Return True if the text states the value. A number counts in any form: 1000 also as 1,000 and 1000.0."""
         if NUMBER.fullmatch(value):
             digits = plain_number(value)
             return digits in self._numbers or (len(digits) >= LEAST_SPLIT and digits.isdigit() and self._holds(digits))
@@ -46,7 +46,7 @@ class Told:
         return self._holds(sought) if len(sought) >= LEAST else self._has(value.strip())
 
     def _holds(self, sought: str) -> bool:
-        """True where words in a row, put together, are `sought`."""
+        """Return True if consecutive words, joined, are `sought`."""
         found = self._joined.find(sought)
         while found >= 0:
             if found in self._bounds and found + len(sought) in self._bounds:
@@ -59,10 +59,10 @@ class Told:
 
 
 def plain_number(text: str) -> str:
-    """A number without its sign, and without a fraction of zeros."""
+    """Return a number without its sign and without a fraction of zeros."""
     return re.sub(r"\.0+\Z", "", text.removeprefix("-"))
 
 
 def visible(text: str) -> str:
-    """Return the text without characters that nobody sees, in lower case."""
+    """Return the text in lower case, without invisible characters."""
     return "".join(each for each in text if unicodedata.category(each) != "Cf").casefold()

@@ -10,36 +10,52 @@ from spade.protocol import MemorySeed
 
 
 class ChatMessage(msgspec.Struct, frozen=True):
-    """One message of a conversation; `role` is system, user, assistant or tool."""
+    """One message of a conversation."""
 
     role: str
+    """system, user, assistant or tool."""
+
     content: str
+    """The text."""
 
 
 class Document(msgspec.Struct, frozen=True):
-    """One document of the corpus; `field` is what it is about (mathematics, science, everyday)."""
+    """One document of the corpus."""
 
     id: str
+    """Unique in its corpus."""
+
     field: str
+    """Its subject, such as mathematics, science, everyday or code."""
+
     title: str
+    """A short name of the subject."""
+
     text: str
+    """The text that grounds a design."""
 
 
 class Situation(msgspec.Struct, frozen=True):
-    """An everyday service to be simulated, and the kind of task; "" where the prompts have none."""
+    """An everyday service to be simulated, and the kind of task. Both are "" if the prompts do not use them."""
 
     setting: str = ""
+    """The service."""
+
     variant: str = ""
+    """The kind of task, a variant of the domain."""
 
 
 NO_SITUATION = Situation()
 
 
 class Profile(Protocol):
-    """The prompts of both roles and how to read what the model answers."""
+    """The prompts of both roles, and the reading of the model's answers."""
 
     def situation(self, settings: Sequence[str], draw: int) -> Situation:
-        """The situation to ask for; `draw` is the job's, so that no easier one replaces it after a failed attempt."""
+        """Choose the situation to ask for.
+
+        `draw` belongs to the job, so that a failed attempt does not bring an easier one.
+        """
         ...
 
     def design(
@@ -51,14 +67,14 @@ class Profile(Protocol):
         draw: int = 0,
         situation: Situation = NO_SITUATION,
     ) -> list[ChatMessage]:
-        """Ask for a program of `skill` that needs `document`; `seeds` are high-regret programs to vary.
+        """Ask for a program of `skill` that needs `document`. `seeds` are high-regret programs to vary.
 
-        Without a document nothing grounds it. `draw` is the job's: it decides all further choices.
+        Without a document, the design is ungrounded. `draw` belongs to the job and decides all further choices.
         """
         ...
 
     def program(self, completion: str) -> Written | None:
-        """The program inside a completion, None if there is none."""
+        """Return the program inside a completion, or None."""
         ...
 
     def hint(self, source: str) -> list[ChatMessage]:
@@ -66,26 +82,26 @@ class Profile(Protocol):
         ...
 
     def hint_text(self, completion: str) -> str:
-        """The hint inside a completion ("" if there is none)."""
+        """Return the hint inside a completion, or ""."""
         ...
 
     def play(self, observation: str, hint: str | None, single_turn: bool = False) -> list[ChatMessage]:
         """Open an episode. The hint is the only difference between the arms.
 
-        `single_turn`: each play of admission ended with its first action, as it does in a world of one question.
+        `single_turn` is True if each play of admission ended with its first action, as in a world with one question.
         """
         ...
 
     def reveals(self, name: str, observation: str) -> bool | None:
-        """True if the first observation of the program of this class reveals the method; None if only a judge can tell.
+        """Return True if the program's first observation reveals the method. None if only a judge can tell.
 
-        An observation reveals it if it states the rule or the strategy that wins.
+        An observation reveals the method if it states the rule or the strategy that wins.
         """
         ...
 
     def screen(self, source: str, replayed: str, suspects: Sequence[str]) -> list[ChatMessage] | None:
-        """Ask if a player can know all that an admitted program wants; None if the profile has no such question.
+        """Ask if a player can learn everything that an admitted program demands. None if the profile never asks this.
 
-        `replayed` is the transcript of the program's solution, `suspects` words of it that nothing seems to state.
+        `replayed` is the transcript of the program's solution. `suspects` are words of it that nothing seems to state.
         """
         ...

@@ -1,4 +1,4 @@
-"""The prompts for instruct models: what a sound environment is, said in full."""
+"""The prompts for instruct models. They explain in full how a sound environment works."""
 
 import re
 from collections.abc import Sequence
@@ -17,15 +17,20 @@ _LABEL = re.compile(r"^\W*hint\W*:\W*", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Challenge:
-    """A job's demands beside its skill: one answer or a course of actions, how hard, how many actions at least."""
+    """A job's demands beyond its skill."""
 
     single_turn: bool
+    """True for one question and answer, False for a course of actions."""
+
     difficulty: str
+    """The difficulty as the prompt words it."""
+
     steps: int
+    """The fewest actions that a good player needs."""
 
 
 class FullProfile:
-    """Both roles in plain words, whole programs as examples."""
+    """Both roles in plain words, with whole programs as examples."""
 
     def __init__(self, design: Design, play: Play) -> None:
         self._settings = design
@@ -89,19 +94,22 @@ class FullProfile:
         return f"{asked}\nWorlds of this skill might be, to give you the idea (find your own): {concepts}."
 
     def _answer(self) -> tuple[str, str, str]:
-        """Interface, rules and a worked example of a world that asks one question."""
+        """Return the interface, the rules and a worked example of a world that asks one question."""
         interface = filled(rules.INTERFACE, max_turns="1", step=rules.ANSWER_STEP.strip("\n"))
         return interface, rules.ANSWER, worlds.ANSWER
 
     def _course(self, steps: int) -> tuple[str, str, str]:
-        """The same of a world that takes a course of actions."""
+        """Return the interface, the rules and a worked example of a world that takes a course of actions."""
         shown = str(self._settings.max_turns)
         interface = filled(rules.INTERFACE, max_turns=shown, step=rules.COURSE_STEP.strip("\n"))
         return interface, filled(rules.COURSE, max_turns=self._turns, steps=str(steps)), worlds.COURSE
 
 
 def draw_challenge(design: Design, draw: int) -> Challenge:
-    """The demands of the job with this draw; the same in each of its attempts, so that no easier one replaces it."""
+    """Draw the demands of the job with this draw.
+
+    All attempts of the job get the same demands, so that a failed attempt does not bring easier ones.
+    """
     single_turn = derive(b"", "form", draw) < design.single_turn_share * 2**SEED_BITS
     name, steps = design.difficulties[derive(b"", "challenge", draw) % len(design.difficulties)]
     return Challenge(single_turn, name, steps)
@@ -116,7 +124,10 @@ def _document(document: Document) -> str:
 
 
 def taught(seed: MemorySeed, thing: str) -> str:
-    """The reason why an environment is shown to be varied, in words, with its figures; `thing` is what it is called."""
+    """Word the reason why an environment is shown to be varied, with its figures.
+
+    `thing` names the kind of environment.
+    """
     if seed.win_rate is None:
         return f"This {thing} is sound and worth varying"
     return f"This earlier {thing} taught well: {_figures(seed, seed.win_rate)}"
@@ -144,17 +155,17 @@ def _avoid(seed: MemorySeed) -> str:
 
 
 def hint_in(completion: str) -> str:
-    """The hint that a completion says, without a label."""
+    """Return the hint in a completion, without a label."""
     return _LABEL.sub("", answer(completion).strip()).strip()
 
 
 def code(source: str) -> str:
-    """A program as a fenced block."""
+    """Return a program as a fenced block."""
     return f"```python\n{source.strip()}\n```"
 
 
 def filled(text: str, **slots: str) -> str:
-    """`text` with its {slots} filled; other braces stay as they are."""
+    """Fill the {slots} of `text`. Other braces stay unchanged."""
     for name, value in slots.items():
         text = text.replace(f"{{{name}}}", value)
     return text

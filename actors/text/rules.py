@@ -1,4 +1,4 @@
-"""The fixed parts of the prompts: the skills, the interface, and what makes a world a sound one."""
+"""The fixed parts of the prompts: the skills, the interface, and the rules of a sound world."""
 
 SKILLS = {
     "mathematical reasoning": (
@@ -26,7 +26,7 @@ SKILLS = {
         "finding which switch drives which lamp; isolating a faulty part; separating a cause from its side effect",
     ),
 }
-"""For each skill its meaning, and worlds that train it."""
+"""Each skill's meaning, and example worlds that train it."""
 
 DESIGNER = (
     "You design small worlds that teach a reasoning agent. Each is a complete Python program that runs unattended. "

@@ -1,6 +1,6 @@
-"""Token accounting of one trajectory: what the model read and what it sampled, in order, and nothing tokenised twice.
+"""Token accounting of one trajectory: the tokens that the model read and sampled, in order. Nothing is tokenised twice.
 
-Pure: no I/O and no clock. A turn is
+Pure: no I/O and no clock. One turn is
 
     builder.rewind(kept); builder.read(unread ids); builder.sampled(generate(builder.ids))
 """
@@ -15,7 +15,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class TrajectoryBuilder:
-    """Grows by the tokens read and sampled; `ids` are the next prompt, byte for byte."""
+    """Collects the tokens read and sampled. `ids` are the next prompt, byte for byte."""
 
     def __init__(self, temperature: float) -> None:
         self._temperature = temperature
@@ -28,28 +28,28 @@ class TrajectoryBuilder:
 
     @property
     def ids(self) -> bytes:
-        """The context so far, little-endian int32: all tokens, but those that a rewind took out of it."""
+        """Return the context so far, little-endian int32: all tokens except those removed by a rewind."""
         return bytes(self._context)
 
     @property
     def tokens(self) -> int:
-        """Tokens of the context."""
+        """Return the number of tokens in the context."""
         return len(self._context) // 4
 
     def rewind(self, kept: int) -> None:
-        """Cut the context back to its first `kept` tokens, of which it has as many or more; a token is read then."""
+        """Cut the context back to its first `kept` tokens, if it is longer. New tokens must be read afterwards."""
         if kept < self.tokens:
             self._rewinds.append((len(self._ids) // 4, kept))
             del self._context[4 * kept :]
 
     def read(self, ids: Sequence[int]) -> None:
-        """Tokens the model is given."""
+        """Append tokens that the model is given."""
         self._extend(0, pack_ids(list(ids)))
 
     def sampled(self, generated: Generated) -> None:
-        """Tokens the model sampled, with their log-probabilities and versions as the engine recorded them.
+        """Append tokens that the model sampled, with their log-probabilities and versions as the engine recorded them.
 
-        Tokens of no version are not the policy's: they count as read, so that nothing of them is trained on.
+        Tokens without a version are not the policy's. They count as read, so they are never trained on.
         """
         if not generated.versions:
             self.read(unpack_ids(generated.ids).tolist())
@@ -61,17 +61,17 @@ class TrajectoryBuilder:
         self._runs = merge_runs((*self._runs, *(((version, digest), count) for (version, count), digest in found)))
 
     def trajectory(self) -> Trajectory:
-        """The record of all of it."""
+        """Return the record of the whole trajectory."""
         versions = tuple((version, count) for (version, _), count in self._runs)
         digests = [digest for (_, digest), _ in self._runs]
-        # One run without a digest among others with theirs has the digest of nothing.
+        # A run without a digest among runs with digests gets a digest of zeros.
         whole = b"".join(digest.ljust(DIGEST_BYTES, b"\0") for digest in digests) if any(digests) else b""
         spans = tuple(self._spans)
         logprobs, rewinds = bytes(self._logprobs), tuple(self._rewinds)
         return Trajectory(bytes(self._ids), spans, logprobs, versions, self._temperature, whole, rewinds)
 
     def _extend(self, sampled: int, ids: bytes) -> None:
-        """Lengthen the last span, or begin one of the other kind."""
+        """Lengthen the last span, or begin a span of the other kind."""
         self._context += ids
         self._ids += ids
         tokens = len(ids) // 4
@@ -81,7 +81,7 @@ class TrajectoryBuilder:
 
 
 def merge_runs(runs: Iterable[tuple[Key, int]]) -> tuple[tuple[Key, int], ...]:
-    """Runs (of what, count) with neighbours of the same made one and empty runs left out."""
+    """Merge neighbouring runs (key, count) with equal keys. Leave out empty runs."""
     merged: list[tuple[Key, int]] = []
     for key, count in runs:
         if not count:

@@ -1,4 +1,4 @@
-"""A worked example of each form, as a designer is shown it: small, complete, and admitted."""
+"""A worked example of each form of world, as a designer sees it: small, complete, and admitted."""
 
 COURSE = r"""
 import random

@@ -1,1 +1,1 @@
-"""Foreign engines behind our interface: vLLM, and servers of the completions API of OpenAI."""
+"""Foreign engines behind our interface: vLLM, and servers of OpenAI's completions API."""

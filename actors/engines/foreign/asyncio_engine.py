@@ -1,7 +1,8 @@
-"""An engine whose requests are coroutines: for servers and libraries that batch by themselves and speak asyncio.
+"""An engine that serves each request by a coroutine: for asyncio servers and libraries that batch by themselves.
 
-The loop has a thread of its own. Requests of the engine's thread (`service.thread`) go there by thread-safe calls, and
-results come back through a queue; `step` waits for them only a moment, so that orders are followed without delay.
+The asyncio loop runs in a separate thread. The engine's thread (`service.thread`) hands requests to the loop by
+thread-safe calls. Results come back through a queue. `step` waits for results only a moment, so that the engine follows
+orders without delay.
 """
 
 import asyncio
@@ -18,20 +19,20 @@ from spade.protocol import Generate, Generated, Refused
 
 T = TypeVar("T")
 
-_PATIENCE_S = 0.002  # of `step`: an order waits for no longer
+_PATIENCE_S = 0.002  # the longest wait of `step`, and so the longest delay of an order
 _PARTING_S = 1.0
-_LONGEST_S = 1_800.0  # to start a large model from a cold disk
+_LONGEST_S = 1_800.0  # enough to start a large model from a cold disk
 
 
 class AsyncioEngine(ABC):
-    """See `base.Engine`: at most `rows` requests are with `generate` at once, the others queue here."""
+    """See `base.Engine`. At most `rows` requests are in `generate` at once. The others queue here."""
 
     def __init__(self, rows: int) -> None:
         self.version = 0
         self.sampled = 0
         self.active = 0
         self._rows = asyncio.Semaphore(rows)
-        self._open: dict[int, Future[None]] = {}  # of the engine's thread alone
+        self._open: dict[int, Future[None]] = {}  # used only by the engine's thread
         self._ended: queue.SimpleQueue[tuple[int, Result]] = queue.SimpleQueue()
         self._loop = asyncio.new_event_loop()
         self._thread = Thread(target=self._loop.run_forever, name=type(self).__name__, daemon=True)
@@ -39,9 +40,9 @@ class AsyncioEngine(ABC):
 
     @abstractmethod
     async def generate(self, request: Generate) -> Generated | Refused:
-        """Answer one request; cancelled when the request is given up.
+        """Answer one request. The call is cancelled when the request is given up.
 
-        A SpadeError means that the engine is lost, and ends it; another exception fails this request alone.
+        A SpadeError means that the engine is lost, and ends the engine. Any other exception fails this request alone.
         """
 
     @property
@@ -61,7 +62,7 @@ class AsyncioEngine(ABC):
             served.cancel()
 
     def step(self) -> Results:
-        """The requests that ended, after a short wait if none has."""
+        """Return the requests that ended. Waits briefly if none has."""
         results: list[tuple[int, Result]] = []
         wait = True
         while True:
@@ -93,7 +94,7 @@ class AsyncioEngine(ABC):
                     result = await self.generate(request)
                 finally:
                     self.active -= 1
-        except Exception as error:  # told by `step`, in the engine's thread
+        except Exception as error:  # `step` reports the error in the engine's thread
             self._ended.put((id, error))
         else:
             if isinstance(result, Generated):

@@ -1,6 +1,6 @@
-"""The completions call of OpenAI-compatible servers, as far as it is needed: token ids in, token ids out.
+"""A client of the completions call of OpenAI-compatible servers: token ids in, token ids out.
 
-`return_token_ids` and `stop_token_ids` are vLLM's additions; a server that knows neither answers with text alone.
+`return_token_ids` and `stop_token_ids` are additions of vLLM. A server that does not know them answers with text alone.
 """
 
 import asyncio
@@ -13,14 +13,18 @@ import msgspec
 
 from spade.errors import BusError
 
-MOST_BYTES = 64 << 20  # of an answer: some two hundred for each token, its log-probability and its prompt's
+MOST_BYTES = 64 << 20  # of an answer: about 200 for each token, its log-probability and its share of the prompt
 
 
 class Logprobs(msgspec.Struct):
+    """Log-probabilities of the sampled tokens."""
+
     token_logprobs: list[float | None] | None = None
 
 
 class Choice(msgspec.Struct):
+    """An answer. Fields that the server does not send are None."""
+
     text: str = ""
     token_ids: list[int] | None = None
     prompt_token_ids: list[int] | None = None
@@ -29,19 +33,25 @@ class Choice(msgspec.Struct):
 
 
 class Completion(msgspec.Struct):
+    """The answer to a completions request."""
+
     choices: list[Choice]
 
 
 class Model(msgspec.Struct):
+    """A model that the server knows."""
+
     id: str
 
 
 class Models(msgspec.Struct):
+    """The answer to a request for models."""
+
     data: list[Model]
 
 
 class StatusError(BusError):
-    """The server answered with an error; `status` is HTTP's."""
+    """The server answered with an HTTP error, `status`."""
 
     def __init__(self, url: str, status: int, body: bytearray) -> None:
         super().__init__(f"{url} answers {status}: {' '.join(body[:300].decode(errors='replace').split())}")
@@ -49,20 +59,23 @@ class StatusError(BusError):
 
 
 class Api:
-    """The API of a server. Each request has a connection of its own, which ends with the task that asks."""
+    """The API of a server. Each request opens a connection, which closes when the asking task ends."""
 
     def __init__(self, url: str, key: str, deadline_s: float) -> None:
-        """`url`: the API's root, for example http://127.0.0.1:8000/v1. `key` "" sends none."""
+        """Connect to the API's root `url`, for example http://127.0.0.1:8000/v1. An empty `key` sends no key."""
         self._url = url.rstrip("/")
         self._headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
         self._deadline_s = deadline_s
-        # The transport alone: a client would also follow cookies, proxies of the shell, and places to be sent on to.
+        # Use the transport alone: a client would also follow cookies, redirects and the shell's proxies.
         self._transport = httpx2.AsyncHTTPTransport(
             verify=ssl.create_default_context(), limits=httpx2.Limits(max_keepalive_connections=0)
         )
 
     async def ask(self, method: str, path: str, body: bytes | None = None) -> bytes:
-        """The answer's body. Raises StatusError, or BusError where there is none: no server, a slow one, half of it."""
+        """Send a request and return the body of the answer.
+
+        Raises StatusError for an HTTP error, and BusError if no server answers, or only slowly or in part.
+        """
         answer = bytearray()
         try:
             async with asyncio.timeout(self._deadline_s):

@@ -1,7 +1,7 @@
-"""A remote engine: any server of OpenAI's completions API that reads token ids of the run's own tokenizer.
+"""A remote engine: any server of OpenAI's completions API that reads token ids of the run's tokenizer.
 
-It samples for roles that are not trained (`endpoint.roles`), such as a frozen, stronger designer. No published weights
-are in use, so its answers are of no policy version and nothing made with them is trained on.
+It samples for roles that are not trained (`endpoint.roles`), such as a frozen, stronger designer. The server uses no
+published weights. So its answers carry no policy version and are never trained on.
 """
 
 import logging
@@ -36,10 +36,13 @@ T = TypeVar("T")
 
 
 class EndpointEngine(AsyncioEngine):
-    """See `base.Engine`; its version is 0 and stays so. What the server refuses or fails at is Refused."""
+    """See `base.Engine`. The version stays 0. A request that the server refuses or fails to answer becomes Refused."""
 
     def __init__(self, config: Config, tokenizer: Tokenizer) -> None:
-        """Raises ConfigError where the server does not know the key or the model, BusError where there is none."""
+        """Find the model on the server.
+
+        Raises ConfigError if the server does not know the key or the model, BusError if no server answers.
+        """
         self._url = config.endpoint.url
         self._api = Api(self._url, read_key(config.endpoint.key, "endpoint.key"), config.engine.request_deadline_s)
         self._context = config.engine.context_tokens
@@ -84,7 +87,10 @@ class EndpointEngine(AsyncioEngine):
             return Refused(str(error))
 
     def _generated(self, prompt: list[int], max_tokens: int, completion: Completion) -> Generated:
-        """Raises BusError where the server has read other tokens than it was given, or given what cannot be used."""
+        """Check an answer and convert it to a reply.
+
+        Raises BusError if the server read other tokens than it was sent, or if its answer cannot be used.
+        """
         if not completion.choices:
             raise BusError(f"{self._url} answers with no choice")
         choice, cut = completion.choices[0], False
@@ -93,7 +99,7 @@ class EndpointEngine(AsyncioEngine):
         ids, logprobs = choice.token_ids, choice.logprobs
         if ids is None:
             ids, logprobs = self._tokenizer.encode(choice.text, max_tokens), None
-            cut = len(ids) > max_tokens  # as written they may be more than were sampled
+            cut = len(ids) > max_tokens  # retokenised text may have more tokens than were sampled
             ids = ids[:max_tokens]
         elif len(ids) > max_tokens:
             raise BusError(f"{self._url} answers with {len(ids)} tokens where {max_tokens} were asked for")
@@ -111,7 +117,7 @@ class EndpointEngine(AsyncioEngine):
         )
 
     async def _find(self, name: str) -> str:
-        """The model called `name`, the only one where it is ""."""
+        """Find the model called `name`. If `name` is "", return the server's only model."""
         try:
             models = _answered(self._url, await self._api.ask("GET", "/models"), Models)
         except StatusError as error:
@@ -134,7 +140,7 @@ def _answered(url: str, answer: bytes, kind: type[T]) -> T:
 
 
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
-    """Serve Generate requests at `launch.bind` until cancelled, by asking the server at endpoint.url."""
+    """Serve Generate requests at `launch.bind` until cancelled, by asking the server at `endpoint.url`."""
     tokenizer = Tokenizer.load(model_folder.resolve(config.model.path))
     engine = await trio.to_thread.run_sync(EndpointEngine, config, tokenizer)
     with closing(engine):

@@ -1,7 +1,7 @@
 """vLLM behind our interface: its asynchronous engine with its own scheduler, cache and workers, on GPUs or a CPU.
 
-Token ids go in and out; log-probabilities are those of the distribution sampled from. New weights are read from their
-folder by every worker while generation is paused; sequences in flight keep their keys and go on.
+Token ids go in and out. Log-probabilities are taken from the distribution that was sampled from. For new weights,
+generation pauses while every worker reads them from their folder. Sequences in flight keep their keys and continue.
 """
 
 import asyncio
@@ -27,16 +27,19 @@ from spade.tokens import Tokenizer
 
 _WORKER = "actors.engines.foreign.vllm_worker.Reloader"
 _BLOCK = 128  # tokens; vLLM chooses 16 to 128
-_ANY = 0.01  # engine.kv_bytes is what counts; by its default vLLM refuses a GPU on which the learner has its share
+_ANY = 0.01  # `engine.kv_bytes` sets the memory. vLLM's default refuses a GPU on which the learner uses a share.
 _DEAD = "vLLM's own processes have died; the lines above in this engine's log say of what"
-_PARTING_S = 1.0  # its processes hold nothing that matters
+_PARTING_S = 1.0  # vLLM's processes hold nothing that matters
 
 
 class VllmEngine(AsyncioEngine):
-    """See `base.Engine`. A request takes its row here, so that vLLM is given no more than it samples at once."""
+    """See `base.Engine`. A request waits here for its row, so vLLM never receives more than it samples at once."""
 
     def __init__(self, weights: Weights, settings: Settings, dtype: str) -> None:
-        """Load `weights` (an empty digest is not checked). Raises WeightsError; ConfigError if it cannot run here."""
+        """Load `weights`. An empty digest is not checked.
+
+        Raises WeightsError if they are unfit, ConfigError if the model cannot run here.
+        """
         require("vllm")
         _prepare(settings)
         super().__init__(settings.rows)
@@ -60,7 +63,7 @@ class VllmEngine(AsyncioEngine):
         return unfit(request, self._context, self._vocabulary)
 
     def step(self) -> Results:
-        if self._llm.errored:  # what was asked just before a death is never answered
+        if self._llm.errored:  # requests sent just before a death are never answered
             raise BusError(_DEAD)
         return super().step()
 
@@ -74,14 +77,15 @@ class VllmEngine(AsyncioEngine):
 
     def close(self) -> None:
         self._llm.shutdown(timeout=_PARTING_S)
-        del self._llm  # its __del__ fails where the interpreter is half gone
+        del self._llm  # its __del__ fails while the interpreter shuts down
         super().close()
 
     async def generate(self, request: Generate) -> Generated | Refused:
         from vllm.exceptions import VLLMClientError
 
         async with self._swapping:
-            # Keys are shared among requests of one salt, so never with those that older weights computed.
+            # vLLM shares keys among requests with the same salt. The salt is the digest of the weights, so keys that
+            # older weights computed are never shared.
             salt = self._digest
         prompt = {"prompt_token_ids": unpack_ids(request.prompt).tolist(), "cache_salt": salt or "unpublished"}
         last: Any = None
@@ -89,7 +93,7 @@ class VllmEngine(AsyncioEngine):
             with _alive():
                 async for output in self._llm.generate(prompt, self._sampling(request), str(next(self._names))):
                     last = output.outputs[0]
-        except VLLMClientError as error:  # of this request alone
+        except VLLMClientError as error:  # concerns this request alone
             return Refused(f"vLLM refuses it: {error}")
         if last.finish_reason not in ("stop", "length"):
             return Refused(f"vLLM gave it up ({last.finish_reason})")
@@ -111,7 +115,7 @@ class VllmEngine(AsyncioEngine):
             seed=request.seed,
             logprobs=0,  # of the sampled token alone
             stop_token_ids=sorted(self._end_ids),
-            ignore_eos=True,  # as vLLM understands it
+            ignore_eos=True,  # vLLM's own end-of-sequence rule is off: `stop_token_ids` ends sequences
             top_p=request.top_p,
             top_k=request.top_k,
             stop=list(request.stop),
@@ -125,7 +129,8 @@ class VllmEngine(AsyncioEngine):
         from vllm import SamplingParams
 
         name = f"score-{next(self._names)}"
-        prompt = {"prompt_token_ids": ids, "cache_salt": name}  # of its own, so that no other request shares its keys
+        # a unique salt, so that no other request shares these keys
+        prompt = {"prompt_token_ids": ids, "cache_salt": name}
         last: Any = None
         asked = SamplingParams(max_tokens=1, temperature=1.0, prompt_logprobs=0, detokenize=False)
         with _alive():
@@ -146,7 +151,7 @@ class VllmEngine(AsyncioEngine):
 
 @contextmanager
 def _alive() -> Iterator[None]:
-    """Raises BusError where vLLM's processes are found dead; it logs by itself what they died of."""
+    """Raise BusError if vLLM's processes have died. vLLM itself logs the cause."""
     from vllm.v1.engine.exceptions import EngineDeadError
 
     try:
@@ -170,24 +175,24 @@ async def _start(weights: Weights, settings: Settings, dtype: str) -> Any:
         gpu_memory_utilization=_ANY,
         enforce_eager=not gpu,
         enable_prefix_caching=True,
-        # A CPU's random generators cannot be set back, which vLLM does after each piece of a prompt: it dies of it.
+        # vLLM resets random generators after each piece of a prompt, which crashes on a CPU.
         enable_chunked_prefill=gpu,
         max_num_batched_tokens=None if gpu else settings.context_tokens,
-        logprobs_mode="processed_logprobs",  # of what is sampled from; the default leaves the temperature out
-        generation_config="vllm",  # none of the checkpoint's own sampling settings
+        logprobs_mode="processed_logprobs",  # of the distribution sampled from: vLLM's default ignores the temperature
+        generation_config="vllm",  # ignore the checkpoint's sampling settings
         worker_extension_cls=_WORKER,
         disable_log_stats=True,
         use_tqdm_on_load=False,
     )
     try:
-        # Not bound to a name here: vLLM keeps a frame of its start, and with it all that its callers name.
+        # Do not bind the engine to a name: vLLM keeps a frame of its start, and so everything that its callers name.
         return AsyncLLM.from_engine_args(arguments)
-    except ValueError as error:  # of the arguments: a context too long, a model that it does not know
+    except ValueError as error:  # bad arguments: a context too long, an unknown model
         raise ConfigError(f"engine.kind: vLLM refuses {weights.path}: {' '.join(str(error).split())}") from None
 
 
 def _most_bytes(folder: Path, settings: Settings, dtype: str) -> int:
-    """The bytes of the keys and values of all rows at full contexts: vLLM allocates at the start."""
+    """Return the bytes of the keys and values of all rows at full context. vLLM allocates them at the start."""
     text = AutoConfig.from_pretrained(folder).get_text_config()
     heads = getattr(text, "num_key_value_heads", text.num_attention_heads)
     head = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
@@ -198,11 +203,11 @@ def _most_bytes(folder: Path, settings: Settings, dtype: str) -> int:
 
 
 def _prepare(settings: Settings) -> None:
-    """vLLM takes these from the environment alone; its processes inherit them."""
+    """Set options that vLLM reads only from the environment. Its processes inherit them."""
     os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
-    # Its warnings are of every reload: the rotary embedding, which has no weights, and the head (`vllm_worker`).
+    # vLLM warns at every reload about the rotary embedding, which has no weights, and about the head (`vllm_worker`).
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
-    # A fork of a process with threads may hang.
+    # Forking a process with threads may hang.
     os.environ["VLLM_WORKER_MULTIPROC_METHOD"] = "spawn"
     if not torch.cuda.is_available():
         os.environ["TORCHDYNAMO_DISABLE"] = "1"

@@ -1,4 +1,4 @@
-"""Our extension of vLLM's worker: mixed into its class by `worker_extension_cls`, in every process of a model."""
+"""Our extension of vLLM's worker. `worker_extension_cls` mixes it into the worker class in every process of a model."""
 
 from typing import Any
 
@@ -10,11 +10,11 @@ class Reloader:
     model_runner: Any
 
     def reload(self, folder: str) -> None:
-        """Take the parameters of the checkpoint `folder`, in place."""
+        """Load the parameters of the checkpoint `folder` in place."""
         self.reload_weights(weights_path=folder)
         model = self.model_runner.get_model()
         head = getattr(model, "lm_head", None)
         if head is not None and hasattr(head, "cpu_linear"):
-            # A CPU build multiplies by a packed copy of the head. One that is tied to the embedding is no parameter of
-            # its own, so that a reload passes it over and the copy stays that of the old weights.
+            # A CPU build multiplies by a packed copy of the head. A head tied to the embedding is not a parameter of
+            # its own. So a reload skips it, and the packed copy would keep the old weights.
             head.quant_method.process_weights_after_loading(head)

@@ -1,1 +1,1 @@
-"""The service around an engine: requests by sender, the order between roles, and the thread that the engine runs in."""
+"""The service around an engine: requests by sender, the order between roles, and the thread that drives the engine."""

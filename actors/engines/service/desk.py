@@ -1,7 +1,7 @@
-"""Between the bus and an engine's thread: requests by sender, the order in which they begin, and the answers.
+"""The link between the bus and an engine's thread: it queues requests by sender, orders them and returns the answers.
 
-The engine itself runs in a thread of its own (`thread`). A queue of orders goes there, results come back as calls in
-trio's thread; both are bounded by the number of requests accepted at once.
+The engine runs in a thread of its own (`thread`). Orders go there through a queue. Results come back as calls in trio's
+thread. The number of requests accepted at once bounds both.
 """
 
 import itertools
@@ -24,20 +24,27 @@ from spade.faults import RequestFaults
 from spade.protocol import Done, Generate, Generated, GiveUp, Overdue, Refused, Weights
 from spade.transport import Client, Incoming, Server
 
-_MOST_OPEN = 4_096  # requests accepted at once; the others wait in the socket
+_MOST_OPEN = 4_096  # requests accepted at once; further requests wait in the socket
 
 
 @dataclass
 class Asked:
-    """A pending request. Times are on trio's clock; `began` is set when the engine is given the request."""
+    """A pending request. Times are in seconds on trio's clock."""
 
     incoming: Incoming
+    """The message and its sender."""
+
     request: Generate
+    """The decoded message."""
+
     since: float
+    """When the request arrived."""
+
     began: float | None = None
+    """When the engine was given the request. None before."""
 
     def overdue(self, now: float) -> Overdue | None:
-        """The answer to a request past its deadline."""
+        """Return the answer to a request past its deadline, or None before the deadline."""
         if not 0 < self.request.deadline_s < now - self.since:
             return None
         began = now if self.began is None else self.began
@@ -45,7 +52,10 @@ class Asked:
 
 
 class Desk:
-    """The half in trio's thread: it keeps requests by sender, and gives the engine as many as it has rows for."""
+    """The part of the service in trio's thread.
+
+    It keeps requests by sender and gives the engine as many as fit its rows.
+    """
 
     def __init__(self, server: Server, replay: Client, engine: Engine, config: Config) -> None:
         self._server = server
@@ -53,11 +63,12 @@ class Desk:
         self._engine = engine
         self._beat_s = config.bus.heartbeat_s
         self._room = trio.Semaphore(_MOST_OPEN)
-        # Bounded by the room: each accepted request has at most one order to sample and one to forget. Weights are few.
+        # `_room` bounds the queue: each accepted request has at most one order to sample and one to forget. Orders to
+        # load weights are few.
         self._orders: queue.SimpleQueue[Order] = queue.SimpleQueue()
         self._shares = RoleShares(config.engine.rows)
         self._open: dict[int, Asked] = {}
-        self._queued_s: list[float] = []  # of requests that began since the last beat
+        self._queued_s: list[float] = []  # waiting times of requests that began since the last heartbeat
         self._overdue = 0
         self._faults = RequestFaults()
         self._numbers: dict[tuple[bytes, int], int] = {}
@@ -68,17 +79,20 @@ class Desk:
         self._tolerance = tolerance(config)
 
     def follow(self, shelf: Shelf, swapped: Swapped) -> None:
-        """Keep the engine on the newest published weights; `swapped` are those it began with."""
+        """Keep the engine on the newest published weights. `swapped` are the weights it began with."""
         self._follower = Follower(self._replay, shelf, self.order)
         self._follower.served(swapped)
 
     def order(self, weights: Weights) -> None:
-        """Order the engine to sample from these weights of this host; they replace any that still wait."""
+        """Order the engine to sample from these weights. They must be on this host.
+
+        They replace weights that still wait.
+        """
         self._newer = weights
         self._begin()
 
     async def run(self) -> None:
-        """Until cancelled; then the thread finishes its step and leaves."""
+        """Serve until cancelled. Then the thread finishes its step and ends."""
         told = self._answer, self._served
         torch_loop = partial(work, self._engine, self._orders, *told, current_trio_token(), self._tolerance)
         async with trio.open_nursery() as nursery:
@@ -99,7 +113,7 @@ class Desk:
                 self._room.release()
 
     async def _take(self, incoming: Incoming) -> bool:
-        """Queue a request; False where it takes no room."""
+        """Queue a request. Return False if it takes no room."""
         match incoming.message:
             case Generate() as request:
                 refusal = self._refusal(request)
@@ -114,7 +128,7 @@ class Desk:
             return False
         key = (incoming.peer, incoming.id)
         if key in self._numbers:
-            return False  # sent again after a new handshake; its reply is to come
+            return False  # sent again after a new handshake; its first copy will be answered
         number = self._numbers[key] = next(self._count)
         self._open[number] = Asked(incoming, request, trio.current_time())
         self._shares.ask(number, incoming.hello.role)
@@ -145,7 +159,7 @@ class Desk:
             self._orders.put(Submit(number, asked.request))
 
     def _close(self, number: int) -> Asked | None:
-        """Remove a request; None if it was removed before."""
+        """Remove a request and return it. Returns None if it was removed before."""
         asked = self._open.pop(number, None)
         if asked is not None:
             del self._numbers[asked.incoming.peer, asked.incoming.id]
@@ -154,7 +168,7 @@ class Desk:
         return asked
 
     def _give_up(self, number: int) -> Asked | None:
-        """Remove a request, and cancel it if the engine has it."""
+        """Remove a request. Cancel it if the engine has it."""
         asked = self._close(number)
         if asked is not None and asked.began is not None:
             self._orders.put(Cancel(number))
@@ -180,7 +194,7 @@ class Desk:
         self._follower.served(swapped)
 
     async def _forget(self) -> None:
-        """Cancel the requests of peers that are gone, unless a peer is back by now."""
+        """Cancel the requests of peers that are gone, unless a peer has come back."""
         async for peer, _ in self._server.gone:
             if peer in self._server.peers:
                 continue
@@ -188,13 +202,13 @@ class Desk:
                 self._give_up(number)
 
     def _forget_named(self, peer: bytes, name: str) -> None:
-        """Cancel the request that this peer has under a name."""
+        """Cancel the requests that this peer sent under a name."""
         for number, asked in list(self._open.items()):
             if name and (asked.incoming.peer, asked.request.name) == (peer, name):
                 self._give_up(number)
 
     async def _expire(self) -> None:
-        """Cancel overdue requests: their senders no longer wait."""
+        """Cancel overdue requests, because their senders no longer wait."""
         while True:
             await trio.sleep(self._beat_s)
             now = trio.current_time()
@@ -206,7 +220,7 @@ class Desk:
                     await self._server.reply(asked.incoming, overdue)
 
     async def _measure(self) -> None:
-        """Figures for the next heartbeat; their names are in docs/metrics.md."""
+        """Measure the figures of each heartbeat. docs/metrics.md explains their names."""
         engine, sampled, since = self._engine, self._engine.sampled, trio.current_time()
         while True:
             await trio.sleep(self._beat_s)

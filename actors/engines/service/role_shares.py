@@ -1,24 +1,24 @@
-"""The order of sampling: each role has its share of an engine's rows, however much the others ask. Pure, no clock."""
+"""The order of sampling. Each role gets its share of an engine's rows, however much other roles ask. Pure, no clock."""
 
 from collections import Counter, deque
 from itertools import count
 
 from spade.protocol import Role
 
-_KEPT = 8  # of this many rows, one is kept free of a role that is alone, for others to come
-_AHEAD = 8  # for this many rows, one more request begins, so that a row that ends has its next one at hand
+_KEPT = 8  # one row in this many is closed to a role that is alone, so that other roles find it free
+_AHEAD = 8  # for this many rows, one extra request begins, so that a row that ends has its successor at hand
 
 
 class RoleShares:
-    """Requests by role: those that wait, in order of arrival, and how many have begun.
+    """Requests by role: the waiting ones in order of arrival, and the number that have begun.
 
-    The role with the fewest begun requests comes next, so that roles which all have requests waiting come to hold as
-    many rows each. No role ever holds all rows: long requests are not interrupted, so a request of another role would
-    wait for the first of them to end.
+    The role with the fewest begun requests comes next. So roles that all have waiting requests come to hold equally
+    many rows. No role ever holds all rows. Long requests are not interrupted, so another role's request would have to
+    wait until the first of them ends.
     """
 
     def __init__(self, rows: int) -> None:
-        self._most = rows - max(rows // _KEPT, 1) if rows > 1 else 1  # of one role
+        self._most = rows - max(rows // _KEPT, 1) if rows > 1 else 1  # the most rows of one role
         self._all = rows + rows // _AHEAD
         self._order = count()
         self._waiting: dict[Role, deque[tuple[int, int]]] = {}  # (order of arrival, number)
@@ -26,11 +26,11 @@ class RoleShares:
         self._counts: Counter[Role] = Counter()
 
     def ask(self, number: int, role: Role) -> None:
-        """A request arrived."""
+        """Add a request that arrived."""
         self._waiting.setdefault(role, deque()).append((next(self._order), number))
 
     def begin(self) -> int | None:
-        """The request to be sampled next, None where none waits or none may begin."""
+        """Start and return the next request to sample. Returns None if none waits or none may begin."""
         if len(self._begun) >= self._all:
             return None
         ready = [role for role, waiting in self._waiting.items() if waiting and self._counts[role] < self._most]
@@ -43,7 +43,7 @@ class RoleShares:
         return number
 
     def end(self, number: int) -> None:
-        """A request is over, whether it had begun or not."""
+        """Remove a request that is over, whether it had begun or not."""
         role = self._begun.pop(number, None)
         if role is not None:
             self._counts[role] -= 1
@@ -53,10 +53,10 @@ class RoleShares:
 
     @property
     def begun(self) -> int:
-        """Number of requests that have begun and are not over."""
+        """Return the number of requests that have begun and are not over."""
         return len(self._begun)
 
     @property
     def waiting(self) -> dict[Role, int]:
-        """Number of waiting requests, for each role that has ever asked."""
+        """Return the number of waiting requests for each role that has ever asked."""
         return {role: len(waiting) for role, waiting in self._waiting.items()}

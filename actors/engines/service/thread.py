@@ -1,4 +1,4 @@
-"""The engine's own thread: it follows orders between two steps and never waits for the bus."""
+"""The engine's thread. It follows orders between two steps and never waits for the bus."""
 
 import queue
 from collections.abc import Callable
@@ -12,20 +12,24 @@ from spade.protocol import Generate, Weights
 
 
 class Submit(NamedTuple):
-    """Order to sample."""
+    """An order to sample."""
 
     id: int
+    """Identifies the request in later orders and results."""
+
     request: Generate
+    """The request."""
 
 
 class Cancel(NamedTuple):
-    """Order to forget a request."""
+    """An order to forget a request."""
 
     id: int
+    """The id of the request."""
 
 
 class Stop(NamedTuple):
-    """Order to leave."""
+    """An order to end the thread."""
 
 
 Order = Submit | Cancel | Weights | Stop
@@ -39,9 +43,10 @@ def work(
     token: TrioToken,
     tolerance: float,
 ) -> None:
-    """Drive the engine: follow orders between steps, step while there is work, wait for orders while there is none.
+    """Drive the engine: follow orders between steps, step while there is work, otherwise wait for orders.
 
-    `ended` and `served` are called in trio's thread. `tolerance`: of the canary of new weights, nats.
+    `ended` and `served` are called in trio's thread. `tolerance` bounds the canary's difference for new weights, in
+    nats.
     """
     while True:
         taken = _taken(orders, wait=not engine.busy)
@@ -56,7 +61,7 @@ def work(
                         failed.append((id, error))
                 case Cancel(id):
                     engine.cancel(id)
-                case Weights() if order is newest:  # in its order: some engines begin a submitted request at once
+                case Weights() if order is newest:  # kept in order: some engines begin a submitted request at once
                     if (swapped := swap(engine, order, tolerance)) is not None:
                         token.run_sync_soon(served, swapped)
                 case Stop():
@@ -67,7 +72,7 @@ def work(
 
 
 def _taken(orders: "queue.SimpleQueue[Order]", *, wait: bool) -> list[Order]:
-    """All orders in the queue; with `wait`, at least one."""
+    """Take all orders from the queue. With `wait`, wait for at least one."""
     taken = [orders.get()] if wait else []
     while not orders.empty():
         taken.append(orders.get())

@@ -1,4 +1,4 @@
-"""Room for keys and values, counted in tokens: a buddy allocator (Knowlton 1965). Host side, pure."""
+"""A buddy allocator (Knowlton 1965) for keys and values. It counts in tokens. Runs on the host, pure."""
 
 from bisect import insort
 from typing import NamedTuple
@@ -7,19 +7,25 @@ SMALLEST = 64  # tokens
 
 
 class TokenExtent(NamedTuple):
-    """`size` tokens from `start` on; the size is a power of two, at least SMALLEST, and divides the start."""
+    """A range of tokens in the store."""
 
     start: int
+    """First token. A multiple of `size`."""
+
     size: int
+    """Number of tokens: a power of two, at least SMALLEST."""
 
 
 def size_for(tokens: int) -> int:
-    """The size of the smallest extent that holds `tokens`."""
+    """Return the size of the smallest extent that holds `tokens`."""
     return max(SMALLEST, 1 << (tokens - 1).bit_length())
 
 
 class Extents:
-    """The free extents of `total` tokens, a multiple of `largest`, the size of the largest extent ever taken."""
+    """The free extents of `total` tokens.
+
+    The largest extent ever taken has the size `largest`, which divides `total`.
+    """
 
     def __init__(self, total: int, largest: int) -> None:
         assert total % largest == 0
@@ -28,7 +34,7 @@ class Extents:
         self._free: dict[int, list[int]] = {largest: list(range(0, total, largest))}
 
     def take(self, size: int) -> TokenExtent | None:
-        """The lowest free extent of a size, None where there is none."""
+        """Take the free extent of this size with the lowest start. Returns None if none is free."""
         whole = size
         while not self._free.get(whole):
             whole *= 2
@@ -41,7 +47,7 @@ class Extents:
         return TokenExtent(start, size)
 
     def give(self, extent: TokenExtent) -> None:
-        """Free an extent, and merge it with its free neighbours."""
+        """Free an extent and merge it with its free neighbours."""
         start, size = extent
         while size < self._largest and (start ^ size) in self._free.get(size, ()):
             self._free[size].remove(start ^ size)
@@ -50,5 +56,5 @@ class Extents:
 
     @property
     def free(self) -> int:
-        """Tokens that are free, in extents of any size."""
+        """Return the number of free tokens, in extents of any size."""
         return sum(size * len(starts) for size, starts in self._free.items())

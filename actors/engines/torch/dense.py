@@ -1,8 +1,10 @@
-"""A shorter forward of the common dense decoder (Llama, Mistral, Qwen2, Qwen3) over the same weights.
+"""A faster forward of the common dense decoder (Llama, Mistral, Qwen2, Qwen3) over the same weights.
 
-While few rows decode, most of a step is the overhead of operators and of the Python between them, and Transformers'
-modules have many of both. Here projections of one input are one product, queries and keys are normed and rotated
-together, and residuals are added within the product.
+While few rows decode, most of a step is overhead of operators and of the Python between them. Transformers' modules
+have many of both. This forward has fewer:
+* Projections of the same input are one product.
+* Queries and keys are normed and rotated together.
+* Residuals are added within the product.
 """
 
 from typing import Any, NamedTuple
@@ -18,37 +20,55 @@ _KINDS = {"llama", "mistral", "qwen2", "qwen3"}
 
 
 class Layer(NamedTuple):
-    """qkv, qkv_bias, gate_up: of the projections in that order; heads (2, dim): scales of query and key heads."""
+    """The parameters of one decoder layer."""
 
     norm: Parameter
+    """Norm scale before the attention."""
+
     qkv: Tensor
+    """Weights of the query, key and value projections, joined in this order."""
+
     qkv_bias: Tensor | None
+    """Biases of the query, key and value projections, joined in this order."""
+
     heads: Tensor | None
+    """(2, dim): norm scales of query heads and of key heads."""
+
     out: Parameter
+    """Weights of the attention's output projection."""
+
     norm_mlp: Parameter
+    """Norm scale before the MLP."""
+
     gate_up: Tensor
+    """Weights of the gate and up projections, joined in this order."""
+
     down: Parameter
+    """Weights of the down projection."""
+
     window: int | None
+    """Sliding window of the attention, in tokens."""
 
 
 class Dense:
-    """Logits of packed tokens; see `forward.Forward`. The model's parameters become views of joined ones."""
+    """Computes logits of packed tokens; see `forward.Forward`. The model's parameters become views of joined ones."""
 
     def __init__(self, model: Any) -> None:
-        """`model` is one that `is_dense` holds for."""
+        """Take over `model`, for which `is_dense` must be True."""
         config = model.config
         self._base, self._head = model.model, model.lm_head
         self._eps = config.rms_norm_eps
         self._queries, self._keys = config.num_attention_heads, config.num_key_value_heads
         self._dim = model.model.layers[0].self_attn.head_dim
-        self._kind = torch.tensor([0] * self._queries + [1] * self._keys, device=model.device)  # of head: query, key
+        # 0 for each query head, 1 for each key head
+        self._kind = torch.tensor([0] * self._queries + [1] * self._keys, device=model.device)
         self._layers = [_layer(layer, config) for layer in model.model.layers]
 
     def __call__(self, ids: Tensor, cache: KvStore, keep: Tensor) -> Tensor:
         x = embedding(ids, self._base.embed_tokens.weight)
         cos, sin = self._base.rotary_emb(x, cache.plan.positions[None])
         cos, sin = cos[0, :, None], sin[0, :, None]
-        sin[..., : self._dim // 2].neg_()  # so that rotating by half is a roll
+        sin[..., : self._dim // 2].neg_()  # negated, so that the rotation is a roll by half
         for index, layer in enumerate(self._layers):
             mixed = self._attention(index, layer, self._norm(x, layer.norm), cos, sin, cache)
             x = torch.addmm(x, mixed, layer.out.t())
@@ -57,7 +77,7 @@ class Dense:
         return linear(self._norm(x[keep], self._base.norm.weight), self._head.weight)
 
     def _attention(self, index: int, layer: Layer, x: Tensor, cos: Tensor, sin: Tensor, cache: KvStore) -> Tensor:
-        """Every head's mixture of values, (tokens, heads * dim)."""
+        """Return every head's mixture of values, (tokens, heads * dim)."""
         queries, keys = self._queries, self._keys
         qkv = linear(x, layer.qkv, layer.qkv_bias).view(len(x), -1, self._dim)
         qk, value = torch.split(qkv, [queries + keys, keys], 1)
@@ -73,7 +93,7 @@ class Dense:
 
 
 def is_dense(model: Any) -> bool:
-    """True for a model of the kind and shape that `Dense` computes."""
+    """Return True if `Dense` computes models of this kind and shape."""
     config = model.config
     if config.model_type not in _KINDS or config.hidden_act != "silu":
         return False
@@ -99,13 +119,16 @@ def _layer(layer: Any, config: Any) -> Layer:
         norm_mlp=layer.post_attention_layernorm.weight,
         gate_up=_join((mlp.gate_proj, mlp.up_proj), "weight"),
         down=mlp.down_proj.weight,
-        # Qwen's layers have one each or none, Mistral's share one; Llama passes over what its configuration may have.
+        # Each layer of Qwen may have a window. Mistral's layers share one. Llama ignores a window in its configuration.
         window=config.sliding_window if config.model_type == "mistral" else getattr(attention, "sliding_window", None),
     )
 
 
 def _join(parts: tuple[Module, ...], name: str) -> Tensor:
-    """The parts' parameters end to end in one tensor, of which they become views: a write to a part writes to it."""
+    """Join a parameter of all parts into one tensor. The parts' parameters become views of the tensor.
+
+    A later write to a part therefore also changes the joined tensor.
+    """
     own: list[Parameter] = [getattr(part, name) for part in parts]
     whole = torch.cat([each.data for each in own])
     for each, view in zip(own, torch.split(whole, [len(each) for each in own]), strict=True):

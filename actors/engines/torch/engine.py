@@ -1,8 +1,9 @@
 """The embedded engine: any Transformers causal language model with a key-value cache, on the CPU or one GPU.
 
-Every step packs the next token of each sequence and the prompts of those just admitted into one forward (`plan`), and
-samples where a prompt is complete. A sequence that ended leaves its keys and values in its entry of the store. A
-request that begins with the same tokens (the next turn of an episode) takes them over and computes only the rest.
+Every step packs two kinds of tokens into one forward (`plan`): the next token of each sequence, and the prompts of
+newly admitted ones. It samples for each sequence with a complete prompt. A sequence that ended leaves its keys and
+values in its entry of the store. A request that begins with the same tokens, such as the next turn of an episode,
+reuses them and computes only the rest.
 """
 
 from collections import deque
@@ -30,26 +31,32 @@ from spade.tokens import Tokenizer
 
 
 class Pace(NamedTuple):
-    """prompt_tokens: of prompts in one forward, so that sequences in flight do not wait; spare: see `plan.arrange`."""
+    """Bounds of one forward on a kind of device."""
 
     prompt_tokens: int
+    """Most prompt tokens in one forward, so that sequences in flight do not wait."""
+
     spare: int
+    """See `plan.arrange`."""
 
 
 _PACE = {"cpu": Pace(512, 4_096), "cuda": Pace(8_192, 1 << 20)}
-_ENTRIES = 2  # for each row, so that as many conversations as there are rows may rest without losing their keys
+_ENTRIES = 2  # for each row, so that as many idle conversations as there are rows keep their keys
 
 
 class TorchEngine:
     """See `base.Engine`. All keys and values lie within `engine.kv_bytes`.
 
-    When these are full, the coldest keys that no sequence in flight uses are dropped. If none are left, requests wait
-    in the queue; and if sequences in flight outgrow the room, the one admitted last returns to the queue with its
-    sampled tokens. The first in the queue is the first to go on.
+    When the room is full, the engine drops the coldest keys that no sequence in flight uses. If all keys are in use,
+    requests wait in the queue. If sequences in flight outgrow the room, the one admitted last returns to the queue with
+    its sampled tokens. The first in the queue is the first to continue.
     """
 
     def __init__(self, weights: Weights, settings: Settings, dtype: str) -> None:
-        """Load `weights` (an empty digest is not checked). Raises RunError; ConfigError if it cannot run here."""
+        """Load `weights`. An empty digest is not checked.
+
+        Raises RunError if they cannot be loaded, ConfigError if the model cannot run here.
+        """
         self.version = weights.version
         self.sampled = 0
         self._rows, self._context = settings.rows, settings.context_tokens
@@ -91,7 +98,7 @@ class TorchEngine:
             self._release(row)
 
     def close(self) -> None:
-        """It has neither."""
+        """Do nothing: the engine opened no processes and no connections."""
 
     def load_weights(self, weights: Weights) -> None:
         if weights.digest != self._digest:
@@ -116,7 +123,7 @@ class TorchEngine:
         return self._sample(*self._compute(Plan(chunks, self._pace.spare, self._device)))
 
     def _grow(self) -> None:
-        """Make room for the newest token of every sequence in flight; those admitted last may have to leave for it."""
+        """Make room for the newest token of every sequence in flight. Those admitted last may have to leave for it."""
         for row in list(self._active.values()):
             while self._active.get(row.entry) is row and not self._memory.fit(row.entry, len(row.tokens), self._active):
                 last = self._active[next(reversed(self._active))]
@@ -124,7 +131,7 @@ class TorchEngine:
                 self._waiting.appendleft(last)
 
     def _admit(self) -> None:
-        """Admit sequences in the order of the queue, except those that wait for keys being computed for another."""
+        """Admit sequences in queue order. Skip those that wait for keys that another sequence is computing."""
         held = []
         while self._waiting and len(self._active) < self._rows:
             row = self._waiting.popleft()
@@ -135,13 +142,13 @@ class TorchEngine:
                 held.append(row)
                 if wanted is None:
                     continue
-                break  # smaller ones behind it would keep the room from it
+                break  # smaller sequences behind it would keep taking its room
             row.entry, row.filled = placement.entry, placement.tokens
             self._active[row.entry] = row
         self._waiting.extendleft(reversed(held))
 
     def _next_chunks(self) -> list[TokenChunk]:
-        """The work of this step: the newest token of every sequence, and as much of the prompts as the pace allows."""
+        """Choose the work of this step: the newest token of every sequence, and prompt tokens within the pace."""
         left = self._pace.prompt_tokens
         chunks = []
         for row in self._active.values():
@@ -154,7 +161,7 @@ class TorchEngine:
         return chunks
 
     def _compute(self, plan: Plan) -> tuple[list[SequenceInFlight], Tensor]:
-        """Run the model; returns the rows whose next token is due and their logits (rows, vocabulary)."""
+        """Run the model. Return the rows that need their next token, and their logits (rows, vocabulary)."""
         ids: list[int] = []
         due: list[SequenceInFlight] = []
         last: list[int] = []

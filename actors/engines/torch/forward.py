@@ -1,4 +1,4 @@
-"""One forward of a model over packed sequences: the quickest one that equals the model's own forward."""
+"""One forward of a model over packed sequences: the fastest one that equals the model's own forward."""
 
 from contextlib import nullcontext
 from typing import Protocol
@@ -21,13 +21,16 @@ _PROBE = 16  # tokens of each of two sequences
 
 
 class Forward(Protocol):
-    """Logits (kept, vocabulary) of packed `ids` (tokens,) under the cache's plan; `keep` (kept,) says of which."""
+    """Computes logits (kept, vocabulary) of packed `ids` (tokens,) under the cache's plan.
+
+    `keep` (kept,) lists the tokens that need logits.
+    """
 
     def __call__(self, ids: Tensor, cache: KvStore, keep: Tensor) -> Tensor: ...
 
 
 class Modules:
-    """The modules of any Transformers model, whose attention is over the store from now on."""
+    """Runs the modules of any Transformers model. Their attention reads the store from now on."""
 
     def __init__(self, model: PreTrainedModel) -> None:
         self._model = model
@@ -46,12 +49,12 @@ class Modules:
 
 
 def open_forward(model: PreTrainedModel, context_tokens: int) -> tuple[Forward, int]:
-    """Open a forward that agrees with the model's own. Return it and the bytes of a token's keys and values.
+    """Open a forward that agrees with the model's own. Return the forward and the bytes of a token's keys and values.
 
-    Both are compared in float32, since rounding to bfloat16 hides errors and, on some models, looks like one. A
-    bfloat16 forward is compared as well: it must be about as near to float32 as the model's own.
+    Both are compared in float32, because rounding to bfloat16 hides errors and, on some models, looks like one. For a
+    bfloat16 model, the bfloat16 forward is compared as well. It must be about as close to float32 as the model's own.
 
-    Raises ConfigError if the engine cannot run the model, or if the two disagree.
+    Raises ConfigError if the engine cannot run the model, or if the two forwards disagree.
     """
     text = model.config.get_text_config()
     if not model._supports_attention_backend or not _LAYERS.issuperset(getattr(text, "layer_types", None) or []):
@@ -76,21 +79,21 @@ def open_forward(model: PreTrainedModel, context_tokens: int) -> tuple[Forward, 
             agrees = agrees and as_near(found, rounded, exact)
     if not agrees:
         raise cannot_run(model, f"its attention is not {own} attention")
-    # The probe is shorter than most windows.
+    # The probe is shorter than most windows, so that the comparison cannot notice a missing window.
     if isinstance(forward, Modules) and slides(text) and cache.plan.windows == {None}:
         raise cannot_run(model, "it does not tell its attention of its sliding window")
     return forward, cache.token_bytes
 
 
 def _probe(model: PreTrainedModel, ids: Tensor) -> tuple[Forward, KvStore, Tensor]:
-    """Open a forward of `model` in its present number format; return it, its cache and its logits of `ids`."""
+    """Open a forward of `model` in its present number format. Return the forward, its cache and its logits of `ids`."""
     forward: Forward = Dense(model) if is_dense(model) else Modules(model)
     found, cache = _in_two_steps(forward, ids)
     return forward, cache, found
 
 
 def alone(forward: Forward, ids: Tensor) -> Tensor:
-    """Logits (tokens, vocabulary) of the `ids` (tokens,) of one sequence, in a cache of its own."""
+    """Return logits (tokens, vocabulary) of one sequence `ids` (tokens,), computed in a new cache."""
     count = len(ids)
     cache = KvStore(size_for(count))
     cache.plan = Plan([TokenChunk(0, TokenExtent(0, cache.tokens), 0, count)], 0, ids.device)
@@ -98,9 +101,10 @@ def alone(forward: Forward, ids: Tensor) -> Tensor:
 
 
 def _in_two_steps(forward: Forward, ids: Tensor) -> tuple[Tensor, KvStore]:
-    """Logits (sequences, tokens, vocabulary) of `ids` (sequences, tokens), half of the tokens in each step; the cache.
+    """Compute logits (sequences, tokens, vocabulary) of `ids` (sequences, tokens) in two steps.
 
-    A model differs from itself here where sequences mix, or where it carries on anything but keys and values.
+    Returns the logits and the cache. Each step computes half of the tokens. The result differs from the model's own
+    forward if sequences mix, or if the model carries state other than keys and values.
     """
     sequences, tokens = ids.shape
     size = size_for(tokens)

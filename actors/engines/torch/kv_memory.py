@@ -1,4 +1,4 @@
-"""The places of keys and values, of sequences in flight and at rest, within one bound."""
+"""The memory for keys and values of sequences in flight and at rest, within one bound."""
 
 from collections.abc import Container
 
@@ -13,10 +13,13 @@ from spade.errors import ConfigError
 
 
 class KvMemory:
-    """`entries` sequences of at most `context_tokens`, those `busy` in flight, the others kept to be continued."""
+    """The room of `entries` sequences of at most `context_tokens` each.
+
+    Callers pass the entries of sequences in flight as `busy`. The other entries rest, to be continued.
+    """
 
     def __init__(self, entries: int, context_tokens: int, kv_bytes: int, token_bytes: int) -> None:
-        """Raises ConfigError where `kv_bytes` do not hold one sequence of `token_bytes` a token."""
+        """Allocate within `kv_bytes`. Raises ConfigError if they do not hold one sequence of `token_bytes` a token."""
         self.prefixes = Prefixes(entries, context_tokens)
         tokens = _room(kv_bytes, token_bytes, context_tokens, entries)
         self.cache = KvStore(tokens)
@@ -24,21 +27,24 @@ class KvMemory:
         self._of: list[TokenExtent | None] = [None] * entries
 
     def chunk(self, entry: int, start: int, size: int) -> TokenChunk:
-        """Tokens of the sequence in an entry that has room for them."""
+        """Return a chunk of `size` tokens from `start` of the sequence in an entry.
+
+        The entry must have room for them.
+        """
         return TokenChunk(entry, self._extent(entry), start, size)
 
     def place(self, prompt: NDArray[np.int32], busy: Container[int]) -> Placement | None:
-        """Where a prompt would go; see `Prefixes.place`."""
+        """Choose an entry for a prompt; see `Prefixes.place`."""
         return self.prefixes.place(prompt, self._idle(busy))
 
     def admit(self, placement: Placement, prompt: NDArray[np.int32], busy: Container[int]) -> Placement | None:
-        """Give a prompt its entry, with those of its keys that are known; None where there is no room for it."""
+        """Give a prompt its entry, with the keys that are already known. Returns None if no room can be made."""
         entry, source, tokens = placement
         extent, size = self._of[entry], size_for(len(prompt))
         if extent is not None and not (source == entry and tokens) and extent.size != size:
             self._evict(entry)
         if not self.fit(entry, len(prompt), busy, spared=source):
-            # The keys that it would share take the room, or there is none at all.
+            # The shared keys take the room, or no room is left at all.
             placement = Placement(entry, entry, 0)
             if self._of[entry] is not None:
                 self._evict(entry)
@@ -50,7 +56,10 @@ class KvMemory:
         return placement
 
     def fit(self, entry: int, tokens: int, busy: Container[int], spared: int = -1) -> bool:
-        """Make room for `tokens` in an entry, keeping its keys; the coldest idle entries but `spared` may go for it."""
+        """Make room for `tokens` in an entry and keep its keys. May evict the coldest idle entries except `spared`.
+
+        Returns False if no room can be made.
+        """
         size, old = size_for(tokens), self._of[entry]
         if old is not None and old.size >= size:
             return True
@@ -80,7 +89,7 @@ class KvMemory:
 
 
 def _room(kv_bytes: int, token_bytes: int, context_tokens: int, entries: int) -> int:
-    """Number of tokens that `kv_bytes` hold, in whole contexts, of which there are as many as entries at most."""
+    """Return how many tokens fit into `kv_bytes`. Counts whole contexts, at most one for each entry."""
     context = size_for(context_tokens)
     contexts = min(kv_bytes // (token_bytes * context), entries)
     if not contexts:

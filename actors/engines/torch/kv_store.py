@@ -1,8 +1,8 @@
 """The key-value store of the torch engine behind Transformers' Cache and attention interfaces.
 
-A sequence has an *entry*: its keys and values, in one extent of each layer's store, [heads, tokens, dim], as long as
-there is room. `update` scatters the packed keys and values of one forward into the extents, `attend` reads them group
-by group, as its plan says.
+Each sequence has an *entry*: its keys and values in one extent of each layer's store, shaped [heads, tokens, dim].
+`update` scatters the packed keys and values of one forward into the extents. `attend` reads the extents group by group,
+as the plan says.
 """
 
 from typing import Any
@@ -20,24 +20,27 @@ ATTENTION = "spade_kv"
 
 
 class LayerKv:
-    """Keys or values of one layer: `tokens` tokens of `heads` heads, an extent being [heads, size, dim] on end."""
+    """Keys or values of one layer: `tokens` tokens of `heads` heads.
+
+    Extents, each [heads, size, dim], follow each other.
+    """
 
     def __init__(self, tokens: int, like: Tensor) -> None:
         _, self.heads, self.dim = like.shape
-        # Zeros, not empty: what lies behind a sequence's end is masked, but 0 * nan would still be nan.
+        # Zeros, not empty: the room behind a sequence's end is masked, but 0 * nan would still be nan.
         self.flat = like.new_zeros(tokens * self.heads, self.dim)
 
     def write(self, places: Tensor, new: Tensor) -> None:
-        """Store the packed (tokens, heads, dim)."""
+        """Store packed keys or values (tokens, heads, dim) at `places`."""
         self.flat.index_copy_(0, places, new.reshape(-1, self.dim))
 
     def read(self, group: AttentionGroup) -> Tensor:
-        """(rows, heads, keys, dim) of a group."""
+        """Return keys or values (rows, heads, keys, dim) of a group."""
         extents = self.flat.view(-1, self.heads, group.size, self.dim)[:, :, : group.keys]
         return extents[group.rows] if isinstance(group.rows, slice) else extents.index_select(0, group.rows)
 
     def copy(self, source: TokenExtent, target: TokenExtent, tokens: int) -> None:
-        """The first `tokens` of one extent, to the beginning of another."""
+        """Copy the first `tokens` of one extent to the beginning of another."""
         self._of(target)[:, :tokens] = self._of(source)[:, :tokens]
 
     def _of(self, extent: TokenExtent) -> Tensor:
@@ -46,9 +49,10 @@ class LayerKv:
 
 
 class KvStore(Cache):
-    """Keys and values of all entries: a pair of stores of `tokens` tokens for each layer."""
+    """Keys and values of all entries: for each layer, one store of `tokens` tokens for keys and one for values."""
 
     plan: Plan
+    """The plan of the present forward."""
 
     def __init__(self, tokens: int) -> None:
         super().__init__(layers=[])
@@ -57,18 +61,18 @@ class KvStore(Cache):
 
     @property
     def token_bytes(self) -> int:
-        """Bytes of one token, once a forward has shown the shapes."""
+        """Return the bytes of one token. Valid after a first forward, which shows the shapes."""
         stores = [store for pair in self.stores.values() for store in pair]
         return sum(store.heads * store.dim * store.flat.element_size() for store in stores)
 
     def copy(self, source: TokenExtent, target: TokenExtent, tokens: int) -> None:
-        """The first `tokens` of one extent, to the beginning of another, in every layer."""
+        """Copy the first `tokens` of one extent to the beginning of another, in every layer."""
         for pair in self.stores.values():
             for store in pair:
                 store.copy(source, target, tokens)
 
     def write(self, layer: int, keys: Tensor, values: Tensor) -> None:
-        """Store a layer's packed keys and values, each (tokens, heads, dim), where the plan says."""
+        """Store a layer's packed keys and values, each (tokens, heads, dim), at the places of the plan."""
         if layer not in self.stores:
             self.stores[layer] = (LayerKv(self.tokens, keys), LayerKv(self.tokens, values))
         for store, new in zip(self.stores[layer], (keys, values), strict=True):
@@ -77,24 +81,27 @@ class KvStore(Cache):
     def update(
         self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
-        """The same for Transformers' modules, each [1, heads, tokens, dim]."""
+        """Store keys and values from Transformers' modules, each [1, heads, tokens, dim]."""
         self.write(layer_idx, key_states[0].transpose(0, 1), value_states[0].transpose(0, 1))
         return key_states, value_states
 
     def holds(self, layer: int, keys: Tensor, values: Tensor) -> bool:
-        """True if a layer's stores have such heads, each [1, heads, tokens, dim]."""
+        """Return True if the layer's stores match the heads and dims of `keys` and `values`.
+
+        Each of them is [1, heads, tokens, dim].
+        """
         stores = self.stores.get(layer, ())
         return [(store.heads, store.dim) for store in stores] == [(x.shape[1], x.shape[3]) for x in (keys, values)]
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        """Positions are always given, so nothing is derived from this."""
+        """Return 0. Positions are always given, so Transformers derives nothing from this number."""
         return 0
 
 
 def attend(query: Tensor, layer: int, cache: KvStore, scale: float | None, window: int | None) -> Tensor:
-    """Attention of packed queries (tokens, heads, dim) over the store; returns the same shape.
+    """Compute attention of packed queries (tokens, heads, dim) over the store. Return the same shape.
 
-    Query heads that share a key head are laid out as further queries of it, so that keys are read where they lie.
+    Query heads that share a key head become further queries of this head. So keys are read in place, without copies.
     """
     keys, values = cache.stores[layer]
     heads, shared = keys.heads, query.shape[1] // keys.heads
@@ -110,7 +117,7 @@ def attend(query: Tensor, layer: int, cache: KvStore, scale: float | None, windo
 
 
 def cannot_run(model: Any, why: str) -> ConfigError:
-    """The error of a model, or a part of one, that cannot be computed over the store."""
+    """Build the error for a model, or a part of one, that cannot be computed over the store."""
     return ConfigError(f"model.path: the torch engine cannot run {model.config.model_type}: {why}")
 
 
@@ -126,7 +133,7 @@ def store_attention(
     sliding_window: int | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """`attend` behind Transformers' attention interface: [1, heads, tokens, dim] to [1, tokens, heads, dim]."""
+    """Implement Transformers' attention interface by `attend`: [1, heads, tokens, dim] to [1, tokens, heads, dim]."""
     layer: int = module.layer_idx  # type: ignore[assignment]
     if kv_store is None:
         raise cannot_run(module, "it does not pass on what its attention needs")

@@ -1,7 +1,7 @@
-"""The plan of one forward of the torch engine: tokens of any sequences, and the groups in which they attend.
+"""The plan of one forward of the torch engine: the tokens of all sequences, and the groups that attend together.
 
-The new tokens of all sequences are *packed*, one after the other as a batch of one, so that linear layers never see
-padding. Attention runs in *groups* of sequences of like size, which alone are padded.
+The new tokens of all sequences are *packed* one after another as a batch of one, so linear layers never see padding.
+Attention runs in *groups* of sequences of similar size. Only these groups are padded.
 """
 
 from collections.abc import Sequence
@@ -15,12 +15,19 @@ from actors.engines.torch.buddy import TokenExtent
 
 
 class TokenChunk(NamedTuple):
-    """`size` new tokens of the sequence in `entry`, at positions `start` and on, stored in `extent`."""
+    """New tokens of one sequence."""
 
     entry: int
+    """Entry of the sequence."""
+
     extent: TokenExtent
+    """Extent that stores the sequence's keys and values."""
+
     start: int
+    """Position of the first new token."""
+
     size: int
+    """Number of new tokens."""
 
     @property
     def end(self) -> int:
@@ -28,9 +35,10 @@ class TokenChunk(NamedTuple):
 
 
 def arrange(chunks: Sequence[TokenChunk], spare: int) -> list[list[TokenChunk]]:
-    """Chunks in groups that attend together: of extents of one size, padded to their longest.
+    """Sort chunks into groups that attend together.
 
-    A group costs rows * queries * keys. One more group costs about `spare` besides, so padding may cost as much.
+    A group's extents have one size, and its chunks are padded to the longest. A group costs rows * queries * keys. One
+    more group costs about `spare` in addition, so padding may cost as much.
     """
     groups: list[list[TokenChunk]] = []
     cost = 0
@@ -47,21 +55,21 @@ def arrange(chunks: Sequence[TokenChunk], spare: int) -> list[list[TokenChunk]]:
 
 
 class AttentionGroup:
-    """Rows of one padded attention.
+    """The rows of one padded attention.
 
-    size      of the extents it reads, tokens
-    rows      which of the store's extents of that size: a range (which may hold others) or a list
-    keys      how many keys of each it reads
-    packed    (rows, queries): the packed token each query is, 0 where there is none
-    real      (tokens,): which of the rows * queries are tokens, in packed order; None: all, in order
-    position  (rows, queries, 1): position of each query
+    * size: of the extents it reads, in tokens
+    * rows: the extents of that size which it reads, as a range (may include unused extents) or a list
+    * keys: number of keys read from each extent
+    * packed (rows, queries): the packed token of each query; 0 for padding
+    * real (tokens,): which of the rows * queries are tokens, in packed order; None if all are, in order
+    * position (rows, queries, 1): position of each query
     """
 
     def __init__(self, chunks: Sequence[TokenChunk], first: int, device: torch.device) -> None:
         self.size = chunks[0].extent.size
         places = [chunk.extent.start // self.size for chunk in chunks]
         low, high = places[0], places[-1] + 1
-        # To read up to as many rows again in vain costs less than a copy of the rows that are needed.
+        # Reading up to as many unneeded rows again costs less than copying the needed rows.
         dense = high - low <= 2 * len(chunks)
         row = [place - low for place in places] if dense else list(range(len(chunks)))
         rows, queries = (high - low if dense else len(chunks)), max(chunk.size for chunk in chunks)
@@ -86,7 +94,10 @@ class AttentionGroup:
         self._masks: dict[tuple[int | None, int, torch.dtype], Tensor] = {}
 
     def mask(self, window: int | None, shared: int, dtype: torch.dtype) -> Tensor:
-        """Additive (rows, 1, shared * queries, keys): a query sees keys up to its own position, the last `window`."""
+        """Return the additive mask (rows, 1, shared * queries, keys).
+
+        A query sees keys up to its own position, and of these only the last `window`.
+        """
         known = self._masks.get((window, shared, dtype))
         if known is None:
             key = torch.arange(self.keys, device=self.position.device)
@@ -100,16 +111,16 @@ class AttentionGroup:
 
     @property
     def windows(self) -> set[int | None]:
-        """The windows that masks were asked for."""
+        """Return the windows for which masks were asked."""
         return {window for window, _, _ in self._masks}
 
 
 class Plan:
-    """One forward: packed tokens by group, then by extent.
+    """The plan of one forward. Packed tokens are sorted by group, then by extent.
 
-    chunks     in packed order
-    entry      (tokens,), position (tokens,): where each packed token belongs
-    positions  (tokens,), on the device
+    * chunks: in packed order
+    * entry (tokens,) and position (tokens,): the place of each packed token
+    * positions (tokens,): the same positions, on the device
     """
 
     def __init__(self, chunks: Sequence[TokenChunk], spare: int, device: torch.device) -> None:
@@ -130,11 +141,14 @@ class Plan:
 
     @property
     def windows(self) -> set[int | None]:
-        """The windows that layers attended within in this forward."""
+        """Return the attention windows that layers used in this forward."""
         return {window for group in self.groups for window in group.windows}
 
     def places(self, heads: int) -> Tensor:
-        """(tokens * heads,): where each packed token's keys belong in a store of `heads` heads, in rows of its dim."""
+        """Return (tokens * heads,): the row of each packed token's keys in a store of `heads` heads.
+
+        A row has `dim` numbers.
+        """
         known = self._places.get(heads)
         if known is None:
             start, size = self._extent.T

@@ -1,4 +1,4 @@
-"""Tokens whose keys each entry holds: a request that begins with the same ones need not compute them. On the host."""
+"""The tokens of the keys in each entry. A request that begins with the same tokens reuses the keys. Host side."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -6,26 +6,31 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-_COPY_FROM = 8  # tokens: a shorter prefix costs more to copy than to compute
-_WAIT_FROM = 32  # tokens: for a shorter one it is not worth a step to wait until it is there
+_COPY_FROM = 8  # tokens: copying a shorter prefix costs more than computing it
+_WAIT_FROM = 32  # tokens: for a shorter prefix, waiting a step for its keys does not pay
 _FIRST_TOKENS = 256
 
 
 class Placement(NamedTuple):
-    """The `entry` of a sequence. Its first `tokens` are there, or to be copied from `source` if that is another."""
+    """The place of a sequence."""
 
     entry: int
+    """Entry of the sequence."""
+
     source: int
+    """Entry that holds the shared keys. If it is another entry, they must be copied from it."""
+
     tokens: int
+    """Number of leading tokens with stored keys."""
 
 
 class Prefixes:
-    """Token ids of `entries` entries; `limit` bounds a sequence.
+    """Token ids of `entries` entries. `limit` bounds the length of a sequence.
 
-    known     (entries,) how many tokens of its sequence are known, so that their keys are there or being computed
-    filled    (entries,) how many of them have their keys stored
-    current   (entries,) whether the weights in use computed them
-    used      (entries,) when the entry was last written, in steps
+    * known (entries,): number of tokens with keys that are stored or being computed
+    * filled (entries,): number of tokens with stored keys
+    * current (entries,): True if the weights in use computed the keys
+    * used (entries,): step of the entry's last write
     """
 
     def __init__(self, entries: int, limit: int) -> None:
@@ -44,12 +49,12 @@ class Prefixes:
             self._ids = np.pad(self._ids, ((0, 0), (0, want - have)))
 
     def place(self, prompt: NDArray[np.int32], idle: Sequence[int]) -> Placement | None:
-        """Where a prompt goes: `idle` must not be empty. Only keys of the weights in use are shared.
+        """Choose an entry for a prompt. `idle` must not be empty. Only keys of the weights in use are shared.
 
-        A prompt that continues an entry takes it over. Another takes the entry that has been idle longest, so that the
-        next turns of other episodes find theirs; the keys that it shares with any entry, a busy one too, are copied
-        there. The last token of a prompt is always computed, for the sake of the next. None: it pays to wait for keys
-        that are being computed for another prompt.
+        A prompt that continues an idle entry takes over the entry. Any other prompt takes the entry that has been idle
+        longest, so that the next turns of other episodes find their entries. Keys shared with any entry, even a busy
+        one, are copied. The last token of a prompt is always computed, because its output predicts the next token.
+        Returns None if waiting pays: another prompt is computing keys that this prompt needs.
         """
         common = self._common(prompt)
         stored = np.minimum(common, self.filled)
@@ -63,7 +68,10 @@ class Prefixes:
         return Placement(oldest, source, tokens) if tokens >= _COPY_FROM else Placement(oldest, oldest, 0)
 
     def _common(self, prompt: NDArray[np.int32]) -> NDArray[np.int64]:
-        """(entries,) number of leading tokens of the prompt, without its last, that each entry has."""
+        """Return (entries,): how many leading tokens each entry shares with the prompt.
+
+        Ignores the prompt's last token.
+        """
         width = min(len(prompt) - 1, self._ids.shape[1])
         if width == 0:
             return np.zeros(len(self.filled), dtype=np.int64)
@@ -71,7 +79,7 @@ class Prefixes:
         return np.where(self.current, np.where(differs.any(axis=1), differs.argmax(axis=1), width), 0)
 
     def begin(self, placement: Placement, prompt: NDArray[np.int32]) -> None:
-        """Give the entry to the prompt: its first `placement.tokens` count as stored."""
+        """Give the entry to the prompt. Its first `placement.tokens` count as stored."""
         entry, _, tokens = placement
         self.reserve(len(prompt))
         self._ids[entry, : len(prompt)] = prompt
@@ -80,20 +88,20 @@ class Prefixes:
         self.current[entry] = True
 
     def end(self, entry: int) -> None:
-        """The entry's sequence has ended: no further keys are computed; the stored ones stay."""
+        """End the entry's sequence. Its stored keys stay, and no further keys are computed."""
         self.known[entry] = self.filled[entry]
 
     def evict(self, entry: int) -> None:
-        """The entry's keys are gone."""
+        """Drop the entry's keys."""
         self.known[entry] = self.filled[entry] = 0
         self.used[entry] = -1
 
     def forget(self) -> None:
-        """The weights changed: stored keys are no longer shared. Sequences in flight go on with theirs."""
+        """Stop sharing stored keys, because the weights changed. Sequences in flight continue with their keys."""
         self.current[:] = False
 
     def write(self, entry: NDArray[np.int64], position: NDArray[np.int64], ids: NDArray[np.int64], step: int) -> None:
-        """Tokens whose keys were stored in this step, in the order of their positions."""
+        """Record the tokens of the keys stored in this step, in the order of their positions."""
         self._ids[entry, position] = ids
         self.filled[entry] = position + 1
         self.known[entry] = np.maximum(self.known[entry], position + 1)

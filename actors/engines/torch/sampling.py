@@ -1,4 +1,4 @@
-"""Sampling that depends on nothing but the request's seed and the distribution: one counter-based uniform a token."""
+"""Sampling that depends only on the request's seed and the distribution. Each token uses one counter-based uniform."""
 
 from collections.abc import Sequence
 
@@ -10,18 +10,18 @@ from torch import Tensor
 from spade.policy.logprobs import log_distribution
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-_BITS = 48  # u <= 1 - 2**-48, so that u * total < total in float64 and the inverse never falls off the end
+_BITS = 48  # u <= 1 - 2**-48, so u * total < total in float64 and the inverse stays within the vocabulary
 
 
 def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The finaliser of splitmix64 (Steele, Lea & Flood 2014)."""
+    """Apply the finaliser of splitmix64 (Steele, Lea & Flood 2014)."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
 
 
 def uniforms(seeds: Sequence[int], counters: Sequence[int]) -> NDArray[np.float64]:
-    """One number in [0, 1) for each (seed, counter): an output of that seed's stream, whatever was asked before."""
+    """Return one number in [0, 1) for each (seed, counter). It does not depend on earlier calls."""
     seed = np.array(seeds, dtype=np.uint64)
     counter = np.array(counters, dtype=np.uint64)
     bits = _mix(_mix(seed + _GOLDEN) + (counter + np.uint64(1)) * _GOLDEN)
@@ -35,10 +35,11 @@ def sample(
     top_p: Sequence[float],
     top_k: Sequence[int],
 ) -> tuple[list[int], list[float]]:
-    """A token for each row by inverting its cumulative distribution, and the token's log-probability.
+    """Sample a token for each row by inverting its cumulative distribution.
 
-    logits: (rows, vocabulary); uniform: (rows,) in [0, 1); for the others see `protocol.Generate`. A token of
-    probability zero is never chosen. The log-probability is that under the distribution after it was cut.
+    Returns the tokens and their log-probabilities. logits: (rows, vocabulary); uniform: (rows,) in [0, 1).
+    `protocol.Generate` explains the other arguments. A token of probability zero is never chosen. The log-probability
+    is taken after `top_p` and `top_k` cut the distribution.
     """
     device = logits.device
     logprobs = log_distribution(logits, torch.tensor(temperatures, device=device)[:, None])
@@ -55,10 +56,10 @@ def sample(
 
 
 def truncated(logprobs: Tensor, top_p: Tensor, top_k: Tensor) -> Tensor:
-    """Each row's `top_k` likeliest tokens, then the fewest of these that hold `top_p`, renormalised; -inf elsewhere.
+    """Keep each row's `top_k` likeliest tokens, then the fewest of these that hold `top_p`. Renormalise.
 
-    logprobs: (rows, vocabulary) float32; top_p: (rows,); top_k: (rows,) at least 1. Nucleus sampling is of Holtzman
-    et al. 2020; that it looks at what top-k left is as Transformers and vLLM have it.
+    All other tokens get -inf. logprobs: (rows, vocabulary) float32; top_p: (rows,); top_k: (rows,), at least 1. Nucleus
+    sampling is from Holtzman et al. 2020. As in Transformers and vLLM, it considers only the tokens that top-k left.
     """
     ordered, index = logprobs.sort(dim=-1, descending=True, stable=True)
     rank = torch.arange(logprobs.shape[-1], device=logprobs.device)

@@ -5,11 +5,14 @@ from collections.abc import Callable
 from spade.codec import pack_floats, pack_ids, unpack_ids
 from spade.protocol import Finish, Generate, Generated
 
-_SLACK = 4  # tokens that a character may be cut into
+_SLACK = 4  # most tokens that one character may be split into
 
 
 class SequenceInFlight:
-    """`tokens` are the prompt and the sampled tokens; the keys of the first `filled` are stored in `entry`."""
+    """A request being sampled. `tokens` are the prompt and the sampled tokens.
+
+    The keys of the first `filled` tokens are stored in `entry`.
+    """
 
     def __init__(self, id: int, request: Generate) -> None:
         self.id = id
@@ -20,11 +23,11 @@ class SequenceInFlight:
         self.filled = 0
         self.logprobs: list[float] = []
         self._versions: list[tuple[int, int]] = []
-        # A token is a byte of text at least.
+        # Each token is at least one byte of text.
         self._tail = max((len(text.encode()) for text in request.stop), default=-_SLACK) + _SLACK
 
     def push(self, token: int, logprob: float, version: int) -> None:
-        """One more sampled token."""
+        """Append a sampled token."""
         self.tokens.append(token)
         self.logprobs.append(logprob)
         if self._versions and self._versions[-1][0] == version:
@@ -33,7 +36,7 @@ class SequenceInFlight:
             self._versions.append((version, 1))
 
     def finish(self, end_ids: frozenset[int], decode: Callable[[list[int]], str]) -> Finish | None:
-        """The reason why the newest token ended it, if it did."""
+        """Return the reason why the newest token ended the sequence, or None."""
         if self.tokens[-1] in end_ids:
             return "stop"
         if self._tail:
@@ -43,6 +46,6 @@ class SequenceInFlight:
         return "length" if len(self.logprobs) == self.request.max_tokens else None
 
     def result(self, finish: Finish) -> Generated:
-        """The answer to the request."""
+        """Return the answer to the request."""
         ids, logprobs = pack_ids(self.tokens[self.prompt :]), pack_floats(self.logprobs)
         return Generated(ids, logprobs, tuple(self._versions), finish)

@@ -1,4 +1,4 @@
-"""A copy of published weights in the making."""
+"""An unfinished copy of published weights."""
 
 import logging
 import os
@@ -23,9 +23,10 @@ log = logging.getLogger(__name__)
 
 
 class Draft:
-    """The draft in `folder` of the weights `digest`; `older`: at most one whole copy, for tensors that did not change.
+    """The draft in `folder` of the weights `digest`. `older` holds at most one whole copy, for unchanged tensors.
 
-    fetched_bytes  over the bus; `passed_bytes` of them from engines
+    * fetched_bytes: bytes fetched over the bus
+    * passed_bytes: the part of these bytes that came from engines
     """
 
     def __init__(self, folder: Path, digest: str, older: list[Path]) -> None:
@@ -37,27 +38,29 @@ class Draft:
         self._missing: MissingParts | None = None
 
     def told(self) -> str:
-        """The whole fetch, in words."""
+        """Describe the whole fetch for the log."""
         seconds = trio.current_time() - self._since
         return f"{self.fetched_bytes / 1e6:.1f} MB fetched in {seconds:.2f} s, {self.passed_bytes / 1e6:.1f} of engines"
 
     def give(self, request: GetWeights, most: int) -> WeightsPart | None:
-        """Parameters for another host, cut to `most` bytes, and which parts are lacking; they may be damaged.
+        """Return parameters for another host, cut to `most` bytes, with the list of missing parts.
 
-        Without data if they are not here yet; None if the fetch of parameters has not begun. Raises OSError.
+        The bytes may be damaged. Returns a part without data if the bytes are not here yet, None if the fetch of
+        parameters has not begun. Raises OSError.
         """
         missing = self._missing
         if missing is None or request.file != PARAMETERS:
             return None
-        bits = missing.lacking  # before the question below: what comes meanwhile is given, and not called lacking
+        # read before the check below: parts that come in between are given and not called lacking
+        bits = missing.lacking
         here = missing.has(request.offset, request.count)
         found = part(self.folder, request, most if here else 0)
-        if isinstance(found, Refused):  # it has just become a copy
+        if isinstance(found, Refused):  # the draft has just become a copy
             return None
         return msgspec.structs.replace(found, lacking=bits.to_bytes(-(-bits.bit_length() // 8), "little"))
 
     async def fill(self, sources: PartSources) -> None:
-        """Fetch what is missing. Raises BusError; WeightsError if the learner's files do not match."""
+        """Fetch the missing parts. Raises BusError, or WeightsError if the learner's files do not match."""
         try:
             await self._fill(sources)
         finally:
@@ -94,7 +97,10 @@ class Draft:
             await Swarm(sources, missing, self._digest, opened.fileno()).bring(engines=engines)
 
     async def _begin(self, sources: PartSources, file: Path) -> None:
-        """Make the file at its full length, with only its header. It appears at once, so no draft has half a header."""
+        """Create the file at its full length with only its header.
+
+        It appears at once, so a draft never has half a header.
+        """
         opening = await self._part(sources, PARAMETERS, 0, manifest.LENGTH_BYTES)
         header = bytearray(opening.data)
         first = manifest.header_bytes(opening.data)
@@ -107,7 +113,7 @@ class Draft:
         new.replace(file)
 
     def _reuse(self, wanted: Manifest, spans: manifest.Spans, have: Manifest, file: Path) -> Manifest:
-        """Copy the tensors that did not change from the older copy; returns them."""
+        """Copy unchanged tensors from the older copy and return them."""
         if not self._older:
             return {}
         (source,) = self._older
@@ -132,7 +138,7 @@ class Draft:
         return taken
 
     async def _file(self, sources: PartSources, name: str) -> bytes:
-        """A small file, whole, from the learner."""
+        """Fetch a small file, whole, from the learner."""
         data, size = b"", 1
         while len(data) < size:
             came = await self._part(sources, name, len(data), PART_BYTES)

@@ -1,12 +1,12 @@
 """Published weights on this host: the learner's folder if it is visible here, else a copy fetched from the learner.
 
-The learner's folder is `weights` of our own run directory, which holds for a run that was moved or copied too, or else
-the path of the publication, which is in another run directory.
+The learner's folder is `weights` in our run directory, even if the run was moved or copied. Otherwise it is the path in
+the publication, which is in another run directory.
 
-A copy is made in the run directory of this host's actors, for all engines there. Hosts pass its parts on to each other:
-an engine asks others for each part before it asks the learner, and serves those that it has. The copy is a draft until
-every tensor has its digest; a broken link or a killed engine leaves a draft, which is kept, so that its parts are
-fetched once. Tensors that the newest copy here already has are taken from it.
+A copy is made in the run directory of this host's actors, for all engines on this host. Hosts pass its parts on to each
+other: an engine asks other engines for each part before it asks the learner, and serves the parts that it has. The copy
+is a draft until every tensor matches its digest. After a broken link or a killed engine the draft stays, so its parts
+are fetched only once. Tensors that the newest copy on this host already has are copied from it.
 """
 
 import fcntl
@@ -34,16 +34,17 @@ from spade.policy.parts import part, refusal
 from spade.protocol import MOST_HELD, GetWeights, HoldWeights, Refused, Weights, WeightsPart
 from spade.transport import Client, Server, connect
 
-KEPT = 2  # copies: the newest, and the one before, for tensors that did not change
+KEPT = 2  # copies: the newest, and the one before, for unchanged tensors
 
 _ABSENT = Refused("these weights are not here")
 log = logging.getLogger(__name__)
 
 
 class Shelf:
-    """Where an engine finds weights. `run` is its run directory, `model` is model.path.
+    """Finds weights for an engine. `run` is the engine's run directory, `model` is model.path.
 
-    fetched_bytes  over the bus, by this process; `passed_bytes` of them from engines
+    * fetched_bytes: bytes fetched over the bus by this process
+    * passed_bytes: the part of these bytes that came from engines
     """
 
     def __init__(self, replay: Client, bus: Bus, run: Path, model: str) -> None:
@@ -54,11 +55,14 @@ class Shelf:
         self._root = run / "fetched"
         self._model = model
         self._trusting = False
-        self._drafts: dict[str, Draft] = {}  # of the copies that are being made here, by their digest
-        self._held: dict[int, str] = {}  # the learner's folders that are in use or ordered: digests by version
+        self._drafts: dict[str, Draft] = {}  # copies that are being made here, by digest
+        self._held: dict[int, str] = {}  # the learner's folders that are in use or ordered: version to digest
 
     async def bring(self, weights: Weights) -> Weights | None:
-        """`weights` with their path on this host; None if they are retired already: newer ones will come."""
+        """Bring `weights` to this host and return them with their path here.
+
+        Returns None if they are retired already. Newer weights will come then.
+        """
         for seen in (self._published / weights.digest, Path(weights.path)):
             if (seen / PARAMETERS).is_file():
                 held = await self._hold(weights)
@@ -66,7 +70,7 @@ class Shelf:
         folder = self._root / weights.digest
         with self._replay.waits.on("learner", f"weights of version {weights.version}"):
             async with self._alone():
-                if not self._trusting:  # a damaged copy may be what ended this engine's life before
+                if not self._trusting:  # a damaged copy may have ended this engine's previous life
                     await trio.to_thread.run_sync(self._discard_damaged, folder)
                     self._trusting = True
                 if not folder.is_dir() and not await self._fetch(weights.digest, folder):
@@ -76,16 +80,16 @@ class Shelf:
         return msgspec.structs.replace(weights, path=str(folder))
 
     def served(self, version: int) -> None:
-        """Let go of the learner's folders of older versions, with the next one that is brought."""
+        """Release the learner's folders of older versions. The replay service hears of it with the next weights."""
         self._held = {newer: digest for newer, digest in self._held.items() if newer >= version}
 
     async def hold_again(self) -> None:
-        """Tell a replay service that was started again what is held. Raises BusError."""
+        """Tell a restarted replay service which weights are held. Raises BusError."""
         if self._held:
             await self._replay.call(HoldWeights(tuple(self._held.values())[-MOST_HELD:]))
 
     async def _hold(self, weights: Weights) -> bool:
-        """Hold the learner's folder of these weights, on whatever host; False if they are retired already."""
+        """Hold the learner's folder of these weights, on any host. Returns False if they are retired already."""
         wanted = {**self._held, weights.version: weights.digest}
         while True:
             try:
@@ -93,7 +97,7 @@ class Shelf:
             except RefusedError as error:
                 log.warning("%s", error)
                 return False
-            except BusError as error:  # until it is told, they may be deleted while they are read
+            except BusError as error:  # until the service knows, it may delete them while they are read
                 log.warning("%s", error)
                 await self._replay.wait_pulse()
             else:
@@ -109,7 +113,7 @@ class Shelf:
             yield
 
     def _discard_damaged(self, folder: Path) -> None:
-        """Discard a copy whose bytes do not have the digest in its name. Raises OSError."""
+        """Discard a copy if its bytes do not match the digest in its name. Raises OSError."""
         if folder.is_dir():
             try:
                 manifest.read(folder, folder.name)
@@ -119,7 +123,7 @@ class Shelf:
                 discard(folder)
 
     async def _fetch(self, digest: str, folder: Path) -> bool:
-        """Make the copy. False if the learner has retired the weights."""
+        """Make the copy. Returns False if the learner has retired the weights."""
         draft = self._root / f"{DRAFT}{digest}"
         draft.mkdir(exist_ok=True)
         copy = self._drafts[digest] = Draft(draft, digest, self._copies()[-1:])
@@ -136,7 +140,7 @@ class Shelf:
         return True
 
     async def _fill(self, copy: Draft) -> bool:
-        """Fill a draft, however often the link breaks. False if the learner has retired the weights."""
+        """Fill a draft, however often the link breaks. Returns False if the learner has retired the weights."""
         while True:
             try:
                 async with connect(await self._learner(), self._replay.hello, bus=self._bus) as learner:
@@ -149,14 +153,14 @@ class Shelf:
                 shutil.rmtree(copy.folder)
                 return False
             except WeightsError:
-                shutil.rmtree(copy.folder)  # nothing of it can be trusted: begin anew
+                shutil.rmtree(copy.folder)  # none of it can be trusted: begin again
                 raise
             except BusError as error:
                 log.warning("%s; fetching on from where it was", error)
                 await self._replay.wait_pulse()
 
     async def _learner(self) -> str:
-        """The address at which the learner serves its weights now."""
+        """Wait until the learner serves its weights. Return its address."""
         while True:
             for peer in self._replay.pulse.peers:
                 if peer.role == "learner":
@@ -164,12 +168,15 @@ class Shelf:
             await self._replay.wait_pulse()
 
     def _engines(self) -> list[str]:
-        """The addresses of other engines, which may have parts."""
+        """Return the addresses of other engines, which may have parts."""
         ours = self._replay.hello.address
         return [peer.address for peer in self._replay.pulse.peers if peer.role == "engine" and peer.address != ours]
 
     async def pass_on(self, server: Server) -> None:
-        """Serve the parts that are here to engines of other hosts, for ever; an unfinished copy's as they come."""
+        """Serve downloaded parts to engines on other hosts until cancelled.
+
+        Includes the parts of an unfinished copy.
+        """
         asked, most = server.apart(GetWeights), self._bus.max_message_bytes // 2
         while True:
             incoming = await asked.take()
@@ -186,19 +193,19 @@ class Shelf:
                 return found
             parts = (part(folder, request, most) for folder in folders)
             return next((each for each in parts if isinstance(each, WeightsPart)), _ABSENT)
-        except OSError as error:  # the other host's loss: it asks elsewhere
+        except OSError as error:  # the other host asks elsewhere
             log.warning("a part of weights %s cannot be read: %s", request.digest, reason(error))
             return _ABSENT
 
     def _copies(self) -> list[Path]:
-        """Whole copies, the newest last."""
+        """Return whole copies, the newest last."""
         whole = [path for path in self._root.iterdir() if path.is_dir() and not path.name.startswith(".")]
         return sorted(whole, key=lambda path: path.stat().st_mtime_ns)
 
     def _prune(self, newest: Path) -> None:
-        """Delete the old copies that no engine is loading, and the drafts, which nobody will ask for again.
+        """Delete old copies that no engine is loading, and all drafts: nobody will ask for them again.
 
-        `newest` stays, whatever its time says.
+        `newest` stays, whatever its modification time.
         """
         for path in [path for path in self._copies() if path != newest][: 1 - KEPT]:
             discard_unless_held(path, PARAMETERS)

@@ -1,9 +1,9 @@
-"""From hearing of new weights to sampling from them, and the digests that prove it.
+"""Follows new weights from the first news until the engine samples from them, and checks their digests.
 
-    heard (push or pulse) ── on this host (fetched if need be) ── ordered ── in use ── told to the replay service
-                                                                               └───── every byte checked
+    heard (push or pulse) ── on this host (fetched if needed) ── ordered ── in use ── reported to the replay service
+                                                                            └── every byte checked
 
-Only the newest is followed: of the versions that come while one is on its way, all but the last are skipped.
+Only the newest version is followed. Versions that arrive while one is on its way are skipped, except the last.
 """
 
 import logging
@@ -23,13 +23,14 @@ from spade.transport.pump import put_newest
 
 log = logging.getLogger(__name__)
 
-_REMEMBERED = 1_024  # versions: sequences in flight are of the last few
+_REMEMBERED = 1_024  # versions; sequences in flight use the last few
 
 
 class Follower:
-    """The weights of one engine. `order` hands the engine's thread weights that are on this host.
+    """The weights of one engine. `order` hands weights that are on this host to the engine's thread.
 
-    Gauges: `swap_ms` from hearing of the version in use to sampling from it, `canary_mismatch` of it.
+    Gauges: `swap_ms` is the time from hearing of the version in use to sampling from it. `canary_mismatch` is its
+    canary's difference.
     """
 
     def __init__(self, replay: Client, shelf: Shelf, order: Callable[[Weights], None]) -> None:
@@ -44,20 +45,21 @@ class Follower:
         self._unchecked = trio.open_memory_channel[Weights](1)
 
     async def run(self) -> None:
-        """Follow until cancelled. Raises WeightsError, or RefusedError of the replay service, if the
-        weights in use are not those that were published.
+        """Follow until cancelled.
+
+        Raises WeightsError, or RefusedError of the replay service, if the weights in use are not the published ones.
         """
         async with trio.open_nursery() as nursery:
             for task in (self._pushed, self._pulsed, self._bring, self._tell, self._check, self._hold_again):
                 nursery.start_soon(task)
 
     def digests(self, versions: tuple[tuple[int, int], ...]) -> bytes:
-        """The digests of version runs; empty where one of the versions has none."""
+        """Return the joined digests of version runs. Empty if a version's digest is unknown."""
         found = [self._digests.get(version, b"") for version, _ in versions]
         return b"".join(found) if all(found) else b""
 
     def served(self, swapped: Swapped) -> None:
-        """The engine samples from these weights now."""
+        """Record that the engine samples from these weights now."""
         version = swapped.weights.version
         self._version = max(self._version, version)
         self._shelf.served(version)
@@ -79,7 +81,7 @@ class Follower:
                 self._hear(message)
 
     async def _pulsed(self) -> None:
-        """Pulses carry the newest weights too: a push may be lost with its connection."""
+        """Hear of new weights from pulses too, because a push may be lost with its connection."""
         pulse = self._replay.pulse
         while True:
             if pulse.weights is not None:
@@ -108,7 +110,7 @@ class Follower:
                 log.warning("%s", error)  # a late report is of no use
 
     async def _hold_again(self) -> None:
-        """Say again what we hold to each further life of the replay service, which knows nothing of it."""
+        """Tell each new life of the replay service which weights we hold, because it does not know."""
         life = self._replay.life
         while True:
             await self._replay.wait_pulse()
@@ -116,11 +118,14 @@ class Follower:
                 life = self._replay.life
                 try:
                     await self._shelf.hold_again()
-                except BusError as error:  # of yet another life, or too late
+                except BusError as error:  # a still newer life, or too late
                     log.warning("%s", error)
 
     async def _check(self) -> None:
-        """Check every byte of the weights in use, while the engine samples: it takes longer than the swap itself."""
+        """Check every byte of the weights in use while the engine samples.
+
+        The check takes longer than the swap itself.
+        """
         async for weights in self._unchecked[1]:
-            with suppress(FileNotFoundError):  # newer ones have been published since
+            with suppress(FileNotFoundError):  # newer weights have been published since
                 await trio.to_thread.run_sync(manifest.verify, Path(weights.path), weights.digest)

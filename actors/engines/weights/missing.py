@@ -1,6 +1,6 @@
-"""The parts of a file that a draft lacks, and the choice of the next one to ask for. Neither I/O nor a clock.
+"""The parts of a file that a draft lacks, and the choice of the next part to ask for. Neither I/O nor a clock.
 
-Sets of parts are whole numbers: bit i is that of the part of `most` bytes from i * most.
+A set of parts is an integer. Bit i stands for the part of at most `most` bytes from byte i * most.
 """
 
 import random
@@ -13,9 +13,9 @@ ALL = -1
 class MissingParts:
     """Byte ranges of a file, in parts of at most `most` bytes.
 
-    begin    where among them this host begins, a share: hosts that fetch at once begin at different places
-    lacking  the parts of which something is not in the file
-    left     those of them that nobody has been asked for
+    * begin: this host's first part, as a share of all. Hosts that fetch at once begin at different places
+    * lacking: the parts with bytes that are not in the file yet
+    * left: the lacking parts that nobody has been asked for
     """
 
     def __init__(self, spans: Iterable[tuple[int, int]], most: int, begin: float) -> None:
@@ -29,13 +29,14 @@ class MissingParts:
         self._begin = self._next = numbers[int(begin * len(numbers))] if numbers else 0
 
     def spans(self, number: int) -> list[tuple[int, int]]:
-        """The byte ranges to ask for of a part."""
+        """Return the byte ranges to ask for of a part."""
         return self._spans[number]
 
     def take_unheld(self, unheld: int) -> int | None:
-        """Take one of the parts `unheld`, for the source that everybody asks; None if there is none.
+        """Take one of the parts `unheld`, for the source that everybody asks. Returns None if all are taken.
 
-        One after the other from where this host begins, and where another has begun, from any other place on.
+        Takes parts in order from this host's beginning. If the next part is not available, continues from
+        a random one.
         """
         among = self.left & unheld
         if not among:
@@ -46,9 +47,9 @@ class MissingParts:
         return self._take(self._next - 1)
 
     def take_held(self, held: int) -> int | None:
-        """Take one of the parts `held`, for a source that has them; None if there is none.
+        """Take one of the parts `held`, for a source that has them. Returns None if all are taken.
 
-        The last before the place where this host begins: those at which other hosts are now are the rarest.
+        Takes the last part before this host's beginning: other hosts are there now, so these parts are the rarest.
         """
         among = self.left & held
         before = among & ((1 << self._begin) - 1)
@@ -59,22 +60,22 @@ class MissingParts:
         return number
 
     def put(self, number: int) -> None:
-        """Note that all of this part is in the file."""
+        """Record that this part is completely in the file."""
         self.lacking &= ~(1 << number)
 
     def give_back(self, number: int) -> None:
-        """Note that a part that was taken did not come."""
+        """Record that a taken part did not come."""
         self.left |= 1 << number
 
     def has(self, offset: int, count: int) -> bool:
-        """True if nothing of these bytes is lacking."""
+        """Return True if none of these bytes is lacking."""
         first, end = offset // self._most, -(-(offset + count) // self._most)
         beyond = self.lacking >> first
         return not beyond or (beyond & -beyond).bit_length() > end - first
 
 
 def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The same bytes in as few spans as they take, in order."""
+    """Merge adjoining spans. Return as few spans as possible, in order."""
     merged = list[tuple[int, int]]()
     for start, end in sorted(spans):
         if merged and merged[-1][1] == start:

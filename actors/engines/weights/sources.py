@@ -12,16 +12,17 @@ from spade.errors import BusError, RefusedError
 from spade.protocol import GetWeights, Hello, WeightsPart
 from spade.transport import Client, connect
 
-ENGINES = 8  # that a fetch is connected to
+ENGINES = 8  # most engines that a fetch connects to
 MOST_LACKING = 1 << 20  # bytes of `lacking` that are read
 
 
 class PartSources:
     """The learner, and engines as soon as they are connected.
 
-    begin          where among the parts this host begins, a share: its place among all engines
-    engines        those that were connected, to be received once each
-    fetched_bytes  from all; `engine_bytes` of them from engines
+    * begin: this host's place among all engines, as a share; the fetch begins at this share of the parts
+    * engines: a channel of newly connected engines
+    * fetched_bytes: bytes from all sources
+    * engine_bytes: the part of these bytes that came from engines
     """
 
     def __init__(self, learner: Client) -> None:
@@ -32,7 +33,7 @@ class PartSources:
 
     @asynccontextmanager
     async def asking(self, addresses: list[str], hello: Hello, bus: Bus) -> AsyncIterator[None]:
-        """Be connected to some of these engines during the block."""
+        """Connect to some of these engines during the block."""
         ours = hello.address or ""
         everyone = sorted({ours, *addresses})
         self.begin = everyone.index(ours) / len(everyone)
@@ -42,14 +43,14 @@ class PartSources:
                 nursery.start_soon(self._keep, address, hello, bus)
             try:
                 yield
-            except Exception as error:  # raised again below, outside of the nursery
+            except Exception as error:  # raised again below, outside the nursery
                 failure = error
             nursery.cancel_scope.cancel()
         if failure is not None:
             raise failure
 
     async def part(self, request: GetWeights) -> WeightsPart:
-        """A part from the learner, whose files are the true ones. Raises BusError."""
+        """Fetch a part from the learner, the authority on its files. Raises BusError."""
         part = await self._learner.call(request)
         if not part.data:
             raise BusError(
@@ -65,13 +66,13 @@ class PartSources:
                 self._connected.send_nowait(Neighbour(self, engine))
                 await trio.sleep_forever()
         except BusError:
-            return  # nothing is asked of it
+            return  # it is never asked
 
 
 class Neighbour:
     """An engine of another host.
 
-    lacking  the parts that it has not, by its last answer; ALL before it has answered
+    `lacking` holds the parts that it does not have, by its last answer. ALL before its first answer.
     """
 
     def __init__(self, sources: PartSources, engine: Client) -> None:
@@ -80,10 +81,10 @@ class Neighbour:
         self._engine = engine
 
     async def part(self, request: GetWeights) -> WeightsPart | None:
-        """A part; None if it does not have it. Raises BusError."""
+        """Fetch a part. Returns None if the engine does not have it. Raises BusError."""
         try:
             part = await self._engine.call(request)
-        except RefusedError:  # it has not begun
+        except RefusedError:  # its fetch has not begun
             self.lacking = ALL
             return None
         self.lacking = int.from_bytes(part.lacking[:MOST_LACKING], "little")

@@ -1,4 +1,4 @@
-"""The check that an engine samples from the announced weights: made on the model itself, before its first token."""
+"""The check that an engine samples from the announced weights, made on the model itself before its first token."""
 
 import logging
 import time
@@ -21,23 +21,26 @@ log = logging.getLogger(__name__)
 
 
 class Swapped(NamedTuple):
-    """`weights` are in use; their canary is `off` by so many nats (None: they have none)."""
+    """Weights in use, after their check."""
 
     weights: Weights
+    """The weights in use."""
+
     off: float | None
+    """The canary's difference from the learner, in nats. None if the weights came without a canary."""
 
 
 def tolerance(config: Config) -> float:
-    """The largest difference allowed on the canary, nats."""
+    """Return the largest difference allowed on the canary, in nats."""
     chosen = config.engine.canary_tolerance
     return TOLERANCE[config.model.dtype] if chosen is None else chosen
 
 
 def swap(engine: Engine, weights: Weights, most: float) -> Swapped | None:
-    """Order the engine to sample from `weights`; None if they are retired already. Raises WeightsError.
+    """Make the engine sample from `weights` and check the canary. Returns None if the weights are retired already.
 
-    After an error the engine must not sample: its process ends and is started again, and its requests go to other
-    engines. `most`: see `compare`.
+    Raises WeightsError. After an error the engine must not sample: its process ends and is restarted, and its requests
+    go to other engines. `most`: see `compare`.
     """
     started = time.perf_counter()
     try:
@@ -55,7 +58,10 @@ def swap(engine: Engine, weights: Weights, most: float) -> Swapped | None:
 
 
 def compare(engine: Engine, weights: Weights, expected: Canary | None, most: float) -> float | None:
-    """The engine's difference from the learner on the canary, nats. Raises WeightsError if it is over `most`."""
+    """Return the engine's difference from the learner on the canary, in nats.
+
+    Raises WeightsError if it exceeds `most`.
+    """
     if expected is None:
         log.warning("policy version %d was published without a canary: nothing to compare with", weights.version)
         return None

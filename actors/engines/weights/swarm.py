@@ -1,7 +1,7 @@
 """The fetch of missing parts, from the learner and from other hosts that fetch them too.
 
-The learner is asked for parts that no neighbour has, so that it sends each part to one host; a neighbour is asked for
-parts that it said it has, and says in each answer what it lacks.
+The learner is asked for parts that no neighbour has, so that it sends each part to one host. A neighbour is asked for
+parts that it has. In each answer the neighbour says which parts it lacks.
 """
 
 import os
@@ -17,8 +17,8 @@ from spade.errors import BusError
 from spade.policy.manifest import PARAMETERS
 from spade.protocol import GetWeights, WeightsPart
 
-AT_ONCE = 2  # parts under way from each source, so that its link is not idle between two
-PATIENCE_S = 10.0  # with an engine for a part, and with all of them for what the learner could send
+AT_ONCE = 2  # parts under way from each source, so that its link is not idle between two parts
+PATIENCE_S = 10.0  # for one part from an engine, and in total for parts that the learner could send
 
 
 class Swarm:
@@ -30,13 +30,16 @@ class Swarm:
         self._digest = digest
         self._file = file
         self._neighbours: list[Neighbour] = []
-        self._came = 0  # parts
+        self._came = 0  # number of parts that came
         self._changed = trio.lowlevel.ParkingLot()
-        self._spare_s = AT_ONCE * PATIENCE_S  # for which tasks of the learner may yet stand by
+        self._spare_s = AT_ONCE * PATIENCE_S  # how long the learner's tasks may still wait for engines
         self._failure: BusError | None = None
 
     async def bring(self, *, engines: bool) -> None:
-        """Fetch all of it, from the learner alone or from engines too. Raises BusError if the learner fails."""
+        """Fetch all missing parts, from the learner alone or also from engines.
+
+        Raises BusError if the learner fails.
+        """
         async with trio.open_nursery() as nursery:
             for _ in range(AT_ONCE):
                 nursery.start_soon(self._ask_learner, nursery.cancel_scope)
@@ -62,7 +65,7 @@ class Swarm:
             scope.cancel()
 
     async def _stand_by(self) -> None:
-        """Wait until something has changed, but no longer than engines are given together for what they have."""
+        """Wait for a change, but no longer than engines may still take to deliver their parts."""
         began, waiting = trio.current_time(), bool(self._missing.left)
         with trio.move_on_after(self._spare_s if waiting else float("inf")):
             await self._changed.park()
@@ -74,7 +77,7 @@ class Swarm:
             nursery.start_soon(self._exchange, neighbour)
 
     async def _exchange(self, neighbour: Neighbour) -> None:
-        """Ask a neighbour, until it fails."""
+        """Ask a neighbour for parts until it fails."""
         self._neighbours.append(neighbour)
         asked = -1
 
@@ -96,7 +99,7 @@ class Swarm:
         self._changed.unpark_all()
 
     async def _brought(self, number: int, neighbour: Neighbour) -> bool:
-        """Ask a neighbour for a part. False if it is to be asked for nothing more."""
+        """Fetch a part from a neighbour. Returns False if the neighbour should not be asked again."""
         came = False
         try:
             with trio.move_on_after(PATIENCE_S) as patience:
@@ -111,7 +114,7 @@ class Swarm:
         return bool(told) and not patience.cancelled_caught
 
     async def _bring(self, number: int, ask: Callable[[GetWeights], Awaitable[WeightsPart | None]]) -> bool:
-        """Fetch a part into the file. False if whoever is asked does not have it."""
+        """Fetch a part into the file. Returns False if the source does not have it."""
         for start, end in self._missing.spans(number):
             while start < end:
                 part = await ask(GetWeights(self._digest, PARAMETERS, start, end - start))

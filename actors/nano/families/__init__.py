@@ -1,4 +1,4 @@
-"""The families of environments; between them they cover the six skills."""
+"""The families of environments. Together they cover the six skills."""
 
 from actors.nano.families.base import Family, Player, offered, say
 from actors.nano.families.boxes import Boxes

@@ -9,7 +9,7 @@ from actors.nano.levels import Given
 
 
 class Player(Protocol):
-    """Plays one episode: from each observation to the agent's whole message."""
+    """Plays one episode: answers each observation with the agent's whole message."""
 
     def act(self, observation: str) -> str: ...
 
@@ -19,7 +19,7 @@ Part = TypeVar("Part", covariant=True)
 
 
 class Family(Protocol[Settings, Part]):
-    """A kind of environment; its programs are a frame with a part of its own."""
+    """A kind of environment. Its programs share a frame and differ in the family's part."""
 
     @property
     def name(self) -> str: ...
@@ -29,7 +29,10 @@ class Family(Protocol[Settings, Part]):
 
     @property
     def statement(self) -> re.Pattern[str]:
-        """The sentence that states the rule in the first observation of those programs that print it."""
+        """Return the pattern of the sentence that states the rule.
+
+        Programs that print the rule show it in the first observation.
+        """
         ...
 
     def knobs(self, rng: random.Random) -> Settings:
@@ -37,20 +40,20 @@ class Family(Protocol[Settings, Part]):
         ...
 
     def body(self, knobs: Settings, words: Sequence[str]) -> Part:
-        """The program's own lines."""
+        """Return the family's part of the program."""
         ...
 
     def hint(self, knobs: Settings) -> str:
-        """One short line that states the strategy and what is known of the rule, not the answer."""
+        """Write one short line with the strategy and the known part of the rule, without the answer."""
         ...
 
     def player(self, knobs: Settings, informed: bool, rng: random.Random) -> Player:
-        """A skilled player; `informed` of what a hint or the first observation says of the rule."""
+        """Return a skilled player. If `informed`, it knows what a hint or the first observation says of the rule."""
         ...
 
 
 def offered(observation: str) -> list[str]:
-    """The actions an observation names; none once the episode is over."""
+    """Return the actions that an observation names. Empty once the episode is over."""
     match = re.search(r"Actions: (.*)", observation)
     if match is None:
         return []
@@ -59,10 +62,10 @@ def offered(observation: str) -> list[str]:
 
 
 def say(action: str, thought: str = "") -> str:
-    """The agent's message. The space in the box makes the action the same token there as in an observation."""
+    """Write the agent's message. The space in the box makes the action the same token as in an observation."""
     return f"{thought} \\boxed{{ {action}}}".lstrip()
 
 
 def quoted(words: Sequence[str]) -> str:
-    """A Python list of strings, in double quotes."""
+    """Return a Python list of strings, in double quotes."""
     return "[" + ", ".join(f'"{word}"' for word in words) + "]"

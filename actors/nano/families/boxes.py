@@ -1,4 +1,4 @@
-"""Open the right box by its weight, often enough."""
+"""The game Boxes: open the box with the right rank of weight, several times."""
 
 import random
 import re
@@ -17,7 +17,7 @@ RANKS = {
 SHAPES = (
     ((3, 4), (2, 3)), ((4, 5), (2, 3)), ((3, 4, 5), (2, 3)), ((4, 5), (2, 3)), ((6, 7), (1, 2, 3)), ((8, 9), (1, 2, 3)),
 )  # fmt: skip
-"""By level: how many boxes there are, and how often the right one must be opened."""
+"""By level: the possible numbers of boxes, and how often the right one must be opened."""
 
 
 class Boxes(Game):
@@ -33,7 +33,7 @@ class Boxes(Game):
         self.spaces = [self.space(level) for level in EVERY]
 
     def space(self, level: int) -> list[Knobs]:
-        """All parameters of a level; `size` is the number of boxes."""
+        """Return all parameters of a level. `size` is the number of boxes."""
         sizes, needs = SHAPES[level - 1]
         plain = tuple(RANKS)[: 2 * level]
         return [
@@ -62,7 +62,7 @@ class Boxes(Game):
 
 
 class Weigher:
-    """Names the boxes that the rule counts."""
+    """A player that names the boxes counted by the rule."""
 
     def __init__(self, rule: str, rank: int) -> None:
         self.rule = rule
@@ -74,5 +74,5 @@ class Weigher:
 
 
 def counted(boxes: Sequence[str], rank: int) -> list[str]:
-    """The boxes from the end that a rank counts from to the one it means."""
+    """Sort the boxes from the end at which the rank starts. Return them up to the box of this rank."""
     return sorted(boxes, reverse=rank < 0)[: -rank if rank < 0 else rank + 1]

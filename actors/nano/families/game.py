@@ -1,4 +1,4 @@
-"""A family of games: knobs in levels, and a rule that is stated, or is one of two that are."""
+"""A family of games: knobs in levels, and a rule that is stated alone or as one of two."""
 
 import random
 import re
@@ -11,21 +11,28 @@ from actors.nano.levels import PLAIN, draw_by_level
 from actors.nano.program import Body
 
 FACT = 'random.Random("{pair}").choice([{values}])'
-"""The expression for the rule of a pair. The same pair gives the same rule in every program; no text says which."""
+"""The expression for the rule of a pair. The same pair gives the same rule in every program. No text says which
+rule."""
 
 
 @dataclass(frozen=True)
 class Knobs:
-    """The parameters of a program; each family gives them its meaning.
-
-    rules  the rule of the program, as its text states it; above level PLAIN the two rules of a pair, one of which holds
-    """
+    """The parameters of a program. Each family gives them a meaning."""
 
     level: int
+    """The difficulty, 1 to LEVELS."""
+
     turns: int
+    """The limit of turns."""
+
     size: int
+    """The size of the instance."""
+
     need: int
+    """A second parameter, often the number of successes that win."""
+
     rules: tuple[str, ...]
+    """The rule as the program's text states it. Above level PLAIN: the two rules of a pair, one of which holds."""
 
     @property
     def budget(self) -> str:
@@ -37,29 +44,37 @@ class Knobs:
 
 
 def paired(rules: Iterable[str]) -> list[tuple[str, str]]:
-    """The rules as consecutive pairs."""
+    """Group the rules into consecutive pairs."""
     each = iter(rules)
     return list(zip(each, each, strict=True))
 
 
 class Game(ABC):
-    """A kind of game, all of whose parameters can be listed.
-
-    strategy  how it is won, for the hint
-    sentence  states the rule, which is put in the place of {}
-    rules     the rules, each with its value in a program
-    pairs     by level above PLAIN, the two rules one of which holds in all of its programs
-    spaces    all parameters, by level
-    """
+    """A kind of game with a finite list of parameters."""
 
     name: str
+    """The last word of the class names."""
+
     skills: tuple[str, ...]
+    """The skills that the family trains."""
+
     statement: re.Pattern[str]
+    """Matches the sentence that states the rule."""
+
     strategy: str
+    """The strategy that wins, for the hint."""
+
     sentence: str
+    """States the rule, which replaces {}."""
+
     rules: Mapping[str, str]
+    """Each rule with its value in a program."""
+
     pairs: Sequence[tuple[str, str]]
+    """For each level above PLAIN: two rules, one of which holds in all programs of the level."""
+
     spaces: Sequence[Sequence[Knobs]]
+    """All parameters, by level."""
 
     def knobs(self, rng: random.Random) -> Knobs:
         """See Family."""
@@ -74,27 +89,30 @@ class Game(ABC):
         return f"{self.strategy} {self.told(knobs)}".rstrip()
 
     def player(self, knobs: Knobs, informed: bool, rng: random.Random) -> Player:
-        """See Family. Of a pair of rules it plays by either, since a demonstration must not tell which one holds."""
+        """See Family.
+
+        With a pair of rules it plays by either, since a demonstration must not reveal which rule holds.
+        """
         return self.follower(knobs, rng.choice(knobs.rules), rng)
 
     @abstractmethod
     def follower(self, knobs: Knobs, rule: str, rng: random.Random) -> Player:
-        """A skilled player that takes this rule to hold, and says so."""
+        """Return a skilled player that assumes this rule and says so."""
 
     def told(self, knobs: Knobs) -> str:
-        """The sentence of the first observation; "" if there is no rule."""
+        """Return the sentence of the first observation, or "" without a rule."""
         rule = " or ".join(knobs.rules)
         return self.sentence.format(rule) if rule else ""
 
     def value(self, knobs: Knobs) -> str:
-        """The expression that is the value of the rule."""
+        """Return the expression of the rule's value."""
         if knobs.level <= PLAIN:
             return self.rules[knobs.rules[0]]
         pair = self.pairs[knobs.level - PLAIN - 1]
         return FACT.format(pair=" or ".join(pair), values=", ".join(self.rules[rule] for rule in pair))
 
     def choices(self, level: int, plain: Sequence[str]) -> list[tuple[str, ...]]:
-        """The settings of `Knobs.rules` at a level; `plain`: the rules that it has up to level PLAIN."""
+        """List the settings of `Knobs.rules` at a level. `plain` lists the rules of levels up to PLAIN."""
         if level <= PLAIN:
             return [(rule,) for rule in plain]
         one, other = self.pairs[level - PLAIN - 1]

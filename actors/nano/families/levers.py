@@ -1,4 +1,7 @@
-"""The lever that governs a machine: trials pull some levers and show if it is on; strike out those ruled out."""
+"""The game Levers: find the lever that governs a machine.
+
+Trials pull some levers and show if the machine is on. A good player strikes out the levers that a trial rules out.
+"""
 
 import random
 import re
@@ -15,8 +18,8 @@ EFFECTS = {
     "starts": "True", "stops": "False", "fills": "True", "drains": "False",
 }  # fmt: skip
 SIZES = (6, 7)
-"""Number of levers. With more, the model wins only a part of the plays however long it trains, so that such programs
-pay the designer for good."""
+"""Numbers of levers. With more levers, the model wins only part of the plays however long it trains. Such programs
+would pay the designer forever."""
 TURNS = 3
 
 
@@ -33,7 +36,7 @@ class Levers(Game):
         self.spaces = [self.space(level) for level in EVERY]
 
     def space(self, level: int) -> list[Knobs]:
-        """All parameters of a level; `size` is the number of levers, of which a trial pulls `need`."""
+        """Return all parameters of a level. `size` is the number of levers, and a trial pulls `need` of them."""
         return [
             Knobs(level, TURNS, size, need, rules)
             for size, rules in product(SIZES, self.choices(level, tuple(EFFECTS)[: 2 * level]))
@@ -64,7 +67,7 @@ TRIAL = "{{' '.join(self.trials[{n}])}} {{self.signs[{n}]}}."
 
 
 class Striker:
-    """Lists the levers that are left, and pulls one of them."""
+    """A player that lists the remaining levers and pulls one of them."""
 
     def __init__(self, helps: bool, rule: str, rng: random.Random) -> None:
         self.helps = helps
@@ -77,7 +80,7 @@ class Striker:
         if trial := re.search(r"([\d ]+) (on|off)\.", observation):
             pulled, on = trial[1].split(), trial[2] == "on"
             left = [lever for lever in left if (lever in pulled) == (on == self.helps)]
-        # A player who takes the rule for another may be left with no lever.
+        # A player that assumes the wrong rule may have ruled out every lever.
         action = self.rng.choice(left or offered(observation))
         self.left = [lever for lever in left if lever != action]
         return say(action, f"{self.rule} {' '.join(left)}".rstrip())

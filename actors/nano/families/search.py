@@ -1,4 +1,7 @@
-"""Find a hidden number by "higher" and "lower" in few turns: keep the range in mind and ask for its middle."""
+"""The game Search: find a hidden number by "higher" and "lower" in few turns.
+
+A good player remembers the range and asks for its middle.
+"""
 
 import random
 import re
@@ -15,11 +18,11 @@ TENS = {f"{low} to {low + 9}": str(low) for low in range(10, 90, 10)}
 SIZES = (
     range(7, 13), range(13, 24), range(50, 60, 2), range(60, 70, 2), range(70, 85, 3), range(90, 100, 2)
 )  # fmt: skip
-"""By level: up to what number there are actions."""
+"""By level: the possible numbers of actions."""
 
 
 def halvings(low: int, high: int, rule: str) -> int:
-    """The most guesses that halving takes to find a number that fits the rule."""
+    """Return the most guesses that halving needs to find a number that fits the rule."""
     if not any(fits(number, rule) for number in range(low, high + 1)):
         return 0
     guess = middle(low, high, rule)
@@ -27,13 +30,13 @@ def halvings(low: int, high: int, rule: str) -> int:
 
 
 def middle(low: int, high: int, rule: str) -> int:
-    """The middle of a range, or a number beside it that fits the rule."""
+    """Return the middle of a range, or a number beside it that fits the rule."""
     number = (low + high) // 2
     return number if fits(number, rule) else number + 1 if number < high else number - 1
 
 
 def fits(number: int, rule: str) -> bool:
-    """True if the rule, a key of STRIDES, allows the number."""
+    """Return True if the rule, a key of STRIDES, allows the number."""
     return not rule or number % 2 == (rule == "odd")
 
 
@@ -50,7 +53,7 @@ class Search(Game):
         self.spaces = [self.space(level) for level in EVERY]
 
     def space(self, level: int) -> list[Knobs]:
-        """All parameters of a level, with the turns that find every number by its rule."""
+        """Return all parameters of a level. The turns suffice to find every number by its rule."""
         return [
             Knobs(level, halvings(1, size, rules[0]) if level <= PLAIN else halvings(1, 10, ""), size, 1, rules)
             for size, rules in product(SIZES[level - 1], self.choices(level, tuple(STRIDES)))
@@ -71,7 +74,7 @@ class Search(Game):
         )
 
     def goal(self, knobs: Knobs) -> str:
-        """The lines that draw the number."""
+        """Return the lines that draw the number."""
         if knobs.level <= PLAIN:
             (rule,) = knobs.rules
             return f"self.goal = self.rng.randrange({1 + (rule == 'even')}, {knobs.size + 1}, {STRIDES[rule]})"
@@ -85,7 +88,7 @@ class Search(Game):
 
 
 class Halver:
-    """Notes the range that is left, then asks for its middle."""
+    """A player that notes the remaining range and asks for its middle."""
 
     def __init__(self, low: int, high: int, rule: str) -> None:
         self.low, self.high = low, high
@@ -97,5 +100,5 @@ class Halver:
                 self.low = max(self.low, int(found[2]) + 1)
             else:
                 self.high = min(self.high, int(found[2]) - 1)
-        # A player who takes the rule for another may be left with no number.
+        # A player that assumes the wrong rule may have ruled out every number.
         return say(str(middle(self.low, max(self.low, self.high), self.rule)), f"from {self.low} to {self.high}")

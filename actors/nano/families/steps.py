@@ -1,4 +1,4 @@
-"""A number moves on by a step, modulo some round number: foretell it."""
+"""The game Steps: a number moves by a step, modulo a round number. Predict the next number."""
 
 import random
 import re
@@ -14,7 +14,7 @@ ADDED = {str(step): str(step) for step in range(1, 10)}
 SHAPES = (
     ((10,), (1, 2)), ((20,), (2, 3)), *(((10, 20), needs) for needs in ((1, 2), (1, 2), (2, 3), (2, 3)))
 )  # fmt: skip
-"""By level: modulo what, and how often the next number must be foretold."""
+"""By level: the possible moduli, and how often the next number must be predicted."""
 
 
 class Steps(Game):
@@ -30,7 +30,7 @@ class Steps(Game):
         self.spaces = [self.space(level) for level in EVERY]
 
     def space(self, level: int) -> list[Knobs]:
-        """All parameters of a level; `size` is the modulus."""
+        """Return all parameters of a level. `size` is the modulus."""
         moduli, needs = SHAPES[level - 1]
         return [
             Knobs(level, need + spare, modulus, need, rules)
@@ -58,7 +58,7 @@ class Steps(Game):
 
 
 class Adder:
-    """Adds the step to the number."""
+    """A player that adds the step to the number."""
 
     def __init__(self, step: int, modulus: int) -> None:
         self.step = step

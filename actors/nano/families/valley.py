@@ -1,4 +1,4 @@
-"""Find the lowest point of a valley by probing: the cost grows by one with every step away from it."""
+"""The game Valley: find the lowest point by probing. The cost grows by one with every step away from it."""
 
 import random
 import re
@@ -12,7 +12,7 @@ from actors.nano.program import Body
 
 COSTS = {str(cost): str(cost) for cost in range(1, 10)}
 SIZES = (range(7, 10), range(9, 12), range(5, 9), range(6, 10), range(7, 11), range(8, 12))
-"""By level: how many places there are."""
+"""By level: the possible numbers of places."""
 TURNS = ((2, 3), (2,), (2,), (2,), (2,), (2,))
 
 
@@ -29,7 +29,7 @@ class Valley(Game):
         self.spaces = [self.space(level) for level in EVERY]
 
     def space(self, level: int) -> list[Knobs]:
-        """All parameters of a level; the rule is the lowest cost."""
+        """Return all parameters of a level. The rule is the lowest cost."""
         return [
             Knobs(level, turns, size, 1, rules)
             for size, rules, turns in product(SIZES[level - 1], self.choices(level, tuple(COSTS)), TURNS[level - 1])
@@ -53,7 +53,7 @@ class Valley(Game):
 
 
 class Prober:
-    """Probes the first place, whose cost above the lowest tells how far it is."""
+    """A player that probes the first place. The cost above the lowest cost tells the distance."""
 
     def __init__(self, floor: int, size: int) -> None:
         self.floor = floor
@@ -64,6 +64,6 @@ class Prober:
         if found is None:
             return say("1", "first")
         place, cost = int(found[1]), int(found[2])
-        # A player who takes the rule for another may be told of a place that there is not.
+        # A player that assumes the wrong rule may compute a place that does not exist.
         there = min(max(place + cost - self.floor, 1), self.size)
         return say(str(there), f"{cost} less {self.floor} is {cost - self.floor} off {place}")

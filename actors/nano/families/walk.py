@@ -1,4 +1,4 @@
-"""Reach a mark on a plane in few moves, by controls that may be turned about."""
+"""The game Walk: reach a mark on a plane in few moves. The controls may be turned or mirrored."""
 
 import random
 import re
@@ -14,13 +14,13 @@ CONTROLS = {
     "plain": "nsew", "reversed": "snwe", "mirrored": "nswe", "flipped": "snew",
     "rising": "ewsn", "falling": "wens", "crossed": "ewns", "swapped": "wesn",
 }  # fmt: skip
-"""By rule: where each of the actions goes."""
+"""By rule: the direction of each action."""
 REACHES = (
     ((1, 1), (1, 2)), ((1, 2), (1, 3)),
     ((1, 1), (1, 2), (2, 2), (1, 3)), ((1, 2), (1, 3), (2, 2), (2, 3)), ((1, 3), (2, 2), (2, 3), (3, 3)),
     ((2, 2), (2, 3), (3, 3), (1, 4)),
 )  # fmt: skip
-"""By level: the least and most that the mark is away in each direction."""
+"""By level: the least and greatest distance of the mark in each direction."""
 RULES = {rule: f'"{ways}"' for rule, ways in CONTROLS.items()}
 
 
@@ -37,7 +37,7 @@ class Walk(Game):
         self.spaces = [self.space(level) for level in EVERY]
 
     def space(self, level: int) -> list[Knobs]:
-        """All parameters of a level; `need` is the least that the mark is away, `size` the most."""
+        """Return all parameters of a level. `need` is the mark's least distance, `size` its greatest."""
         plain = tuple(CONTROLS)[: 2 * level]
         return [
             Knobs(level, 2 * most + spare, most, least, rules)
@@ -71,7 +71,7 @@ class Walk(Game):
 
 
 class Walker:
-    """Names the controls, then moves towards the mark, first along the parallel."""
+    """A player that names the controls, then moves towards the mark, first east or west."""
 
     def __init__(self, rule: str) -> None:
         self.rule = rule

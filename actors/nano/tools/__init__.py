@@ -1,4 +1,4 @@
-"""The families with tools; between them they cover the six skills and the four variants of tool use."""
+"""The families with tools. Together they cover the six skills and the four variants of tool use."""
 
 from actors.nano.families.base import Family
 from actors.nano.tools.account import Account

@@ -1,4 +1,4 @@
-"""Pay one of the bills of an account: list them, choose by a rule, pay; a wrong payment is refused."""
+"""The service Account: list the bills of an account, choose one by a rule, and pay it. A wrong payment is refused."""
 
 import random
 import re

@@ -1,4 +1,4 @@
-"""Common to the families with tools: knobs in six levels, calls as text, the player that serves requests."""
+"""Shared parts of the families with tools: knobs in six levels, calls as text, and the player that serves requests."""
 
 import json
 import random
@@ -11,7 +11,7 @@ from actors.nano.families.base import Player
 from actors.nano.levels import LEVELS
 
 LEAST = 2
-"""Instructions, and candidates, of the easiest program."""
+"""Number of instructions, and of candidates, in the easiest program."""
 MOST_NEED = 4
 MOST_SPARE = 1
 MOST_TURNS = 12
@@ -22,39 +22,50 @@ NEXT = "User: "
 
 @dataclass(frozen=True)
 class ToolMethod:
-    """A tool: its name, its parameters with annotations, and the expression of its result."""
+    """A tool of a program."""
 
     name: str
+    """Its name."""
+
     parameters: str
+    """Its parameters, with annotations."""
+
     result: str
+    """The expression of its result."""
 
 
 @dataclass(frozen=True)
 class ServiceKnobs:
-    """The parameters of a program.
-
-    need     instructions of an instance; half of the instances have one fewer, and so turns for more wrong candidates:
-             a policy that tries the same candidate first wins a program sometimes rather than always or never
-    calls    calls that an instruction takes
-    among    the candidates, of which `rule` is right
-    depth    look-ups in a row before a write
-    spare    wrong candidates that the turns allow for
-    retry    calls that a wrong candidate takes
-    printed  the first instruction states the rule
-    """
+    """The parameters of a program."""
 
     need: int
+    """Instructions of an instance. Half of the instances have one fewer, so their turns allow more wrong candidates. So
+    a policy that always tries the same candidate first wins a program sometimes, not always or never."""
+
     calls: int
+    """Calls that an instruction takes."""
+
     among: tuple[str, ...]
+    """The candidates."""
+
     rule: str
+    """The right candidate."""
+
     depth: int
+    """Look-ups in a row before a write."""
+
     spare: int
+    """Wrong candidates that the turns allow."""
+
     retry: int
+    """Calls that a wrong candidate takes."""
+
     printed: bool
+    """True if the first instruction states the rule."""
 
     @property
     def turns(self) -> int:
-        """The limit, of which the last is for the answer `done`."""
+        """Return the turn limit. The last turn is for the answer `done`."""
         return self.need * self.calls + self.spare * self.retry + 1
 
     @property
@@ -63,72 +74,74 @@ class ServiceKnobs:
 
     @property
     def others(self) -> tuple[str, ...]:
-        """The wrong candidates."""
+        """Return the wrong candidates."""
         return tuple(name for name in self.among if name != self.rule)
 
     @property
     def naming(self) -> "Naming":
-        """The names that tools have for things."""
+        """Return the names that tools use for things."""
         return Naming(self.depth > 1)
 
     @property
     def level(self) -> int:
-        """The difficulty, 1 to LEVELS."""
+        """Return the difficulty, 1 to LEVELS."""
         size = (self.need - LEAST) + (len(self.among) - LEAST) + (self.depth - 1)
         return min(LEVELS, 1 + (size + (MOST_SPARE - self.spare) + 2 * (not self.printed)) * 3 // 4)
 
     def told(self, sentence: str) -> str:
-        """The expression of the sentence that states the rule, if the program prints it."""
+        """Return the expression of the sentence that states the rule, or "" if the program does not print the rule."""
         return f'f" {sentence}"' if self.printed else ""
 
 
 @dataclass(frozen=True)
 class Naming:
-    """A thing's name for the tools: its item, or the number that `find` tells of it. Parts of a program, as text."""
+    """The naming of things for tools: by item, or by the number that `find` returns. Methods return program text."""
 
     numbered: bool
+    """True if things are named by number."""
 
     @property
     def where(self) -> str:
-        """The parameter that names a thing."""
+        """Return the parameter that names a thing."""
         return "number" if self.numbered else "item"
 
     @property
     def tools(self) -> tuple[ToolMethod, ...]:
-        """The tool that tells numbers, if things have them."""
+        """Return the tool that finds numbers. Empty if things are named by item."""
         return (ToolMethod("find", "item: str", "self.number.get(item)"),) if self.numbered else ()
 
     def drawn(self, count: str) -> str:
-        """The line of `reset` that draws a number for each of the `count` items; "" without numbers."""
+        """Return the line of `reset` that draws a number for each of the `count` items, or "" without numbers."""
         return f'self.number = dict(zip(items, rng.sample("123456789", {count})))\n' if self.numbered else ""
 
     @property
     def names(self) -> str:
-        """The names of all `items`."""
+        """Return the names of all `items`."""
         return "self.number.values()" if self.numbered else "items"
 
     def name(self, item: str) -> str:
-        """The name of the thing that the expression `item` means."""
+        """Return the name of the thing that the expression `item` denotes."""
         return f"self.number[{item}]" if self.numbered else item
 
     def look(self, item: str) -> str:
-        """The calls of a solution that come before the name is known."""
+        """Return the calls of a solution that come before the name is known."""
         return f'("find", {{"item": {item}}}), ' if self.numbered else ""
 
     def found(self, item: str) -> Generator[str, str, dict[str, str]]:
-        """A player's messages until it knows the name; returns it as an argument."""
+        """Yield a player's messages until it knows the name. Returns the name as an argument."""
         return {self.where: (yield call("find", item=item)) if self.numbered else item}
 
 
 def draw(rng: random.Random, rules: Sequence[str], calls: int, retry: int) -> ServiceKnobs:
-    """ServiceKnobs of a level that is drawn first, so that none is rare.
+    """Draw ServiceKnobs. The level is drawn first, so that no level is rare.
 
-    `rules` are all candidates; `calls` are those of an instruction at depth 1, `retry` those of a wrong candidate.
+    `rules` are all candidates. `calls` is the number of calls of an instruction at depth 1, `retry` of a wrong
+    candidate.
     """
     level = rng.randint(1, LEVELS)
     while True:
         need, depth, spare = rng.randint(LEAST, MOST_NEED), rng.randint(1, 2), rng.randint(0, MOST_SPARE)
-        # Tools are shown in the program's order, which must not tell the rule.
+        # Tools are shown in the program's order, which must not reveal the rule.
         among = tuple(sorted(rng.sample(rules, rng.randint(LEAST, len(rules)))))
         printed = rng.random() < 0.5
         knobs = ServiceKnobs(need, calls + depth - 1, among, rng.choice(among), depth, spare, retry, printed)
@@ -137,28 +150,29 @@ def draw(rng: random.Random, rules: Sequence[str], calls: int, retry: int) -> Se
 
 
 def call(name: str, /, **arguments: str | int) -> str:
-    """A message that is one call."""
+    """Write a message that is one call."""
     return f"<tool_call>{json.dumps({'name': name, 'arguments': arguments})}</tool_call>"
 
 
 def listed(entries: str) -> str:
-    """The expression of a result that lists, by name, the dict which the expression `entries` means."""
+    """Return the expression of a result that lists a dict, sorted by name. `entries` is the dict's expression."""
     return f'", ".join(f"{{k}} {{v}}" for k, v in sorted({entries}.items()))'
 
 
 def heard_list(result: str) -> dict[str, str]:
-    """The entries of a result that lists some."""
+    """Parse a result that lists entries."""
     return dict(entry.split() for entry in result.split(", "))
 
 
 Steps = Generator[str, str, None]
-"""The messages that serve one request; each is sent the result of the one before it. It never ends by itself."""
+"""The messages that serve one request. Each `send` passes the result of the previous message. Never ends by itself."""
 Plan = Callable[[str, list[str]], Steps]
-"""The steps for a request, by the candidates that are left, the one to try first; a refused one is taken out."""
+"""Makes the steps for a request from the remaining candidates, the first to try first. A refused candidate is
+removed."""
 
 
 class Clerk:
-    """Serves each request by the plan, and submits when all are done."""
+    """A player that serves each request by the plan and submits when all are done."""
 
     def __init__(self, plan: Plan, candidates: list[str]) -> None:
         self.plan = plan
@@ -176,25 +190,28 @@ class Clerk:
 
 
 def clerk(plan: Plan, knobs: ServiceKnobs, informed: bool, rng: random.Random) -> Player:
-    """A skilled player; uninformed it tries the candidates in any order."""
+    """Return a skilled player. An uninformed one tries the candidates in random order."""
     return Clerk(plan, [knobs.rule] if informed else rng.sample(knobs.among, len(knobs.among)))
 
 
 def requested(observation: str) -> str | None:
-    """The request in what a player hears: the end of the opening, which begins with the tools, or of a result."""
+    """Find the request in an observation, or return None.
+
+    In the opening, which begins with the tools, the request is the last line. In a result it follows NEXT.
+    """
     if observation.startswith("["):
         return observation.splitlines()[-1]
     return observation.rpartition(NEXT)[2] if NEXT in observation else None
 
 
 def refused(left: list[str]) -> None:
-    """Take the candidate that was tried out of those that are left."""
+    """Remove the tried candidate, unless it is the last one."""
     if len(left) > 1:
         del left[0]
 
 
 class ToolGuesser:
-    """Calls any tool, with words and numbers that it has heard; submits when it is told to."""
+    """A player that calls random tools with words and numbers it has seen. It submits when all requests are done."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng = rng
@@ -214,7 +231,7 @@ class ToolGuesser:
         return call(str(function["name"]), **arguments)
 
     def argument(self, schema: dict[str, Any]) -> str | int:
-        """A value that the schema allows."""
+        """Return a value that the schema allows."""
         if "enum" in schema:
             return str(self.rng.choice(schema["enum"]))
         if schema["type"] == "integer":

@@ -1,4 +1,4 @@
-"""Serve requests at a desk: decline those that no tool serves, and those that a rule forbids."""
+"""The service Desk: serve requests, and decline those that no tool serves or that a rule forbids."""
 
 import random
 import re
@@ -53,7 +53,7 @@ class DeskFamily:
             while True:
                 serve = verb in knobs.among and verb != left[0]
                 yield call(verb if serve else "decline_request", **place)
-                if serve:  # it is the forbidden one
+                if serve:  # the verb is the forbidden one
                     left[:] = [verb]
                 else:
                     refused(left)

@@ -1,4 +1,4 @@
-"""Set one thing by another: read its modes, and write the one of the right time."""
+"""The service Match: set one thing by another. Read the modes of one, and write the mode of the right time."""
 
 import random
 import re

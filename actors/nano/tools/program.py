@@ -1,7 +1,7 @@
-"""The text of a program with tools: one frame for every family, as for games.
+"""The text of a program with tools: one frame for all families, as for games.
 
-An instruction asks for one write: `right` has for each key the value to be written under it, and every write goes
-through `write`, which refuses any other.
+An instruction asks for one write. `right` maps each key to the value to be written. Every write goes
+through `write`, which refuses any other value.
 """
 
 from dataclasses import dataclass
@@ -43,25 +43,32 @@ TOLD = "        self._user_messages[0] += {told}\n"
 
 @dataclass(frozen=True)
 class ServiceBody:
-    """A family's part of the frame; every field is Python text, which may read `self.rule` and `count`, the
-    number of instructions.
+    """A family's part of the frame. Every field is Python text.
 
-    reset     sets `self.tasks`, a pair (a, b) for each instruction, and `self.right`
-    message   of a and b
-    told      the rule in the first message; "" where it is withheld
-    met       the criterion, of `state` and b
+    The text may read `self.rule`, and `count`, the number of instructions.
     """
 
     reset: str
+    """Sets `self.tasks`, a pair (a, b) for each instruction, and `self.right`."""
+
     message: str
+    """The instruction, from a and b."""
+
     told: str
+    """The rule, appended to the first instruction. "" withholds it."""
+
     tools: tuple[ToolMethod, ...]
+    """The tools."""
+
     solution: str
+    """The solution's list of calls."""
+
     met: str = "b in state"
+    """The criterion, from `state` and b."""
 
 
 def render(name: str, knobs: ServiceKnobs, body: ServiceBody) -> str:
-    """The complete program."""
+    """Write the complete program."""
     methods = [
         f"    def tool_{tool.name}(self, {tool.parameters}) -> str:\n        return {tool.result}\n"
         for tool in body.tools

@@ -1,4 +1,4 @@
-"""Book rooms: one of several tools makes a room ready, and no other room can be booked."""
+"""The service Room: book rooms. One of several tools makes a room ready, and only a ready room can be booked."""
 
 import random
 import re

@@ -1,4 +1,7 @@
-"""Order as many of one thing as there are of another: several tools tell a number, one of them rightly."""
+"""The service Stock: order as many of one thing as of another.
+
+Several tools tell a number, and one of them is right.
+"""
 
 import random
 import re
@@ -40,7 +43,7 @@ class Stock:
         )
 
     def error(self, knobs: ServiceKnobs, tool: str) -> int:
-        """By how much a tool is wrong; each by another number."""
+        """Return the error of a tool. Each wrong tool has another error."""
         return 0 if tool == knobs.rule else 1 + knobs.others.index(tool)
 
     def hint(self, knobs: ServiceKnobs) -> str:

@@ -1,7 +1,7 @@
-"""Suites of tool use that somebody else's program drives: BFCL, τ²-bench, ACEBench.
+"""Suites of tool use that an external program drives: BFCL, τ²-bench, ACEBench.
 
-A harness lives in an environment of its own (`environment.py`) and in processes behind walls (`worker.py`), where a
-driver of ours imports it (`drivers/`).
+A harness is installed in an environment of its own (`environment.py`). It runs in processes behind walls (`worker.py`),
+in which our driver imports it (`drivers/`).
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
-"""The environment of a harness: a virtual environment of exact pins below the user's cache, made once.
+"""The environment of a harness: a virtual environment with exact pins in the user's cache, made once.
 
-Nothing of it is ever imported by a process of ours.
+Our processes never import from it.
 """
 
 import hashlib
@@ -18,46 +18,46 @@ from spade.text import line
 
 _PINS = Path(__file__).parent / "pins"
 _INSTALLED = "installed"
-_SHOWN = 20  # lines of what pip says
+_SHOWN = 20  # last lines of pip's output that are shown
 
 
 def pins(name: str) -> Path:
-    """The file with the pins of a harness."""
+    """Return the file with the pins of a harness."""
     return _PINS / f"{name}.txt"
 
 
 def digest(name: str) -> str:
-    """Names the pins, 16 hex digits."""
+    """Return a digest of the pins, 16 hex digits."""
     return hashlib.blake2b(pins(name).read_bytes(), digest_size=8).hexdigest()
 
 
 def folder(name: str) -> Path:
-    """The place of its environment; other pins have another one."""
+    """Return the place of the harness's environment. Other pins have another place."""
     return Path.home() / ".cache" / "spade" / "harnesses" / f"{name}-{digest(name)}"
 
 
 def installed(name: str) -> bool:
-    """True where its environment is whole."""
+    """Return True if the harness's environment is complete."""
     return (folder(name) / _INSTALLED).is_file()
 
 
 def version(name: str, package: str) -> str:
-    """The pinned version of a package."""
+    """Return the pinned version of a package."""
     pinned = dict(each.split("==") for each in pins(name).read_text().split())
     return pinned[package]
 
 
 def python(name: str) -> Path:
-    """Its interpreter. Raises ConfigError where the environment is not there."""
+    """Return the environment's interpreter. Raises ConfigError if the environment is not installed."""
     if not installed(name):
         raise ConfigError(f"suite {name}: its harness is not here: spade eval setup {name}")
     return folder(name) / "bin" / "python"
 
 
 def set_up(name: str, index: str, say: Callable[[str], None]) -> Path:
-    """Make the environment, unless it is there; `index` is pip's, "" its own. Raises RunError.
+    """Make the environment unless it exists. `index` is pip's index, "" for pip's default. Raises RunError.
 
-    It is there whole or not at all, and one command makes it at a time.
+    The environment appears as a whole or not at all. Only one command makes it at a time.
     """
     place = folder(name)
     if installed(name):
@@ -75,10 +75,10 @@ def set_up(name: str, index: str, say: Callable[[str], None]) -> Path:
 
 
 def _make(name: str, place: Path, index: str) -> None:
-    """Make it beside its place. Raises RunError, OSError."""
+    """Make the environment beside its place and move it there. Raises RunError, OSError."""
     drafts = place.with_name(f".{place.name}")
     for left in (place, drafts):
-        shutil.rmtree(left, ignore_errors=True)  # by a kill; its pip may still write below `drafts`
+        shutil.rmtree(left, ignore_errors=True)  # left by a killed command; its pip may still write below `drafts`
     with draft(drafts) as folder:
         made = folder / place.name
         base = getattr(sys, "_base_executable", sys.executable)

@@ -1,4 +1,4 @@
-"""A suite that somebody else's program drives."""
+"""A suite that an external program drives."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,32 +19,37 @@ from spade.evaluations import Protocol, SuiteItem
 from spade.tokens import Tokenizer
 
 THINKING_TOKENS = 8_192
-"""Tokens of a turn of a model that thinks, as many as `play.max_turn_tokens` gives it while it trains."""
+"""Tokens for one turn of a thinking model, as many as `play.max_turn_tokens` gives it in training."""
 
 
 @dataclass(frozen=True)
 class Harness(Suite):
-    """A suite whose items a harness has, plays and judges.
-
-    package  whose version names the harness
-    users    a model plays its users, too
-    """
+    """A suite with items that a harness provides, plays and judges."""
 
     package: str = ""
+    """The package with the version that identifies the harness."""
+
     users: bool = False
+    """True if a model also plays the simulated users."""
 
     @property
     def library(self) -> Library | None:
-        """See Suite; no env-runner plays its items."""
+        """Return None (see Suite), because no env-runner plays the items."""
         return None
 
     def for_thoughts(self, protocol: Protocol) -> Protocol:
-        """Give the turns of a protocol room for thoughts. A turn that thoughts fill is cut before its answer."""
+        """Give the turns of a protocol room for thoughts.
+
+        If thoughts fill a turn, the turn is cut before its answer.
+        """
         sampling = msgspec.structs.replace(protocol.sampling, max_tokens=THINKING_TOKENS)
         return msgspec.structs.replace(protocol, sampling=sampling)
 
     def versions(self, protocol: Protocol) -> dict[str, str]:
-        """The pinned version, and the digest of all pins. Raises ConfigError where the environment is not there."""
+        """Return the pinned version and the digest of all pins.
+
+        Raises ConfigError if the environment is not installed.
+        """
         environment.python(self.name)
         return {self.package: environment.version(self.name, self.package), "pins": environment.digest(self.name)}
 
@@ -60,7 +65,10 @@ class Harness(Suite):
         columns: str = "",
         size: int = 0,
     ) -> "Harness":
-        """The harness of this name, whose driver is the module of the same name. `tools`: its requests have some."""
+        """Build the harness with this name. The driver is the module of the same name.
+
+        `tools` tells whether its requests contain tools.
+        """
 
         def read(_: Protocol, data: Path | None) -> list[SuiteItem]:
             return [SuiteItem(each.name, each.category, each.digest) for each in listed(name, data)]
@@ -71,13 +79,13 @@ class Harness(Suite):
                     find_dialect(tokenizer, DIALECTS, "this model")
             except RunError as error:
                 raise RunError(f"suite {name}: {error}") from None
-            return suite_talks(protocol, tokenizer)  # of no use, since the harness talks
+            return suite_talks(protocol, tokenizer)  # unused, because the harness words the messages
 
         return cls(name, protocols, read, size=size, columns=columns, talks=talks, package=package, users=users)
 
 
 def listed(name: str, data: Path | None, tier: Tier | str = "auto") -> list[ListedItem]:
-    """The items of a harness. Raises ConfigError, HarnessError."""
+    """List the items of a harness. Raises ConfigError, HarnessError."""
 
     async def ask() -> list[ListedItem]:
         async with worker(name, environment.folder(name) / "items.log", tier, data) as found:

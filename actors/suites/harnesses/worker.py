@@ -1,7 +1,7 @@
-"""A process of a harness behind the outer walls, and the line to it (its side is `drivers/pipe.py`).
+"""A process of a harness behind the outer walls, and the connection to it (`drivers/pipe.py` is the other end).
 
-The walls are bubblewrap's: no network but a loopback of its own, no file but its environment and what is given, a
-scratch folder, no home. All that it says is read here and nowhere else.
+Bubblewrap builds the walls: no network except its own loopback, no files except its environment and the given data, a
+scratch folder, no home. Only this module reads its output.
 """
 
 import os
@@ -23,13 +23,13 @@ from spade.processes.walls import folders_above, walled
 from spade.text import line
 
 READY_S = 600.0
-"""Seconds in which a harness must be loaded, and again in which it must list its items."""
+"""Seconds in which a harness must load, and again in which it must list its items."""
 PLAY_S = 3_600.0
 """Seconds of one play."""
 _LONGEST = 32 << 20  # bytes of a line
 _PART = 1 << 16
-_PARTING_S = 5.0  # between the end of its words and its own
-_SHOWN = 20  # lines of its log
+_PARTING_S = 5.0  # seconds between the end of its output and the end of the process
+_SHOWN = 20  # last lines of the log that are shown
 _CODE = "import sys; sys.path.insert(0, {folder!r}); from drivers.{name} import main; main({data!r})"
 _DRIVERS = Path(__file__).parent / "drivers"
 _SURROUNDINGS = {
@@ -37,17 +37,22 @@ _SURROUNDINGS = {
     "HOME": "/tmp",
     "LANG": "C.UTF-8",
     "MPLCONFIGDIR": "/tmp",
-    "PYTHONHASHSEED": "0",  # else what a harness takes from a set could differ at each start
+    "PYTHONHASHSEED": "0",  # otherwise the order in which a harness iterates a set could differ at each start
 }
-"""All variables that a harness sees."""
+"""All environment variables that a harness sees."""
 
 
 class ListedItem(msgspec.Struct, frozen=True):
-    """A problem of a harness; `digest` is of all that its plays follow from."""
+    """A problem of a harness."""
 
     name: str
+    """Unique in the harness."""
+
     category: str
+    """The category for the summary."""
+
     digest: str
+    """A digest of everything that determines the item's plays."""
 
 
 class _Said(msgspec.Struct, frozen=True):
@@ -62,26 +67,33 @@ class _Said(msgspec.Struct, frozen=True):
 
 
 class Over(NamedTuple):
-    """The verdict of a harness; `error`: it failed."""
+    """The verdict of a harness."""
 
     correct: bool
+    """True if the play was won."""
+
     score: float
+    """The harness's score."""
+
     answer: str
+    """The judged answer, as text."""
+
     error: str
+    """The reason why the harness failed, or ""."""
 
 
 Answering = Callable[[str, Mapping[str, Any]], Awaitable[tuple[int, bytes]]]
-"""Answers a request of the "agent" or the "user": HTTP's status, and a body of JSON."""
+"""Answers a request of the "agent" or the "user" with an HTTP status and a JSON body."""
 
 _said: msgspec.json.Decoder[_Said] = msgspec.json.Decoder(_Said)
 
 
 class HarnessError(RunError):
-    """The process of a harness ended, or does not speak as agreed."""
+    """The process of a harness ended or broke the protocol."""
 
 
 class Worker:
-    """A process that is up."""
+    """A running process of a harness."""
 
     def __init__(self, name: str, process: trio.Process, log: Path) -> None:
         self._name = name
@@ -90,13 +102,13 @@ class Worker:
         self._rest = bytearray()
 
     async def items(self) -> list[ListedItem]:
-        """All items. Raises HarnessError."""
+        """Return all items. Raises HarnessError."""
         with self._in_time():
             await self._tell({"items": True})
             return (await self._heard("items")).items
 
     async def play(self, item: str, answer: Answering) -> Over:
-        """Play an item. Raises HarnessError, trio.TooSlowError after PLAY_S."""
+        """Play an item. Raises HarnessError, or trio.TooSlowError after PLAY_S."""
         with trio.fail_after(PLAY_S):
             await self._tell({"play": item})
             while (said := await self._heard("ask", "over")).kind == "ask":
@@ -105,7 +117,7 @@ class Worker:
         return Over(said.correct, said.score, said.answer, said.error)
 
     async def ready(self) -> None:
-        """Wait until it is loaded. Raises HarnessError."""
+        """Wait until the harness is loaded. Raises HarnessError."""
         with self._in_time():
             await self._heard("ready")
 
@@ -148,7 +160,7 @@ class Worker:
         return found
 
     async def _ended(self) -> HarnessError:
-        """The error of a process that is gone, with the last lines of its log."""
+        """Build the error for a process that is gone, with the last lines of its log."""
         with trio.move_on_after(_PARTING_S):
             await self._process.wait()
         _kill(self._process)
@@ -159,9 +171,9 @@ class Worker:
 
 @asynccontextmanager
 async def worker(name: str, log: Path, tier: str, data: Path | None = None) -> AsyncIterator[Worker]:
-    """A process of a harness, ready; killed at the end of the block. `tier`: see sandbox.tier.
+    """Start a harness and yield it when it is ready. Kill it at the end of the block. `tier`: see sandbox.tier.
 
-    Raises ConfigError where its environment or its walls are missing, HarnessError where it does not begin.
+    Raises ConfigError if its environment or its walls are missing, HarnessError if it does not start.
     """
     async with started(name, _command(name, tier, data), log) as found:
         yield found
@@ -169,7 +181,10 @@ async def worker(name: str, log: Path, tier: str, data: Path | None = None) -> A
 
 @asynccontextmanager
 async def started(name: str, command: Sequence[str], log: Path) -> AsyncIterator[Worker]:
-    """The process of this command, ready; killed at the end of the block. Raises HarnessError."""
+    """Start the process of this command and yield it when it is ready. Kill it at the end of the block.
+
+    Raises HarnessError.
+    """
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as errors:
         process = await trio.lowlevel.open_process(
@@ -194,14 +209,14 @@ async def started(name: str, command: Sequence[str], log: Path) -> AsyncIterator
 
 
 def _kill(process: trio.Process) -> None:
-    """Kill it and what it has started; bubblewrap alone would leave what runs inside."""
+    """Kill the process and its children. Killing bubblewrap alone would leave the processes inside."""
     if process.returncode is None:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
 
 
 def _command(name: str, tier: str, data: Path | None) -> Sequence[str]:
-    """The command of its process. Raises ConfigError."""
+    """Return the command that starts the harness. Raises ConfigError."""
     python = environment.python(name)
     given = "" if data is None else str(data.absolute())
     code = _CODE.format(folder=str(_DRIVERS.parent), name=name, data=given)
@@ -216,5 +231,6 @@ def _command(name: str, tier: str, data: Path | None) -> Sequence[str]:
             f"suite {name}: its harness runs behind bubblewrap alone: {error}; --set sandbox.tier=none takes no walls"
         ) from None
     files = [*folders_above(Path(given)), "--ro-bind", given, given] if given else []
-    # Not --die-with-parent: its parent is the thread that starts it. It ends with its line, or with its group.
+    # Not --die-with-parent, because the parent is the thread that starts the process. The process ends with its input
+    # or with its group.
     return [*walls, "--cap-drop", "ALL", *files, *own]

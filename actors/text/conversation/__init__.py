@@ -1,7 +1,7 @@
 """A play as a conversation of the model with a program.
 
-`Talk` is what is said to the model, and what is read in its answers; each domain has one. `Conversation` is whose turn
-it is, how the play ended, and what it returned.
+`Talk` words the messages to the model and reads its answers. Each domain has one. `Conversation` tracks turns, the end
+of the play and its return.
 """
 
 from actors.text.conversation.games import GameTalk

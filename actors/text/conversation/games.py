@@ -1,4 +1,4 @@
-"""Games: observations are messages of the user, an action is the last box of an answer."""
+"""Games: each observation is a user message, and the last box of an answer is the action."""
 
 from collections.abc import Callable, Sequence
 
@@ -9,11 +9,11 @@ from spade.protocol import Form, Observed
 
 
 class GameTalk:
-    """A play of a game.
+    """The messages of a game.
 
-    opening   a profile's `play`
-    reads     the form of an action that the program reads
-    examples  pairs of an observation and an answer, shown before the first observation
+    * opening: a profile's `play`
+    * reads: the form of an action that the program reads
+    * examples: pairs of an observation and an answer, shown before the first observation
     """
 
     marks = ()
@@ -40,5 +40,5 @@ class GameTalk:
         return Move(sent(action_said(text), self._reads))
 
     def turn(self, observed: Observed, move: Move) -> list[ChatMessage]:
-        """See Talk; a game's turn is the same whatever the move."""
+        """See Talk. A game's turn does not depend on the move."""
         return [ChatMessage("user", observed.observation)]

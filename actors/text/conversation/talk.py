@@ -1,4 +1,4 @@
-"""The one seam between an episode and its domain: what the model is told, and what it is taken to say."""
+"""The only interface between an episode and its domain: which messages the model gets, and how its answers are read."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -11,45 +11,48 @@ from spade.tokens import NO_TOOLS, Tools
 
 @dataclass(frozen=True)
 class Move:
-    """One message of the model, read. The program is sent `action` and `calls`, and hears of nothing else.
-
-    action  in games the action; of a message that may call tools its answer; "" where the message has none
-    calls   in their order
-    blocks  places of the message that are calls, or should be; None stands for each of `calls`, a text is the error
-            that the model is shown there
-    """
+    """One message of the model, after reading. The program receives only `action` and `calls`."""
 
     action: str
+    """In games the action. In tool use the answer. "" if the message contains neither."""
+
     calls: tuple[ToolCall, ...] = ()
+    """The readable calls, in order."""
+
     blocks: tuple[str | None, ...] = ()
+    """The places of calls in the message: None for each of `calls`, or an error text that the model is shown
+    instead."""
 
 
 class Opening(NamedTuple):
     """The messages before the model's first turn, and the tools that it may call."""
 
     messages: list[ChatMessage]
+    """The messages, the last one from the user."""
+
     tools: Tools = NO_TOOLS
+    """The tools. NO_TOOLS in games."""
 
 
 class Talk(Protocol):
-    """The words between one play and the model: those it is told, and what is read in its answers. Pure."""
+    """Words the messages to the model and reads its answers, for one play. Pure."""
 
     @property
     def marks(self) -> Collection[str]:
-        """The special tokens that stay in the text that `act` reads."""
+        """Return the special tokens that stay in the text that `act` reads."""
         ...
 
     def open(self, observed: Observed, hint: str | None) -> Opening:
         """Begin with the answer to `reset`. The hint is the only difference between the arms.
 
-        Raises UnreadableError where the program offers what is no tools.
+        Raises UnreadableError if the program's list of tools is unusable.
         """
         ...
 
     def act(self, text: str) -> Move:
-        """Read what the model says; any text is a move."""
+        """Read a message of the model. Every text is a move."""
         ...
 
     def turn(self, observed: Observed, move: Move) -> list[ChatMessage]:
-        """Go on with the program's answer to the model's last move."""
+        """Continue with the program's answer to the model's last move."""
         ...

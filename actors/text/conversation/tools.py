@@ -1,4 +1,4 @@
-"""Tool use: instructions are messages of the user, results are messages of their own, an answer submits."""
+"""Tool use: instructions are user messages, each result is a message of its own, and an answer submits."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -16,14 +16,13 @@ from spade.tokens import THINK, THOUGHT, Tools
 
 
 class Tongue(NamedTuple):
-    """The checkpoint's way to call tools.
-
-    dialect  how it writes calls
-    opened   its prompt begins a thought, so a message without the end of one is a thought alone
-    """
+    """A checkpoint's way to call tools."""
 
     dialect: Dialect
+    """The checkpoint's notation of calls."""
+
     opened: bool = False
+    """True if the prompt already opens a thought. Then a message that does not close it is all thought."""
 
 
 class _Function(msgspec.Struct):
@@ -41,8 +40,8 @@ _tools = msgspec.json.Decoder(list[_Tool])
 class ToolTalk:
     """A play of a program with tools.
 
-    opens   the messages before the model's first turn, by the first instruction and the hint
-    most    calls of a message that are executed
+    * opens: builds the messages before the model's first turn, from the first instruction and the hint
+    * most: the largest number of calls in a message that are executed
     """
 
     def __init__(self, opens: Callable[[str, str | None], list[ChatMessage]], tongue: Tongue, most: int) -> None:
@@ -76,7 +75,10 @@ class ToolTalk:
         return Move((read.answer or "").strip(), tuple(calls), tuple(blocks))
 
     def turn(self, observed: Observed, move: Move) -> list[ChatMessage]:
-        """See Talk. Each block has its result in its place; then comes the reply to an answer, or to neither."""
+        """See Talk. Each call block gets its result in order.
+
+        The reply follows if the message had an answer, or if it had neither calls nor an answer.
+        """
         results = iter(observed.results)
         shown = [next(results).text if block is None else block for block in move.blocks]
         replied = observed.observation and (move.action or not move.blocks)

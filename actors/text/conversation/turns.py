@@ -1,7 +1,7 @@
-"""One play as a conversation of a player with a program: whose turn it is, how it ended, and what it returned.
+"""One play as a conversation of a player with a program. It tracks turns, the end of the play and its return.
 
-`Conversation` is pure; `converse` carries each action to the program and each answer to the player. An action is
-whatever the two agree on: the text that a program is sent, or a `Move`.
+`Conversation` is pure. `converse` carries each action to the program and each answer to the player. An action is
+anything that both understand: the text that a program receives, or a `Move`.
 """
 
 from collections.abc import Awaitable, Callable
@@ -14,16 +14,16 @@ Seen = Observed | Faulted
 Action = TypeVar("Action")
 
 Step = Callable[[int, Action], Awaitable[Seen]]
-"""The program's answer to a turn (from 1) and its action."""
+"""Answers an action with the program's reply. Takes the turn, from 1, and the action."""
 Player = Callable[[Observed], Awaitable[Action | None]]
-"""The action after an answer; None where the player leaves."""
+"""Chooses the action after an answer, or None to leave the play."""
 
 
 class Conversation(Generic[Action]):
-    """Answers and actions in turn, of at most `max_turns` actions. `first` is the answer to `reset`.
+    """Answers and actions in turn, with at most `max_turns` actions. `first` is the answer to `reset`.
 
-    actions  as the program got them
-    answers  one more than there are actions, once all are answered
+    * actions: as the program received them
+    * answers: one more than there are actions, once all are answered
     """
 
     def __init__(self, first: Seen, max_turns: int) -> None:
@@ -33,7 +33,7 @@ class Conversation(Generic[Action]):
 
     @property
     def pending(self) -> Observed | None:
-        """The answer that waits for an action; None once the play is over."""
+        """Return the answer that waits for an action, or None once the play is over."""
         last = self.answers[-1]
         if isinstance(last, Faulted) or last.terminated or last.truncated or len(self.actions) >= self.max_turns:
             return None
@@ -41,17 +41,17 @@ class Conversation(Generic[Action]):
 
     @property
     def observed(self) -> list[Observed]:
-        """All answers but a fault, which can only be the last."""
+        """Return all answers except a fault. A fault can only be the last answer."""
         return [seen for seen in self.answers if isinstance(seen, Observed)]
 
     @property
     def rewards(self) -> list[float]:
-        """The reward of each action that was answered without a fault."""
+        """Return the reward of each action that was answered without a fault."""
         return [seen.reward for seen in self.observed[1:]]
 
     @property
     def outcome(self) -> Outcome:
-        """The end of the play; one that its player left is truncated."""
+        """Return how the play ended. A play that its player left counts as truncated."""
         last = self.answers[-1]
         if isinstance(last, Faulted):
             return "fault"
@@ -59,12 +59,12 @@ class Conversation(Generic[Action]):
 
     @property
     def episode_return(self) -> float:
-        """The play's return, in [-1, 1]."""
+        """Return the play's return, in [-1, 1]."""
         return episode_return(self.rewards, self.outcome == "terminated")
 
 
 async def converse(first: Seen, max_turns: int, step: Step[Action], player: Player[Action]) -> Conversation[Action]:
-    """Play from the answer to `reset` to the end."""
+    """Play from the answer to `reset` until the end."""
     conversation = Conversation[Action](first, max_turns)
     while (seen := conversation.pending) is not None:
         action = await player(seen)

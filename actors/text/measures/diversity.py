@@ -1,4 +1,4 @@
-"""The diversity of many programs: the share of them that the Vendi score counts as different."""
+"""The diversity of many programs: the share that the Vendi score counts as different."""
 
 from collections.abc import Callable, Sequence
 
@@ -14,7 +14,7 @@ TFIDF = "tfidf"
 
 
 def load_embedding(name: str) -> Embedding:
-    """The similarity that `evaluation.embedding` names. Raises ConfigError where it cannot be had."""
+    """Load the similarity that `evaluation.embedding` names. Raises ConfigError if it cannot be loaded."""
     if name == TFIDF:
         return tfidf
     from actors.text.measures.sentences import SentenceEmbedding
@@ -23,11 +23,11 @@ def load_embedding(name: str) -> Embedding:
 
 
 def vendi_share(similarities: Similarities) -> float:
-    """Vendi score / n: 1 / n where all of n programs are alike, 1 where no two have anything in common.
+    """Return the Vendi score / n: 1 / n if all of n programs are alike, 1 if no two have anything in common.
 
     The score is the exponential of the Shannon entropy of the eigenvalues of similarities / n (Friedman, Dieng 2023).
     """
     n = len(similarities)
     shares = np.linalg.eigvalsh(similarities / n)
-    shares = shares[shares > 0]  # an eigenvalue of 0 may come out a little under it
+    shares = shares[shares > 0]  # rounding may turn an eigenvalue of 0 slightly negative
     return min(float(np.exp(-np.sum(shares * np.log(shares)))) / n, 1.0)

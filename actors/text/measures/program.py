@@ -1,15 +1,21 @@
 """Measures of one program, from its syntax tree: its lines, and the variables it hides from the player. Pure.
 
-A *hidden variable* is an attribute of `self` that holds something of the instance and that no text shows.
+A *hidden variable* is an attribute of `self` that holds a value of the instance, while no text shows this value.
 
-It holds something if `__init__`, `reset` or a method that they call gives it, or an item of it, a value that is not an
-empty start (0, None, False, "", [] and so on), a parameter by itself, or a `random.Random`: those are counters, limits
-and the generator.
+An attribute holds a value if `__init__`, `reset` or a method that they call assigns one to it or to one of its items.
+Three kinds of values do not count, because they are counters, limits and the generator:
+* an empty start (0, None, False, "", [] and so on)
+* a parameter by itself
+* a `random.Random`
 
-A text shows it if its value stands in an f-string, in "".join(…) or "".format(…), to the right of %, beside a text that
-it is added to, or first in a returned tuple; also as the variable of a loop over it, or as a local copy. Of an item, a
-slice, a comparison, arithmetic, or the len, sum, abs, any or all of it, a text shows the result, not the whole value.
-What is compared is no text, and the player does not see those of `solution`.
+A text shows an attribute if the attribute's value stands in one of these places:
+* in an f-string, in "".join(…) or "".format(…), or to the right of %
+* beside a text that it is added to
+* first in a returned tuple
+
+The variable of a loop over the attribute, or a local copy of it, shows the value too. An item, a slice, a comparison,
+arithmetic, or the len, sum, abs, any or all of a value does not show the whole value. A comparison is not a text. The
+player does not see the texts of `solution`.
 """
 
 import ast
@@ -21,14 +27,16 @@ from spade.protocol import Measures
 _SETTERS = ("__init__", "reset")
 _FILLERS = ("append", "add", "extend", "insert", "update")
 _UNSEEN = "solution"
-_LONGEST = 1 << 16  # characters; the time grows with the square of the depth of a sum or text, and an env-runner waits
+# characters; the time grows with the square of the depth of a sum or text, while an env-runner waits
+_LONGEST = 1 << 16
 
 
 def measure(source: str, name: str) -> Measures:
-    """Lines (those with code) of a program, and what its class `name` has: hidden variables, or measures of its tools.
+    """Count a program's lines of code, and measure its class `name`: its hidden variables, or its tools.
 
-    The latter are unknown where the text as it stands is no Python, as of one whose braces are doubled when it is run,
-    and where it has over 65,536 characters. The state of a program with tools is no hidden variable: its tools show it.
+    The second part stays unknown if the source is not valid Python, for example if its braces are only doubled at run
+    time. It also stays unknown for sources over 65,536 characters. A program with tools has no hidden variables: its
+    tools show its state.
     """
     lines = [line for line in map(str.strip, source.splitlines()) if line and not line.startswith("#")]
     if len(source) > _LONGEST:
@@ -50,34 +58,34 @@ def measure(source: str, name: str) -> Measures:
 
 
 def hidden_variables(program: ast.ClassDef) -> set[str]:
-    """The names of the hidden variables of a class."""
+    """Return the names of the hidden variables of a class."""
     methods = {node.name: node for node in program.body if isinstance(node, ast.FunctionDef)}
     holding = {name for method in _setting(methods) for name in _given(method)}
     return holding.difference(*(_shown(method) for name, method in methods.items() if name != _UNSEEN))
 
 
 def _own(node: ast.AST) -> str:
-    """The name in `self.name`; "" for another node."""
+    """Return the name in `self.name`, or "" for another node."""
     match node:
         case ast.Attribute(value=ast.Name(id="self"), attr=name):
             return name
     return ""
 
 
-# ---------------------------------------------------------------- what holds something
+# ---------------------------------------------------------------- attributes that hold a value
 
 
 def _setting(methods: Mapping[str, ast.FunctionDef]) -> list[ast.FunctionDef]:
-    """The methods that set an instance up."""
+    """Return the methods that set an instance up."""
     names = [name for name in _SETTERS if name in methods]
-    for name in names:  # grows meanwhile
+    for name in names:  # the list grows during the loop
         called = {_own(node.func) for node in ast.walk(methods[name]) if isinstance(node, ast.Call)}
         names += sorted((called & methods.keys()).difference(names))
     return [methods[name] for name in names]
 
 
 def _given(method: ast.FunctionDef) -> Iterator[str]:
-    """The attributes that a method gives something to hold."""
+    """Yield the attributes to which a method assigns a value that counts."""
     parameters = {argument.arg for argument in (*method.args.args, *method.args.kwonlyargs)}
     for node in ast.walk(method):
         match node:
@@ -95,7 +103,7 @@ def _given(method: ast.FunctionDef) -> Iterator[str]:
 
 
 def _places(target: ast.expr) -> Iterator[str]:
-    """The attributes that an assignment to `target`, or to an item of it, changes."""
+    """Yield the attributes that an assignment to `target`, or to an item of it, changes."""
     match target:
         case ast.Tuple(elts=parts) | ast.List(elts=parts):
             yield from (place for part in parts for place in _places(part))
@@ -106,7 +114,7 @@ def _places(target: ast.expr) -> Iterator[str]:
 
 
 def _is_start(value: ast.expr, parameters: set[str]) -> bool:
-    """True for an empty start, a parameter by itself, and a generator."""
+    """Return True for an empty start, a parameter by itself, or a generator."""
     match value:
         case ast.Constant(value=constant):
             return not constant
@@ -121,13 +129,13 @@ def _is_start(value: ast.expr, parameters: set[str]) -> bool:
     return False
 
 
-# ---------------------------------------------------------------- what a text shows
+# ---------------------------------------------------------------- values that a text shows
 
 
 def _shown(method: ast.FunctionDef) -> set[str]:
-    """The attributes that the texts of a method show; also the local names, as "local NAME"."""
+    """Return the attributes that the texts of a method show, and the local names, as "local NAME"."""
     shown = {name for text in _texts(method) for name in _held(text)}
-    behind: dict[str, list[set[str]]] = {}  # of each local name
+    behind: dict[str, list[set[str]]] = {}  # for each local name
     for target, value in (copy for node in ast.walk(method) for copy in _copies(node)):
         held = set(_held(value))
         for part in ast.walk(target):
@@ -137,14 +145,14 @@ def _shown(method: ast.FunctionDef) -> set[str]:
     while todo:
         for held in behind.get(todo.pop(), ()):
             new = held - shown
-            held.clear()  # it is followed once, however many names have it
+            held.clear()  # followed once, however many names hold it
             shown |= new
             todo += new
     return shown
 
 
 def _texts(node: ast.AST) -> Iterator[ast.expr]:
-    """The texts in a node, the outermost of each."""
+    """Yield the outermost texts in a node."""
     if isinstance(node, ast.Compare):
         return
     if _is_text(node):
@@ -170,7 +178,7 @@ def _is_text(node: ast.AST) -> bool:
 
 
 def _copies(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
-    """Targets that hold what stands behind them, or items of it."""
+    """Yield targets with the values that they copy or iterate over."""
     match node:
         case ast.For(target=target, iter=value) | ast.comprehension(target=target, iter=value):
             yield target, value
@@ -179,7 +187,7 @@ def _copies(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
 
 
 def _held(node: ast.AST) -> Iterator[str]:
-    """The attributes whose values a text with this node shows, and the local names as "local NAME"."""
+    """Yield the attributes, and local names as "local NAME", that a text with this node shows."""
     if name := _own(node):
         yield name
         return

@@ -13,20 +13,20 @@ BATCH = 8
 
 
 class SentenceEmbedding:
-    """An embedding model on the CPU: the GPUs are the engines' and the learner's.
+    """An embedding model on the CPU, because the GPUs belong to the engines and the learner.
 
-    A text longer than the model reads is cut, by the model. Vectors of the last call's texts are kept.
+    The model cuts texts that are too long for it. Vectors of the last call's texts are kept.
     """
 
     def __init__(self, name: str) -> None:
-        """Load the model of a folder or of a name on the hub. Raises ConfigError where that is not possible."""
+        """Load a model from a folder or by its hub name. Raises ConfigError if that fails."""
         require("measures")
         from sentence_transformers import SentenceTransformer
 
         try:
             self._model: Any = SentenceTransformer(name, device="cpu")
         except (OSError, ValueError, KeyError) as error:
-            why = next(iter(reason(error).splitlines()), "")  # the package tells in many
+            why = next(iter(reason(error).splitlines()), "")  # the package's message has many lines
             raise ConfigError(
                 f"evaluation.embedding: {name!r} cannot be loaded ({why}); give 'tfidf', or the folder or "
                 "hub name of a sentence-transformers model"
@@ -34,7 +34,7 @@ class SentenceEmbedding:
         self._known: dict[str, NDArray[np.float64]] = {}
 
     def __call__(self, sources: Sequence[str]) -> NDArray[np.float64]:
-        """Cosine similarities, shape (sources, sources)."""
+        """Return cosine similarities, shape (sources, sources)."""
         new = [source for source in dict.fromkeys(sources) if source not in self._known]
         if new:
             vectors = self._model.encode(new, batch_size=BATCH, normalize_embeddings=True, show_progress_bar=False)

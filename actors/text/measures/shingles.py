@@ -1,4 +1,4 @@
-"""The likeness of a program to earlier ones, by the runs of tokens that both have. Pure, and linear in the sources."""
+"""The similarity of a program to earlier ones, by shared runs of tokens. Pure, and linear in the sources."""
 
 import re
 from collections.abc import Iterable
@@ -10,19 +10,19 @@ _TOKEN = re.compile(r"\w+|[^\w\s]")
 
 
 def shingles(source: str) -> frozenset[tuple[str, ...]]:
-    """All runs of five tokens; of a shorter source the one that it is.
+    """Return all runs of five tokens. A shorter source is one run.
 
-    A token is a word, a number or one sign, in code, comments and texts alike: space and line breaks make no program
-    another one, and a source that is no Python has tokens, too.
+    A token is a word, a number or one sign, in code, comments and strings alike. So white space and line breaks do not
+    make programs differ. A source that is not valid Python also has tokens.
     """
     tokens = _TOKEN.findall(source)
     return frozenset(tuple(tokens[start : start + LENGTH]) for start in range(max(1, len(tokens) - LENGTH + 1)))
 
 
 def most_similar(source: str, earlier: Iterable[EarlierProgram]) -> tuple[float, str] | None:
-    """The greatest similarity of `source` to an earlier program, over 0 to 1, and its id; None where there is none.
+    """Return the greatest similarity of `source` to an earlier program, in [0, 1], and this program's id, or None.
 
-    Of equals the first. The similarity is Jaccard's, shingles of both / shingles of either (Broder 1997).
+    Among equals, returns the first. The similarity is Jaccard's: shingles in both / shingles in either (Broder 1997).
     """
     own = shingles(source)
     nearest: tuple[float, str] | None = None

@@ -1,4 +1,4 @@
-"""Similarities of texts by the words that they share, weighted by TF-IDF. Needs no model."""
+"""Similarities of texts by shared words, weighted by TF-IDF. Needs no model."""
 
 import math
 import re
@@ -12,14 +12,14 @@ _WORD = re.compile(r"[^\W\d]\w*")
 
 
 def words(source: str) -> list[str]:
-    """The identifiers, keywords and words of a program's code, comments and texts, in lower case."""
+    """Return the identifiers, keywords and words of code, comments and strings, in lower case."""
     return _WORD.findall(source.lower())
 
 
 def tfidf(sources: Sequence[str]) -> NDArray[np.float64]:
-    """Cosine similarities, shape (sources, sources).
+    """Return cosine similarities, shape (sources, sources).
 
-    A word's weight in a source is its count there · (ln((1 + n) / (1 + sources that have it)) + 1).
+    A word's weight in a source is its count there · (ln((1 + n) / (1 + number of sources with the word)) + 1).
     """
     counts = [Counter(words(source)) for source in sources]
     having: dict[str, list[int]] = {}
@@ -33,5 +33,5 @@ def tfidf(sources: Sequence[str]) -> NDArray[np.float64]:
         products[np.ix_(places, places)] += np.outer(weights, weights)
     lengths = np.sqrt(np.maximum(products.diagonal(), np.finfo(float).tiny))
     similarities: NDArray[np.float64] = products / np.outer(lengths, lengths)
-    np.fill_diagonal(similarities, 1.0)  # also of a source without a word
+    np.fill_diagonal(similarities, 1.0)  # also for a source without words
     return similarities

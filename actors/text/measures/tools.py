@@ -1,12 +1,12 @@
 """Measures of a program with tools, from its syntax tree: its tools, the conditions of its criteria, guarded failures.
 
-*Conditions* of a criterion are the comparisons and the Boolean operators (`and`, `or`, `not`) in its syntax tree: two
-in `a < b < c` and in `a and b and c`. Criteria are the functions in what `self._message_criteria` is given: a lambda, a
-function that is defined in that method, a method; of a method that makes a criterion, all of it counts.
+*Conditions* of a criterion are the comparisons and Boolean operators (`and`, `or`, `not`) in its syntax tree. Both `a <
+b < c` and `a and b and c` count two. Criteria are the functions in the values assigned to `self._message_criteria`: a
+lambda, a function defined in that method, or a method. If a method makes a criterion, the whole method counts.
 
-A tool has a *guarded failure* if one way through it changes something that `self` holds and an `if` guards another that
-does not: a branch with a `return` and without a change. What `self` holds is changed by an assignment to an attribute
-or item of it, or by a method such as `append` or `pop`, also through a local name.
+A tool has a *guarded failure* if one path through it changes data of `self`, and an `if` guards another path that does
+not: a branch with a `return` and without a change. A change is an assignment to an attribute or item of `self`, or a
+call of a method such as `append` or `pop`. A change through a local name counts too.
 """
 
 import ast
@@ -23,20 +23,25 @@ _Function = ast.FunctionDef | ast.Lambda
 
 @dataclass(frozen=True)
 class ToolMeasures:
-    """Of one program; `conditions` a criterion, None where no criterion is found."""
+    """Measures of one program with tools."""
 
     tools: int
+    """Number of tools."""
+
     conditions: float | None
+    """Mean number of conditions of a criterion. None if no criterion is found."""
+
     guarded: bool
+    """True if some tool has a guarded failure."""
 
 
 def has_tools(program: ast.ClassDef) -> bool:
-    """True for a class that extends ToolUseBaseEnv."""
+    """Return True for a class that extends ToolUseBaseEnv."""
     return any(isinstance(base, ast.Name) and base.id == BASE for base in program.bases)
 
 
 def measure_tools(program: ast.ClassDef) -> ToolMeasures:
-    """The measures of a class with tools."""
+    """Measure a class with tools."""
     methods = {node.name: node for node in program.body if isinstance(node, ast.FunctionDef)}
     tools = [method for name, method in methods.items() if name.startswith(PREFIX)]
     counts = [_conditions(criterion) for criterion in _criteria(methods)]
@@ -48,7 +53,7 @@ def measure_tools(program: ast.ClassDef) -> ToolMeasures:
 
 
 def _criteria(methods: Mapping[str, ast.FunctionDef]) -> list[_Function]:
-    """The criteria, each function once."""
+    """Return the criteria, each function once."""
     found: dict[int, _Function] = {}
     for method in methods.values():
         local: dict[str, list[ast.AST]] = {}
@@ -64,7 +69,7 @@ def _criteria(methods: Mapping[str, ast.FunctionDef]) -> list[_Function]:
 def _functions(
     node: ast.AST, methods: Mapping[str, ast.FunctionDef], local: dict[str, list[ast.AST]], todo: list[ast.AST]
 ) -> Iterator[_Function]:
-    """The functions in an expression; what its local names hold is put on `todo`, once."""
+    """Yield the functions in an expression. Moves the values of its local names to `todo`, each name once."""
     match node:
         case ast.Lambda() | ast.FunctionDef():
             yield node
@@ -78,7 +83,7 @@ def _functions(
 
 
 def _bound(method: ast.FunctionDef) -> Iterator[tuple[str, ast.AST]]:
-    """Values that the names of a method, and its attributes as "self.name", are given."""
+    """Yield the values assigned to the local names of a method, and to its attributes as "self.name"."""
     for node in ast.walk(method):
         match node:
             case ast.FunctionDef(name=name) if node is not method:
@@ -117,7 +122,7 @@ def _conditions(criterion: _Function) -> int:
 
 
 def _guarded(tool: ast.FunctionDef) -> bool:
-    """True for a tool with a change, and with a branch of an `if` that returns without one."""
+    """Return True for a tool that makes a change and has a branch of an `if` that returns without one."""
     held = _holding(tool)
     if not _changes([tool], held):
         return False
@@ -130,7 +135,7 @@ def _returns(branch: list[ast.stmt]) -> bool:
 
 
 def _holding(tool: ast.FunctionDef) -> set[str]:
-    """`self`, and the local names that hold something of it, by the order of the text."""
+    """Return `self` and the local names that hold a part of it, in text order."""
     held = {"self"}
     named = [node for node in ast.walk(tool) if isinstance(node, ast.Assign | ast.NamedExpr | ast.For)]
     for node in sorted(named, key=lambda node: (node.lineno, node.col_offset)):
@@ -145,7 +150,7 @@ def _holding(tool: ast.FunctionDef) -> set[str]:
 
 
 def _root(node: ast.expr) -> str:
-    """The name at the beginning of `name.attribute[item].get(key)`; "" where there is none."""
+    """Return the name at the beginning of `name.attribute[item].get(key)`, or "" without one."""
     while True:
         match node:
             case ast.Name(id=name):
@@ -157,7 +162,7 @@ def _root(node: ast.expr) -> str:
 
 
 def _changes(part: list[ast.stmt] | list[ast.FunctionDef], held: set[str]) -> bool:
-    """True if a part of a tool changes what a held name has."""
+    """Return True if a part of a tool changes the value of a held name."""
     return any(_root(target) in held for each in part for node in ast.walk(each) for target in _changed(node))
 
 

@@ -1,4 +1,4 @@
-"""Tool calls and the answer in what a model says. Pure; another family of models is one more dialect."""
+"""Readers of tool calls and of the answer in a message. Pure. Another family of models needs one more dialect."""
 
 from actors.text.toolcalls import hermes, xml
 from actors.text.toolcalls.blocks import Block, Call, Malformed, Said, Schemas
@@ -9,6 +9,6 @@ DIALECTS = (
     Dialect("hermes", hermes.MARKS, hermes.read),
     Dialect("xml", xml.MARKS, xml.read),
 )
-"""In the order in which a checkpoint's template is tried."""
+"""Tried in this order against a checkpoint's chat template."""
 
 __all__ = ["DIALECTS", "Block", "Call", "Dialect", "Malformed", "Said", "Schemas", "find_dialect"]

@@ -1,4 +1,4 @@
-"""The parts of a message: calls, what should have been calls, and the answer."""
+"""The parts of a message: calls, malformed calls, and the answer."""
 
 import json
 import re
@@ -10,47 +10,56 @@ from typing import Any, NamedTuple, NoReturn
 from spade.protocol import MOST_ARGUMENTS, MOST_NAME
 
 DEEPEST = 32
-"""Levels of objects and lists inside of arguments."""
+"""The most levels of objects and lists inside arguments."""
 
 BEGIN, END = "<tool_call>", "</tool_call>"
 ANSWER, ANSWERED = "<answer>", "</answer>"
 _WINDOW = 1024  # characters
-_LONGEST_WORD = 16  # characters that may lack their end at the edge of a window: -Infinity, an escape
+_LONGEST_WORD = 16  # characters that the edge of a window may cut: -Infinity, an escape
 EITHER = re.compile(f"{BEGIN}|{END}")
 _SPACE = re.compile(r"\s*+")
 
 
 class Call(NamedTuple):
-    """A call that can be read. `arguments`: a JSON object as ASCII text, of at most MOST_ARGUMENTS bytes."""
+    """A readable call."""
 
     name: str
+    """Name of the tool."""
+
     arguments: str
+    """A JSON object as ASCII text of at most MOST_ARGUMENTS bytes."""
 
 
 class Malformed(NamedTuple):
-    """A block that cannot be read; `why` says what is wrong and where."""
+    """A block that cannot be read."""
 
     why: str
+    """The fault and its place."""
 
 
 Block = Call | Malformed
 Schemas = Mapping[str, Mapping[str, Any]]
-"""The JSON Schema of each argument, by the names of its tool and of itself."""
+"""The JSON Schema of each argument, by tool name and argument name."""
 
 
 class Said(NamedTuple):
-    """A message, read: its blocks in order, and the text of its last complete answer; None if it has none.
-
-    `places`: where each block begins and ends in the message, its marks included.
-    """
+    """A message after reading."""
 
     blocks: tuple[Block, ...]
+    """The blocks, in order."""
+
     answer: str | None
+    """The text of the last complete answer, or None."""
+
     places: tuple[tuple[int, int], ...] = ()
+    """Start and end of each block in the message, including its marks."""
 
 
 def read_message(text: str, block: Callable[[str, int], tuple[Block, int]]) -> Said:
-    """A message, read. `block` reads the one whose content begins at a place, and tells the place behind it."""
+    """Read a message.
+
+    `block` reads the block with content that begins at a place. It returns the block and the place after it.
+    """
     blocks, outside, places, at = list[Block](), list[str](), list[tuple[int, int]](), 0
     while (begin := text.find(BEGIN, at)) >= 0:
         outside.append(text[at:begin])
@@ -67,15 +76,15 @@ def _answer(text: str) -> str | None:
 
 
 def past_space(text: str, at: int) -> int:
-    """The first place from `at` that is no white space."""
+    """Return the first place from `at` that is not white space."""
     found = _SPACE.match(text, at)
     return found.end() if found else at
 
 
 def past_block(text: str, at: int) -> int:
-    """The first place from `at` that can belong to another block: behind this one's closing mark, or at the next one.
+    """Return the first place from `at` that may belong to another block: after a closing mark or at an opening mark.
 
-    Without either all of the text belongs to this block.
+    Without such a mark, all of the text belongs to this block.
     """
     found = EITHER.search(text, at)
     if found is None:
@@ -84,7 +93,10 @@ def past_block(text: str, at: int) -> int:
 
 
 def decode(text: str, at: int = 0) -> tuple[Any, int]:
-    """One JSON value, and the place behind it. Raises ValueError that says what is wrong, and where from `at`."""
+    """Decode one JSON value. Return the value and the place after it.
+
+    Raises ValueError with the fault and its place, counted from `at`.
+    """
     try:
         value, end = _decode(text, at)
     except JSONDecodeError as error:
@@ -96,10 +108,11 @@ def decode(text: str, at: int = 0) -> tuple[Any, int]:
 
 
 def _decode(text: str, at: int) -> tuple[Any, int]:
-    """One JSON value, and the place behind it from `at`. Raises JSONDecodeError, whose place is from there, too.
+    """Decode one JSON value. Return the value and the place after it, counted from `at`.
 
-    The text is decoded in a window that grows while its edge may be to blame: an error counts the lines before it,
-    which is quadratic over many errors in one text.
+    Raises JSONDecodeError with the place also counted from `at`. The text is decoded in a window, which grows while its
+    edge may have caused the error. Each error counts the lines before it, which over a whole text with many errors
+    would take quadratic time.
     """
     width = _WINDOW
     while True:
@@ -117,7 +130,10 @@ def _decode(text: str, at: int) -> tuple[Any, int]:
 
 
 def call(name: object, arguments: object) -> Block:
-    """A call, or the reason why it is none. Without arguments there are none; a text of an object is read as that."""
+    """Build a call, or Malformed with the reason. Missing arguments become {}.
+
+    A text that contains an object is decoded.
+    """
     if not isinstance(name, str) or not name:
         return Malformed('the call has no name: "name" must be a text that is not empty')
     if len(name) > MOST_NAME or not _is_text(name):
@@ -140,7 +156,7 @@ def call(name: object, arguments: object) -> Block:
 
 
 def whole(text: str) -> Any:
-    """A text that is one JSON value. Raises ValueError as decode does."""
+    """Decode a text that is exactly one JSON value. Raises ValueError as `decode` does."""
     value, end = decode(text, past_space(text, 0))
     if (end := past_space(text, end)) < len(text):
         raise ValueError(f"there is more behind the JSON, at character {end + 1}")

@@ -1,4 +1,4 @@
-"""A way to write calls."""
+"""The description of a family's way to write calls."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -7,12 +7,13 @@ from actors.text.toolcalls.blocks import Said, Schemas
 
 
 class Dialect(NamedTuple):
-    """The writing of calls by a family of models.
-
-    marks  the texts around a call, which stay in a decoded message even where they are special tokens
-    read   the blocks and the answer of a message without its thinking; never raises
-    """
+    """A notation of calls, shared by a family of models."""
 
     name: str
+    """The name of the dialect."""
+
     marks: tuple[str, ...]
+    """The texts around a call. They stay in a decoded message even if they are special tokens."""
+
     read: Callable[[str, Schemas], Said]
+    """Reads the blocks and the answer of a message without its thinking. Never raises."""

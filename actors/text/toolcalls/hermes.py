@@ -4,7 +4,7 @@
     {"name": "find", "arguments": {"status": "new"}}
     </tool_call>
 
-The object is decoded from where it begins, so marks and braces inside of its strings are text.
+The object is decoded from its beginning, so marks and braces inside its strings are text.
 """
 
 from actors.text.toolcalls.blocks import (
@@ -25,12 +25,12 @@ MARKS = (BEGIN, END)
 
 
 def read(text: str, schemas: Schemas) -> Said:
-    """See Dialect; JSON has its own types, so no schema is needed."""
+    """See Dialect. JSON carries its own types, so the schemas are not used."""
     return read_message(text, _block)
 
 
 def _block(text: str, begin: int) -> tuple[Block, int]:
-    """The block whose content begins there, and the place behind it."""
+    """Read the block with content that begins at `begin`. Return the block and the place after it."""
     start = past_space(text, begin)
     try:
         value, end = decode(text, start)

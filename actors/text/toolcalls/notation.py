@@ -1,7 +1,7 @@
 """Tools and calls as people read and type them: in Python's syntax, or as JSON. Pure.
 
-A tool is `find(status: "new" | "open", most: int = …)`, a call `find(status="new")`. A line that begins with a brace or
-a bracket is JSON: objects of a name and arguments, one after the other or in a list.
+A tool is written `find(status: "new" | "open", most: int = …)`, a call `find(status="new")`. A line that begins with a
+brace or a bracket is JSON: objects with a name and arguments, one after another or in a list.
 """
 
 import ast
@@ -14,22 +14,25 @@ from actors.text.toolcalls.blocks import DEEPEST, Call, Malformed, call, decode,
 from actors.text.toolcalls.schema import properties, required
 
 DONE = "done"
-DEEPEST_SHOWN, MOST_SHOWN = 4, 8  # lists in lists of a signature, and types of one argument
+DEEPEST_SHOWN, MOST_SHOWN = 4, 8  # nested lists in a signature, and types of one argument
 _TYPES = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "object": "dict", "null": "None"}
 _UNREADABLE = (SyntaxError, TypeError, ValueError, MemoryError, RecursionError)
 
 
 class Typed(NamedTuple):
-    """A line that a person typed: its calls, and "done" where it submits, else ""."""
+    """A line that a person typed, after reading."""
 
     calls: tuple[Call, ...]
+    """The calls of the line."""
+
     answer: str
+    """"done" if the line submits, otherwise ""."""
 
 
 def typed(line: str, arguments: Mapping[str, Sequence[str]]) -> Typed:
-    """Read a line. `arguments`: their names in order, by tool, for those that are given by their place.
+    """Read a typed line. `arguments` lists each tool's argument names in order, for arguments given by position.
 
-    Raises ValueError, which says in one line what is wrong.
+    Raises ValueError, which explains the fault in one line.
     """
     line = line.strip()
     if not line:
@@ -75,7 +78,7 @@ def _expression(statement: ast.stmt, arguments: Mapping[str, Sequence[str]]) -> 
 
 
 def _literal(what: str, node: ast.expr) -> Any:
-    """The value of a literal, as JSON has it."""
+    """Return the value of a literal, converted to JSON's types."""
     try:
         return json.loads(json.dumps(ast.literal_eval(node), allow_nan=False))
     except _UNREADABLE:
@@ -89,11 +92,14 @@ def _read(name: object, arguments: object) -> Call:
     return read
 
 
-# ---------------------------------------------------------------- to be read
+# ---------------------------------------------------------------- notation for reading
 
 
 def spoken(name: str, arguments: str) -> str:
-    """A call as it would be typed, as JSON where Python has no names for its arguments. `arguments`: a JSON object."""
+    """Write a call as a person would type it. `arguments` is a JSON object.
+
+    Writes JSON if a name cannot be written in Python.
+    """
     try:
         values = json.loads(arguments)
     except _UNREADABLE:
@@ -108,7 +114,7 @@ def _is_name(text: str) -> bool:
 
 
 def signature(name: str, parameters: Mapping[str, Any]) -> str:
-    """A tool with its arguments and their types, by the schema of its arguments, which may hold anything."""
+    """Write a tool with its arguments and their types. `parameters` is an untrusted JSON Schema."""
     needed = required(parameters)
     shown = [
         f"{key}: {_type(schema)}{'' if key in needed else _default(schema)}"
@@ -118,7 +124,7 @@ def signature(name: str, parameters: Mapping[str, Any]) -> str:
 
 
 def argument_names(parameters: Mapping[str, Any]) -> list[str]:
-    """The names of a tool's arguments in their order, by their schema."""
+    """Return the names of a tool's arguments in order, from their schema."""
     return list(properties(parameters))
 
 
@@ -146,7 +152,7 @@ def _kind(kind: str, schema: dict[str, Any], depth: int) -> str:
 
 
 def _python(value: object, depth: int = 0) -> str:
-    """A value of JSON as Python has it, its strings in double quotes."""
+    """Write a JSON value in Python's syntax, with its strings in double quotes."""
     match value:
         case str():
             return json.dumps(value, ensure_ascii=False)

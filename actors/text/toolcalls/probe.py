@@ -1,4 +1,4 @@
-"""A checkpoint's dialect, found by a round trip: its own template writes a call, and a dialect reads it back."""
+"""Finds a checkpoint's dialect by a round trip: its chat template writes a call, and a dialect reads the call back."""
 
 import json
 from typing import Any
@@ -22,7 +22,7 @@ _ASKED, _SEEN = "A question of the probe.", "A result of the probe."
 
 
 def find_dialect(tokenizer: Tokenizer, dialects: tuple[Dialect, ...], model: str) -> Dialect:
-    """The first dialect that reads what the template writes. Raises RunError that names the model."""
+    """Return the first dialect that reads the template's calls. Raises RunError that names the model."""
     tools = Tools.read(json.dumps(_TOOLS))
     try:
         dropped = tokenizer.dropped(("system", "user"), tools)
@@ -55,7 +55,7 @@ class _Result:
 
 
 def _written(tokenizer: Tokenizer, model: str) -> str:
-    """The text of an answer that calls, as the template writes it."""
+    """Render an answer with a call by the chat template. Return its text."""
     called = {"id": "probe", "type": "function", "function": {"name": "probe_tool", "arguments": _ARGUMENTS}}
     chat: list[dict[str, Any]] = [
         {"role": "user", "content": _ASKED},

@@ -1,4 +1,4 @@
-"""XML: each call has a mark for itself, its function and each of its arguments, as Qwen3.5 and Nemotron 3 write it.
+"""XML: each call, its function and each argument has a mark, as Qwen3.5 and Nemotron 3 write calls.
 
     <tool_call>
     <function=find>
@@ -8,8 +8,8 @@
     </function>
     </tool_call>
 
-Strings stand as they are, all else as JSON: the tool's schema says which. Nothing is escaped, so an argument ends at
-the first closing mark with another argument or the function's end behind it.
+Strings are written as they are, other values as JSON. The tool's schema tells them apart. Nothing is escaped. So an
+argument ends at the first closing mark that is followed by another argument or the function's end.
 """
 
 import re
@@ -48,7 +48,7 @@ def read(text: str, schemas: Schemas) -> Said:
 
 
 class _Reader:
-    """One block; `at` is as far as it has been read."""
+    """Reads one block. `_at` is the place up to which it has read."""
 
     def __init__(self, text: str, begin: int) -> None:
         self._text = text
@@ -56,7 +56,7 @@ class _Reader:
         self._at = begin
 
     def block(self, schemas: Schemas) -> tuple[Block, int]:
-        """The block, and the place behind it."""
+        """Read the block. Return it and the place after it."""
         try:
             name, written = self._function()
         except ValueError as error:
@@ -66,7 +66,10 @@ class _Reader:
         return call(name, arguments), self._at
 
     def _function(self) -> tuple[str, dict[str, str]]:
-        """The name and the written arguments, of which the last of a name counts. Raises ValueError."""
+        """Read the name and the written arguments. Of arguments with the same name the last counts.
+
+        Raises ValueError.
+        """
         name, arguments = self._opened(_FUNCTION, "<function=NAME>"), dict[str, str]()
         while not self._passed(_FUNCTION_END):
             key = self._opened(_PARAMETER, f"<parameter=NAME> or {_FUNCTION_END}")
@@ -76,7 +79,7 @@ class _Reader:
         return name, arguments
 
     def _opened(self, mark: re.Pattern[str], wanted: str) -> str:
-        """The name in an opening mark."""
+        """Read an opening mark and return the name in it."""
         self._at = past_space(self._text, self._at)
         found = mark.match(self._text, self._at)
         if found is None:
@@ -93,7 +96,10 @@ class _Reader:
         return value.removeprefix("\n").removesuffix("\n")
 
     def _passed(self, mark: str) -> bool:
-        """True if `mark` comes next, behind white space; then it is read, and the space is read anyway."""
+        """Read `mark` if it comes next after white space. Return True if it did.
+
+        The white space is read in any case.
+        """
         self._at = past_space(self._text, self._at)
         found = self._text.startswith(mark, self._at)
         self._at += len(mark) * found
@@ -105,7 +111,7 @@ class _Reader:
 
 
 def _value(text: str, schema: Any) -> Any:
-    """A written argument as its schema has it; the runtime refuses what fits none of its types."""
+    """Convert a written argument to a type of its schema. The runtime refuses values that match none of its types."""
     allowed = [name for name in types(schema) if name in _TYPES]
     if (not allowed or "string" in allowed) and text in choices(schema):
         return text
@@ -113,7 +119,7 @@ def _value(text: str, schema: Any) -> Any:
         value = _WORDS[text] if text in _WORDS else whole(text)
     except ValueError:
         return text
-    # Where a text is allowed, another value may stand instead, but no text in quotes.
+    # If a string is allowed, another value may replace it only if its type fits, and a quoted string stays a text.
     fits = not isinstance(value, str) and any(_fits(value, name) for name in allowed)
     return text if "string" in allowed and not fits else value
 

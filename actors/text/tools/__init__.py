@@ -1,1 +1,1 @@
-"""The words of tool use for instruct models: what a sound simulated service is, and how a player uses its tools."""
+"""Prompts of tool use for instruct models: how a sound simulated service works, and how a player uses its tools."""

@@ -1,4 +1,4 @@
-"""A worked example of a simulated service, as a designer is shown it: small, complete, and admitted."""
+"""A worked example of a simulated service, as a designer sees it: small, complete, and admitted."""
 
 LENDING = r'''
 import random

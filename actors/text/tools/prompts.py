@@ -14,11 +14,11 @@ from spade.seeds import SEED_BITS, derive
 
 CALLS_A_REQUEST = 3
 NUMBERS = ("two", "three", "four", "five", "six", "seven", "eight")
-"""Of requests that may be asked for, in words; a program may have no more."""
+"""Numbers of requests in words. The last is the most that a program may have."""
 
 
 class ToolProfile:
-    """Both roles in plain words; a job has a setting and a variant beside its skill."""
+    """Both roles in plain words. A job has a setting and a variant besides its skill."""
 
     def __init__(self, design: Design, play: Play, tools: ToolUse) -> None:
         self._design = design
@@ -26,7 +26,7 @@ class ToolProfile:
         self._turns = str(play.max_turns)
 
     def situation(self, settings: Sequence[str], draw: int) -> Situation:
-        """See Profile. Each is drawn apart from the other."""
+        """See Profile. The setting and the variant are drawn independently."""
         return Situation(
             settings[derive(b"", "setting", draw) % len(settings)],
             _weighted(DOMAINS["tools"].variants, self._weights, derive(b"", "variant", draw) / 2**SEED_BITS),
@@ -68,7 +68,10 @@ class ToolProfile:
         return hint_in(completion)
 
     def play(self, observation: str, hint: str | None, single_turn: bool = False) -> list[ChatMessage]:
-        """See Profile. Both arms are told how to submit; no service asks one question alone."""
+        """See Profile. Both arms are told how to submit.
+
+        `single_turn` has no effect, because no service asks one question alone.
+        """
         told = observation if hint is None else f"{observation}\n\nHint: {hint}"
         return [ChatMessage("system", filled(players.SYSTEM, max_turns=self._turns)), ChatMessage("user", told)]
 
@@ -88,19 +91,22 @@ class ToolProfile:
 
 
 def requests(calls: int) -> str:
-    """The number of requests, in words, of a program that takes so many calls: one more than a third of them."""
+    """Return in words how many requests a program with so many calls makes: a third of the calls, plus one.
+
+    The number is at least two and at most eight.
+    """
     return NUMBERS[max(0, min(len(NUMBERS), round(calls / CALLS_A_REQUEST)) - 1)]
 
 
 def _weighted(names: Sequence[str], weights: Sequence[float], share: float) -> str:
-    """The name at a share, over 0 to 1, of the sum of the weights; one of weight 0 is at none."""
+    """Return the name at `share` (0 to 1) of the sum of weights. A name of weight 0 is never returned."""
     left = share * sum(weights)
     drawn = [(name, weight) for name, weight in zip(names, weights, strict=True) if weight]
     for name, weight in drawn:
         left -= weight
         if left < 0:
             return name
-    return drawn[-1][0]  # the arithmetic was rounded
+    return drawn[-1][0]  # reached only by rounding
 
 
 def _task(skill: str, situation: Situation, difficulty: str, slots: dict[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""The fixed parts of the designer's prompt in tool use: skills, variants, interface, and what makes a service sound."""
+"""The fixed parts of the designer's prompt in tool use: skills, variants, interface, rules of a sound service."""
 
 SKILLS = {
     "API orchestration": "putting several tools together so that the result of one becomes the input of another",
@@ -8,7 +8,7 @@ SKILLS = {
     "tool selection": "telling the tool that serves a request from others that only look as if they did",
     "multi-step workflows": "carrying a request through several steps that build on each other and have their order",
 }
-"""For each skill its meaning."""
+"""Each skill's meaning."""
 
 VARIANTS = {
     "execute": "Each request asks for something that the tools can do once the right record is found.",
@@ -30,7 +30,7 @@ VARIANTS = {
         "be served."
     ),
 }
-"""For each variant what it asks of the requests."""
+"""Each variant's demands on the requests."""
 
 DESIGNER = (
     "You build small simulated services on which an agent learns to use tools. Each is a complete Python program that "

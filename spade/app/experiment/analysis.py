@@ -1,6 +1,6 @@
 """Outcomes of an experiment: means of arms, paired differences by seed, 95 % intervals. Pure.
 
-The primary outcome is HELD_OUT: the share of held-out items that the last policy wins, the mean over categories.
+The primary outcome is HELD_OUT: the share of held-out items that the last policy wins, as a mean over categories.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,13 +19,20 @@ RISE = "rise in the last third"
 class Mean(NamedTuple):
     """A mean over runs, or over pairs of runs, with Student's interval of 95 %.
 
-    There is none of a single one, nor where all are alike, since their spread says nothing of others then.
+    A single value, or equal values, give no interval, because their spread does not predict other runs.
     """
 
     value: float
+    """The mean."""
+
     low: float | None
+    """The lower end of the interval, or None."""
+
     high: float | None
+    """The upper end of the interval, or None."""
+
     runs: int
+    """Number of runs or pairs."""
 
     def __str__(self) -> str:
         bracket = "" if self.low is None else f" [{self.low:z.3f}, {self.high:z.3f}]"
@@ -33,30 +40,46 @@ class Mean(NamedTuple):
 
 
 class ArmSummary(NamedTuple):
-    """An arm: runs that are done, of those planned; learner steps and trained agent trajectories; its outcomes."""
+    """The results of an arm."""
 
     arm: str
+    """The arm's name."""
+
     done: int
+    """Number of runs with results."""
+
     planned: int
+    """Number of planned runs."""
+
     steps: Mean
+    """Learner steps."""
+
     trajectories: Mean
+    """Agent trajectories that were trained on."""
+
     outcomes: dict[str, Mean]
+    """Outcomes by name."""
 
 
 class PairSummary(NamedTuple):
-    """The first arm − the second, paired by seed."""
+    """The differences of two arms, first − second, paired by seed."""
 
     pair: tuple[str, str]
+    """The two arms."""
+
     primary: bool
+    """True for a primary comparison."""
+
     outcomes: dict[str, Mean]
+    """Mean differences by outcome."""
 
 
 def outcomes(result: RunResult) -> dict[str, float]:
-    """The figures of a run that are compared; those that were not measured are left out.
+    """Return the figures of a run that are compared. Unmeasured figures are left out.
 
-    Figures by learner step are means over the last third of the run's steps; the levels designed also over the first,
-    of the programs that the world itself would write. RISE is what the evaluations of the second
-    half of that third have over those of the first.
+    Figures by learner step are means over the last third of the run's steps. Designed levels are also averaged over the
+    first third. They count only programs that the world itself would write. RISE is the mean of the evaluations in the
+    second half of the last third minus the mean in its first half.
     """
     third = result.steps * 2 / 3
     sixth = result.steps * 5 / 6
@@ -79,7 +102,7 @@ def outcomes(result: RunResult) -> dict[str, float]:
 
 
 def arm_rows(experiment: Experiment, results: Mapping[Piece, RunResult]) -> list[ArmSummary]:
-    """The arms of which there is a run."""
+    """Summarise the arms that have at least one result."""
     rows = []
     for name, arm in experiment.arms.items():
         runs = [results[piece] for seed in arm.seeds if (piece := Piece(name, seed)) in results]
@@ -91,7 +114,7 @@ def arm_rows(experiment: Experiment, results: Mapping[Piece, RunResult]) -> list
 
 
 def pair_rows(experiment: Experiment, results: Mapping[Piece, RunResult]) -> list[PairSummary]:
-    """The pairs of arms that have a seed in common."""
+    """Compare the pairs of arms that have results with a seed in common."""
     rows = []
     for one, other in experiment.pairs:
         both = [
@@ -106,7 +129,7 @@ def pair_rows(experiment: Experiment, results: Mapping[Piece, RunResult]) -> lis
 
 
 def missing(experiment: Experiment, results: Mapping[Piece, RunResult]) -> list[Piece]:
-    """The runs without results."""
+    """Return the runs without results."""
     return [piece for piece in experiment.pieces if piece not in results]
 
 
@@ -118,7 +141,7 @@ def _difference(ours: Mapping[str, float], theirs: Mapping[str, float]) -> dict[
 
 
 def _each(measured: Sequence[Mapping[str, float]]) -> dict[str, Mean]:
-    """The mean of each figure over the runs that have it."""
+    """Return the mean of each figure over the runs that have the figure."""
     names = dict.fromkeys(name for figures in measured for name in figures)
     return {name: _over([figures[name] for figures in measured if name in figures]) for name in names}
 

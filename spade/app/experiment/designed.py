@@ -16,34 +16,42 @@ from spade.app.report.series import part_of
 from spade.app.rundir import RunDir
 
 PARTS = 6
-"""Equal parts of a run's learner steps."""
+"""Number of equal parts of a run's learner steps."""
 MOST_LEVELS = 256
-"""Pairs of a part and a level."""
+"""Most pairs of part and level."""
 
 
 class DesignedLevel(msgspec.Struct, frozen=True):
-    """Programs of one level that were designed in one part of a run, the first of PARTS being 0.
-
-    level     0: a program that the world itself would not write at any level
-    win_rate  mean over those of them whose window closed; None where none did
-    """
+    """Programs of one level that were designed in one part of a run."""
 
     part: Annotated[int, Meta(ge=0, lt=PARTS)]
+    """Part of the run, 0 to PARTS - 1."""
+
     level: Annotated[int, Meta(ge=0, le=1 << 10)]
+    """Level of the programs. 0 for programs that the world itself would not write at any level."""
+
     count: Annotated[int, Meta(ge=1, le=1 << 53)]
+    """Number of programs."""
+
     win_rate: Annotated[float, Meta(ge=0, le=1)] | None
+    """Mean win rate over programs with a closed window. None if none has closed."""
 
 
 class LevelledProgram(NamedTuple):
-    """A designed program: its part of the run, its level, and the share of its plays that was won."""
+    """A designed program."""
 
     part: int
+    """Its part of the run."""
+
     level: int
+    """Its level."""
+
     win_rate: float | None
+    """Share of its plays that were won."""
 
 
 def designed_levels(run: RunDir, steps: int) -> list[DesignedLevel]:
-    """The designs of a run of nano's games, which made so many learner steps, by part and level."""
+    """Count the designs of a run of nano's games by part and level. The run made `steps` learner steps."""
     found = read_designs(run.store, lambda _: (), lambda _: (), str)
     known = [each for each in designs(found.environments, found.steps) if not each.environment.program]
     with open_reader(run.store) as store:
@@ -61,7 +69,7 @@ def designed_levels(run: RunDir, steps: int) -> list[DesignedLevel]:
 
 
 def by_level(written: Sequence[LevelledProgram]) -> list[DesignedLevel]:
-    """The programs of each part and level."""
+    """Group programs by part and level."""
     cells: dict[tuple[int, int], list[LevelledProgram]] = {}
     for each in written:
         cells.setdefault((each.part, each.level), []).append(each)
@@ -69,7 +77,7 @@ def by_level(written: Sequence[LevelledProgram]) -> list[DesignedLevel]:
 
 
 def mean_level(levels: Sequence[DesignedLevel], within: Callable[[int], bool]) -> float | None:
-    """The mean level of the designs of some parts; None where they have none of a known level."""
+    """Return the mean level of the designs in some parts. None if none of them has a known level."""
     some = [each for each in levels if within(each.part) and each.level]
     count = sum(each.count for each in some)
     return sum(each.level * each.count for each in some) / count if count else None

@@ -1,4 +1,4 @@
-"""The runs of an experiment, some at a time, each of which is kept when it is over."""
+"""Runs the pieces of an experiment, several at a time. Each result is kept as soon as its run is over."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +14,7 @@ from spade.processes.ending import ending
 
 
 class Grid:
-    """The runs that are missing. `at_once` of them go on at a time; one that is matched waits for its match."""
+    """The missing runs. `at_once` of them run at a time. A matched run waits for its match."""
 
     def __init__(
         self, place: Workplace, results: dict[Piece, RunResult], folder: Path, say: Callable[[str], None]
@@ -28,9 +28,9 @@ class Grid:
         self._news = trio.Condition()
 
     async def work(self, at_once: int) -> bool:
-        """Make what is missing; True if all of it is there. A run that fails holds up those alone that wait for it.
+        """Make the missing runs. Return True if all succeed. A failed run holds up only the runs that wait for it.
 
-        A signal that ends it has the runs at work drain. Raises KeyboardInterrupt then.
+        If a signal ends the work, active runs drain, then KeyboardInterrupt is raised.
         """
         async with trio.open_nursery() as watch:
             await watch.start(_listen)
@@ -57,7 +57,10 @@ class Grid:
                 self._news.notify_all()
 
     async def _next(self) -> Piece | None:
-        """A run whose match is there, taken off those that are left; None where none will come."""
+        """Take and return a run with a finished match, or without a match. Waits for one.
+
+        Returns None if none can come.
+        """
         async with self._news:
             while self._left:
                 for piece in self._left:

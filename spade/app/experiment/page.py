@@ -15,7 +15,7 @@ from spade.config import Config
 
 
 def render(name: str, experiment: Experiment, results: Mapping[Piece, RunResult], made_at: float) -> str:
-    """The whole page as HTML."""
+    """Render the whole page as HTML."""
     runs = [_seen(result) for result in results.values()]
     found = arms([run.name for run in runs], [piece.arm for piece in results], [run.config for run in runs])
     lead = page.Lead(f"Experiment {name}", state(experiment, results), tables(experiment, results))
@@ -23,7 +23,10 @@ def render(name: str, experiment: Experiment, results: Mapping[Piece, RunResult]
 
 
 def _seen(result: RunResult) -> SeenRun:
-    """A run as the report sees it: without its store, from which environments and health would come."""
+    """Convert a result to the form of a report.
+
+    Environments and health are missing, because they come from the store.
+    """
     config = msgspec.convert(result.config, Config)
     return SeenRun(
         str(result.piece), f"it made {result.steps} steps", "", config, None, None, result.journal, DesignRecords(), (),

@@ -1,7 +1,7 @@
-"""One run of an experiment, from its pool to its results: commands of `spade`, each of which goes on where it was.
+"""One run of an experiment, from its pool to its results, by commands of `spade`.
 
-A command that was killed may have left processes that go on by themselves. They hold their folders, and are stopped
-before the command is given again.
+Each command resumes its earlier work. A killed command may have left processes that still run. They hold their folders.
+So they are stopped before the command is given again.
 """
 
 import subprocess
@@ -34,16 +34,16 @@ from spade.pools import MADE, names
 from spade.text import line
 
 DRAIN_S = 120.0
-"""The longest that a command may take to drain when it is told to end."""
+"""Most seconds that a command may take to drain after it is told to end."""
 _SPADE = (sys.executable, "-m", "spade.app.cli")
 _TAIL = 4_096
 _AGAIN = "delete the run and its pool to make them anew, or choose another --out"
 
 
 async def make(place: Workplace, piece: Piece, reference: RunResult | None) -> RunResult:
-    """Play a run to its end and measure its last policy. `reference`: the run that it is matched with.
+    """Play a run to its end and measure its last policy. `reference` is the run that it is matched with.
 
-    Raises RunError where a command fails.
+    Raises RunError if a command fails.
     """
     run, arm = place.run(piece), place.experiment.arms[piece.arm]
     log = place.folder / f"{piece}.log"
@@ -80,7 +80,7 @@ async def _reach(place: Workplace, piece: Piece, log: Path) -> None:
 
 
 async def _up(place: Workplace, piece: Piece, steps: int, log: Path) -> JournalRows:
-    """Play the run until it has made so many learner steps; its rows."""
+    """Play the run until it has made `steps` learner steps. Return its rows."""
     run, recipe = place.run(piece), place.experiment.arms[piece.arm].recipe
     words = ["up", recipe, "--run", str(run.path), "--headless"]
     await _spade([*words, *_sets([*place.settings(piece), f"limits.steps={steps}"])], log)
@@ -91,14 +91,14 @@ async def _up(place: Workplace, piece: Piece, steps: int, log: Path) -> JournalR
 
 
 async def _match(place: Workplace, piece: Piece, wanted: int, log: Path) -> None:
-    """Play the run until it has trained on `wanted` trajectories of the agent, but for half a batch."""
+    """Play the run until it has trained on `wanted` trajectories of the agent, within half a batch."""
     batch = place.experiment.config(piece).learner.batch_sequences
     steps = had = 0
     while wanted - had >= batch / 2 or not steps:
         rows = await _up(place, piece, steps + max(1, round((wanted - had) / batch)), log)
         steps = rows.steps[-1].learner_step
         had, _ = trained(place.run(piece).store, steps)
-    if had - wanted >= batch:  # of an earlier plan
+    if had - wanted >= batch:  # the run was trained by an earlier plan
         raise RunError(
             f"{place.run(piece).path}: trained on {had:,} trajectories of the agent, over the {wanted:,} of its match; "
             f"{_AGAIN}"
@@ -106,7 +106,7 @@ async def _match(place: Workplace, piece: Piece, wanted: int, log: Path) -> None
 
 
 def _result(place: Workplace, piece: Piece) -> RunResult:
-    """The results of a run that is over and measured. Raises RunError where they are not whole."""
+    """Collect the results of a run that is over and measured. Raises RunError if they are incomplete."""
     run, experiment = place.run(piece), place.experiment
     rows, last_policy = _rows(run), measured(place, run)
     last = rows.steps[-1]
@@ -123,9 +123,9 @@ def _result(place: Workplace, piece: Piece) -> RunResult:
 
 
 def measured(place: Workplace, run: RunDir) -> Summary:
-    """The evaluation of the last policy. Those that a person made, of others or by other rules, do not count.
+    """Return the evaluation of the last policy. Evaluations of other policies or by other rules do not count.
 
-    Raises RunError where there is none.
+    Raises RunError if the last policy was not evaluated.
     """
     suite = SUITES[place.experiment.suite]
     newest, protocol = newest_weights(run.store), suite.protocol(place.experiment.protocol)
@@ -139,7 +139,7 @@ def measured(place: Workplace, run: RunDir) -> Summary:
 
 
 def _tree(config: Config) -> dict[str, object]:
-    """The settings as data, without the folder of the pool, which says nothing elsewhere."""
+    """Return the settings as data. The folder of the pool is replaced, because it means nothing on another machine."""
     tree: dict[str, object] = msgspec.to_builtins(config)
     if config.pool.source.startswith("folder:"):
         tree["pool"] = {**msgspec.to_builtins(config.pool), "source": "folder:pool"}
@@ -158,7 +158,7 @@ def _sets(settings: Sequence[str]) -> list[str]:
 
 
 async def _stop_left(place: Workplace, piece: Piece, log: Path) -> None:
-    """Stop what a command that was killed has left up."""
+    """Stop processes that a killed command left running."""
     run, pool = place.run(piece), place.pool(piece)
     folders = [run.path, pool / MADE, *sorted((run.path / "evaluations" / "processes").glob("*"))]
     for folder in folders:
@@ -167,16 +167,16 @@ async def _stop_left(place: Workplace, piece: Piece, log: Path) -> None:
 
 
 async def _spade(words: Sequence[str], log: Path) -> None:
-    """Run a command of spade, whose output goes to the log. It ends by itself; a run has deadlines of its own.
+    """Run a command of spade and write its output to the log. Sets no deadline, because a run has its own.
 
-    Raises RunError with the last line of its output where it fails.
+    Raises RunError with the last line of its output if it fails.
     """
     with log.open("ab") as out:
         try:
             out.write(f"$ spade {' '.join(words)}\n".encode())
             out.flush()
         except OSError as error:
-            error.filename = str(log)  # a full disk names none
+            error.filename = str(log)  # the error of a full disk names no file
             raise
         done = await trio.run_process(
             [*_SPADE, *words], stdout=out, stderr=subprocess.STDOUT, check=False, deliver_cancel=_drain
@@ -193,7 +193,7 @@ def _last_line(log: Path) -> str:
 
 
 async def _drain(process: trio.Process) -> None:
-    """Have a cancelled command drain; it is killed if that takes too long."""
+    """Let a cancelled command drain. Kill it if that takes too long."""
     process.terminate()
     with trio.move_on_after(DRAIN_S):
         await process.wait()

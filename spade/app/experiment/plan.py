@@ -20,68 +20,81 @@ _Count = Annotated[int, Meta(ge=1, le=1 << 31)]
 
 
 class ArmPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One arm.
-
-    recipe   a recipe's name or a TOML file
-    seeds    `run.seed` of each of its runs
-    set      settings that differ from the recipe, as in `--set`
-    matched  an arm whose run of the same seed says how many agent trajectories are trained on; "": `steps` says it
-    pool     programs of the pool that is played, written by the policy with which the matched arm begins; 0: none
-    """
+    """One arm of an experiment."""
 
     recipe: str
+    """A recipe's name or a TOML file."""
+
     seeds: Annotated[tuple[_Seed, ...], Meta(min_length=1, max_length=64)]
+    """`run.seed` of each of its runs."""
+
     set: tuple[str, ...] = ()
+    """Settings that differ from the recipe, as in `--set`."""
+
     matched: str = ""
+    """An arm. Its run of the same seed decides how many agent trajectories are trained on. "": `steps` decides."""
+
     pool: Annotated[int, Meta(ge=0, le=65_536)] = 0
+    """Number of programs in the pool that is played. The first policy of the matched arm writes them. 0 plays no
+    pool."""
 
 
 class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The whole grid.
-
-    steps     learner steps of each run that is not matched with another
-    suite     what the last policy of each run is measured on, by `protocol`
-    primary   pairs of arms whose difference is the question; other arms are held against `reference`, to explore
-    set       settings of all arms, before their own
-    """
+    """The whole grid."""
 
     steps: _Count
+    """Learner steps of each run that is not matched with another."""
+
     suite: str
+    """The suite that measures the last policy of each run."""
+
     reference: str
+    """The arm with which all others are compared, to explore."""
+
     arms: Annotated[dict[_Name, ArmPlan], Meta(min_length=1, max_length=32)]
+    """The arms by name."""
+
     primary: tuple[tuple[str, str], ...] = ()
+    """Pairs of arms. Their differences answer the experiment's question."""
+
     protocol: ProtocolName = "paper"
+    """The suite's protocol."""
+
     set: tuple[str, ...] = ()
+    """Settings of all arms. An arm's own settings come after them."""
 
     @property
     def pieces(self) -> list["Piece"]:
-        """Every run: those of primary pairs first, seed by seed; of a seed, those that are matched come last."""
+        """Return every run. Arms of primary pairs come first, seed by seed. Within a seed, matched runs come last."""
         pieces = [Piece(name, seed) for name, arm in self.arms.items() for seed in arm.seeds]
         asked = {name for pair in self.primary for name in pair}
         return sorted(pieces, key=lambda piece: (piece.arm not in asked, piece.seed, self.match(piece) is not None))
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
-        """The pairs of arms to compare: the primary ones first."""
+        """Return the pairs of arms to compare, the primary ones first."""
         asked = {frozenset(pair) for pair in self.primary}
         others = [(self.reference, name) for name in self.arms if name != self.reference]
         return [*self.primary, *(pair for pair in others if frozenset(pair) not in asked)]
 
     def match(self, piece: "Piece") -> "Piece | None":
-        """The run with which this one is matched; None where the experiment's steps say how long it is."""
+        """Return the run with which this one is matched. None if the experiment's steps decide its length."""
         name = self.arms[piece.arm].matched
         return Piece(name, piece.seed) if name else None
 
     def overrides(self, piece: "Piece") -> tuple[str, ...]:
-        """The settings of a run, as in `--set`, without its pool and its limit."""
+        """Return the settings of a run, as in `--set`, without its pool and its limit."""
         return (*self.set, *self.arms[piece.arm].set, f"run.seed={piece.seed}")
 
     def config(self, piece: "Piece") -> Config:
-        """The config of a run, without its pool and its limit."""
+        """Load the config of a run, without its pool and its limit."""
         return load(self.arms[piece.arm].recipe, self.overrides(piece))
 
     def digest(self, piece: "Piece") -> str:
-        """Names all that a run's result follows from but world, checkpoint and package: 32 hex digits."""
+        """Return a digest of everything that decides a run's result, except world, checkpoint and package.
+
+        32 hex digits.
+        """
         pool, match = self.arms[piece.arm].pool, self.match(piece)
         length = self.digest(match) if match else self.steps
         made_of = settings_of_arm(self.config(piece)), piece.seed, length, pool, self.suite, self.protocol
@@ -92,14 +105,20 @@ class Piece(NamedTuple):
     """One run of the grid."""
 
     arm: str
+    """The arm's name."""
+
     seed: int
+    """`run.seed` of the run."""
 
     def __str__(self) -> str:
         return f"{self.arm}-{self.seed}"
 
 
 def read_experiment(file: Path) -> Experiment:
-    """The experiment of a TOML file. Raises ConfigError, OSError, RunError, with one line that says what is wrong."""
+    """Read an experiment from a TOML file.
+
+    Raises ConfigError, OSError or RunError with one line that explains the fault.
+    """
     tree = read_toml(file)
     try:
         experiment = msgspec.convert(tree, Experiment)
@@ -111,7 +130,7 @@ def read_experiment(file: Path) -> Experiment:
 
 
 def _wrong(experiment: Experiment) -> str:
-    """The first fault of the file as a whole; "" where it has none. Raises ConfigError where settings are wrong."""
+    """Return the first fault of the file as a whole, or "". Raises ConfigError if settings are wrong."""
     arms, suite = experiment.arms, experiment.suite
     if suite not in SUITE_TRAITS:
         return f"suite {line(suite, 60)!r}: there is no such suite; there are {', '.join(SUITE_TRAITS)}"

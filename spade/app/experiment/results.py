@@ -1,4 +1,4 @@
-"""The results of one run in one small file, from which tables and pages are made on any day and machine."""
+"""The results of one run in one small file. Tables and pages can be made from it later, on any machine."""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ from spade.estimates import Share
 from spade.text import line
 
 MOST_ROWS = 120
-"""Learner steps whose figures are kept; the windows of a run's figures are longer than the gaps between them."""
+"""Most learner steps with kept figures. The windows of a run's figures are longer than the gaps between them."""
 MOST_EVALUATIONS = 120
 MOST_CATEGORIES = 64
 DIGITS = 5
@@ -34,50 +34,74 @@ _Category = Annotated[str, Meta(max_length=200)]
 
 
 class Origins(msgspec.Struct, frozen=True, kw_only=True):
-    """Digests of what results must have in common to be compared: the held-out items, and the first checkpoint."""
+    """Digests that results must share to be comparable."""
 
     world: str
+    """Digest of the held-out items."""
+
     checkpoint: str
+    """Digest of the first checkpoint."""
 
 
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of one run.
-
-    plan        `Experiment.digest` of its piece
-    spade       version of the package
-    steps       learner steps made
-    agent, designer  trajectories of each role that were trained on
-    held_out    the last policy's share of held-out items won, by category
-    config      the run's settings
-    rows        figures by learner step, thinned
-    designed    levels of the programs that were designed; empty where they have none
-    """
+    """The outcome of one run."""
 
     arm: str
+    """The arm."""
+
     seed: int
+    """The seed."""
+
     plan: str
+    """`Experiment.digest` of its piece."""
+
     spade: str
+    """Version of the package."""
+
     origins: Origins
+    """Digests that results must share to be comparable."""
+
     steps: Annotated[int, Meta(ge=1, le=1 << 53)]
+    """Learner steps made."""
+
     agent: _Count
+    """Agent trajectories that were trained on."""
+
     designer: _Count
+    """Designer trajectories that were trained on."""
+
     plays: _Count
+    """Number of plays."""
+
     environments: _Count
+    """Number of environments."""
+
     held_out: Annotated[dict[_Category, Share], Meta(min_length=1, max_length=MOST_CATEGORIES)]
+    """The last policy's share of held-out items won, by category."""
+
     config: dict[str, Any]
+    """The run's settings."""
+
     rows: Annotated[list[StepRow], Meta(max_length=MOST_ROWS)]
+    """Figures by learner step, thinned."""
+
     evaluations: Annotated[list[EvaluationRow], Meta(max_length=MOST_EVALUATIONS)]
+    """Evaluations during the run, thinned."""
+
     diversities: Annotated[list[DiversityRow], Meta(max_length=MOST_EVALUATIONS)]
+    """Diversities during the run, thinned."""
+
     designed: Annotated[list[DesignedLevel], Meta(max_length=MOST_LEVELS)]
+    """Levels of the designed programs. Empty in a domain without levels."""
 
     @property
     def piece(self) -> Piece:
-        """The run of the grid."""
+        """Return the run of the grid."""
         return Piece(self.arm, self.seed)
 
     @property
     def journal(self) -> JournalRows:
-        """The rows as a run's journal has them."""
+        """Return the rows in the form of a run's journal."""
         return JournalRows(tuple(self.rows), tuple(self.evaluations), tuple(self.diversities))
 
 
@@ -85,18 +109,18 @@ _results: msgspec.json.Decoder[RunResult] = msgspec.json.Decoder(RunResult)
 
 
 def thinned(rows: Sequence[_Row], most: int) -> list[_Row]:
-    """At most `most` rows at equal gaps, the first and the last among them."""
+    """Return at most `most` rows at equal gaps, including the first and the last."""
     last = len(rows) - 1
     return [rows[place] for place in sorted({round(last * part / (most - 1)) for part in range(most)})] if rows else []
 
 
 def file_of(folder: Path, piece: Piece) -> Path:
-    """The file of a run's results."""
+    """Return the file of a run's results."""
     return folder / f"{piece}.json"
 
 
 def write_result(folder: Path, result: RunResult) -> None:
-    """Keep the results of a run. Raises RunError where they do not fit."""
+    """Write the results of a run. Raises RunError if they are too large."""
     tree = msgspec.to_builtins(result)
     tree["rows"] = [_small({name: value for name, value in row.items() if name in _KEPT}) for row in tree["rows"]]
     tree["evaluations"] = [_small(row) for row in tree["evaluations"]]
@@ -109,7 +133,7 @@ def write_result(folder: Path, result: RunResult) -> None:
 
 
 def _small(row: dict[str, Any]) -> dict[str, Any]:
-    """Without what was not measured, and in few digits."""
+    """Remove unmeasured values and round the others."""
     return {name: _rounded(value) for name, value in row.items() if value is not None}
 
 
@@ -120,15 +144,15 @@ def _rounded(value: Any) -> Any:
 
 
 def _digest(tree: dict[str, Any]) -> str:
-    """The digest of a file's content beside its `digest`."""
+    """Return the digest of a file's content, excluding its `digest`."""
     kept = {name: value for name, value in tree.items() if name != "digest"}
     return hashlib.blake2b(msgspec.json.encode(kept, order="sorted"), digest_size=16).hexdigest()
 
 
 def _result(data: bytes) -> RunResult:
-    """The results of a file. Raises ValueError if they were changed, or if figures cannot be the figures of a run."""
+    """Decode the results of a file. Raises ValueError if they were changed, or if no run can have such figures."""
     result, tree = _results.decode(data), msgspec.json.decode(data)
-    if tree.get("digest", "") not in ("", _digest(tree)):  # files of older versions have no digest
+    if tree.get("digest", "") not in ("", _digest(tree)):  # files of older versions lack a digest
         raise ValueError("its digest is not the digest of its content: it was changed")
     if not all(0 <= share.mean <= 1 for share in result.held_out.values()):
         raise ValueError("a share of `held_out` is not in [0, 1]")
@@ -147,7 +171,7 @@ def _result(data: bytes) -> RunResult:
 
 
 def _shares(result: RunResult) -> Iterator[float]:
-    """The shares among the figures that are compared."""
+    """Yield the shares among the figures that are compared."""
     for row in result.rows:
         yield from (value for value in (row.learnable_share, row.validity) if value is not None)
     for evaluation in result.evaluations:
@@ -155,7 +179,7 @@ def _shares(result: RunResult) -> Iterator[float]:
 
 
 def _figures(tree: Any) -> Iterator[float]:
-    """All numbers of a tree."""
+    """Yield all numbers of a tree."""
     if isinstance(tree, int | float):
         yield tree
     elif isinstance(tree, dict | list | tuple):
@@ -164,10 +188,13 @@ def _figures(tree: Any) -> Iterator[float]:
 
 
 def read_results(folder: Path, experiment: Experiment) -> dict[Piece, RunResult]:
-    """The results that there are, by run.
+    """Read the available results, by run.
 
-    Raises RunError with the file that is damaged, that is of other settings than the experiment has now, that is not
-    matched, or whose world, checkpoint or categories are others than those of the rest.
+    Raises RunError with the file for a result with one of these faults:
+    * It is damaged.
+    * It was made with other settings than the experiment has now.
+    * It does not match its match.
+    * Its world, checkpoint or categories differ from the other results'.
     """
     found: dict[Piece, RunResult] = {}
     for piece in experiment.pieces:
@@ -189,7 +216,7 @@ def read_results(folder: Path, experiment: Experiment) -> dict[Piece, RunResult]
 
 
 def _contradiction(result: RunResult, experiment: Experiment) -> str:
-    """The way in which a result is not that of its plan; "" if it is."""
+    """Describe how a result deviates from its plan. Returns "" if it does not."""
     if experiment.match(result.piece) is None and result.steps != experiment.steps:
         return f"{result.steps} learner steps, not {experiment.steps}"
     try:
@@ -201,7 +228,7 @@ def _contradiction(result: RunResult, experiment: Experiment) -> str:
 
 
 def _refuse_unmatched(folder: Path, results: Mapping[Piece, RunResult], experiment: Experiment) -> None:
-    """Raises RunError where a run trained on more or fewer trajectories of the agent than its match, by a batch."""
+    """Raise RunError if a run and its match differ by a batch or more in the number of trained agent trajectories."""
     for piece, result in results.items():
         named = experiment.match(piece)
         match = results.get(named) if named else None
@@ -213,9 +240,9 @@ def _refuse_unmatched(folder: Path, results: Mapping[Piece, RunResult], experime
 
 
 def refuse_others(folder: Path, results: Mapping[Piece, RunResult], ours: Origins | None = None) -> None:
-    """Raises RunError where a result is of another world or checkpoint than `ours`, or else than the first one.
+    """Raise RunError if a result has another world or checkpoint than `ours`. Without `ours`, the first result decides.
 
-    Its categories must be those of the first one, too, since the primary outcome is a mean over them.
+    Its categories must also equal those in the first result, because the primary outcome is a mean over them.
     """
     first = next(iter(results.values()), None)
     for piece, result in results.items():

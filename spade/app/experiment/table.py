@@ -14,12 +14,19 @@ LONGEST_CELL = 120
 
 
 class TextTable(NamedTuple):
-    """A table of texts; the first column names its rows."""
+    """A table of texts. The first column names its rows."""
 
     title: str
+    """The heading."""
+
     says: str
+    """The explanation below the heading."""
+
     head: tuple[str, ...]
+    """Names of the columns."""
+
     rows: tuple[tuple[str, ...], ...]
+    """The rows, as long as the head."""
 
     def __str__(self) -> str:
         table = [tuple(line(cell, LONGEST_CELL) for cell in row) for row in (self.head, *self.rows)]
@@ -29,7 +36,7 @@ class TextTable(NamedTuple):
 
 
 def tables(experiment: Experiment, results: Mapping[Piece, RunResult]) -> list[TextTable]:
-    """Arms, the pairs that are the question, and those that explore."""
+    """Return the tables of arms, of primary pairs, of exploratory pairs, and of designed levels."""
     arms, pairs = arm_rows(experiment, results), pair_rows(experiment, results)
     kinds = (True, "Primary comparisons"), (False, "Exploratory comparisons")
     made = [_arms(arms)] if arms else []
@@ -40,7 +47,7 @@ def tables(experiment: Experiment, results: Mapping[Piece, RunResult]) -> list[T
 
 
 def state(experiment: Experiment, results: Mapping[Piece, RunResult]) -> str:
-    """The state of the grid in one line."""
+    """Describe the state of the grid in one line."""
     left, all_pieces = missing(experiment, results), experiment.pieces
     if not left:
         return f"finished: all {len(all_pieces)} runs are there"
@@ -85,7 +92,7 @@ def _pair(row: PairSummary, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _levels(experiment: Experiment, results: Mapping[Piece, RunResult]) -> list[TextTable]:
-    """Levels designed over time: of each part of the runs of an arm, the mean level of the programs of all its runs."""
+    """Tabulate the designed levels over time: for each arm and part of its runs, the mean level over all programs."""
     arms = {name: [run.designed for run in results.values() if run.arm == name] for name in experiment.arms}
     rows = [(name, *(_level_cell(runs, part) for part in range(PARTS))) for name, runs in arms.items() if any(runs)]
     says = (
@@ -110,7 +117,7 @@ def _names(outcomes: Sequence[Mapping[str, object]]) -> tuple[str, ...]:
 
 
 def _cells(outcomes: Mapping[str, Mean], names: Sequence[str], runs: int) -> tuple[str, ...]:
-    """Of a figure that fewer than `runs` have, the number of those that do as well."""
+    """Format the figures. If fewer than `runs` runs have a figure, its cell also tells how many do."""
     return tuple(_cell(outcomes[name], runs) if name in outcomes else "–" for name in names)
 
 

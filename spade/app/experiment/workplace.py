@@ -1,4 +1,4 @@
-"""Where an experiment is run, and what earlier commands left there: it must be of the same experiment."""
+"""The folder of an experiment's runs. Runs left by earlier commands must belong to the same experiment."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -22,34 +22,39 @@ _origins: msgspec.json.Decoder[Origins] = msgspec.json.Decoder(Origins)
 
 
 class Workplace(NamedTuple):
-    """Where an experiment is run: its plan, the folder of its runs, pools and logs, and where it begins."""
+    """An experiment and its folder."""
 
     experiment: Experiment
+    """The plan."""
+
     folder: Path
+    """The folder of its runs, pools and logs."""
+
     origins: Origins
+    """The world and the checkpoint with which its runs begin."""
 
     def run(self, piece: Piece) -> RunDir:
-        """The directory of a run."""
+        """Return the directory of a run."""
         return RunDir(self.folder / "runs" / str(piece))
 
     def pool(self, piece: Piece) -> Path:
-        """The pool that a run plays."""
+        """Return the folder of the pool that a run plays."""
         return self.folder / "pools" / str(piece)
 
     def settings(self, piece: Piece) -> tuple[str, ...]:
-        """The settings of a run, its pool among them."""
+        """Return the settings of a run, including its pool."""
         pool = (f"pool.source=folder:{self.pool(piece)}",) if self.experiment.arms[piece.arm].pool else ()
         return (*self.experiment.overrides(piece), *pool)
 
     def writer(self, piece: Piece) -> Piece:
-        """The run with whose settings the pool of this one is written: its match, which each arm with a pool has."""
+        """Return the run that lends its settings to write this run's pool: its match."""
         return self.experiment.match(piece) or piece
 
 
 def origins(experiment: Experiment) -> Origins:
-    """Those of runs that begin here and now.
+    """Return the origins of runs that begin here and now.
 
-    Raises ConfigError where the suite cannot be played here, RunError where arms begin with unlike checkpoints.
+    Raises ConfigError if the suite cannot be played here, RunError if arms begin with different checkpoints.
     """
     suite = SUITES[experiment.suite]
     suite.versions(suite.protocol(experiment.protocol))
@@ -61,9 +66,10 @@ def origins(experiment: Experiment) -> Origins:
 
 
 def hold_origins(folder: Path, here: Origins) -> None:
-    """Note those of the runs in a folder at the first one.
+    """Record the origins in the folder before its first run.
 
-    Raises RunError where runs in it began elsewhere: half of a run would be of another world or checkpoint.
+    Raises RunError if earlier runs in the folder had other origins: half of a run would have another world or
+    checkpoint.
     """
     file = folder / "origins.json"
     try:
@@ -78,7 +84,7 @@ def hold_origins(folder: Path, here: Origins) -> None:
 
 
 def refuse_left(place: Workplace, piece: Piece) -> None:
-    """Refuse to go on where the run, or its pool, was begun with other settings, which its results would not tell.
+    """Refuse to resume a run or a pool that was begun with other settings, because its results would not show this.
 
     Raises RunError.
     """

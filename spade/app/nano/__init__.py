@@ -1,1 +1,1 @@
-"""Building and measuring the nano model."""
+"""Builds and measures the nano model."""

@@ -1,4 +1,4 @@
-"""The nano checkpoint from nothing: a tokenizer and a warm start, reproducible from a seed."""
+"""Builds the nano checkpoint from nothing: a tokenizer and a warm start, reproducible from a seed."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -23,13 +23,13 @@ from spade.seeds import derive
 from spade.tokens import Tokenizer
 
 STEPS_PER_MINUTE = 60
-"""Steps a minute of one core. It is fixed, so that a build is the same on every machine."""
+"""Steps for each minute on one core. Fixed, so that a build is the same on every machine."""
 
 DEMONSTRATIONS_PER_STEP = 6
 MICRO_BATCH_TOKENS = 800
 TOKENIZER_DEMONSTRATIONS = 4000
 HINT_ONE_IN = 2
-"""Hints are shown for one environment in this many: they are short, and easily learned beside long programs."""
+"""Hints are shown for one environment in this many, because short hints are easily learned beside long programs."""
 
 MUON_RATE, ADAM_RATE = 0.01, 6e-3
 WARM_UP, COOL_DOWN = 0.02, 0.8
@@ -37,7 +37,8 @@ WARM_UP, COOL_DOWN = 0.02, 0.8
 
 ECHO_STEPS, ECHO_ROWS = 300, 32
 ECHO_TOKENS = (8, 20)
-"""First the model repeats random tokens: this teaches copying within a minute; programs alone teach it late."""
+"""Lengths of random token sequences that the model repeats first. This teaches copying within a minute. Programs alone
+teach it late."""
 
 RECORD = "build.json"
 
@@ -46,8 +47,13 @@ class Build(msgspec.Struct, frozen=True):
     """The record of a build, kept beside its checkpoint."""
 
     seed: int
+    """Decides everything random."""
+
     steps: int
+    """Steps of the warm start."""
+
     world: DomainName = "games"
+    """The world."""
 
     @property
     def demonstrations(self) -> int:
@@ -56,7 +62,7 @@ class Build(msgspec.Struct, frozen=True):
 
 def build(out: Path, seed: int, minutes: float, domain: DomainName = "games") -> Build:
     """Make a checkpoint folder at `out`."""
-    # One thread sums in one order, so that the same seed gives the same weights.
+    # One thread sums in a fixed order, so that the same seed gives the same weights.
     torch.set_num_threads(1)
     record = Build(seed, round(minutes * STEPS_PER_MINUTE), domain)
     world = WORLDS[domain]
@@ -73,7 +79,7 @@ def build(out: Path, seed: int, minutes: float, domain: DomainName = "games") ->
 
 
 def texts(world: World, seed: int, corpus: Sequence[Document]) -> Iterator[str]:
-    """The texts that the tokenizer is trained on: demonstrations and every title."""
+    """Yield the texts for training the tokenizer: demonstrations and every title."""
     for document in corpus:
         yield world.profile.design("", document, [], None)[0].content
     for index in range(TOKENIZER_DEMONSTRATIONS):
@@ -83,7 +89,7 @@ def texts(world: World, seed: int, corpus: Sequence[Document]) -> Iterator[str]:
 
 
 def initial(tokenizer: Tokenizer, seed: int) -> PreTrainedModel:
-    """A random Qwen3 of about a million parameters."""
+    """Return a random Qwen3 of about a million parameters."""
     [end] = tokenizer.end_ids
     config = Qwen3Config(
         vocab_size=tokenizer.size,
@@ -111,7 +117,7 @@ def initial(tokenizer: Tokenizer, seed: int) -> PreTrainedModel:
 
 
 def teach_copying(model: PreTrainedModel, tokenizer: Tokenizer, seed: int) -> None:
-    """Imitate an assistant that repeats the user, so that attention learns to find the earlier successor of a token."""
+    """Train the model to repeat the user. So attention learns to find the earlier successor of a token."""
     optimizers = make_optimizers(model)
     rng = random.Random(derive(b"", "nano echoes", seed))
     words = range(len(SPECIAL), tokenizer.size)
@@ -124,7 +130,7 @@ def teach_copying(model: PreTrainedModel, tokenizer: Tokenizer, seed: int) -> No
 
 
 def echo(tokenizer: Tokenizer, ids: list[int]) -> Row:
-    """A conversation in which the assistant repeats the user."""
+    """Make a conversation: the assistant repeats the user."""
     user, assistant, end = (tokenizer.encode(mark) for mark in (USER, ASSISTANT, END))
     heard = user + ids + end + assistant
     return heard + ids + end, [False] * len(heard) + [True] * len(ids + end)
@@ -133,7 +139,7 @@ def echo(tokenizer: Tokenizer, ids: list[int]) -> Row:
 def warm_start(
     world: World, model: PreTrainedModel, tokenizer: Tokenizer, record: Build, corpus: Sequence[Document]
 ) -> None:
-    """Imitate demonstrations, each seen once."""
+    """Imitate demonstrations. Each is seen once."""
     optimizers = make_optimizers(model)
     for step in range(record.steps):
         first = step * DEMONSTRATIONS_PER_STEP
@@ -157,7 +163,7 @@ def descend(optimizers: Sequence[tuple[torch.optim.Optimizer, float]], share: fl
 
 
 def make_optimizers(model: PreTrainedModel) -> list[tuple[torch.optim.Optimizer, float]]:
-    """Muon for the matrices inside, Adam for embeddings and norms, each with its peak rate."""
+    """Return Muon for the inner matrices and Adam for embeddings and norms, each with its peak rate."""
     inner = [p for name, p in model.named_parameters() if p.ndim == 2 and "embed" not in name]
     outer = [p for name, p in model.named_parameters() if p.ndim != 2 or "embed" in name]
     return [
@@ -167,12 +173,12 @@ def make_optimizers(model: PreTrainedModel) -> list[tuple[torch.optim.Optimizer,
 
 
 def schedule(progress: float) -> float:
-    """The share of the peak rates at a step: a linear rise, a plateau, a linear fall to 0."""
+    """Return the share of the peak rates at a step: a linear rise, a plateau, a linear fall to 0."""
     return min(progress / WARM_UP, 1.0, (1.0 - progress) / COOL_DOWN)
 
 
 def micro_batches(tokenizer: Tokenizer, shown: Sequence[Demonstration]) -> list[list[Row]]:
-    """The conversations of some demonstrations, batched by length to limit padding."""
+    """Batch the conversations of demonstrations by length, to limit padding."""
     conversations = [conversation for one in shown for conversation in (one.design, *one.plays)]
     conversations += [one.hint for one in shown[::HINT_ONE_IN]]
     batches: list[list[Row]] = [[]]
@@ -184,12 +190,12 @@ def micro_batches(tokenizer: Tokenizer, shown: Sequence[Demonstration]) -> list[
 
 
 def tokens(row: Row) -> int:
-    """The length of a row."""
+    """Return the length of a row."""
     return len(row[0])
 
 
 def accumulate(model: PreTrainedModel, batches: Sequence[Sequence[Row]]) -> float:
-    """The gradient of the mean loss over the imitated tokens of all micro-batches."""
+    """Accumulate the gradient of the mean loss over the imitated tokens of all micro-batches. Return the loss."""
     total = sum(sum(imitated) for batch in batches for _, imitated in batch)
     summed = 0.0
     for batch in batches:
@@ -200,7 +206,7 @@ def accumulate(model: PreTrainedModel, batches: Sequence[Sequence[Row]]) -> floa
 
 
 def batch_loss(model: PreTrainedModel, batch: Sequence[Row]) -> Tensor:
-    """Summed cross-entropy of the imitated tokens; padding is on the right, out of reach of causal attention."""
+    """Return the summed cross-entropy of the imitated tokens. Causal attention never sees the padding on the right."""
     ids = nn.utils.rnn.pad_sequence([torch.tensor(ids) for ids, _ in batch], batch_first=True)
     imitated = nn.utils.rnn.pad_sequence([torch.tensor(mask) for _, mask in batch], batch_first=True)[:, 1:]
     hidden = model.base_model(input_ids=ids[:, :-1], use_cache=False).last_hidden_state

@@ -1,4 +1,4 @@
-"""A checkpoint in both roles: it designs, writes hints, and plays environments of the world."""
+"""Measures a checkpoint in both roles: it designs, writes hints, and plays environments of the world."""
 
 import random
 from collections.abc import Sequence
@@ -21,16 +21,21 @@ TEMPERATURE = 1.0
 DESIGN_TOKENS, HINT_TOKENS, TURN_TOKENS = 256, 32, 24
 ROWS, CONTEXT_TOKENS, KV_BYTES = 64, 768, 1 << 30
 PLAY_TOKENS = 384
-"""The context of a play, as nano's recipes have it: one without room for another turn ends."""
+"""The context of a play, as in nano's recipes. A play without room for another turn ends."""
 
 
 @dataclass(frozen=True)
 class Play:
-    """An episode to play: its program, instance and arm."""
+    """An episode to play."""
 
     source: str
+    """The program."""
+
     seed: int
+    """The seed of the instance."""
+
     hint: str | None
+    """The hint. None in the unhinted arm."""
 
 
 class Checkpoint:
@@ -45,18 +50,21 @@ class Checkpoint:
         self.requests = 0
 
     def designs(self, count: int, documents: Sequence[Document]) -> list[str]:
-        """Completions of design requests like those of the demonstrations."""
+        """Sample completions of design requests like those in the demonstrations."""
         rng = random.Random(derive(b"", "nano report: designs", self.seed))
         requests = [design(self.world, rng, *choose(self.world, rng, documents), documents)[:1] for _ in range(count)]
         return self._answers(requests, DESIGN_TOKENS)
 
     def hints(self, sources: Sequence[str]) -> list[str]:
-        """A hint for each program."""
+        """Sample a hint for each program."""
         answers = self._answers([self.world.profile.hint(source) for source in sources], HINT_TOKENS)
         return [self.world.profile.hint_text(answer) for answer in answers]
 
     def returns(self, plays: Sequence[Play]) -> list[float]:
-        """The episode return of each play. The programs must be the world's own: they run in this process."""
+        """Return the episode return of each play.
+
+        The programs must be the world's own, because they run in this process.
+        """
         simulations = [SIMULATIONS[self.world.name](play.source) for play in plays]
         talks = [self.world.talk() for _ in plays]
         played = [begin(simulation, play.seed) for simulation, play in zip(simulations, plays, strict=True)]
@@ -82,7 +90,7 @@ class Checkpoint:
         return [self.tokenizer.decode(ids) for ids in sampled]
 
     def _sample(self, prompts: Sequence[list[int]], max_tokens: int) -> list[list[int]]:
-        """Continuations, the end-of-turn token included."""
+        """Sample continuations, including the end-of-turn token."""
         for number, prompt in enumerate(prompts):
             seed = derive(b"", "nano report: sampling", self.seed, self.requests + number)
             self.engine.submit(number, Generate(pack_ids(prompt), max_tokens, TEMPERATURE, seed))

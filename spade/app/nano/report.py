@@ -33,27 +33,47 @@ PLAYS = 4
 
 
 class Rate(msgspec.Struct, frozen=True):
-    """A share and its standard error, environments (or programs) taken as independent."""
+    """A share and its standard error. Treats environments (or programs) as independent."""
 
     mean: float
+    """The mean."""
+
     error: float
+    """The standard error."""
 
     def __str__(self) -> str:
         return f"{self.mean:.3f} ± {self.error:.3f}"
 
 
 class Report(msgspec.Struct, frozen=True):
-    """The measured figures; `str` makes a table of them, msgspec JSON."""
+    """The measured figures. `str` formats them as a table."""
 
     valid: Rate
+    """Share of sampled programs that are valid."""
+
     new: Rate
+    """Share of the valid programs that no demonstration showed."""
+
     hints_right: Rate
+    """Share of hints that equal the world's hint."""
+
     unhinted: Rate
+    """Held-out win rate without hints."""
+
     hinted: Rate
+    """Held-out win rate with the model's hints."""
+
     gap: Rate
+    """Hinted minus unhinted win rate."""
+
     faults: dict[str, int]
+    """Number of invalid programs by the stage that rejected them."""
+
     by_family: dict[str, tuple[float, float]]
+    """Unhinted and hinted win rate by family."""
+
     by_level: dict[str, tuple[float, float]]
+    """Unhinted and hinted win rate by level."""
 
     def __str__(self) -> str:
         lines = [f"{'':<34}{'measured':>13}  aim of the build"]
@@ -72,11 +92,11 @@ FIGURES = (
     ("held-out win rate, hinted", "hinted", ""),
     ("hinted − unhinted", "gap", "≥ 0.15"),
 )
-"""Name, field of the Report and aim of the build of each figure that has an error."""
+"""Title, field of the Report and aim of the build, for each figure with an error."""
 
 
 def compared(before: Report, now: Report) -> str:
-    """Two reports of one run as a table: its policy before the first learner step, and the newest."""
+    """Tabulate two reports of one run: its policy before the first learner step, and the newest."""
     lines = [f"{'':<34}{'before':>13}{'now':>17}"]
     lines += [f"{name:<34}{getattr(before, field)!s:>13}{getattr(now, field)!s:>17}" for name, field, _ in FIGURES]
     for kind, old, new in (("family", before.by_family, now.by_family), ("level", before.by_level, now.by_level)):
@@ -86,11 +106,11 @@ def compared(before: Report, now: Report) -> str:
 
 
 def report(model: Path, origin: Path, seed: int) -> Report:
-    """Measure the checkpoint at `model`. `origin`: the built checkpoint that it is or descends from.
+    """Measure the checkpoint at `model`. `origin` is the built checkpoint from which it descends, or the same one.
 
     Raises RunError if `spade nano build` did not make `origin`.
     """
-    # A second thread gains nothing at this size, and costs much if the cores are busy.
+    # At this size a second thread gains nothing, and costs much if the cores are busy.
     torch.set_num_threads(1)
     record = read_record(origin)
     world, documents = WORLDS[record.world], load("builtin", record.world)
@@ -116,7 +136,7 @@ def report(model: Path, origin: Path, seed: int) -> Report:
 
 
 def read_record(origin: Path) -> Build:
-    """The record of the build of the checkpoint at `origin`."""
+    """Read the record of the build of the checkpoint at `origin`. Raises RunError if it is missing or damaged."""
     try:
         return decoded(msgspec.json.Decoder(Build).decode, read(origin / RECORD))
     except FileNotFoundError:
@@ -126,7 +146,7 @@ def read_record(origin: Path) -> Build:
 
 
 async def judge(programs: Sequence[str], seed: int, domain: config.DomainName) -> list[Verdict]:
-    """Verdicts on all programs of a domain by a nano run's admission, each in a child process under deadlines."""
+    """Judge all programs of a domain by a nano run's admission, each in a child process under deadlines."""
     async with open_sandbox(config.load("nano").sandbox) as sandbox:
         return [
             await validate(
@@ -137,7 +157,7 @@ async def judge(programs: Sequence[str], seed: int, domain: config.DomainName) -
 
 
 def training_programs(world: World, record: Build, documents: Sequence[Document]) -> set[str]:
-    """Every program that a demonstration of the build showed."""
+    """Return every program that a demonstration of the build showed."""
     pairs = (choose(world, generator(record.seed, index), documents) for index in range(record.demonstrations))
     return {environment.source for pair in pairs for environment in pair if environment is not None}
 
@@ -145,7 +165,7 @@ def training_programs(world: World, record: Build, documents: Sequence[Document]
 def win_rates(
     checkpoint: Checkpoint, environments: Sequence[DrawnEnvironment], hints: Sequence[str | None]
 ) -> list[float]:
-    """The win rate of each environment in one arm; play i has seed i in both arms."""
+    """Return the win rate of each environment in one arm. Play i has seed i in both arms."""
     plays = [
         Play(environment.source, seed, hint)
         for environment, hint in zip(environments, hints, strict=True)
@@ -156,7 +176,7 @@ def win_rates(
 
 
 def means(names: Sequence[str], unhinted: Sequence[float], hinted: Sequence[float]) -> dict[str, tuple[float, float]]:
-    """Mean win rates, unhinted and hinted, of the environments of each name."""
+    """Return the mean unhinted and hinted win rates of the environments of each name."""
     rates: dict[str, list[tuple[float, float]]] = {}
     for name, one, two in zip(names, unhinted, hinted, strict=True):
         rates.setdefault(name, []).append((one, two))
@@ -167,6 +187,6 @@ def means(names: Sequence[str], unhinted: Sequence[float], hinted: Sequence[floa
 
 
 def rate(values: Sequence[float]) -> Rate:
-    """Mean and standard error; 0 of none, as where no program is valid."""
+    """Return mean and standard error. Both are 0 without values, for example if no program is valid."""
     mean, error = mean_and_error(values) if values else (0.0, 0.0)
     return Rate(mean, error or 0.0)

@@ -1,4 +1,7 @@
-"""Programs of the nano worlds in this process; those with tools by the runtime that grades them in a sandbox."""
+"""Runs programs of the nano worlds in this process.
+
+Programs with tools use the runtime that grades them in a sandbox.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -40,13 +43,13 @@ class ToolSimulation:
         return observed(self._program.act([(call.name, call.arguments) for call in move.calls], move.action))
 
     def solution(self) -> list[tuple[str, str]]:
-        """The calls that win the present instance, each with its arguments as JSON."""
+        """Return the calls that win the present instance, each with its arguments as JSON."""
         calls: list[tuple[str, str]] = self._program.solve()["calls"]  # type: ignore[assignment]
         return calls
 
 
 def observed(answer: dict[str, Any], tools: str = "") -> Observed:
-    """An answer of the runtime as a host passes it on."""
+    """Convert an answer of the runtime to the form that a host passes on."""
     results = tuple(ToolResult(each["text"], each["refused"]) for each in answer.get("results", ()))
     return Observed(
         observation=answer["text"],
@@ -60,4 +63,4 @@ def observed(answer: dict[str, Any], tools: str = "") -> Observed:
 
 
 SIMULATIONS: Mapping[DomainName, Callable[[str], Simulation]] = {"games": GameSimulation, "tools": ToolSimulation}
-"""By the name of a world: from a program to one that can be played."""
+"""By world: makes a program playable."""

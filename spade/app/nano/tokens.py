@@ -32,7 +32,8 @@ PIECES = "|".join(
         r"[\s\S]",
     )
 )
-"""The longest pieces that merges may form: a line common to all programs is one token; digits and words stay apart."""
+"""The longest pieces that merges may form. A line common to all programs is one token. Digits and words stay
+separate."""
 
 TEMPLATE = (
     "{% for message in messages %}{{ '<|' + message['role'] + '|>' + message['content'] + '<|end|>' }}{% endfor %}"
@@ -81,15 +82,20 @@ TOOL_TEMPLATE = """\
 {%- endfor -%}
 {%- if add_generation_prompt %}<|assistant|>{% endif -%}
 """
-"""Hermes' form, with tools as signatures: their schemas would take a third of the context."""
+"""The form of Hermes with tools as signatures, because their schemas would take a third of the context."""
 
 
 class Form(NamedTuple):
-    """The form of a world's conversations: the template, its added tokens that are not special, and longest pieces."""
+    """The form of a world's conversations."""
 
     template: str
+    """The chat template."""
+
     marks: tuple[str, ...]
+    """Added tokens that are not special."""
+
     pieces: str
+    """The longest pieces that merges may form, as a regular expression."""
 
 
 FORMS: Mapping[DomainName, Form] = {
@@ -131,12 +137,12 @@ def make_tokenizer(texts: Iterator[str], form: Form, out: Path) -> Tokenizer:
 
 
 def unmarked(text: str, form: Form) -> list[str]:
-    """A text without the marks, which are tokens already."""
+    """Split a text at the marks and remove them, because they are tokens already."""
     return re.split("|".join(form.marks), text) if form.marks else [text]
 
 
 def encode(tokenizer: Tokenizer, shown: Shown) -> Row:
-    """A conversation as a play reads it; the assistant's words and the end of its turn are imitated."""
+    """Encode a conversation as a play reads it. The assistant's words and the end of its turn are imitated."""
     [end] = tokenizer.end_ids
     ids: list[int] = []
     imitated: list[bool] = []

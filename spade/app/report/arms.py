@@ -1,4 +1,4 @@
-"""Arms: runs that are pooled, since they were given one name or have the same settings. Pure."""
+"""Arms: groups of runs that were given the same name or have the same settings. Pure."""
 
 import os
 from collections import Counter
@@ -13,33 +13,43 @@ from spade.config import Config, differences
 from spade.text import line
 
 APART = ("limits", "bus", "supervise", "run.seed")
-"""Sections and settings that say how long, where and with which seed a run goes on, not what it is."""
+"""Sections and settings that say how long, on which machines and with which seed a run goes, not which experiment it
+is."""
 
 LONGEST_NAME = 80
 
 
 class AskedRun(NamedTuple):
-    """A run as it was asked for: the name of its arm, "" where settings decide, and its folder."""
+    """A run as it was requested on the command line."""
 
     arm: str
+    """The name of its arm. "" groups the run by its settings."""
+
     path: Path
+    """The run's folder."""
 
 
 class Arm(NamedTuple):
-    """The name of an arm, and the places of its runs among all."""
+    """A group of runs whose figures are pooled."""
 
     name: str
+    """The name of the arm."""
+
     members: tuple[int, ...]
+    """Indices of the arm's runs among all runs."""
 
 
 def asked(word: str) -> AskedRun:
-    """A run of the command line: FOLDER, or NAME=FOLDER. A folder that exists under the whole word is meant first."""
+    """Parse a run of the command line: FOLDER, or NAME=FOLDER.
+
+    If the whole word is an existing folder, it is the folder.
+    """
     name, equals, folder = word.partition("=")
     return AskedRun(name, Path(folder)) if equals and name and not os.path.lexists(word) else AskedRun("", Path(word))
 
 
 def run_names(paths: Sequence[Path]) -> list[str]:
-    """A name for each run, no two alike: that of its folder, with as many folders above it as this takes."""
+    """Return a unique name for each run: its folder's name, with as many parent folders as needed."""
     parts = [[part for part in path.parts if part != "/"] or ["/"] for path in paths]
     names = [each[-1] for each in parts]
     for depth in range(2, max(map(len, parts), default=0) + 1):
@@ -48,7 +58,7 @@ def run_names(paths: Sequence[Path]) -> list[str]:
             break
         names = ["/".join(each[-depth:]) if name in twins else name for each, name in zip(parts, names, strict=True)]
     seen: Counter[str] = Counter()
-    for place, name in enumerate(names):  # the same folder, given twice
+    for place, name in enumerate(names):  # the same folder was given twice
         seen[name] += 1
         if seen[name] > 1:
             names[place] = f"{name} ({seen[name]})"
@@ -56,9 +66,9 @@ def run_names(paths: Sequence[Path]) -> list[str]:
 
 
 def arms(names: Sequence[str], given: Sequence[str], configs: Sequence[Config | None]) -> list[Arm]:
-    """The arms in the order of their first runs: those of one given name, then those of the same settings.
+    """Group runs into arms, in the order of their first runs. A given name decides, else equal settings.
 
-    A run whose settings cannot be read is an arm by itself.
+    A run with unreadable settings is an arm by itself.
     """
     members: dict[object, list[int]] = {}
     for place, (arm, config) in enumerate(zip(given, configs, strict=True)):
@@ -69,7 +79,7 @@ def arms(names: Sequence[str], given: Sequence[str], configs: Sequence[Config | 
 
 
 def settings_apart(configs: Mapping[str, Config]) -> dict[str, list[object]]:
-    """The settings in which configs differ, each with its value in every one of them, in their order."""
+    """Return the settings that differ between configs, each with its value in every config, in order."""
     each = list(configs.values())
     keys = {key: None for other in each[1:] for key in differences(each[0], other) if not _apart(key)}
     trees = [msgspec.to_builtins(config) for config in each]
@@ -77,7 +87,7 @@ def settings_apart(configs: Mapping[str, Config]) -> dict[str, list[object]]:
 
 
 def settings_of_arm(config: Config) -> bytes:
-    """The settings that make an arm: equal for runs that differ in those of APART alone."""
+    """Return the settings that define an arm: equal for runs that differ only in APART."""
     tree = {
         f"{section}.{name}": value
         for section, settings in msgspec.to_builtins(config).items()
@@ -102,7 +112,7 @@ def _name(key: object, runs: Sequence[str]) -> str:
 
 
 def _told_apart(found: Sequence[Arm]) -> list[Arm]:
-    """The arms with names of bounded length, no two alike: equal ones are numbered."""
+    """Give the arms unique names of bounded length. Equal names are numbered."""
     short = [line(arm.name, LONGEST_NAME) for arm in found]
     twins = {name for name, times in Counter(short).items() if times > 1}
     taken = set(short)

@@ -9,45 +9,64 @@ from spade.app.report.figures import Chapter, Figure, RunFigures, chapters
 from spade.app.report.series import Curve, Point, pool, thin
 
 MOST_FAINT = 12
-"""Up to as many runs are drawn singly behind their arm's mean."""
+"""With at most this many runs, each run is drawn singly behind its arm's mean."""
 FAINT_POINTS = 60
-_TOLD_ARMS = 4  # in a text alternative
+_TOLD_ARMS = 4  # most arms that a text alternative describes
 _CELLS = 5
 
 
 class Numbers(NamedTuple):
-    """Some points of an arm's curve: (step, value with its interval)."""
+    """Some points of an arm's curve."""
 
     letter: str
+    """The letter of the curve."""
+
     name: str
+    """The name of the arm."""
+
     cells: tuple[tuple[str, str], ...]
+    """Pairs of step and value. The value includes its interval."""
 
 
 class Chart(NamedTuple):
-    """A drawn figure; `alternative` says in words what it shows."""
+    """A drawn figure."""
 
     title: str
+    """The figure's title."""
+
     says: str
+    """The figure's explanation."""
+
     alternative: str
+    """The text alternative: describes the curves in words."""
+
     drawn: DrawnChart
+    """The drawn chart."""
+
     numbers: tuple[Numbers, ...]
+    """Some numbers of each arm."""
 
 
 class ChapterCharts(NamedTuple):
-    """A chapter: its charts, and the titles of those that no run has."""
+    """A chapter of charts."""
 
     title: str
+    """The chapter's title."""
+
     charts: tuple[Chart, ...]
+    """Charts with at least one curve."""
+
     missing: tuple[str, ...]
+    """Titles of figures that no run has."""
 
 
 def draw_chapters(arms: Sequence[Arm], runs: Sequence[RunFigures]) -> list[ChapterCharts]:
-    """All chapters."""
+    """Draw all chapters."""
     return [_chapter(chapter, arms, runs) for chapter in chapters(runs)]
 
 
 def arm_curve(figure: Figure, arm: Arm, runs: Sequence[RunFigures]) -> Curve:
-    """The curve of an arm: its run's, or the mean over its runs with its interval."""
+    """Return the curve of an arm: the curve of its only run, or the mean over its runs with its interval."""
     return _mean(figure, _curves(figure, arm, runs))
 
 
@@ -84,7 +103,8 @@ def _chart(figure: Figure, arms: Sequence[Arm], runs: Sequence[RunFigures]) -> C
 def _line(figure: Figure, arm: Arm, runs: Sequence[RunFigures]) -> Line:
     curves = [curve for curve in _curves(figure, arm, runs) if curve]
     mean = _mean(figure, curves)
-    if len(curves) == 2:  # their interval has 12.7 standard errors on each side: its band would hide all others
+    # an interval of two runs spans 12.7 standard errors on each side: its band would hide all others
+    if len(curves) == 2:
         mean = tuple(Point(point.step, point.value) for point in mean)
     single = len(arm.members) > 1 and len(runs) <= MOST_FAINT
     return Line(arm.name, mean, tuple(thin(curve, FAINT_POINTS) for curve in curves) if single else ())

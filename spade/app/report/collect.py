@@ -1,4 +1,4 @@
-"""All that a run saved, read for a page: what cannot be read is a note, and the rest is shown."""
+"""Reads everything that a run saved, for a page. Unreadable parts become notes, and the rest is shown."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -22,31 +22,48 @@ Result = TypeVar("Result")
 
 
 class SeenRun(msgspec.Struct, frozen=True):
-    """A run as it was saved; `notes` says what is missing. `why` has the reasons for the choice of each environment.
-
-    `transcripts` are by play.
-    """
+    """A run as it was saved."""
 
     name: str
+    """The run's name on the page."""
+
     state: str
+    """The run's state in words."""
+
     verdict: str
-    """The verdict on its status in one line. "" without a status."""
+    """The verdict on the status in one line. "" without a status."""
     config: Config | None
+    """The run's settings. None if they cannot be read."""
+
     record: RunRecord | None
+    """The record of the run's start. None if it cannot be read."""
+
     status: Status | None
+    """The live or last status. None if it cannot be read."""
+
     rows: JournalRows
+    """Rows of the journal."""
+
     designs: DesignRecords
+    """The designs, their sources and their plays."""
+
     evaluations: tuple[KeptEvaluation, ...]
+    """Evaluations by `spade eval`."""
+
     why: dict[str, list[str]]
+    """By environment: why the page shows it."""
+
     transcripts: dict[str, list[Part]]
+    """By play: its transcript."""
+
     notes: tuple[str, ...]
+    """Notes on missing parts."""
 
 
 def collect(run: RunDir, name: str, status: Status | str, verdict: str, most: int) -> SeenRun:
-    """Read a run; `status` is its status or the reason why there is none, `most` bounds its environments.
+    """Read a run. `status` is the run's status, or the reason why it cannot be read. `most` bounds the environments.
 
-    `verdict` is the verdict on the status in one line.
-    Raises RunError if no run was ever started there.
+    `verdict` is the verdict on the status in one line. Raises RunError if no run was ever started there.
     """
     run.require()
     notes = [status] if isinstance(status, str) else []
@@ -95,14 +112,14 @@ def _designs(run: RunDir, why: dict[str, list[str]], most: int) -> DesignRecords
 
 
 def _transcripts(run: RunDir, config: Config | None, designs: DesignRecords) -> dict[str, list[Part]]:
-    """The plays whose tokens are kept, as text. Raises RunError where there is no tokenizer for it."""
+    """Return the plays with kept tokens, as text. Raises RunError if their tokenizer is missing."""
     kept = {id: tokens for shown in designs.shown for id, tokens in shown.tokens.items()}
     if not kept or config is None:
         return {}
     from actors.roles.domains import load_talks
     from spade.tokens import Tokenizer
 
-    folder = run.weights / designs.digest  # not the model that the run began with, which may have to be downloaded
+    folder = run.weights / designs.digest  # not the model that the run began with, which might have to be downloaded
     if not folder.is_dir():
         raise RunError(f"{folder}: the newest policy is missing, and its tokenizer with it: no transcripts")
     tokenizer = Tokenizer.load(folder, thinking=config.model.thinking)
@@ -111,7 +128,7 @@ def _transcripts(run: RunDir, config: Config | None, designs: DesignRecords) -> 
 
 
 def _state(run: RunDir, status: Status | str, rows: JournalRows) -> str:
-    """The run's state in words."""
+    """Describe the run's state in words."""
     if run.holders():
         return "it is up, and this page shows it as it was"
     if isinstance(status, Status) and status.finished:

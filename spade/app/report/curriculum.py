@@ -1,4 +1,4 @@
-"""Tables of what was designed over a run: by part of its learner steps, and by skill, level, win rate. Pure."""
+"""Tables of the designs of a run: by part of its learner steps, and by skill, level and win rate. Pure."""
 
 import re
 from collections import Counter
@@ -13,50 +13,71 @@ from spade.text import line
 PARTS = 8
 MOST_ROWS = 12
 LONGEST_NAME = 200
-_LEAST_COVERED = 1 / 3  # of the designs, by the rows of a table
+_LEAST_COVERED = 1 / 3  # least share of the designs that a table must cover
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+")
 SHADES = 5
-"""Shades of a cell, from 0 for none."""
+"""Number of shades of a cell, from 0 for no designs."""
 NEVER, SELDOM, OFTEN, ALWAYS = 0.1, 0.4, 0.6, 0.9
-"""Win rates between which designs are told apart: the anchor pays for those of 40 % to 60 %."""
+"""Bounds of the win rate classes. The anchor pays for designs with 40 % to 60 %."""
 
 
 class Cell(NamedTuple):
-    """Environments of a row in a part: how many, their mean unhinted win rate, and the shade of their number."""
+    """Environments of a row in one part of the run."""
 
     designs: int
+    """Number of environments."""
+
     win_rate: float | None
+    """Mean unhinted win rate. None if it was never measured."""
+
     shade: int
+    """Shade of the cell, by the number of environments."""
 
 
 class TableRow(NamedTuple):
-    """A row with its cells, and the sum of them."""
+    """A row with its cells and their total."""
 
     name: str
+    """The name of the row."""
+
     cells: tuple[Cell, ...]
+    """Its cells, one for each part of the run."""
+
     total: Cell
+    """All environments of the row."""
 
 
 class Table(NamedTuple):
-    """Designs by row and part: `parts` are the learner steps of the columns; `left_out` rows are not shown."""
+    """Designs by row and part."""
 
     title: str
+    """The table's title."""
+
     parts: tuple[str, ...]
+    """The learner steps of each column."""
+
     rows: tuple[TableRow, ...]
+    """The rows shown."""
+
     left_out: int
+    """Number of rows that are not shown."""
 
 
 class Design(NamedTuple):
     """An environment and the learner step of the policy that designed it."""
 
     step: int
+    """The learner step."""
+
     environment: Environment
+    """The environment."""
 
 
 def designs(environments: Sequence[Environment], steps: Mapping[int, int]) -> list[Design]:
-    """The environments with the learner step at which they came, by `steps`: the learner step of each version.
+    """Pair environments with the learner step at which they came. `steps` maps versions to learner steps.
 
-    That is the step of the policy that designed one; a program of a pool has none, and came with its first play.
+    For a designed environment, this is the step of the policy that designed it. A program of a pool came with its first
+    play.
     """
     versions = (
         (each.designed_version or (each.chunks[0].version if each.chunks else 0), each) for each in environments
@@ -65,13 +86,13 @@ def designs(environments: Sequence[Environment], steps: Mapping[int, int]) -> li
 
 
 def tables(found: Sequence[Design]) -> list[Table]:
-    """A table for each way to tell designs apart, unless it has no row, or its rows leave most designs out."""
+    """Make a table for each way to group designs. Skip tables without rows, and tables that cover too few designs."""
     made = [_table(title, found, row_of, order) for title, row_of, order in _WAYS]
     return [table for table, told in made if told]
 
 
 def hardness(environment: Environment) -> str:
-    """The class of an environment's unhinted win rate, "" where it was not measured."""
+    """Return the class of an environment's unhinted win rate, or "" if it was not measured."""
     rate = None if environment.score is None else environment.score.win_rate
     if rate is None:
         return ""
@@ -84,7 +105,7 @@ def _level(environment: Environment) -> str:
 
 
 def _last_word(environment: Environment) -> str:
-    """The last word of a program's name, `Env` apart: nano's programs have their family there."""
+    """Return the last word of a program's name, without `Env`. Programs of nano have their family there."""
     words = _WORDS.findall(environment.name[:LONGEST_NAME].removesuffix("Env"))
     return words[-1] if words and not environment.program else ""
 
@@ -119,7 +140,7 @@ def _table(
     row_of: Callable[[Environment], str],
     order: Callable[[Mapping[str, int]], list[str]],
 ) -> tuple[Table, bool]:
-    """A table, and True if it tells something. Rows of no name are left out, as are those after MOST_ROWS."""
+    """Make a table, and tell if it is worth showing. Leaves out designs without a name, and rows after MOST_ROWS."""
     first = min((each.step for each in found), default=0)
     span = max((each.step for each in found), default=0) - first
     columns = min(PARTS, span + 1)
@@ -149,7 +170,7 @@ def _cell(part: Sequence[Environment], most: int) -> Cell:
 
 
 def _parts(first: int, span: int, columns: int) -> tuple[str, ...]:
-    """The learner steps of each column."""
+    """Return the learner steps of each column."""
     if span < columns:
         return tuple(str(first + part) for part in range(columns))
     edges = [first + -(-span * part // columns) for part in range(columns)]

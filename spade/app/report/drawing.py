@@ -10,88 +10,133 @@ WIDTH, HEIGHT = 360, 200
 LEFT, RIGHT, TOP, BOTTOM = 46, 338, 10, 172
 """Edges of the plot inside the picture."""
 HOVERS = 24
-"""Points of a curve that tell their value to a mouse."""
+"""Most points of a curve that show their value under the mouse."""
 _LABEL = 11  # height of a letter
 _LARGEST_PLAIN = 1e9
-_LARGE, _MOST_DECIMALS = 1e5, 4  # from here on labels have an exponent
-_NEAR = 12  # two letters that end as near to each other need room
-_SMALLEST = 1e-300  # under it all is drawn as 0
-_LEAST_SHARES, _LEAST_PART = 0.1, 0.02  # span of a share's axis, and of another as a part of its values
+_LARGE, _MOST_DECIMALS = 1e5, 4  # from these bounds on, labels have an exponent
+_NEAR = 12  # letters that end closer than this need room
+_SMALLEST = 1e-300  # smaller values are drawn as 0
+_LEAST_SHARES, _LEAST_PART = 0.1, 0.02  # least span of a share's axis, and of other axes as a part of their values
 
 
 class Line(NamedTuple):
-    """A curve to draw: the text of its legend, and the faint curves of single runs behind it."""
+    """A curve to draw."""
 
     name: str
+    """The text of its legend."""
+
     curve: Curve
+    """The curve."""
+
     faint: tuple[Curve, ...] = ()
+    """Faint curves of single runs behind it."""
 
 
 class Tick(NamedTuple):
-    """A tick of an axis: its place, and its label."""
+    """A tick of an axis."""
 
     at: float
+    """Its place."""
+
     label: str
+    """Its label."""
 
 
 class Hover(NamedTuple):
-    """A place that tells `text` to a mouse."""
+    """A place that shows `text` under the mouse."""
 
     x: float
+    """Its x."""
+
     y: float
+    """Its y."""
+
     text: str
+    """The text."""
 
 
 class DrawnLine(NamedTuple):
-    """A curve as SVG points; `letter` stands at its end, at the height `letter_y`. `place`: among all lines.
-
-    `dot` is a lone point, and `bar` its interval.
-    """
+    """A curve as SVG points."""
 
     place: int
+    """Index of the line among all lines."""
+
     name: str
+    """The text of its legend."""
+
     letter: str
+    """The letter at its end."""
+
     points: str
+    """The line's points. "" for a single point."""
+
     band: str
+    """The outline of its intervals, or ""."""
+
     faint: tuple[str, ...]
+    """Points of the faint curves."""
+
     dot: tuple[float, float] | None
+    """A single point, drawn as a dot."""
+
     bar: tuple[float, float] | None
+    """The interval of a single point."""
+
     end: float
+    """The x of its end."""
+
     letter_y: float
+    """The height of the letter."""
+
     hovers: tuple[Hover, ...]
+    """Places that show a value under the mouse."""
 
 
 class DrawnChart(NamedTuple):
     """A chart as numbers and labels."""
 
     xs: tuple[Tick, ...]
+    """Ticks of the x axis."""
+
     ys: tuple[Tick, ...]
+    """Ticks of the y axis."""
+
     zero: float | None
+    """The height of zero, if it is inside the plot."""
+
     lines: tuple[DrawnLine, ...]
+    """The drawn curves."""
 
 
 class Scale(NamedTuple):
-    """A straight map of [low, high] to [begin, end]."""
+    """A linear map of [low, high] to [begin, end]."""
 
     low: float
+    """The value at `begin`."""
+
     high: float
+    """The value at `end`."""
+
     begin: float
+    """The place of `low`."""
+
     end: float
+    """The place of `high`."""
 
     def __call__(self, value: float) -> float:
-        """The place of a value, to a tenth; a value outside is put at the nearer end."""
+        """Return the place of a value, to a tenth. A value outside is put at the nearer end."""
         share = (value - self.low) / (self.high - self.low)
         return round(self.begin + min(max(share, 0.0), 1.0) * (self.end - self.begin), 1)
 
 
 def letter(place: int) -> str:
-    """A, B, … Z, A2, …: the sign of a curve beside its colour."""
+    """Return the letter of a curve beside its colour: A, B, … Z, A2, …"""
     turn, number = divmod(place, 26)
     return chr(ord("A") + number) + (str(turn + 1) if turn else "")
 
 
 def figure_text(value: float, share: bool) -> str:
-    """A value for a person: a share in percent, another number with three digits."""
+    """Format a value for people: a share in percent, another number with three digits."""
     if share:
         told = f"{value:.1%}" if 0 < abs(value) < 0.1 else f"{value:.0%}"
     elif value and abs(value) < 1e-3:
@@ -102,7 +147,7 @@ def figure_text(value: float, share: bool) -> str:
 
 
 def interval_text(point: Point, share: bool) -> str:
-    """A value with its interval."""
+    """Format a value with its interval."""
     told = figure_text(point.value, share)
     if point.low is None or point.high is None:
         return told
@@ -110,7 +155,7 @@ def interval_text(point: Point, share: bool) -> str:
 
 
 def ticks(low: float, high: float, most: int) -> list[float]:
-    """Round numbers in [low, high], at most `most` + 1 of them and at least one where it spans anything."""
+    """Return round numbers in [low, high]: at most `most` + 1, and at least one if the range is not empty."""
     raw = (high - low) / most
     magnitude = 10.0 ** math.floor(math.log10(raw))
     step = next(factor * magnitude for factor in (1, 2, 5, 10) if factor * magnitude >= raw * (1 - 1e-9))
@@ -119,7 +164,7 @@ def ticks(low: float, high: float, most: int) -> list[float]:
 
 
 def draw(lines: Sequence[Line], share: bool = False, zero: bool = False) -> DrawnChart:
-    """The chart of lines of which at least one has a point."""
+    """Draw the chart of lines. At least one of them must have a point."""
     curves = [curve for line in lines for curve in (line.curve, *line.faint) if curve]
     steps = [point.step for curve in curves for point in curve]
     x = Scale(min(steps), max(max(steps), min(steps) + 1), LEFT, RIGHT)
@@ -150,7 +195,7 @@ def _range(curves: Sequence[Curve], share: bool, zero: bool) -> tuple[float, flo
 
 
 def _labelled(values: Sequence[float], share: bool) -> list[tuple[float, str]]:
-    """Values of an axis with labels of as many decimals as tell them apart."""
+    """Label the values of an axis with as few decimals as distinguish them."""
     scaled = [100 * value if share else value for value in values]
     step = scaled[1] - scaled[0] if len(scaled) > 1 else abs(scaled[0]) if scaled else 0.0
     smallest = math.floor(math.log10(step) + 1e-9) if step else 0
@@ -189,7 +234,7 @@ def _path(curve: Curve, x: Scale, y: Scale) -> str:
 
 
 def _band(curve: Curve, x: Scale, y: Scale) -> str:
-    """The outline of the intervals; "" where fewer than two points have one."""
+    """Return the outline of the intervals, or "" if fewer than two points have an interval."""
     known = [(x(p.step), y(p.low), y(p.high)) for p in curve if p.low is not None and p.high is not None]
     if len(known) < 2:
         return ""
@@ -199,7 +244,7 @@ def _band(curve: Curve, x: Scale, y: Scale) -> str:
 
 
 def _apart(ends: Sequence[tuple[float, float]]) -> list[float]:
-    """Heights of the letters at ends (x, y), moved so that those of near ends do not cover each other."""
+    """Return the heights of the letters at ends (x, y), moved so that near letters do not cover each other."""
     placed = [y for _, y in ends]
     order = sorted(range(len(ends)), key=lambda place: ends[place][0])
     while order:
@@ -211,7 +256,7 @@ def _apart(ends: Sequence[tuple[float, float]]) -> list[float]:
 
 
 def _spread(heights: Sequence[float]) -> list[float]:
-    """Heights inside the plot with room between them, in the same order from the top."""
+    """Return heights inside the plot with room between them, in the same order from the top."""
     order = sorted(range(len(heights)), key=lambda place: heights[place])
     room = min(_LABEL, (BOTTOM - TOP) / max(len(heights) - 1, 1))
     placed, least = list(heights), -math.inf

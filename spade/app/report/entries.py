@@ -1,4 +1,4 @@
-"""The gallery of a page: one environment with its program, both arms side by side, its parents and children. Pure."""
+"""The gallery of a page: each environment with its program, both arms side by side, its parents and children. Pure."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -13,57 +13,101 @@ from spade.text import line
 
 LONGEST_SOURCE = 12_000
 LONGEST_TEXT = 2_000
-"""Characters of a program, and of its hint and first observation."""
+"""Most characters of a hint and of a first observation. LONGEST_SOURCE bounds a program."""
 LONGEST_FACT = 200
 MOST_KIN = 8
 
 
 class Kin(NamedTuple):
-    """A parent or a child: its id, and its anchor where the page shows it, "" else."""
+    """A parent or a child of an environment."""
 
     id: str
+    """Its id."""
+
     anchor: str
+    """Its anchor on the page, or "" if the page does not show it."""
 
 
 class Side(NamedTuple):
-    """One play: its arm, and its outcome in words. `parts` is None where its tokens are not kept."""
+    """One play."""
 
     arm: str
+    """Its arm."""
+
     outcome: str
+    """Its outcome in words."""
+
     parts: Sequence[Part] | None
+    """Its transcript. None if its tokens were not kept."""
 
 
 class Returns(NamedTuple):
-    """The finished plays of an arm by return: (return, how many, share of the most in an arm, in percent)."""
+    """The finished plays of an arm, grouped by return."""
 
     arm: str
+    """The arm."""
+
     mean: str
+    """The mean return."""
+
     levels: tuple[tuple[str, int, int], ...]
+    """For each return: the return, the number of plays, and this number in percent of the largest one."""
 
 
 class GalleryEntry(NamedTuple):
     """An environment as the page shows it."""
 
     anchor: str
+    """Its anchor on the page."""
+
     run: str
+    """The name of its run."""
+
     id: str
+    """Its id."""
+
     name: str
+    """Its name."""
+
     why: str
+    """The reasons why the page shows it."""
+
     figures: tuple[tuple[str, str], ...]
+    """Names and values for the line that is always open."""
+
     facts: tuple[tuple[str, str], ...]
+    """Names and values of further facts."""
+
     hint: str
+    """Its hint, possibly cut."""
+
     observation: str
+    """Its first observation, possibly cut."""
+
     source: str
+    """Its program, possibly cut."""
+
     sides: tuple[Side, ...]
+    """The two plays to show side by side."""
+
     returns: tuple[Returns, ...]
+    """Returns of the finished plays, by arm."""
+
     parents: tuple[Kin, ...]
+    """The environments that it varies."""
+
     more_parents: int
+    """Number of parents that are not listed."""
+
     children: tuple[Kin, ...]
+    """The environments that vary it."""
+
     more_children: int
+    """Number of children that are not listed."""
 
 
 def entries(place: int, run: SeenRun) -> list[GalleryEntry]:
-    """The environments of the run at `place` among the page's."""
+    """Return the environments of the run with index `place` on the page."""
     kin = children(run.designs.environments)
     anchors = {shown.environment.id: f"env-{place}-{number}" for number, shown in enumerate(run.designs.shown)}
     return [_entry(run, shown, kin.get(shown.environment.id, []), anchors) for shown in run.designs.shown]
@@ -93,7 +137,7 @@ def _entry(run: SeenRun, shown: ShownEnvironment, kids: Sequence[str], anchors: 
 
 
 def _figures(environment: Environment) -> tuple[tuple[str, str], ...]:
-    """Figures that its window measured, for the line that is always open."""
+    """Return the figures that the environment's window measured, for the line that is always open."""
     score = environment.score
     if score is None:
         return (("state", environment.state),)

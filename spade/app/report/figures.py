@@ -1,4 +1,4 @@
-"""The charts of a page: which figure each shows, and its curve in one run. Pure."""
+"""The charts of a page: the figure of each chart, and its curve in one run. Pure."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
@@ -12,39 +12,58 @@ from spade.text import line
 
 RETURN_BINS = 24
 MOST_PARTS = 12
-"""Suites, skills, or variants, that have charts of their own."""
+"""Most suites, skills or variants that have charts of their own."""
 LONGEST_NAME = 60
 _GLANCE = ("Unhinted win rate", "Hinted win rate", "Regret", "Learnable share", "Validity", "Diversity")
 
 
 class RunFigures(NamedTuple):
-    """The rows of one run, and its environments, to draw."""
+    """The rows and the environments of one run, to draw."""
 
     rows: JournalRows
+    """Rows of the journal."""
+
     designs: Sequence[Design] = ()
+    """The environments with their learner steps."""
 
 
 class Figure(NamedTuple):
-    """One chart. `low` and `high` bound what can be measured; `share`: it is told in percent; `zero`: shown with 0."""
+    """One chart."""
 
     title: str
+    """The chart's title."""
+
     says: str
+    """The chart's explanation."""
+
     curve: Callable[[RunFigures], Curve]
+    """Makes the curve of a run."""
+
     low: float | None = 0.0
+    """The least possible value."""
+
     high: float | None = None
+    """The greatest possible value."""
+
     share: bool = False
+    """True shows values in percent."""
+
     zero: bool = False
+    """True includes zero in the axis."""
 
 
 class Chapter(NamedTuple):
     """Charts under one heading."""
 
     title: str
+    """The heading."""
+
     figures: tuple[Figure, ...]
+    """The charts."""
 
 
 def _row(title: str, name: str, says: str, error: str = "", share: bool = False, low: float | None = 0.0) -> Figure:
-    """A figure of the rows of learner steps; the interval is 1.96 standard errors on each side."""
+    """Make a figure from the rows of learner steps. Its interval is 1.96 standard errors on each side."""
     high = 1.0 if share else None
 
     def curve(run: RunFigures) -> Curve:
@@ -75,7 +94,7 @@ def _points(
 
 
 def _held_outs(runs: Sequence[RunFigures]) -> tuple[Figure, ...]:
-    """The held-out win rate on each suite that the runs were measured on, since win rates on two do not compare."""
+    """Make a figure of the held-out win rate for each suite, since win rates on different suites are not comparable."""
     suites = sorted({row.suite for run in runs for row in run.rows.evaluations})[:MOST_PARTS]
     return tuple(_held_out(suite) for suite in suites or [""])
 
@@ -169,7 +188,7 @@ _PART_FIGURES = (("win_rate_unhinted", "unhinted win rate", True), ("regret", "r
 
 
 def chapters(runs: Sequence[RunFigures]) -> tuple[Chapter, ...]:
-    """All chapters; of suites, skills and variants those that any of the runs has."""
+    """Return all chapters, with figures for the suites, skills and variants that any of the runs has."""
     learning, *others = _CHAPTERS
     parts = (_part_chapter("By skill", "skills", runs), _part_chapter("By variant", "variants", runs))
     first = Chapter(learning.title, (*_held_outs(runs), *learning.figures))
@@ -177,13 +196,13 @@ def chapters(runs: Sequence[RunFigures]) -> tuple[Chapter, ...]:
 
 
 def glance(runs: Sequence[RunFigures]) -> tuple[Figure, ...]:
-    """The figures by which arms are seen at a glance."""
+    """Return the figures that summarise an arm at a glance."""
     figures = {figure.title: figure for chapter in _CHAPTERS for figure in chapter.figures}
     return (*_held_outs(runs), *(figures[title] for title in _GLANCE))
 
 
 def _part_chapter(title: str, table: str, runs: Sequence[RunFigures]) -> Chapter:
-    """Charts of each skill (`table` "skills"), or of each variant ("variants")."""
+    """Make charts of each skill (`table` "skills"), or of each variant ("variants")."""
     names = dict.fromkeys(name for run in runs for row in run.rows.steps for name in getattr(row, table))
     return Chapter(
         title,

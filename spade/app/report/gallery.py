@@ -11,7 +11,7 @@ _DETAILS = re.compile(r"\be\d{6,}\b|\d+(\.\d+)?")
 
 
 def choose(environments: Sequence[Environment], most: int) -> dict[str, list[str]]:
-    """At most `most` environments by id, each with why it is shown: the next of each way to choose, in turn."""
+    """Choose at most `most` environments, by id, each with the reasons. The ways to choose take turns."""
     chosen: dict[str, list[str]] = {}
     ways = [(why, iter(order)) for why, order in _ways(environments)]
     for turn in zip_longest(*(order for _, order in ways)):
@@ -29,7 +29,7 @@ def choose(environments: Sequence[Environment], most: int) -> dict[str, list[str
 
 
 def _ways(environments: Sequence[Environment]) -> Iterator[tuple[str, list[Environment]]]:
-    """Orders of environments, the one to show first at the beginning of each."""
+    """Yield the ways to choose, each with its environments in order, the first to show first."""
     scored = [(each, each.score) for each in environments if each.score is not None and each.state == "closed"]
     yield "highest regret", _sorted(scored, lambda score: None if score.regret is None else -score.regret)
     yield "hardest that was won", _sorted(scored, lambda score: score.win_rate or None)
@@ -47,16 +47,16 @@ def _unrewarded(score: Score) -> float | None:
 
 
 def _sorted(scored: Sequence[tuple[Environment, Score]], key: Callable[[Score], float | None]) -> list[Environment]:
-    """By rising key, those of no key left out; of equal ones the newest first."""
+    """Sort by rising key, the newest first among equals. Leave out environments without a key."""
     known = [(value, each) for each, score in reversed(scored) if (value := key(score)) is not None]
     return [each for _, each in sorted(known, key=lambda pair: pair[0])]
 
 
 def pair(plays: Sequence[PlayRecord]) -> list[PlayRecord]:
-    """The two finished plays to show side by side, the unhinted one first.
+    """Return the two finished plays to show side by side, the unhinted one first.
 
-    Both arms on the instance on which the hint gained most; where no instance has both arms, the plays of the least and
-    the greatest return.
+    Both arms play the instance on which the hint gained most. If no instance has both arms, returns the plays of the
+    least and the greatest return.
     """
     arms = {(play.index, play.hinted): play for play in reversed(plays) if play.chunk == 0}
     both = [
@@ -75,12 +75,12 @@ def pair(plays: Sequence[PlayRecord]) -> list[PlayRecord]:
 
 
 def pick(plays: Sequence[PlayRecord]) -> list[str]:
-    """The ids of `pair`."""
+    """Return the ids of `pair`."""
     return [play.id for play in pair(plays)]
 
 
 def children(environments: Sequence[Environment]) -> dict[str, list[str]]:
-    """The environments that vary each one, in their order."""
+    """Return for each environment the ids of its variations, in order."""
     found: dict[str, list[str]] = {}
     for each in environments:
         for parent in each.parents:
@@ -89,5 +89,5 @@ def children(environments: Sequence[Environment]) -> dict[str, list[str]]:
 
 
 def kind_of(reason: str) -> str:
-    """A reason for a rejection without its details: its first clause, in which numbers and ids become `…`."""
+    """Return the first clause of a rejection's reason. Numbers and ids become `…`."""
     return _DETAILS.sub("…", " ".join(reason[:LONGEST_REASON].split())).partition(";")[0]

@@ -1,7 +1,7 @@
-"""The page: what was collected of the runs, put into the template. One place escapes all of its text.
+"""The page: collected runs, put into the template. All text is escaped in one place.
 
 The page needs no network and runs no script. Its Content-Security-Policy allows one style sheet, by its digest, and
-nothing else, so that a text that got through the escaping could not run or load anything either.
+nothing else. So even a text that passed the escaping unchanged could not run or load anything.
 """
 
 import base64
@@ -26,18 +26,18 @@ from spade.text import visible
 
 TEMPLATES = Path(__file__).with_name("templates")
 LONGEST_TEXT = 20_000
-"""Characters of any one text on the page."""
+"""Most characters of one text on the page."""
 MOST_ENVIRONMENTS = 24
-"""Environments in the gallery of a page, of all its runs; of each run at least LEAST_OF_A_RUN."""
+"""Environments in the gallery of a page, over all runs. Each run gets at least LEAST_OF_A_RUN."""
 LEAST_OF_A_RUN = 2
 MOST_ARMS_DESIGNS = 6
-"""Arms whose curriculum and rejected programs the page shows."""
+"""Most arms with a curriculum and rejected programs on the page."""
 
 
 def shown(value: Any) -> Any:
-    """Every value of the template passes through here: a text with its controls visible, and of bounded length.
+    """Make control characters of a text visible and bound its length. Every value of the template passes through here.
 
-    The template then escapes it. Markup comes from the template's own macros alone.
+    The template then escapes the text. Markup comes only from the template's own macros.
     """
     if isinstance(value, str) and not isinstance(value, Markup):
         told = visible(value[:LONGEST_TEXT])[:LONGEST_TEXT]
@@ -46,12 +46,12 @@ def shown(value: Any) -> Any:
 
 
 def share_of(runs: int) -> int:
-    """Environments that the gallery shows of each run."""
+    """Return how many environments of each run the gallery shows."""
     return max(LEAST_OF_A_RUN, MOST_ENVIRONMENTS // runs)
 
 
 class ShownTable(Protocol):
-    """A table of texts; the first column names its rows."""
+    """A table of texts. The first column names its rows."""
 
     @property
     def title(self) -> str: ...
@@ -67,15 +67,20 @@ class ShownTable(Protocol):
 
 
 class Lead(NamedTuple):
-    """The beginning of a page about runs whose stores are not at hand, in the place of all that they would show."""
+    """The beginning of a page about runs without their stores, in place of everything that the stores would show."""
 
     title: str
+    """The heading."""
+
     state: str
+    """The state of the runs in one line."""
+
     tables: Sequence[ShownTable]
+    """The tables."""
 
 
 def render(runs: Sequence[SeenRun], arms: Sequence[Arm], made_at: float, lead: Lead | None = None) -> str:
-    """The whole page as HTML."""
+    """Render the whole page as HTML."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
@@ -121,7 +126,7 @@ def _context(runs: Sequence[SeenRun], arms: Sequence[Arm], made_at: float) -> di
 
 
 def _notes(runs: Sequence[SeenRun], arms: Sequence[Arm]) -> list[tuple[str, str]]:
-    """Notes on what is missing or to be known, by run; a note that all runs share stands once."""
+    """Return notes on missing or notable things, by run. A note of all runs appears once."""
     notes: dict[str, list[str]] = {}
     for run in runs:
         for note in run.notes:

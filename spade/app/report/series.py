@@ -10,25 +10,32 @@ import numpy as np
 from spade.estimates import mean_and_error, student
 
 MOST_POINTS = 160
-"""Points of a drawn curve; the eye sees no more on a phone."""
+"""Most points of a drawn curve. On a phone the eye sees no more."""
 LARGEST = 1e30
-"""No figure is as large; a file that says so is not drawn there."""
+"""A larger value cannot be a figure and is not drawn."""
 
 
 class Point(NamedTuple):
-    """A value at a learner step, with the ends of its 95 % interval where there is one."""
+    """A value at a learner step."""
 
     step: float
+    """The learner step."""
+
     value: float
+    """The value."""
+
     low: float | None = None
+    """The lower end of the 95 % interval, if known."""
+
     high: float | None = None
+    """The upper end of the 95 % interval, if known."""
 
 
 Curve = tuple[Point, ...]
 
 
 def thin(curve: Sequence[Point], most: int = MOST_POINTS) -> Curve:
-    """At most `most` points: means of neighbours, and the last point as it is. Points over LARGEST are left out.
+    """Reduce to at most `most` points: means of neighbours, and the last point unchanged. Drops points over LARGEST.
 
     The ends of intervals are averaged too, since the windows of neighbours overlap.
     """
@@ -40,9 +47,10 @@ def thin(curve: Sequence[Point], most: int = MOST_POINTS) -> Curve:
 
 
 def pool(curves: Sequence[Curve], low: float | None = None, high: float | None = None) -> Curve:
-    """The mean over runs with Student's interval of 95 %, over the steps that each of them has; a single one as it is.
+    """Return the mean over runs with Student's interval of 95 %, over the steps that all runs have.
 
-    Between its points a run's value is taken from the line between them. `low` and `high` bound what can be measured.
+    Between its points, a run is interpolated linearly. `low` and `high` bound the possible values. A single curve is
+    returned unchanged.
     """
     known = [curve for curve in curves if curve]
     if len(known) < 2:
@@ -56,9 +64,10 @@ def pool(curves: Sequence[Curve], low: float | None = None, high: float | None =
 
 
 def binned(pairs: Iterable[tuple[float, float]], bins: int) -> Curve:
-    """(step, value) pairs in `bins` equal parts of their steps: the mean of each, with Student's interval.
+    """Divide (step, value) pairs into `bins` equal parts of their steps.
 
-    Parts without a pair have no point; a point's step is the mean of its pairs'.
+    Returns the mean of each part with Student's interval. Empty parts get no point. A point's step is the mean step of
+    its pairs.
     """
     found = sorted((step, value) for step, value in pairs if abs(value) <= LARGEST)
     if not found:
@@ -74,7 +83,10 @@ def binned(pairs: Iterable[tuple[float, float]], bins: int) -> Curve:
 
 
 def part_of(offset: float, span: float, parts: int) -> int:
-    """The part, from 0, of `parts` equal ones of `span` in which `offset` lies; the end is in the last one."""
+    """Divide `span` into `parts` equal parts. Return the number of the part, from 0, that contains `offset`.
+
+    The end of `span` belongs to the last part.
+    """
     return min(int(offset * parts / span), parts - 1) if span > 0 else 0
 
 

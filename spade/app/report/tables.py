@@ -25,51 +25,95 @@ MOST_EXAMPLES = 8
 
 
 class ArmRow(NamedTuple):
-    """An arm at a glance: of each figure its newest value, interval and first value; "" where it has none."""
+    """An arm at a glance."""
 
     letter: str
+    """The letter of the arm."""
+
     name: str
+    """The name of the arm."""
+
     runs: int
+    """Number of runs."""
+
     steps: str
+    """The last learner step, or its range over the runs."""
+
     cells: tuple[tuple[str, str, str], ...]
+    """For each figure: its newest value, interval and first value. "" for missing ones."""
 
 
 class Rejections(NamedTuple):
-    """Rejected programs of an arm: (stage, reason, how many, share in percent), and the newest of each stage."""
+    """Rejected programs of an arm."""
 
     name: str
+    """The name of the arm."""
+
     attempts: int
+    """Number of programs attempted."""
+
     rejected: int
+    """Number of programs rejected."""
+
     rows: tuple[tuple[str, str, int, int], ...]
+    """Stage, reason, count and share in percent, the most frequent first."""
+
     more: int
+    """Number of reasons that are not shown."""
+
     examples: tuple[tuple[str, str, str], ...]
+    """The newest example of each stage: stage, reason and completion."""
 
 
 class SuiteRow(NamedTuple):
-    """A kept evaluation: run, suite, policy, figure with its interval, and the categories of it."""
+    """A kept evaluation."""
 
     run: str
+    """The run's name."""
+
     suite: str
+    """Suite and protocol."""
+
     policy: str
+    """The beginning of the policy's digest."""
+
     figure: str
+    """The figure with its interval."""
+
     categories: tuple[tuple[str, str], ...]
+    """Figures by category."""
 
 
 class Health(NamedTuple):
-    """A run's health: `facts` by name, restarted processes with the reason of the last time, events, waits."""
+    """A run's health."""
 
     name: str
+    """The run's name."""
+
     state: str
+    """The run's state in words."""
+
     verdict: str
+    """The verdict on the run in one line."""
+
     facts: tuple[tuple[str, str], ...]
+    """Facts by name."""
+
     restarts: tuple[tuple[str, int, str], ...]
+    """Restarted or failed processes: name, number of restarts, reason of the last end."""
+
     events: tuple[tuple[str, str, str], ...]
+    """The last events: time, event, details."""
+
     more_events: int
+    """Number of earlier events that are not shown."""
+
     waits: tuple[str, ...]
+    """Descriptions of waits."""
 
 
 def arm_rows(figures: Sequence[Figure], arms: Sequence[Arm], runs: Sequence[RunFigures]) -> list[ArmRow]:
-    """A row for each arm."""
+    """Return a row for each arm."""
     return [
         ArmRow(
             letter(place),
@@ -97,7 +141,7 @@ def _newest(figure: Figure, arm: Arm, runs: Sequence[RunFigures]) -> tuple[str, 
 
 
 def rejections(name: str, runs: Sequence[SeenRun]) -> Rejections:
-    """The rejected programs of an arm, the most frequent reasons first."""
+    """Tabulate the rejected programs of an arm, the most frequent reasons first."""
     counts: Counter[tuple[str, str]] = Counter()
     examples: dict[str, Reject] = {}
     for run in runs:
@@ -121,7 +165,7 @@ def rejections(name: str, runs: Sequence[SeenRun]) -> Rejections:
 
 
 def suites(run: SeenRun) -> list[SuiteRow]:
-    """The evaluations that `spade eval` kept of a run."""
+    """List the evaluations that `spade eval` kept of a run."""
     rows = []
     for kept in run.evaluations:
         summary, share = kept.summary, None if kept.summary is None else kept.summary.headline
@@ -137,7 +181,7 @@ def suites(run: SeenRun) -> list[SuiteRow]:
 
 
 def health(run: SeenRun) -> Health:
-    """The state of a run, from its last status and its events."""
+    """Describe the health of a run, from its last status and its events."""
     status, events = run.status, run.rows.events
     processes = () if status is None else status.processes
     ill = [each for each in processes if each.restarts or each.state == "failed"]
@@ -196,7 +240,10 @@ def _event(why: str, changed: dict[str, tuple[str, str]]) -> str:
 
 
 def apart(arms: Sequence[Arm], runs: Sequence[SeenRun]) -> dict[str, list[str]]:
-    """The settings in which arms differ, each with its value in the first run of every arm; empty for one arm."""
+    """Return the settings that differ between arms, with the value in the first run of each arm.
+
+    Empty for a single arm.
+    """
     configs = {arm.name: config for arm in arms if (config := runs[arm.members[0]].config) is not None}
     if len(configs) < 2 or len(configs) < len(arms):
         return {}
@@ -206,5 +253,5 @@ def apart(arms: Sequence[Arm], runs: Sequence[SeenRun]) -> dict[str, list[str]]:
 def _value(value: object) -> str:
     if value is None:
         return "left out"
-    spaced = msgspec.json.format(msgspec.json.encode(value), indent=0)  # a list breaks between its entries
+    spaced = msgspec.json.format(msgspec.json.encode(value), indent=0)  # a list may break between its entries
     return cut(spaced.decode(), LONGEST_SETTING)

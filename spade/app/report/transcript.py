@@ -1,4 +1,4 @@
-"""The transcript of a play from its tokens: what the model read and wrote, in turn."""
+"""Builds the transcript of a play from its tokens: the parts that the model read and wrote, in turn."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -8,23 +8,26 @@ from spade.protocol import Trajectory
 
 LONGEST_PART = 3_000
 LONGEST = 9_000
-"""Characters of a part, and of a transcript: what is longer is cut in its middle."""
+"""Most characters of a transcript. LONGEST_PART bounds one part. Longer texts are cut in the middle."""
 
 Decode = Callable[[Sequence[int]], str]
 
 
 class Part(NamedTuple):
-    """Text that the model wrote (`said`) or read, as far as it is shown."""
+    """A part of a transcript."""
 
     said: bool
+    """True if the model wrote the text, False if it read it."""
+
     text: str
+    """The text, possibly cut."""
 
 
 def transcript(tokens: Trajectory, decode: Decode) -> list[Part]:
-    """The parts in order. Where the whole is too long, the parts in the middle are left out with a word about it."""
+    """Return the parts in order. If the transcript is too long, a note replaces the parts in the middle."""
     ids, parts, begin = unpack_ids(tokens.ids).tolist(), list[Part](), 0
     for place, span in enumerate(tokens.spans):
-        # A token has a character or more as a rule; the bound keeps a hostile vocabulary from making more of it.
+        # Usually a token has at least one character. The bound limits a hostile vocabulary.
         text = decode(ids[begin : begin + span]).strip("\n")
         begin += span
         if text:
@@ -33,7 +36,7 @@ def transcript(tokens: Trajectory, decode: Decode) -> list[Part]:
 
 
 def cut(text: str, most: int) -> str:
-    """`text`, or its two ends with a line between them that says how much is left out."""
+    """Return `text`, or its two ends with a line between them that counts the characters left out."""
     if len(text) <= most:
         return text
     half = most // 2
@@ -41,7 +44,7 @@ def cut(text: str, most: int) -> str:
 
 
 def _bounded(parts: list[Part]) -> list[Part]:
-    """The first part, and as many of the last ones as there is room for."""
+    """Keep the first part, and as many of the last parts as fit."""
     if sum(len(part.text) for part in parts) <= LONGEST:
         return parts
     room, kept = LONGEST - len(parts[0].text), list[Part]()

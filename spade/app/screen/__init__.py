@@ -1,1 +1,1 @@
-"""A run as seen from outside: its status, in lines and as the live view."""
+"""A run as an observer sees it: its status, in lines and as the live view."""

@@ -8,7 +8,7 @@ from rich.text import Text
 
 _LEVELS = "▁━▔"  # the line at the bottom, in the middle and at the top of a cell
 _AXIS = 6
-_LEAST_SPAN = 0.02  # of an axis: smaller differences are not worth a picture
+_LEAST_SPAN = 0.02  # the least span of an axis: smaller differences are not worth a picture
 
 
 def chart(
@@ -16,8 +16,7 @@ def chart(
 ) -> Text:
     """Draw all points (value, standard error) as a line over a band of one error on each side, the oldest at the left.
 
-    `width` and `height` count cells, the axis included. The range is that of the points that are drawn; `with_zero`
-    takes zero into it.
+    `width` and `height` count cells, including the axis. The range covers the drawn points. `with_zero` includes zero.
     """
     if height < 1:
         return Text()
@@ -41,7 +40,10 @@ def chart(
 
 
 def _fit(points: Sequence[tuple[float, float]], columns: int) -> list[tuple[float, float]]:
-    """At most `columns` points: the means of neighbours. Errors are averaged too, since the windows overlap."""
+    """Reduce to at most `columns` points by averaging neighbours.
+
+    Errors are averaged too, since the windows overlap.
+    """
     if len(points) <= columns:
         return list(points)
     edges = [index * len(points) // columns for index in range(columns + 1)]
@@ -65,7 +67,7 @@ def _draw_column(
     height = len(grid)
 
     def position(y: float) -> float:
-        """Height above the bottom, in cells, inside the grid."""
+        """Return the height above the bottom, in cells, inside the grid."""
         share = (y - span[0]) / (span[1] - span[0])
         return min(max(share * height, 0.0), height - 1e-6)
 
@@ -76,7 +78,7 @@ def _draw_column(
 
 
 def bar(share: float | None, width: int, style: str) -> Text:
-    """A share in [0, 1] as a bar of `width` cells, in eighths of a cell."""
+    """Draw a share in [0, 1] as a bar of `width` cells, in eighths of a cell."""
     if share is None:
         return Text("·" * width, "dim")
     eighths = round(min(max(share, 0.0), 1.0) * width * 8)

@@ -17,7 +17,7 @@ class Screen(Console):
         super().__init__(markup=False, emoji=False, highlight=False, **options)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """The segments of a renderable; only rich's own control segments reach the terminal."""
+        """Render to segments. Only rich's own control segments reach the terminal unescaped."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=visible(segment.text))
 

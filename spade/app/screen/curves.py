@@ -11,7 +11,7 @@ _NAME = 16  # characters of a policy's name
 
 
 def curves(measured: Iterable[MeasuredSuite]) -> str:
-    """Tabulate the measurements suite by suite. The row of the policy that all are compared with comes first."""
+    """Tabulate the measurements suite by suite. The policy to which all others are compared comes first."""
     suites: dict[str, list[MeasuredSuite]] = {}
     for each in measured:
         suites.setdefault(each.rules.suite, []).append(each)

@@ -1,4 +1,4 @@
-"""The differences of two states of a program, as lines for people. Pure."""
+"""The differences between two states of a program, as lines for people. Pure."""
 
 import json
 from collections.abc import Iterator
@@ -12,9 +12,9 @@ _ABSENT = object()
 
 
 def differences(before: str, after: str) -> list[str]:
-    """Changes from one JSON text to the next: `+` a path that is new, `-` one that is gone, `~` one that differs.
+    """List the changes from one JSON text to the next: `+` marks a new path, `-` a removed one, `~` a changed one.
 
-    Each line is printable; of more than MOST_LINES the rest are counted.
+    Each line is printable. After MOST_LINES lines, the rest are only counted.
     """
     try:
         old, new = (decoded(json.loads, text.encode()) for text in (before, after))
@@ -38,7 +38,7 @@ def _compared(path: str, old: object, new: object) -> Iterator[str]:
             yield f"+ {line(path, LONGEST_VALUE)} = {_shown(new)}"
         case _ if new is _ABSENT:
             yield f"- {line(path, LONGEST_VALUE)} = {_shown(old)}"
-        case _ if json.dumps(old) != json.dumps(new):  # 1 equals true, but not as JSON
+        case _ if json.dumps(old) != json.dumps(new):  # 1 equals true in Python, but not as JSON
             yield f"~ {line(path, LONGEST_VALUE)}: {_shown(old)} → {_shown(new)}"
 
 

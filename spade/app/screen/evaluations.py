@@ -10,10 +10,10 @@ from spade.evaluations import KeptEvaluation, PassShares, Rules, SuiteAverage, S
 from spade.text import line
 
 NOT_PINNED = "not pinned"
-"""The condition `policy` of a server of others."""
+"""The condition `policy` of a foreign server."""
 
 SELF = "self"
-"""The condition `user` of a policy that plays the users of a harness itself."""
+"""The condition `user` of a policy that also plays the simulated users of a harness."""
 
 _NOTES = {
     ("user", SELF): "the policy played the users, too, so that these figures compare with no others",
@@ -24,24 +24,35 @@ _NAME = 60  # characters of a name
 
 
 class MeasuredSuite(msgspec.Struct, frozen=True):
-    """One evaluation of a policy, and the other one that it is held against.
-
-    why   there is no difference, though one was asked for
-    step  learner step of the policy, where it was asked for as one of a run's
-    """
+    """One evaluation of a policy, and the evaluation it is compared with."""
 
     folder: str
+    """Folder of the records."""
+
     rules: Rules
+    """Rules of the evaluation."""
+
     policy: str
+    """Name of the policy."""
+
     summary: Summary
+    """Result of the evaluation."""
+
     against: "MeasuredSuite | None" = None
+    """The evaluation it is compared with."""
+
     difference: Difference | None = None
+    """The paired difference to `against`."""
+
     why: str = ""
+    """The reason why a requested difference is missing."""
+
     step: int | None = None
+    """Learner step of the policy, if it is one of a run's policies."""
 
 
 def table(measured: Iterable[MeasuredSuite]) -> str:
-    """The measurements of a command, suite by suite; the paired difference leads where there is one."""
+    """Tabulate the measurements of a command, suite by suite. A paired difference comes first."""
     return "\n\n".join("\n".join(_told(each)) for each in measured)
 
 
@@ -60,7 +71,7 @@ def _told(each: MeasuredSuite) -> Iterator[str]:
 
 
 def row(kept: KeptEvaluation) -> str:
-    """An evaluation in one line."""
+    """Describe an evaluation in one line."""
     rules = kept.rules
     name, policy = f"{line(rules.suite, _NAME)}@{rules.protocol.name}", line(rules.policy[:_DIGITS])
     return f"{name:<28} {policy} seed {rules.seed}  {_state(kept)}"
@@ -73,7 +84,7 @@ def own_row(own: EvaluationRow) -> str:
 
 
 def own_sheet(measured: Sequence[EvaluationRow]) -> str:
-    """Describe what a run's own evaluator measured on one suite: each evaluation, and the newest by category."""
+    """Describe the evaluations that a run's own evaluator made on one suite: all, and the newest by category."""
     newest = measured[-1]
     rows = [f"  step {own.step:<8} {_own_figure(own)}" for own in measured]
     parts = [f"  {line(name, _NAME):<30} {share:.3f}" for name, share in newest.categories.items() if name]
@@ -92,7 +103,7 @@ def _own_figure(own: EvaluationRow) -> str:
 
 
 def sheet(kept: KeptEvaluation) -> str:
-    """An evaluation with its categories, errors and rules."""
+    """Describe an evaluation with its categories, errors and rules."""
     return "\n".join(_sheet(kept))
 
 
@@ -158,7 +169,7 @@ def _sheet(kept: KeptEvaluation) -> Iterator[str]:
 
 
 def notes(rules: Rules) -> Iterator[str]:
-    """Tell the notes without which a figure misleads its reader."""
+    """Yield the notes without which a figure would mislead its reader."""
     yield from (f"  note      {note}" for note in _noted(rules.conditions))
 
 

@@ -1,4 +1,4 @@
-"""A run seen from outside: its live or last status, and the screen that follows it."""
+"""A run as an observer sees it: its live or last status, and the screen that follows it."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -28,18 +28,18 @@ _statuses: msgspec.json.Decoder[Status] = msgspec.json.Decoder(Status)
 
 
 async def ask_status(client: Client) -> Status:
-    """The run's status now. Raises BusError if the service does not answer."""
+    """Ask for the run's present status. Raises BusError if the service does not answer."""
     return await client.call(GetStatus(), deadline_s=ANSWER_S)
 
 
 async def ask_live(at: Reached, bus: Bus | None = None) -> Status:
-    """The status of a live run. Raises RunError if the run is down, BusError if the service does not answer."""
+    """Ask for the status of a live run. Raises RunError if the run is down, BusError if the service does not answer."""
     async with observer(at, bus) as client:
         return await ask_status(client)
 
 
 async def read_status(at: Reached) -> Status:
-    """The status of a live run, or the last one of a run that is down."""
+    """Read the status of a live run, or the last status of a run that is down."""
     run = at.run
     if run is None or at.holders():
         return await ask_live(at)
@@ -89,7 +89,7 @@ async def narrate(client: Client, say: Callable[[str], None]) -> None:
 
 
 def explain(status: Status) -> list[str]:
-    """Lines on a stall and on faulty processes, then one line for each wait."""
+    """List lines on a stall and on faulty processes, then one line for each wait."""
     counts = status.counts
     apart = (
         [f"{counts.quarantined} trajectories are quarantined, the last {counts.newest_quarantined}"]
@@ -121,7 +121,7 @@ def explain(status: Status) -> list[str]:
 
 
 def unforeseen(status: Status) -> list[str]:
-    """A line for each service that met unforeseen errors while it served a request."""
+    """Write a line for each service that met unforeseen errors while serving requests."""
     return [
         f"{process.name} met {count:.0f} unforeseen errors, each in one request; its log has their tracebacks"
         for process in status.processes
@@ -130,7 +130,7 @@ def unforeseen(status: Status) -> list[str]:
 
 
 def sentence(status: Status) -> str:
-    """A status in one line."""
+    """Describe a status in one line."""
     recent = status.recent
 
     def show(value: float | None) -> str:
@@ -148,12 +148,12 @@ def sentence(status: Status) -> str:
 
 
 def ended(status: Status) -> str:
-    """The limit that has ended the run, in one line; "" while it goes on."""
+    """Describe in one line the limit that ended the run. Returns "" while the run continues."""
     return f"finished: {status.finished}" if status.finished else ""
 
 
 def evaluated(status: Status) -> str:
-    """The first evaluation and the newest in one line; "" if there is none."""
+    """Describe the first and the newest evaluation in one line. Returns "" without evaluations."""
     evaluations = comparable(status)
     if not evaluations:
         return ""
@@ -167,7 +167,7 @@ def evaluated(status: Status) -> str:
 
 
 def tool_use(status: Status) -> str:
-    """The use of tools in one line; "" where none are used."""
+    """Describe the use of tools in one line. Returns "" in a domain without tools."""
     recent = status.recent
     if recent.done_share is None:
         return ""
@@ -183,7 +183,7 @@ def tool_use(status: Status) -> str:
 
 
 def by_part(status: Status) -> list[str]:
-    """A table of the figures of each skill, and of each variant, one line each; empty before there are any."""
+    """Tabulate the figures of each skill and each variant, one line each. Empty before any are measured."""
     recent = status.recent
     return [*_table("skill", recent.skills), *_table("variant", recent.variants)]
 
@@ -201,5 +201,5 @@ def _table(part: str, figures: Mapping[str, SkillFigures]) -> list[str]:
 
 
 def interactive() -> bool:
-    """True if a person looks at the output."""
+    """Return True if the output is a terminal."""
     return sys.stdout.isatty()

@@ -20,8 +20,9 @@ _STATES = {
 }
 _FRAME = 2  # lines
 WIDE, NARROW = 120, 64
-"""Columns of the screen. Below the first the panel leaves out the pids, below the second the machines too."""
-_TALL = 30  # lines of the screen; below it the panel leaves out its head, and a state tells the starts of its process
+"""Widths of the screen, in columns. Below WIDE the panel leaves out pids, below NARROW also machines."""
+# lines of the screen; below it the panel leaves out its head, and the state shows how often a process started
+_TALL = 30
 
 
 def processes_height(processes: int, height: int) -> int:
@@ -30,7 +31,7 @@ def processes_height(processes: int, height: int) -> int:
 
 
 def processes_panel(processes: Sequence[Process], lines: int, width: int, height: int) -> Panel:
-    """Draw the processes that have room in so many lines, on a screen of `width` × `height` cells."""
+    """Draw as many processes as fit into `lines` lines, on a screen of `width` × `height` cells."""
     table = Table.grid(padding=(0, 2), expand=True)
     tall = height >= _TALL
     room = lines - _FRAME - tall
@@ -58,7 +59,7 @@ def processes_panel(processes: Sequence[Process], lines: int, width: int, height
 
 
 def _cells(process: Process, restarts: bool) -> dict[str, Text]:
-    """Return the cells of a process by column. Without a column of restarts, its state tells how often it started."""
+    """Return the cells of a process by column. Without a column of restarts, the state shows how often it started."""
     starts = f" ×{process.restarts + 1}" if process.restarts and not restarts else ""
     return {
         "process": Text(process.name),

@@ -1,4 +1,4 @@
-"""The ways to a live run: its directory, on any host that sees it, or the address of its replay service alone."""
+"""The ways to a live run: its directory, on any host that sees it, or only the address of its replay service."""
 
 import os
 from collections.abc import AsyncIterator, Mapping
@@ -20,37 +20,40 @@ ANSWER_S = 5.0  # after this time a service counts as not answering
 
 
 class Reached(NamedTuple):
-    """A run as a command was given it.
-
-    name     the directory or address, as it is shown
-    config   the run's, with this host's keys; of an address the defaults
-    run      its directory; None where the address alone was given
-    """
+    """A run as a command was given it."""
 
     name: str
+    """The directory or address, as shown to people."""
+
     config: Config
+    """The run's config with this host's keys. Defaults if only an address was given."""
+
     run: RunDir | None = None
+    """The run's directory. None if only an address was given."""
 
     @property
     def address(self) -> str:
-        """Where its replay service listens."""
+        """Return the address of the run's replay service."""
         return self.name if self.run is None else self.run.replay_address
 
     def holders(self) -> Mapping[str, Holder]:
-        """The processes that hold a part of it, by part; none where the directory is not given."""
+        """Return the processes that hold a part of the run, by part. Empty if only an address was given."""
         return {} if self.run is None else self.run.holders()
 
     def goes_on(self, client: Client) -> bool:
-        """False once it is down, as far as can be seen from here."""
+        """Return False once the run is down, as far as this host can see."""
         return not client.left if self.run is None or self.abroad() else bool(self.holders())
 
     def abroad(self) -> Holder | None:
-        """A holder that is of another host, if there is one."""
+        """Return a holder on another host, or None."""
         return next((holder for holder in self.holders().values() if holder.far), None)
 
 
 def reach(given: RunDir | Path | str, keys: Path | None = None) -> Reached:
-    """The run that a command was given. `keys`: this host's key folder, where it is not the run's. Raises RunError."""
+    """Find the run that a command was given. `keys` is this host's key folder if it is not the run's.
+
+    Raises RunError.
+    """
     text = "" if isinstance(given, RunDir) else str(given)
     run = None
     if text.startswith(("tcp://", "ipc://")):
@@ -65,16 +68,16 @@ def reach(given: RunDir | Path | str, keys: Path | None = None) -> Reached:
 
 @asynccontextmanager
 async def observer(at: Reached, bus: Bus | None = None) -> AsyncIterator[Client]:
-    """A connection to the live run's replay service (`bus`: other deadlines).
+    """Connect to the live run's replay service. `bus` replaces the deadlines.
 
-    Raises RunError if nothing is up, or if another host has the run and its service cannot be reached from here.
+    Raises RunError if nothing is up, or if the run is on another host and its service cannot be reached from here.
     """
     if at.run is not None and not at.holders():
         raise RunError(f"{at.name}: nothing is up; `spade up --run {at.name}` resumes it")
     abroad, bus = at.abroad(), bus or at.config.bus
     if at.run is None or abroad is not None:
         bus = replace(bus, call_deadline_s=min(bus.call_deadline_s, ANSWER_S))
-    # A command that was given an address alone has no config that could differ.
+    # A command that was given only an address knows no config to compare.
     told = "" if at.run is None else digest(at.config)
     hello = Hello(PROTOCOL_VERSION, told, "observer", f"observer-{command_tag(bus)}", os.getpid())
     async with AsyncExitStack() as stack:

@@ -1,4 +1,4 @@
-"""Plays of programs with tools, as people see them: tools, results of calls, what changed in the state."""
+"""Plays of programs with tools, as people see them: tools, results of calls, and changes of the state."""
 
 from collections.abc import Sequence
 
@@ -19,13 +19,13 @@ _offered = msgspec.json.Decoder(tuple[OfferedTool, ...])
 
 
 def offered(observed: Observed) -> dict[str, list[str]]:
-    """The arguments of each tool of an opening, by name."""
+    """Return the arguments of each tool of an opening, by tool name."""
     tools = decoded(_offered.decode, observed.tools.encode())
     return {tool.function.name: argument_names(tool.function.parameters) for tool in tools}
 
 
 def tell_tools(console: Screen, observed: Observed) -> None:
-    """Print the tools of an opening: the signature of each, and what it says of itself."""
+    """Print the tools of an opening: each signature and description."""
     for tool in decoded(_offered.decode, observed.tools.encode()):
         function = tool.function
         about = " ".join(function.description.split())
@@ -36,7 +36,7 @@ def tell_tools(console: Screen, observed: Observed) -> None:
 
 
 def tell_turn(console: Screen, move: Move, observed: Observed) -> None:
-    """Print the calls of a message with their results, what cannot be read of it, and the reply to its answer."""
+    """Print the calls of a message with their results, its unreadable parts, and the reply to its answer."""
     blocks = move.blocks or (None,) * len(move.calls)
     sent = iter(zip(move.calls, observed.results, strict=False))
     for block in blocks:
@@ -55,14 +55,14 @@ def tell_turn(console: Screen, move: Move, observed: Observed) -> None:
 
 
 class StateTeller:
-    """Prints what changes in a program's state from message to message, and how its criteria stand."""
+    """Prints the changes of a program's state from message to message, and the state of its criteria."""
 
     def __init__(self, console: Screen) -> None:
         self._console = console
         self._before = "{}"
 
     def tell(self, seen: Inspected) -> None:
-        """Print what changed since the last time; at first the whole state."""
+        """Print the changes since the last time. The first time, print the whole state."""
         for told in differences(self._before, seen.state):
             self._console.tell((told, "yellow"))
         self._before = seen.state

@@ -17,10 +17,13 @@ Tone = Literal["good", "neutral", "bad"]
 
 
 class Judgement(NamedTuple):
-    """A verdict in words. `tone` is its colour: good and bad news look different."""
+    """A verdict in words."""
 
     text: str
+    """The verdict in one line."""
+
     tone: Tone
+    """The colour of the verdict: good and bad news look different."""
 
 
 def verdict(status: Status) -> Judgement:
@@ -43,7 +46,7 @@ def comparable(status: Status) -> tuple[Evaluation, ...]:
 
 
 def stalled(status: Status) -> str:
-    """Describe the stall of a live run, or return "" if it goes on."""
+    """Describe the stall of a live run. Returns "" if the run makes progress."""
     if not status.traffic.stalled_s or _over(status):
         return ""
     return f"stalled: no learner step and no play for {status.traffic.stalled_s:.0f} s"
@@ -83,7 +86,7 @@ def _differ(high: Evaluation, low: Evaluation) -> bool:
 
 
 def _programs(status: Status) -> str:
-    """Say what is wrong with the programs that are played, or return ""."""
+    """Describe the fault of the played programs. Returns "" without a fault."""
     recent = status.recent
     what = "programs" if status.pool.pool_programs else "designs"
     if recent.validity is not None and recent.validity < LEAST_VALIDITY:

@@ -21,12 +21,12 @@ from spade.waits import describe_all, root_causes
 
 REGRET, HELD_OUT, HINTED, UNHINTED, LEARNABLE, VALID = "magenta", "bright_green", "cyan", "green", "yellow", "blue"
 _TONES = {"good": "bold green", "neutral": "bold", "bad": "bold red"}
-_LONGEST_TEXT = 500  # characters; no screen shows more of a text
-_HEADER, _FOOTER, _CHARTS = 1, 1, 6  # lines; the charts get the rest, at least this
+_LONGEST_TEXT = 500  # characters; longer texts are cut
+_HEADER, _FOOTER, _CHARTS = 1, 1, 6  # lines; the charts get the rest, at least this many
 _BARS = 7  # lines of the win rates without their curve
 _LEAST_PROCESSES = 3  # lines
 _MOST_VERDICT = 3  # lines
-_WITH_TOOLS = (  # the numbers of a domain with tools, the most important first: a small terminal shows some of them
+_WITH_TOOLS = (  # the numbers of a domain with tools, the most important first: a small terminal shows only some
     "environments", "calls", "malformed", "done", "designer reward", "wasted", "no variance", "loss", "step",
     "policy lag", "tokens/s", "rejected", "voids", "response", "turns", "diversity",
 )  # fmt: skip
@@ -34,11 +34,11 @@ _CELLS_SMALL, _CELLS_WIDE = (3, 9), (4, 16)  # columns and cells of the numbers
 
 
 def render(status: Status, width: int, height: int, note: str = "") -> RenderableType:
-    """The whole screen, `width` × `height` cells. `note` is the line at the bottom (keys, warnings)."""
+    """Render the whole screen, `width` × `height` cells. `note` is the line at the bottom (keys, warnings)."""
     status = _shown(status)
     judged = _verdict(status, width, height)
     room = height - _HEADER - len(judged) - _FOOTER
-    # A small terminal shows the charts and those panels that fit; a narrow one the win rates and some processes.
+    # A small terminal shows the charts and the panels that fit. A narrow one shows win rates and some processes.
     shown = list[Layout]()
     if width >= NARROW and room - (lines := _numbers_height(width)) >= _CHARTS:
         shown.append(Layout(_numbers(status, width), size=lines))
@@ -61,7 +61,7 @@ def render(status: Status, width: int, height: int, note: str = "") -> Renderabl
 
 
 def _verdict(status: Status, width: int, height: int) -> list[Text]:
-    """The verdict on the run, in one line or, on a narrow screen, in several."""
+    """Wrap the verdict on the run: one line, or several on a narrow screen."""
     judged = verdict(status)
     most = min(_MOST_VERDICT, max(height // 8, 1))
     rows = textwrap.wrap(judged.text, max(width - 2, 8))
@@ -71,7 +71,7 @@ def _verdict(status: Status, width: int, height: int) -> list[Text]:
 
 
 def _charts(status: Status, width: int, height: int) -> Layout:
-    """The curves of win rates and of regret, side by side, or on a narrow screen one above the other."""
+    """Lay out the curves of win rates and of regret: side by side, or one above the other on a narrow screen."""
     if _unhinted_alone(status):
         return Layout(_win_rates(status, width, height), size=height)
     charts = Layout(size=height)
@@ -91,7 +91,7 @@ def _charts(status: Status, width: int, height: int) -> Layout:
 
 
 def _shown(status: Status) -> Status:
-    """A copy of the status in which every text is one line."""
+    """Copy the status so that every text is one line."""
 
     def shown(value: Any) -> Any:
         match value:
@@ -118,7 +118,7 @@ def _header(status: Status) -> Text:
 
 
 def _unhinted_alone(status: Status) -> bool:
-    """True once there are plays, and none of them had a hint: such a run measures no regret."""
+    """Return True once there are plays and all of them were unhinted. Such a run measures no regret."""
     recent = status.recent
     measured = status.histories.regret_history or recent.win_rate_hinted is not None or recent.regret is not None
     return not measured and recent.win_rate_unhinted is not None
@@ -140,7 +140,7 @@ def _win_rates(status: Status, width: int, height: int) -> Panel:
         ("learnable", recent.learnable_share, LEARNABLE),
         ("valid", recent.validity, VALID),
     ]
-    # The title says that the programs change, since the curve may stand still or fall for that reason.
+    # The title says that the programs change, because that may be why the curve stands still or falls.
     title, below, curve = "win rate and learnable share", "unhinted, on the newest programs", UNHINTED
     history = [(unhinted, recent.win_rate_error or 0.0) for unhinted, _ in status.histories.win_rate_history]
     if evaluations:
@@ -163,7 +163,7 @@ def _win_rates(status: Status, width: int, height: int) -> Panel:
 
 
 def _held_out(evaluations: Sequence[Evaluation], width: int) -> str:
-    """The newest evaluation and the first, in as many words as fit."""
+    """Describe the newest and the first evaluation, in as many words as fit."""
     first, newest = evaluations[0], evaluations[-1]
     told = f"{newest.win_rate:.2f} ± {newest.error:.2f}, at start {first.win_rate:.2f}"
     on = f" on {newest.suite}" if newest.suite else ""
@@ -177,7 +177,7 @@ def _numbers_height(width: int) -> int:
 
 
 def _of_tools(recent: Recent) -> list[tuple[str, str]]:
-    """The numbers that a domain with tools has beside the others; empty for another."""
+    """Return the additional numbers of a domain with tools. Empty for other domains."""
     if recent.done_share is None:
         return []
     calls = f"{_number(recent.calls_per_turn).strip()}, refused {_percent(recent.refused_share)}"

@@ -1,1 +1,1 @@
-"""The supervisor of the `up` commands: the processes of a run, and how many actors it keeps."""
+"""The supervisor of the `up` commands: the processes of a run, and the number of its actors."""

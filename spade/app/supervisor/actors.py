@@ -1,7 +1,7 @@
 """The actors that one supervisor keeps up. The wanted number of each role may change at any time.
 
-The supervisor alone holds the wanted counts: they begin as the config's, change with each order and are sent with each
-report. They outlive a restart of the replay service and end with their command: a resumed `spade up` starts the
+Only the supervisor holds the wanted counts. They begin as the config's, change with each order and are sent with each
+report. They outlive a restart of the replay service and end with their command. A resumed `spade up` starts with the
 config's counts again (`--set actors.agents=8` changes these for good).
 """
 
@@ -20,13 +20,13 @@ log = logging.getLogger(__name__)
 
 
 class Actors:
-    """Starts the lowest free indices, drains the highest; all other actors go on.
+    """Starts and drains actors. It starts the lowest free indices and drains the highest. All other actors continue.
 
-    A drained designer or agent finishes its leases, each of at most `lease_s`. An engine or env-runner leaves at once:
-    its requests are sent elsewhere, or its plays are given back.
+    A drained designer or agent finishes its leases, each within `lease_s`. An engine or env-runner leaves at once: its
+    requests are sent elsewhere, or its plays are given back.
 
-    wanted  the number of actors of each role to keep up
-    fixed   roles whose number an order has set; the autoscaler then leaves it alone
+    * wanted: the number of actors of each role to keep up
+    * fixed: roles with a number set by an order, which the autoscaler leaves alone
     """
 
     def __init__(
@@ -42,15 +42,18 @@ class Actors:
         self._leaving: set[Launch] = set()
 
     def begin(self, counts: Mapping[Role, int]) -> None:
-        """Start the first actors; the supervisor fails if one does not become ready."""
+        """Start the first actors. The supervisor fails if one does not become ready."""
         self._want(counts, vital=True)
 
     def scale(self, counts: Mapping[Role, int]) -> None:
-        """Start or drain actors to reach these counts. An actor that does not become ready is given up alone."""
+        """Start or drain actors to reach these counts.
+
+        If an actor does not become ready, only this actor is given up.
+        """
         self._want(counts, vital=False)
 
     def obey(self, orders: Orders) -> None:
-        """Drain the named actors and lower their wanted counts, then set the ordered counts."""
+        """Drain the named actors and lower their wanted counts. Then set the ordered counts."""
         for name in orders.drain:
             for role, up in self._up.items():
                 for index in [index for index, launch in up.items() if launch.name == name]:
@@ -71,7 +74,7 @@ class Actors:
 
     def _start(self, role: Role, vital: bool) -> None:
         up, index = self._up[role], 0
-        # A leaving actor still has its name and its address.
+        # A leaving actor still uses its name and its address.
         while index in up or self._launch(role, index) in self._leaving:
             index += 1
         up[index] = self._launch(role, index)
@@ -79,12 +82,12 @@ class Actors:
 
     async def _add(self, role: Role, index: int, launch: Launch, vital: bool) -> None:
         if self._up[role].get(index) is not launch:
-            return  # it was drained before it was started
+            return  # drained before it was started
         try:
             await self._supervisor.add(launch, vital=vital)
         except RunError as error:
             if self._up[role].get(index) is not launch:
-                return  # it was drained before it was ready
+                return  # drained before it was ready
             if vital:
                 raise
             log.error("%s; wanted no more", error)
@@ -103,5 +106,5 @@ class Actors:
 
 
 def longest_lease_s(config: Config) -> float:
-    """The longest time for which a designer or agent holds a lease, s."""
+    """Return the longest time for which a designer or agent holds a lease, in s."""
     return max(config.play.lease_s, config.design.lease_s)

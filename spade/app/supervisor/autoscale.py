@@ -1,7 +1,7 @@
-"""The numbers of agents and engines of a run: more while the learner starves, fewer while some are spare.
+"""Adapts the numbers of agents and engines: more while the learner starves, fewer while some are spare.
 
-Decisions are pure; the shell reads the status. The numbers settle: a change is judged by its expected effect and needs
-many looks in a row, and growing and shrinking have different thresholds.
+Decisions are pure, and the shell reads the status. The numbers settle, because a change is judged by its expected
+effect, needs many looks in a row, and has different thresholds for growing and shrinking.
 """
 
 import logging
@@ -20,15 +20,15 @@ from spade.protocol import Role, Status
 from spade.transport import Client
 
 LOOK_S = 2.0
-LOOKS = 5  # in a row, for a change of the number of agents
-ENGINE_LOOKS = 30  # of engines: these are dear, and some take minutes to start
+LOOKS = 5  # looks in a row that a change of the number of agents needs
+ENGINE_LOOKS = 30  # the same for engines, which are expensive and may take minutes to start
 STARVING = 0.2  # the learner starves from this share of its time waiting
-FED = 0.05  # and does not starve up to this one
+FED = 0.05  # the learner does not starve up to this share of its time waiting
 BUSY = 0.9  # agents are busy from this share of their slots in use
 SPARE = 0.7  # an agent is spare if the others would use at most this share of their slots
 ENGINE_FULL = 1.25  # most requests for each engine row after an agent is added
-ENGINE_OVER = 1.75  # from here on agents only wait for each other
-ENGINE_SPARE = 0.5  # an engine is spare if the others would have at most so many requests for each row
+ENGINE_OVER = 1.75  # from this many requests for each engine row on, agents only wait for each other
+ENGINE_SPARE = 0.5  # an engine is spare if the others would have at most this many requests for each row
 _COMING = ("waiting", "starting", "restarting")
 
 Step = Literal[-1, 0, 1]
@@ -37,41 +37,46 @@ log = logging.getLogger(__name__)
 
 
 class Pressure(msgspec.Struct, frozen=True):
-    """The figures of a run that call for a change.
-
-    agents   live agents of the run
-    busy     episodes in hand for each slot of theirs
-    engines  requests being sampled or waiting for each row of the live engines; infinite without any. By Little's law
-             what exceeds 1 is their time in the queue as a share of their time being sampled
-    starving share of its time the learner waited for its last batch; 1 before the first
-    backlog  batches that wait to be trained
-    starting agents that are not ready yet
-    live     live engines
-    coming   engines that are not ready yet
-    """
+    """The figures of a run that may call for a change."""
 
     agents: int
+    """Live agents of the run."""
+
     busy: float
+    """Episodes in hand for each slot of the live agents."""
+
     engines: float
+    """Requests being sampled or waiting, for each row of the live engines. Infinite without live engines. By Little's
+    law, the excess over 1 is the time in the queue as a share of the time being sampled."""
+
     starving: float
+    """Share of its time that the learner waited for its last batch. 1 before the first batch."""
+
     backlog: float
+    """Batches that wait to be trained."""
+
     starting: int = 0
+    """Agents that are not ready yet."""
+
     live: int = 0
+    """Live engines."""
+
     coming: int = 0
+    """Engines that are not ready yet."""
 
     @property
     def starves(self) -> bool:
-        """True if the learner wants for batches."""
+        """Return True if the learner needs batches."""
         return self.starving >= STARVING and self.backlog < 1
 
     @property
     def fed(self) -> bool:
-        """True if the learner wants for nothing; neither holds in between."""
+        """Return True if the learner has enough batches. Between the thresholds, neither property holds."""
         return self.starving <= FED or self.backlog >= 1
 
 
 def pressure(status: Status, config: Config) -> Pressure:
-    """The pressure that a status shows."""
+    """Compute the pressure from a status."""
     agents, engines = _ready(status, "agent"), _ready(status, "engine")
     slots, rows = len(agents) * config.actors.episodes_in_flight, len(engines) * config.engine.rows
     step = status.step_metrics
@@ -89,7 +94,7 @@ def pressure(status: Status, config: Config) -> Pressure:
 
 
 def _ready(status: Status, role: Role) -> list[dict[str, float]]:
-    """The gauges of the live processes of a role."""
+    """Return the gauges of the live processes of a role."""
     return [process.gauges for process in status.processes if process.role == role and process.state == "ready"]
 
 
@@ -98,7 +103,10 @@ def _coming(status: Status, role: Role) -> int:
 
 
 def agents_called_for(now: Pressure, more_engines: bool) -> Step:
-    """One agent more, one fewer, or none. `more_engines`: engines may be added where these are full."""
+    """Decide on one agent more, one fewer, or no change.
+
+    `more_engines` tells if engines may be added when these are full.
+    """
     if now.agents == 0 or now.starting or math.isinf(now.engines):
         return 0  # the effect of the present number is not known yet
     more, fewer = (now.agents + 1) / now.agents, now.agents / max(now.agents - 1, 1)
@@ -111,7 +119,10 @@ def agents_called_for(now: Pressure, more_engines: bool) -> Step:
 
 
 def engines_called_for(now: Pressure, more_agents: bool) -> Step:
-    """One engine more, one fewer, or none. `more_agents`: agents may be added as soon as engines have room for them."""
+    """Decide on one engine more, one fewer, or no change.
+
+    `more_agents` tells if agents may be added to fill engines.
+    """
     if now.live == 0 or now.coming:
         return 0  # the effect of the present number is not known yet
     fewer = now.live / max(now.live - 1, 1)
@@ -124,14 +135,14 @@ def engines_called_for(now: Pressure, more_agents: bool) -> Step:
 
 
 class Patience:
-    """Lets through a change that was called for so many times in a row."""
+    """Lets a change through after it was called for in `looks` looks in a row."""
 
     def __init__(self, looks: int) -> None:
         self._looks = looks
         self._streak = 0
 
     def look(self, step: Step) -> Step:
-        """The step to take after one more look."""
+        """Return the step to take after one more look."""
         self._streak = self._streak + step if self._streak * step > 0 else step
         if abs(self._streak) < self._looks:
             return 0
@@ -148,7 +159,7 @@ async def autoscale(client: Client, actors: Actors, config: Config) -> None:
         bounds["agent"] = config.actors.agents_bounds
     patience: dict[Role, Patience] = {"engine": Patience(ENGINE_LOOKS), "agent": Patience(LOOKS)}
     while free := [role for role in bounds if role not in actors.fixed]:
-        # A replay service that restarts is asked again.
+        # After a restart of the replay service, the next question is answered.
         with suppress(BusError):
             now = pressure(await ask_status(client), config)
             more = {role: role in free and actors.wanted[role] < bounds[role][1] for role in patience}

@@ -1,6 +1,6 @@
-"""A new run that begins with another run's policy, and with its memory: `spade up CONFIG --from RUN`.
+"""A new run that begins with another run's policy, and optionally its memory: `spade up CONFIG --from RUN`.
 
-Everything is made again until the new run has its config; from then on the same command resumes it.
+Until the new run has its config, a repeated command makes everything again. After that, the same command resumes it.
 """
 
 import json
@@ -27,15 +27,20 @@ _TOKENIZER = ("tokenizer.json", "tokenizer.model", "vocab.json", "merges.txt")
 
 
 class OldRun(NamedTuple):
-    """The other run, and what is asked of it: `step` a number, "best", or None for its newest policy."""
+    """The other run, and the parts to take from it."""
 
     run: RunDir
+    """The other run."""
+
     step: int | str | None = None
+    """The learner step of the policy, "best", or None for the newest policy."""
+
     memory: bool = False
+    """True takes the memory too."""
 
 
 def parse_step(text: str | None) -> int | str | None:
-    """A step as it was typed. Raises ConfigError."""
+    """Parse a step as it was typed. Raises ConfigError."""
     if text is None or text == "best":
         return text
     if not (text.isascii() and text.isdecimal() and len(text) <= 9):
@@ -44,19 +49,19 @@ def parse_step(text: str | None) -> int | str | None:
 
 
 def model_override(run: RunDir) -> tuple[str, ...]:
-    """The setting of a run that began with another's policy, which is its model."""
+    """Return the setting that makes another run's policy the model. Empty for a run that began without one."""
     return () if run.origin is None else (_start_model(run),)
 
 
 def _start_model(run: RunDir) -> str:
-    """The override that makes the run's start its model."""
+    """Return the override that makes the run's start its model."""
     return f"model.path={json.dumps(str(run.start), ensure_ascii=False)}"
 
 
 def begin(run: RunDir, recipe: str, overrides: Sequence[str], source: OldRun) -> None:
-    """Bring policy and memory into the new run, or see that a run that exists began from the same one.
+    """Bring policy and memory into the new run. If the run exists, check that it began from the same run.
 
-    Raises RunError or ConfigError in one line; the other run is only read.
+    Raises RunError or ConfigError in one line. The other run is only read.
     """
     if run.exists:
         _check_resumed(run, source)
@@ -80,9 +85,9 @@ def begin(run: RunDir, recipe: str, overrides: Sequence[str], source: OldRun) ->
 
 
 def check_begun(run: RunDir) -> None:
-    """Refuse to start what a killed or refused `--from` has half made; it may hold another run's policy and memory.
+    """Refuse to start a run that a killed or refused `--from` left half made.
 
-    Raises RunError.
+    It may hold another run's policy and memory. Raises RunError.
     """
     if not run.exists and (run.start.is_dir() or run.origin_path.exists()):
         raise RunError(
@@ -122,7 +127,7 @@ def _choose(source: OldRun) -> KeptPolicy:
 
 
 def _check_same_model(path: str, policy: Path) -> None:
-    """Refuse another architecture or tokenizer than that of the config's model. Raises ConfigError."""
+    """Refuse an architecture or tokenizer that differs from the config's model. Raises ConfigError."""
     from spade.policy.model_folder import resolve
 
     folder = resolve(path)
@@ -144,7 +149,7 @@ def _check_same_model(path: str, policy: Path) -> None:
 def check_start(run: RunDir) -> None:
     """Check every byte of the policy that a run began with, if its learner begins with it again. Raises RunError.
 
-    A learner with a checkpoint does not.
+    A learner with a checkpoint does not begin with it again.
     """
     from learner.checkpoint import kept
     from spade.policy import manifest
@@ -161,13 +166,13 @@ def check_start(run: RunDir) -> None:
 
 
 def _copy(chosen: KeptPolicy, start: Path) -> str:
-    """Make `start` of the policy, every byte checked; returns the digest of its weights."""
+    """Copy the policy to `start` and check every byte. Return the digest of its weights."""
     from spade.disk import discard, hold, link_folder, whole
     from spade.policy import manifest
 
     policy = chosen.folder
     try:
-        if start.is_dir():  # of a command that was killed
+        if start.is_dir():  # left by a killed command
             discard(start)
         with hold(policy / manifest.PARAMETERS), whole(start) as part:
             digest = manifest.sound(policy, policy.name if chosen.place == "published" else None)
@@ -180,13 +185,16 @@ def _copy(chosen: KeptPolicy, start: Path) -> str:
 
 
 def _import(run: RunDir, settings: Config, old: RunDir) -> int:
-    """Bring the memory; returns the number of environments that the new run has of it."""
+    """Import the old run's memory. Return how many of its environments the new run has."""
     done = seed_memory(run, settings, old)
     return done.taken + done.known
 
 
 def seed_memory(run: RunDir, settings: Config, old: RunDir) -> "Imported":
-    """Import the old run's memory into a run whose lock the caller holds. Raises RunError where it does not fit."""
+    """Import the old run's memory into a run. The caller holds the run's lock.
+
+    Raises RunError if the memory does not fit.
+    """
     from replay.inspect.import_memory import check_fit, import_memory, read_memory
     from replay.service.journal import Journal
     from replay.store import open_store

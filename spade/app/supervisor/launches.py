@@ -1,4 +1,4 @@
-"""The processes of a run: the module of each role, how many of each the config wants, and the orders of each."""
+"""The processes of a run: the module of each role, the number of processes, and their orders."""
 
 import secrets
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ SERVERS: frozenset[Role] = frozenset({"engine", "endpoint", "env-runner"})
 
 
 def actor_counts(config: Config) -> dict[Role, int]:
-    """The number of actors of each role that a supervisor starts with."""
+    """Return the number of actors of each role with which a supervisor starts."""
     actors = config.actors
     return {
         "engine": actors.engines_bounds[0],
@@ -41,42 +41,48 @@ def actor_counts(config: Config) -> dict[Role, int]:
 
 
 def replay(run: RunDir, config: Config, corpus: str, limits: Limits = NO_LIMITS) -> Launch:
-    """Orders of the replay service. `corpus`: the digest of the run's documents; `limits`: of this command."""
+    """Make the orders of the replay service. `corpus` is the digest of the run's documents.
+
+    `limits` are this command's.
+    """
     orders = _launch(run, config, "replay", "replay", run.replay_address, run.replay_address)
     return msgspec.structs.replace(orders, corpus=corpus, limits=limits, command=secrets.token_hex(8))
 
 
 def learner(run: RunDir, config: Config) -> Launch:
-    """Orders of the learner, which serves its weights and commands its further ranks."""
+    """Make the orders of the learner, which serves its weights and commands its further ranks."""
     bind = _free_port(config.bus) or run.socket("learner")
     return _launch(run, config, "learner", "learner", run.replay_address, bind)
 
 
 def ranks(run: RunDir, config: Config) -> list[Launch]:
-    """Orders of the learner's further ranks."""
+    """Make the orders of the learner's further ranks."""
     further = range(1, config.learner.processes)
     return [_launch(run, config, f"learner-{rank}", "learner", run.replay_address, index=rank) for rank in further]
 
 
 def evaluator(run: RunDir, config: Config) -> Launch:
-    """Orders of the evaluator."""
+    """Make the orders of the evaluator."""
     return _launch(run, config, "evaluator", "evaluator", run.replay_address)
 
 
 def gateway(run: RunDir, config: Config, address: str, tag: str) -> Launch:
-    """Orders of a gateway. `address`: the replay service; `tag`: end of its name."""
+    """Make the orders of a gateway. `address` is the replay service's, `tag` the end of the gateway's name."""
     return _launch(run, config, f"gateway{tag}", "gateway", address)
 
 
 def actor(run: RunDir, config: Config, address: str, tag: str, role: Role, index: int) -> Launch:
-    """Orders of an actor. `address`: the replay service; `tag`: end of its name; `index`: 0-based, within its role."""
+    """Make the orders of an actor. `address` is the replay service's, `tag` the end of its name.
+
+    `index` counts from 0 within its role.
+    """
     name = f"{role}-{index}"
     bind = _free_port(config.bus) or run.socket(name) if role in SERVERS else None
     return _launch(run, config, name + tag, role, address, bind, index)
 
 
 def _free_port(bus: Bus) -> str:
-    """Any free port of the host in bus.bind; "" if bus.bind is empty."""
+    """Return an address with any free port of the host in bus.bind. Returns "" if bus.bind is empty."""
     return bus.bind and f"{bus.bind.rpartition(':')[0]}:*"
 
 

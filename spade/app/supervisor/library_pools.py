@@ -1,4 +1,7 @@
-"""Pools of a library's environments: a program of a few lines each, `LIBRARY:NAME,NAME`, all of them, or a set."""
+"""Pools of a library's environments, each a program of a few lines.
+
+`LIBRARY:NAME,NAME` names environments, or all of them, or a set.
+"""
 
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
@@ -15,7 +18,7 @@ from spade.errors import RunError
 from spade.pools import PoolProgram
 from spade.text import line
 
-# The 16 that RLVE itself trains on in its comparison of 1, 4, 16, 256 and 400 problems.
+# The 16 environments that RLVE itself trains on in its comparison of 1, 4, 16, 256 and 400 problems.
 OFFICIAL16 = (
     "Division", "EuclidGame", "GCDOne_Counting", "HamiltonianPath", "LampChanging", "LargestConvexPolygon",
     "Multiplication", "PCPPermutation", "Path_NoGoingBack_Counting", "SAT", "ShortestPath", "Sorting", "SpiralMatrix",
@@ -29,18 +32,21 @@ RISES: Mapping[str, Mapping[str, int]] = {
     "letter_counting": {"max_words": 1},
     "spell_backward": {"max_word_len": 1},
 }
-"""The step of a level, by data set and parameter."""
+"""By data set and parameter: the increase of the parameter with each level."""
 SETS: Mapping[tuple[str, str], Mapping[str, Mapping[str, Any]]] = {
     ("rlve", "official16"): {name: {} for name in OFFICIAL16},
     ("reasoning-gym", "nano"): {
         name: {"level": 0, "parameters": dict(small), "rises": dict(RISES[name])} for name, small in SMALL.items()
     },
 }
-"""Names of a library with the attributes of their programs beyond the usual, by library and set."""
+"""By library and set: names of environments, with attributes that their programs have beyond the usual ones."""
 
 
 def programs_of_library(library: str, names: str) -> Iterator[PoolProgram]:
-    """The programs of a library's environments. Raises RunError with the first name that is not worth playing."""
+    """Yield the programs of a library's environments.
+
+    Raises RunError with the first name that is unknown or excluded.
+    """
     known = catalogue(library)
     chosen = SETS.get((library, names))
     if chosen is None:
@@ -52,7 +58,7 @@ def programs_of_library(library: str, names: str) -> Iterator[PoolProgram]:
 
 
 def paid_by_score(program: PoolProgram) -> PoolProgram:
-    """A program of a library that pays the library's score of an answer, in [-1, 1], in place of 1 or 0."""
+    """Make a library's program pay the library's score of an answer, in [-1, 1], instead of 1 or 0."""
     return replace(program, source=f"{program.source}    pays = 'score'\n")
 
 

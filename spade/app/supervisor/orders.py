@@ -17,7 +17,7 @@ ROLES: dict[str, Role] = {
 }  # fmt: skip
 _UP = ("waiting", "starting", "ready", "restarting")
 LOOK_S = 0.2
-AGAIN_S = 2.0  # then the order is repeated: a restarting service may have lost it
+AGAIN_S = 2.0  # then the order is repeated, because a restarting service may have lost it
 
 
 def parse(words: Sequence[str]) -> dict[Role, int]:
@@ -44,9 +44,9 @@ def choose(status: Status, on: str | None) -> str:
 
 
 async def scale(at: Reached, counts: dict[Role, int], on: str | None) -> str:
-    """Set counts of actors at the supervisor `on`; returns a line with the counts that run now.
+    """Set counts of actors at the supervisor `on`. Return a line with the counts that run now.
 
-    Raises RunError if no supervisor or several fit, or if the actors are not ready in time.
+    Raises RunError if the supervisor is not unique, or if the actors are not ready in time.
     """
     async with observer(at) as client:
         name = choose(await ask_status(client), on)
@@ -56,7 +56,7 @@ async def scale(at: Reached, counts: dict[Role, int], on: str | None) -> str:
 
         def there(status: Status) -> bool:
             if name not in status.wanted:
-                return False  # the replay service restarted and has no report of it yet
+                return False  # the replay service restarted and has not received a report yet
             if not wanted(status):
                 failed = [f"{each.name}: {each.detail}" for each in kept(status, name) if each.state == "failed"]
                 raise RunError("; ".join(failed) or f"{name}: another order came in between")
@@ -72,7 +72,7 @@ async def scale(at: Reached, counts: dict[Role, int], on: str | None) -> str:
 
 
 async def drain(at: Reached, name: str) -> str:
-    """Drain the actor `name`; returns a line on its end. Raises RunError."""
+    """Drain the actor `name`. Return a line on its end. Raises RunError."""
     async with observer(at) as client:
         actors = [each for each in (await ask_status(client)).processes if each.role in ROLES.values()]
         found = [each for each in actors if each.name == name and each.state != "silent"]
@@ -96,7 +96,7 @@ async def drain(at: Reached, name: str) -> str:
 
 
 def kept(status: Status, supervisor: str) -> list[Process]:
-    """The actors that a supervisor has or had, by role and name."""
+    """Return the actors that a supervisor keeps or kept, by role and name."""
     order = list(ROLES.values())
     kept = [each for each in status.processes if each.supervisor == supervisor and each.role in order]
     return sorted(kept, key=lambda each: (order.index(each.role), len(each.name), each.name))
@@ -113,7 +113,7 @@ async def _order(client: Client, orders: Orders, met: Callable[[Status], bool], 
 
 
 async def _until(client: Client, met: Callable[[Status], bool], patience_s: float, supervisor: str) -> None:
-    """Wait for `met`. Raises RunError at the deadline, with what the processes of the supervisor wait for."""
+    """Wait for `met`. Raises RunError at the deadline, with the reasons why the supervisor's processes wait."""
     with trio.move_on_after(patience_s):
         await _look(client, met)
         return

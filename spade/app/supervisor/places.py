@@ -1,4 +1,4 @@
-"""The machines on which a command's processes live: this one, or those of a cluster."""
+"""The machines on which a command's processes run: this machine, or the machines of a cluster."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,13 +16,16 @@ if TYPE_CHECKING:
 
 
 class Places(Protocol):
-    """Where processes live."""
+    """The machines on which processes run."""
 
     def reached(self, run: RunDir, config: Config) -> Config:
-        """The config with which other machines reach the services of this command, which holds the run's locks."""
+        """Return the config with which other machines reach the services of this command.
+
+        The command holds the run's locks.
+        """
 
     def lives(self, run: RunDir, config: Config) -> Lives:
-        """New lives of a supervisor, once the run has that config."""
+        """Return the lives for a supervisor, once the run has that config."""
 
 
 class Here:
@@ -60,12 +63,12 @@ class OnCluster:
 def places(
     cluster: str | None, config: Config, connect: str | None = None, role: PlacedRole | None = None
 ) -> Iterator[Places]:
-    """The places of a command's processes.
+    """Yield the places of a command's processes.
 
-    connect  the replay service that they join; None: one of this command
-    role     the one role that this command keeps up; None: any
+    * connect: the replay service that they join; None if this command has its own
+    * role: the only role that this command keeps up; None for any
 
-    Raises ConfigError for settings that a cluster cannot keep, RunError where there is no cluster.
+    Raises ConfigError for settings that a cluster cannot keep, RunError if the cluster cannot be reached.
     """
     if cluster is None:
         yield Here()
@@ -84,7 +87,7 @@ def places(
 
 
 def check_known(cluster: str) -> None:
-    """Refuse a cluster that is not Ray's, or that nothing here can speak with. Raises ConfigError."""
+    """Refuse a cluster other than Ray, or if Ray's package is missing. Raises ConfigError."""
     if cluster != "ray":
         raise ConfigError(f"--cluster: there is no {cluster!r}; write --cluster ray")
     extras.require("ray")

@@ -1,7 +1,7 @@
-"""Pools of a run and of a person: where their programs come from, and a small run that only makes some.
+"""Pools: the sources of their programs, and a small run that only makes programs.
 
-A source is a word and what it names, `folder:DIR`. Every source is written down as a folder of programs; what plays
-them knows nothing else.
+A source is a kind and a name, such as `folder:DIR`. Every source is written as a folder of programs, which is all that
+its players know.
 """
 
 import os
@@ -31,7 +31,10 @@ from spade.transport import Client, connect
 
 
 def made_at(config: str) -> Path:
-    """Where `spade pool make CONFIG` puts a pool, and the recipes look for theirs. `config`: a recipe or a file."""
+    """Return the folder to which `spade pool make CONFIG` writes. Recipes look for their pool there.
+
+    `config` is a recipe or a file.
+    """
     return Path("pools") / Path(config).stem
 
 
@@ -54,7 +57,7 @@ SOURCES: Mapping[str, Callable[[str], Iterator[PoolProgram]]] = {
 
 
 def _remedy(folder: Path) -> str:
-    """Where the programs come from that are missing in `folder`."""
+    """Suggest how to get the programs that are missing in `folder`."""
     for name in recipes():
         if folder.absolute() == made_at(name).absolute():
             return f"`spade pool make {name}` writes them, with --count N so many"
@@ -62,7 +65,7 @@ def _remedy(folder: Path) -> str:
 
 
 def programs_of_run(run: RunDir, memory: bool = False) -> Iterator[PoolProgram]:
-    """The environments of a run, or those of its memory. Raises RunError where it has none."""
+    """Yield the environments of a run, or of its memory. Raises RunError if it is empty."""
     found = PoolReader(run.store, run.path.name, memory).new()
     first = next(found, None)
     if first is None:
@@ -71,9 +74,9 @@ def programs_of_run(run: RunDir, memory: bool = False) -> Iterator[PoolProgram]:
 
 
 def programs_for(config: Config) -> Iterator[PoolProgram]:
-    """The programs that a run of this config starts with: its pool, or its seeds.
+    """Yield the programs with which a run of this config starts: its pool, or its seeds.
 
-    Raises RunError where a source has none, or, later, where one cannot be read.
+    Raises RunError if a source is empty, or later, if a program cannot be read.
     """
     if config.design.source == "pool":
         programs = _programs_of("pool.source", config.pool.source)
@@ -90,7 +93,7 @@ def _programs_of(field: str, source: str) -> Iterator[PoolProgram]:
 
 
 def write_pool(folder: Path, programs: Iterator[PoolProgram]) -> int:
-    """Make a pool, whole or not at all; the number of its programs. Raises RunError where the folder exists."""
+    """Write a pool, whole or not at all. Return the number of its programs. Raises RunError if the folder exists."""
     count = 0
     with whole(folder) as part:
         part.mkdir(parents=True)
@@ -103,21 +106,21 @@ def write_pool(folder: Path, programs: Iterator[PoolProgram]) -> int:
 def check_source(run: RunDir, config: Config) -> None:
     """Read the first program of the pool, or of the seeds, with which a new run would start.
 
-    Raises ConfigError or RunError if there is none.
+    Raises ConfigError or RunError if this fails.
     """
     if not run.exists and (config.design.source == "pool" or config.design.seeds):
         next(iter(programs_for(config)), None)
 
 
 def create(run: RunDir, config: Config, corpus: str = "") -> None:
-    """Make or reopen a run (`RunDir.create`) that may play a pool, or vary one, which is copied into it at its start.
+    """Make or reopen a run (`RunDir.create`). A pool or seeds are copied into it at its start.
 
-    The copy comes first, since a run keeps its source from its config on: one that cannot be read makes no run.
+    The copy comes first, because the config fixes the run's source. If the source cannot be read, no run is made.
     """
     folder = run.path / POOL
     pooled = config.design.source == "pool" or bool(config.design.seeds)
     if pooled and not run.exists:
-        if folder.is_dir():  # of a command that was killed, maybe of another source
+        if folder.is_dir():  # left by a killed command, perhaps from another source
             discard(folder)
         write_pool(folder, programs_for(config))
     run.create(config, corpus)
@@ -129,17 +132,18 @@ def create(run: RunDir, config: Config, corpus: str = "") -> None:
 
 
 def make(out: Path, config: Config, count: int, say: Callable[[str], None]) -> int:
-    """Have designers write programs into the pool `out` until it has `count`; its number of programs at the end.
+    """Have designers write programs into the pool `out` until it has `count`. Return its final number of programs.
 
-    `config` is that of `writing`. A signal ends it early. Raises RunError where a program that is there cannot be read.
-    The run that writes them stays in `out`, for more; without its weights, which are written again.
+    `config` comes from `writing`. A signal ends the work early. Raises RunError if a program in the pool cannot be
+    read. The run that writes the programs stays in `out`, so that more can be made. Its weights are deleted and written
+    again.
     """
     out.mkdir(parents=True, exist_ok=True)
     run = RunDir(out / MADE)
     for name in _names(out):
-        read_program(out, name)  # a pool with one that cannot be read is no pool
+        read_program(out, name)  # an unreadable program makes the pool invalid
     if run.store.exists():
-        _Collector(run, out).collect(count)  # of a command that was killed
+        _Collector(run, out).collect(count)  # programs of a killed command
     if (size := len(_names(out))) >= count:
         return size
     corpus = load_grounds(config).digest
@@ -147,7 +151,7 @@ def make(out: Path, config: Config, count: int, say: Callable[[str], None]) -> i
     with run.lock("replay"):
         run.create(config, corpus)
         sampled = not config.endpoint.serves("designer")
-        start = _start_weights(weights, config) if sampled else ("none", "")  # no engine loads any
+        start = _start_weights(weights, config) if sampled else ("none", "")  # no engine loads any weights
         collector = _Collector(run, out)
         body = partial(_fill, run, config, collector, count, start, say)
         actor = partial(launches.actor, run, config, run.replay_address, "")
@@ -159,7 +163,7 @@ def make(out: Path, config: Config, count: int, say: Callable[[str], None]) -> i
 
 
 def _start_weights(weights: Path, config: Config) -> tuple[str, str]:
-    """Digest and folder of the policy before the first learner step, as the learner publishes it."""
+    """Publish the policy before the first learner step, as the learner does. Return its digest and folder."""
     import torch
 
     from learner.weights import publish
@@ -181,7 +185,7 @@ async def _fill(
     say: Callable[[str], None],
     client: Client,
 ) -> None:
-    """Publish in the learner's place, and collect what is admitted until there is enough."""
+    """Publish in the learner's place, and collect admitted programs until there are enough."""
     hello = Hello(PROTOCOL_VERSION, digest(config), "learner", "learner", os.getpid())
     async with connect(run.replay_address, hello, bus=config.bus) as learner:
         await ReplayClient(learner, config.bus.call_deadline_s).publish(0, *start, StepMetrics())
@@ -190,7 +194,7 @@ async def _fill(
             await trio.sleep(REFRESH_S)
             try:
                 counts = (await ask_status(client)).counts
-            except BusError:  # a replay service that restarts is asked again
+            except BusError:  # after a restart of the replay service, the next question is answered
                 continue
             if counts.environments != admitted:
                 admitted = counts.environments
@@ -207,11 +211,11 @@ class _Collector:
 
     @property
     def size(self) -> int:
-        """The number of programs that the pool has."""
+        """Return the number of programs in the pool."""
         return len(self._have)
 
     def collect(self, count: int) -> None:
-        """Write the programs that were admitted since the last time and are not in the pool, until it has `count`."""
+        """Write newly admitted programs that are not in the pool, until it has `count`."""
         for program in self._reader.new():
             if self.size < count and program.name not in self._have:
                 write_program(self._out, program)
@@ -219,7 +223,7 @@ class _Collector:
 
 
 def _author(config: Config) -> str:
-    """The model that writes the programs, in words."""
+    """Describe the model that writes the programs."""
     if config.endpoint.serves("designer"):
         return config.endpoint.model or f"the model at {config.endpoint.url}"
     return config.model.path

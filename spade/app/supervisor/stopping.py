@@ -1,4 +1,7 @@
-"""`spade stop`: an order on the bus; where the replay service does not answer, a signal to the holders of this host."""
+"""`spade stop`: sends an order over the bus.
+
+If the replay service does not answer, signals the holders on this host.
+"""
 
 import signal
 
@@ -12,12 +15,15 @@ from spade.protocol import StopRun
 from spade.transport import Client
 
 LOOK_S = 0.05
-AGAIN_S = 2.0  # then the order is repeated: a restarting service may have lost it
-DRAINS = 12  # times supervise.drain_s: of the supervisors, then of that of the replay service, which leaves last
+AGAIN_S = 2.0  # then the order is repeated, because a restarting service may have lost it
+DRAINS = 12  # times supervise.drain_s: the supervisors drain first, then the replay service's, which leaves last
 
 
 async def stop(at: Reached) -> None:
-    """Drain a run and stop it. Raises RunError or BusError where nothing is up, or goes on and cannot be reached."""
+    """Drain a run and stop it.
+
+    Raises RunError or BusError if nothing is up, or if the run cannot be reached and goes on.
+    """
     if at.run is not None and not at.holders():
         raise RunError(f"{at.name}: nothing is up")
     with trio.move_on_after(DRAINS * at.config.supervise.drain_s):
@@ -31,7 +37,10 @@ async def stop(at: Reached) -> None:
 
 
 async def _order(at: Reached) -> BusError | None:
-    """Order all supervisors to leave, and wait until the service has left; returns what kept us from it."""
+    """Order all supervisors to leave, and wait until the service has left.
+
+    Returns the error that prevented this, or None.
+    """
     if at.run is not None and "replay" not in at.holders():
         return BusError("its replay service is down")
     bus = replace(at.config.bus, call_deadline_s=min(at.config.bus.call_deadline_s, ANSWER_S))
@@ -54,9 +63,9 @@ async def _left(at: Reached, client: Client) -> None:
 
 
 async def _end(at: Reached, trouble: BusError | None) -> None:
-    """Wait until nothing holds the run, and signal who does on this host: the order may not have reached it.
+    """Wait until nothing holds the run. Signal the holders on this host, because the order may not have reached them.
 
-    Raises RunError if there was trouble, and a holder of elsewhere is left, which no signal reaches.
+    Raises RunError if there was trouble and a holder runs on another host, because signals do not reach it.
     """
     told: set[Holder] = set()
     while at.run is not None and (holders := set(at.holders().values())):

@@ -1,4 +1,4 @@
-"""The place of a run's store: in its directory, or behind a link there in a folder of another file system."""
+"""The place of a run's store: in the run directory, or in a folder on another file system behind a link."""
 
 import os
 from pathlib import Path
@@ -16,10 +16,11 @@ _DATA = "data.mdb"
 
 
 def settle_store(run: RunDir, config: Config) -> None:
-    """Have `run.store` be where `replay.store` says. The caller holds the lock of the run's replay service.
+    """Put `run.store` at the place that `replay.store` names. The caller holds the lock of the run's replay service.
 
-    Raises RunError if the store is elsewhere already, is gone, or is another run's, ConfigError if it lies on a network
-    file system: LMDB maps its file into memory, and no such file system keeps that whole between hosts.
+    Raises RunError if the store is already elsewhere, is gone, or belongs to another run. Raises ConfigError if it
+    would be on a network file system: LMDB maps its file into memory, and no such file system keeps the map consistent
+    between hosts.
     """
     if config.replay.store:
         _link(run, Path(os.path.realpath(Path(config.replay.store).expanduser())))

@@ -1,4 +1,4 @@
-"""The supervisor of an `up` command: keeps its processes up, reports them to the replay service, obeys orders."""
+"""The supervisor of an `up` command: keeps processes up, reports them to the replay service, and obeys orders."""
 
 import logging
 import os
@@ -49,21 +49,18 @@ async def keep_up(
     lasting: bool = False,
     lives: Lives = Life,
 ) -> str:
-    """Keep `launches` and as many actors as wanted up until a signal, the end of the run or a failure; then drain.
+    """Keep `launches` and the wanted actors up until a signal, the end of the run or a failure. Then drain.
 
-    The caller holds the locks of the parts that they are, since before it wrote the config that they read.
+    The caller holds the locks of its parts since before it wrote the config that the processes read. Returns the limit
+    that ended the run, in words, or "" if a signal came first. If the run is already at its end, only the replay
+    service starts. The end of `body` also ends the command.
 
-    Returns the limit that has ended the run, in words; "" where a signal came first. Of a run at its end
-    nothing but the replay service is started.
-
-    The end of `body` ends it, too.
-
-    actor    function: orders of an actor by role and 0-based index; None if this command keeps no actors
-    address  address of the replay service; None for the run's own
-    corpus   digest of the documents of its designers; a run of other documents refuses this command
-    body     runs meanwhile, with the connection to the replay service
-    lasting  True stays up when the run is at its end
-    lives    where the processes live
+    * actor: makes an actor's orders from its role and 0-based index; None if this command keeps no actors
+    * address: the replay service's address; None for the run's own
+    * corpus: digest of the designers' documents; a run with other documents refuses this command
+    * body: runs meanwhile, with the connection to the replay service
+    * lasting: True stays up when the run is at its end
+    * lives: where the processes run
     """
     finished = ""
     name = f"supervisor-{command_tag(config.bus)}"
@@ -75,7 +72,7 @@ async def keep_up(
     ):
         nursery.start_soon(_leave, told, nursery.cancel_scope)
         for launch in launches:
-            if launch.role == "replay":  # first, since all others call it
+            if launch.role == "replay":  # first, because all others call it
                 await supervisor.add(launch)
         hello = Hello(PROTOCOL_VERSION, digest(config), "supervisor", name, os.getpid(), corpus=corpus)
         unanswered = trio.CancelScope()
@@ -87,7 +84,7 @@ async def keep_up(
                 actors = None if actor is None else Actors(supervisor, actor, longest_lease_s(config), nursery)
                 nursery.start_soon(_report, name, supervisor, actors, client, told.set)
                 nursery.start_soon(_until_done, body, client, nursery.cancel_scope)
-                # All at once: an engine is ready only when the learner has published.
+                # Start all at once: an engine is ready only after the learner has published.
                 for launch in launches:
                     if launch.role != "replay":
                         nursery.start_soon(supervisor.add, launch)
@@ -112,7 +109,7 @@ async def _tell_unanswered(run: RunDir, address: str | None, limit_s: float, sco
 
 
 async def _finished(client: Client, lasting: bool) -> str:
-    """Wait for the end of the run, for ever where the command is `lasting`; returns the limit that has ended it."""
+    """Wait for the end of the run, or forever if the command is `lasting`. Return the limit that ended the run."""
     while lasting or not client.pulse.finished:
         await client.wait_pulse()
     return client.pulse.finished
@@ -124,14 +121,14 @@ async def _until_done(body: Body, client: Client, scope: trio.CancelScope) -> No
 
 
 def _log(name: str, path: Path) -> None:
-    """Log to the file; warnings also to the present standard error, which the live view later replaces."""
+    """Log to the file. Warnings also go to the present standard error, which the live view later replaces."""
     handlers: list[logging.Handler] = [logs.File(path)]
     logs.begin(name, handlers + ([logging.lastResort] if logging.lastResort else []))
 
 
 @asynccontextmanager
 async def _signals() -> AsyncIterator[trio.Event]:
-    """An event that the first signal sets. Further signals are caught too, so that none interrupts the drain."""
+    """Yield an event that the first signal sets. Further signals are also caught, so that none interrupts the drain."""
     told = trio.Event()
 
     async def listen(task_status: trio.TaskStatus[None]) -> None:
@@ -158,7 +155,7 @@ async def _report(
     replay = ReplayClient(client, ANSWER_S)
     while True:
         wanted = None if actors is None else actors.wanted
-        # A replay service that restarts misses a report; the next one says the same.
+        # A restarting replay service misses a report. The next report says the same.
         with suppress(BusError):
             orders = await replay.report_processes(name, supervisor.processes(), wanted)
             if orders.stop:

@@ -1,7 +1,7 @@
-"""ACEBench's agent tasks as evalscope plays them, on rows that are given.
+"""ACEBench's agent tasks as evalscope plays them, on given rows.
 
-A row has `id`, `question`, `function`, `initial_config` and `involved_classes`, and either `rubric` (with its
-`ground_truth` and `mile_stone`) or a row of its `id` in the file of the same name in `possible_answer/`.
+A row has `id`, `question`, `function`, `initial_config` and `involved_classes`. It also needs either `rubric` (with
+`ground_truth` and `mile_stone`) or a row with its `id` in the file of the same name in `possible_answer/`.
 """
 
 import json
@@ -22,7 +22,7 @@ _STEPS = 40
 
 
 def items(folder: Path) -> list[Item]:
-    """The agent tasks of a folder; rows of other categories are left out."""
+    """Return the agent tasks of a folder. Rows of other categories are left out."""
     found = []
     for file in sorted(folder.glob("*.json*")):
         answers = {row["id"]: row for row in _rows(folder / "possible_answer" / file.name)}
@@ -34,18 +34,18 @@ def items(folder: Path) -> list[Item]:
 
 
 def play(order: PlayOrder) -> HarnessVerdict:
-    """Play a task and check the state in which it ends."""
+    """Play a task and check its final state."""
     task = order.item.told
     agent, user = _model("agent", order.url), _model("user", order.url)
     result = run_rollout(agent, task, _STEPS, user if order.item.category == "multi_turn" else None)
     correct = bool(check_agent_end_state(result.end_state, task["ground_truth"])["valid"])
-    # As upstream has it, whoever comes to the right end has passed each milestone.
+    # As upstream does: a player who reaches the right end has passed every milestone.
     score = 1.0 if correct else float(milestone_accuracy(result.process, task["mile_stone"]))
     return HarnessVerdict(correct, score, json.dumps(result.process, default=str))
 
 
 def _rows(file: Path) -> Iterator[Json]:
-    """Rows, one a line."""
+    """Yield the rows of a file, one a line."""
     if file.is_file():
         for text in file.read_text().splitlines():
             if text.strip():
@@ -53,7 +53,7 @@ def _rows(file: Path) -> Iterator[Json]:
 
 
 def _task(row: Json, answer: Json) -> Json:
-    """A row as the harness wants it."""
+    """Convert a row to the form that the harness expects."""
     rubric: Any = decode_maybe_json(row.get("rubric"), {}) or answer
     decoded = {name: decode_maybe_json(row.get(name), []) for name in ("function", "involved_classes")}
     return {

@@ -1,7 +1,7 @@
 """BFCL v4, multi-turn: its own handler of OpenAI's API and its own checker, one entry at a time.
 
-The handler `eval()`s what the model calls. It is shown calls of the entry's own functions alone, with arguments that
-are JSON values under names that are identifiers; any other call is one of an unknown function, or cannot be decoded.
+The handler runs `eval()` on the model's calls. We pass on only calls of the entry's own functions, with JSON values as
+arguments and identifiers as names. Any other call becomes a call of an unknown function, or cannot be decoded.
 """
 
 import copy
@@ -11,7 +11,7 @@ import tempfile
 from itertools import chain, zip_longest
 from typing import Any
 
-os.environ["BFCL_PROJECT_ROOT"] = tempfile.mkdtemp()  # it makes folders there as soon as it is imported
+os.environ["BFCL_PROJECT_ROOT"] = tempfile.mkdtemp()  # the harness makes folders there as soon as it is imported
 
 from bfcl_eval.eval_checker.multi_turn_eval.multi_turn_checker import multi_turn_checker
 from bfcl_eval.eval_checker.multi_turn_eval.multi_turn_utils import is_empty_execute_response
@@ -24,19 +24,22 @@ CATEGORIES = ("base", "miss_func", "miss_param", "long_context")
 
 
 class BfclHandler(OpenAICompletionsHandler):  # type: ignore[misc]
-    """The harness's handler, which never evaluates the text of a model. `known`: the functions of the entry."""
+    """The harness's handler, made safe: it never evaluates the text of a model. `known` names the entry's functions."""
 
     def __init__(self, mark: str, known: frozenset[str]) -> None:
-        # State is kept in globals by this name and the entry's: another play has another one.
+        # The harness keeps state in globals under this name and the entry's. Another play has another name.
         super().__init__(mark, 0.0, mark, True)
         self._known = known
 
     def generate_with_backoff(self, **fields: Any) -> Any:
-        """Ask as the agent. Nothing is tried again here: that is the command's."""
+        """Ask as the agent. Never retries, because the command decides on retries."""
         return super().generate_with_backoff(**{**fields, "model": "agent"})
 
     def decode_execute(self, result: Any, has_tool_call_tag: bool) -> Any:
-        """The calls as text. Raises ValueError where a message has none, or some that nobody can make."""
+        """Return the calls as text.
+
+        Raises ValueError for a message without calls, or with calls that nobody can make.
+        """
         if not isinstance(result, list):
             raise ValueError("a message without calls")
         return super().decode_execute([self._safe(call) for call in result], has_tool_call_tag)
@@ -50,7 +53,7 @@ class BfclHandler(OpenAICompletionsHandler):  # type: ignore[misc]
 
 
 def entries() -> list[Item]:
-    """All entries with their answers; those of each category by turns, so that a part of them is of all."""
+    """Return all entries with their answers. The categories alternate, so that the first entries cover all of them."""
     listed = []
     for category in CATEGORIES:
         name = f"multi_turn_{category}"
@@ -60,7 +63,7 @@ def entries() -> list[Item]:
 
 
 def play(order: PlayOrder) -> HarnessVerdict:
-    """Play an entry and check it, as the harness's own runner does."""
+    """Play an entry and check it as the harness's own runner does."""
     os.environ["OPENAI_BASE_URL"], os.environ["OPENAI_API_KEY"] = order.url, "none"
     entry, truth = copy.deepcopy(order.item.told)
     handler = BfclHandler(order.mark, _functions(entry))
@@ -68,7 +71,7 @@ def play(order: PlayOrder) -> HarnessVerdict:
     said, _ = handler.inference(copy.deepcopy(entry), False, True)
     answer = json.dumps(said)
     if not isinstance(said, list) or len(said) != len(truth):
-        return HarnessVerdict(False, 0.0, answer)  # stopped after too many steps
+        return HarnessVerdict(False, 0.0, answer)  # the play was stopped after too many steps
     decoded = [[calls for calls in (_decoded(handler, step) for step in turn) if calls] for turn in said]
     category = f"multi_turn_{order.item.category}"
     found = multi_turn_checker(decoded, truth, entry, category, order.mark)
@@ -76,7 +79,7 @@ def play(order: PlayOrder) -> HarnessVerdict:
 
 
 def _functions(entry: dict[str, Any]) -> frozenset[str]:
-    """The names of the entry's functions, of those too that are held back at first."""
+    """Return the names of the entry's functions, including functions that are held back at first."""
     held = [each for turn in entry.get("missed_function", {}).values() for each in turn]
     named = [*entry["function"], *held]
     return frozenset(each["name"] for each in named if isinstance(each, dict))
@@ -85,7 +88,7 @@ def _functions(entry: dict[str, Any]) -> frozenset[str]:
 def _decoded(handler: BfclHandler, step: Any) -> list[str]:
     try:
         calls: list[str] = handler.decode_execute(step, has_tool_call_tag=False)
-    except Exception:  # as the harness has it: what cannot be read is no call
+    except Exception:  # as in the harness: unreadable text is not a call
         return []
     return [] if is_empty_execute_response(calls) else calls
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-_MEMORY = 16 << 30  # bytes of addresses
+_MEMORY = 16 << 30  # bytes of address space
 _FILE = 256 << 20  # bytes of a file, and so of its log
 _DETAIL = 800  # characters
 
@@ -31,25 +31,35 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Item:
-    """A problem: `told` is all that its plays follow from."""
+    """A problem of a harness."""
 
     name: str
+    """Unique in the harness."""
+
     category: str
+    """The category for the summary."""
+
     told: Any
+    """Everything that determines its plays."""
 
     def listed(self) -> Json:
-        """As the command is told of it."""
+        """Return the item as the command sees it: name, category and digest."""
         digest = hashlib.blake2b(json.dumps(self.told, sort_keys=True, default=str).encode(), digest_size=16)
         return {"name": self.name, "category": self.category, "digest": digest.hexdigest()}
 
 
 @dataclass(frozen=True)
 class PlayOrder:
-    """One play of an item. `url`: the root of the chat API; `mark`: a name that no other play of the process has."""
+    """One play of an item."""
 
     item: Item
+    """The problem."""
+
     mark: str
+    """A name that no other play of the process has."""
+
     url: str
+    """The root of the chat API."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +67,17 @@ class HarnessVerdict:
     """The verdict of the harness."""
 
     correct: bool
+    """True if the play was won."""
+
     score: float
+    """The harness's score."""
+
     answer: str
+    """The judged answer, as text."""
 
 
 class Pipe:
-    """The line. What the harness prints goes to standard error."""
+    """The connection to the command. Text that the harness prints goes to standard error."""
 
     def __init__(self) -> None:
         self._out = os.fdopen(os.dup(1), "wb", buffering=0)
@@ -73,15 +88,15 @@ class Pipe:
         threading.Thread(target=self._read, daemon=True).start()
 
     def order(self) -> Json:
-        """The next order."""
+        """Wait for the next order."""
         return self._orders.get()
 
     def say(self, **told: Any) -> None:
-        """Tell the command."""
+        """Send a message to the command."""
         self._out.write(json.dumps(told).encode() + b"\n")
 
     def ask(self, model: str, body: Json) -> Json:
-        """The answer to a request; one is asked at a time."""
+        """Ask the command for the answer of a model. One request is open at a time."""
         with self._asking:
             self.say(kind="ask", model=model, body=body)
             return self._answers.get()
@@ -123,7 +138,7 @@ def _over(play: Callable[[PlayOrder], HarnessVerdict], order: PlayOrder) -> Json
 
 
 def _served(line: Pipe) -> str:
-    """Serve the chat API on loopback; its root. A request's model is "agent" or "user"."""
+    """Serve the chat API on loopback and return its root. A request's model is "agent" or "user"."""
 
     class ChatHandler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -138,7 +153,7 @@ def _served(line: Pipe) -> str:
             self._tell(200, {"object": "list", "data": models})
 
         def log_message(self, *_: Any) -> None:
-            """Nothing: the command keeps the records."""
+            """Log nothing, because the command keeps the records."""
 
         def _tell(self, status: int, body: Mapping[str, Any]) -> None:
             data = json.dumps(body).encode()

@@ -1,4 +1,7 @@
-"""τ²-bench as inspect-evals has it: retail, airline and telecom, an agent and a simulated user, one task at a time."""
+"""τ²-bench as inspect-evals plays it: an agent and a simulated user, one task at a time.
+
+Its domains are retail, airline and telecom.
+"""
 
 import os
 import tempfile
@@ -16,7 +19,7 @@ DOMAINS: Mapping[str, Callable[..., Any]] = {"retail": tau2_retail, "airline": t
 
 
 def tasks() -> list[Item]:
-    """All tasks, those of each domain by turns, so that a part of them is of all."""
+    """Return all tasks. The domains alternate, so that the first tasks cover all of them."""
     listed = []
     for domain, task in DOMAINS.items():
         samples = task(shuffle=False).dataset
@@ -25,7 +28,7 @@ def tasks() -> list[Item]:
 
 
 def play(order: PlayOrder) -> HarnessVerdict:
-    """Play a task. What the loop of the harness swallows, the command knows of: it has answered each request itself."""
+    """Play a task. The harness may hide errors, but the command knows them: it answered each request itself."""
     agent, user = _model("agent", order.url), _model("user", order.url)
     with tempfile.TemporaryDirectory() as folder:
         (log,) = evaluate(
@@ -42,7 +45,10 @@ def play(order: PlayOrder) -> HarnessVerdict:
 
 
 def _verdict(log: Any) -> HarnessVerdict:
-    """The verdict of a log, whose samples are read from its file. Raises RuntimeError where the harness failed."""
+    """Return the verdict of a log. The log's samples are read from its file.
+
+    Raises RuntimeError if the harness failed.
+    """
     if log.status != "success" or not log.samples:
         raise RuntimeError(f"inspect: {log.status}: {log.error.message if log.error else 'no sample'}")
     (sample,) = log.samples

@@ -1,4 +1,4 @@
-"""`spade eval average`: the evaluations of one policy, or of a policy and its base, chosen from what was measured."""
+"""`spade eval average`: chooses the evaluations of one policy, or of a policy and its base, among the measured ones."""
 
 import re
 from collections.abc import Sequence
@@ -21,17 +21,28 @@ class AverageOptions(NamedTuple):
     """The options of `spade eval average`, as they were typed."""
 
     where: Path
+    """A run directory, or the folder in which models were measured."""
+
     suites: str
+    """A table's name, or suites with commas."""
+
     policy: str
+    """The policy to average. "" takes the only one."""
+
     against: str
+    """Another run, or the base policy. "" compares with nothing."""
+
     protocol: ProtocolName
+    """The protocol of the evaluations."""
+
     seed: int
+    """The seed of the evaluations."""
 
 
 def averages(asked: AverageOptions) -> SuiteAverage:
     """Return the average of the suites.
 
-    Raises ConfigError or RunError if an evaluation is missing, or if two do not compare.
+    Raises ConfigError or RunError if an evaluation is missing, or if two evaluations are not comparable.
     """
     names = TABLES.get(asked.suites) or [suite.name for suite in named_suites(asked.suites)]
     here = _measured(asked.where, asked)
@@ -47,7 +58,7 @@ def averages(asked: AverageOptions) -> SuiteAverage:
 
 
 def _measured(where: Path, asked: AverageOptions) -> list[KeptEvaluation]:
-    """Return the evaluations of a folder by the asked protocol and seed."""
+    """Return the evaluations of a folder by the requested protocol and seed."""
     kept = [
         each for each in found(where) if (each.rules.protocol.name, each.rules.seed) == (asked.protocol, asked.seed)
     ]
@@ -57,7 +68,7 @@ def _measured(where: Path, asked: AverageOptions) -> list[KeptEvaluation]:
 
 
 def _policy(where: Path, kept: Sequence[KeptEvaluation], asked: str, base: str) -> str:
-    """Return the digest of a policy. Without a name: the only policy that was measured beside the base."""
+    """Return the digest of a policy. Without a name, return the only measured policy other than the base."""
     measured = sorted({each.rules.policy for each in kept})
     there = ", ".join(digest[:_DIGITS] for digest in measured)
     if not asked:
@@ -78,7 +89,7 @@ def _policy(where: Path, kept: Sequence[KeptEvaluation], asked: str, base: str) 
 
 
 def _chosen(where: Path, kept: Sequence[KeptEvaluation], names: Sequence[str], policy: str) -> list[KeptEvaluation]:
-    """Return the policy's evaluation of each suite. Raises RunError unless there is exactly one."""
+    """Return the policy's evaluation of each suite. Raises RunError unless each suite has exactly one."""
     chosen = []
     for name in names:
         found = [each for each in kept if (each.rules.suite, each.rules.policy) == (name, policy)]

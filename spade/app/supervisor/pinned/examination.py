@@ -1,7 +1,7 @@
-"""A policy measured on suites: a small run without learner and designers, which ends when all samples are recorded.
+"""Measures a policy on suites: a small run without learner and designers, which ends when all samples are recorded.
 
-It has a replay service of its own, engines and env-runners. This process publishes the pinned weights once, and plays
-and records the samples itself, so that more engines may join as in any run.
+The run has its own replay service, engines and env-runners. This process publishes the pinned weights once. It plays
+and records the samples itself. So more engines may join, as in any run.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,8 +27,8 @@ from spade.evaluations import Protocol, open_folder
 from spade.transport import Client
 
 PROCESSES = "processes"
-LOAD_S, STEP_S = 60.0, 30.0  # a busy machine is no error of an item
-_DIGITS = 16  # of a digest in a folder's name
+LOAD_S, STEP_S = 60.0, 30.0  # seconds; a busy machine should not count as an error of an item
+_DIGITS = 16  # digits of a digest in a folder's name
 
 
 def settings(
@@ -40,11 +40,9 @@ def settings(
     context: int,
     others: Mapping[str, object],
 ) -> Config:
-    """The config of the processes: that of the run or recipe `base`, as far as it is about sampling and playing.
+    """Derive the config of the processes from the run or recipe `base`: its settings of sampling and playing.
 
-    `others`: settings of its own.
-
-    Raises ConfigError.
+    `others` are further settings. Raises ConfigError.
     """
     from actors.roles.manner import patient
 
@@ -54,7 +52,7 @@ def settings(
     samples_at_once = given.engine.rows * max(given.actors.engines_bounds[0], 1)
     own = {
         "play.lease_s": patiently.play.lease_s,
-        # Of weights that small the records are to be the same beside any other samples.
+        # For such small weights, a record must not depend on the samples that run beside it.
         "engine.arithmetic": "float64" if dtype == "float32" and given.engine.kind == "torch" else "model",
         "engine.request_deadline_s": patiently.engine.request_deadline_s,
         "evaluation.in_flight": min(samples_at_once, given.sandbox.episodes * max(given.actors.runners, 1)),
@@ -75,14 +73,14 @@ def measure(
     say: Say,
     servers: Servers,
 ) -> None:
-    """Play and record what is missing of these evaluations of one policy, or of that of a server.
+    """Play and record the missing samples of these evaluations of one policy, or of a server's policy.
 
-    Their processes have a run directory below `place`, which is deleted when all is recorded. Raises RunError, also
-    where a signal came first.
+    The processes have a run directory below `place`, which is deleted when all is recorded. Raises RunError, also if a
+    signal came first.
     """
     with ExitStack() as stack:
         records = [stack.enter_context(open_folder(exam.root, exam.plan.rules, exam.plan.scheduled)) for exam in exams]
-        # The records are this command's alone now, and with them the run directories that a kill has left.
+        # The records now belong to this command alone. So do the run directories that a killed command left.
         for exam in exams:
             _forget(_processes(place, exam))
         missing = [(exam, kept) for exam, kept in zip(exams, records, strict=True) if kept.missing]
@@ -106,16 +104,16 @@ def measure(
 
 
 def _processes(place: Path, exam: Exam) -> RunDir:
-    """The run directory of the processes of a command whose first evaluation this is."""
+    """Return the run directory for the processes of a command, named by its first evaluation."""
     return RunDir(place / PROCESSES / exam.plan.rules.digest[:_DIGITS])
 
 
 def _forget(run: RunDir) -> None:
-    """Delete the run directory, of which nobody else reads: all that is kept of an evaluation is its records."""
+    """Delete the run directory. Nobody else reads it: only the records of an evaluation are kept."""
     if run.path.is_dir():
         rmtree(run.socket_folder())
         rmtree(run.path)
-        with suppress(OSError):  # it is not empty: another command is measuring
+        with suppress(OSError):  # not empty: another command is measuring
             run.path.parent.rmdir()
 
 
@@ -128,7 +126,7 @@ async def _examine(
     servers: Servers,
     client: Client,
 ) -> None:
-    """Publish the weights, if they are ours, and play, one evaluation after the other."""
+    """Publish the weights, if we sample, and play one evaluation after another."""
     from spade.app.supervisor.pinned.harnessed import by_harness
     from spade.app.supervisor.pinned.plays import by_chats, by_tokens
 

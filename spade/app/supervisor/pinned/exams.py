@@ -1,4 +1,4 @@
-"""Evaluations to be made, and how far they are."""
+"""Evaluations to be made, and their progress."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -8,36 +8,41 @@ from actors.suites import Suite
 from actors.text.conversation import Talk
 from spade.evaluations import EvaluationPlan, RecordFile, folder_of
 
-_TOLD = 8  # times that progress is told, for each evaluation
+_TOLD = 8  # progress messages for each evaluation
 
 Say = Callable[[str], None]
 
 
 class Exam(NamedTuple):
-    """An evaluation, and where it is kept: `root`/evaluations/…
-
-    talks  makes the talk of each play
-    data   the given file or folder
-    """
+    """An evaluation to be made."""
 
     root: Path
+    """The records go to `root`/evaluations/…"""
+
     suite: Suite
+    """The suite."""
+
     plan: EvaluationPlan
+    """The rules, items and samples."""
+
     talks: Callable[[], Talk]
+    """Makes the talk of each play."""
+
     data: Path | None = None
+    """The given file or folder."""
 
     @property
     def folder(self) -> Path:
-        """The folder of its records."""
+        """Return the folder of its records."""
         return folder_of(self.root, self.plan.rules)
 
 
 Missing = Sequence[tuple[Exam, RecordFile]]
-"""Evaluations, and the records to which they lack some."""
+"""Evaluations with their incomplete records."""
 
 
 def progress(exam: Exam, kept: RecordFile, say: Say) -> Callable[[], None]:
-    """Tells a few times how many samples have their record."""
+    """Return a function that reports, a few times in total, how many samples have their record."""
     rules, all_of_them = exam.plan.rules, len(exam.plan.scheduled)
     step = max(1, all_of_them // _TOLD)
 

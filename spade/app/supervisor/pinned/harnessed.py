@@ -1,7 +1,7 @@
-"""Plays of suites that a harness drives: it asks, we sample, count and record.
+"""Plays of suites that a harness drives: the harness asks, we sample, count and record.
 
-A harness asks for what it wants to be said; the rules of an evaluation say by which sampling and seeds. What went wrong
-is counted here, where each request is answered: a harness may swallow it and score what is left.
+A harness words the requests. The rules of an evaluation decide sampling and seeds. Errors are counted here, as each
+request is answered, because a harness may hide an error and score the rest.
 """
 
 import os
@@ -27,10 +27,10 @@ from spade.seeds import derive
 from spade.text import line
 
 MOST_ENDS = 2
-"""Times that a harness may end, or be late, under one sample before that is the sample's error."""
+"""Most ends or delays of a harness during one sample. Then the sample is recorded as an error."""
 _FIELDS = ("role", "content", "tool_calls", "tool_call_id", "name", "reasoning_content")
 _DETAIL = 800  # characters
-_A_CORE = 2  # processes of a harness, which wait most of the time
+_A_CORE = 2  # processes of a harness for each core, because they wait most of the time
 _USER = Sampling(temperature=0.0, max_tokens=2_048)
 
 
@@ -38,18 +38,24 @@ class AskedModel(NamedTuple):
     """A server, and the name of its model there."""
 
     server: ChatServer
+    """The server."""
+
     model: str
+    """The model's name."""
 
 
 class Voices(NamedTuple):
-    """Those that a harness may ask: the policy, and what plays its users."""
+    """The models that a harness may ask."""
 
     agent: AskedModel
+    """The policy."""
+
     user: AskedModel
+    """The model that plays the users."""
 
 
 class Talked:
-    """One play, as we have answered it."""
+    """One play, with our answers."""
 
     def __init__(self, voices: Voices, sampling: Sampling, seed: int) -> None:
         self._voices = voices
@@ -64,7 +70,7 @@ class Talked:
         self.failed = ""
 
     async def answer(self, who: str, body: Mapping[str, Any]) -> tuple[int, bytes]:
-        """See Answering. Nothing more is sampled for a play that has failed."""
+        """Answer a request; see Answering. After a failure, nothing more is sampled for the play."""
         if self.failed:
             return 500, _error(self.failed)
         self._asked[who] += 1
@@ -100,17 +106,17 @@ class Talked:
             self.sampled += max(answer.usage.completion_tokens, 0)
 
     def error(self, over: Over) -> tuple[ErrorKind | None, str]:
-        """The error of the play, if it has one, and the words for it."""
+        """Return the error of the play with an explanation. Returns None and "" without an error."""
         if self.failed:
             return "server", self.failed
         if self.overlong:
-            # A later prompt that does not fit is the end of a play that was begun: a wrong answer, and no error.
+            # If a later prompt does not fit, the play ends with a wrong answer, which is not an error.
             return (None, "") if self.said else ("unfit", "the first prompt does not fit the context")
         return ("harness", over.error) if over.error else (None, "")
 
 
 class HarnessPlayer:
-    """Plays what an evaluation lacks, in several processes of its harness."""
+    """Plays the missing samples of an evaluation, in several processes of its harness."""
 
     def __init__(self, exam: Exam, kept: RecordFile, voices: Voices, config: Config, logs: Path, say: Say) -> None:
         self._exam = exam
@@ -123,7 +129,7 @@ class HarnessPlayer:
         self._told = progress(exam, kept, say)
 
     async def play(self) -> None:
-        """Play until nothing is missing. Raises HarnessError where a process of the harness does not begin."""
+        """Play until nothing is missing. Raises HarnessError if a process of the harness does not start."""
         at_once = min(self._config.evaluation.in_flight, len(self._left), _A_CORE * len(os.sched_getaffinity(0)))
         broken: list[Exception] = []
         async with trio.open_nursery() as nursery:
@@ -132,7 +138,7 @@ class HarnessPlayer:
                 try:
                     while self._left:
                         await self._life(number)
-                except HarnessError as error:  # raised below, outside of the group that the nursery would make of it
+                except HarnessError as error:  # raised below, outside the group that the nursery would make of it
                     broken.append(error)
                     nursery.cancel_scope.cancel()
 
@@ -142,7 +148,7 @@ class HarnessPlayer:
             raise broken[0]
 
     async def _life(self, number: int) -> None:
-        """One process of the harness, until nothing is left or it ends."""
+        """Run one process of the harness, until nothing is left or it ends."""
         name = self._exam.suite.name
         log = self._logs / f"harness-{name}-{number}.log"
         async with worker(name, log, self._config.sandbox.tier, self._exam.data) as process:
@@ -152,7 +158,7 @@ class HarnessPlayer:
                     return
 
     async def _sample(self, process: Worker, item: str, number: int) -> bool:
-        """Play a sample; False where the process is of no more use."""
+        """Play a sample. Returns False if the process can no longer be used."""
         rules = self._exam.plan.rules
         seed = sample_seed(rules.suite, item, number, rules.seed)
         talked, began = Talked(self._voices, rules.protocol.sampling, seed), trio.current_time()
@@ -204,7 +210,7 @@ async def by_harness(
     user: ServerOptions | None,
     say: Say,
 ) -> None:
-    """Play what is missing of these evaluations. `user` None: the policy plays the users itself."""
+    """Play the missing samples of these evaluations. Without a `user`, the policy also plays the users."""
     deadline_s = config.engine.request_deadline_s
     async with AsyncExitStack() as stack:
         policy = AskedModel(await stack.enter_async_context(agent.open(deadline_s)), agent.model)
@@ -216,7 +222,7 @@ async def by_harness(
 
 
 def _told(body: Mapping[str, Any]) -> dict[str, Any]:
-    """The part of a request that a harness may word: its messages, and the tools that may be called."""
+    """Keep the parts of a request that a harness may word: its messages and the tools that may be called."""
     messages = body.get("messages")
     listed = messages if isinstance(messages, list) else []
     found: dict[str, Any] = {"messages": [_message(each) for each in listed if isinstance(each, dict)]}

@@ -1,4 +1,4 @@
-"""`spade eval`: what is asked, resolved to evaluations of one policy or two, and what they came to."""
+"""`spade eval`: resolves a request to evaluations of one policy or two, and reports their results."""
 
 import difflib
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ _NEAREST = 3
 
 
 class EvalOptions(NamedTuple):
-    """The options of `spade eval`, as they were typed; `model` "" is none, so that `endpoint` is asked by chats."""
+    """The options of `spade eval`, as they were typed. If `model` is "", `endpoint` is asked by chats."""
 
     model: str
     suites: str
@@ -48,22 +48,25 @@ class EvalOptions(NamedTuple):
 
     @property
     def chats(self) -> ServerOptions | None:
-        """The server that is asked by chats, since nobody knows its tokens."""
+        """Return the server that is asked by chats, because its tokenizer is unknown."""
         return None if self.model else self.endpoint
 
     @property
     def curve(self) -> bool:
-        """True if several policies of a run are asked for."""
+        """Return True if several policies of a run are requested."""
         return self.policy.startswith("every:")
 
     @property
     def servers(self) -> Servers:
-        """The servers of the evaluation."""
+        """Return the servers of the evaluation."""
         user = None if self.user is None or self.user.url == SELF else self.user
         return Servers(self.endpoint, bool(self.model), user)
 
     def found(self) -> "EvalOptions":
-        """The same with the names of the servers' models. Raises ConfigError where a server does not answer."""
+        """Return the options with the servers' model names filled in.
+
+        Raises ConfigError if a server does not answer.
+        """
         endpoint, user = self.endpoint, self.user
         if endpoint is not None and (
             self.chats or any(isinstance(each, Harness) for each in named_suites(self.suites))
@@ -75,7 +78,7 @@ class EvalOptions(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """A suite of the command by its protocol, with its data file."""
+    """A suite of the command, with its protocol and data file."""
 
     suite: Suite
     protocol: Protocol
@@ -83,23 +86,34 @@ class Chosen(NamedTuple):
 
 
 class Subject(NamedTuple):
-    """A run, or a model (`run` is None), to be measured by the rules of `base`; results go below `root`."""
+    """A run or a model to be measured."""
 
     root: Path
+    """Results go below this folder."""
+
     run: RunDir | None
+    """The run. None for a model."""
+
     model: str
+    """The model with which the run began, or the model itself."""
+
     base: str
+    """The run or recipe with the settings of sampling and playing."""
+
     dtype: str
+    """Number format of the weights."""
+
     model_facts: ModelFacts
+    """Facts about the model."""
 
     @property
     def place(self) -> Path:
-        """The folder of its evaluations."""
+        """Return the folder of its evaluations."""
         return self.root / EVALUATIONS
 
     @classmethod
     def of(cls, model: str, config: str | None) -> "Subject":
-        """A run directory, or else a model. Raises ConfigError where it is neither."""
+        """Find a run directory, or else a model. Raises ConfigError if it is neither."""
         run = RunDir(Path(model))
         if run.exists:
             base = config or str(run.config_path)
@@ -114,7 +128,7 @@ class Subject(NamedTuple):
         return cls(Path.cwd(), None, model, config or "nano", found.dtype, found)
 
     def pinned(self, asked: str, endpoint: ServerOptions | None = None) -> AbstractContextManager[PinnedPolicy]:
-        """The policy that is asked for, whose weights stay during the block; that of the endpoint, if it is given."""
+        """Pin the requested policy: its weights stay during the block. If the endpoint is given, return its policy."""
         if endpoint is not None:
             return nullcontext(endpoint.policy(model_folder(self.model)))
         return pinned(self.run, self.model, self.dtype, asked, self.place)
@@ -130,14 +144,14 @@ class Planned(NamedTuple):
     servers: Servers = Servers()
 
     def measured(self, say: Say) -> dict[str, MeasuredSuite]:
-        """Measure what is missing; all evaluations by suite."""
+        """Measure the missing samples. Return all evaluations by suite."""
         if self.exams:
             measure(self.subject.place, self.config, self.policy, self.exams, say, self.servers)
         return {exam.suite.name: _told(exam, self.policy) for exam in self.exams}
 
 
 def named_suites(names: str) -> list[Suite]:
-    """The suites of a list with commas. Raises ConfigError where one is unknown, with the nearest names."""
+    """Return the suites in a comma-separated list. Raises ConfigError with the nearest names if one is unknown."""
     known: Mapping[str, Suite] = {**SUITES, **HARNESSES}
     each = [name.strip() for name in names.split(",") if name.strip()]
     for name in each:
@@ -150,7 +164,7 @@ def named_suites(names: str) -> list[Suite]:
 
 
 def data_files(given: Sequence[str], suites: Sequence[Suite]) -> dict[str, Path]:
-    """The files of `--data NAME=FILE`, by suite. Raises ConfigError."""
+    """Parse the files of `--data NAME=FILE`, by suite. Raises ConfigError."""
     files: dict[str, Path] = {}
     for text in given:
         name, equals, file = text.partition("=")
@@ -164,7 +178,7 @@ def data_files(given: Sequence[str], suites: Sequence[Suite]) -> dict[str, Path]
 
 
 def chosen(asked: EvalOptions) -> list[Chosen]:
-    """The suites and their protocols. Raises ConfigError."""
+    """Return the suites and their protocols. Raises ConfigError."""
     if asked.items is not None and asked.protocol != "short":
         raise ConfigError("--items: a part of a suite is played with --protocol short alone")
     suites = named_suites(asked.suites)
@@ -179,11 +193,11 @@ def chosen(asked: EvalOptions) -> list[Chosen]:
 
 
 def evaluate(asked: EvalOptions, say: Say, complain: Say) -> list[MeasuredSuite]:
-    """Measure what is missing, and tell what all came to; a suite that cannot be played is complained of in a line.
+    """Measure the missing samples and return all results. A suite that cannot be played gets a line of complaint.
 
-    A policy "every:N" is each policy of the run at a multiple of N learner steps; each is compared with the start of
-    the run, unless another policy is named. Raises SpadeError where nothing can be played, or where two policies would
-    not compare.
+    A policy "every:N" means each policy of the run at a multiple of N learner steps. Each is compared with the start of
+    the run, unless another policy is named. Raises SpadeError if nothing can be played, or if two policies would not be
+    comparable.
     """
     suites = chosen(asked)
     if not asked.curve:
@@ -195,7 +209,7 @@ def evaluate(asked: EvalOptions, say: Say, complain: Say) -> list[MeasuredSuite]
     asked = asked.found()
     subject = Subject.of(asked.model or "nano", asked.config)
     with ExitStack() as pins:
-        # All before the first is measured, since a run goes on meanwhile and may retire the others.
+        # Pin all before the first is measured: the run continues meanwhile and may retire the others.
         names = policies_named(subject.run, asked.policy)
         policies = [pins.enter_context(subject.pinned(name, asked.endpoint)) for name in names]
         first = _planned(subject, policies[0], suites, asked, complain)
@@ -213,7 +227,7 @@ def evaluate(asked: EvalOptions, say: Say, complain: Say) -> list[MeasuredSuite]
 
 
 def _other(subject: Subject, against: str, config: str | None) -> tuple[Subject, str]:
-    """The other side of the comparison: another run and its newest policy, or a policy of the same subject."""
+    """Return the other side of the comparison: another run's newest policy, or a policy of the same subject."""
     if RunDir(Path(against)).exists:
         return Subject.of(against, config), "newest"
     return subject, against
@@ -244,7 +258,7 @@ def _with_thoughts(subject: Subject, suites: Sequence[Chosen], asked: EvalOption
 
 
 def _others(asked: EvalOptions) -> dict[str, object]:
-    """Settings of the place where the policy is sampled, if that is no engine of ours."""
+    """Return the settings for the place of sampling: our gateway, or a foreign server."""
     if asked.endpoint is None:
         return {
             "serve.host": "127.0.0.1",
@@ -256,7 +270,7 @@ def _others(asked: EvalOptions) -> dict[str, object]:
 
 
 def _refuse_others(now: Planned, before: Planned) -> None:
-    """Raises ConfigError where evaluations of one suite differ in more than the policy."""
+    """Raise ConfigError if evaluations of one suite differ in more than the policy."""
     rules = {exam.suite.name: exam.plan.rules for exam in before.exams}
     for exam in now.exams:
         if exam.suite.name in rules:
@@ -276,7 +290,8 @@ def _exams(
     for suite, protocol, data in suites:
         try:
             conditions = _conditions(config, suite, protocol, asked)
-            ours = asked.endpoint is None or not isinstance(suite, Harness)  # else the tokenizer is another one's
+            # otherwise the tokenizer belongs to another model
+            ours = asked.endpoint is None or not isinstance(suite, Harness)
             talks = suite.talks(protocol, tokenizer) if ours else suite_talks(protocol, tokenizer)
             plan = resolve(suite, protocol, policy.digest, asked.seed, data, asked.items, conditions)
             check_sizes(f"suite {suite.name}", plan.items.values(), config)
@@ -288,7 +303,7 @@ def _exams(
 
 
 def _conditions(config: Config, suite: Suite, protocol: Protocol, asked: EvalOptions) -> dict[str, str]:
-    """See Rules. Raises ConfigError where the suite cannot be played so."""
+    """Return the conditions (see Rules). Raises ConfigError if the suite cannot be played under them."""
     if isinstance(suite, Harness):
         return _served(config, protocol, asked) | _users(suite, asked)
     if asked.chats is None:
@@ -300,14 +315,14 @@ def _conditions(config: Config, suite: Suite, protocol: Protocol, asked: EvalOpt
 
 
 def _served(config: Config, protocol: Protocol, asked: EvalOptions) -> dict[str, str]:
-    """Conditions of a policy that is asked by chats, over a gateway of ours or a server of others."""
+    """Return the conditions of a policy that is asked by chats, through our gateway or on a foreign server."""
     if asked.endpoint is None:
         return {"asked": "chats", **_run_here(config, protocol)}
     return {"asked": "chats", "dtype": "unknown", "policy": NOT_PINNED, "tokens": "of the server's count"}
 
 
 def _run_here(config: Config, protocol: Protocol, *, known: bool = True) -> dict[str, str]:
-    """Conditions of a policy whose tokens we know; `known`: its arithmetic, too."""
+    """Return the conditions of a policy with known tokens. `known` tells if its arithmetic is known too."""
     return {
         "context_tokens": str(protocol.context_tokens(config.engine.context_tokens)),
         "dtype": _arithmetic(config) if known else "unknown",
@@ -317,7 +332,7 @@ def _run_here(config: Config, protocol: Protocol, *, known: bool = True) -> dict
 
 
 def _users(suite: Harness, asked: EvalOptions) -> dict[str, str]:
-    """The model that plays the users. Raises ConfigError where the suite needs one that is not given."""
+    """Return the model that plays the users. Raises ConfigError if the suite needs one and none is given."""
     if not suite.users:
         return {}
     if asked.user is None:

@@ -18,7 +18,7 @@ from spade.evaluations import RecordFile, SuiteItem
 
 
 async def by_tokens(run: RunDir, config: Config, missing: Missing, say: Say) -> None:
-    """Play what is missing at the engines of a run, or at its endpoint."""
+    """Play the missing samples at the engines of a run, or at its endpoint."""
 
     async def work(session: Session) -> None:
         def manner(exam: Exam) -> Manner:
@@ -31,7 +31,7 @@ async def by_tokens(run: RunDir, config: Config, missing: Missing, say: Say) -> 
 
 
 async def by_chats(run: RunDir, config: Config, missing: Missing, say: Say, server: ServerOptions) -> None:
-    """Play what is missing by the chats of a server."""
+    """Play the missing samples by the chats of a server."""
     async with server.open(config.engine.request_deadline_s) as chats:
 
         async def work(connected: Connected) -> None:
@@ -48,7 +48,7 @@ async def by_chats(run: RunDir, config: Config, missing: Missing, say: Say, serv
 
 
 async def _play(connected: Connected, exam: Exam, kept: RecordFile, say: Say, manner: Callable[[], Manner]) -> None:
-    """Play and record what one evaluation lacks."""
+    """Play and record the missing samples of one evaluation."""
     rules, told = exam.plan.rules, progress(exam, kept, say)
 
     async def manner_of(_: SuiteItem) -> Manner:
@@ -63,4 +63,4 @@ async def _play(connected: Connected, exam: Exam, kept: RecordFile, say: Say, ma
 
 
 def _ready() -> None:
-    """Nobody waits for this process."""
+    """Do nothing: nobody waits for this process."""

@@ -1,4 +1,4 @@
-"""The policies that a run has, and one of them, or a model, pinned to be measured."""
+"""The policies that a run keeps, and the pinning of one policy or a model for a measurement."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -11,36 +11,44 @@ from spade.errors import ConfigError, RunError
 from spade.text import line
 
 WEIGHTS = "weights"
-_FEWEST_DIGITS = 8  # of a digest that is cut
+_FEWEST_DIGITS = 8  # least digits of an abbreviated digest
 _EVERY = re.compile(r"every:(?P<steps>[1-9][0-9]{0,8})")
 _ASKED = re.compile(r"newest|start|step:(?P<step>[0-9]{1,9})|(?P<digest>[0-9a-f]{8,32})")
 
 
 class KeptPolicy(NamedTuple):
-    """A policy that a run has: the learner step after which it was made, its place, and its folder."""
+    """A policy that a run keeps."""
 
     step: int
+    """The learner step after which it was made."""
+
     place: str
+    """"published", "checkpoint", "kept" or "best"."""
+
     folder: Path
+    """Its folder."""
 
 
 class PinnedPolicy(NamedTuple):
-    """A policy to measure: the digest of its weights, a folder with them, and what a person calls it.
-
-    `folder` is None where the weights are gone, so that only what was measured before can be told. `step` is the
-    learner step after which it was made, None of a policy that was asked for in another way.
-    """
+    """A policy to measure."""
 
     digest: str
+    """The digest of its weights."""
+
     folder: Path | None
+    """A folder with its weights. None if they are gone, so that only earlier measurements can be shown."""
+
     name: str
+    """Its name for people."""
+
     step: int | None = None
+    """The learner step after which it was made. None if it was not requested by step."""
 
 
 def kept_policies(run: RunDir) -> list[KeptPolicy]:
-    """List every policy that is on the disk: published, in checkpoints, kept for good, the best.
+    """List every policy on the disk: published, in checkpoints, kept for good, the best.
 
-    Of a step that was published twice the newer policy comes first.
+    If a step was published twice, the newer policy comes first.
     """
     from learner import checkpoint
     from replay.inspect.environments import published
@@ -56,7 +64,7 @@ def kept_policies(run: RunDir) -> list[KeptPolicy]:
 
 
 def check_asked(asked: str) -> None:
-    """Raises ConfigError where this names no policy."""
+    """Raise ConfigError if the text names no policy."""
     if not _ASKED.fullmatch(asked):
         raise ConfigError(
             f"policy {line(asked, 60)!r}: write newest, start, step:N, or {_FEWEST_DIGITS} to 32 digits of a digest"
@@ -65,7 +73,7 @@ def check_asked(asked: str) -> None:
 
 
 def policies_named(run: RunDir | None, asked: str) -> list[str]:
-    """Name the policies that are asked for, each as `pin` takes it: of "every:N" all of the run at multiples of N.
+    """Name the requested policies in the form of `pin`. "every:N" names all policies of the run at multiples of N.
 
     Raises ConfigError if `asked` cannot be read, RunError if the run lacks such policies.
     """
@@ -87,10 +95,10 @@ def policies_named(run: RunDir | None, asked: str) -> list[str]:
 
 @contextmanager
 def pinned(run: RunDir | None, model: str, dtype: str, asked: str, place: Path) -> Iterator[PinnedPolicy]:
-    """The policy that is asked for, of a run or, where there is none, of a model; its weights stay during the block.
+    """Pin the requested policy of a run, or of a model if `run` is missing. Its weights stay during the block.
 
-    Weights that a run may retire are linked into `place`, and stay there while an evaluation of them has not ended, or
-    another command measures them. Raises ConfigError or RunError where it is not kept.
+    Weights that a run may retire are linked into `place`. They stay there while an evaluation of them is unfinished, or
+    while another command measures them. Raises ConfigError or RunError if the policy is not kept.
     """
     from spade.disk import hold
     from spade.policy.manifest import PARAMETERS
@@ -104,7 +112,7 @@ def pinned(run: RunDir | None, model: str, dtype: str, asked: str, place: Path) 
 
 
 def pin(run: RunDir | None, model: str, dtype: str, asked: str, place: Path) -> PinnedPolicy:
-    """The policy that is asked for; see `pinned`. Its weights stay until `release`."""
+    """Pin the requested policy; see `pinned`. Its weights stay until `release`."""
     check_asked(asked)
     if asked == "start" or (run is None and asked == "newest"):
         return _start(model, dtype, place, "start" if run else line(model, 60))
@@ -122,30 +130,30 @@ def pin(run: RunDir | None, model: str, dtype: str, asked: str, place: Path) -> 
 
 
 def release(policy: PinnedPolicy, place: Path) -> None:
-    """Give up what `pin` made for this policy, unless an evaluation in `place` still needs it."""
+    """Remove the files that `pin` made for this policy, unless an evaluation in `place` still needs them."""
     from spade.disk import discard_unless_held
     from spade.policy.manifest import PARAMETERS
 
     folder = place / WEIGHTS / policy.digest
     if folder.is_dir() and not _needed(policy.digest, place):
         discard_unless_held(folder, PARAMETERS)
-        with suppress(OSError):  # it is not empty: another policy is being measured
+        with suppress(OSError):  # not empty: another policy is being measured
             folder.parent.rmdir()
 
 
 def _needed(digest: str, place: Path) -> bool:
-    """True where an evaluation of this policy has samples to play."""
+    """Return True if an evaluation of this policy still has samples to play."""
     from spade.evaluations import found
 
     try:
         kept = [each.summary for each in found(place.parent) if each.rules.policy == digest]
     except RunError:
-        return True  # the one that cannot be read may be of this policy
+        return True  # the unreadable evaluation may be of this policy
     return any(summary is None or summary.played < summary.scheduled for summary in kept)
 
 
 def _start(model: str, dtype: str, place: Path, name: str) -> PinnedPolicy:
-    """Pin the checkpoint `model` where it lies. Its digest is of one file, so one of several files is made one.
+    """Pin the checkpoint `model` in its folder. A checkpoint of several files is first merged into one, for the digest.
 
     Raises RunError if its files do not fit together.
     """
@@ -168,7 +176,7 @@ def _start(model: str, dtype: str, place: Path, name: str) -> PinnedPolicy:
 
 
 def _of_digest(run: RunDir | None, digits: str, place: Path) -> PinnedPolicy:
-    """A policy by the beginning of its digest: kept by the run, or pinned or measured before."""
+    """Pin a policy by the beginning of its digest. It must be kept by the run, or pinned or measured before."""
     from spade.policy import manifest
 
     policies = kept_policies(run) if run is not None else []

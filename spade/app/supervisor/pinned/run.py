@@ -18,7 +18,7 @@ from spade.transport import connect
 def pinned_settings(
     base: str, overrides: Sequence[str], model: Path, dtype: str, context_tokens: int, others: Mapping[str, object]
 ) -> Config:
-    """The config of its processes: that of the run or recipe `base` as far as it is about sampling, with `others`.
+    """Derive the config of its processes from the run or recipe `base`: the settings of sampling, changed by `others`.
 
     Raises ConfigError.
     """
@@ -26,7 +26,7 @@ def pinned_settings(
     own = {
         "model.path": str(model),
         "model.dtype": dtype,
-        # Nothing is designed, trained or played for the store, and nothing of it needs to be allowed.
+        # Nothing is designed, trained or played for the store, so these settings take the smallest valid values.
         "design.source": "model",
         "design.max_tokens": 1,
         "design.round_jobs": given.design.active_skills,

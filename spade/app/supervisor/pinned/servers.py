@@ -1,4 +1,4 @@
-"""Servers of others: what is typed of them, and what stands for the policy that they have."""
+"""Foreign servers: their options, and a stand-in for their policy."""
 
 import hashlib
 import socket
@@ -15,27 +15,32 @@ from spade.keyfiles import read_key
 from spade.text import line
 from spade.transport import Client
 
-_ASKED_S = 60.0  # for a server to name its models
+_ASKED_S = 60.0  # seconds for a server to name its models
 _LONGEST = 1_000  # characters of a URL
 
 
 class ServerOptions(NamedTuple):
-    """An OpenAI-compatible server: its API's root, its model ("" the only one), and the file of its key ("" none)."""
+    """An OpenAI-compatible server."""
 
     url: str
+    """The root of its API."""
+
     model: str
+    """Its model. "" means the only one."""
+
     key: str
+    """The file of its key. "" sends no key."""
 
     @classmethod
     def typed(cls, option: str, url: str, model: str, key: str) -> "ServerOptions | None":
-        """A server as it was typed; None where nothing was. Raises ConfigError where its URL alone is missing."""
+        """Make a server from typed options, or None if all are empty. Raises ConfigError if only the URL is missing."""
         if not url and (model or key):
             raise ConfigError(f"{option}: is missing; a model or a key of that server is given")
         return cls(url, model, key) if url else None
 
     @property
     def settings(self) -> dict[str, object]:
-        """The settings under which it samples from token ids, and engines do not."""
+        """Return the settings under which the server samples from token ids, instead of engines."""
         key = str(Path(self.key).expanduser().absolute()) if self.key else ""
         return {
             "endpoint.url": self.url,
@@ -48,24 +53,27 @@ class ServerOptions(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The model and its place, for a person."""
+        """Return the model and its address, for people."""
         return f"{line(self.model, 60) or 'the model'} at {line(self.url, 120)}"
 
     @property
     def digest(self) -> str:
-        """Names the server and its model, 32 hex digits."""
+        """Return a digest of the server and its model, 32 hex digits."""
         return hashlib.blake2b(f"{self.url}\0{self.model}".encode(), digest_size=16).hexdigest()
 
     def policy(self, folder: Path) -> PinnedPolicy:
-        """The stand-in for its policy, which nobody can pin; `folder` has the tokenizer."""
+        """Return a stand-in for the server's policy, which cannot be pinned. `folder` has the tokenizer."""
         return PinnedPolicy(self.digest, folder, self.name)
 
     def open(self, deadline_s: float) -> ChatServer:
-        """A connection to its chats. Raises ConfigError where the key cannot be read."""
+        """Open a connection to its chats. Raises ConfigError if the key cannot be read."""
         return ChatServer(self.url, read_key(self.key, "key"), deadline_s)
 
     def found(self, option: str) -> "ServerOptions":
-        """The same with the name of its model. Raises ConfigError, which names the `option`, where it has none."""
+        """Return the options with the model's name filled in.
+
+        Raises ConfigError, which names the `option`, if that fails.
+        """
         told = self.url.isprintable() and len(self.url) <= _LONGEST
         if not (told and self.url.startswith(("http://", "https://"))):
             raise ConfigError(f"{option}: write http://HOST:PORT/v1, is {line(self.url, 200)!r}")
@@ -81,20 +89,20 @@ class ServerOptions(NamedTuple):
 
 
 class Servers(NamedTuple):
-    """The servers of an evaluation.
-
-    policy  in the place of our engines
-    tokens  it samples from token ids, which we know; else by chats
-    user    plays the users of harnesses; None where the policy does
-    """
+    """The servers of an evaluation."""
 
     policy: ServerOptions | None = None
+    """Samples in place of our engines."""
+
     tokens: bool = False
+    """True if it samples from token ids, which we know. Otherwise it is asked by chats."""
+
     user: ServerOptions | None = None
+    """Plays the users of harnesses. None if the policy plays them."""
 
 
 async def own_gateway(config: Config, client: Client) -> ServerOptions:
-    """The gateway of the run itself, once it answers and an engine is there. `client`: of the replay service."""
+    """Wait until the run's own gateway answers and an engine is up. Return it. `client` is the replay service's."""
     while not any(peer.role == "engine" for peer in client.pulse.peers):
         await client.wait_pulse()
     host = f"[{config.serve.host}]" if ":" in config.serve.host else config.serve.host
@@ -109,7 +117,7 @@ async def own_gateway(config: Config, client: Client) -> ServerOptions:
 
 
 def free_port(host: str) -> int:
-    """A port that is free now: a gateway that is started again must find it, so it is the command that chooses."""
+    """Return a free port. The command chooses it, because a restarted gateway must find the same port."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         try:
             probe.bind((host, 0))

@@ -1,4 +1,4 @@
-"""`spade serve`: a gateway over engines of its own on a pinned policy, or over those of a live run."""
+"""`spade serve`: a gateway over its own engines on a pinned policy, or over the engines of a live run."""
 
 import json
 import os
@@ -25,23 +25,38 @@ from spade.transport import Client
 from spade.transport.keys import command_tag
 
 SERVING = "serving"
-_MOST_TOKENS = 32_768  # of a context that nobody asked for: keys of longer ones take much memory
+_MOST_TOKENS = 32_768  # most tokens of a default context: the keys of longer contexts take much memory
 _DIGITS = 16
 
 Say = Callable[[str], None]
 
 
 class ServeOptions(NamedTuple):
-    """The options of `spade serve`, as they were typed; port 0 is any free one."""
+    """The options of `spade serve`, as they were typed."""
 
     model: str
+    """A run or a model."""
+
     host: str
+    """The address to listen at."""
+
     port: int
+    """The port. 0 takes any free port."""
+
     key: str
+    """The file of the key that clients must send. "" lets every client in."""
+
     live: bool
+    """True serves the newest policy of a live run."""
+
     policy: str
+    """The policy to pin."""
+
     config: str | None
+    """A config or recipe in place of the run's."""
+
     overrides: Sequence[str]
+    """Settings as in `--set`."""
 
 
 def serve(asked: ServeOptions, say: Say) -> None:
@@ -65,7 +80,7 @@ def serve(asked: ServeOptions, say: Say) -> None:
 
 
 def _settings(subject: Subject, policy: PinnedPolicy, asked: ServeOptions) -> Config:
-    """The config of the processes of a pinned policy."""
+    """Derive the config of a pinned policy's processes."""
     given = load(subject.base)
     own = given.engine.context_tokens
     context = own if subject.run or asked.config else min(subject.model_facts.context_tokens, _MOST_TOKENS)
@@ -97,7 +112,7 @@ def _address(asked: ServeOptions, name: str) -> dict[str, object]:
 
 
 def _name(run: RunDir | None, asked: ServeOptions) -> str:
-    """The model's name for clients: that of the run's folder, or the model as it was asked for."""
+    """Return the model's name for clients: the name of the run's folder, or the model as requested."""
     return run.path.name if run is not None else asked.model
 
 
@@ -107,16 +122,16 @@ async def _publish(run: RunDir, config: Config, policy: PinnedPolicy, say: Say, 
 
 
 async def _tell(config: Config, say: Say, client: Client) -> None:
-    """Tell the address once it answers; stay."""
+    """Print the address once it answers. Then wait until cancelled."""
     gateway = await own_gateway(config, client)
     say(f"serving {line(config.serve.name)} at {gateway.url}; Ctrl-C stops it")
     await trio.sleep_forever()
 
 
 class _Folder:
-    """The run directory of one `spade serve`, which has this part of it, below `root`/serving; deleted at the end.
+    """The run directory of one `spade serve`, below `root`/serving. It locks one part, and is deleted at the end.
 
-    Those that a kill has left are deleted with the next one.
+    The next `spade serve` deletes directories that a killed one has left.
     """
 
     def __init__(self, root: Path, config: Config, part: str) -> None:
@@ -135,7 +150,7 @@ class _Folder:
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         self._lock.__exit__(None, None, None)
-        if kind is None or kind is KeyboardInterrupt:  # else its logs say why
+        if kind is None or kind is KeyboardInterrupt:  # after an error the logs stay, because they explain it
             _forget(self._run)
             with suppress(OSError):  # another command serves
                 self._place.rmdir()
