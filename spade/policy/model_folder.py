@@ -5,14 +5,16 @@ from typing import Literal
 
 import msgspec
 
+from spade.config.paths import PACKAGE_MODELS
 from spade.decoding import UnreadableError, decoded
 from spade.disk import read
 from spade.errors import ConfigError, RunError, reason
 from spade.policy import hub
 
-NANO = Path(__file__).parents[1] / "data" / "nano"
-SHIPPED = {"nano": NANO, "nano-tools": NANO.with_name("nano-tools")}
+_DATA = Path(__file__).parents[1] / "data"
+SHIPPED = {name: _DATA / name for name in PACKAGE_MODELS}
 """By name: the nano models of games and of tool use."""
+NANO = SHIPPED["nano"]
 _LONGEST = 1 << 20  # tokens of a model that names no bound
 
 
