@@ -1,7 +1,5 @@
 """Files with the key of an API, of a server that we ask or of our own."""
 
-from pathlib import Path
-
 from spade.disk import expand_home, read
 from spade.errors import ConfigError
 

@@ -1,7 +1,6 @@
 """Settings that name files and folders, made independent of the working directory."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import msgspec
 
