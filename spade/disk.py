@@ -206,6 +206,11 @@ def file_system(path: Path) -> str:
     return kinds[-1] if kinds else ""
 
 
+def expand_home(path: str) -> Path:
+    """Return `path` with a leading `~` replaced. It stays for an unknown user, for whom Path.expanduser raises."""
+    return Path(os.path.expanduser(path))
+
+
 def private(folder: Path) -> None:
     """Make `folder` private to this user (mode 0700). Creates it, or closes it to others if it exists.
 

@@ -1,8 +1,6 @@
 """Files that hold an API key: of a server that we ask, or of our own server."""
 
-from pathlib import Path
-
-from spade.disk import read
+from spade.disk import expand_home, read
 from spade.errors import ConfigError
 
 KEY_BYTES = 4_096
@@ -16,7 +14,7 @@ def read_key(path: str, setting: str) -> str:
     if not path:
         return ""
     try:
-        key = read(Path(path).expanduser(), KEY_BYTES).strip().decode("latin-1")
+        key = read(expand_home(path), KEY_BYTES).strip().decode("latin-1")
     except OSError as error:
         raise ConfigError(f"{setting}: {path}: {error.strerror}") from None
     if not (key and key.isascii() and key.isprintable()):

@@ -1,16 +1,18 @@
 """Settings that name files and folders, made independent of the working directory."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import msgspec
 
 from spade.config.sections import Config
+from spade.disk import expand_home
 
 SETTINGS = (
     "model.path", "design.corpus", "design.seeds", "pool.source", "tools.settings", "evaluation.data",
     "evaluation.programs", "evaluation.embedding", "endpoint.key", "serve.key", "replay.store", "bus.keys",
 )  # fmt: skip
+PACKAGE_MODELS = ("nano", "nano-tools")
+"""Names of models that come with the package. A folder of such a name is given as `./nano`."""
 _MODELS = ("model.path", "evaluation.embedding")
 _SOURCES = ("design.seeds", "pool.source")
 _WORDS = ("", "builtin", "none")
@@ -45,10 +47,11 @@ def _absolute(setting: str, value: str) -> str:
     kind, _, place = value.partition(":")
     if setting in _SOURCES:
         return f"{kind}:{_path(place)}" if kind in _KINDS and place else value
-    if value in _WORDS or (setting in _MODELS and not Path(value).is_dir()):
+    named = setting in _MODELS and (value in PACKAGE_MODELS or not expand_home(value).is_dir())
+    if value in _WORDS or named:
         return value
     return _path(value)
 
 
 def _path(path: str) -> str:
-    return str(Path(path).expanduser().absolute())
+    return str(expand_home(path).absolute())

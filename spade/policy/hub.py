@@ -9,9 +9,14 @@ from spade.policy.parameter_files import parameter_files
 from spade.text import line
 
 _FILES = ["*.json", "*.safetensors", "*.jinja", "*.txt", "*.model"]
-_NAME = re.compile(r"[\w.-]+/[\w.-]+(?:@[\w./-]+)?", re.ASCII)
+_NAME = re.compile(r"[\w.-]+/[\w.-]+(?:@[0-9a-f]{40})?", re.ASCII)
 
 log = logging.getLogger(__name__)
+
+
+def is_name(text: str) -> bool:
+    """Return True if `text` could name a model of the hub: `OWNER/NAME` or `OWNER/NAME@COMMIT`. Asks nobody."""
+    return _NAME.fullmatch(text) is not None
 
 
 def snapshot(name: str) -> Path:
@@ -20,10 +25,10 @@ def snapshot(name: str) -> Path:
     A commit never changes, so one that the cache has is taken from there. Another name is looked up, and the cache
     serves if the hub cannot. Raises ConfigError if neither has it.
     """
-    if not _NAME.fullmatch(name):
+    if not is_name(name):
         raise ConfigError(
-            f"model.path: there is no folder {name!r} here; give nano, nano-tools, a checkpoint folder, or a name of "
-            "the hub such as Qwen/Qwen3-0.6B"
+            f"model.path: there is no folder {name!r} here; give nano, nano-tools, a checkpoint folder, a name of the "
+            "hub such as Qwen/Qwen3-0.6B, or OWNER/NAME@COMMIT with the 40 digits of a commit"
         )
     if "@" in name and (cached := _cached(name)) and all(file.is_file() for file in parameter_files(cached)):
         return cached

@@ -1,26 +1,32 @@
 """The folder of a model: one that ships with the package, a path, or a name on the hub. No torch here."""
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
+from spade.config.paths import PACKAGE_MODELS
 from spade.decoding import UnreadableError, decoded
 from spade.disk import read
 from spade.errors import ConfigError, RunError, reason
 from spade.policy import hub
 
-NANO = Path(__file__).parents[1] / "data" / "nano"
-SHIPPED = {"nano": NANO, "nano-tools": NANO.with_name("nano-tools")}
+_DATA = Path(__file__).parents[1] / "data"
+SHIPPED = {name: _DATA / name for name in PACKAGE_MODELS}
 """By name: the nano models of games and of tool use."""
+NANO = SHIPPED["nano"]
 _LONGEST = 1 << 20  # tokens of a model that names no bound
+
+
+_Count = Annotated[int, Meta(ge=1)]
 
 
 class _Part(msgspec.Struct):
     """The part of a `config.json` that is read here."""
 
-    max_position_embeddings: int | None = None
-    vocab_size: int | None = None
+    max_position_embeddings: _Count | None = None
+    vocab_size: _Count | None = None
     dtype: str | None = None
     torch_dtype: str | None = None
 

@@ -20,18 +20,21 @@ class _Index(msgspec.Struct):
 _indexes: msgspec.json.Decoder[_Index] = msgspec.json.Decoder(_Index)
 
 
-def parameter_files(folder: Path) -> list[Path]:
+def parameter_files(folder: Path) -> dict[Path, set[str]]:
     """Return the files that hold the parameters of the checkpoint `folder`, whether they are there or not.
+
+    Each comes with the names of the tensors that the index places in it, none without an index.
 
     Raises RunError if its index cannot be read.
     """
     index = folder / _INDEX
     if (folder / PARAMETERS).is_file() or not index.is_file():
-        return [folder / PARAMETERS]
+        return {folder / PARAMETERS: set()}
     try:
-        names = set(decoded(_indexes.decode, index.read_bytes()).weight_map.values())
+        places = decoded(_indexes.decode, index.read_bytes()).weight_map
     except (OSError, UnreadableError) as error:
         raise RunError(f"{index}: {reason(error)}; give a whole checkpoint") from None
-    if outside := sorted(name for name in names if Path(name).name != name):
+    names = sorted(set(places.values()))
+    if outside := [name for name in names if Path(name).name != name]:
         raise RunError(f"{index}: names {outside[0]!r}, which is no file of this folder; give a whole checkpoint")
-    return [folder / name for name in sorted(names)]
+    return {folder / name: {tensor for tensor, place in places.items() if place == name} for name in names}

@@ -84,7 +84,7 @@ def test_without_a_copy_a_failing_hub_is_one_line(server, fault):
         check_files(hub.snapshot(NAME))
 
 
-@pytest.mark.parametrize("name", ["", "a", "/tmp/none", "../x/y", "a/b/c", "a b/c", "a/b@"])
+@pytest.mark.parametrize("name", ["", "a", "/tmp/none", "../x/y", "a/b/c", "a b/c", "a/b@", "a/b@main", "a/b@0123abc"])
 def test_a_text_that_is_no_name_is_not_looked_up(server, name):
     with pytest.raises(ConfigError, match="there is no folder"):
         hub.snapshot(name)

@@ -105,7 +105,28 @@ def test_a_template_that_holds_no_second_turn_adds_no_end(tmp_path):
     assert Tokenizer.load(tmp_path).end_ids == {2}
 
 
+def placed(folder, places):
+    (folder / "model.safetensors").rename(folder / "model-1.safetensors")
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
+
+
 INCOMPLETE = {
+    "its model embeds 64": lambda folder: (
+        configured(folder, vocab_size=None),
+        rewritten(folder, lambda tensors: {**tensors, "model.embed_tokens.weight": torch.zeros(64, 4)}),
+    ),
+    "Expected `int` >= 1 - at `$.vocab_size`": lambda folder: configured(folder, vocab_size=0),
+    "max_position_embeddings": lambda folder: configured(folder, max_position_embeddings=-5),
+    "ends a turn with the token 99999": lambda folder: (folder / "generation_config.json").write_text(
+        '{"eos_token_id": [2, 99999]}'
+    ),
+    "ends a turn with the token -1": lambda folder: (folder / "generation_config.json").write_text(
+        '{"eos_token_id": -1}'
+    ),
+    "hold no tensor": lambda folder: placed(folder, {}),
+    "model-1.safetensors: has no tensor model.lost": lambda folder: placed(
+        folder, {"model.lost": "model-1.safetensors"}
+    ),
     "tokens, and its model embeds 64": lambda folder: configured(folder, vocab_size=64),
     "tokenizer.json": lambda folder: (folder / "tokenizer.json").unlink(),
     "tokenizer_config.json": lambda folder: (folder / "tokenizer_config.json").write_text("<html>429</html>"),
@@ -116,7 +137,12 @@ INCOMPLETE = {
         (folder / "model.safetensors").rename(folder / "model-00001-of-00002.safetensors"),
         (folder / "model.safetensors.index.json").write_text(
             json.dumps(
-                {"weight_map": {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}}
+                {
+                    "weight_map": {
+                        "model.norm.weight": "model-00001-of-00002.safetensors",
+                        "b": "model-00002-of-00002.safetensors",
+                    }
+                }
             )
         ),
     ),

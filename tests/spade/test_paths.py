@@ -4,6 +4,7 @@ import pytest
 
 from spade.app.rundir import RunDir
 from spade.config import PATH_SETTINGS, absolute_paths, load, setting
+from spade.config.paths import PACKAGE_MODELS
 from tests.conftest import write_checkpoint
 
 RELATIVE = {
@@ -38,6 +39,26 @@ def test_what_is_no_path_stays():
     library = 'sandbox.libraries=["reasoning-gym"]'
     config = load("nano", ("design.source=pool", library, *(f"{name}={value}" for name, value in NAMES.items())))
     assert absolute_paths(config) == config
+
+
+@pytest.mark.parametrize("name", PACKAGE_MODELS)
+def test_a_model_of_the_package_stays_beside_a_folder_of_its_name(name, here):
+    """As in the folder `runs`, which has a run `nano`."""
+    (here / name).mkdir()
+    assert absolute_paths(load("nano", (f"model.path={name}",))).model.path == name
+    assert absolute_paths(load("nano", (f"model.path=./{name}",))).model.path == str(here / name)
+
+
+@pytest.mark.parametrize("name", ["evaluation.programs", "replay.store", "serve.key"])
+def test_the_home_of_an_unknown_user_is_a_folder_of_that_name(name, here):
+    config = absolute_paths(load("nano", ("evaluation.suite=", f"{name}=~nobody-of-that-name/x")))
+    assert setting(config, name) == str(here / "~nobody-of-that-name" / "x")
+
+
+def test_the_own_home_is_expanded(here, monkeypatch):
+    monkeypatch.setenv("HOME", str(here))
+    config = load("nano", ("model.path=~/models/tiny", "model.profile=nano"))
+    assert absolute_paths(config).model.path == str(here / "models" / "tiny")
 
 
 def test_a_run_is_resumed_from_another_folder(here, monkeypatch):

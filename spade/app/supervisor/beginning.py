@@ -6,12 +6,12 @@ Until the new run has its config, a repeated command makes everything again. Aft
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from spade.app.rundir import Origin, RunDir
-from spade.app.supervisor.pinned.policies import KeptPolicy, kept_policies
+from spade.app.supervisor.pinned.policies import KeptPolicy, kept_policies, sound_digest
 from spade.app.supervisor.store_place import settle_store
 from spade.config import Config
 from spade.errors import ConfigError, RunError, WeightsError, reason
@@ -129,9 +129,10 @@ def _choose(source: OldRun) -> KeptPolicy:
 def _check_same_model(path: str, policy: Path) -> None:
     """Refuse an architecture or tokenizer that differs from the config's model. Raises ConfigError."""
     from spade.policy.model_folder import resolve
+    from spade.tokens.foreign import read_json
 
     folder = resolve(path)
-    ours, theirs = (msgspec.json.decode((each / "config.json").read_bytes()) for each in (folder, policy))
+    ours, theirs = (read_json(each / "config.json", dict[str, Any]) for each in (folder, policy))
     for name in _SHAPE:
         if ours.get(name) != theirs.get(name):
             raise ConfigError(
@@ -175,7 +176,7 @@ def _copy(chosen: KeptPolicy, start: Path) -> str:
         if start.is_dir():  # left by a killed command
             discard(start)
         with hold(policy / manifest.PARAMETERS), whole(start) as part:
-            digest = manifest.sound(policy, policy.name if chosen.place == "published" else None)
+            digest = sound_digest(chosen)
             link_folder(policy, part)
     except FileNotFoundError:
         raise RunError(f"{policy}: is no longer here; the same command takes what is newest now") from None

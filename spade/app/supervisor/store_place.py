@@ -5,7 +5,7 @@ from pathlib import Path
 
 from spade.app.rundir import RunDir
 from spade.config import Config
-from spade.disk import file_system, private
+from spade.disk import expand_home, file_system, private
 from spade.errors import ConfigError, RunError
 
 NETWORK = frozenset(
@@ -23,7 +23,7 @@ def settle_store(run: RunDir, config: Config) -> None:
     between hosts.
     """
     if config.replay.store:
-        _link(run, Path(os.path.realpath(Path(config.replay.store).expanduser())))
+        _link(run, Path(os.path.realpath(expand_home(config.replay.store))))
     elif run.store.is_symlink():
         raise RunError(
             f"{run.path}: its store is at {os.readlink(run.store)}; give --set replay.store={os.readlink(run.store)}"

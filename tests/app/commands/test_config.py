@@ -77,10 +77,12 @@ def test_keys_are_those_that_this_host_needs(tmp_path):
 
 
 def test_a_checkpoint_folder_is_opened_and_a_name_on_the_hub_is_not_looked_up(tmp_path):
-    assert "give 'nano', 'nano-tools', a checkpoint folder" in refused(f"model.path={tmp_path / 'none'}")[0]
+    assert "give nano, nano-tools, a checkpoint folder" in refused(f"model.path={tmp_path / 'none'}")[0]
     (tmp_path / "empty").mkdir()
     assert "holds no config.json" in refused(f"model.path={tmp_path / 'empty'}")[0]
-    assert check_config("nano", ("model.path=someone/something",)).endswith("; model someone/something of the hub")
+    for name in ("someone/something", f"someone/something@{'0' * 40}"):
+        assert check_config("nano", (f"model.path={name}",)).endswith(f"; model {name} of the hub")
+    assert "there is no folder 'something' here" in refused("model.path=something")[0]
 
 
 def test_a_domain_that_a_model_or_its_prompts_do_not_have_is_refused():

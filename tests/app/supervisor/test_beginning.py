@@ -137,6 +137,24 @@ def test_another_model_or_tokenizer_is_refused(old, new, tmp_path):
     assert not new.path.exists()
 
 
+@pytest.mark.parametrize("text", ["", "<html>429</html>", "[]"])
+def test_a_damaged_config_of_either_model_is_one_line(old, new, tmp_path, text):
+    other = tmp_path / "other"
+    shutil.copytree(NANO, other)
+    (other / "config.json").write_text(text)
+    with pytest.raises(RunError, match=r"other/config\.json: "):
+        begin(new, "nano", (f"model.path={other}",), OldRun(old))
+
+
+def test_another_policy_in_the_place_of_a_kept_one_is_refused(old, new):
+    """Its weights and its manifest fit each other, but the run published others after that step."""
+    shutil.copytree(old.checkpoints / "step-1" / "model", old.path / "policies" / "step-2")
+    shutil.rmtree(old.checkpoints)
+    shutil.rmtree(old.path / "best")
+    with pytest.raises(RunError, match=r"policies/step-2/model\.safetensors: its digest is not "):
+        begin(new, "nano", (), OldRun(old, 2))
+
+
 def test_damaged_weights_are_refused(old, new):
     file = old.weights / published(old.store)[-1].digest / manifest.PARAMETERS
     data = bytearray(file.read_bytes())

@@ -38,3 +38,17 @@ def test_the_second_command_is_refused_and_leaves_the_config_of_the_first(tmp_pa
         command(run=run.path, set_=["learner.lr=1e-3"])
     assert run.config().learner.lr == 1e-3
     assert run.holders() == {}
+
+
+def test_a_path_of_a_learner_is_kept_absolute(tmp_path, monkeypatch):
+    run = RunDir(tmp_path / "run")
+    run.create(load("nano"))
+    monkeypatch.chdir(tmp_path)
+
+    async def nothing(*given: object, **more: object) -> None:
+        raise EnoughError
+
+    monkeypatch.setattr(supervisor_up, "keep_up", nothing)
+    with pytest.raises(EnoughError):
+        learner_up(run=run.path, set_=["serve.key=key"])
+    assert run.config().serve.key == str(tmp_path / "key")

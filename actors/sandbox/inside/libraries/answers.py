@@ -18,6 +18,7 @@ LONGEST_TIDIED = 200
 
 _AGAIN_S = 0.1
 _STYLED = re.compile(r"\\(?:(?:text|math)[a-z]*+|boldsymbol|bm|emph|underline)\s*+\{\s*+([-+\d.,]++)\s*+\}")
+_SPACES = re.compile(r"~|\\(?:[ ,;:!]|q?quad(?![A-Za-z]))")
 _MODULUS = re.compile(
     r"[\s~,]*+\(?\s*+(?:\\(?:text|mathrm|operatorname)\s*+\{\s*+\(?)?\\?[pb]?mod(?:ulo)?[\s~}]*+\{?\s*+\d++[\s)}]*+\Z"
 )
@@ -88,7 +89,7 @@ def tidied(answer: str) -> str:
     r"""Remove what math_verify stumbles over: `70.`, `70 \pmod{1000}`, `\mathsf{70}`, `70°`."""
     if len(answer) > LONGEST_TIDIED:
         return answer
-    plain = _STYLED.sub(r"\1", answer.replace("~", " "))
+    plain = _STYLED.sub(r"\1", _SPACES.sub(" ", answer))
     return _ENDS.sub("", _MODULUS.sub("", _ENDS.sub("", plain)))
 
 

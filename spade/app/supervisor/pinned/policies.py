@@ -28,6 +28,9 @@ class KeptPolicy(NamedTuple):
     folder: Path
     """Its folder."""
 
+    digests: tuple[str, ...] = ()
+    """The digests that its weights may have by the run's records. Empty if the records say nothing."""
+
 
 class PinnedPolicy(NamedTuple):
     """A policy to measure."""
@@ -54,13 +57,28 @@ def kept_policies(run: RunDir) -> list[KeptPolicy]:
     from replay.inspect.environments import published
     from spade.policy import best, kept
 
-    there = [KeptPolicy(one.step, "published", run.weights / one.digest) for one in reversed(published(run.store))]
+    recorded = published(run.store)
+    there = [KeptPolicy(one.step, "published", run.weights / one.digest, (one.digest,)) for one in reversed(recorded)]
     checkpoints = reversed(checkpoint.kept(run.checkpoints))
     there += [KeptPolicy(step, "checkpoint", folder / "model") for step, folder in checkpoints]
-    there += [KeptPolicy(step, "kept", folder) for step, folder in reversed(kept.by_step(run.path / kept.FOLDER))]
+    for step, folder in reversed(kept.by_step(run.path / kept.FOLDER)):
+        there.append(KeptPolicy(step, "kept", folder, tuple(one.digest for one in recorded if one.step == step)))
     if found := best.find(run.path / best.FOLDER):
         there.append(KeptPolicy(found[1].step, "best", found[0]))
     return [policy for policy in there if policy.folder.is_dir()]
+
+
+def sound_digest(policy: KeptPolicy) -> str:
+    """Return the digest of a policy's weights, every byte read.
+
+    Raises WeightsError if the weights were changed, or if the run published others after that step. OSError.
+    """
+    from spade.policy import manifest
+
+    digest = manifest.sound(policy.folder)
+    if policy.digests and digest not in policy.digests:
+        raise manifest.changed(policy.folder, policy.digests[-1])
+    return digest
 
 
 def check_asked(asked: str) -> None:
@@ -207,7 +225,7 @@ def _linked(policy: KeptPolicy, place: Path) -> PinnedPolicy:
 
     try:
         with hold(policy.folder / manifest.PARAMETERS):
-            digest = manifest.sound(policy.folder, policy.folder.name if policy.place == "published" else None)
+            digest = sound_digest(policy)
             folder = place / WEIGHTS / digest
             if not folder.is_dir():
                 with whole(folder) as part:

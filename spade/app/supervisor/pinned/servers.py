@@ -10,6 +10,7 @@ import trio
 from actors.roles.voices.server import ChatServer
 from spade.app.supervisor.pinned.policies import PinnedPolicy
 from spade.config import Config
+from spade.disk import expand_home
 from spade.errors import ConfigError, SpadeError
 from spade.keyfiles import read_key
 from spade.text import line
@@ -41,7 +42,7 @@ class ServerOptions(NamedTuple):
     @property
     def settings(self) -> dict[str, object]:
         """Return the settings under which the server samples from token ids, instead of engines."""
-        key = str(Path(self.key).expanduser().absolute()) if self.key else ""
+        key = str(expand_home(self.key).absolute()) if self.key else ""
         return {
             "endpoint.url": self.url,
             "endpoint.model": self.model,

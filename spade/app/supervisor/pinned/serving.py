@@ -19,6 +19,7 @@ from spade.app.supervisor.pinned.run import pinned_settings, published
 from spade.app.supervisor.pinned.servers import free_port, own_gateway
 from spade.app.supervisor.up import keep_up
 from spade.config import Config, load
+from spade.disk import expand_home
 from spade.errors import ConfigError
 from spade.text import line
 from spade.transport import Client
@@ -106,7 +107,7 @@ def _serve_live(asked: ServeOptions, say: Say) -> None:
 
 
 def _address(asked: ServeOptions, name: str) -> dict[str, object]:
-    key = str(Path(asked.key).expanduser().absolute()) if asked.key else ""
+    key = str(expand_home(asked.key).absolute()) if asked.key else ""
     port = asked.port or free_port(asked.host)
     return {"serve.host": asked.host, "serve.port": port, "serve.key": key, "serve.name": name}
 
