@@ -87,12 +87,16 @@ def settings_apart(configs: Mapping[str, Config]) -> dict[str, list[object]]:
 
 
 def settings_of_arm(config: Config) -> bytes:
-    """Return the settings that define an arm: equal for runs that differ only in APART."""
+    """Return the settings that define an arm: equal for runs that differ only in APART.
+
+    Settings at their defaults are left out. So a setting that is added later leaves the results of older runs valid.
+    """
+    defaults = msgspec.to_builtins(Config())
     tree = {
         f"{section}.{name}": value
         for section, settings in msgspec.to_builtins(config).items()
         for name, value in settings.items()
-        if not _apart(f"{section}.{name}")
+        if value != defaults[section][name] and not _apart(f"{section}.{name}")
     }
     return msgspec.json.encode(tree, order="sorted")
 
