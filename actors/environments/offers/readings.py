@@ -5,6 +5,7 @@ The author may have meant any of them, so each is one of several readings from w
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 from actors.environments.offers.words import MARKED, PLACE, RANGE, SPREAD, commands, marked, ranged, spread, unique
 
@@ -105,8 +106,8 @@ def _read(text: str, spaces: bool) -> Iterator[Iterable[str]]:
         yield inside
     elif (RANGE.search(text) or SPREAD.search(text)) and not PLACE.search(text):
         rest = [each for each in _items(SPREAD.sub("", RANGE.sub("", text))) if " " not in each]
-        yield (*ranged(text, _MOST), *spread(text, _MOST), *rest)
-        if with_verbs := list(commands(text, _MOST)):
+        yield (*ranged(text, _MOST), *islice(spread(text, _MOST), _MOST), *rest)
+        if with_verbs := list(islice(commands(text, _MOST), _MOST)):
             yield (*with_verbs, *(each for each in _items(text) if not RANGE.search(each)))
     elif len(labels := _ENUMERATED.findall(text)) > 1:
         yield labels
