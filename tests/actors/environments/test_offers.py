@@ -140,7 +140,8 @@ UNREADABLE = [
 ]
 SCRAPS = [
     "Actions: ", "actions ", "available ", "You can ", "choose ", "\\boxed{", "{", "(", "[", "<", "'", '"', "`", "**",
-    " or ", " and ", "/ ", "1..2 ", "0-999 ", "go:1..999 ", "a..z ", "0..0.5 ", " | ", "a, ", "\n- a", "\n", "\n1. ", "in [1,", "between 1 and ", "1 <= a ", "“",
+    " or ", " and ", "/ ", "1..2 ", "0-999 ", "go:1..999 ", "a..z ", "0..0.5 ", " | ", "a, ",
+    "\n- a", "\n", "\n1. ", "in [1,", "between 1 and ", "1 <= a ", "“",
     "__", " N ", "<a> ", "f(a, ", "move:<a>:<b> ", "A) ", "?\n- ", "valid actions (", "\x1b[2J", "\u2028", "\ud800",
 ]  # fmt: skip
 
