@@ -44,9 +44,8 @@ class FormProbing(Probing[str]):
     """Plays of one game under secret seeds, in the form that it `reads`.
 
     `known` are the actions that its solution lists, out of their boxes. `unoffered` are those `known` actions that no
-    reading of its observations has.
-    `solutions` are the lists of all solved instances, in the order of their seeds. `solving_plays` are the different
-    plays of them: actions and answers.
+    reading of its observations has. `solutions` are the lists of all solved instances up to the action that wins, in
+    the order of their seeds. `solving_plays` are the different plays of them: actions and answers.
     """
 
     def __init__(self, sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play) -> None:
@@ -87,7 +86,7 @@ class FormProbing(Probing[str]):
                 raise RejectedError(f"the solution does not win; its {len(actions)} actions are [{listed}]")
             if not self.known:
                 self.known, self.unoffered = actions, await unoffered(self.transcripts[-1])
-            self.solutions.append(actions)
+            self.solutions.append(actions[: len(self.transcripts[-1].actions)])
             self.solving_plays.add((self.transcripts[-1].actions, self.transcripts[-1].answers))
             forms = (found,)
         return True

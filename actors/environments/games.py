@@ -20,7 +20,7 @@ import trio
 from msgspec import structs
 
 from actors.environments.forms import FormProbing
-from actors.environments.gifts import VALUE_CHARACTERS, Hearing, common_sequence, solving_words, without
+from actors.environments.gifts import VALUE_CHARACTERS, Hearing, common_sequence, solving_words, unseen_words, without
 from actors.environments.offers import FORM, Offer, offered
 from actors.environments.probes import NONSENSE, NUMBERS, Transcript
 from actors.environments.slips import SlippingPlayer
@@ -144,19 +144,30 @@ class GameAdmission(Admission[str]):
                     plays[index].append(Hearing(play.actions, [answer.observation for answer in play.answers]))
         # Beside the event loop: long observations take their time.
         shared, others = await trio.to_thread.run_sync(solving_words, solutions, plays)
-        if shared and await self.win_without(shared):
+        if shared and all([await self.wins_without(index, shared) for index in range(len(solutions))]):
             shared = []
+        found = [*shared]
+        for index, words in enumerate(others):
+            found += await self.needed(index, words)
         sequence = common_sequence(solutions)
-        found = (*shared, *others, *([sequence] if sequence else ()))
+        found += [sequence] if sequence else []
         self.values = tuple(value[:VALUE_CHARACTERS] for value in found[:MOST_VALUES])
 
-    async def win_without(self, words: Sequence[str]) -> bool:
-        """Play the solutions without the actions that have one of the words; True if each still wins."""
-        for index, solution in enumerate(self.form.solutions):
-            play = await self.form.probe(self.form.seed(index), consuming(without(solution, words), ""))
-            if not play.won(self.form.win_return):
-                return False
-        return True
+    async def needed(self, index: int, words: Sequence[str]) -> Sequence[str]:
+        """Return the words of a solution's last action alone, if it wins without the actions that have the others.
+
+        Such actions are steps of a search: of the guesses 500, 250, 375 a hint may name the first.
+        """
+        last = unseen_words(self.form.solutions[index][-1:], ())
+        early = [word for word in words if word not in last]
+        wins = early and await self.wins_without(index, early)
+        return [word for word in words if word in last] if wins else words
+
+    async def wins_without(self, index: int, words: Sequence[str]) -> bool:
+        """Play a solution without the actions that have one of the words; return whether it still wins."""
+        left = without(self.form.solutions[index], words)
+        play = await self.form.probe(self.form.seed(index), consuming(left, ""))
+        return play.won(self.form.win_return)
 
     @cached_property
     def offer(self) -> Offer:

@@ -62,15 +62,15 @@ def without(actions: Iterable[str], words: Sequence[str]) -> list[str]:
 
 def solving_words(
     solutions: Sequence[Sequence[str]], plays: Sequence[Sequence[Hearing]]
-) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the words unseen on their instance that all solutions have, and those that only some have.
+) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    """Return the words unseen on their instance that all solutions have, and of each solution the others.
 
     `plays` are the plays on the instance of each solution.
     """
     unseen = [unseen_words(solution, heard) for solution, heard in zip(solutions, plays, strict=True)]
     shared = set.intersection(*map(set, unseen))
-    others = dict.fromkeys(word for words in unseen for word in words if word not in shared)
-    return [word for word in unseen[0] if word in shared], list(others)
+    others = [[word for word in words if word not in shared] for words in unseen]
+    return [word for word in unseen[0] if word in shared], others
 
 
 def common_sequence(solutions: Sequence[Sequence[str]]) -> str:

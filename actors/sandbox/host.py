@@ -86,13 +86,21 @@ class Sandbox:
     all `attacks` in it. `spawns` and `faults` (by kind) count since the start.
     """
 
-    def __init__(self, layers: Layers, limits: Limits, nursery: trio.Nursery, attacks: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        layers: Layers,
+        limits: Limits,
+        nursery: trio.Nursery,
+        attacks: Iterable[str] = (),
+        fixed_hashes: bool = False,
+    ) -> None:
         self.layers = layers
         self.limits = limits
         self.faults: Counter[str] = Counter()
         self.spawns = self._steps = self._evictions = self._grown_bytes = 0
         self._spawn_s = self._step_s = 0.0
         self._attacks = tuple(attacks)
+        self._fixed_hashes = fixed_hashes
         self._nursery = nursery
         self._bases = [name for library in limits.libraries for name in LIBRARIES[library].classes]
         self._judges = [name for name in JUDGES if name in self._bases]
@@ -263,7 +271,8 @@ class Sandbox:
         async with self._starting[kind, twin]:
             zygote = self._zygotes.get((kind, twin))
             if zygote is None or not zygote.alive:
-                hash_seed = FIXED_HASH_SEED if (kind, twin) == ("libraries", PLAYS) else drawn_hash_seed()
+                is_fixed = self._fixed_hashes or (kind, twin) == ("libraries", PLAYS)
+                hash_seed = FIXED_HASH_SEED + twin if is_fixed else drawn_hash_seed()
                 zygote = await self._nursery.start(run_zygote, self.layers, kind, hash_seed, self.limits.libraries)
                 for what in self._attacks:
                     await self._withstand(zygote, what)

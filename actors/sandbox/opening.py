@@ -21,8 +21,12 @@ DESCRIPTORS_BESIDE = 256
 
 
 @asynccontextmanager
-async def open_sandbox(limits: Limits) -> AsyncIterator[Sandbox]:
-    """A sandbox of the tier that `limits` asks for; leaving it kills every child. Raises RunError where none holds."""
+async def open_sandbox(limits: Limits, fixed_hashes: bool = False) -> AsyncIterator[Sandbox]:
+    """Open a sandbox of the tier that `limits` asks for; leaving it kills every child. Raises RunError if none holds.
+
+    With `fixed_hashes` the order of sets of strings is the same in each such sandbox. Programs can foresee it, so it is
+    for checks by hand alone.
+    """
     if sys.platform != "linux" or not hasattr(os, "pidfd_open"):
         raise RunError(
             "the sandbox needs Linux (5.4 or newer); elsewhere run it in a Linux container or virtual machine"
@@ -33,7 +37,7 @@ async def open_sandbox(limits: Limits) -> AsyncIterator[Sandbox]:
     async with AsyncExitStack() as stack:
         for tier in LADDER if limits.tier == "auto" else (limits.tier,):
             attacks = [LIMITED] if tier == "none" else list(ATTACKS)
-            sandbox = await stack.enter_async_context(open_layers(TIERS[tier], limits, attacks))
+            sandbox = await stack.enter_async_context(open_layers(TIERS[tier], limits, attacks, fixed_hashes))
             try:
                 await sandbox.prove()
             except BreachError as breach:
@@ -49,12 +53,14 @@ async def open_sandbox(limits: Limits) -> AsyncIterator[Sandbox]:
 
 
 @asynccontextmanager
-async def open_layers(layers: Layers, limits: Limits, attacks: Iterable[str] = ()) -> AsyncIterator[Sandbox]:
-    """A sandbox of exactly these layers, proved by these attacks; leaving it kills every child."""
+async def open_layers(
+    layers: Layers, limits: Limits, attacks: Iterable[str] = (), fixed_hashes: bool = False
+) -> AsyncIterator[Sandbox]:
+    """Open a sandbox of exactly these layers, proved by these attacks; leaving it kills every child."""
     failure: Exception | None = None
     async with trio.open_nursery() as nursery:
         try:
-            sandbox = Sandbox(layers, limits, nursery, attacks)
+            sandbox = Sandbox(layers, limits, nursery, attacks, fixed_hashes)
             nursery.start_soon(sandbox.watch)
             yield sandbox
         except Exception as error:  # raised again below, outside of the nursery and so not in a group

@@ -28,13 +28,17 @@ _END_CHARACTERS = 8_192
 _LINE_CHARACTERS = 4_096
 _ALWAYS = ("0", "1", "2", "yes", "no")
 
-_LINE = re.compile(r"^(?:.*[.!?:)\]] )?Actions: (.*)$", re.MULTILINE)
+_LINE = re.compile(r"^(?:[ \t]*|.*[.!?:)\]] )Actions:[ \t]*(.*)$", re.MULTILINE)
 _WHOLE = r"0|-?[1-9][0-9]{0,17}"
 _RANGE = re.compile(rf"({_WHOLE})\.\.({_WHOLE})")
-_LOOSE = re.compile(r"""["'`“\u2018«].+|\*\*[^*].*|.*[^,;][,;]|.*<[A-Za-z][^<>]+>.*|.*boxed\{.*|.*\d\.\..*""")
+_LOOSE = re.compile(
+    r"""["'`“\u2018«].+|\*\*[^*].*|.*[^,;][,;]|.*<[A-Za-z][^<>]+>.*|.*boxed\{.*|.*\d\.\..*|.*\w\.\.\w.*"""
+)
 """An action that breaks the form: in quotes or bold, in a box, before a comma, with a placeholder, or a bad range."""
-_JOINED = re.compile(r".+[/|,\uff0c、].+|\d+-\d+")
+_JOINED = re.compile(r".+[/,\uff0c、].+|-?\d+[-–—…]\d+")
 """A list of one item that may be a list in another form."""
+_PARTED = re.compile(r"\d +(?:\.{2,3}|[-–—…]) +-?\d|^[^\W\d]\w* +-?\d+\.\.-?\d+$|^[^|]*\w +/ +\w")
+"""Items that may belong together or be parted by a slash: `1 .. 20`, `guess 1..20`, `go in / go out`."""
 
 
 @dataclass(frozen=True)
@@ -78,12 +82,14 @@ def offered(observation: str) -> Offer:
 
 def _exact(text: str) -> tuple[tuple[str, ...], tuple[range, ...]]:
     """Return the actions of a list in the exact form and its ranges, or no actions if the list is in another form."""
+    text = text.strip().removeprefix("| ").removesuffix(" |").strip()
     phrases = " | " in text
     items = [item.strip() for item in text.split(" | ")] if phrases else text.split()
     comment = not phrases and any(len(item) > 1 and item.count("(") != item.count(")") for item in items)
     stopped = [len(item) > 1 and item.endswith(".") for item in items]
-    joined = len(items) == 1 and _JOINED.fullmatch(items[0])
-    if joined or comment or (stopped[-1:] == [True] and not all(stopped)):
+    joined = (len(items) == 1 and _JOINED.fullmatch(items[0])) or _PARTED.search(text)
+    barred = any("|" in item for item in items)
+    if joined or barred or comment or (stopped[-1:] == [True] and not all(stopped)):
         return (), ()
     found = {item: _RANGE.fullmatch(item) for item in items[:MOST]}
     ranges = {item: range(int(each[1]), int(each[2]) + 1) for item, each in found.items() if each}

@@ -5,8 +5,9 @@ The author may have meant any of them, so each is one of several readings from w
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
-from actors.environments.offers.words import MARKED, PLACE, RANGE, marked, ranged, unique
+from actors.environments.offers.words import MARKED, PLACE, RANGE, SPREAD, commands, marked, ranged, spread, unique
 
 LONGEST = 80
 """Most characters of an action."""
@@ -103,8 +104,11 @@ def _read(text: str, spaces: bool) -> Iterator[Iterable[str]]:
     inside = _items(aside[1]) if aside else []
     if len(inside) > 1:
         yield inside
-    elif RANGE.search(text) and not PLACE.search(text):
-        yield (*ranged(text, _MOST), *(each for each in _items(RANGE.sub("", text)) if " " not in each))
+    elif (RANGE.search(text) or SPREAD.search(text)) and not PLACE.search(text):
+        rest = [each for each in _items(SPREAD.sub("", RANGE.sub("", text))) if " " not in each]
+        yield (*ranged(text, _MOST), *islice(spread(text, _MOST), _MOST), *rest)
+        if with_verbs := list(islice(commands(text, _MOST), _MOST)):
+            yield (*with_verbs, *(each for each in _items(text) if not RANGE.search(each)))
     elif len(labels := _ENUMERATED.findall(text)) > 1:
         yield labels
         yield (_ABOUT.split(each)[0].strip(_EDGES) for each in _ENUMERATED.split(text)[2::2] if each[:1] == " ")

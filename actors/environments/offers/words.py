@@ -8,6 +8,8 @@ from itertools import chain, islice
 
 MOST_WORDS = 60
 MOST_NUMBERS = 60
+_STEPS = 21
+"""Values of a range of decimal numbers."""
 
 _BOUNDS = r"(?<![\w.-])(-?\d{1,18})%s(-?\d{1,18})(?![\w-]|\.\d)"
 RANGE = re.compile(
@@ -16,6 +18,16 @@ RANGE = re.compile(
     re.IGNORECASE,
 )
 """A range of whole numbers in prose: `1-20`, `1 to 20`, `between 1 and 20`, `[1, 20]`."""
+SPREAD = re.compile(
+    r"(?<![\w.-])(?:(-?\d{1,9}(?:\.\d{1,6})?)(?:\.\.| to )(-?\d{1,9}\.\d{1,6})"
+    r"|([A-Za-z])(\d?)\.\.([A-Za-z])(\d?))(?![\w.])"
+)
+"""A range of decimal numbers, letters, or places on a board: `0.5..2.5`, `a..f`, `A1..H8`."""
+_COMMAND = re.compile(
+    r"(?<!\w)(?!(?:a|an|any|between|from|in|integers?|numbers?|of|or|to|values?)\b)([^\W\d]\w* ?[:=(]? ?)"
+    r"(-?\d{1,18})(?:\.{2,3}|[…–])(-?\d{1,18})(\)?)(?![\w.-])"
+)
+"""A verb with a range of whole numbers: `guess 1..100`, `guess:1..100`, `guess(1..100)`."""
 PLACE = re.compile(r"<([^<>\n]{1,40})>|\{(\w[\w ]{0,40})\}|(?<=[(,])([A-Za-z]\w*)(?=[,)])|(?<=[a-z] )([NXYKnxyk])\b")
 """A placeholder in an action: `<item>`, `{item}`, `guess(word)`, `buy N`."""
 _WORD = re.compile(r"[^\W\d][\w'-]{0,30}")
@@ -85,6 +97,27 @@ def ranged(text: str, most: int) -> Iterator[str]:
     for match in RANGE.finditer(text):
         low, high = (int(bound) for bound in match.groups() if bound is not None)
         yield from numbers(range(low, high + 1), most)
+
+
+def spread(text: str, most: int) -> Iterator[str]:
+    """Yield values of the ranges of decimal numbers, letters and places in a text, at most about `most` of each."""
+    for match in SPREAD.finditer(text):
+        low, high, first, top, last, bottom = match.groups()
+        if low is not None:
+            digits = 1 + max(len(bound.partition(".")[2]) for bound in (low, high))
+            step = (float(high) - float(low)) / (_STEPS - 1)
+            yield from (f"{float(low) + step * at:.{digits}f}" for at in range(_STEPS))
+        else:
+            letters = [chr(code) for code in range(ord(first), ord(last) + 1)]
+            digits_of = range(int(top), int(bottom) + 1) if top and bottom else [""]
+            yield from islice((f"{letter}{digit}" for letter in letters for digit in digits_of), most)
+
+
+def commands(text: str, most: int) -> Iterator[str]:
+    """Yield the verbs of a text that have a range behind them, each with the numbers of its range."""
+    for match in _COMMAND.finditer(text):
+        verb, low, high, end = match.groups()
+        yield from (f"{verb}{number}{end}" for number in numbers(range(int(low), int(high) + 1), most))
 
 
 def numbers(of: range, most: int) -> Sequence[str]:

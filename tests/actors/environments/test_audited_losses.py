@@ -11,7 +11,7 @@ from actors.environments.gifts import Hearing, common_sequence, unseen_words, wi
 from actors.text.leaks import leaked
 from spade.codec import answer_digest
 from spade.protocol import AuditJob, Faulted, RecordedPlay, Recording
-from tests.actors.odd_programs import LIMITS
+from tests.actors.odd_programs import LIMITS, SEARCH
 from tests.actors.tool_programs import TICKETS
 
 # Half of the instances cannot be won: the door that opens is named, but it opens on even seeds alone.
@@ -210,6 +210,26 @@ async def test_admission_tells_the_words_of_some_instances_too(sandbox):
 )
 async def test_admission_tells_no_words_that_a_player_may_find_or_leave_out(sandbox, source):
     assert await values(sandbox, source) == ()
+
+
+HALVING = SEARCH.replace("31", "1001").replace("..30", "..1000").replace("max_turns: int = 4", "max_turns: int = 10")
+HALVING = HALVING.replace(
+    "return [str(self.goal)]",
+    """
+        guesses, low, high = [500], 1, 1000
+        while guesses[-1] != self.goal:
+            low, high = (guesses[-1] + 1, high) if guesses[-1] < self.goal else (low, guesses[-1] - 1)
+            guesses.append((low + high) // 2)
+        return list(map(str, guesses))""",
+)
+
+
+async def test_admission_tells_the_last_guess_of_a_search_and_not_the_steps_to_it(sandbox):
+    """An honest hint names the first guesses of a binary search."""
+    found = await values(sandbox, HALVING)
+    assert not leaked("Begin with 500, then send 250 or 750, then halve again: 125, 375, 625 or 875.", found)
+    assert 1 <= len(found) <= 2
+    assert leaked(f"Send {found[0]}.", found)
 
 
 async def test_a_secret_that_is_shown_where_nobody_needs_it_is_unseen(sandbox):

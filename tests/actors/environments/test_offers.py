@@ -32,6 +32,10 @@ LISTED = [
     ("Guess. Actions: 1..4", ["1", "2", "3", "4"]),
     ("Actions: -1..1 pass", ["-1", "0", "1", "pass"]),
     ("Actions: 10 to 12", ["10", "to", "12"]),
+    ("A room.\n    Actions: [0] to", ["[0]", "to"]),
+    ("Actions:in out", ["in", "out"]),
+    ("Actions: ask Anna | wait |", ["ask Anna", "wait"]),
+    ("Actions: | ask Anna | wait", ["ask Anna", "wait"]),
     # the last such line counts
     ("Actions: old\nThe door opens.\r\nActions: in out\r\nEnd with \\boxed{action}.\n", ["in", "out"]),
 ]
@@ -82,6 +86,23 @@ UNCERTAIN = [
     ("Actions: 08..10", ["8", "9", "10"]),
     ("Actions: any number between 3 and 5, or pass", ["3", "4", "5", "pass"]),
     ("Actions: 7..9, stop", ["7", "8", "9", "stop"]),
+    ("Actions: 1 .. 3", ["1", "2", "3"]),
+    ("Actions: 1…3", ["1", "2", "3"]),
+    ("Actions: 1–3", ["1", "2", "3"]),
+    ("Actions: guess 1..3", ["guess 1", "guess 2", "guess 3"]),
+    ("Actions: guess 1..3", ["1", "2", "3", "guess"]),
+    ("Actions: guess 1..2 | give up", ["guess 1", "guess 2", "give up"]),
+    ("Actions: guess:1..3", ["guess:1", "guess:2", "guess:3"]),
+    ("Actions: guess(1..3), wait", ["guess(1)", "guess(2)", "guess(3)", "wait"]),
+    ("Actions: a..c", ["a", "b", "c"]),
+    ("Actions: A1..B2", ["A1", "A2", "B1", "B2"]),
+    ("Actions: 0..0.2", [f"{at / 100:.2f}" for at in range(21)]),
+    # bars and slashes that stand close, or between words
+    ("Actions: go in|go out|wait", ["go in", "go out", "wait"]),
+    ("Actions: go in |go out | wait", ["go in", "go out", "wait"]),
+    ("Actions: go in| go out| wait", ["go in", "go out", "wait"]),
+    ("Actions: go in || go out", ["go in", "go out"]),
+    ("Actions: go in / go out / wait", ["go in", "go out", "wait"]),
     # sentences
     ("Say 'open' or \"shut it\".", ["open", "shut it"]),
     (r"Reply with \boxed{yes} or \boxed{no}.", ["yes", "no"]),
@@ -119,7 +140,8 @@ UNREADABLE = [
 ]
 SCRAPS = [
     "Actions: ", "actions ", "available ", "You can ", "choose ", "\\boxed{", "{", "(", "[", "<", "'", '"', "`", "**",
-    " or ", " and ", "/ ", "1..2 ", "0-999 ", "a, ", "\n- a", "\n", "\n1. ", "in [1,", "between 1 and ", "1 <= a ", "“",
+    " or ", " and ", "/ ", "1..2 ", "0-999 ", "go:1..999 ", "a..z ", "0..0.5 ", " | ", "a, ",
+    "\n- a", "\n", "\n1. ", "in [1,", "between 1 and ", "1 <= a ", "“",
     "__", " N ", "<a> ", "f(a, ", "move:<a>:<b> ", "A) ", "?\n- ", "valid actions (", "\x1b[2J", "\u2028", "\ud800",
 ]  # fmt: skip
 
@@ -134,7 +156,7 @@ def plain(action: str) -> bool:
     """Return whether an action may stand in a list of the prescribed form."""
     whole = len(action) == 1 or action.count("(") == action.count(")")
     marks = re.fullmatch(r"[\"'`“\u2018«*].+|.*[,;.]|.*<.*|.*\.\..*|.*boxed\{.*", action) if len(action) > 1 else None
-    return action != "|" and whole and not marks
+    return "|" not in action and whole and not marks
 
 
 WORDS = st.text(st.characters(categories=("L", "N", "P", "S")), min_size=1, max_size=LONGEST // 2).filter(plain)

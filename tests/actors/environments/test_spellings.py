@@ -88,7 +88,7 @@ async def test_a_world_that_luck_wins_half_of_the_time_is_refused_however_its_ac
     stage = (await validate(sandbox, COIN.format(listed=listed, words=words), 3, LIMITS["games"])).stages[-1]
     assert (stage.name, stage.passed) == ("random", False)
     wins, plays = map(int, re.findall(r"(\d+) of (\d+) plays", stage.reason)[0])
-    assert wins >= plays / 4
+    assert wins / plays >= len(words) // 2 / len(words) / 2  # if it sends what is listed, and not nonsense
 
 
 @pytest.mark.parametrize("dispute", DISPUTES)

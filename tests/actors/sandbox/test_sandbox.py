@@ -7,6 +7,7 @@ import pytest
 import trio
 
 from actors.sandbox import open_sandbox
+from actors.sandbox.host import REPEATS
 from actors.sandbox.wire import LoadProgram, Reset, Solve
 from spade.config import Sandbox as Limits
 from spade.errors import RunError
@@ -247,3 +248,19 @@ async def test_a_solution_without_a_body_is_left_out(sandbox):
         answer = await process.request(request, 60)
     process.kill()
     assert answer.actions is None
+
+
+@pytest.mark.parametrize("fixed", [True, False])
+async def test_the_order_of_sets_is_the_same_in_each_sandbox_with_fixed_hashes_alone(fixed):
+    """A check by hand has one verdict on a program that iterates over a set, and a run has hashes nobody foresees."""
+    source = program(reset="text = ' '.join(set(map(str, range(40))))")
+    orders = set()
+    for _ in range(2):
+        async with open_sandbox(LIMITS, fixed_hashes=fixed) as opened:
+            orders.add((await opened.open("e", source, 1, 3)).observation)
+            twin = await opened.child("", REPEATS)
+            for request in (LoadProgram(source, 9, 9_999), Reset(1)):
+                answer = await twin.request(request, 60)
+            twin.kill()
+            orders.add(answer.text)
+    assert len(orders) == (2 if fixed else 4)
