@@ -108,6 +108,6 @@ def _held(path: Path) -> Corpus:
 def _remedy(path: str) -> str:
     """Suggest how to get the documents that are missing at `path`."""
     for name in mixtures():
-        if Path(path) == built_at(name):
+        if Path(path).absolute() == built_at(name).absolute():
             return f"`spade corpus build {name}` makes it, --set design.corpus=builtin takes the few that ship"
     return "give a file of documents (`spade corpus build` makes one), 'builtin' or 'none'"

@@ -72,6 +72,8 @@ DOWN = [
     ["eval", "RUN", "--suite", "nano", "--policy", EVIL], ["eval", "BAD", "--suite", "nano"],
     ["eval", "RUN", "--suite", "nano", "--data", EVIL], ["eval", "RUN", "--suite", "nano", "--policy", "step:7"],
     ["eval", "RUN", "--suite", "aime25", "--protocol", "short", "--policy", "start", "--data", f"aime25={NAMED}.csv"],
+    ["eval", "average", "RUN", "--suite", EVIL], ["eval", "average", f"none{EVIL}", "--suite", "games"],
+    ["model", "import", f"none{EVIL}", "DIR/imported"], ["model", "import", f"DIR/{NAMED}", "DIR/imported"],
     ["eval", "ls", "RUN"], ["eval", "show", "RUN"], ["eval", "show", "RUN", "--json"], ["eval", "ls", f"DIR/{NAMED}"],
     ["eval", "show", "RUN", EVIL], ["eval", "ls", "BAD"], ["eval", "setup", EVIL],
     ["experiment", "run", "DIR/evil.toml", "-o", f"DIR/{NAMED}grid"],

@@ -35,6 +35,7 @@ def at_bounds(type_, sample):
             pairs = at_bounds(item, sample[0] if sample else None)
             return [([bad], good if good is None else [good]) for bad, good in pairs] + ([([], None)] if least else [])
         case inspect.TupleType(item_types=items):
+            sample = sample or [None] * len(items)
             return [
                 tuple(value if value is None else [*sample[:at], value, *sample[at + 1 :]] for value in pair)
                 for at, item in enumerate(items)

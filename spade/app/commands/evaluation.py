@@ -176,7 +176,10 @@ def average(
     seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Seed of the evaluations.")] = 0,
     json: Json = False,
 ) -> None:
-    """Print the mean over suites that were measured, by columns as in the paper's tables. Nothing is played."""
+    """Print the mean over measured suites.
+
+    Columns are those of the paper's tables. Nothing is played.
+    """
     from spade.app.screen.evaluations import average_table
     from spade.app.supervisor.pinned.averaging import AverageOptions, averages
 

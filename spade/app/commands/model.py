@@ -28,7 +28,7 @@ def import_model(
         typer.Option(help="Number format of the result [default: its own; bfloat16 of a GGUF file]."),
     ] = None,
 ) -> None:
-    """Bring a model of others into a checkpoint folder, and say what it is good for.
+    """Make a checkpoint folder of a GGUF file or another model, and check it.
 
     The folder appears when it is complete. A line with a cross says what will not work, and why.
     """
