@@ -238,10 +238,10 @@ def _opened(
 ) -> "Iterator[tuple[RunDir, Resolved, str, Lives]]":
     """Create or reopen a run. Yields the run, its config, the digest of its corpus ("" for a pool) and its lives.
 
-    The lives start the processes of each role on their machines. The block holds the locks of `parts`, so a refused command
-    changes nothing of a run that another command has just started. The config is written once, with the address at
-    which others look for the run. An existing run keeps its config unless `recipe` names another. Raises ConfigError if
-    the corpus or the data of the evaluation is missing, RunError if one of them or the pool cannot be read.
+    The lives start the processes of each role on their machines. The block holds the locks of `parts`, so a refused
+    command changes nothing of a run that another command has just started. The config is written once, with the address
+    at which others look for the run. An existing run keeps its config unless `recipe` names another. Raises ConfigError
+    if the corpus or the data of the evaluation is missing, RunError if one of them or the pool cannot be read.
     """
     from actors.corpus import load_grounds
     from spade.app.rundir import RunDir
