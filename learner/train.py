@@ -59,7 +59,7 @@ class Learner:
             try:
                 await self._replay.checkpointed(self._saved)
             except RefusedError as error:
-                if self._replay.client.refusal:  # it is this life that is refused, not its checkpoint
+                if self._replay.client.refusal:  # this life is refused, not the checkpoint
                     raise
                 raise RunError(
                     f"{self._checkpoints}: these are not checkpoints of this run's store ({error}); "
@@ -71,7 +71,7 @@ class Learner:
             while True:
                 await self._step()
         except trio.Cancelled:
-            # The bus is closing; the next start reports this checkpoint to the replay service.
+            # The bus is closing, so the next start reports this checkpoint to the replay service.
             with trio.CancelScope(shield=True):
                 await self._save()
             raise
@@ -100,7 +100,7 @@ class Learner:
             try:
                 answer = await self._replay.take_batch(step, self._config.bus.call_deadline_s)
             except RefusedError as error:
-                if self._replay.client.refusal:  # it is this life that is refused, not the step
+                if self._replay.client.refusal:  # this life is refused, not the step
                     raise
                 raise RunError(
                     f"{self._checkpoints}: the replay service refuses step {step}, the next after these ({error}); "

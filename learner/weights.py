@@ -12,7 +12,7 @@ from spade.disk import discard, discard_unless_held
 from spade.policy.manifest import PARAMETERS
 from spade.policy.model import publish as publish_folder
 
-# An engine has the time of this many further publications to load a version.
+# An engine must load a version before this many newer versions are published.
 KEPT = 4
 
 

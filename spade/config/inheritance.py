@@ -13,7 +13,7 @@ from spade.errors import ConfigError, RunError, reason
 from spade.text import line
 
 EXTENDS = "extends"
-RUN_CONFIG = "config.toml"  # of a run directory, which stands for it
+RUN_CONFIG = "config.toml"  # a run directory stands for its file of this name
 _LONGEST_SHOWN = 200  # characters
 _SETTING = re.compile(r"\w+\.\w+")
 
@@ -29,7 +29,7 @@ class Merged(msgspec.Struct, frozen=True):
     """The name among `files` that last set "section" or "section.field"."""
 
     def told(self, text: str) -> str:
-        """Return an error text with the files behind it that set the settings it names, if there are several files."""
+        """Return `text` and, if the config has several files, append the file that set each setting in `text`."""
         named = dict.fromkeys(setting for setting in _SETTING.findall(text) if setting in self.origins)
         if len(self.files) == 1 or not named:
             return text
