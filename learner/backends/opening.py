@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 def open_backend(
     config: Config, found: tuple[Path, checkpoint.Manifest] | None, ranks: Ranks | None = None
 ) -> tuple[Backend, StepMetrics]:
-    """Open a backend at the checkpoint `found`, or at model.path if None. Returns it and the last step's metrics.
+    """Open a backend at the checkpoint `found`, or at model.path if None. Returns the backend and its last metrics.
 
     `ranks` are the further processes of the backend, if it uses any.
     """

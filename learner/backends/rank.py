@@ -125,7 +125,7 @@ class _Rank:
         return await trio.to_thread.run_sync(work, abandon_on_cancel=True)
 
     async def _until_gone(self) -> NoReturn:
-        """Raise SpadeError when this life of the first rank is gone. End the process if its thread waits on."""
+        """Raise SpadeError when this life of the first rank is gone. End the process if its thread still waits."""
         while self._first.live and self._first.life == self._life:
             with trio.move_on_after(self._config.bus.heartbeat_s):
                 await self._first.wait_pulse()

@@ -57,8 +57,7 @@ def up(
     The next command continues the run. The limits in the config ([limits]) bound the whole run. Only a command with a
     larger limit continues it.
 
-    The numbers of actors are those of [actors] in the config. `spade actors scale` changes them until this command
-    ends.
+    [actors] in the config sets the numbers of actors. `spade actors scale` changes the numbers until this command ends.
     """
     import trio
 
