@@ -1,4 +1,4 @@
-"""Advantages within a group and the weight of the designer's trajectories: pure numpy."""
+"""Compute the advantages within a group and the weight of the designer's trajectories, in pure numpy."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from spade.returns import differ
 
 
 def group_advantages(group: Group) -> NDArray[np.float64]:
-    """Advantages of the group's trajectories by its role: shape (trajectories,), float64."""
+    """Return the advantages of the group's trajectories by the group's role: shape (trajectories,), float64."""
     match group.role:
         case "agent":
             return agent_advantages(group.rewards)
@@ -19,9 +19,9 @@ def group_advantages(group: Group) -> NDArray[np.float64]:
 
 
 def agent_advantages(returns: Sequence[float]) -> NDArray[np.float64]:
-    """(return - mean) / std over the group (std of the group itself, no Bessel correction): shape (plays,), float64.
+    """Return (return - mean) / std over the group, with std without Bessel's correction: shape (plays,), float64.
 
-    A group whose returns differ by rounding alone has advantages 0. GRPO (arXiv:2402.03300), section 4.1.2.
+    If the returns differ only by rounding, all advantages are 0. GRPO (arXiv:2402.03300), section 4.1.2.
     """
     values = np.asarray(returns, dtype=np.float64)
     centred = values - values.mean()
@@ -29,9 +29,9 @@ def agent_advantages(returns: Sequence[float]) -> NDArray[np.float64]:
 
 
 def designer_advantages(rewards: Sequence[float], baseline: float | None) -> NDArray[np.float64]:
-    """Reward - mean over the group, not divided by the std: shape (environments,), float64.
+    """Return reward - mean over the group, not divided by the std: shape (environments,), float64.
 
-    A reward alone in its group is compared with `baseline`, the skill's running mean; 0 where there is none yet.
+    A single reward is compared with `baseline`, the skill's running mean. Without a baseline, its advantage is 0.
     """
     values = np.asarray(rewards, dtype=np.float64)
     reference = baseline if len(values) == 1 and baseline is not None else float(values.mean())
@@ -39,9 +39,9 @@ def designer_advantages(rewards: Sequence[float], baseline: float | None) -> NDA
 
 
 def designer_weight(groups: Sequence[Group], most: float) -> float:
-    """Agent trajectories / designer trajectories of the batch, at most `most`.
+    """Return agent trajectories / designer trajectories of the batch, at most `most`.
 
-    1 where the batch holds one role alone: the weight balances roles, and there is nothing to balance.
+    Returns 1 if the batch holds a single role, since the weight balances the two roles.
     """
     agents = sum(len(group.trajectories) for group in groups if group.role == "agent")
     designers = sum(len(group.trajectories) for group in groups if group.role == "designer")

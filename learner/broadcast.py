@@ -1,4 +1,4 @@
-"""The learner's own service: published weights for hosts that do not see its folder, and the commands of its ranks."""
+"""Serve published weights to hosts that do not see the learner's folder, and commands to the learner's ranks."""
 
 import logging
 from collections.abc import AsyncIterator, Collection
@@ -19,7 +19,7 @@ from spade.transport import Server, serve
 from spade.transport.pump import background
 
 if TYPE_CHECKING:
-    from learner.backends.ranks import Ranks  # needs torch, which commands that only serve weights do without
+    from learner.backends.ranks import Ranks  # imports torch, which commands that only serve weights do not need
 
 log = logging.getLogger(__name__)
 
@@ -28,9 +28,9 @@ log = logging.getLogger(__name__)
 async def broadcast(
     bind: str | None, root: Path, config: Config, ranks: "Ranks | None" = None
 ) -> AsyncIterator[str | None]:
-    """Serve the folders of `root`, and `ranks`, at `bind` during the block; yields the address.
+    """Serve the folders of `root`, and `ranks`, at `bind` during the block. Yields the address.
 
-    None: nothing is served.
+    If `bind` is None, serves nothing and yields None.
     """
     if bind is None:
         yield None
@@ -42,13 +42,13 @@ async def broadcast(
 
 
 class Holds:
-    """Weights that peers are fetching: kept until the peer asks for others or is gone, however slow its link."""
+    """Holds on weights that peers are fetching. A hold lasts until the peer asks for other weights or is gone."""
 
     def __init__(self) -> None:
         self._files: dict[Hello, BinaryIO] = {}
 
     async def keep(self, peer: Hello, file: Path) -> None:
-        """Hold these weights alone for `peer`; nothing if they were just deleted."""
+        """Hold these weights for `peer` and let go of its earlier ones. Holds nothing if `file` was just deleted."""
         if peer not in self._files or self._files[peer].name != str(file):
             self._let_go(peer)
             with suppress(FileNotFoundError):
@@ -65,7 +65,7 @@ class Holds:
 
 
 async def _answer(server: Server, root: Path, most: int) -> None:
-    """Serve one part after the other: one part is in memory beside those being sent, however many peers ask."""
+    """Serve one part after the other, so that only one part is in memory besides the parts being sent."""
     holds = Holds()
     try:
         async with trio.open_nursery() as nursery:
@@ -83,7 +83,7 @@ async def _answer(server: Server, root: Path, most: int) -> None:
 
 
 async def _bring(holds: Holds, peer: Hello, root: Path, request: GetWeights, most: int) -> Response:
-    """Answer a peer, and hold the weights it asked for from now on."""
+    """Answer a peer's request, and hold the requested weights from now on."""
     if refused := refusal(request):
         return refused
     try:

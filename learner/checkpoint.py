@@ -1,7 +1,7 @@
-"""Checkpoints on disk: a folder that appears whole under its final name, with the checksum of every file in it.
+"""Write, find and check checkpoints: folders that appear whole under their final name, with a checksum of every file.
 
 ROOT/step-40/            the backend's state, the policy as a Hugging Face folder, and the manifest
-ROOT/.draft-…/           one being written, or the rest of one after a crash; never chosen
+ROOT/.draft-…/           a checkpoint being written, or the rest of one after a crash (never loaded)
 """
 
 import hashlib
@@ -26,17 +26,20 @@ log = logging.getLogger(__name__)
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """`metrics` are those of `step`; `checksums`: blake2b-128 in hex by the file's path in the checkpoint."""
+    """The manifest of a checkpoint."""
 
     step: int
+    """Learner steps taken."""
     metrics: StepMetrics
+    """Metrics of this step."""
     checksums: dict[str, str]
+    """blake2b-128 of each file in hex, by the file's path in the checkpoint."""
 
 
 def write(root: Path, step: int, metrics: StepMetrics, save: Callable[[Path], dict[str, str]], check: Check) -> Path:
     """Make `root`/step-N from the files that `save` writes into a given folder. Durable when this returns.
 
-    `save` returns the digests of those files that were measured where they were written, by their paths in the folder.
+    `save` returns digests by path in the folder, for files that were already hashed by the process that wrote them.
     """
     folder = root / f"{PREFIX}{step}"
     with draft(root) as made:
@@ -45,11 +48,11 @@ def write(root: Path, step: int, metrics: StepMetrics, save: Callable[[Path], di
         checksums = {name: file_digest(made / name) for name in files if name not in measured} | measured
         manifest = Manifest(step, metrics, checksums)
         (made / MANIFEST).write_bytes(msgspec.json.encode(manifest))
-        # A network file system may not list yet a file that another machine wrote; opening it by name finds it.
+        # A network file system may not yet list a file that another machine wrote, but opening the file by name works.
         for path in {*made.rglob("*"), *(made / name for name in measured), made}:
             sync(path)
         check()
-        if folder.exists():  # damaged, since the start did not choose it
+        if folder.exists():  # the folder is damaged, since the start did not choose it
             discard(folder)
         os.replace(made, folder)
     sync(root)
@@ -57,7 +60,7 @@ def write(root: Path, step: int, metrics: StepMetrics, save: Callable[[Path], di
 
 
 def newest(root: Path, until: float = math.inf) -> tuple[Path, Manifest] | None:
-    """The whole checkpoint of the highest step up to `until`, every byte checked; None if there is none."""
+    """Return the undamaged checkpoint of the highest step up to `until`, with every byte checked, or None."""
     for step, folder in reversed(kept(root)):
         if step > until:
             continue
@@ -69,11 +72,11 @@ def newest(root: Path, until: float = math.inf) -> tuple[Path, Manifest] | None:
 
 
 def prune(root: Path, step: int, keep: int, check: Check) -> None:
-    """Delete drafts, checkpoints beyond `step` (`newest` found these damaged), and all but `keep` up to it."""
+    """Delete drafts, checkpoints beyond `step` (`newest` found these damaged), and all but the newest `keep`."""
     found = kept(root)
     stay = [folder for number, folder in found if number <= step][-keep:]
     for folder in [*root.glob(f"{DRAFT}*"), *(folder for _, folder in found if folder not in stay)]:
-        check()  # after they were listed, so that nothing is deleted that a newer life has written
+        check()  # after the listing, so that files of a newer life are never deleted
         discard(folder)
 
 
@@ -83,7 +86,7 @@ def kept(root: Path) -> list[tuple[int, Path]]:
 
 
 def verified(folder: Path) -> Manifest:
-    """The manifest, after every file was checked. Raises OSError or ValueError if the checkpoint is damaged."""
+    """Check every file and return the manifest. Raises OSError or ValueError if the checkpoint is damaged."""
     manifest = decoded(msgspec.json.Decoder(Manifest).decode, (folder / MANIFEST).read_bytes())
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # hashing releases the interpreter's lock
         found = pool.map(lambda name: file_digest(folder / name), manifest.checksums)
@@ -94,6 +97,6 @@ def verified(folder: Path) -> Manifest:
 
 
 def file_digest(path: Path) -> str:
-    """blake2b-128 in hex."""
+    """Return the blake2b-128 of a file in hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()

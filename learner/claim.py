@@ -1,11 +1,12 @@
-"""The claim of a learner's life on its run: what an older life still writes or deletes has no effect.
+"""Claim a run for the newest life of its learner, so that an older life can no longer change the run's files.
 
-An older one may be there when a newer one starts: stopped, cut off from the bus, slow to die. So the newest life writes
-its number beside the checkpoints, and every life looks there before a checkpoint, weights or a deletion takes effect.
+An older life may still exist when a newer life starts: stopped, cut off from the bus, or slow to die. So the newest
+life writes its number beside the checkpoints. Every life reads this number before a checkpoint, weights or a deletion
+takes effect.
 
 A checkpoint is a draft until it gets its name. A newer life first writes its number, then deletes all drafts, then
-reads the newest checkpoint. So either the older one's checkpoint has its name before the newer one reads, or its draft
-is gone: stopped at any instant, it cannot bring another one later.
+reads the newest checkpoint. So either the older life named its checkpoint before the newer life reads, or the draft is
+gone. An older life that was stopped at any instant cannot add a checkpoint later.
 """
 
 import logging
@@ -24,7 +25,7 @@ from spade.protocol import LifeNumber
 FILE = "life.json"
 
 Check = Callable[[], None]
-"""Raises RunError if a newer life has claimed the run."""
+"""Raise RunError if a newer life has claimed the run."""
 
 _numbers: msgspec.json.Decoder[LifeNumber] = msgspec.json.Decoder(LifeNumber)
 
@@ -32,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 class Claim:
-    """The claim of a life of `name` on the folder of checkpoints `root`. A life that is not counted claims nothing."""
+    """A life's claim on the checkpoint folder `root`. The process is `name`. An uncounted life never writes a claim."""
 
     def __init__(self, root: Path, name: str, life: LifeNumber) -> None:
         self._file = root / FILE
@@ -40,7 +41,7 @@ class Claim:
         self._life = life
 
     def take(self, *roots: Path) -> None:
-        """Take over from older lives, and delete the drafts in `roots` that they have left or are writing.
+        """Take over from older lives. Delete the drafts in `roots` that they left or are still writing.
 
         Raises RunError as `check` does.
         """
@@ -48,15 +49,15 @@ class Claim:
         self.check()
         for draft in [path for root in roots for path in root.glob(f"{DRAFT}*")] if begins else []:
             log.info("%s: deleted, since no older life may finish it", draft)
-            with suppress(FileNotFoundError):  # the older one has just deleted it
+            with suppress(FileNotFoundError):  # the older life has just deleted the draft
                 discard(draft)
 
     def check(self) -> None:
-        """Claim the run. Raises RunError if a newer life has, or if the claim is damaged."""
+        """Claim the run. Raises RunError if a newer life has claimed it, or if the claim file is damaged."""
         newest = self._newest()
         if newest > self._life:
             raise RunError(self._life.over(self._name, newest))
-        if newest < self._life:  # also where an older one, which began at the same time, has written last
+        if newest < self._life:  # also if an older life, which began at the same time, has written last
             self._file.parent.mkdir(parents=True, exist_ok=True)
             part = self._file.with_name(f"{FILE}.{self._life}")
             part.write_bytes(msgspec.json.encode(self._life))
@@ -64,7 +65,7 @@ class Claim:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Check before the block. If the block fails since a newer life has taken over meanwhile, raises as `check`."""
+        """Check before the block. If the block fails because a newer life took over, raise RunError as `check` does."""
         self.check()
         try:
             yield

@@ -1,4 +1,4 @@
-"""The optimiser: AdamW over two groups, the learning rate of a step, the guard against bad gradients."""
+"""Build AdamW over two parameter groups, compute the learning rate of a step, and guard against bad gradients."""
 
 import math
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ NON_FINITE_MAX = 10
 
 
 def adamw(parameters: Iterable[Parameter], learner: Learner) -> torch.optim.AdamW:
-    """Decoupled weight decay (arXiv:1711.05101). The fused kernel is far faster on many small tensors."""
+    """Build AdamW (arXiv:1711.05101). The fused kernel is far faster on many small tensors."""
     return torch.optim.AdamW(
         groups(parameters, learner.weight_decay),
         lr=learner.lr,
@@ -24,7 +24,7 @@ def adamw(parameters: Iterable[Parameter], learner: Learner) -> torch.optim.Adam
 
 
 def groups(parameters: Iterable[Parameter], weight_decay: float) -> list[dict[str, object]]:
-    """Matrices decay, vectors (norms, biases) do not."""
+    """Split the parameters into two groups: matrices with weight decay, vectors (norms, biases) without."""
     kept = list(parameters)
     return [
         {"params": [one for one in kept if one.dim() > 1], "weight_decay": weight_decay},
@@ -33,10 +33,11 @@ def groups(parameters: Iterable[Parameter], weight_decay: float) -> list[dict[st
 
 
 def learning_rate(step: int, learner: Learner) -> float:
-    """Learning rate of learner step `step` (the first is 1): a function of the step alone, so a resume needs no state.
+    """Return the learning rate of learner step `step` (from 1). A resume needs no state, since only the step counts.
 
-    It rises linearly over `warmup_steps`, reaching `lr` at the step after them; then it stays (constant), or falls on
-    half a cosine to `lr_min` at step `schedule_steps` and stays there (SGDR, arXiv:1608.03983).
+    The rate rises linearly over `warmup_steps` and reaches `lr` at the step after them. Then a constant schedule stays.
+    A cosine schedule falls on half a cosine to `lr_min` at step `schedule_steps` and stays there (SGDR,
+    arXiv:1608.03983).
     """
     if step <= learner.warmup_steps:
         return learner.lr * step / (learner.warmup_steps + 1)
@@ -54,13 +55,19 @@ def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
 
 
 class Guard:
-    """Skips optimiser steps whose gradient is not finite. `count`: skipped steps in a row; part of a checkpoint."""
+    """A guard that skips optimiser steps with non-finite gradients.
+
+    `count` is the number of skipped steps in a row, and is part of a checkpoint.
+    """
 
     def __init__(self, count: int = 0) -> None:
         self.count = count
 
     def passes(self, norm: float) -> bool:
-        """True if a gradient of this norm may be applied. Raises RunError after `NON_FINITE_MAX` in a row may not."""
+        """Return True if a gradient with this norm may be applied.
+
+        Raises RunError at more than `NON_FINITE_MAX` non-finite norms in a row.
+        """
         if math.isfinite(norm):
             self.count = 0
             return True

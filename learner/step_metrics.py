@@ -1,4 +1,4 @@
-"""The metrics of a learner step: sums over tokens, added up over micro-batches and optimiser steps, then means."""
+"""Compute the metrics of a learner step: sums over tokens, micro-batches and optimiser steps, then means."""
 
 import math
 import operator
@@ -13,39 +13,52 @@ from learner.loss import Losses, denominator
 from spade.config import Loss
 from spade.protocol import StepMetrics
 
-# Lags counted apart; the last entry counts all greater ones too.
+# Number of lags that are counted separately. The last entry also counts all greater lags.
 LAGS = 16
 
 
 @dataclass
 class Totals:
-    """Sums over the trained tokens so far; `log_w`, `log_w2`: logs of the sums of weights and of their squares.
-
-    `version`: the policy version the batch is trained at; lags are counted from it.
-    """
+    """Sums over the trained tokens so far."""
 
     version: int
+    """Policy version that the batch is trained at. Lags are counted from this version."""
     tokens: int = 0
+    """Trained tokens, counted once per optimiser step."""
     agent_tokens: int = 0
+    """Trained tokens of agents."""
     loss: float = 0.0
+    """Averaged losses (`loss.averaged`)."""
     loss_agent: float = 0.0
+    """Unweighted losses of the agents' tokens."""
     loss_designer: float = 0.0
+    """Unweighted losses of the designers' tokens."""
     clipped: float = 0.0
+    """Tokens with a clipped surrogate."""
     truncated: float = 0.0
+    """Tokens with an importance weight over `loss.cap`."""
     masked: float = 0.0
+    """Tokens that the loss left out."""
     mismatch: float = 0.0
+    """Absolute log-probability differences between pi_old and mu, in nats."""
     entropy: float = 0.0
+    """Entropies, in nats."""
     kl: float = 0.0
+    """KL to the reference, in nats."""
     log_w: float = -math.inf
+    """Log of the sum of importance weights pi_old / mu."""
     log_w2: float = -math.inf
+    """Log of the sum of squared importance weights."""
     lag_tokens: tuple[float, ...] = (0.0,) * LAGS
+    """Tokens by lag, (LAGS,)."""
     lag_mismatch: tuple[float, ...] = (0.0,) * LAGS
+    """Mismatch by lag, (LAGS,)."""
 
     @torch.no_grad()
     def add(self, micro: MicroBatch, losses: Losses, loss: Tensor, old: Tensor, entropy: Tensor) -> None:
-        """Count one micro-batch. All tensors float32, (n,); `loss` as averaged, `entropy` in nats.
+        """Count one micro-batch. All tensors are float32, (n,). `loss` is already averaged, `entropy` is in nats.
 
-        The sums are read back in one transfer, to wait for an accelerator once.
+        The sums are read back in one transfer, so that the process waits for an accelerator only once.
         """
         log_w = (old - micro.behaviour).double()
         agent = ~micro.designer
@@ -76,12 +89,12 @@ class Totals:
         self.lag_mismatch = _sum(self.lag_mismatch, read[12 + LAGS :])
 
     def numbers(self) -> list[float]:
-        """All sums in one list, which `include` takes."""
+        """Return all sums as one list for `include`."""
         sums = [getattr(self, one.name) for one in fields(self) if one.name != "version"]
         return [float(number) for each in sums for number in (each if isinstance(each, tuple) else (each,))]
 
     def include(self, numbers: Sequence[float]) -> None:
-        """Add another process's counts of the same batch."""
+        """Add the `numbers` of another process for the same batch."""
         rest = iter(numbers)
         for name in (one.name for one in fields(self) if one.name != "version"):
             match getattr(self, name):
@@ -94,11 +107,11 @@ class Totals:
                     setattr(self, name, add(mine, next(rest)))
 
     def metrics(self, work: Prepared, settings: Loss, grad_norm: float, skipped: int, lr: float) -> StepMetrics:
-        """Means over tokens; those of a role over its own tokens, 0 where the batch has none of it.
+        """Return means over tokens. A role's loss is the mean over the role's tokens, or 0 if the batch lacks the role.
 
         The effective sample share is Kish's (sum w)^2 / (n * sum w^2) of the importance weights before truncation.
-        `skipped` counts optimiser steps left out for a non-finite gradient; figures that are not finite become 0. `lr`:
-        the learning rate of the step.
+        `skipped` counts the optimiser steps left out because of a non-finite gradient. `lr` is the learning rate of the
+        step. Non-finite figures become 0.
         """
         passes = self.tokens // work.trained_tokens
         count = passes * denominator(work.trained_tokens, work.agent_sequences + work.designer_sequences, settings)
@@ -134,7 +147,7 @@ def _sum(left: Sequence[float], right: Sequence[float]) -> tuple[float, ...]:
 
 
 def _log_add(left: float, right: float) -> float:
-    """log(exp(left) + exp(right))."""
+    """Return log(exp(left) + exp(right))."""
     high, low = max(left, right), min(left, right)
     return high if low == -math.inf else high + math.log1p(math.exp(low - high))
 

@@ -1,7 +1,7 @@
-"""The learner process: take a batch, train, publish, checkpoint; a client of the replay service.
+"""The learner process, a client of the replay service: take a batch, train, publish, checkpoint.
 
 The service records batches by step. So a learner that resumes at step s gets the batches after s again, in order, and
-reaches the parameters of a learner that never stopped.
+reaches the same parameters as a learner that never stopped.
 """
 
 import logging
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 class Learner:
-    """The loop over one backend. Computing and writing run in a worker thread, so that heartbeats go on."""
+    """The training loop over one backend. Computing and writing run in a worker thread, so that heartbeats go on."""
 
     def __init__(
         self, backend: Backend, metrics: StepMetrics, replay: ReplayClient, config: Config, run: Path, claim: Claim
@@ -49,29 +49,29 @@ class Learner:
         self._checkpoints = run / "checkpoints"
         self._policies = run / kept.FOLDER
         self._tokenizer = resolve(config.model.path)
-        self._saved = backend.step  # step of the newest checkpoint; 0 needs none
+        self._saved = backend.step  # step of the newest checkpoint; step 0 is never saved
         self._published: tuple[int, Path] | None = None  # step and folder of the newest weights written
         self._skipped = 0
 
     async def live(self) -> None:
-        """Train until cancelled; then write a checkpoint."""
+        """Train until cancelled. Then write a checkpoint."""
         if self._saved:  # the acknowledgement may have been lost with the process
             try:
                 await self._replay.checkpointed(self._saved)
             except RefusedError as error:
-                if self._replay.client.refusal:  # it is this life that is refused, not its checkpoint
+                if self._replay.client.refusal:  # this life is refused, not the checkpoint
                     raise
                 raise RunError(
                     f"{self._checkpoints}: these are not checkpoints of this run's store ({error}); "
                     "bring back the store they belong to, or move them away to begin anew"
                 ) from None
         await self._publish()
-        await self._keep_policy()  # the life before may have saved this step and ended before it kept the policy
+        await self._keep_policy()  # the previous life may have saved this step but not kept the policy
         try:
             while True:
                 await self._step()
         except trio.Cancelled:
-            # The bus is closing; the next start reports this checkpoint to the replay service.
+            # The bus is closing, so the next start reports this checkpoint to the replay service.
             with trio.CancelScope(shield=True):
                 await self._save()
             raise
@@ -100,7 +100,7 @@ class Learner:
             try:
                 answer = await self._replay.take_batch(step, self._config.bus.call_deadline_s)
             except RefusedError as error:
-                if self._replay.client.refusal:  # it is this life that is refused, not the step
+                if self._replay.client.refusal:  # this life is refused, not the step
                     raise
                 raise RunError(
                     f"{self._checkpoints}: the replay service refuses step {step}, the next after these ({error}); "
@@ -122,26 +122,26 @@ class Learner:
         await trio.to_thread.run_sync(weights.prune, self._weights, retired, self._claim.check)
 
     async def _keep_policy(self) -> None:
-        """Keep the policy of the current step for good, if it is one of those that the run keeps."""
+        """Keep the policy of the current step for good, if `learner.keep_policy_every` divides the step."""
         step, every = self._backend.step, self._config.learner.keep_policy_every
         if step and every and step % every == 0:
             await trio.to_thread.run_sync(self._link_policy, step)
 
     def _link_policy(self, step: int) -> None:
-        """Make the policy of `step` from its published files, which are written first if nobody was told of them."""
+        """Link the policy of `step` to its published files. Write these files first if they are missing."""
         with self._claim.held():
             if kept.keep(self._policies, step, self._written(), self._claim.check):
                 log.info("the policy of step %d is kept", step)
 
     def _written(self) -> Path:
-        """Return the folder below `weights` that holds the current policy; write it if it is not there yet."""
+        """Return the folder below `weights` with the current policy. Write the folder if it is missing."""
         if self._published is None or self._published[0] != self._backend.step:
             self._write_weights()
         assert self._published is not None
         return self._published[1]
 
     def _write_weights(self) -> tuple[str, Path]:
-        """Write the current policy below `weights`."""
+        """Write the current policy below `weights`. Returns (digest, folder)."""
         model, dtype = self._backend.model, self._config.model.dtype
         with self._claim.held():
             digest, folder = weights.publish(model, dtype, self._tokenizer, self._weights)
@@ -149,21 +149,24 @@ class Learner:
         return digest, folder
 
     async def _save(self) -> None:
-        """Checkpoint the current step, if it is newer than the last one kept."""
+        """Checkpoint the current step, if it is newer than the last checkpoint."""
         step = self._backend.step
         if step > self._saved:
             await trio.to_thread.run_sync(self._write_checkpoint, step)
             self._saved = step
 
     def _write_checkpoint(self, step: int) -> None:
-        """Write the checkpoint of `step`, and delete those beyond the number to keep."""
+        """Write the checkpoint of `step`, and delete the oldest ones beyond `learner.keep_checkpoints`."""
         root, check = self._checkpoints, self._claim.check
         with self._claim.held():
             checkpoint.write(root, step, self._metrics, self._fill, check)
             checkpoint.prune(root, step, self._config.learner.keep_checkpoints, check)
 
     def _fill(self, draft: Path) -> dict[str, str]:
-        """Write a checkpoint's files: the backend's state, the policy as engines load it, an adapter apart as well."""
+        """Write a checkpoint's files: the backend's state, the policy as engines load it, and a LoRA adapter if used.
+
+        Returns digests as `Backend.save` does.
+        """
         measured = self._backend.save(draft)
         link_folder(self._written(), draft / "model")
         if self._config.learner.lora_rank:
@@ -188,7 +191,7 @@ class Learner:
 
 
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
-    """Serve as the learner of the run directory `launch.run`, or as a further rank of it, until cancelled."""
+    """Serve as the learner of the run directory `launch.run`, or as one of its further ranks, until cancelled."""
     require_gpus("learner.gpus", config.learner.gpus, launch.gpus)
     if launch.index:
         await serve_rank(launch, config, ready)

@@ -1,1 +1,1 @@
-"""Backends: the arithmetic of a learner step, on one process or several."""
+"""Backends compute a learner step on one process or several."""

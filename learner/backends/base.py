@@ -1,4 +1,4 @@
-"""The interface of a backend: one policy, its optimiser, and exact saving and loading of both."""
+"""Define the interface of a backend: one policy, its optimiser, and exact saving and loading of both."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,31 +8,31 @@ from spade.protocol import Batch, StepMetrics
 
 
 class Backend(Protocol):
-    """One thread at a time calls it."""
+    """A policy in training. Only one thread at a time may call a backend."""
 
     @property
     def model(self) -> Any:
-        """The policy as a Hugging Face model, whole and current; valid until the next step."""
+        """Return the whole current policy as a Hugging Face model, valid until the next step."""
 
     @property
     def step(self) -> int:
-        """Learner steps taken, resumed ones included."""
+        """Return the number of learner steps taken, including the steps before a resume."""
 
     def train(self, batch: Batch, interrupt: Callable[[], None] = lambda: None) -> StepMetrics:
         """Take learner step `batch.step`, which must be `step` + 1.
 
-        `interrupt` is called between micro-batches until a parameter changes; its exceptions leave parameters and
-        optimiser unchanged, to be saved. Raises RunError if gradients stay non-finite.
+        `interrupt` is called between micro-batches until a parameter changes. If it raises, parameters and optimiser
+        are unchanged and can still be saved. Raises RunError if gradients stay non-finite.
         """
 
     def save(self, folder: Path) -> dict[str, str]:
         """Write parameters, optimiser state, random state and step into an existing folder.
 
-        Returns the digests (`checkpoint.file_digest`) of files that other processes have written, by their paths in it.
+        Returns the digests (`checkpoint.file_digest`) of files that other processes wrote, by their paths in `folder`.
         """
 
     def load(self, folder: Path) -> None:
         """Continue from a folder that `save` of any backend wrote. Raises RunError if it does not fit this model."""
 
     def close(self) -> None:
-        """Let the backend's other processes leave; in trio's thread."""
+        """Let the backend's other processes leave. Call this in trio's thread."""

@@ -1,6 +1,7 @@
-"""DeepSpeed: one process here, or several (`ranks`), each with its part of the work and of the state (`zero`).
+"""Train with DeepSpeed on one process or several (`ranks`). Each has a part of the work and of the state (`zero`).
 
-The learner is the first rank. It sends every step, gathering and loading to the other ranks, each with its own `Shard`.
+The learner is the first rank. It sends each step and each command to gather, save or load to the other ranks. Every
+rank has its own `Shard`.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,13 +18,16 @@ from spade.protocol import Batch, Gather, Load, Meet, Save, StepMetrics
 
 
 class DeepSpeedBackend:
-    """See `base.Backend`; DeepSpeed's own state allows one in the life of a process.
+    """A backend on DeepSpeed. DeepSpeed's global state allows only one in the life of a process.
 
-    After the loss of a rank all methods but `close` raise SpadeError: the learner must be started again.
+    After the loss of a rank all methods but `close` raise SpadeError, and the learner must be started again.
     """
 
     def __init__(self, config: Config, ranks: Ranks) -> None:
-        """Raises ConfigError if DeepSpeed or GPUs are missing, SpadeError if a rank does not come."""
+        """Load the models and meet the other ranks.
+
+        Raises ConfigError if DeepSpeed or GPUs are missing, SpadeError if a rank does not come.
+        """
         prepare(config)
         self._config = config
         self._whole: Whole | None = None
@@ -38,7 +42,7 @@ class DeepSpeedBackend:
 
     @property
     def model(self) -> Any:
-        """The model trained here, or a whole one gathered from all ranks if it is sharded or has an adapter."""
+        """Return the model trained here or, if it is sharded or has an adapter, a whole one gathered from all ranks."""
         if self._config.learner.zero_stage < 3 and not self._config.learner.lora_rank:
             return self._trained
         self._whole = self._whole or Whole(self._config)
@@ -48,7 +52,7 @@ class DeepSpeedBackend:
 
     @property
     def step(self) -> int:
-        """Learner steps taken."""
+        """Return the number of learner steps taken."""
         return self._shard.step
 
     def train(self, batch: Batch, interrupt: Callable[[], None] = lambda: None) -> StepMetrics:
@@ -60,7 +64,7 @@ class DeepSpeedBackend:
             return self._shard.train(batch, interrupt)
 
     def save(self, folder: Path) -> dict[str, str]:
-        """Write the state: each rank its part, or this one all of it, gathered here. See `state`."""
+        """Write the state (see `state`). Each rank writes its part, or this rank gathers and writes the whole."""
         if self._config.learner.checkpoint == "sharded":
             self._ranks.tell(Save(str(folder)))
             with self._ranks.needed():
@@ -75,7 +79,7 @@ class DeepSpeedBackend:
             self._shard.load(folder)
 
     def close(self) -> None:
-        """End the other ranks; in trio's thread."""
+        """End the other ranks. Call this in trio's thread."""
         self._ranks.close()
 
     def _gathered(self, optimizer: bool) -> Iterator[tuple[str, Any]]:

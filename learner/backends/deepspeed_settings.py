@@ -1,4 +1,4 @@
-"""DeepSpeed's engine around a model: the device of a rank, and DeepSpeed's settings."""
+"""Choose the device of a rank, make DeepSpeed's settings, and wrap a model in DeepSpeed's engine."""
 
 import importlib.util
 import logging
@@ -16,17 +16,17 @@ from spade.policy.model import pick_device
 
 
 def prepare(config: Config) -> None:
-    """Make this process a rank, before anything imports DeepSpeed (Transformers does if it is installed).
+    """Set up this process as a rank. Call this before DeepSpeed is imported (Transformers imports it if installed).
 
     Raises ConfigError if DeepSpeed or the GPU is missing.
     """
     if importlib.util.find_spec("deepspeed") is None:
         raise ConfigError(f"learner.backend: needs the package deepspeed; {installing('deepspeed')}")
-    os.environ |= {"LOCAL_RANK": "0", "DS_ACCELERATOR": device_of(config).type}  # it sees no other rank's GPU
+    os.environ |= {"LOCAL_RANK": "0", "DS_ACCELERATOR": device_of(config).type}  # a rank sees only its own GPU
 
 
 def device_of(config: Config) -> torch.device:
-    """The CPU, or the first GPU that this process sees. Raises ConfigError for another one."""
+    """Return the CPU or the first visible GPU. Raises ConfigError if `learner.device` names another device."""
     device = config.learner.device
     if pick_device(device).type == "cpu":
         return torch.device("cpu")
@@ -36,15 +36,15 @@ def device_of(config: Config) -> torch.device:
 
 
 def dtype(config: Config) -> str:
-    """The dtype of the parameters in a forward pass. For bfloat16 the sharding stages give AdamW float32 copies."""
+    """Return the dtype of parameters in a forward pass. For bfloat16, the sharding stages give AdamW float32 copies."""
     return "bfloat16" if config.model.dtype == "bfloat16" and config.learner.zero_stage > 0 else "float32"
 
 
 def engine_of(scorer: Module, optimizer: Optimizer, config: Config) -> Any:
-    """Give model and optimiser to DeepSpeed, once all ranks have met, and return its engine."""
+    """Give model and optimiser to DeepSpeed and return DeepSpeed's engine. All ranks must have met before."""
     import deepspeed
 
-    # DeepSpeed would compile a shared-memory transport for minutes; gloo is enough.
+    # DeepSpeed would compile a shared-memory transport for minutes, and gloo is enough.
     importlib.import_module("deepspeed.comm.torch").build_shm_op = lambda: None  # type: ignore[attr-defined]
     logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
     deepspeed.init_distributed()
@@ -53,7 +53,7 @@ def engine_of(scorer: Module, optimizer: Optimizer, config: Config) -> Any:
 
 
 def settings(config: Config) -> dict[str, Any]:
-    """DeepSpeed's own settings. Batches are cut here: each micro-batch says if it is the last one."""
+    """Return DeepSpeed's settings. This package cuts the batches, and tells DeepSpeed which micro-batch is the last."""
     learner = config.learner
     stage, low = learner.zero_stage, dtype(config) == "bfloat16"
     zero: dict[str, Any] = {"stage": stage}
@@ -66,7 +66,7 @@ def settings(config: Config) -> dict[str, Any]:
         "gradient_clipping": learner.max_grad_norm if stage else 0.0,
         "zero_optimization": zero,
         "zero_force_ds_cpu_optimizer": False,
-        # For gradients over micro-batches: the default, bfloat16, loses small ones. Stage 1 would change optimisers.
+        # The default, bfloat16, loses small gradients over micro-batches. At stage 1 fp32 would change the optimiser.
         "data_types": {"grad_accum_dtype": "fp32" if low and stage > 1 else None},
         "bf16": {"enabled": low, "check_grad_overflow": low},
     }

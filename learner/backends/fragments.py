@@ -1,4 +1,4 @@
-"""A fragment: what one process holds of a tensor of the learner's state."""
+"""Define a fragment, the part of a state tensor that one process holds."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -10,30 +10,30 @@ PARAMETER, MOMENTS = "parameter", ("exp_avg", "exp_avg_sq")
 
 
 class Fragment(NamedTuple):
-    """Elements `start` and on of a flattened tensor that has `shape` as a whole.
-
-    data: (count,), float32; what the optimiser itself updates, so that writing into it changes the state.
-    """
+    """Consecutive elements of a flattened state tensor."""
 
     data: Tensor
+    """The elements, (count,), float32. The optimiser updates this memory, so writing into it changes the state."""
     start: int
+    """Index of the first element in the flattened tensor."""
     shape: torch.Size
+    """Shape of the whole tensor."""
 
 
 Fragments = dict[str, Fragment]
-"""By KIND.NAME: `parameter.NAME`, `exp_avg.NAME`, `exp_avg_sq.NAME`."""
+"""Fragments by KIND.NAME: `parameter.NAME`, `exp_avg.NAME`, `exp_avg_sq.NAME`."""
 
 
 def all_of(tensor: Tensor) -> Fragment:
-    """The fragment of a process that holds the whole of a contiguous tensor."""
+    """Return a whole contiguous tensor as one fragment."""
     return Fragment(tensor.detach().view(-1), 0, tensor.shape)
 
 
 def trained(model: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Parameter]]:
-    """The trained parameters, by name."""
+    """Return (name, parameter) of each trained parameter."""
     return ((name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad)
 
 
 def whole_shape(parameter: torch.nn.Parameter) -> torch.Size:
-    """The shape of the whole parameter, also if only a shard is here."""
+    """Return the shape of the whole parameter, even if this process holds only a shard."""
     return torch.Size(getattr(parameter, "ds_shape", parameter.shape))

@@ -1,4 +1,4 @@
-"""The gradient of the mean loss over a batch, micro-batch by micro-batch: common to all backends."""
+"""Compute the gradient of the mean loss over a batch, micro-batch by micro-batch. All backends use this module."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -16,29 +16,34 @@ Score = Callable[[MicroBatch], tuple[Tensor, Tensor]]
 
 @dataclass
 class Passes:
-    """One process's passes over one batch, one for each optimiser step.
-
-    part       its micro-batches of `work`; the denominator is that of the whole batch
-    rounds     number of micro-batches that each process computes: beyond its part it repeats the smallest one,
-               since all processes must take part in gathering sharded parameters
-    score      function: (log-probability with gradient, entropy) of each trained token, float32, (n,)
-    reference  the same of the KL reference model, or None
-    backward   adds the gradient of a scalar loss to the gathered one
-    """
+    """The passes of one process over one batch, one pass for each optimiser step."""
 
     work: Prepared
+    """The whole batch. The loss is divided by the denominator of the whole batch."""
     part: Sequence[MicroBatch]
+    """Micro-batches of `work` that this process computes."""
     rounds: int
+    """Micro-batches that each process computes. After its part, a process repeats the smallest micro-batch without
+    effect, since all processes must take part in gathering sharded parameters."""
     settings: Loss
+    """Settings of the loss."""
     totals: Totals
+    """Sums for the metrics, filled by the passes."""
     device: torch.device
+    """Device of the model."""
     score: Score
+    """Function that returns (log-probability with gradient, entropy) of each trained token, float32, (n,)."""
     reference: Score | None
+    """The same function for the KL reference model, or None."""
     backward: Callable[[Tensor], None]
+    """Function that adds the gradient of a scalar loss to the accumulated gradient."""
     _old: list[Tensor] = field(default_factory=list)
 
     def run(self, interrupt: Callable[[], None]) -> None:
-        """One pass. The first one fills `_old`, the policy before. `interrupt` is called before each micro-batch."""
+        """Make one pass. The first pass fills `_old`, the log-probabilities under pi_old.
+
+        `interrupt` is called before each micro-batch.
+        """
         work = self.work
         count = denominator(work.trained_tokens, work.agent_sequences + work.designer_sequences, self.settings)
         for index in range(self.rounds):

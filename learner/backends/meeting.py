@@ -1,8 +1,7 @@
-"""The process group of a learner's ranks: its store, the interfaces it uses, its collectives beyond a gradient's.
+"""Form the process group of a learner's ranks: the store, the network interfaces, and collectives besides gradients.
 
-The first rank serves the store at the address where its own bus serves, and each rank talks over the interface by which
-it reaches that address: what a machine's name resolves to may be its loopback. Nothing here is authenticated
-(docs/security.md).
+The first rank serves the store on the host address of its own bus. Each rank uses the network interface that reaches
+this address, because a machine's name may resolve to the loopback. The group is not authenticated (docs/security.md).
 """
 
 import os
@@ -19,27 +18,27 @@ from spade.config import is_local
 from spade.errors import ConfigError, RunError, SpadeError
 from spade.protocol import Meet
 
-COLLECTIVE = timedelta(minutes=30)  # for one collective, a slow rank's micro-batch included
-MEET_S = 60.0  # to join, once all models are loaded
+COLLECTIVE = timedelta(minutes=30)  # limit of one collective, including a slow rank's micro-batch
+MEET_S = 60.0  # limit to join, after all models are loaded
 LOOPBACK = "127.0.0.1"
 
 T = TypeVar("T")
 
 
 class HaltError(Exception):
-    """The first rank abandons the step."""
+    """Raised on the other ranks if the first rank abandons the step."""
 
 
 def host_of(address: str) -> str:
-    """The host at which the other ranks reach a rank that serves at `address`; loopback where all are here."""
+    """Return the host at which other ranks reach a rank that serves at `address`. Loopback if the address is local."""
     return LOOPBACK if is_local(address) else address.removeprefix("tcp://").rpartition(":")[0]
 
 
 def open_store(host: str, ranks: int) -> tuple[Any, int]:
-    """A store at a free port of `host` alone, and that port."""
+    """Serve a store at a free port of `host` alone. Returns the store and the port."""
     listener = socket.create_server((host, 0))
     port: int = listener.getsockname()[1]
-    # Without a socket of ours the store would listen on all of this machine's addresses.
+    # Without our own socket the store would listen on all addresses of this machine.
     store = distributed.TCPStore(  # type: ignore[attr-defined]
         host, port, ranks, is_master=True, timeout=timedelta(seconds=MEET_S), wait_for_workers=False,
         master_listen_fd=listener.detach(),
@@ -48,7 +47,7 @@ def open_store(host: str, ranks: int) -> tuple[Any, int]:
 
 
 def find_store(meet: Meet, ranks: int) -> Any:
-    """The first rank's store. Raises SpadeError if it cannot be reached."""
+    """Connect to the first rank's store. Raises SpadeError if the store cannot be reached."""
     try:
         return distributed.TCPStore(  # type: ignore[attr-defined]
             meet.host, meet.port, ranks, is_master=False, timeout=timedelta(seconds=MEET_S), wait_for_workers=False
@@ -58,7 +57,7 @@ def find_store(meet: Meet, ranks: int) -> Any:
 
 
 def unreachable(meet: Meet, why: str) -> str:
-    """The line of a rank that cannot join."""
+    """Return the error line of a rank that cannot join."""
     return (
         f"the learner's first rank cannot be joined at {meet.host} port {meet.port} ({why}); its machines must reach "
         "each other at any port"
@@ -66,7 +65,7 @@ def unreachable(meet: Meet, why: str) -> str:
 
 
 def join(store: Any, host: str, rank: int, ranks: int, device: torch.device) -> None:
-    """Join the process group of `ranks` ranks; `host`: where the first one is."""
+    """Join the process group of `ranks` ranks. The first rank is on `host`."""
     if device.type == "cpu":
         os.environ["GLOO_SOCKET_IFNAME"] = interface(host)
         backend = "gloo"
@@ -77,7 +76,7 @@ def join(store: Any, host: str, rank: int, ranks: int, device: torch.device) -> 
 
 
 def interface(host: str) -> str:
-    """The network interface by which this machine reaches `host`. Raises ConfigError if it has none."""
+    """Return the network interface that reaches `host` from this machine. Raises ConfigError if there is not one."""
     import psutil  # type: ignore[import-untyped]  # DeepSpeed needs it
 
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
@@ -93,15 +92,15 @@ def interface(host: str) -> str:
 
 
 def name_of(rank: int) -> str:
-    """The name of the process of a rank."""
+    """Return the name of a rank's process."""
     return f"learner-{rank}" if rank else "learner"
 
 
 def together(work: Callable[[], T], ranks: int, device: torch.device) -> T:
-    """Do `work` on all ranks at once; its result on this one.
+    """Do `work` on all ranks at once. Returns the result of this rank.
 
-    If it fails on one rank, that one raises its error, and the others a RunError or SpadeError that names the rank. An
-    OSError becomes a SpadeError.
+    If the work fails on one rank, this rank raises its own error. The others raise a RunError or SpadeError that names
+    the failed rank. An OSError becomes a SpadeError.
     """
     failed: Exception | None = None
     try:
@@ -122,7 +121,7 @@ def together(work: Callable[[], T], ranks: int, device: torch.device) -> T:
 
 
 def exchanged(ours: bytes, ranks: int, device: torch.device) -> list[bytes]:
-    """A few bytes of each rank, at least one, by rank."""
+    """Exchange a few bytes, at least one, among all ranks. Returns the bytes of each rank, by rank."""
     sizes = [int(size) for (size,) in gathered([len(ours)], ranks, device)]
     padded = torch.tensor(list(ours.ljust(max(sizes))), dtype=torch.uint8, device=device)
     everyone = [torch.empty_like(padded) for _ in range(ranks)]
@@ -131,7 +130,7 @@ def exchanged(ours: bytes, ranks: int, device: torch.device) -> list[bytes]:
 
 
 def halting(interrupt: Callable[[], None], rank: int, device: torch.device) -> Callable[[], None]:
-    """`interrupt` of the first rank, for all: where it raises, all the others raise HaltError."""
+    """Share the first rank's `interrupt` with all ranks. If it raises there, all other ranks raise HaltError."""
 
     def agreed() -> None:
         halts: BaseException | None = None
@@ -151,7 +150,7 @@ def halting(interrupt: Callable[[], None], rank: int, device: torch.device) -> C
 
 
 def gathered(numbers: list[float], ranks: int, device: torch.device) -> list[list[float]]:
-    """The numbers of each rank, by rank; float64, as many of each."""
+    """Exchange numbers (float64) among all ranks, the same count from each. Returns the numbers of each rank."""
     ours = torch.tensor(numbers, dtype=torch.float64, device=device)
     everyone = [torch.empty_like(ours) for _ in range(ranks)]
     distributed.all_gather(everyone, ours)

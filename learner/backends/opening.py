@@ -1,4 +1,4 @@
-"""A backend as the config wants it: that of a learner, or one outside of any run with further ranks of its own."""
+"""Open the backend that the config names, for a learner or, with its own further ranks, outside of any run."""
 
 import logging
 from collections.abc import AsyncIterator
@@ -34,9 +34,9 @@ log = logging.getLogger(__name__)
 def open_backend(
     config: Config, found: tuple[Path, checkpoint.Manifest] | None, ranks: Ranks | None = None
 ) -> tuple[Backend, StepMetrics]:
-    """The policy as a checkpoint left it (None: as model.path gives it), and the metrics of its last step.
+    """Open a backend at the checkpoint `found`, or at model.path if None. Returns the backend and its last metrics.
 
-    `ranks`: the further processes of the backend, if it has any.
+    `ranks` are the further processes of the backend, if it uses any.
     """
     if config.learner.threads:
         torch.set_num_threads(config.learner.threads)
@@ -58,7 +58,10 @@ def open_backend(
 async def apart(
     config: Config, found: tuple[Path, checkpoint.Manifest] | None, folder: Path
 ) -> AsyncIterator[tuple[Backend, StepMetrics]]:
-    """See `open_backend`. `folder`: an empty one, for the ranks' logs. Raises as `supervise` does."""
+    """Open a backend outside of a run, as `open_backend` does. The ranks' logs go to the empty folder `folder`.
+
+    Raises as `supervise` does.
+    """
     if config.learner.processes == 1:
         opened = await trio.to_thread.run_sync(open_backend, config, found)
         with closing(opened[0]):
@@ -74,8 +77,8 @@ async def apart(
 async def _served_apart(
     config: Config, found: tuple[Path, checkpoint.Manifest] | None, folder: Path, address: str
 ) -> AsyncIterator[tuple[Backend, StepMetrics]]:
-    """The backend with its further ranks, which find the first one at `address`."""
-    # The ranks find the first one at a replay service, which this server is to them as well.
+    """Open the backend and start its further ranks, which find the first rank at `address`."""
+    # Ranks look up the first rank at a replay service. This server plays that role for them.
     peers = (Peer("learner", "learner", address),)
     ranks = Ranks(config)
     async with (

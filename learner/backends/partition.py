@@ -1,8 +1,9 @@
-"""A rank's part of a model under ZeRO: the place of parameters and AdamW's state in each stage, and what gathers them.
+"""Find a rank's part of the parameters and of AdamW's state under each ZeRO stage, and gather the parts.
 
-DeepSpeed keeps parameters twice: in float32, as AdamW updates them, cut over the ranks from stage 1 on, and as the
-forward pass reads them. At stages 1 and 2 the float32 ones of a group lie flat behind each other, and each rank has an
-equal part of that; at stage 3 each rank has an equal part of each parameter. Stage 0 cuts nothing, and has one copy.
+DeepSpeed keeps parameters twice: float32 values that AdamW updates, and values that the forward pass reads. From stage
+1 on, the float32 values are divided over the ranks. At stages 1 and 2 the float32 parameters of a group are
+concatenated, and each rank has an equal part of the result. At stage 3 each rank has an equal part of each parameter.
+Stage 0 divides nothing, and keeps one copy.
 """
 
 from collections.abc import Iterator
@@ -17,21 +18,21 @@ from learner.backends.state import Shapes
 
 
 class Partition:
-    """The part of rank `rank`. Every method but `fragments` is called by all ranks at once."""
+    """The part of one rank. All ranks must call a method at once, except `fragments`."""
 
     def __init__(self, model: Any, adamw: torch.optim.AdamW, engine: Any, stage: int, rank: int) -> None:
-        """`model` and `adamw`: those that DeepSpeed's `engine` was given."""
+        """Take the `model` and the `adamw` that DeepSpeed's `engine` was made from."""
         self._model, self._adamw, self._engine = model, adamw, engine
         self._stage, self._rank = stage, rank
 
     @property
     def shapes(self) -> Shapes:
-        """The shapes of the trained parameters, whole."""
+        """Return the whole shapes of the trained parameters, by name."""
         return {name: tuple(whole_shape(parameter)) for name, parameter in trained(self._model)}
 
     @property
     def steps(self) -> Tensor | None:
-        """AdamW's count of steps, the same for all parameters; None before its first step."""
+        """Return AdamW's count of steps, which all parameters share, or None before the first step."""
         return next((one["step"] for one in self._adamw.state.values() if one), None)
 
     def set_steps(self, steps: Tensor) -> None:
@@ -40,14 +41,14 @@ class Partition:
             one["step"].copy_(steps)
 
     def fragments(self) -> Fragments:
-        """This rank's part of the trained parameters, and of their moments if there are any."""
+        """Return this rank's part of the trained parameters and, after the first step, of the moments."""
         self._link()
         kinds = (PARAMETER, *MOMENTS) if self.steps is not None else (PARAMETER,)
         found = {f"{kind}.{name}": self._fragment(one, kind) for name, one in trained(self._model) for kind in kinds}
         return {name: fragment for name, fragment in found.items() if len(fragment.data)}
 
     def refresh(self) -> None:
-        """Let the forward pass read what was written into the fragments."""
+        """Copy values written into the fragments to the parameters that the forward pass reads."""
         shards = self._engine.optimizer
         if self._stage in (1, 2):
             shards.update_lp_params()
@@ -58,7 +59,7 @@ class Partition:
             shards.checkpoint_event_epilogue()
 
     def gathered(self, optimizer: bool) -> Iterator[tuple[str, Tensor]]:
-        """The parameters one by one, whole, in float32; with `optimizer` their moments too. Named as fragments are."""
+        """Yield (fragment name, tensor) of each whole parameter in float32 and, with `optimizer`, of its moments."""
         self._link()
         kinds = (PARAMETER, *MOMENTS) if optimizer and self.steps is not None else (PARAMETER,)
         for name, parameter in trained(self._model):
@@ -75,14 +76,14 @@ class Partition:
                 parameter, release_swap_buffers=True, optim_state_key=moment
             )
             start = self._rank * len(kept)
-            return Fragment(kept[: max(shape.numel() - start, 0)], start, shape)  # the last rank's ends with padding
+            return Fragment(kept[: max(shape.numel() - start, 0)], start, shape)  # the last part is padded
         held = cast(Any, parameter)._hp_mapping
         if held is None:
             return Fragment(torch.empty(0), 0, shape)
         return Fragment(held.get_hp_fragment(moment), held.lp_fragment_address.start, shape)
 
     def _whole(self, parameter: Parameter, kind: str) -> Tensor:
-        """A parameter in float32, or a moment of it, from the fragments of all ranks."""
+        """Return a whole parameter in float32, or one of its moments, from the fragments of all ranks."""
         from deepspeed.utils import safe_get_full_fp32_param, safe_get_full_optimizer_state
 
         if self._stage == 0:
@@ -94,7 +95,7 @@ class Partition:
         return cast(Tensor, value)
 
     def _link(self) -> None:
-        """Link the parameters to their moments; DeepSpeed 0.19.8 does so for the first group alone."""
+        """Link the parameters to their moments. DeepSpeed 0.19.8 does this only for the first group."""
         from deepspeed.utils.mixed_precision_linkage import lazy_init_hp_params_optimizer_state as link
 
         if self._stage in (1, 2):

@@ -1,8 +1,8 @@
-"""A further rank of a learner: a process that carries out the first rank's commands.
+"""Run a further rank of a learner: a process that carries out the first rank's commands.
 
-It finds the first rank as engines do. Until it meets the others it may wait for any life of the first rank; from then
-on it belongs to that one, and ends when that one is gone, however busy: the checkpoint has all its state. Told to
-leave, it stays until the first rank has left, whose last checkpoint needs its part.
+A rank finds the first rank as engines do. Until the ranks meet, it waits for any life of the first rank. After that it
+belongs to this life, and ends when this life is gone, even in the middle of work: the checkpoint has all state. A rank
+that is told to leave stays until the first rank has left, because the first rank's last checkpoint needs its part.
 """
 
 import logging
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 async def serve_rank(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
-    """Serve as rank `launch.index` until the first one leaves; `ready` is called once the ranks have met."""
+    """Serve as rank `launch.index` until the first rank leaves. Calls `ready` when the ranks have met."""
     async with joined(launch, config) as replay:
         models = await trio.to_thread.run_sync(_models, config, abandon_on_cancel=True)
         while True:
@@ -54,7 +54,7 @@ async def serve_rank(launch: Launch, config: Config, ready: Callable[[], None]) 
 
 
 class _Rank:
-    """A rank and its connection to the first one, of one life."""
+    """A rank and its connection to one life of the first rank."""
 
     def __init__(self, first: Client, rank: int, config: Config, models: tuple[Any, Any]) -> None:
         self._first = first
@@ -65,11 +65,11 @@ class _Rank:
         self._done = 0
 
     async def command(self) -> Command:
-        """The next command, as soon as there is one. Raises BusError when the first rank is gone."""
+        """Wait for the next command. Raises BusError when the first rank is gone."""
         return await self._first.call(AwaitCommand(self._rank, self._done), math.inf, once=True)
 
     async def obey(self, meet: Command, ready: Callable[[], None]) -> NoReturn:
-        """Carry out commands to the end. Raises SpadeError when the first rank leaves or is gone."""
+        """Meet the other ranks and carry out commands. Raises SpadeError when the first rank leaves or is gone."""
         if not isinstance(meet, Meet):
             raise BusError(f"{self._first.address}: the first rank begins with {type(meet).__name__}")
         with trio.CancelScope(shield=True):
@@ -80,7 +80,7 @@ class _Rank:
                 while (work := self._work(shard, await self._next())) is not None:
                     await _in_thread(work)
                 nursery.cancel_scope.cancel()
-        await trio.lowlevel.checkpoint()  # leaves in order if it was told to
+        await trio.lowlevel.checkpoint()  # raises Cancelled if this rank was told to leave, which is in order
         raise SpadeError("the learner's first rank has left")
 
     async def _next(self) -> Command:
@@ -91,7 +91,7 @@ class _Rank:
             raise SpadeError(f"the learner's first rank is gone ({error})") from None
 
     def _work(self, shard: Shard, command: Command) -> Callable[[], object] | None:
-        """The work of a command; None of the last one."""
+        """Return a function that carries out a command, or None for the last command."""
         match command:
             case Batch():
                 return partial(_train, shard, command)
@@ -104,7 +104,7 @@ class _Rank:
         return None
 
     async def _meet(self, meet: Meet) -> Shard:
-        """Join the other ranks. Raises SpadeError if that is impossible."""
+        """Join the other ranks. Raises ConfigError if the devices differ, SpadeError if joining fails."""
         device, count = device_of(self._config), self._config.learner.processes
         if device.type != meet.device:
             raise ConfigError(
@@ -125,7 +125,7 @@ class _Rank:
         return await trio.to_thread.run_sync(work, abandon_on_cancel=True)
 
     async def _until_gone(self) -> NoReturn:
-        """Raise SpadeError when this life of the first rank is gone; its end may leave our thread waiting."""
+        """Raise SpadeError when this life of the first rank is gone. End the process if its thread still waits."""
         while self._first.live and self._first.life == self._life:
             with trio.move_on_after(self._config.bus.heartbeat_s):
                 await self._first.wait_pulse()
@@ -135,7 +135,7 @@ class _Rank:
 
 
 def _models(config: Config) -> tuple[Any, Any]:
-    """The policy and the reference of `loss.kl`, on the CPU."""
+    """Load the policy and the reference of `loss.kl` on the CPU."""
     if config.learner.threads:
         torch.set_num_threads(config.learner.threads)
     prepare(config)
@@ -150,18 +150,21 @@ def _train(shard: Shard, batch: Batch) -> None:
 
 
 async def _in_thread(work: Callable[[], object]) -> None:
-    """Work in a thread that is left behind when the first rank is gone. Another rank's end may make it fail."""
+    """Run `work` in a thread, and leave the thread behind when the first rank is gone.
+
+    The end of another rank may make the work fail.
+    """
     try:
         await trio.to_thread.run_sync(work, abandon_on_cancel=True)
     except SpadeError:
         raise
     except Exception:
-        await trio.sleep(2 * GRACE_S)  # until the first rank has ended as well, which is then the reason
+        await trio.sleep(2 * GRACE_S)  # if the first rank ends meanwhile, that is reported as the reason
         raise
 
 
 async def _address(replay: Client) -> str:
-    """The address at which the first rank serves now."""
+    """Wait until the first rank is known, and return its present address."""
     while True:
         for peer in replay.pulse.peers:
             if peer.role == "learner":
@@ -170,7 +173,7 @@ async def _address(replay: Client) -> str:
 
 
 async def _until_elsewhere(replay: Client, address: str, waiting: trio.CancelScope) -> None:
-    """Wait no longer for a first rank that is elsewhere now."""
+    """Cancel `waiting` when the first rank has moved to another address."""
     while await _address(replay) == address:
         await replay.wait_pulse()
     waiting.cancel()

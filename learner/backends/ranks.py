@@ -1,7 +1,8 @@
-"""A learner's further ranks as its first one sees them: peers of its server that ask for one command after the other.
+"""Command a learner's further ranks from the first rank. They are peers of its server and ask for each next command.
 
-The backend commands from its own thread; the peers are served in trio's. A rank whose connection ends is lost, and the
-learner with it: it ends, its supervisor starts all ranks again, and they go on from the checkpoint.
+The backend gives commands in its own thread, and the server answers the peers in trio's thread. If the connection of a
+rank ends, the rank is lost. Then the learner ends, its supervisor starts all ranks again, and they go on from the
+checkpoint.
 """
 
 import logging
@@ -21,8 +22,8 @@ from spade.protocol import AwaitCommand, Batch, Done, Gather, Load, Meet, Pulse,
 from spade.transport import Inbox, Incoming, Server
 from spade.transport.pump import background
 
-GRACE_S = 5.0  # in which we notice the end of a rank, after a failure that it caused; to end after one is lost
-SILENCE_S = COLLECTIVE.total_seconds() + 60.0  # of a rank that lives; one that waits for another gives up earlier
+GRACE_S = 5.0  # time to notice the loss of a rank after a failure that it caused, and to end after a loss
+SILENCE_S = COLLECTIVE.total_seconds() + 60.0  # longest silence of a live rank, beyond the limit of a collective
 
 Command = Meet | Batch | Gather | Save | Load | Done
 
@@ -30,7 +31,7 @@ log = logging.getLogger(__name__)
 
 
 class Ranks:
-    """Ranks 1 to `learner.processes` - 1. Methods are called in trio's thread unless they say otherwise."""
+    """Ranks 1 to `learner.processes` - 1. Call the methods in trio's thread unless they say otherwise."""
 
     def __init__(self, config: Config) -> None:
         self.count = config.learner.processes
@@ -48,12 +49,12 @@ class Ranks:
 
     @property
     def names(self) -> list[str]:
-        """The names of their processes."""
+        """Return the names of the ranks' processes."""
         return [name_of(rank) for rank in range(1, self.count)]
 
     @asynccontextmanager
     async def served(self, server: Server) -> AsyncIterator[None]:
-        """Serve the ranks during the block, beside the other requests that `server` gets."""
+        """Serve the ranks during the block, besides the other requests that `server` gets."""
         self._server, self._token = server, trio.lowlevel.current_trio_token()
         self.host = host_of(server.address)
         async with background(partial(self._serve, server.apart(AwaitCommand))):
@@ -67,7 +68,7 @@ class Ranks:
                 await self._server.reply(incoming, refused)
 
     def _ask(self, incoming: Incoming) -> Refused | None:
-        """Take a rank's request, which is answered with the next command."""
+        """Take a rank's request. The next command answers it. Returns Refused if the rank or life is not valid."""
         request, hello = cast(AwaitCommand, incoming.message), incoming.hello
         if not 0 < request.rank < self.count:
             return Refused(f"there is no rank {request.rank} (learner.processes = {self.count})")
@@ -78,17 +79,17 @@ class Ranks:
             self._asked[request.rank] = incoming
             if self._told and (known is None or known.hello != hello):
                 self._lose(f"{name_of(request.rank)}: was started again")
-            elif request.number < self._told:  # its connection was lost with the command
+            elif request.number < self._told:  # the command was lost with the rank's connection
                 self._reply(incoming)
             self._news.notify_all()
         return None
 
     async def watch(self) -> None:
-        """Raise SpadeError when a rank is lost; end the process if a thread goes on waiting for that rank."""
+        """Raise SpadeError when a rank is lost. End the process if a thread goes on waiting for that rank."""
         while not self._lost:
             for rank, incoming in list(self._asked.items()):
                 assert self._server is not None
-                # Beyond the silence that the server notices, this fails at once where the process has ended.
+                # The server notices silence. This push also fails at once if the process has ended.
                 if not await self._server.push(incoming.peer, Pulse()):
                     self._miss(rank)
             with trio.move_on_after(self._beat_s):
@@ -97,16 +98,16 @@ class Ranks:
         raise SpadeError(self._lost)
 
     def close(self) -> None:
-        """Tell the ranks that wait for a command that there are no more."""
+        """Answer the ranks that wait for a command with Done, the last command."""
         with self._news:
             self._command = Done()
             for incoming in self._asked.values():
                 self._reply(incoming)
 
     def tell(self, command: Command) -> None:
-        """In the backend's thread: give each rank this command, once all have carried out the last.
+        """Give each rank this command when all have carried out the previous one. Call this in the backend's thread.
 
-        Raises SpadeError if one is lost, or does not get there.
+        Raises SpadeError if a rank is lost or too slow.
         """
         deadline_s = SILENCE_S if self._told else self._ready_s
         with self._news:
@@ -123,7 +124,7 @@ class Ranks:
 
     @contextmanager
     def needed(self) -> Iterator[None]:
-        """In the backend's thread: a block in which a failure that the loss of a rank caused becomes a SpadeError."""
+        """Turn a failure of the block into a SpadeError if the loss of a rank caused it. For the backend's thread."""
         try:
             yield
         except SpadeError:

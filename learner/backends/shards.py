@@ -1,7 +1,7 @@
-"""The sharded form of a state's tensors: each rank writes its own fragments, by torch's distributed checkpoint.
+"""Write and read state tensors in sharded form. Each rank writes its own fragments with torch's distributed checkpoint.
 
-A tensor is kept flat, cut as the ranks had it; whoever reads takes the elements that it needs, from whichever files
-have them. The files are safetensors with the place of each fragment in their headers, so that nothing is unpickled.
+A tensor is stored flat, divided as it was over the ranks. A reader takes the elements that it needs from any of the
+files. The files are safetensors with the place of each fragment in the header, so that nothing is unpickled.
 """
 
 from dataclasses import replace
@@ -35,18 +35,18 @@ from learner.backends.fragments import Fragment, Fragments
 from learner.backends.meeting import name_of
 from spade.errors import RunError, SpadeError, reason
 
-FILE_BYTES = 1 << 30  # a file is made in memory before it is written
+FILE_BYTES = 1 << 30  # size limit, since a file is made in memory before it is written
 
 
 def write(folder: Path, fragments: Fragments) -> tuple[Path, ...]:
-    """Write the fragments of all ranks, which all call this at once; returns the files of this rank, synced.
+    """Write the fragments of all ranks. All ranks call this at once. Returns the synced files of this rank.
 
-    Fragments that several ranks have are written once. Raises SpadeError on all ranks if it fails on one.
+    A fragment that several ranks have is written once. If writing fails on one rank, all ranks raise SpadeError.
     """
     writer = _Writer(folder)
     try:
         save({}, storage_writer=writer, planner=_Saving(fragments))
-    except CheckpointException as failed:  # no Exception
+    except CheckpointException as failed:  # not a subclass of Exception
         rank, (error, _) = next(iter(failed.failures.items()))
         if isinstance(error, OSError | SafetensorError):
             raise SpadeError(f"{folder}: {name_of(rank)} cannot write its part ({reason(error)})") from None
@@ -55,7 +55,7 @@ def write(folder: Path, fragments: Fragments) -> tuple[Path, ...]:
 
 
 def read(folder: Path, fragments: Fragments) -> None:
-    """Fill the fragments of this process, whoever wrote them. Raises RunError, with some of them filled."""
+    """Fill the fragments of this process, with any number of writers. After a RunError some fragments are filled."""
     reader = HuggingFaceStorageReader(str(folder))
     try:
         metadata = reader.read_metadata()
@@ -72,7 +72,7 @@ def read(folder: Path, fragments: Fragments) -> None:
 
 
 def _tile(kept: TensorStorageMetadata, count: int) -> bool:
-    """True if the chunks of a tensor are all of its elements, each once."""
+    """Return True if the chunks of a tensor cover each element exactly once."""
     end = 0
     for start, size in sorted((chunk.offsets[0], chunk.sizes[0]) for chunk in kept.chunks):
         if start != end:
@@ -86,19 +86,19 @@ def _chunk(fragment: Fragment) -> ChunkStorageMetadata:
 
 
 class _Saving(DefaultSavePlanner):
-    """A rank's part of the plan. The one for all of them is the default one, which checks that nothing is missing."""
+    """A planner of one rank's part. The inherited global plan checks that nothing is missing."""
 
     def __init__(self, fragments: Fragments) -> None:
         super().__init__(flatten_state_dict=False, flatten_sharded_tensors=False)
         self._fragments = fragments
 
     def create_local_plan(self) -> SavePlan:
-        """See SavePlanner."""
+        """Plan to write this rank's fragments (see SavePlanner)."""
         self.plan = SavePlan([_item(name, fragment) for name, fragment in self._fragments.items()])
         return self.plan
 
     def lookup_object(self, index: MetadataIndex) -> Tensor:
-        """The data of a planned item."""
+        """Return the data of a planned item."""
         return self._fragments[index.fqn].data
 
 
@@ -109,26 +109,26 @@ def _item(name: str, fragment: Fragment) -> WriteItem:
 
 
 class _Loading(DefaultLoadPlanner):
-    """Where a rank wants what it reads."""
+    """A planner that reads into a rank's fragments."""
 
     def __init__(self, fragments: Fragments) -> None:
         super().__init__(flatten_state_dict=False, flatten_sharded_tensors=False)
         self._fragments = fragments
 
     def lookup_tensor(self, index: MetadataIndex) -> Tensor:
-        """The data of a planned item."""
+        """Return the data of a planned item."""
         return self._fragments[index.fqn].data
 
 
 class _Writer(HuggingFaceStorageWriter):
-    """Writes files of about FILE_BYTES at most, and remembers them."""
+    """A writer that limits files to about FILE_BYTES, and remembers their names."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(str(folder), save_distributed=True)
         self.files: set[str] = set()
 
     def write_data(self, plan: SavePlan, planner: Any) -> Any:
-        """See StorageWriter."""
+        """Write this rank's files (see StorageWriter)."""
         files: dict[str, int] = {}
         filled = 0
         for item in plan.items:

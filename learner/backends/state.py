@@ -1,9 +1,9 @@
-"""A learner's state in a form common to all backends: a run may resume on another backend or number of processes.
+"""Write and read a learner's state in one form for all backends. So a run may resume on another backend or rank count.
 
-FOLDER/state.safetensors  whole: `parameter.NAME` for each trained parameter; AdamW's `step.NAME`, `exp_avg.NAME` and
-                          `exp_avg_sq.NAME` once it has taken a step (all float32); the random states; the counters in
-                          its header
-FOLDER/shards/            sharded: parameters and moments, as `shards` writes them; their shapes are in the header above
+FOLDER/state.safetensors  whole form: `parameter.NAME` for each trained parameter and, once AdamW has taken a step,
+                          `step.NAME`, `exp_avg.NAME` and `exp_avg_sq.NAME` (all float32), and the random states. The
+                          header has the counters.
+FOLDER/shards/            sharded form: parameters and moments, as `shards` writes them. Their shapes are in the header.
 """
 
 from collections.abc import Mapping
@@ -27,10 +27,12 @@ _shapes: msgspec.json.Decoder[dict[str, tuple[int, ...]]] = msgspec.json.Decoder
 
 
 class Counters(NamedTuple):
-    """Learner steps taken, and how many gradients in a row were not finite."""
+    """Counters of a learner's state."""
 
     step: int
+    """Learner steps taken."""
     non_finite: int
+    """Non-finite gradients in a row."""
 
 
 def write(
@@ -38,7 +40,7 @@ def write(
 ) -> None:
     """Write `tensors` and this process's random states into an existing folder.
 
-    sharded: shapes of the trained parameters, by name, if they and their moments are in `SHARDS`.
+    sharded: shapes of the trained parameters by name, if the folder `SHARDS` has parameters and moments; else None.
     """
     tensors = {name: value.contiguous() for name, value in tensors.items()} | {"random": torch.get_rng_state()}
     if device.type == "cuda":
@@ -50,7 +52,7 @@ def write(
 
 
 class State:
-    """A reader of a state. Tensors are read one by one: a rank takes its part of each. Raises RunError."""
+    """A reader of a state. It reads tensors one by one, so a rank takes only its part of each. Raises RunError."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -66,7 +68,7 @@ class State:
         self._shapes = self._file_shapes() if shapes is None else shapes
 
     def check(self, shapes: Shapes) -> None:
-        """Raise RunError if the state is of another model than one whose trained parameters have these shapes."""
+        """Raise RunError if the state's trained parameters have other names or shapes than these."""
         differs = [name for name in {**shapes, **self._shapes} if shapes.get(name) != self._shapes.get(name)]
         if differs:
             raise RunError(
@@ -74,15 +76,15 @@ class State:
             )
 
     def steps(self, name: str) -> Tensor | None:
-        """AdamW's count of steps for a parameter, float32; None before its first, when it has no moments either."""
+        """Return AdamW's count of steps for a parameter, float32, or None before the first step (without moments)."""
         kept = f"step.{name}"
         steps: Tensor | None = self._file.get_tensor(kept) if kept in self._names else None
         return steps
 
     def fill(self, fragments: Fragments) -> None:
-        """Fill the fragments of this process. Raises RunError, with some of them filled."""
+        """Fill the fragments of this process. After a RunError some fragments are filled."""
         if self._sharded:
-            from learner.backends import shards  # most learners need no torch.distributed.checkpoint
+            from learner.backends import shards  # most learners do not need torch.distributed.checkpoint
 
             shards.read(self._folder / SHARDS, fragments)
             return

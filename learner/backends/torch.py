@@ -1,4 +1,4 @@
-"""Plain torch: one process, one device. Parameters and optimiser in float32, the arithmetic in the model's dtype."""
+"""Train in plain torch on one device. Parameters and optimiser are float32, the arithmetic uses the model's dtype."""
 
 from collections.abc import Callable
 from functools import partial
@@ -22,13 +22,13 @@ from spade.protocol import Batch, StepMetrics
 
 
 class TorchBackend:
-    """AdamW over a Hugging Face causal language model in float32 (learning rates like 1e-6 vanish in bfloat16).
+    """A backend with AdamW over a Hugging Face causal language model in float32 (in bfloat16 small updates vanish).
 
-    The model stays in evaluation mode: dropout would make the ratio to the sampling policy noise.
+    The model stays in evaluation mode, because dropout would add noise to the ratio to the sampling policy.
     """
 
     def __init__(self, model: Any, config: Config, reference: Any = None) -> None:
-        """Trains the parameters of `model` that require gradients. `reference`: the KL reference model, or None."""
+        """Train the parameters of `model` that require gradients. `reference` is the KL reference model, or None."""
         prepare_model(model, config.learner.activation_checkpointing)
         if reference is not None:
             prepare_model(reference, activation_checkpointing=False)
@@ -42,7 +42,7 @@ class TorchBackend:
 
     @property
     def model(self) -> Any:
-        """The Hugging Face model, parameters float32; merged with its adapter if it has one."""
+        """Return the Hugging Face model with float32 parameters, merged with its adapter if it uses one."""
         if not self._config.learner.lora_rank:
             return self._model
         self._whole = self._whole or Whole(self._config)
@@ -50,11 +50,11 @@ class TorchBackend:
 
     @property
     def step(self) -> int:
-        """Learner steps taken."""
+        """Return the number of learner steps taken."""
         return self._step
 
     def train(self, batch: Batch, interrupt: Callable[[], None] = lambda: None) -> StepMetrics:
-        """See `base.Backend.train`; `steps_per_batch` optimiser steps, each over the whole batch."""
+        """See `base.Backend.train`. Takes `steps_per_batch` optimiser steps, each over the whole batch."""
         if batch.step != self._step + 1:
             raise ValueError(f"batch of step {batch.step} after step {self._step}")
         learner, device = self._config.learner, self._model.device
@@ -81,7 +81,7 @@ class TorchBackend:
             return trained_logprobs(model, micro)
 
     def _apply(self, norm: float) -> bool:
-        """One optimiser step, left out if the gradient is not finite. Raises RunError after too many in a row."""
+        """Take an optimiser step if the gradient is finite, and return True if so. Raises as `Guard.passes`."""
         passes = self._guard.passes(norm)
         if passes:
             self._optimizer.step()
@@ -112,7 +112,7 @@ class TorchBackend:
         self._step, self._guard = kept.counters.step, Guard(kept.counters.non_finite)
 
     def _fragments(self) -> Fragments:
-        """The trained parameters, and their moments if there are any."""
+        """Return the trained parameters and, after the first step, their moments."""
         fragments: Fragments = {}
         for name, parameter in trained(self._model):
             moments = {kind: value for kind, value in self._optimizer.state[parameter].items() if kind in MOMENTS}
@@ -120,4 +120,4 @@ class TorchBackend:
         return fragments
 
     def close(self) -> None:
-        """There is no other process."""
+        """Do nothing, since this backend is a single process."""

@@ -1,8 +1,7 @@
-"""One process's part of a model under DeepSpeed's ZeRO: its micro-batches, its shards, its share of every gathering.
+"""Train one process's part of a model under DeepSpeed's ZeRO, and take part in gathering the whole.
 
-ZeRO: Rajbhandari et al. 2020 (arXiv:1910.02054); stage 0 is plain data parallelism. The
-optimiser is torch's AdamW in every stage and place, so that nothing is compiled and numbers
-are those of the torch backend.
+ZeRO: Rajbhandari et al. 2020 (arXiv:1910.02054). Stage 0 is plain data parallelism. The optimiser is torch's AdamW in
+every stage, also with offloading. So nothing is compiled, and the numbers equal the torch backend's numbers.
 """
 
 from collections import deque
@@ -38,10 +37,10 @@ T = TypeVar("T")
 
 
 class Scorer(Module):
-    """`trained_logprobs` as a module's forward, so that DeepSpeed gathers parameters around it."""
+    """A module with `trained_logprobs` as its forward, so that DeepSpeed gathers parameters around it."""
 
     def __init__(self, model: Any, low: bool) -> None:
-        """`low`: autocast to bfloat16, for parameters in float32; else the dtype of the parameters."""
+        """Wrap `model`. With `low`, float32 parameters are autocast to bfloat16. Else their own dtype is used."""
         super().__init__()
         self.model = model
         self._low = low
@@ -53,10 +52,10 @@ class Scorer(Module):
 
 
 class Shard:
-    """Rank `rank` of learner.processes, which have met. Every method but `step` is called by all ranks at once."""
+    """One rank's part of a model, after all ranks have met. All ranks must call a method at once."""
 
     def __init__(self, model: Any, reference: Any, config: Config, rank: int) -> None:
-        """`model` on the CPU, of `deepspeed_settings.dtype`. Raises ConfigError."""
+        """Prepare `model`, which is on the CPU in `deepspeed_settings.dtype`. Raises ConfigError."""
         learner = config.learner
         prepare_model(model, learner.activation_checkpointing)
         if reference is not None:
@@ -74,7 +73,7 @@ class Shard:
         self.step = 0
 
     def train(self, batch: Batch, interrupt: Callable[[], None] = lambda: None) -> StepMetrics:
-        """Take the step; see `base.Backend.train`. Only the first rank's `interrupt` counts, for all ranks."""
+        """Take a step (see `base.Backend.train`). The first rank's `interrupt` counts for all ranks."""
         learner, loss = self._config.learner, self._config.loss
         limit = even_limit(batch.groups, learner.microbatch_tokens, self._ranks)
         work = prepare(batch.groups, limit, learner.designer_weight_max)
@@ -101,13 +100,16 @@ class Shard:
         return totals.metrics(work, loss, norm, skipped, rate)
 
     def _backward(self, loss: Tensor) -> None:
-        """Add a gradient, scaled since DeepSpeed averages over ranks instead of summing. All reduce after the last."""
+        """Add a gradient, scaled by the number of ranks, since DeepSpeed averages over ranks instead of summing.
+
+        The ranks reduce their gradients after the last micro-batch.
+        """
         self._left -= 1
         self._engine.set_gradient_accumulation_boundary(self._left == 0)
         self._engine.backward(loss * self._ranks)
 
     def _optimise(self) -> float:
-        """Take an optimiser step; returns the norm of the gradient. A gradient that is not finite changes nothing."""
+        """Take an optimiser step. Returns the norm of the gradient. A non-finite gradient changes nothing."""
         if self._stage:
             self._engine.step()
             return float(self._engine.get_global_grad_norm())
@@ -119,25 +121,25 @@ class Shard:
 
     @torch.no_grad()
     def gathered(self, optimizer: bool) -> Iterator[tuple[str, Tensor]]:
-        """The trained parameters one by one, with `optimizer` their moments too: whole, and named as in `state`."""
+        """Yield (name as in `state`, whole tensor) of each trained parameter and, with `optimizer`, of its moments."""
         yield from self._partition.gathered(optimizer)
 
     def give(self, optimizer: bool) -> None:
-        """On all ranks but 0: take part in what `gathered` does there."""
+        """Take part in `gathered` of rank 0. All other ranks call this."""
         deque(self.gathered(optimizer), maxlen=0)
 
     def save(self, folder: Path, tensors: Iterator[tuple[str, Tensor]]) -> None:
-        """On rank 0: write what is `gathered` of parameters and moments."""
+        """Write the gathered parameters and moments. Only rank 0 calls this."""
         whole = {name: value.to("cpu", copy=True) for name, value in tensors}
         state.write(folder, self._counters, whole | self._steps(), self._device)
 
     @torch.no_grad()
     def save_part(self, folder: Path) -> dict[str, str]:
-        """Write this rank's part of the state; the digests of all ranks' files, by their paths in `folder`.
+        """Write this rank's part of the state. Returns the digests of all ranks' files, by their paths in `folder`.
 
-        Raises SpadeError on all ranks if one cannot write.
+        If one rank cannot write, all ranks raise SpadeError.
         """
-        from learner.backends import shards  # most learners need no torch.distributed.checkpoint
+        from learner.backends import shards  # most learners do not need torch.distributed.checkpoint
 
         self._together(partial(_require_shared, folder))
         files = shards.write(folder / state.SHARDS, self._partition.fragments())
@@ -151,7 +153,7 @@ class Shard:
 
     @torch.no_grad()
     def load(self, folder: Path) -> None:
-        """See `base.Backend.load`. Raises SpadeError on all ranks if one cannot read."""
+        """See `base.Backend.load`. If one rank cannot read, all ranks raise SpadeError."""
         partition = self._partition
         kept = self._together(partial(self._opened, folder))
         steps = next((one for name in partition.shapes if (one := kept.steps(name)) is not None), None)
@@ -177,12 +179,12 @@ class Shard:
         return state.Counters(self.step, self._guard.count)
 
     def _steps(self) -> dict[str, Tensor]:
-        """AdamW's count of steps, for each parameter."""
+        """Return AdamW's count of steps for each parameter, by `step.NAME`. Empty before the first step."""
         steps = self._partition.steps
         return {} if steps is None else {f"step.{name}": steps.to("cpu", copy=True) for name in self._partition.shapes}
 
     def _make_room(self) -> None:
-        """Make AdamW create its state, by a step that changes nothing."""
+        """Make AdamW create its state with a step that changes nothing."""
         tokens = Trajectory(pack_ids([0, 0]), (1, 1), pack_floats([0.0]), ((0, 1),), 1.0)
         work = prepare([Group("nothing", "agent", (0.0,), (tokens,))], 2, 1.0)
         set_learning_rate(self._adamw, 0.0)
@@ -193,7 +195,7 @@ class Shard:
 
 
 def _require_shared(folder: Path) -> None:
-    """Raise RunError if this rank does not see the folder that the first one made."""
+    """Raise RunError if this rank does not see the folder that the first rank made."""
     if not folder.is_dir():
         raise RunError(
             f"{folder}: is not seen by this rank, which is to write its part of the checkpoint there; "
@@ -202,16 +204,16 @@ def _require_shared(folder: Path) -> None:
 
 
 def _measured(file: Path) -> str:
-    """The digest of a file that was written here, and is on the disk when this returns."""
+    """Sync a file that this rank wrote, and return its digest."""
     sync(file)
     return file_digest(file)
 
 
 def even_limit(groups: Sequence[Group], most: int, ranks: int) -> int:
-    """Token limit of a micro-batch that balances the ranks: at most `most`, unless a sequence is longer.
+    """Return the token limit of a micro-batch that balances the ranks: at most `most`, unless a sequence is longer.
 
-    Let `rounds` be the fewest micro-batches a rank needs. A limit of one rank's share of a round plus one sequence then
-    gives at most `rounds` * `ranks` micro-batches.
+    Let `rounds` be the fewest micro-batches that a rank needs. If the limit is one rank's share of a round plus one
+    sequence, there are at most `rounds` * `ranks` micro-batches.
     """
     lengths = [length for group in groups for member in group.trajectories for length in member.contexts]
     rounds = -(-sum(lengths) // (most * ranks))

@@ -1,4 +1,4 @@
-"""The command line: the tree of commands. Nothing heavy is imported before a command needs it."""
+"""Build the tree of commands and run the command line. Heavy modules are imported only if a command needs them."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -105,16 +105,16 @@ GROUPS: dict[str, tuple[str, Commands]] = {
 
 
 class _RunsByDefault(TyperGroup):
-    """A group with a command `run`, which may be left out."""
+    """A command group with a default command `run`. The word may be left out."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put `run` before words that begin with none of the commands."""
+        """Insert `run` if the first word is not a command."""
         named = not args or args[0] in self.commands or args[0] == "--help"
         return super().parse_args(ctx, args if named else ["run", *args])
 
 
 def _typer(help_text: str, commands: Commands) -> typer.Typer:
-    """A group of commands."""
+    """Make a group of commands."""
     group = typer.Typer(
         cls=_RunsByDefault if "run" in commands else TyperGroup,
         help=help_text,
@@ -136,14 +136,14 @@ for name, (help_text, commands) in GROUPS.items():
 
 
 def main() -> None:
-    """Run the `spade` command. A SpadeError or OSError is printed as one line, with exit code 1."""
+    """Run the `spade` command. Prints a SpadeError or OSError as one line, with exit code 1."""
     open_streams()
     logs.warn_plainly()
     try:
         try:
             app()
         finally:
-            sys.stdout.flush()  # here, where a failed write is an ordinary error
+            sys.stdout.flush()  # flush here, so that a failed write is an ordinary error
     except* BrokenPipeError:  # the reader closed the pipe
         logs.forget_unwritten()
         sys.exit(1)
@@ -157,7 +157,7 @@ def main() -> None:
 
 
 def _lines(errors: BaseExceptionGroup[SpadeError | OSError]) -> Iterator[str]:
-    """One line for each error, followed by its notes."""
+    """Yield one line for each error, followed by the error's notes."""
     for error in errors.exceptions:
         if isinstance(error, BaseExceptionGroup):
             yield from _lines(error)

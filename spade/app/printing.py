@@ -1,4 +1,4 @@
-"""Output of commands: every line, value and message to a person goes through here or `app.screen.console`."""
+"""Print the output of commands. Every line, value and message goes through this module or `app.screen.console`."""
 
 import io
 import os
@@ -13,19 +13,19 @@ _NOT_ASCII = re.compile(r"[^\n -~]")
 
 
 class _Errors(io.TextIOWrapper):
-    """Standard error with unprintable characters escaped, those of options and warnings included."""
+    """Standard error that escapes unprintable characters, also in typed options and in warnings."""
 
     def write(self, text: str) -> int:
-        """Write, with unprintable characters escaped."""
+        """Write a text with unprintable characters escaped."""
         return super().write(visible(text))
 
 
 def open_streams() -> None:
-    """Open all standard streams: a closed one becomes /dev/null, and each escapes text it cannot encode or decode."""
+    """Open all standard streams. Each escapes text that it cannot encode or decode. A closed one becomes /dev/null."""
     for number in range(3):
         try:
             os.fstat(number)
-        except OSError:  # else the next file to be opened would be taken for the stream
+        except OSError:  # otherwise the next opened file would be taken for the stream
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
     sys.stdin = sys.stdin or os.fdopen(0)
     sys.stdout = sys.stdout or os.fdopen(1, "w")
@@ -36,12 +36,12 @@ def open_streams() -> None:
 
 
 def say(text: str = "") -> None:
-    """Print `text` as one line, and flush it."""
+    """Print `text` as one line, and flush the stream."""
     print(line(text), flush=True)
 
 
 def show(text: str) -> None:
-    """Print a text of several lines; characters that would steer the terminal are escaped."""
+    """Print a text of several lines. Characters that would steer the terminal are escaped."""
     print(visible(text), flush=True)
 
 
@@ -52,7 +52,7 @@ def complain(text: str) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print a value as indented JSON in ASCII, structs by field name: exact, and safe for a terminal."""
+    """Print a value as indented JSON in ASCII, which is exact and safe for a terminal. Structs become objects."""
     import msgspec
 
     from spade.codec import named
@@ -62,6 +62,6 @@ def print_json(value: Any) -> None:
 
 
 def _escaped(found: re.Match[str]) -> str:
-    """A character of a JSON string as its UTF-16 code units."""
+    """Escape a character of a JSON string as its UTF-16 code units."""
     units = found[0].encode("utf-16-be")
     return "".join(f"\\u{units[at]:02x}{units[at + 1]:02x}" for at in range(0, len(units), 2))

@@ -1,4 +1,4 @@
-"""The run directory: config, store, weights, checkpoints, logs and sockets of a run."""
+"""Find and lock the files of a run directory: config, store, weights, checkpoints, logs and sockets."""
 
 import hashlib
 import os
@@ -28,44 +28,49 @@ from spade.processes import sockets
 _IPC = "ipc://"
 _BUS = "bus"  # the folder of a run's sockets, if its path is short enough
 _LOCK = ".lock"
-_CONFIG_FILE = "config.toml"  # which makes a folder a run
-_RUNS = "runs"  # the folder of runs that were given no other
-_LEAST_ALIKE, _MOST_NEAR = 0.5, 3  # of the names of runs that are suggested
-_MOST_NAMES = 2_000  # of a folder in which a suggestion is looked for
+_CONFIG_FILE = "config.toml"  # a folder with this file is a run
+_RUNS = "runs"  # the default folder of runs
+_LEAST_ALIKE, _MOST_NEAR = 0.5, 3  # least similarity of a suggested name, most suggestions
+_MOST_NAMES = 2_000  # most entries of a folder that are searched for suggestions
 _PACKAGES = ("torch", "transformers", "tokenizers", "pyzmq", "msgspec", "trio", "lmdb", "numpy", "safetensors")
 
 
 class RunRecord(msgspec.Struct, frozen=True):
-    """The beginning of a run, saved as `run.json`: versions, digests and the address of its replay service.
-
-    `corpus`: the digest of its documents, "" where none of its commands has read them.
-    """
+    """Facts about the start of a run, saved as `run.json`."""
 
     started: float
+    """Time of the start, s since the epoch."""
     spade: str
+    """Version of spade."""
     python: str
+    """Version of Python."""
     platform: str
+    """Name of the platform."""
     packages: dict[str, str]
+    """Versions of the packages in `_PACKAGES`, by name."""
     digest: str
+    """Digest of the config's meaning (`spade.config.digest`)."""
     replay: str
+    """Address of the replay service."""
     corpus: str = ""
+    """Digest of the documents, "" if the run's commands have not read them."""
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """The beginning of a run in another one, saved as `origin.json`.
-
-    path    of the other run, and `run` its id
-    step    learner step of the policy it began with, and `digest` that of its weights
-    model   the checkpoint that the first run of all began with
-    memory  environments that came with it; None: the memory was not asked for
-    """
+    """The older run that a run began from, saved as `origin.json`."""
 
     path: str
+    """Directory of the older run."""
     run: str
+    """Id of the older run."""
     step: int
+    """Learner step of the older run's policy."""
     digest: str
+    """Digest of the policy's weights."""
     model: str
+    """Checkpoint that the first run of the chain began with."""
     memory: int | None = None
+    """Number of environments taken from the older run's memory. None if the memory was not asked for."""
 
     def __str__(self) -> str:
         memory = "" if self.memory is None else f", and {self.memory} environments of its memory"
@@ -77,14 +82,14 @@ _origins: msgspec.json.Decoder[Origin] = msgspec.json.Decoder(Origin)
 
 
 class RunDir:
-    """Paths of one run and the locks on them."""
+    """The paths of one run and the locks on its parts."""
 
     def __init__(self, path: Path) -> None:
         self.path = Path(os.path.realpath(path))  # not resolve(), which raises for circular links
         self.config_path = self.path / _CONFIG_FILE
         self.record_path = self.path / "run.json"
         self.status_path = self.path / "status.json"
-        self.metrics_path = self.path / "metrics.jsonl"  # which the replay service begins with a run
+        self.metrics_path = self.path / "metrics.jsonl"  # the replay service begins this file with a run
         self.store = self.path / "store"
         self.weights = self.path / "weights"
         self.checkpoints = self.path / "checkpoints"
@@ -94,17 +99,17 @@ class RunDir:
 
     @property
     def exists(self) -> bool:
-        """True if a run was started here before."""
+        """Return True if a run was started here before."""
         return self.config_path.is_file()
 
     @property
     def served(self) -> bool:
-        """True if it has or had a replay service of its own, which a folder of actors' logs has not."""
+        """Return True if this run has or had its own replay service. A folder of actors' logs never has one."""
         return (self.path / f"replay{_LOCK}").exists()
 
     @property
     def origin(self) -> Origin | None:
-        """The other run that this one began from; None where it began anew. Raises RunError where it is damaged."""
+        """Return the older run that this one began from, or None. Raises RunError if the file is damaged."""
         try:
             return decoded(_origins.decode, read(self.origin_path))
         except (FileNotFoundError, NotADirectoryError):
@@ -113,11 +118,11 @@ class RunDir:
             raise RunError(f"{self.origin_path}: is damaged ({error}); bring it back") from None
 
     def set_origin(self, origin: Origin) -> None:
-        """Note the run that this one begins from."""
+        """Save the older run that this one begins from."""
         replace(self.origin_path, msgspec.json.format(msgspec.json.encode(origin)))
 
     def require(self) -> "RunDir":
-        """Raises RunError if no run was ever started."""
+        """Return this run. Raises RunError if no run was ever started here."""
         if self.path.is_file():
             raise RunError(f"{self.path}: is a file; give a run directory")
         if not self.exists:
@@ -126,14 +131,14 @@ class RunDir:
         return self
 
     def config(self) -> Config:
-        """The run's resolved config."""
+        """Load the run's resolved config."""
         return load(str(self.require().config_path))
 
     def settle(self, config: Config) -> Config:
-        """Return `config` as this run keeps it: with absolute paths, and with the commit of a model of the hub.
+        """Return `config` with absolute paths and, in an existing run, with the run's saved paths and model commit.
 
-        A resume may begin in another working directory, and a name of the hub may mean another model by then. So an
-        existing run keeps each path as it has it, if the path means the same now.
+        A resume may begin in another working directory, and a hub name may mean another model by then. So an existing
+        run keeps each of its saved paths if `config` names the same place.
         """
         settled = absolute_paths(config)
         if self.exists:
@@ -146,15 +151,15 @@ class RunDir:
         return settled
 
     def reopen(self, config: Config) -> None:
-        """Save settings, but not the run's address: another command has its replay service. Raises RunError."""
+        """Save settings, but not the address: another command runs the replay service. Raises as `_check_same`."""
         self._check_same(config)
         replace(self.config_path, dump(config).encode())
 
     def create(self, config: Config, corpus: str = "") -> None:
-        """Make the directory, or reopen it under a config of the same meaning; save the resolved config.
+        """Make the directory, or reopen it with a config of the same meaning. Save the resolved config.
 
-        The caller is going to start the run's replay service: its address is written down for all other commands.
-        `corpus`: digest of the documents. Raises RunError if the run was started with others.
+        The caller starts the run's replay service next, so this also saves the address for all other commands.
+        `corpus` is the digest of the documents. Raises RunError if the run was started with another meaning or corpus.
         """
         self._check_same(config)
         if not str(self.path).isprintable():
@@ -171,12 +176,12 @@ class RunDir:
         address = config.bus.bind or f"{_IPC}{self._choose_socket_folder()}/replay.sock"
         if started is None:
             record = _record(config, address, corpus)
-        else:  # keep the start's versions; the address may have changed
+        else:  # keep the versions of the start, but the address may have changed
             record = msgspec.structs.replace(started, replay=address, corpus=started.corpus or corpus)
         replace(self.record_path, msgspec.json.format(msgspec.json.encode(record)))
 
     def _check_same(self, config: Config) -> None:
-        """Raises RunError if the run was started with settings of another meaning, or if its config was changed."""
+        """Raise RunError if the run was started with settings of another meaning, or if its config was changed."""
         if self.exists:
             before = self.config()
             started = self.record()
@@ -202,7 +207,7 @@ class RunDir:
                 )
 
     def record(self) -> RunRecord | None:
-        """The beginning of the run; None before the first. Raises RunError where it is damaged."""
+        """Read the record of the run's start. Returns None before the start. Raises RunError if the file is damaged."""
         if not self.record_path.exists():
             return None
         try:
@@ -211,14 +216,14 @@ class RunDir:
             raise RunError(f"{self.record_path}: is damaged ({error}); without it, it is made anew") from None
 
     def socket(self, name: str) -> str:
-        """The ipc address of a service of this run, in the folder that has the replay service's socket."""
+        """Return the ipc address of a service of this run, in the folder of the replay service's socket."""
         return f"{_IPC}{self.socket_folder()}/{name}.sock"
 
     def socket_folder(self) -> Path:
         """Make or find the folder of the run's sockets. Raises RunError if no place fits."""
         folder = Path(self._recorded_address().removeprefix(_IPC)).parent
         if folder.name == self._temporary_name:
-            with suppress(OSError):  # that temporary directory is gone
+            with suppress(OSError):  # the temporary directory is gone
                 sockets.make_closed(folder)
                 return folder
         return self._choose_socket_folder()
@@ -238,9 +243,9 @@ class RunDir:
 
     @property
     def replay_address(self) -> str:
-        """Where this run's replay service listens, as its command wrote it into `run.json`.
+        """Return the address of this run's replay service, as the command that started it wrote it into `run.json`.
 
-        It is not computed again, since it depends on the temporary directory of that command.
+        The address is not computed again, since it depends on the temporary directory of that command.
         """
         return self._recorded_address() or self.config().bus.bind or self.socket("replay")
 
@@ -259,7 +264,7 @@ class RunDir:
 
     @contextmanager
     def lock(self, *parts: str) -> Iterator[None]:
-        """Hold parts of the run ("replay", "learner") for this process. Raises RunError if another has one."""
+        """Lock parts of the run ("replay", "learner") for this process. Raises RunError if another process has one."""
         private(self.path)
 
         def told(part: str, holder: Holder) -> str:
@@ -276,12 +281,12 @@ class RunDir:
             yield
 
     def holders(self) -> dict[str, Holder]:
-        """The processes that hold a part of this run now, by part. Other locks on its files do not count."""
+        """Return the processes that now hold a part of this run, by part. Other locks on its files do not count."""
         found = {file.name.removesuffix(_LOCK): holder(file) for file in sorted(self.path.glob(f"*{_LOCK}"))}
         return {part: one for part, one in found.items() if one is not None}
 
     def held_by(self, holder: Holder) -> str:
-        """Tell what to do where a process that cannot be seen from here holds the run."""
+        """Explain how to proceed if an unseen process, such as one on another host, holds the run."""
         files = " and ".join(f"{part}{_LOCK}" for part, one in self.holders().items() if one == holder)
         return (
             f"{self.path}: is held by {holder}; `spade stop {self.path}` stops it, there if its service cannot be "
@@ -289,13 +294,13 @@ class RunDir:
         )
 
     def tell(self, holder: Holder, number: signal.Signals) -> None:
-        """Signal a holder of this host. A process that reuses the pid of a former holder gets no signal."""
+        """Signal a holder on this host. Never signals a process that reuses the pid of a former holder."""
         if not holder.near:
             return
         with suppress(ProcessLookupError):
             process = os.pidfd_open(holder.pid)
             try:
-                if holder in self.holders().values():  # asked again: the descriptor now refers to this process
+                if holder in self.holders().values():  # still the holder: so the descriptor refers to it
                     signal.pidfd_send_signal(process, number)
             finally:
                 os.close(process)
@@ -315,9 +320,9 @@ def _record(config: Config, address: str, corpus: str) -> RunRecord:
 
 
 def did_you_mean(path: Path | str) -> str:
-    """Return "did you mean A or B? " with the closest runs near a path, or "" without a close one.
+    """Return "did you mean A or B? " with the closest runs near a path, or "" if no run is close.
 
-    The runs are in the path itself, beside it, in a folder `runs` beside it, and in `runs` of the working directory.
+    Searches the path itself, its parent, the parent's folder `runs`, and `runs` of the working directory.
     """
     try:
         here, asked = Path.cwd(), Path(os.path.abspath(path))

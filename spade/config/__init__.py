@@ -1,7 +1,8 @@
-"""The one typed configuration of a run: frozen structs, TOML, unknown keys refused with their path.
+"""The typed configuration of a run: frozen structs, read from TOML. An unknown key is refused with its path.
 
-A recipe in `configs/` states only what differs from the defaults, or from the config that it `extends`. `load` is the
-one way in: the base, the file, then overrides, then the bounds of each setting, then the rules across settings.
+A recipe in `configs/` states only the settings that differ from the defaults or from the config that it `extends`.
+All configs are read by `load`. It merges the base, the file and the overrides in this order. Then it checks the bounds
+of each setting and the rules across settings.
 """
 
 from spade.config.addresses import is_local, is_loopback

@@ -1,4 +1,4 @@
-"""Checks of addresses: of the bus, of an endpoint and of the gateway."""
+"""Check the addresses of the bus, of an endpoint and of the gateway."""
 
 import ipaddress
 import re
@@ -9,7 +9,7 @@ from spade.errors import ConfigError
 
 
 def check_endpoint(endpoint: Endpoint, train_designs: bool) -> None:
-    """Refuse a malformed URL, and roles that leave nothing to train. Raises ConfigError."""
+    """Raise ConfigError for a malformed URL, or for roles that leave nothing to train."""
     if endpoint.url and not _is_http(endpoint.url):
         raise ConfigError(f"endpoint.url: write http://HOST:PORT/v1, is {endpoint.url!r}")
     if endpoint.serves("designer") and endpoint.serves("agent"):
@@ -22,12 +22,12 @@ def _is_http(url: str) -> bool:
     try:
         parts = urlsplit(url)
         return parts.scheme in ("http", "https") and parts.hostname is not None and parts.port != 0
-    except ValueError:  # raised for a port that is no number, or an unmatched bracket
+    except ValueError:  # raised for a port that is not a number, or for an unmatched bracket
         return False
 
 
 def check_serve(serve: Serve) -> None:
-    """Refuse a gateway that other machines reach without a key. Raises ConfigError."""
+    """Raise ConfigError if other machines can reach the gateway without a key."""
     if not (serve.key or is_loopback(serve.host)):
         raise ConfigError(
             f"serve.host: {serve.host!r} can be reached by other machines and needs a key: --key FILE, and a proxy "
@@ -36,12 +36,12 @@ def check_serve(serve: Serve) -> None:
 
 
 def is_local(address: str) -> bool:
-    """Return whether a bus address can be reached from this machine alone."""
+    """Return True if only this machine can reach a bus address."""
     return address.startswith("ipc://") or is_loopback(address.removeprefix("tcp://").rpartition(":")[0])
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host's name or address means this machine alone, whoever asks."""
+    """Return True if a host's name or address is a loopback one, so that other machines cannot reach it."""
     try:
         return host.lower() == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -53,7 +53,7 @@ def _is_port(text: str) -> bool:
 
 
 def check_bind(bus: Bus) -> None:
-    """Refuse an address that is none, or that other machines reach without keys. Raises ConfigError."""
+    """Raise ConfigError for a malformed address, or for one that other machines reach without keys."""
     if not bus.bind:
         return
     host, _, port = bus.bind.removeprefix("tcp://").rpartition(":")

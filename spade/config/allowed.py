@@ -1,4 +1,4 @@
-"""The values that a setting's type allows, in words: for error lines and for the reference."""
+"""Describe the values that a setting's type allows. Error lines and docs/config.md show these words."""
 
 from collections.abc import Collection, Iterator
 
@@ -10,12 +10,12 @@ from spade.config.sections.bounds import NOT_BLANK
 
 
 def fields(section: type[Section]) -> dict[str, inspect.Field]:
-    """The settings of a section with their types, in their order."""
+    """Return the settings of a section by name, with their types, in the order of the section."""
     return {field.name: field for field in inspect.type_info(section).fields}  # type: ignore[attr-defined]
 
 
 def allowed(type_: inspect.Type, unsaid: Collection[float] = ()) -> str:
-    """The values of a setting's type, as they are written in TOML. Bounds that are `unsaid` are left out."""
+    """Describe the values of a setting's type as TOML writes them. Bounds in `unsaid` are left out."""
     *most, last = _alternatives(type_, unsaid)
     return f"{', '.join(most)} or {last}" if most else last
 
@@ -62,5 +62,5 @@ def _bounds(number: inspect.IntType | inspect.FloatType, unsaid: Collection[floa
 
 
 def _written(bound: float | None) -> str:
-    """A bound as TOML has it."""
+    """Format a bound as TOML writes it."""
     return f"{bound:_}" if isinstance(bound, int) else f"{bound:g}"

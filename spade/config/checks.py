@@ -1,6 +1,6 @@
-"""Checks beyond types: settings that do not go together, malformed addresses, texts that cannot be printed.
+"""Check the rules that types cannot express: settings that conflict, malformed addresses, unprintable texts.
 
-The bounds of each setting are in its type (`spade.config.sections`).
+The type of a setting holds its bounds (`spade.config.sections`).
 """
 
 import json
@@ -19,11 +19,11 @@ from spade.errors import ConfigError
 SEED_SOURCES = ("folder", "run")
 POOL_SOURCES = (*SEED_SOURCES, *get_args(PoolLibrary))
 SCORED = ("reasoning-gym", "rlve", "gem")
-BYTES_PER_TOKEN = 9  # at most, in a trajectory: id, log-probability, a share of version runs
+BYTES_PER_TOKEN = 9  # the most that a token of a trajectory takes: id, log-probability, a share of version runs
 
 
 def check(config: Config) -> None:
-    """Refuse a config that cannot work. Raises ConfigError that names the fields."""
+    """Raise ConfigError if the config cannot work. The error names the fields."""
     _check_texts(config)
     _check_domain(config)
     _check_rounds(config)
@@ -44,7 +44,7 @@ def check(config: Config) -> None:
 
 
 def _check_texts(config: Config) -> None:
-    """Names and paths are printed, and written into TOML and JSON."""
+    """Refuse unprintable characters, since names and paths are printed and written into TOML and JSON."""
     for section in config.__struct_fields__:
         for field, value in msgspec.structs.asdict(getattr(config, section)).items():
             for text in value if isinstance(value, tuple) else _texts(value):
@@ -53,14 +53,14 @@ def _check_texts(config: Config) -> None:
 
 
 def _texts(value: object) -> Iterable[object]:
-    """A setting, or the keys of a table in it, of whatever depth."""
+    """Return the value itself or, if it is a table, its keys and those below them at any depth."""
     if not isinstance(value, dict):
         return (value,)
     return (*value, *(text for each in value.values() if isinstance(each, dict) for text in _texts(each)))
 
 
 def _check_domain(config: Config) -> None:
-    """Refuse what the run's domain does not have."""
+    """Refuse skills, example answers and kept thoughts that do not go with the run's domain."""
     name, domain = config.run.domain, DOMAINS[config.run.domain]
     if others := [skill for skill in config.run.skills if skill not in domain.skills]:
         raise ConfigError(
@@ -76,7 +76,7 @@ def _check_domain(config: Config) -> None:
 
 
 def _check_rounds(config: Config) -> None:
-    """Refuse skills that cannot share a round evenly."""
+    """Refuse repeated skills, and numbers of skills and jobs that cannot share a round evenly."""
     run, design = config.run, config.design
     if len(set(run.skills)) < len(run.skills):
         raise ConfigError(f"run.skills: names a skill twice: {', '.join(run.skills)}")
@@ -92,7 +92,7 @@ def _check_rounds(config: Config) -> None:
 
 
 def _check_pool(config: Config) -> None:
-    """A pool without a source, and a source that nothing would play."""
+    """Refuse malformed sources of pools and seeds, a pool without a source, and a source that nothing would play."""
     _check_source(config.pool)
     seeds = config.design.seeds
     if seeds and not _is_source(seeds, SEED_SOURCES):
@@ -139,7 +139,7 @@ def _is_source(source: str, kinds: Collection[str]) -> bool:
 
 
 def _check_evaluation(evaluation: Evaluation) -> None:
-    """Refuse a suite that no run can play, one beside a folder, and data of the wrong suite."""
+    """Refuse a suite that no run can play, a suite together with a folder, and data that the suite does not take."""
     suite, there = evaluation.suite, ", ".join(SUITE_TRAITS)
     if suite in HARNESS_SUITES:
         raise ConfigError(
@@ -162,8 +162,8 @@ def _check_evaluation(evaluation: Evaluation) -> None:
 
 
 def _check_challenges(config: Config) -> None:
-    """Refuse difficulties that need more turns than a play has, and questions that a profile has no words for."""
-    if config.model.profile == "nano":  # its prompts state no difficulty
+    """Refuse difficulties that need more turns than a play has, and questions without a prompt in the profile."""
+    if config.model.profile == "nano":  # its prompts do not state a difficulty
         if config.design.judge:
             raise ConfigError(
                 "design.judge: model.profile 'nano' has no such prompt, and is told without; leave it out"
@@ -186,7 +186,7 @@ def _check_challenges(config: Config) -> None:
 
 
 def _check_variants(tools: ToolUse) -> None:
-    """Refuse weights of which none can be drawn."""
+    """Refuse weights that are all zero, so that nothing can be drawn."""
     if not sum(tools.variants):
         raise ConfigError(f"tools.variants: one weight at least must be over 0, are {list(tools.variants)}")
 
@@ -234,7 +234,7 @@ def _check_backend(learner: Learner) -> None:
 
 
 def _check_gpus(config: Config) -> None:
-    """Refuse lists of GPUs that cannot be shared out."""
+    """Refuse lists of GPUs that the processes cannot share out."""
     engine, learner, each = config.engine, config.learner, config.engine.tensor_parallel
     for name, gpus, device in ("engine", engine.gpus, engine.device), ("learner", learner.gpus, learner.device):
         if gpus and device not in ("auto", "cuda"):
@@ -264,7 +264,7 @@ def _check_gpus(config: Config) -> None:
 
 
 def _check_engine(config: Config) -> None:
-    """Refuse what this kind of engine cannot do, and name the kinds that can."""
+    """Refuse settings that this kind of engine cannot serve, and name the kinds that can."""
     kind, traits = config.engine.kind, ENGINE_KINDS[config.engine.kind]
     if config.engine.tensor_parallel > 1 and not traits.tensor_parallel:
         others = (other for other, can in ENGINE_KINDS.items() if can.tensor_parallel)
@@ -286,7 +286,7 @@ def _or_take(kinds: Iterable[str]) -> str:
 
 
 def _check_progress(config: Config) -> None:
-    """Refuse settings under which processes would wait for each other for ever."""
+    """Refuse settings under which processes would wait for each other forever."""
     design, play, learner, engine = config.design, config.play, config.learner, config.engine
     if play.max_turn_tokens >= play.context_tokens:
         raise ConfigError("play.max_turn_tokens: must be under play.context_tokens, else no observation fits")
@@ -312,11 +312,11 @@ def _check_progress(config: Config) -> None:
 
 
 def _check_training(config: Config) -> None:
-    """Refuse settings under which a role would never be trained, or a batch never arrive."""
+    """Refuse a message size that cannot hold a full batch, since the learner would wait for the batch forever."""
     design, play, learner = config.design, config.play, config.learner
-    # A batch is whole groups until it is full, so its last group may be over.
+    # A batch takes whole groups until it is full, so the last group may exceed the limit.
     sequences = learner.batch_sequences - 1 + max(play.group_size, design.round_jobs // design.active_skills)
-    # Under "strip" a play's record holds the thoughts of every turn beside its last context.
+    # Under "strip" the record of a play holds the thoughts of every turn in addition to the last context.
     thoughts = play.max_turns * play.max_turn_tokens if play.thoughts == "strip" else 0
     longest = max(play.context_tokens + thoughts, config.engine.context_tokens)
     if sequences * longest * BYTES_PER_TOKEN > config.bus.max_message_bytes:
@@ -327,7 +327,7 @@ def _check_training(config: Config) -> None:
 
 
 def _check_arms(config: Config) -> None:
-    """Refuse a run that uses the regret and never measures it."""
+    """Refuse a run that uses the regret but does not play with the hint, which the regret needs."""
     if config.uses_regret and not config.hinted:
         raise ConfigError(
             "play.hinted: reward.kind = 'regret' is measured with the hint; take play.hinted=auto, or another "
@@ -336,7 +336,7 @@ def _check_arms(config: Config) -> None:
 
 
 def _check_novelty(config: Config) -> None:
-    """Refuse what needs a similarity that nothing measures."""
+    """Refuse settings that need the similarity to earlier programs, if the run does not measure it."""
     bounded, paid = config.design.novelty_bound < 1, config.reward.kind == "calibrated_novelty"
     if (bounded or paid) and not config.design.novelty_window:
         needs = f"design.novelty_bound = {config.design.novelty_bound}" if bounded else "reward.kind"

@@ -1,4 +1,4 @@
-"""Every setting with its documentation, read from the source of the sections: a literal below the setting."""
+"""Read the documentation of every setting from the source of the sections: the string below each setting."""
 
 import ast
 import inspect
@@ -14,24 +14,31 @@ from spade.config.sections import Config, Section
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """One setting. `doc`: one paragraph, "" if there is none."""
+    """One setting of a section."""
 
     name: str
+    """Name of the field."""
     type: msgspec.inspect.Type
+    """Type with its bounds, as msgspec describes it."""
     default: Any
+    """Default value."""
     doc: str
+    """Documentation as one paragraph, "" if it is missing."""
 
 
 class Described(msgspec.Struct, frozen=True):
-    """A section. `doc`: its paragraphs."""
+    """One section of the configuration."""
 
     name: str
+    """Name of the section in TOML."""
     doc: str
+    """Docstring of the section, in paragraphs."""
     settings: tuple[Setting, ...]
+    """The section's settings, in order."""
 
 
 def sections() -> tuple[Described, ...]:
-    """All sections and settings, in their order."""
+    """Return all sections with their settings, in the order of the config."""
     return tuple(_described(name, type(getattr(Config(), name))) for name in Config.__struct_fields__)
 
 
@@ -48,7 +55,7 @@ def _default(field: msgspec.inspect.Field) -> Any:
 
 
 def _field_docs(section: type[Section]) -> Iterator[tuple[str, str]]:
-    """Name and documentation of the settings that have one."""
+    """Yield (name, documentation) of each documented setting, with line breaks removed."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(section)))
     assert isinstance(tree.body[0], ast.ClassDef)
     body = tree.body[0].body

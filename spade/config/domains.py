@@ -1,6 +1,6 @@
-"""The domains as the kernel knows them: their skills, and the settings that they allow.
+"""Name each domain's skills and the settings that the domain allows.
 
-`actors.roles.domains` has the prompts and the talk of each.
+`actors.roles.domains` has the prompts and the conversation format of each domain.
 """
 
 from collections.abc import Mapping
@@ -29,16 +29,14 @@ SKILLS: tuple[Skill, ...] = get_args(GameSkill)
 
 
 class DomainTraits(NamedTuple):
-    """One domain.
-
-    skills    those that design jobs ask for, unless the run names some
-    thoughts  the values of play.thoughts that its conversations allow
-    variants  the kinds of task that design jobs ask for, in the order of tools.variants; () where there are none
-    """
+    """One domain."""
 
     skills: tuple[Skill, ...]
+    """Skills that design jobs ask for, unless the run names others."""
     thoughts: tuple[str, ...]
+    """Values of play.thoughts that the domain's conversations allow. The first one is suggested in errors."""
     variants: tuple[str, ...] = ()
+    """Kinds of task that design jobs ask for, in the order of tools.variants. () if the domain does not use kinds."""
 
 
 DOMAINS: Mapping[DomainName, DomainTraits] = {

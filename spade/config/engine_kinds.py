@@ -1,6 +1,6 @@
-"""The kinds of engine as the kernel knows them: their abilities, and the packages they need.
+"""Name the abilities of each kind of engine, and the packages that the kind needs.
 
-`actors.engines.server` has the implementation of each.
+`actors.engines.server` chooses the implementation of each kind.
 """
 
 from collections.abc import Mapping
@@ -12,20 +12,18 @@ COLDEST = 1e-3  # a lower temperature would overflow logits / temperature
 
 
 class Traits(NamedTuple):
-    """Abilities and needs of one kind.
-
-    temperatures     lowest and highest at which it samples
-    tensor_parallel  can hold one copy of a model on several GPUs
-    float64          can compute in it
-    extra            extra of pyproject.toml that it needs; None: none
-    packages         names under which the package of that extra is installed
-    """
+    """Abilities and needs of one kind of engine."""
 
     temperatures: tuple[float, float]
+    """Lowest and highest temperature at which the engine samples."""
     tensor_parallel: bool
+    """True if the engine can hold one copy of a model on several GPUs."""
     float64: bool
+    """True if the engine can compute in float64."""
     extra: str | None = None
+    """Extra of pyproject.toml that the engine needs, or None."""
     packages: tuple[str, ...] = ()
+    """Names under which the package of the extra may be installed."""
 
     def samples_at(self, temperature: float) -> bool:
         return self.temperatures[0] <= temperature <= self.temperatures[1]

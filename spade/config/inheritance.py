@@ -1,4 +1,4 @@
-"""A config file with all that it extends: one tree, and the file that each setting came from."""
+"""Merge a config file with all configs that it extends, and remember the file that each setting came from."""
 
 import re
 import tomllib
@@ -13,24 +13,23 @@ from spade.errors import ConfigError, RunError, reason
 from spade.text import line
 
 EXTENDS = "extends"
-RUN_CONFIG = "config.toml"  # of a run directory, which stands for it
+RUN_CONFIG = "config.toml"  # a run directory stands for its file of this name
 _LONGEST_SHOWN = 200  # characters
 _SETTING = re.compile(r"\w+\.\w+")
 
 
 class Merged(msgspec.Struct, frozen=True):
-    """A config's tree, its bases merged into it.
-
-    files    its own name first, then that of each base
-    origins  the name among `files` that set "section" or "section.field" last
-    """
+    """A config file merged with its bases."""
 
     tree: dict[str, Any]
+    """Settings by section, as TOML gives them."""
     files: tuple[str, ...]
+    """Name of the config, then the name of each base."""
     origins: dict[str, str]
+    """The name among `files` that last set "section" or "section.field"."""
 
     def told(self, text: str) -> str:
-        """The same text; where settings that it names could be of several files, these are said behind it."""
+        """Return `text` and, if the config has several files, append the file that set each setting in `text`."""
         named = dict.fromkeys(setting for setting in _SETTING.findall(text) if setting in self.origins)
         if len(self.files) == 1 or not named:
             return text
@@ -38,12 +37,12 @@ class Merged(msgspec.Struct, frozen=True):
 
 
 def recipes() -> dict[str, Path]:
-    """The shipped recipes by name."""
+    """Return the paths of the shipped recipes by name."""
     return _shipped(".")
 
 
 def mixtures() -> dict[str, Path]:
-    """The shipped mixtures of documents by name (`spade corpus build`)."""
+    """Return the paths of the shipped mixtures of documents by name (`spade corpus build`)."""
     return _shipped("corpora")
 
 
@@ -54,7 +53,7 @@ def _shipped(folder: str) -> dict[str, Path]:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The tree of a TOML file. Raises ConfigError where it is none; RunError and OSError as `spade.disk.read` does."""
+    """Parse a TOML file. Raises ConfigError if it is not TOML, and RunError and OSError as `spade.disk.read` does."""
     try:
         return decoded(_toml, read(path))
     except UnreadableError as error:
@@ -66,9 +65,9 @@ def _toml(data: bytes) -> dict[str, Any]:
 
 
 def read_merged(name: str) -> Merged:
-    """The recipe, TOML file or run directory `name` over all that it extends, however long the chain.
+    """Read the recipe, TOML file or run directory `name`, merged with the whole chain of configs that it extends.
 
-    A table is merged with the base's key by key; any other value replaces the base's. Raises ConfigError.
+    A table is merged key by key with the table of the base. Any other value replaces the base's. Raises ConfigError.
     """
     layers = _layers(name)
     tree: dict[str, Any] = {}
@@ -86,7 +85,7 @@ def read_merged(name: str) -> Merged:
 
 
 def _layers(name: str) -> list[tuple[str, dict[str, Any]]]:
-    """Name and tree of the file, then of its base, and so on; none has `extends` left."""
+    """Return (name, tree) of the file, of its base, and so on. The key `extends` is removed from every tree."""
     path = recipes().get(name, _file(Path(name)))
     try:
         layers = [(name, _read(path))]
@@ -125,7 +124,7 @@ def _file(path: Path) -> Path:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """One file. Raises FileNotFoundError where it is missing, ConfigError where it cannot be read."""
+    """Read one file. Raises FileNotFoundError if the file is missing, ConfigError if it cannot be read."""
     try:
         return read_toml(path)
     except FileNotFoundError:

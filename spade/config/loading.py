@@ -1,4 +1,4 @@
-"""A configuration read from TOML and overrides, written as TOML, and its digest."""
+"""Read a configuration from TOML and overrides, write it as TOML, and compute its digest."""
 
 import hashlib
 import json
@@ -18,16 +18,16 @@ from spade.config.sections import Config
 from spade.errors import ConfigError
 from spade.text import line
 
-# These define the meaning of a run: a resume or a peer with other values is refused.
+# These sections define the meaning of a run. A resume or a peer with other values is refused.
 MEANING = ("run", "model", "reward")
-LONGEST_SHOWN = 200  # characters of a value that is refused
-_NO_TOML = (ValueError, RecursionError)  # not TOMLDecodeError alone: thousands of digits or brackets raise others
+LONGEST_SHOWN = 200  # characters of a refused value in an error line
+_NO_TOML = (ValueError, RecursionError)  # TOMLDecodeError, and errors for thousands of digits or brackets
 
 
 def load(name: str = "nano", overrides: tuple[str, ...] = ()) -> Config:
-    """The recipe, TOML file or run directory `name` with `overrides` ("learner.lr=1e-4") applied and checked.
+    """Load the recipe, TOML file or run directory `name`, apply `overrides` ("learner.lr=1e-4"), and check the result.
 
-    Raises ConfigError with one line that says what, where and what to do.
+    Raises ConfigError with one line that names the fault, its place and the remedy.
     """
     merged = read_merged(name)
     for override in overrides:
@@ -36,7 +36,7 @@ def load(name: str = "nano", overrides: tuple[str, ...] = ()) -> Config:
         config = msgspec.convert(merged.tree, Config)
     except msgspec.ValidationError as error:
         raise ConfigError(_refused(str(error), merged)) from None
-    if config.bus.keys:  # observers read them too, in working directories of their own
+    if config.bus.keys:  # observers with other working directories read the keys too
         config = absolute_paths(config, ("bus.keys",))
     try:
         check(config)
@@ -46,7 +46,7 @@ def load(name: str = "nano", overrides: tuple[str, ...] = ()) -> Config:
 
 
 def differences(one: Config, other: Config) -> dict[str, tuple[Any, Any]]:
-    """The settings that differ, by path in their order: the value of each, None where it is left out."""
+    """Return the values of both configs for each setting that differs, by "section.field". None means left out."""
     ours, theirs = msgspec.to_builtins(one), msgspec.to_builtins(other)
     return {
         f"{section}.{field}": (value, theirs[section][field])
@@ -57,7 +57,7 @@ def differences(one: Config, other: Config) -> dict[str, tuple[Any, Any]]:
 
 
 def _refused(error: str, merged: Merged) -> str:
-    """A line on msgspec's `error`: the file, the setting's path, the values that it may have, and the one it has."""
+    """Turn msgspec's `error` into a line with the file, the setting, its allowed values and its present value."""
     text, _, path = error.replace(" - at `key` in `", " - at `", 1).partition(" - at `$.")
     path = path.removesuffix("`")
     if unknown := re.fullmatch("Object contains unknown field `(.+)`", text):
@@ -85,7 +85,7 @@ def _shown(value: object) -> str:
 
 
 def _override(merged: Merged, override: str) -> None:
-    """Set one `section.key=value`; the value is TOML, or a bare word taken as a string."""
+    """Apply one override `section.key=value`. The value is TOML, or a bare word that is taken as a string."""
     key, equals, text = override.partition("=")
     section, dot, field = key.strip().partition(".")
     if not (equals and dot and section and field):
@@ -102,7 +102,7 @@ def _override(merged: Merged, override: str) -> None:
 
 
 def _value(text: str) -> object:
-    """One value as TOML; a text that is not exactly one TOML value is a string."""
+    """Parse one TOML value. A text that is not exactly one TOML value is taken as a string."""
     try:
         tree = tomllib.loads(f"value = {text}")
     except _NO_TOML:
@@ -111,7 +111,7 @@ def _value(text: str) -> object:
 
 
 def dump(config: Config) -> str:
-    """The resolved config as TOML; `load` of it gives the same config. TOML has no null: None is left out."""
+    """Return the resolved config as TOML, which `load` reads back unchanged. TOML lacks null, so None is left out."""
     tree = {
         name: {field: value for field, value in msgspec.to_builtins(getattr(config, name)).items() if value is not None}
         for name in config.__struct_fields__
@@ -120,13 +120,13 @@ def dump(config: Config) -> str:
 
 
 def digest(config: Config) -> str:
-    """Digest of the run-wide fields: peers and resumes must agree on it."""
+    """Return the digest of the sections in `MEANING`. Peers and resumes must agree on the digest."""
     meaning = {name: msgspec.to_builtins(getattr(config, name)) for name in MEANING}
     return hashlib.blake2b(msgspec.json.encode(meaning), digest_size=16).hexdigest()
 
 
 def inline(value: Any) -> str:
-    """A number or a table of them as TOML in one line."""
+    """Format a number, or a table of numbers, as TOML in one line."""
     if not isinstance(value, Mapping):
         return str(value)
     names = ((name if name.replace("-", "").isalnum() and name.isascii() else json.dumps(name)) for name in value)

@@ -1,4 +1,4 @@
-"""Settings that name files and folders, made independent of the working directory."""
+"""Make settings that name files and folders independent of the working directory."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,13 +16,13 @@ PACKAGE_MODELS = ("nano", "nano-tools")
 _MODELS = ("model.path", "evaluation.embedding")
 _SOURCES = ("design.seeds", "pool.source")
 _WORDS = ("", "builtin", "none")
-_KINDS = ("folder", "run")  # of sources that name a place
+_KINDS = ("folder", "run")  # kinds of sources that name a folder
 
 
 def absolute_paths(config: Config, settings: Sequence[str] = SETTINGS) -> Config:
-    """Return `config` with the paths of these settings absolute, as seen from the working directory.
+    """Return `config` with the paths of these settings made absolute from the working directory.
 
-    A name that is no path stays: `builtin`, a library of programs, a model of the hub or of the package.
+    A name that is not a path stays: `builtin`, a library of programs, or a model of the hub or of the package.
     """
     return with_settings(config, {name: _absolute(name, setting(config, name)) for name in settings})
 
@@ -35,7 +35,7 @@ def setting(config: Config, name: str) -> str:
 
 
 def with_settings(config: Config, values: Mapping[str, str]) -> Config:
-    """Return `config` with other values of these settings, each named "section.field"."""
+    """Return `config` with new values of these settings, each named "section.field"."""
     for name, value in values.items():
         section, field = name.split(".")
         changed = msgspec.structs.replace(getattr(config, section), **{field: value})

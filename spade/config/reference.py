@@ -29,7 +29,7 @@ _UNSAID = (MOST, MOST_BYTES, MOST_SECONDS)
 
 
 def reference() -> str:
-    """The whole page as Markdown."""
+    """Return the whole page as Markdown."""
     return "\n".join([_HEAD + _INTRODUCTION, *map(_section, sections())])
 
 
@@ -49,7 +49,7 @@ def _row(setting: Setting) -> str:
 
 
 def _default(value: Any) -> str:
-    """A default as TOML has it, in one line."""
+    """Format a default in one line as TOML writes it."""
     if value is None:
         return "left out"
     if isinstance(value, int) and not isinstance(value, bool):

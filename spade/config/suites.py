@@ -1,32 +1,30 @@
-"""The suites that a run can measure itself on, as the kernel knows them.
+"""Name the suites on which a run can be measured, and their traits.
 
-`actors.suites` has their items, their words and their protocols.
+`actors.suites` has the items, prompts and protocols of the suites.
 """
 
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 Library = Literal["reasoning-gym", "rlve", "gem", "gymnasium", "answers", "code"]
-"""Libraries whose environments programs may extend, by the names of `sandbox.libraries`."""
+"""Libraries with environments that programs may extend, by the names of `sandbox.libraries`."""
 
 ONE_ANSWER: frozenset[Library] = frozenset({"reasoning-gym", "rlve", "answers", "code"})
-"""Libraries whose programs ask one question, and end with its first answer."""
+"""Programs of these libraries ask one question, and end with the first answer."""
 
 ProtocolName = Literal["paper", "release", "short"]
-"""Ways to play a suite; a suite may lack one."""
+"""Ways to play a suite. A suite may lack some of them."""
 
 
 class SuiteTraits(NamedTuple):
-    """One suite.
-
-    library  that its programs extend; None where they extend none
-    given    its items are a file of the user's
-    tools    its programs offer tools
-    """
+    """Traits of one suite."""
 
     library: Library | None = None
+    """Library that the suite's programs extend, or None."""
     given: bool = False
+    """True if the user brings the items as a file."""
     tools: bool = False
+    """True if the suite's programs offer tools."""
 
 
 SUITE_TRAITS: Mapping[str, SuiteTraits] = {
@@ -40,7 +38,7 @@ SUITE_TRAITS: Mapping[str, SuiteTraits] = {
     "nano-tools": SuiteTraits(tools=True),
     "reasoning-gym-nano": SuiteTraits("reasoning-gym"),
 }
-"""By the names of `evaluation.suite`."""
+"""Traits by the names of `evaluation.suite`."""
 
 HARNESS_SUITES = ("bfcl", "tau2", "acebench")
-"""Suites whose items somebody else's program drives."""
+"""Suites with items that a third-party program drives."""

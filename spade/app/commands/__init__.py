@@ -1,1 +1,1 @@
-"""A command is one file: its options, its work and what it prints; heavy modules are imported where the work begins."""
+"""The commands. One file has a command's options, work and output. Heavy modules are imported when the work begins."""

@@ -22,7 +22,7 @@ def scale(
 ) -> None:
     """Set how many actors of a role run.
 
-    Lasts until this `spade up` ends; a resumed run uses the config's counts. A number of agents or engines ends their
+    Lasts until this `spade up` ends. A resumed run uses the config's counts. A number for agents or engines replaces
     `auto`. The counts of other roles stay.
     """
     import trio
@@ -57,7 +57,7 @@ def drain(
     name: Annotated[str, typer.Argument(help="An actor's name (`spade actors ls` lists them).")],
     keys: Keys = None,
 ) -> None:
-    """Let one actor finish what it has in hand, and stop it for good."""
+    """Let one actor finish its current work, and stop it for good."""
     import trio
 
     from spade.app.screen.reach import reach

@@ -1,4 +1,4 @@
-"""`spade config`: list recipes, show and compare configs, check one as the processes of a run would."""
+"""`spade config`: list recipes, show and compare configs, and check a config as the processes of a run would."""
 
 import textwrap
 from pathlib import Path
@@ -49,7 +49,7 @@ def show_config(
 
 
 def _show_documented(config: "Config") -> None:
-    """Print every setting below its documentation and the values that it may have, as TOML with comments."""
+    """Print every setting as TOML, below a comment with its documentation and its allowed values."""
     from spade.app.screen.console import Screen
     from spade.config.described import sections
 
@@ -70,7 +70,7 @@ def _show_setting(screen: "Screen", setting: "Setting", value: object) -> None:
         screen.tell((f"# {words}", "dim"))
     if value is None:
         written = f"# {setting.name} is left out"
-    elif isinstance(value, dict):  # whose own form would begin another section
+    elif isinstance(value, dict):  # tomli_w would write a table as another section
         written = f"{setting.name} = {inline(value)}"
     else:
         written = tomli_w.dumps({setting.name: value})
@@ -114,7 +114,7 @@ def diff(
 
 
 def _written(value: object) -> str:
-    """A value as TOML has it, in one line."""
+    """Format a value in one line as TOML writes it."""
     import msgspec
 
     return "left out" if value is None else msgspec.json.encode(value).decode()
@@ -130,7 +130,7 @@ def check(config: Annotated[str, typer.Argument(help="A recipe or a TOML file.")
 
 
 def check_config(name: str, overrides: tuple[str, ...]) -> str:
-    """Check a config; returns a line about a valid one. Raises a group of SpadeErrors, one for each fault."""
+    """Check a config and return a line about it. Raises a group of SpadeErrors, one for each fault."""
     from spade.config import digest, load, read_merged
     from spade.processes.gpus import placement
 
@@ -166,7 +166,7 @@ def _environments(config: "Config") -> str:
 
 
 def _embedding(config: "Config") -> str:
-    """Check that what loads an embedding model is installed; the model itself may have to be downloaded."""
+    """Check that the packages for an embedding model are installed. The model itself may still need a download."""
     from spade.extras import require
 
     evaluation = config.evaluation
@@ -186,7 +186,7 @@ def _held_out(config: "Config") -> str:
 
 
 def _keys(config: "Config") -> str:
-    """Check the keys of this host's clients; if services listen here, also the services' keys and the allow-list."""
+    """Check the keys of this host's clients. If services listen here, check their keys and the allow-list too."""
     if not config.bus.keys:
         return ""
     from spade.transport import keys
@@ -212,9 +212,9 @@ def _endpoint(config: "Config") -> str:
 
 
 def _model(config: "Config") -> str:
-    """Check a checkpoint folder: its files, thought tokens, and the room for a design's prompt if there are designs.
+    """Check a checkpoint folder: its files and thought tokens and, if the run designs, the room for a design prompt.
 
-    Names of the hub are not looked up.
+    A hub name is not looked up.
     """
     from actors import corpus
     from actors.corpus.settings import BUILTIN

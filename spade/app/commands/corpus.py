@@ -1,4 +1,4 @@
-"""`spade corpus`: mixtures of documents, built and looked at."""
+"""`spade corpus`: build and show mixtures of documents."""
 
 from pathlib import Path
 from typing import Annotated
@@ -16,8 +16,8 @@ def build(
 ) -> None:
     """Build a corpus from its spec.
 
-    Prints what each source gave and dropped, and the digest. A build that was interrupted goes on with the same
-    command; the corpus is the same, and appears when it is whole.
+    Prints the documents that each source gave and dropped, and the digest. The same command continues an interrupted
+    build and makes the same corpus. The corpus appears when it is complete.
     """
     from actors.corpus import built_at, mixture
     from actors.corpus.spec import read_spec
@@ -37,7 +37,7 @@ def show_corpus(
     corpus: Annotated[str, typer.Argument(metavar="CORPUS", help="A file or folder of documents, or builtin.")],
     index: Annotated[int | None, typer.Option(min=0, help="Print this document, from 0.")] = None,
 ) -> None:
-    """Print the size and digest of a corpus, or a document of it."""
+    """Print the size and digest of a corpus, or one of its documents."""
     from actors.corpus import load
     from spade.errors import ConfigError
 

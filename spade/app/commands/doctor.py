@@ -1,4 +1,4 @@
-"""`spade doctor`: the abilities of this machine, and how to improve them."""
+"""`spade doctor`: show the abilities of this machine, and how to improve them."""
 
 import os
 import platform
@@ -37,8 +37,8 @@ def doctor(
 ) -> None:
     """Check what this machine can do for a run.
 
-    Suggests improvements. With RUN, also prints the unforeseen errors of the run's services. With --cluster, the
-    machines of a cluster are checked instead, for the run if one is named; the exit code is 1 if one is not fit.
+    Suggests improvements. With RUN, also prints the unforeseen errors of the run's services. With --cluster, checks the
+    machines of a cluster instead, for RUN if it is given. Exit code 1 if a machine is not fit.
     """
     from rich.table import Table
     from rich.text import Text
@@ -75,7 +75,7 @@ def _machine() -> Iterator[Check]:
 
 
 def of_requests(status: "Status") -> Check:
-    """Unforeseen errors that the services of a run met."""
+    """Return a check that fails if the services of a run met unforeseen errors."""
     from spade.app.screen.observe import unforeseen
 
     met = unforeseen(status)
@@ -125,7 +125,7 @@ def _packages() -> Iterator[Check]:
 
 
 def _suites() -> Iterator[Check]:
-    """Suites of `spade eval`: here, or what each lacks."""
+    """Yield one check for each suite of `spade eval`: usable here, or the things that the suite lacks."""
     from actors.suites import SUITES
     from actors.suites.harnesses import HARNESSES
     from spade.errors import ConfigError
@@ -141,7 +141,7 @@ def _suites() -> Iterator[Check]:
 
 
 def _sandbox() -> Iterator[Check]:
-    """Raise the walls of every tier, and attack the strongest tier that holds with small programs."""
+    """Open the sandbox at every tier, and attack the strongest working tier with small programs."""
     import trio
 
     from actors.sandbox.inside import landlock
@@ -176,7 +176,7 @@ async def _tiers() -> list[Check]:
 
 
 async def _attack(sandbox: "Sandbox") -> list[Check]:
-    """The outcome of each attack, and the time in which an honest program answers."""
+    """Return the time to the first observation, and one check for each attack."""
     from actors.sandbox.tiers import ATTACKS, attacker
     from spade.protocol import Faulted
 

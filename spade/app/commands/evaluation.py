@@ -1,4 +1,4 @@
-"""`spade eval`: a policy measured on suites, and the evaluations that were made."""
+"""`spade eval`: measure a policy on suites, and list the evaluations that were made."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -70,8 +70,8 @@ def run(
 ) -> None:
     """Measure a policy on suites. The word `run` may be left out.
 
-    The policy stays the same to the end, whatever its run does. The same command goes on with the samples that have no
-    record yet. Exit code 1 where a suite has no headline.
+    The policy stays the same to the end, even if its run trains on. The same command, given again, plays only the
+    samples that are missing. Exit code 1 if a suite lacks its headline figure.
     """
     from spade.app.screen.curves import curves
     from spade.app.screen.evaluations import table
@@ -96,7 +96,7 @@ def setup(
     harness: Annotated[str, typer.Argument(metavar="bfcl|tau2|acebench", help="The suite.")],
     index_url: Annotated[str, typer.Option(metavar="URL", help="The package index [default: pip's].")] = "",
 ) -> None:
-    """Make the environment of a foreign suite. Another program drives it; it lies below ~/.cache/spade."""
+    """Make the environment of a suite that another program drives. It lies below ~/.cache/spade."""
     from actors.suites.harnesses import HARNESSES, environment
     from spade.errors import ConfigError
     from spade.text import line
@@ -107,7 +107,7 @@ def setup(
 
 
 def ls(where: Where = Path(), json: Json = False) -> None:
-    """List the evaluations of a run. Without one: those of models below this folder."""
+    """List the evaluations of a run. Without RUN, lists the evaluations of models below this folder."""
     from spade.app.screen.evaluations import own_row, row
     from spade.evaluations import found
 
@@ -200,6 +200,6 @@ def _there(where: Path) -> Path:
 
 
 def _tell_json(where: Path, kept: "Sequence[KeptEvaluation]", own: "Sequence[EvaluationRow]") -> None:
-    """Print evaluations as JSON. `in_run` is what the run's own evaluator measured, None of the others."""
+    """Print evaluations as JSON. `in_run` has the figures of the run's own evaluator, and is None for the others."""
     others = [{**each._asdict(), "folder": str(each.folder), "in_run": None} for each in kept]
     print_json([*others, *({"folder": str(where), "rules": None, "summary": None, "in_run": each} for each in own)])

@@ -1,4 +1,4 @@
-"""`spade experiment`: a grid of recipes and seeds, and what it came to."""
+"""`spade experiment`: run a grid of recipes and seeds, and show the results."""
 
 import os
 from pathlib import Path
@@ -29,8 +29,8 @@ def run(
 ) -> None:
     """Make the missing runs of an experiment. Then make its table and its page.
 
-    The same command goes on where it was stopped or killed. Runs of other days and machines count as well, if their
-    files are among the results. Exit code 1 if a run failed.
+    The same command continues after a stop or a kill. Runs of other days and machines count as well, if their files are
+    among the results. Exit code 1 if a run failed.
     """
     import trio
 
@@ -74,7 +74,7 @@ def table(
         "experiment.html"
     ),
 ) -> None:
-    """Make the table and the page of an experiment. They have the results that there are."""
+    """Make the table and the page of an experiment from the results so far."""
     from spade.app.experiment.plan import read_experiment
     from spade.errors import RunError
 

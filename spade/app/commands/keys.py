@@ -17,7 +17,7 @@ def new(
         typer.Option(metavar="ROLE,…", help="Roles of these hosts [default: all that `spade actors up` starts]."),
     ] = None,
 ) -> None:
-    """Make keys for a run and its hosts, and put these on the allow-list.
+    """Make keys for a run and its hosts, and put the hosts on the allow-list.
 
     A host that may start actors may also supervise them. The run's own host may take any role.
     """

@@ -1,4 +1,4 @@
-"""`spade model`: the model of a run."""
+"""`spade model`: import a model for runs, and export the policies of a run."""
 
 import shutil
 from pathlib import Path
@@ -28,9 +28,9 @@ def import_model(
         typer.Option(help="Number format of the result [default: its own; bfloat16 of a GGUF file]."),
     ] = None,
 ) -> None:
-    """Make a checkpoint folder of a GGUF file or another model, and check it.
+    """Import a foreign model as a checkpoint folder, and try each use.
 
-    The folder appears when it is complete. A line with a cross says what will not work, and why.
+    The folder appears when it is complete. A line with a cross names a use that will not work, and the reason.
     """
     from spade.app.models.convert import convert
     from spade.app.models.findings import examine
@@ -67,7 +67,8 @@ def export_best(
 ) -> None:
     """Write the policy with the best evaluation as a Hugging Face folder.
 
-    The best is that of the highest held-out win rate, of equal ones the latest. Without -o: print which one it is.
+    The best policy has the highest held-out win rate. If several are equal, the latest is the best. Without -o, only
+    prints which policy it is.
     """
     from spade.app.rundir import RunDir
 
@@ -81,7 +82,7 @@ def export_best(
 
 
 def _copy(policy: Path, digest: str, out: Path) -> None:
-    """Copy a policy and check the digest of the copy. Raises RunError, with nothing left, if it is another."""
+    """Copy a policy and check the digest of the copy. If it differs, raises RunError and leaves nothing behind."""
     from spade.disk import hold, whole
     from spade.policy import manifest
 
@@ -97,7 +98,7 @@ def _copy(policy: Path, digest: str, out: Path) -> None:
 
 
 def best_policy(run: "RunDir") -> "tuple[Path, Best]":
-    """The folder of the policy with the best evaluation. Raises RunError where no evaluation is over."""
+    """Return the folder and figures of the policy with the best evaluation. Raises RunError if none has finished."""
     from spade.policy.best import FOLDER, find
 
     kept = find(run.path / FOLDER)
@@ -109,7 +110,7 @@ def best_policy(run: "RunDir") -> "tuple[Path, Best]":
 
 
 def newest_weights(run: "RunDir") -> Path:
-    """The folder of the newest published policy. Raises RunError if none was published."""
+    """Return the folder of the newest published policy. Raises RunError if none was published or the folder is gone."""
     from replay.inspect.environments import newest_weights as read
 
     weights = read(run.store)

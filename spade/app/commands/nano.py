@@ -19,7 +19,7 @@ def build(
 ) -> None:
     """Make the nano model: tokenizer, demonstrations, warm start."""
     say(f"{out}: building the nano model of {world}: its tokenizer, copying, then {minutes:g} minutes of warm start")
-    from spade.app.nano.build import build as make  # torch, which takes seconds
+    from spade.app.nano.build import build as make  # imports torch, which takes seconds
 
     make(out, seed, minutes, world)
     if report:
@@ -34,7 +34,7 @@ def measure(
     """Measure a checkpoint on held-out programs.
 
     Prints validity, novelty, and win rates with and without the hint. For a run, prints its policy before the first
-    learner step and its newest policy side by side; with --json, the newest policy alone.
+    learner step and its newest policy side by side. With --json, prints only the newest policy.
     """
     from spade.app.rundir import RunDir, did_you_mean
     from spade.errors import ConfigError
@@ -51,7 +51,7 @@ def measure(
     if run.exists:
         manifest.sound(newest, newest.name)
     complain(f"measuring {line(model, 200)} on held-out programs; this takes minutes")  # not into the JSON
-    from spade.app.nano.report import compared, report  # torch, which takes seconds, once there is a model to measure
+    from spade.app.nano.report import compared, report  # imports torch (seconds), so only after the model was found
 
     result = report(newest, origin, seed)
     if json:

@@ -64,14 +64,14 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def an_id(text: str) -> str:
-    """An id as it was typed. Raises ConfigError if nothing in a run can have this id."""
+    """Return an id as it was typed. Raises ConfigError if the text cannot be an id."""
     if not (text.isascii() and text.isprintable() and 0 < len(text) <= LONGEST_ID):
         raise ConfigError(f"{line(text, LONGEST_ID)!r} is not an id; an id is at most {LONGEST_ID} characters of ASCII")
     return text
 
 
 def command_limits(steps: int | None, rollouts: int | None, duration: str | None) -> "Limits":
-    """Return the limits of one command, as they were typed. Raises ConfigError."""
+    """Return the typed limits of one command. Raises ConfigError if a limit is malformed or too large."""
     import msgspec
 
     from spade.config import Limits

@@ -1,4 +1,4 @@
-"""`spade pool`: pools of environment programs made, listed, checked, imported and exported."""
+"""`spade pool`: make, list, check, import and export pools of environment programs."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -31,8 +31,8 @@ def make(
 ) -> None:
     """Have the policy of a config write programs with hints.
 
-    Each has passed admission; nothing is played or trained. With `endpoint.roles` the endpoint's model writes them. The
-    same command goes on where it was stopped.
+    Each program has passed admission. Nothing is played or trained. With `endpoint.roles` the endpoint's model writes
+    the programs. The same command continues after a stop.
     """
     from spade.app.supervisor import pools
     from spade.pools import writing
@@ -68,9 +68,9 @@ def ls(folder: Folder) -> None:
 
 
 def check(folder: Folder, recipe: Recipe = None, set_: Set = None) -> None:
-    """Put every program of a pool to admission.
+    """Check every program of a pool as admission does.
 
-    Prints what is wrong with each. Exit code 1 if any is rejected.
+    Prints the faults of each program. Exit code 1 if any is rejected.
     """
     from spade.app.commands.env.programs import check_sources
     from spade.pools import names
@@ -83,7 +83,7 @@ def import_folder(
 ) -> None:
     """Make a pool of the programs in a folder.
 
-    Hints are taken from NAME.hint.
+    Takes hints from NAME.hint.
     """
     from spade.app.supervisor.pools import SOURCES, write_pool
 
@@ -98,7 +98,7 @@ def export(
 ) -> None:
     """Make a pool of a run's environments.
 
-    Those that were quarantined are left out. A program that was admitted more than once is there once.
+    Leaves out quarantined environments. A program that was admitted several times is exported once.
     """
     from spade.app.rundir import RunDir
     from spade.app.supervisor.pools import programs_of_run, write_pool

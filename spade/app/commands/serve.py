@@ -1,4 +1,4 @@
-"""`spade serve`: a policy behind an OpenAI-compatible API."""
+"""`spade serve`: serve a policy behind an OpenAI-compatible API."""
 
 from pathlib import Path
 from typing import Annotated
@@ -25,7 +25,7 @@ def serve(
 ) -> None:
     """Serve a policy behind an API like OpenAI's (docs/serving.md). Ctrl-C stops it.
 
-    The policy stays the same whatever its run does, unless --live joins the run.
+    The policy stays the same even if its run trains on, unless --live joins the run.
     """
     from spade.app.supervisor.pinned.serving import ServeOptions, serve
 

@@ -1,4 +1,4 @@
-"""`spade stop`."""
+"""`spade stop`: drain and stop a run."""
 
 from spade.app.commands.options import Keys, LiveRun
 from spade.app.printing import say
@@ -7,7 +7,7 @@ from spade.app.printing import say
 def stop(run: LiveRun, keys: Keys = None) -> None:
     """Drain a run and stop it, on all hosts.
 
-    From any host that sees its directory or reaches its replay service.
+    Works on any host that sees the run directory or reaches the run's replay service.
     """
     import trio
 

@@ -1,4 +1,4 @@
-"""`spade up`, and the `up` of `replay`, `learner` and `actors`: start or resume a run, or a part of it."""
+"""Start or resume a run with `spade up`, or a part of a run with `spade replay up`, `learner up` and `actors up`."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -53,12 +53,11 @@ def up(
 ) -> None:
     """Start or resume a run: all roles, supervised, in a live view.
 
-    It goes on until Ctrl-C, or until the first limit is reached. --steps, --rollouts and --for bound this command: the
-    next command goes on from there. The limits in the config ([limits]) bound the whole run: only a command with a
-    larger limit goes on.
+    The run goes on until Ctrl-C, or until the first limit is reached. --steps, --rollouts and --for bound this command.
+    The next command continues the run. The limits in the config ([limits]) bound the whole run. Only a command with a
+    larger limit continues it.
 
-    The numbers of actors are those of [actors] in the config. `spade actors scale` changes them until this command
-    ends.
+    [actors] in the config sets the numbers of actors. `spade actors scale` changes the numbers until this command ends.
     """
     import trio
 
@@ -76,7 +75,7 @@ def up(
             say(f"self-play in {opened.path}")
         finished = _keep_all_up(opened, resolved, corpus, limits, lives, body)
     command = f"`spade up --run {_short(opened.path)}`"
-    larger = " with a larger limit" if "(limits." in finished else ""  # else it was a limit of this command
+    larger = " with a larger limit" if "(limits." in finished else ""  # otherwise a limit of this command ended the run
     say(f"{f'finished: {finished}' if finished else 'stopped'}; {command}{larger} goes on from here")
     # A replay service that had to be killed may have left no status.
     if opened.status_path.exists() and (measured := evaluated(trio.run(read_status, reach(opened)))):
@@ -86,7 +85,7 @@ def up(
 
 
 def _keep_all_up(run: "RunDir", config: "Resolved", corpus: str, limits: "Limits", lives: "Lives", body: "Body") -> str:
-    """Keep up every role of a run; returns the limit that has ended it (see `keep_up`)."""
+    """Keep every role of a run up. Returns the limit that ended the run (see `keep_up`)."""
     import trio
 
     from spade.app.supervisor import launches
@@ -123,7 +122,7 @@ def learner_up(
     cluster: Cluster = None,
     set_: Set = None,
 ) -> None:
-    """Start the learner of a run whose replay service is up.
+    """Start the learner of a run. The run's replay service must be up.
 
     Ctrl-C writes a checkpoint and stops it. The settings given here are saved in the run's config.
     """
@@ -167,7 +166,7 @@ def actors_up(
 ) -> None:
     """Add actors to a run that is up. Ctrl-C drains them.
 
-    Several such commands may join one run: the name of an actor carries the pid and the host of its command.
+    Several such commands may join one run. The name of an actor contains the pid and the host of its command.
     """
     import trio
 
@@ -210,9 +209,9 @@ def actors_up(
 def _begin(
     recipe: str | None, path: Path | None, overrides: Sequence[str], old: Path | None, step: str | None, memory: bool
 ) -> None:
-    """Bring policy and memory of the run `old` into a new one, where it is given.
+    """Begin a new run with the policy and memory of the run `old`, if `--from` named one.
 
-    Raises RunError where it is not, and a command to which it was given has not ended.
+    Raises RunError if `--from` is missing but an earlier start of this run with `--from` did not finish.
     """
     from spade.app.rundir import RunDir
     from spade.app.supervisor.beginning import OldRun, begin, check_begun, parse_step
@@ -228,7 +227,7 @@ def _begin(
 
 
 def _place(recipe: str | None, path: Path | None) -> Path:
-    """The directory of a run."""
+    """Return the directory of a run: `path` or, by default, runs/RECIPE."""
     return path or Path("runs") / Path(recipe or "nano").stem
 
 
@@ -236,12 +235,12 @@ def _place(recipe: str | None, path: Path | None) -> Path:
 def _opened(
     recipe: str | None, path: Path | None, overrides: Sequence[str], parts: Sequence[str], cluster: str | None = None
 ) -> "Iterator[tuple[RunDir, Resolved, str, Lives]]":
-    """A run to start or resume, the digest of its corpus, "" where it plays a pool, and where its processes live.
+    """Create or reopen a run. Yields the run, its config, the digest of its corpus ("" for a pool) and its lives.
 
-    The parts of the run are held meanwhile, so a command that is refused has changed nothing of a run that another one
-    has just started. Its config is written once, with the address at which others look for it. An existing run keeps
-    its config unless `recipe` names another. Raises ConfigError where there is no corpus, or nothing of what it is to
-    be measured on, RunError where one of them, or the pool, cannot be read.
+    The lives start the processes of each role on their machines. The block holds the locks of `parts`, so a refused
+    command changes nothing of a run that another command has just started. The config is written once, with the address
+    at which others look for the run. An existing run keeps its config unless `recipe` names another. Raises ConfigError
+    if the corpus or the data of the evaluation is missing, RunError if one of them or the pool cannot be read.
     """
     from actors.corpus import load_grounds
     from spade.app.rundir import RunDir
@@ -266,10 +265,10 @@ def _opened(
 
 
 def _with_model(config: "Resolved") -> "Resolved":
-    """Return `config` with the commit of a model of the hub, which is downloaded if need be.
+    """Return `config` with a hub model pinned to its commit. Downloads the model if necessary.
 
-    Raises ConfigError or RunError for a checkpoint that no run can take, or a suite that its template cannot play,
-    before anything of a run is made or starts.
+    Raises ConfigError or RunError if no run can use the checkpoint, or if its chat template cannot play the suite. This
+    happens before anything of a run is made or starts.
     """
     from actors.suites.held_out import read_held_out
     from spade.config import with_settings
@@ -286,5 +285,5 @@ def _with_model(config: "Resolved") -> "Resolved":
 
 
 def _short(path: Path) -> Path:
-    """A path relative to the working directory, if it lies inside."""
+    """Return a path relative to the working directory, if the path lies inside."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

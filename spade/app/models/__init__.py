@@ -1,1 +1,1 @@
-"""Models of others: brought in as checkpoint folders, and looked at before a run takes them."""
+"""Import foreign models as checkpoint folders, and examine them before a run takes them."""

@@ -1,6 +1,6 @@
-"""A model of others as a checkpoint folder: one file of parameters, a tokenizer, and nothing that a run does not read.
+"""Convert a foreign model into a checkpoint folder with one parameter file, a tokenizer, and nothing else.
 
-A GGUF file is dequantised by Transformers. Its tokenizer and its chat template come from the file itself.
+Transformers dequantises a GGUF file. The tokenizer and the chat template come from the file itself.
 """
 
 from pathlib import Path
@@ -15,7 +15,7 @@ Format = Literal["float32", "bfloat16"]
 def convert(source: Path, folder: Path, dtype: Format | None) -> None:
     """Write the model of `source`, a GGUF file or a checkpoint folder, into `folder`.
 
-    dtype: the number format of the result. None keeps a checkpoint's own, and takes bfloat16 for a GGUF file.
+    dtype: the number format of the result. None keeps the format of a checkpoint, and takes bfloat16 for a GGUF file.
 
     Raises ConfigError if a package is missing, RunError if the model cannot be read.
     """
@@ -35,7 +35,7 @@ def convert(source: Path, folder: Path, dtype: Format | None) -> None:
 
 
 def _read_gguf(file: Path, dtype: Format) -> tuple[Any, Any]:
-    """The model and the tokenizer of a GGUF file, by Transformers."""
+    """Load model and tokenizer of a GGUF file with Transformers. Raises ConfigError without the extra, RunError."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -50,13 +50,13 @@ def _read_gguf(file: Path, dtype: Format) -> tuple[Any, Any]:
             raise RunError(f"{file}: is no GGUF file; give one, a checkpoint folder, pip:PACKAGE or a name of the hub")
     given = {"gguf_file": file.name, "local_files_only": True}
     try:
-        unpacked: Any = GgufConfig(dequantize=True)  # else the tensors stay packed, and cannot be saved
+        unpacked: Any = GgufConfig(dequantize=True)  # otherwise the tensors stay packed and cannot be saved
         model = AutoModelForCausalLM.from_pretrained(
             file.parent, quantization_config=unpacked, dtype=getattr(torch, dtype), **given
         )
         return model, AutoTokenizer.from_pretrained(file.parent, **given)
     except (torch.OutOfMemoryError, MemoryError):
         raise
-    except Exception as error:  # Transformers and gguf raise whatever a foreign file makes them raise
+    except Exception as error:  # for a malformed file, Transformers and gguf raise many kinds of errors
         text = next(filter(None, map(str.strip, str(error).splitlines())), "")
         raise RunError(f"{file}: cannot be read: {line(f'{type(error).__name__}: {text}', 300)}") from None

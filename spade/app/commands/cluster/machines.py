@@ -1,4 +1,4 @@
-"""The machines of a cluster, each as it sees itself (`spade doctor --cluster ray`)."""
+"""Let each machine of a cluster inspect itself, and judge if it is fit (`spade doctor --cluster ray`)."""
 
 import time
 from pathlib import Path
@@ -18,29 +18,28 @@ ANSWER_S = 120.0  # a machine may have to start Python, and to load torch from a
 
 
 class Found(msgspec.Struct, frozen=True):
-    """A machine's answer.
-
-    version     spade's
-    protocol    of its messages
-    gpus        those that torch sees; 0 where none were promised
-    sees_run    True if the run directory is the run's own, None if there is none to look for
-    walls       the tier of the sandbox that holds, "" where none does
-    lacking     the reason for that
-    began, now  its clock when it was asked and when it answered, s
-    """
+    """A machine's report about itself."""
 
     version: str
+    """Version of spade."""
     protocol: int
+    """Version of spade's message protocol."""
     gpus: int
+    """GPUs that torch sees, 0 if Ray promised no GPU."""
     sees_run: bool | None
+    """True if the machine sees the run's own directory, None if no run was named."""
     walls: str
+    """Strongest sandbox tier that works, "" if all tiers fail."""
     lacking: str
+    """The reason why no sandbox tier works, or ""."""
     began: float
+    """The machine's clock when it was asked, s."""
     now: float
+    """The machine's clock when it answered, s."""
 
 
 def look(gpus: int, run: str, record: bytes) -> Found:
-    """Look at this machine. `gpus`: those that Ray counts here, `record`: the content of the run's run.json."""
+    """Inspect this machine. `gpus` is Ray's count of GPUs here, `record` the content of the run's run.json."""
     from importlib import metadata
 
     import trio
@@ -80,14 +79,14 @@ def _gpus() -> int:
 
     import torch
 
-    os.environ.pop("CUDA_VISIBLE_DEVICES", None)  # Ray hides all from a task that asked for none
+    os.environ.pop("CUDA_VISIBLE_DEVICES", None)  # Ray hides all GPUs from a task that did not ask for any
     return torch.cuda.device_count()
 
 
 def all_fit(screen: "Screen", run: Path | None) -> bool:
-    """Print a line for each machine; returns True if all are fit for the run, or for nano without one.
+    """Print a line for each machine. Returns True if all are fit for the run, or for nano if no run is given.
 
-    Raises ConfigError, RunError.
+    Raises ConfigError or RunError.
     """
     from spade.app.rundir import RunDir
     from spade.cluster.on_ray import joined
@@ -108,7 +107,7 @@ def all_fit(screen: "Screen", run: Path | None) -> bool:
 
 
 def described(machine: "Machine", found: Found) -> str:
-    """A machine's line, where it is fit."""
+    """Describe a machine that is fit, in one line."""
     from spade.cluster.needs import MachineShare
 
     share = MachineShare(machine.resources.get("CPU", 0.0), machine.gpus, 0, machine.own())
@@ -119,7 +118,7 @@ def described(machine: "Machine", found: Found) -> str:
 
 
 def faults_of(machine: "Machine", found: Found, sent: float, arrived: float, config: "Config") -> list[str]:
-    """The reasons why a machine is unfit. `sent`, `arrived`: when it was asked and had answered by our clock, s."""
+    """List the reasons why a machine is unfit. Our clock said `sent` at the request, `arrived` at the answer (s)."""
     from importlib import metadata
 
     from spade.cluster.needs import needs
@@ -139,7 +138,7 @@ def faults_of(machine: "Machine", found: Found, sent: float, arrived: float, con
         )
     if not found.walls and machine.holds(needs(config, "env-runner")):
         faults.append(found.lacking)
-    # Its clock is ahead of ours by at least `now - arrived`, and by at most `began - sent`.
+    # The machine's clock is ahead of ours by at least `now - arrived`, and by at most `began - sent`.
     off = max(found.now - arrived, sent - found.began)
     if off > CLOCK_S:
         faults.append(f"its clock is off by {off:.0f} s or more; run a time daemon on all machines")

@@ -1,4 +1,4 @@
-"""`spade cluster template`."""
+"""`spade cluster template`: print a file for a cluster's scheduler."""
 
 from pathlib import Path
 from typing import Annotated
@@ -21,7 +21,7 @@ def template(
 ) -> None:
     """Print a file that starts a run. It is a batch script for Slurm or a manifest for KubeRay.
 
-    With the numbers of processes, GPUs and CPUs of the config; what else a cluster has of its own is for you to edit.
+    The file has the numbers of processes, GPUs and CPUs of the config. Edit the settings that only your cluster has.
     """
     from spade.cluster import schedulers
 

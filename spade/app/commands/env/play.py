@@ -1,4 +1,4 @@
-"""`spade env play`: a person plays a program in the terminal."""
+"""`spade env play`: let a person play a program in the terminal."""
 
 import os
 from pathlib import Path
@@ -51,7 +51,7 @@ def play(
 
 
 def _find(name: str, run: Path | None) -> "tuple[str, str, Form | None]":
-    """Source, hint and action form of an environment in a file or a run; None: unknown."""
+    """Return source, hint and action form of an environment in a file or a run. An unknown form is None."""
     if run is None:
         if not os.path.exists(name):
             raise RunError(f"{name}: no such file; an id needs --run RUN")
@@ -97,7 +97,7 @@ async def _no_player(_: "Observed") -> "Move | None":
 
 
 def _acting(form: "Form") -> "Player[Move]":
-    """A person who types the actions of a game."""
+    """Return a player that asks the person at the terminal for the actions of a game."""
     from actors.text.actions import action_typed, sent
     from actors.text.conversation import Move
 
@@ -108,7 +108,7 @@ def _acting(form: "Form") -> "Player[Move]":
 
 
 def _calling(first: "Observed", most: int, console: "Screen") -> "Player[Move]":
-    """A person who types calls, at most so many a message. A line that cannot be read costs nothing."""
+    """Return a player that asks the person for calls, at most `most` per message. A malformed line costs no turn."""
     from actors.text.conversation import Move
     from actors.text.toolcalls.notation import typed
     from spade.app.screen.tool_use import offered

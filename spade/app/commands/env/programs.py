@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from spade.protocol import Verdict
 
     Checked = tuple[Path, DomainName | None, Verdict]
-    """A file, its program's domain where that is known, and its verdict."""
+    """A file, its program's domain (None if unknown), and the verdict."""
 
 NAME_CHARACTERS = 100
 
@@ -59,8 +59,8 @@ def show(
 ) -> None:
     """Show one environment, or one play turn by turn.
 
-    Of an environment: program, hint, win rates, reward, audit, and plays to look at. Of a play: what the model said
-    and what the program answered; with tools the calls, their results, what they changed, and how the criteria stand.
+    An environment: program, hint, win rates, reward, audit, and plays to look at. A play: the model's messages and the
+    program's answers. With tools, also the calls, their results, their changes, and the state of the criteria.
     """
     from rich.syntax import Syntax
 
@@ -77,7 +77,7 @@ def show(
     console.tell(
         (env.name, "bold"), f"  {env.id}  {env.skill}  {env.state}  ", (f"from {env.document or 'no document'}", "dim")
     )
-    # Lines are not wrapped, so that a program redirected to a file stays valid.
+    # Do not wrap lines, so that a program redirected to a file stays valid.
     console.print(Syntax(visible(env.source), "python", background_color="default"), soft_wrap=True)
     if env.hint:
         console.tell(("hint", "cyan"), f"  {env.hint}")
@@ -91,7 +91,7 @@ def show(
 
 
 def find_environment(run: Path, id: str) -> "EnvironmentDetail":
-    """An environment of a run. Raises RunError if there is none of that id."""
+    """Return an environment of a run by its id. Raises RunError if the id is unknown."""
     from replay.inspect.environments import read_environment
     from spade.app.rundir import RunDir
 
@@ -102,7 +102,7 @@ def find_environment(run: Path, id: str) -> "EnvironmentDetail":
 
 
 def _figures(env: "EnvironmentDetail") -> list[tuple[str, str]]:
-    """The figures of the window, by name."""
+    """Return the measured figures of an environment as (name, text)."""
     unknown = "not scored yet" if env.state == "active" else "not measured"
     figures = (
         ("win rate unhinted", env.win_rate_unhinted),
@@ -114,7 +114,7 @@ def _figures(env: "EnvironmentDetail") -> list[tuple[str, str]]:
 
 
 def _told(env: "EnvironmentDetail") -> list[tuple[str, str]]:
-    """All that is known of the program, by name: its measures, what it was asked to be, what was done to it."""
+    """Return the known facts about a program as (name, text): its measures, its setting and variant, its repairs."""
     measures = env.measures
     reveals = {True: "reveals the method", False: "does not reveal the method", None: None}[measures.reveals]
     known = (
@@ -142,7 +142,7 @@ def check(
 ) -> None:
     """Check environment files as admission does.
 
-    Prints what is wrong with each. Exit code 1 if any is rejected.
+    Prints the faults of each file. Exit code 1 if any is rejected.
     """
     check_sources([(file, _source(file)) for file in files], recipe, set_, json)
 
@@ -150,7 +150,7 @@ def check(
 def check_sources(
     files: "list[tuple[Path, str | Verdict]]", recipe: str | None, set_: list[str] | None, json: bool = False
 ) -> None:
-    """Check programs, or tell the verdict on those that cannot be read. Exits with 1 if any is rejected."""
+    """Check programs and print the verdicts. An unreadable file comes with a verdict. Exits with 1 on a rejection."""
     import trio
 
     from spade.codec import named
@@ -184,7 +184,7 @@ def _tell_verdicts(verdicts: "list[Checked]") -> None:
 
 
 def _source(file: Path) -> "str | Verdict":
-    """The program in a file. An unreadable file gets a verdict instead, so that the other files are still checked."""
+    """Read the program in a file. Returns a verdict if that fails, so that the other files are still checked."""
     from spade.protocol import Stage, Verdict
 
     try:
@@ -206,9 +206,9 @@ async def _check(files: "list[tuple[Path, str | Verdict]]", config: "Config") ->
             if isinstance(source, Verdict):
                 verdicts.append((file, None, source))
                 continue
-            # The same file gets the same verdict. A run admits under secret seeds, which no program can foresee.
+            # The same file always gets the same verdict here. A run uses secret seeds, which programs cannot foresee.
             seed = derive(b"", "env check", program_digest(source))
-            # A file says by its base class what it is; a recipe has its numbers for both.
+            # The base class in the file tells the domain. A recipe has settings for both domains.
             domain = await domain_of(sandbox, source, config.sandbox) or config.run.domain
             verdict = await validate(sandbox, source, seed, config.sandbox, config.play, domain, config.tools)
             verdicts.append((file, domain, verdict))

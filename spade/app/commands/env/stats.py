@@ -1,18 +1,18 @@
-"""`spade env stats`: how the environments of a run change from third to third."""
+"""`spade env stats`: show how the environments of a run change from third to third."""
 
 from spade.app.commands.options import Json, RunArgument
 from spade.app.printing import print_json, say
 
-ROWS = {  # figures, with their decimals
+ROWS = {  # decimals of each figure
     "environments": 0, "lines": 1, "hidden_variables": 2, "reward_levels": 2, "turns": 2, "win_rate_unhinted": 3,
     "win_rate_hinted": 3, "regret": 3, "revealing_share": 3, "similarity": 3, "diversity": 3,
 }  # fmt: skip
-TOOL_ROWS = {  # of a run whose programs have tools
+TOOL_ROWS = {  # the same for a run of programs with tools
     "environments": 0, "lines": 1, "tools": 2, "instructions": 2, "conditions": 2, "guarded_share": 3, "seed_share": 3,
     "turns": 2, "win_rate_unhinted": 3, "win_rate_hinted": 3, "regret": 3, "similarity": 3,
     "diversity": 3,
 }  # fmt: skip
-PAPER = {  # of its programs with tools, from the beginning of a run to its end
+PAPER = {  # the paper's figures of programs with tools, from the beginning of a run to the end
     "lines": "247 → 226", "tools": "7.6 → 5.9", "instructions": "4.7", "conditions": "1.9 → 2.0",
     "guarded_share": "0.2",
 }  # fmt: skip
@@ -21,8 +21,8 @@ PAPER = {  # of its programs with tools, from the beginning of a run to its end
 def stats(run: RunArgument, json: Json = False) -> None:
     """Show how a run's environments change.
 
-    Means over the first, second and last third of them; the diversity by evaluation.embedding of the run. Programs with
-    tools have figures of their own, beside those of the paper.
+    Prints means over the first, second and last third of the environments. The diversity uses the run's
+    evaluation.embedding. Programs with tools have other figures, with the paper's beside them.
     """
     import msgspec
 

@@ -1,4 +1,4 @@
-"""The transcript of a play of a run: what its model said, and what its program answered, played again."""
+"""Print the transcript of a play: the model's recorded messages, and the program's answers from a second play."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def show_play(run: Path, id: str) -> None:
-    """Print a play turn by turn. Its program is played again with what the model said, in the sandbox."""
+    """Print a play turn by turn. Plays the program again in the sandbox with the model's recorded messages."""
     import trio
 
     from replay.inspect.plays import read_play
@@ -45,7 +45,7 @@ def _ending(played: "Conversation[Move]") -> str:
 
 
 def _said(kept: "KeptPlay") -> list[list[int]]:
-    """The tokens that the model sampled in each turn."""
+    """Return the tokens that the model sampled in each turn. Raises RunError if the turns cannot be told apart."""
     from spade.codec import unpack_ids
 
     ids, spans = unpack_ids(kept.trajectory.ids).tolist(), kept.trajectory.spans

@@ -1,4 +1,4 @@
-"""A play in the sandbox, printed turn by turn."""
+"""Play a program in the sandbox and print each turn."""
 
 from actors.sandbox import Sandbox
 from actors.sandbox.wire import Inspected
@@ -13,7 +13,10 @@ NAME = "play"
 
 
 class Watched:
-    """A play of one program. `tools`: it is played by calls, once it is open; `state`: its state is printed as well."""
+    """A printed play of one program.
+
+    `tools` is True once a program that takes calls is open. With `state` the program's state is printed as well.
+    """
 
     def __init__(self, sandbox: Sandbox, console: Screen, state: bool) -> None:
         self.tools = False
@@ -22,7 +25,7 @@ class Watched:
         self._state = StateTeller(console) if state else None
 
     async def open(self, source: str, seed: int, max_turns: int) -> Observed | Faulted:
-        """Begin, and print the first observation, after the tools if there are any."""
+        """Begin the play. Print the tools, if the program has any, and the first observation."""
         first = await self._sandbox.open(NAME, source, seed, max_turns)
         if isinstance(first, Faulted):
             return first
@@ -33,7 +36,7 @@ class Watched:
         return await self._with_state(first)
 
     async def step(self, turn: int, move: Move) -> Observed | Faulted:
-        """Play a turn, and print what comes of it."""
+        """Play a turn, and print the program's answer."""
         seen = await self._sandbox.step(NAME, turn, move.action, move.calls)
         if isinstance(seen, Faulted):
             return seen
@@ -45,7 +48,7 @@ class Watched:
         return seen
 
     async def _with_state(self, seen: Observed) -> Observed | Faulted:
-        """Print the state, if it is asked for and still there: it ends with the play."""
+        """Print the state, if it is wanted and the play goes on. The state is gone when the play ends."""
         if self._state is None or not self.tools or seen.terminated or seen.truncated:
             return seen
         inspected = await self._sandbox.inspect(NAME)
@@ -56,7 +59,7 @@ class Watched:
 
 
 def finished(played: Conversation[Move]) -> int:
-    """The turns of a play that is over. Raises RunError where the program failed."""
+    """Return the number of turns of a finished play. Raises RunError if the program failed."""
     turns, last = len(played.actions), played.answers[-1]
     if isinstance(last, Faulted):
         raise RunError(f"the environment failed in turn {turns}: {last.kind}: {last.detail}")

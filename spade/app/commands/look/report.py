@@ -1,4 +1,4 @@
-"""`spade report`: one page about one or several runs."""
+"""`spade report`: write one page about one or several runs."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,10 +23,10 @@ def report(
 ) -> None:
     """Write one HTML page about runs.
 
-    It has curves, the curriculum, environments, rejected programs, and the health of each run.
+    The page has curves, the curriculum, environments, rejected programs, and the health of each run.
 
-    Runs of one ARM, or else of the same settings, are shown as their mean with its 95 % interval. The page is one file
-    that needs no network. The runs may be up.
+    Runs of one ARM are shown as their mean with its 95 % interval. Without ARM, runs with the same settings are. The
+    page is one file that needs no network. The runs may be up.
     """
     import time
 
@@ -57,7 +57,7 @@ def report(
 
 
 def _status(run: "RunDir") -> "Status | str":
-    """The live or last status, or the reason why there is none."""
+    """Return the live or last status of a run, or the reason why it cannot be read."""
     import trio
 
     from spade.app.screen.observe import read_status
@@ -72,7 +72,7 @@ def _status(run: "RunDir") -> "Status | str":
 
 
 def _reasons(errors: BaseExceptionGroup[SpadeError | OSError]) -> list[str]:
-    """The reasons of a group, and of groups in it."""
+    """Return the texts of all errors in a group and in its nested groups."""
     each = (
         _reasons(error) if isinstance(error, BaseExceptionGroup) else [placed(error)] for error in errors.exceptions
     )

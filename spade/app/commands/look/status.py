@@ -1,4 +1,4 @@
-"""`spade status`."""
+"""`spade status`: print the status of a run."""
 
 from spade.app.commands.options import Json, Keys, LiveRun
 from spade.app.printing import print_json, say

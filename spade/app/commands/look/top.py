@@ -1,4 +1,4 @@
-"""`spade top`: the live view of a run, or a picture of it."""
+"""`spade top`: show the live view of a run, or draw it into a file."""
 
 import io
 from pathlib import Path
@@ -21,7 +21,7 @@ def top(
     keys: Keys = None,
     svg: Annotated[Path | None, typer.Option(help="Draw the view once into this SVG file instead.")] = None,
 ) -> None:
-    """Show the live view of a run until it stops. Ctrl-C leaves the view; the run goes on."""
+    """Show the live view of a run until it stops. Ctrl-C leaves the view, and the run goes on."""
     import trio
 
     from spade.app.screen.reach import reach
@@ -37,7 +37,7 @@ def top(
 
 
 async def _watch(at: "Reached") -> None:
-    """The view until nothing of the run is up."""
+    """Show the view until no part of the run is up."""
     import trio
 
     from spade.app.screen.observe import REFRESH_S, follow, interactive, narrate
@@ -57,7 +57,7 @@ async def _watch(at: "Reached") -> None:
 
 
 def _draw(at: "Reached", svg: Path) -> None:
-    """The view of a live run, or of a run as it was left, as a picture."""
+    """Draw the view of a run, live or as it was left, into an SVG file."""
     import trio
 
     from spade.app.screen.console import Screen

@@ -1,4 +1,4 @@
-"""`spade why`: the waits of a run, and their root causes."""
+"""`spade why`: print the waits of a run, and their root causes."""
 
 from spade.app.commands.options import Keys, LiveRun
 from spade.app.printing import say

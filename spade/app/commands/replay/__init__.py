@@ -1,1 +1,1 @@
-"""`spade replay`: inspect, verify, export and compact a run's store, or seed another run with it."""
+"""`spade replay`: inspect, verify, export and compact a run's store, or seed another run from the store."""

@@ -1,4 +1,4 @@
-"""`spade replay batch`: repeat a learner step, and compare it with its record."""
+"""`spade replay batch`: repeat a learner step, and compare the metrics with the record."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,8 +20,8 @@ def batch(
 ) -> None:
     """Repeat a learner step, and compare its metrics.
 
-    Exit code 1 if any differs from the recorded one by a bit. Needs the initial policy, or a checkpoint that is at most
-    learner.checkpoint_every steps older.
+    Exit code 1 if a metric is not bit-identical to the recorded one. Needs the initial policy, or a checkpoint that is
+    at most learner.checkpoint_every steps older.
     """
     from replay.store import open_reader
     from replay.store.past_batches import taken
@@ -29,7 +29,7 @@ def batch(
 
     with open_reader(RunDir(run).require().store) as store:
         taken(store, step)
-    from spade.app.commands.replay.remake import remake  # torch, which takes seconds, once there is a step to repeat
+    from spade.app.commands.replay.remake import remake  # imports torch (seconds), so only after the step was found
 
     made = remake(run, step, out)
     if json:

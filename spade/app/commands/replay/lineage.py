@@ -1,4 +1,4 @@
-"""`spade replay lineage`: the origin of something in a run."""
+"""`spade replay lineage`: print the origin of something in a run."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
@@ -80,7 +80,7 @@ def _design_lines(design: "DesignLine", versions: "Runs") -> Iterator[str]:
 
 
 def _runs(versions: "Runs") -> str:
-    """Numbers of tokens by version, in short form."""
+    """Describe how many tokens each version sampled."""
     counts: dict[int, int] = {}
     for version, count in versions:
         counts[version] = counts.get(version, 0) + count

@@ -1,4 +1,4 @@
-"""Parquet files whose schema is derived from the record type, not inferred from the rows."""
+"""Write Parquet files. The schema comes from the record type, and is not inferred from the rows."""
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -14,7 +14,7 @@ BATCH = 256  # rows converted to columns at once
 
 
 def write_parquet(file: Path, kind: type[msgspec.Struct], rows: Iterable[dict[str, Any]]) -> None:
-    """One row a record: its `key`, then the fields of `kind`."""
+    """Write one row for each record: the `key`, then the fields of `kind`."""
     fields = [pyarrow.field("key", pyarrow.string(), nullable=False), *_fields(kind)]
     schema = pyarrow.schema(fields)
     left = iter(rows)

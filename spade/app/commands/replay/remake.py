@@ -1,7 +1,7 @@
-"""A learner step repeated from the store, bit for bit.
+"""Repeat a learner step from the store.
 
-It starts from the newest checkpoint before the step and trains every recorded batch from there, in order. On the CPU,
-with the same number of threads (one, for nano), the loss equals the recorded one bit for bit.
+Start from the newest checkpoint before the step and train every recorded batch from there, in order. On the CPU, with
+the same number of threads (one, for nano), the loss equals the recorded loss bit for bit.
 """
 
 import hashlib
@@ -31,31 +31,34 @@ MEASURED_TIMES = ("step_s", "wait_s")
 
 
 class Remade(msgspec.Struct, frozen=True):
-    """A repeated step.
-
-    checkpoint  step of the checkpoint it started from, 0 for the initial policy
-    groups      id, role and trajectories of each group, in the order they were trained
-    tensors     blake2b-128 of all tensors of its micro-batches, in hex
-    recorded    the loss the learner reported; None if the step was not published
-    differs     metrics that differ from the recorded ones
-    """
+    """A repeated learner step."""
 
     step: int
+    """Number of the step."""
     version: int
+    """Policy version that the batch was trained at."""
     checkpoint: int
+    """Step of the checkpoint that the repetition started from, 0 for the initial policy."""
     groups: tuple[tuple[str, str, tuple[str, ...]], ...]
+    """Id, role and trajectories of each group, in training order."""
     micro_batches: int
+    """Number of micro-batches."""
     trained_tokens: int
+    """Number of trained tokens."""
     tensors: str
+    """blake2b-128 of all tensors of the micro-batches, in hex."""
     loss: float
+    """The repeated loss."""
     recorded: float | None
+    """The loss that the learner reported, or None if the step was not published."""
     differs: tuple[str, ...]
+    """Metrics that differ from the recorded ones."""
 
 
 def remake(path: Path, step: int, out: Path | None) -> Remade:
-    """Repeat step `step` of a run; write its tensors to the safetensors file `out`, if given.
+    """Repeat step `step` of a run. If `out` is given, write the step's tensors to this safetensors file.
 
-    Raises RunError if the step was never taken, or the checkpoint it needs is gone.
+    Raises RunError if the step was never taken, or if the necessary checkpoint is gone.
     """
     run = RunDir(path).require()
     config = run.config()
@@ -89,7 +92,7 @@ def remake(path: Path, step: int, out: Path | None) -> Remade:
 async def _train(
     config: Config, start: tuple[Path, checkpoint.Manifest] | None, batches: Sequence[Batch], folder: Path
 ) -> StepMetrics:
-    """Train all batches; returns the metrics of the last."""
+    """Train all batches. Returns the metrics of the last one."""
     metrics = StepMetrics()
     async with apart(config, start, folder) as (backend, _):
         for one in batches:
@@ -98,7 +101,10 @@ async def _train(
 
 
 def _start(checkpoints: Path, step: int, config: Config) -> tuple[Path, checkpoint.Manifest] | None:
-    """The newest checkpoint before `step`; None for the initial policy, which serves the first steps as well."""
+    """Return the newest checkpoint before `step`, or None to start from the initial policy.
+
+    Raises RunError if the start is more than `learner.checkpoint_every` steps before `step`.
+    """
     found = checkpoint.newest(checkpoints, until=step - 1)
     before = 0 if found is None else found[1].step
     every = config.learner.checkpoint_every
@@ -119,7 +125,7 @@ def _record(store: Store, step: int) -> BatchRecord:
 
 
 def _tensors(work: Prepared) -> dict[str, Tensor]:
-    """All tensors of all micro-batches, by number and field."""
+    """Return all tensors of all micro-batches, by number and field."""
     return {
         f"{index:04d}.{field.name}": torch.as_tensor(getattr(micro, field.name))
         for index, micro in enumerate(work.micro)

@@ -14,7 +14,7 @@ MIB = 1 << 20
 
 
 def stats(run: RunArgument, json: Json = False) -> None:
-    """Print what a run's store holds, table by table."""
+    """Print the size of each table of a run's store."""
     from replay.ledger.records import Clock, RunCounters
     from replay.store import FORMAT, open_reader
     from spade.app.rundir import RunDir

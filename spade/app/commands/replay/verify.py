@@ -1,4 +1,4 @@
-"""`spade replay verify`: every invariant of a store, and every digest beside it."""
+"""`spade replay verify`: check every invariant of a store, and the digest of every file beside the store."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ SHOWN = 100  # problems that are printed
 def verify(run: RunArgument) -> None:
     """Check every invariant and every digest of a run.
 
-    Names what is broken. Exit code 1 if anything is.
+    Lists the faults. Exit code 1 if there is any.
     """
     from replay.inspect.contents import StoreContents, read_contents
     from replay.inspect.verify import problems
@@ -32,7 +32,7 @@ def verify(run: RunArgument) -> None:
         with open_reader(opened.store) as store:
             found = read_contents(store)
         lines = [*problems(found), *_file_problems(opened, found)]
-    except DamagedError as error:  # its records cannot be read
+    except DamagedError as error:  # records of the store cannot be read
         lines = list(error.what)
     for line in lines[:SHOWN]:
         say(line)
@@ -45,7 +45,7 @@ def verify(run: RunArgument) -> None:
 
 
 def _file_problems(run: "RunDir", found: "StoreContents") -> Iterator[str]:
-    """Problems of the files beside the store: the config, weights, kept policies and checkpoints, by their digests."""
+    """Yield the faults of the files beside the store: config, weights, kept policies and checkpoints."""
     from learner import checkpoint
     from spade.config import digest
     from spade.policy import manifest
@@ -78,7 +78,7 @@ def _file_problems(run: "RunDir", found: "StoreContents") -> Iterator[str]:
 
 
 def _policy_problems(run: "RunDir", found: "StoreContents") -> Iterator[str]:
-    """Problems of the policies that the run keeps: damage, and weights that were not published after their step."""
+    """Yield the faults of the policies that the run keeps: damage, or weights not published after their step."""
     from spade.policy import kept, manifest
 
     published: dict[int, set[str]] = {}
