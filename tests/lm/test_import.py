@@ -7,9 +7,12 @@ import gguf
 import numpy as np
 import pytest
 import torch
+import transformers
 from safetensors.torch import load_file
 
+from spade.app.models.convert import convert
 from spade.app.models.findings import examine
+from spade.errors import RunError
 from spade.policy.model import parameters_digest
 
 
@@ -36,6 +39,14 @@ def test_a_base_model_is_said_to_have_no_template(gemma3):
     faults = [finding for finding in examine(gemma3) if finding.fault]
     assert [finding.name for finding in faults] == ["conversation"]
     assert "template" in faults[0].text
+
+
+def test_a_gguf_file_that_lacks_tensors_is_refused(tmp_path, monkeypatch):
+    """Transformers would fill them with random numbers."""
+    file = write_gguf(tmp_path / "model.gguf")
+    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", lambda *_, **__: None)
+    with pytest.raises(RunError, match=r"model.gguf: .* are missing, the first is model.layers.0"):
+        convert(file, tmp_path / "new", None)
 
 
 def write_gguf(path):
@@ -65,5 +76,5 @@ def test_a_gguf_file_with_a_fault_is_refused_in_a_line(fault, tmp_path):
     done = spade(tmp_path, "model", "import", str(file), "new")
     assert done.returncode == 1, done
     assert len(done.stderr.splitlines()) == 1, done.stderr
-    assert f"{file}: cannot be read: " in done.stderr
+    assert done.stderr.startswith(f"spade: {file}: cannot be read: ")
     assert not (tmp_path / "new").exists()

@@ -45,6 +45,9 @@ def _read_gguf(file: Path, dtype: Format) -> tuple[Any, Any]:
             raise RunError(f"{file}: is no GGUF file; give one, a checkpoint folder, pip:PACKAGE or a name of the hub")
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils import logging
+
+    from spade.policy.model import check_whole
 
     try:
         import accelerate  # noqa: F401
@@ -54,13 +57,16 @@ def _read_gguf(file: Path, dtype: Format) -> tuple[Any, Any]:
         raise ConfigError(f"{file}: a GGUF file needs the packages of the extra `gguf`: {error}") from None
     given = {"gguf_file": file.name, "local_files_only": True}
     try:
+        logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # what it warns of is checked here
+        tokenizer = AutoTokenizer.from_pretrained(file.parent, **given)
         unpacked: Any = GgufConfig(dequantize=True)  # else the tensors stay packed, and cannot be saved
-        model = AutoModelForCausalLM.from_pretrained(
-            file.parent, quantization_config=unpacked, dtype=getattr(torch, dtype), **given
+        model, report = AutoModelForCausalLM.from_pretrained(
+            file.parent, quantization_config=unpacked, dtype=getattr(torch, dtype), output_loading_info=True, **given
         )
-        return model, AutoTokenizer.from_pretrained(file.parent, **given)
     except (torch.OutOfMemoryError, MemoryError):
         raise
     except Exception as error:  # Transformers and gguf raise whatever a foreign file makes them raise
         text = next(filter(None, map(str.strip, str(error).splitlines())), "")
         raise RunError(f"{file}: cannot be read: {line(f'{type(error).__name__}: {text}', 300)}") from None
+    check_whole(file, model, report)
+    return model, tokenizer

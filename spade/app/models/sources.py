@@ -45,7 +45,7 @@ def _find(source: str, place: Path) -> Path:
     if path.is_file():
         return path
     if path.suffix in (".gguf", ".whl") or path.is_absolute() or source.startswith((".", "~")):
-        raise ConfigError(f"{source}: there is no such file or folder")
+        raise ConfigError(f"{source}: is no file or folder")
     try:
         return hub.snapshot(source)
     except ConfigError as error:

@@ -58,7 +58,7 @@ ODD = {
     "is no wheel": lambda at: other_file(at / "cut.whl"),
     "several GGUF files, one.gguf, two.gguf": lambda at: several(at / "several"),
     "neither a config.json nor a GGUF file": lambda at: empty(at / "empty"),
-    "there is no such file or folder": lambda at: at / "missing.gguf",
+    "is no file or folder": lambda at: at / "missing.gguf",
     "cannot load a causal language model": lambda at: cut(at / "cut"),
     "is no name of a package": lambda at: "pip:../odd name",
 }
