@@ -60,7 +60,7 @@ def _read_gguf(file: Path, dtype: Format) -> tuple[Any, Any]:
         logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # what it warns of is checked here
         tokenizer = AutoTokenizer.from_pretrained(file.parent, **given)
         unpacked: Any = GgufConfig(dequantize=True)  # else the tensors stay packed, and cannot be saved
-        model, report = AutoModelForCausalLM.from_pretrained(
+        read: Any = AutoModelForCausalLM.from_pretrained(
             file.parent, quantization_config=unpacked, dtype=getattr(torch, dtype), output_loading_info=True, **given
         )
     except (torch.OutOfMemoryError, MemoryError):
@@ -68,5 +68,6 @@ def _read_gguf(file: Path, dtype: Format) -> tuple[Any, Any]:
     except Exception as error:  # Transformers and gguf raise whatever a foreign file makes them raise
         text = next(filter(None, map(str.strip, str(error).splitlines())), "")
         raise RunError(f"{file}: cannot be read: {line(f'{type(error).__name__}: {text}', 300)}") from None
+    model, report = read
     check_whole(file, model, report)
     return model, tokenizer
