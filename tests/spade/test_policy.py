@@ -99,3 +99,9 @@ def test_devices():
     assert pick_device("auto").type in ("cpu", "cuda")
     with pytest.raises(ConfigError, match="no device 'abacus'"):
         pick_device("abacus")
+
+
+def test_bfloat16_may_move_logits_unlike_another_forward_in_bfloat16():
+    exact = torch.ones(4, 8)
+    assert as_near(exact * 1.26, exact * 1.05, exact)
+    assert not as_near(exact * 2, exact * 1.05, exact)
