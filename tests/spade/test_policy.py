@@ -12,6 +12,7 @@ from spade.errors import ConfigError, RunError, WeightsError
 from spade.policy.logprobs import log_distribution
 from spade.policy.model import load, parameters_digest, pick_device, publish
 from spade.policy.model_folder import resolve
+from spade.policy.rounding import as_near
 
 CPU = torch.device("cpu")
 
