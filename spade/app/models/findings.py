@@ -4,10 +4,10 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
+from spade.app.models.memory import GIB
 from spade.errors import SpadeError
 
 _PROBED_TOKENS = 512
-GIB = 1 << 30
 
 
 class Finding(NamedTuple):
@@ -87,7 +87,9 @@ def _memory(parameters: int, dtype: str) -> Finding:
     """Estimate the memory for serving (weights) and for training (float32 weights, gradients and AdamW's moments)."""
     serve = parameters * (4 if dtype == "float32" else 2)
     return Finding(
-        "memory", f"{serve / GIB:.1f} GiB to serve, {16 * parameters / GIB:.1f} GiB to train, and activations"
+        "memory",
+        f"{serve / GIB:.1f} GiB of weights to serve; {16 * parameters / GIB:.1f} GiB of weights, gradients and AdamW's "
+        "means to train (`spade config check` estimates a whole run)",
     )
 
 

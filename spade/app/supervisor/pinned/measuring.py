@@ -287,7 +287,8 @@ def _exams(
 ) -> list[Exam]:
     exams = []
     tokenizer = Tokenizer.load(model_folder(subject.model), thinking=config.model.thinking)
-    for suite, protocol, data in suites:
+    for suite, plain, data in suites:
+        protocol = suite.with_examples(plain, config.play.examples)
         try:
             conditions = _conditions(config, suite, protocol, asked)
             # otherwise the tokenizer belongs to another model

@@ -1,0 +1,80 @@
+"""A real model through `spade model import` again: other number formats and back; and GGUF files with a fault."""
+
+import subprocess
+import sys
+
+import gguf
+import numpy as np
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file
+
+from spade.app.models.convert import convert
+from spade.app.models.findings import examine
+from spade.errors import RunError
+from spade.policy.model import parameters_digest
+
+
+def spade(folder, *words):
+    return subprocess.run(
+        [sys.executable, "-m", "spade.app.cli", *words], cwd=folder, capture_output=True, text=True, check=False
+    )
+
+
+def test_a_model_comes_back_from_float32_as_it_was(smollm2, tmp_path):
+    wide = spade(tmp_path, "model", "import", str(smollm2), "wide", "--dtype", "float32")
+    assert wide.returncode == 0, wide.stderr
+    assert "134.5 million in float32" in wide.stdout
+    assert "✗" not in wide.stdout
+    assert wide.stderr == ""
+    own, widened = (load_file(folder / "model.safetensors") for folder in (smollm2, tmp_path / "wide"))
+    assert all(torch.equal(value.float(), widened[name]) for name, value in own.items())
+    back = spade(tmp_path, "model", "import", "wide", "back", "--dtype", "bfloat16")
+    assert back.returncode == 0, back.stderr
+    assert parameters_digest(tmp_path / "back") == parameters_digest(smollm2)
+
+
+def test_a_base_model_is_said_to_have_no_template(gemma3):
+    faults = [finding for finding in examine(gemma3) if finding.fault]
+    assert [finding.name for finding in faults] == ["conversation"]
+    assert "template" in faults[0].text
+
+
+def test_a_gguf_file_that_lacks_tensors_is_refused(tmp_path, monkeypatch):
+    """Transformers would fill them with random numbers."""
+    file = write_gguf(tmp_path / "model.gguf")
+    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", lambda *_, **__: None)
+    with pytest.raises(RunError, match=r"model.gguf: .* are missing, the first is model.layers.0"):
+        convert(file, tmp_path / "new", None)
+
+
+def write_gguf(path):
+    writer = gguf.GGUFWriter(path, "llama")
+    writer.add_block_count(1)
+    writer.add_embedding_length(32)
+    writer.add_tensor("token_embd.weight", np.zeros((64, 32), np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+FAULTS = {
+    "cut in its tensors": lambda data: data[:-4_000],
+    "cut in its header": lambda data: data[:30],
+    "four bytes": lambda data: data[:4],
+    "without a tokenizer": lambda data: data,
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_gguf_file_with_a_fault_is_refused_in_a_line(fault, tmp_path):
+    file = write_gguf(tmp_path / "model.gguf")
+    file.write_bytes(FAULTS[fault](file.read_bytes()))
+    done = spade(tmp_path, "model", "import", str(file), "new")
+    assert done.returncode == 1, done
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert done.stderr.startswith(f"spade: {file}: cannot be read: ")
+    assert not (tmp_path / "new").exists()

@@ -1,0 +1,88 @@
+"""`smol` for two learner steps over a SIGKILL of all its processes, then its policy: exported, served and measured."""
+
+import json
+import urllib.request
+
+import pytest
+import torch
+import trio
+
+from replay.inspect.contents import read_contents
+from replay.store import open_reader
+from spade.policy.model import load, parameters_digest
+from tests.actors.roles.gateway.clients import free_port
+from tests.chaos.processes import Command
+from tests.chaos.serving import until_ready
+from tests.lm.test_import import spade
+
+SOON_S = 600.0
+SMALL = (
+    "pool.source=reasoning-gym:chain_sum,gcd", "design.active_environments=2", "play.group_size=4",
+    "learner.batch_sequences=8", "actors.episodes_in_flight=8", "evaluation.suite=", "learner.checkpoint_every=1",
+)  # fmt: skip
+
+
+def steps(run):
+    with open_reader(run / "store") as store:
+        return len(read_contents(store).batches)
+
+
+@pytest.fixture(scope="module")
+def run(smollm2, tmp_path_factory):
+    """A run of two steps, whose processes were all killed after the first one."""
+    folder = tmp_path_factory.mktemp("run")
+    given = [word for each in (f"model.path={smollm2}", *SMALL) for word in ("--set", each)]
+    words = ("up", "smol", "--headless", "--run", "run", *given)
+    first = spade(folder, *words, "--steps", "1")
+    assert first.returncode == 0, first.stderr
+    killed = Command(("spade.app.cli", *words), folder / "killed", folder)
+    while not killed.roles().get("agent"):
+        assert killed.code is None, killed.tail()
+    killed.end_all(SOON_S)
+    second = spade(folder, *words, "--steps", "1")
+    assert second.returncode == 0, second.stderr
+    return folder / "run"
+
+
+def test_a_killed_run_goes_on(run):
+    assert steps(run) >= 2
+    checked = spade(run.parent, "replay", "verify", str(run))
+    assert checked.returncode == 0, checked.stdout
+
+
+def test_the_trained_policy_is_exported_whole(run, smollm2, tmp_path):
+    done = spade(tmp_path, "model", "export", str(run), "exported")
+    assert done.returncode == 0, done.stderr
+    assert parameters_digest(tmp_path / "exported") != parameters_digest(smollm2)
+    loaded = load(tmp_path / "exported", dtype="bfloat16", device=torch.device("cpu"))
+    assert sum(each.numel() for each in loaded.parameters()) == 134_515_008
+
+
+def test_it_is_measured_as_a_paired_difference(run):
+    done = spade(
+        run.parent, "eval", str(run), "--suite", "reasoning-gym-nano", "--protocol", "short", "--items", "6",
+        "--against", "start",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "difference" in done.stdout
+    assert "6 of 6 samples" in done.stdout
+
+
+def ask(port, question):
+    asked = {"temperature": 0, "max_tokens": 16, "messages": [{"role": "user", "content": question}]}
+    request = urllib.request.Request(
+        f"http://127.0.0.1:{port}/v1/chat/completions", json.dumps(asked).encode(), {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=SOON_S) as answer:
+        return json.load(answer)["choices"][0]["message"]["content"]
+
+
+async def test_the_capital_of_france_is_paris(smollm2, tmp_path):
+    port = free_port()
+    serving = Command(("spade.app.cli", "serve", str(smollm2), "--port", str(port)), tmp_path / "said", tmp_path)
+    try:
+        await until_ready(serving, port)
+        said = await trio.to_thread.run_sync(ask, port, "What is the capital of France?")
+    finally:
+        serving.abandon()
+    assert "Paris" in said
