@@ -1,0 +1,36 @@
+"""One question: the neighbour of a letter in a square of nine letters."""
+
+import random
+
+
+class LetterGridEnv:
+    SIDES = {"left of": (0, -1), "right of": (0, 1), "above": (-1, 0), "below": (1, 0)}
+
+    def __init__(self, max_turns: int = 1):
+        self.answer = ""
+
+    def reset(self, seed: int) -> tuple[str, dict]:
+        rng = random.Random(seed)
+        letters = rng.sample("ABCDEFGHI", 9)
+        rows = [letters[:3], letters[3:6], letters[6:]]
+        side = rng.choice(list(self.SIDES))
+        down, right = self.SIDES[side]
+        row, column = rng.choice(
+            [
+                (row, column)
+                for row in range(3)
+                for column in range(3)
+                if 0 <= row + down < 3 and 0 <= column + right < 3
+            ]
+        )
+        self.answer = rows[row + down][column + right]
+        square = "\n".join(" ".join(each) for each in rows)
+        return (f"{square}\nWhich letter is directly {side} {rows[row][column]}?\nActions: A B C D E F G H I"), {}
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict]:
+        if action.strip().upper() == self.answer:
+            return "Right.", 1.0, True, False, {}
+        return "Wrong. One letter of the square was expected.", 0.0, True, False, {}
+
+    def solution(self) -> list[str]:
+        return [self.answer]
