@@ -15,17 +15,12 @@ class LetterGridEnv:
         rows = [letters[:3], letters[3:6], letters[6:]]
         side = rng.choice(list(self.SIDES))
         down, right = self.SIDES[side]
-        row, column = rng.choice(
-            [
-                (row, column)
-                for row in range(3)
-                for column in range(3)
-                if 0 <= row + down < 3 and 0 <= column + right < 3
-            ]
-        )
+        row = rng.randrange(max(0, -down), 3 - max(0, down))  # so that the neighbour lies in the square
+        column = rng.randrange(max(0, -right), 3 - max(0, right))
         self.answer = rows[row + down][column + right]
         square = "\n".join(" ".join(each) for each in rows)
-        return (f"{square}\nWhich letter is directly {side} {rows[row][column]}?\nActions: A B C D E F G H I"), {}
+        question = f"Which letter is directly {side} {rows[row][column]}?"
+        return f"{square}\n{question}\nActions: A B C D E F G H I", {}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict]:
         if action.strip().upper() == self.answer:
