@@ -22,7 +22,7 @@ class CrossedWiresEnv:
     def step(self, action: str) -> tuple[str, float, bool, bool, dict]:
         self.turn += 1
         out_of_turns = self.turn >= self.max_turns
-        text = action.strip()
+        text = action.strip(" .")
         if text not in map(str, range(1, self.COUNT + 1)):
             return self.view("There is no such switch."), 0.0, False, out_of_turns, {}
         lamp = (int(text) + self.shift - 1) % self.COUNT + 1

@@ -19,7 +19,7 @@ class GateLeverEnv:
     def step(self, action: str) -> tuple[str, float, bool, bool, dict]:
         self.turn += 1
         out_of_turns = self.turn >= self.max_turns
-        lever = action.strip().lower()
+        lever = action.strip(" .").lower()
         if lever not in self.LEVERS:
             return self.view("There is no such lever."), 0.0, False, out_of_turns, {}
         if lever == self.cause:

@@ -20,7 +20,7 @@ class MachineChainEnv:
     def step(self, action: str) -> tuple[str, float, bool, bool, dict]:
         self.turn += 1
         out_of_turns = self.turn >= self.max_turns
-        part = action.strip().lower()
+        part = action.strip(" .").lower()
         happened = f"The {part} starts." if part == self.chain[self.running] else "Nothing starts."
         self.running += part == self.chain[self.running]
         if self.running == 3:

@@ -1,4 +1,4 @@
-"""One question: two trials differ in one thing, and that thing is the cause."""
+"""One question: of two things left out of a cake, one made the difference."""
 
 import random
 
@@ -11,18 +11,16 @@ class RisenCakeEnv:
 
     def reset(self, seed: int) -> tuple[str, dict]:
         rng = random.Random(seed)
-        used = rng.sample(self.THINGS, 3)
-        self.cause = rng.choice(used)
-        rest = [thing for thing in used if thing != self.cause]
-        return (
-            f"Cake 1 had {', '.join(used)}. It rose.\nCake 2 had {', '.join(rest)}. It stayed flat.\n"
-            f"What made cake 1 rise?\nActions: {' '.join(self.THINGS)}"
-        ), {}
+        self.cause, other = rng.sample(self.THINGS, 2)
+        trials = [f"Without {self.cause} the cake stayed flat.", f"Without {other} the cake rose."]
+        rng.shuffle(trials)
+        return f"{' '.join(trials)} What makes the cake rise?\nActions: {' '.join(self.THINGS)}", {}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict]:
-        if action.strip().lower() == self.cause:
+        said = action.strip(" .").lower()
+        if said == self.cause:
             return "Right.", 1.0, True, False, {}
-        return "Wrong. That was in both cakes, or in none.", 0.0, True, False, {}
+        return "Wrong. Without that the cake also rises, or nobody tried.", 0.1 * (said in self.THINGS), True, False, {}
 
     def solution(self) -> list[str]:
         return [self.cause]

@@ -18,12 +18,12 @@ class HatThiefEnv:
         self.turn = 0
         self.hats = dict(zip(self.NAMES, rng.sample(self.HATS, 6)))
         self.thief = rng.choice(self.NAMES)
-        return self.view("One of them is the thief. Ask the witness, or name the thief."), {}
+        return self.view("Who is the thief? A witness will tell you more if you ask."), {}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict]:
         self.turn += 1
         out_of_turns = self.turn >= self.max_turns
-        said = action.strip().capitalize()
+        said = action.strip(" .").capitalize()
         if said == "Ask":
             clue = f"The witness says: the thief has the {self.hats[self.thief]} hat. Who is it?"
             return self.view(clue), 0.2, False, out_of_turns, {}

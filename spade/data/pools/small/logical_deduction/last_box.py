@@ -19,9 +19,10 @@ class LastBoxEnv:
         ), {}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict]:
-        if action.strip().upper() == self.box:
+        said = action.strip(" .").upper()
+        if said == self.box:
             return "You found the coin.", 1.0, True, False, {}
-        return "That box is empty.", 0.0, True, False, {}
+        return "That box is empty.", 0.1 * (said in self.BOXES), True, False, {}
 
     def solution(self) -> list[str]:
         return [self.box]

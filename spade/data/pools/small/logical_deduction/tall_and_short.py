@@ -1,10 +1,10 @@
-"""Two turns: put four people in order from comparisons, then name both ends."""
+"""Two turns: put three people in order from comparisons, then name both ends."""
 
 import random
 
 
 class TallAndShortEnv:
-    NAMES = ["Ann", "Ben", "Cora", "Dan"]
+    NAMES = ["Ann", "Ben", "Cora"]
 
     def __init__(self, max_turns: int = 2):
         self.facts = ""
@@ -14,13 +14,13 @@ class TallAndShortEnv:
     def reset(self, seed: int) -> tuple[str, dict]:
         rng = random.Random(seed)
         self.found = False
-        self.order = rng.sample(self.NAMES, 4)
+        self.order = rng.sample(self.NAMES, 3)
         pairs = zip(self.order, self.order[1:])
         self.facts = " ".join(f"{taller} is taller than {shorter}." for taller, shorter in pairs)
         return self.view("Who is the tallest?"), {}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict]:
-        name = action.strip().capitalize()
+        name = action.strip(" .").capitalize()
         if not self.found:
             if name != self.order[0]:
                 return "Wrong. Somebody is taller.", 0.0, True, False, {}

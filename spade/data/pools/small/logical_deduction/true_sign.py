@@ -1,4 +1,4 @@
-"""One question: only one door is safe, and the sign names it."""
+"""One question: a text names the one door that is safe."""
 
 import random
 
@@ -12,16 +12,13 @@ class TrueSignEnv:
     def reset(self, seed: int) -> tuple[str, dict]:
         rng = random.Random(seed)
         self.safe = rng.choice(self.COLOURS)
-        return (
-            f"There are eight doors. The sign says: open the {self.safe} door. The sign is true.\n"
-            "Which door do you open?\n"
-            f"Actions: {' '.join(self.COLOURS)}"
-        ), {}
+        return f"The safe door is {self.safe}. Which door is safe?\nActions: {' '.join(self.COLOURS)}", {}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict]:
-        if action.strip().lower() == self.safe:
+        said = action.strip(" .").lower()
+        if said == self.safe:
             return "The door opens.", 1.0, True, False, {}
-        return "That door is a trap.", 0.0, True, False, {}
+        return "That door is a trap.", 0.1 * (said in self.COLOURS), True, False, {}
 
     def solution(self) -> list[str]:
         return [self.safe]

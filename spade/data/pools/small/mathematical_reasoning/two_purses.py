@@ -9,16 +9,15 @@ class TwoPursesEnv:
 
     def reset(self, seed: int) -> tuple[str, dict]:
         rng = random.Random(seed)
-        self.coins = (rng.randint(1, 9), rng.randint(1, 9))
+        self.coins = (rng.randint(1, 5), rng.randint(1, 5))
         first, second = self.coins
-        return (
-            f"Anna has {first} coins. Ben has {second} coins.\nHow many coins do they have together?\nActions: 0..20"
-        ), {}
+        return f"Anna has {first} coins. Ben has {second} coins. How much is {first} + {second}?\nActions: 0..12", {}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict]:
-        if action.strip() == str(sum(self.coins)):
+        said = action.strip(" .")
+        if said == str(sum(self.coins)):
             return "Right.", 1.0, True, False, {}
-        return "Wrong. The sum of both numbers was expected.", 0.0, True, False, {}
+        return "Wrong. The sum of both numbers was expected.", 0.1 * said.isdecimal(), True, False, {}
 
     def solution(self) -> list[str]:
         return [str(sum(self.coins))]

@@ -21,7 +21,7 @@ class WaterTankEnv:
     def step(self, action: str) -> tuple[str, float, bool, bool, dict]:
         self.turn += 1
         out_of_turns = self.turn >= self.max_turns
-        jug = action.strip()
+        jug = action.strip(" .")
         if jug not in map(str, self.JUGS):
             return self.view("There is no such jug."), 0.0, False, out_of_turns, {}
         filled = 1 - self.left / self.size

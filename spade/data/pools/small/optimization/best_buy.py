@@ -4,7 +4,7 @@ import random
 
 
 class BestBuyEnv:
-    THINGS = ["lamp", "rope", "cup", "knife", "boots", "map"]
+    THINGS = ["lamp", "rope", "cup", "knife", "boots"]
 
     def __init__(self, max_turns: int = 1):
         self.prices = {}
@@ -17,11 +17,11 @@ class BestBuyEnv:
         told = ", ".join(f"{thing} {price}" for thing, price in self.prices.items())
         return (
             f"Prices: {told}. You have {self.coins} coins.\n"
-            f"Buy the most expensive thing that you can pay for.\nActions: {' '.join(self.THINGS)}"
+            f"What is the most expensive thing that you can pay for?\nActions: {' '.join(self.THINGS)}"
         ), {}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict]:
-        thing = action.strip().lower()
+        thing = action.strip(" .").lower()
         if thing not in self.prices:
             return "Wrong. The name of a thing was expected.", 0.0, True, False, {}
         if self.prices[thing] > self.coins:

@@ -4,7 +4,7 @@ import random
 
 
 class CheapestFruitEnv:
-    FRUIT = ["apple", "pear", "fig", "plum", "lemon", "melon"]
+    FRUIT = ["apple", "pear", "fig", "plum", "lemon"]
 
     def __init__(self, max_turns: int = 1):
         self.prices = {}
@@ -13,10 +13,10 @@ class CheapestFruitEnv:
         rng = random.Random(seed)
         self.prices = dict(zip(self.FRUIT, rng.sample(range(1, 20), len(self.FRUIT))))
         told = ", ".join(f"{fruit} {price}" for fruit, price in self.prices.items())
-        return f"Prices: {told}.\nBuy the cheapest fruit.\nActions: {' '.join(self.FRUIT)}", {}
+        return f"Prices: {told}.\nWhich fruit is the cheapest?\nActions: {' '.join(self.FRUIT)}", {}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict]:
-        fruit = action.strip().lower()
+        fruit = action.strip(" .").lower()
         if fruit not in self.prices:
             return "Wrong. The name of a fruit was expected.", 0.0, True, False, {}
         if fruit == self.solution()[0]:

@@ -4,9 +4,9 @@ import random
 
 
 class HigherLowerEnv:
-    MOST = 20
+    MOST = 30
 
-    def __init__(self, max_turns: int = 5):
+    def __init__(self, max_turns: int = 6):
         self.max_turns = max_turns
         self.turn = 0
         self.number = 0
@@ -21,7 +21,7 @@ class HigherLowerEnv:
     def step(self, action: str) -> tuple[str, float, bool, bool, dict]:
         self.turn += 1
         out_of_turns = self.turn >= self.max_turns
-        text = action.strip()
+        text = action.strip(" .")
         if text not in map(str, range(1, self.MOST + 1)):
             return self.view("A number was expected."), 0.0, False, out_of_turns, {}
         guess = int(text)

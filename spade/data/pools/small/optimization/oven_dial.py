@@ -19,7 +19,7 @@ class OvenDialEnv:
     def step(self, action: str) -> tuple[str, float, bool, bool, dict]:
         self.turn += 1
         out_of_turns = self.turn >= self.max_turns
-        text = action.strip()
+        text = action.strip(" .")
         if text not in map(str, range(1, self.MOST + 1)):
             return self.view("A number was expected."), 0.0, False, out_of_turns, {}
         away = abs(int(text) - self.best)

@@ -14,14 +14,13 @@ class ColourBeadsEnv:
         cycle = rng.sample(self.COLOURS, rng.randint(2, 3))
         length = rng.randint(5, 7)
         *beads, self.answer = [cycle[place % len(cycle)] for place in range(length + 1)]
-        return (
-            f"Beads on a string: {' '.join(beads)}\nWhich colour comes next?\nActions: {' '.join(self.COLOURS)}"
-        ), {}
+        return (f"{' '.join(beads)}\nWhich colour comes next?\nActions: {' '.join(self.COLOURS)}"), {}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict]:
-        if action.strip().lower() == self.answer:
+        said = action.strip(" .").lower()
+        if said == self.answer:
             return "Right.", 1.0, True, False, {}
-        return "Wrong. Another colour comes next.", 0.0, True, False, {}
+        return "Wrong. Another colour comes next.", 0.1 * (said in self.COLOURS), True, False, {}
 
     def solution(self) -> list[str]:
         return [self.answer]

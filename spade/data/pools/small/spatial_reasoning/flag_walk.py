@@ -17,12 +17,12 @@ class FlagWalkEnv:
         self.turn = 0
         self.away = rng.choice([(x, y) for x in range(-2, 3) for y in range(-2, 3) if 2 <= abs(x) + abs(y) <= 3])
         self.start = self.distance()
-        return self.view("Walk to the flag."), {}
+        return self.view("You look for a flag."), {}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict]:
         self.turn += 1
         out_of_turns = self.turn >= self.max_turns
-        way = action.strip().lower()
+        way = action.strip(" .").lower()
         if way not in self.STEPS:
             return self.view("That is no way to go."), 0.0, False, out_of_turns, {}
         self.away = (self.away[0] - self.STEPS[way][0], self.away[1] - self.STEPS[way][1])
@@ -42,7 +42,7 @@ class FlagWalkEnv:
 
     def view(self, happened: str) -> str:
         parts = [f"{self.ways().count(way)} {way}" for way in self.STEPS if way in self.ways()]
-        return f"{happened} The flag is {' and '.join(parts)} from you.\nActions: {' '.join(self.STEPS)}"
+        return f"{happened} The flag is {' and '.join(parts)} away. Which way?\nActions: {' '.join(self.STEPS)}"
 
     def solution(self) -> list[str]:
         return self.ways()

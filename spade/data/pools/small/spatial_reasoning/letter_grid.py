@@ -23,9 +23,10 @@ class LetterGridEnv:
         return f"{square}\n{question}\nActions: A B C D E F G H I", {}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict]:
-        if action.strip().upper() == self.answer:
+        said = action.strip(" .").upper()
+        if said == self.answer:
             return "Right.", 1.0, True, False, {}
-        return "Wrong. One letter of the square was expected.", 0.0, True, False, {}
+        return "Wrong. One letter of the square was expected.", 0.1 * (said in list("ABCDEFGHI")), True, False, {}
 
     def solution(self) -> list[str]:
         return [self.answer]
