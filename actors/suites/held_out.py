@@ -58,7 +58,7 @@ def read_held_out(config: Config) -> HeldOut | None:
 
 def _of_suite(config: Config, suite: Suite) -> HeldOut:
     evaluation, seed = config.evaluation, config.run.seed or 0
-    protocol = suite.protocol(evaluation.protocol)
+    protocol = suite.with_examples(suite.protocol(evaluation.protocol), config.play.examples)
     longest, context_tokens = protocol.sampling.max_tokens, config.engine.context_tokens
     if longest >= context_tokens:
         raise ConfigError(

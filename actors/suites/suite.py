@@ -63,6 +63,15 @@ class Suite:
             raise ConfigError(f"suite {self.name}: has no protocol {name!r}; it has {', '.join(self.protocols)}")
         return self.protocols[name]
 
+    def with_examples(self, protocol: Protocol, examples: tuple[tuple[str, str], ...]) -> Protocol:
+        """Return the protocol with the examples of a run's plays (`play.examples`).
+
+        Their answers are in a box, so a suite that reads another form, or has a talk of its own, takes none.
+        """
+        if protocol.grading != "box" or self.talks is not suite_talks:
+            return protocol
+        return msgspec.structs.replace(protocol, examples=examples)
+
     def items(self, protocol: Protocol, data: Path | None = None) -> list[SuiteItem]:
         """The items, at least one. Raises ConfigError where data is missing or not the whole suite, RunError, OSError.
 

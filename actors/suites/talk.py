@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 
 from actors.suites.answers import READERS
-from actors.text.conversation import Move, Opening, Talk
+from actors.text.conversation import Move, Opening, Talk, say_examples
 from actors.text.profile import ChatMessage
 from spade.evaluations import Protocol
 from spade.protocol import Observed
@@ -22,7 +22,9 @@ class SuiteTalk:
 
     def open(self, observed: Observed, hint: str | None) -> Opening:
         """See Talk; a suite has no hints."""
-        return Opening([ChatMessage("user", self._protocol.ask(observed.observation))])
+        return Opening(
+            [*say_examples(self._protocol.examples), ChatMessage("user", self._protocol.ask(observed.observation))]
+        )
 
     def act(self, text: str) -> Move:
         """See Talk."""

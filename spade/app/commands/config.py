@@ -1,5 +1,6 @@
 """`spade config`: list recipes, show and compare configs, check one as the processes of a run would."""
 
+import os
 import re
 import textwrap
 from pathlib import Path
@@ -13,11 +14,14 @@ from spade.errors import SpadeError
 from spade.text import line
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from spade.app.screen.console import Screen
     from spade.config import Config
     from spade.config.described import Setting
 
 COMMENT_WIDTH = 100  # characters
+_GPU_FILES = "/dev/nvidiactl", "/dev/kfd"  # of the drivers of NVIDIA and AMD
 _HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 
 
@@ -127,8 +131,13 @@ def check(config: Annotated[str, typer.Argument(help="A recipe or a TOML file.")
 
     Prints every fault that would stop a process at its start: in the corpus, evaluation programs, keys, a checkpoint
     folder, the room for a design's prompt. Opens no port, asks no server, downloads nothing and needs no GPU.
+
+    Ends with an estimate of the memory that engines and learner take, if the model is on this machine.
     """
-    say(check_config(config, tuple(set_ or ())))
+    overrides = tuple(set_ or ())
+    say(check_config(config, overrides))
+    for told in _estimate_memory(config, overrides):
+        say(told)
 
 
 def check_config(name: str, overrides: tuple[str, ...]) -> str:
@@ -150,6 +159,38 @@ def check_config(name: str, overrides: tuple[str, ...]) -> str:
     if gpus := placement(config):
         found.append(f"GPUs: {gpus}")
     return f"{name}: fine, {'; '.join(filter(None, found))}"
+
+
+def _estimate_memory(name: str, overrides: tuple[str, ...]) -> "Iterator[str]":
+    """Yield the lines of an estimate; one line if the checkpoint is not here or does not state its sizes."""
+    from spade.app.models.memory import estimate, memory_lines, read_sizes
+    from spade.config import load
+    from spade.policy import model_folder
+
+    config = load(name, overrides)
+    if _is_of_hub(config.model.path):
+        yield "memory: not estimated, since the model is not on this machine"
+        return
+    try:
+        sizes = read_sizes(model_folder.resolve(config.model.path))
+    except SpadeError as error:
+        yield f"memory: not estimated: {error}"
+        return
+    yield f"memory, estimated for {sizes.parameters / 1e6:,.1f} million parameters:"
+    yield from memory_lines(estimate(config, sizes), list(_memory_here()))
+
+
+def _memory_here() -> "Iterator[str]":
+    """Yield the memory of the machine, and of each GPU that torch sees."""
+    from spade.app.models.memory import GIB
+
+    yield f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / GIB:.0f} GiB in this machine"
+    if not any(map(os.path.exists, _GPU_FILES)):  # torch takes seconds to import
+        return
+    import torch
+
+    for index in range(torch.cuda.device_count()):
+        yield f"{torch.cuda.get_device_properties(index).total_memory / GIB:.0f} GiB in GPU {index}"
 
 
 def _environments(config: "Config") -> str:
@@ -213,6 +254,13 @@ def _endpoint(config: "Config") -> str:
     return f"endpoint {config.endpoint.url}"
 
 
+def _is_of_hub(path: str) -> bool:
+    """Return True if `path` is a name of the hub, not a model of the package or of a recipe, nor a folder here."""
+    from spade.policy.model_folder import IMPORTED, SHIPPED
+
+    return bool(_HUB_NAME.fullmatch(path)) and path not in {*SHIPPED, *IMPORTED} and not Path(path).is_dir()
+
+
 def _model(config: "Config") -> str:
     """Check a checkpoint folder: its files, thought tokens, and the room for a design's prompt if there are designs.
 
@@ -229,7 +277,7 @@ def _model(config: "Config") -> str:
     from spade.tokens import dialogues
 
     path = config.model.path
-    if _HUB_NAME.fullmatch(path) and path not in model_folder.SHIPPED and not Path(path).is_dir():
+    if _is_of_hub(path):
         return f"model {path} of the hub"
     tokenizer = check_files(model_folder.resolve(path), thinking=config.model.thinking)
     dialogues(tokenizer, config.play.thoughts)

@@ -44,7 +44,8 @@ def import_model(
         for finding in examine(part):
             say(f"{'✗' if finding.fault else '✓'} {finding.name}: {finding.text}")
     say(
-        f"{out}: `--set model.path={out}` takes it; `spade config check CONFIG --set model.path={out}` checks a run of it"
+        f"{out}: `--set model.path={out}` takes it; `spade config check CONFIG --set model.path={out}` checks a run "
+        "with it"
     )
 
 

@@ -247,14 +247,17 @@ def _opened(
     from spade.app.rundir import RunDir
     from spade.app.supervisor.beginning import check_start, model_override
     from spade.app.supervisor.places import places
-    from spade.app.supervisor.pools import create
+    from spade.app.supervisor.pools import create, programs_for
     from spade.app.supervisor.store_place import settle_store
     from spade.config import load
 
     run = RunDir(_place(recipe, path))
     name = str(run.config_path) if run.exists and recipe is None else recipe or "nano"
-    config = run.settle(load(name, (*overrides, *model_override(run))))
-    corpus = "" if config.design.source == "pool" else load_grounds(config).digest
+    given = load(name, (*overrides, *model_override(run)))
+    if not run.exists:  # a later start has a copy
+        programs_for(given)
+    corpus = "" if given.design.source == "pool" else load_grounds(given).digest
+    config = run.settle(given)  # last, since it may download a model
     _check_model(config)
     check_start(run)
     with places(cluster, config) as place, run.lock(*parts):

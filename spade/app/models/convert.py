@@ -3,6 +3,8 @@
 A GGUF file is dequantised by Transformers. Its tokenizer and its chat template come from the file itself.
 """
 
+import os
+import sys
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,6 +21,8 @@ def convert(source: Path, folder: Path, dtype: Format | None) -> None:
 
     Raises ConfigError if a package is missing, RunError if the model cannot be read.
     """
+    if not sys.stderr.isatty():  # a bar of progress is for a person; tqdm reads this when it is imported
+        os.environ.setdefault("TQDM_DISABLE", "1")
     import torch
 
     from spade.policy import model as policy
@@ -36,6 +40,9 @@ def convert(source: Path, folder: Path, dtype: Format | None) -> None:
 
 def _read_gguf(file: Path, dtype: Format) -> tuple[Any, Any]:
     """The model and the tokenizer of a GGUF file, by Transformers."""
+    with file.open("rb") as opened:
+        if opened.read(4) != b"GGUF":
+            raise RunError(f"{file}: is no GGUF file; give one, a checkpoint folder, pip:PACKAGE or a name of the hub")
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -45,9 +52,6 @@ def _read_gguf(file: Path, dtype: Format) -> tuple[Any, Any]:
         from transformers import GgufConfig
     except ImportError as error:
         raise ConfigError(f"{file}: a GGUF file needs the packages of the extra `gguf`: {error}") from None
-    with file.open("rb") as opened:
-        if opened.read(4) != b"GGUF":
-            raise RunError(f"{file}: is no GGUF file; give one, a checkpoint folder, pip:PACKAGE or a name of the hub")
     given = {"gguf_file": file.name, "local_files_only": True}
     try:
         unpacked: Any = GgufConfig(dequantize=True)  # else the tensors stay packed, and cannot be saved

@@ -1,13 +1,13 @@
-"""What a checkpoint is, and whether a run can play with it and train it. Each use is tried on the model itself."""
+"""Describe a checkpoint, and try on the model itself whether a run can play with it and train it."""
 
 import re
 from pathlib import Path
 from typing import NamedTuple
 
+from spade.app.models.memory import GIB
 from spade.errors import SpadeError
 
 _PROBED_TOKENS = 512
-GIB = 1 << 30
 
 
 class Finding(NamedTuple):
@@ -81,10 +81,11 @@ def _learner(folder: Path) -> Finding:
 
 
 def _memory(parameters: int, dtype: str) -> Finding:
-    """Weights to serve; weights, gradients and AdamW's two means in float32 to train."""
     serve = parameters * (4 if dtype == "float32" else 2)
     return Finding(
-        "memory", f"{serve / GIB:.1f} GiB to serve, {16 * parameters / GIB:.1f} GiB to train, and activations"
+        "memory",
+        f"{serve / GIB:.1f} GiB of weights to serve; {16 * parameters / GIB:.1f} GiB of weights, gradients and AdamW's "
+        "means to train (`spade config check` estimates a whole run)",
     )
 
 

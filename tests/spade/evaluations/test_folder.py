@@ -199,6 +199,14 @@ def test_a_whole_temperature_is_read_back_too():
     assert read_toml(rules.toml()) == rules
 
 
+def test_rules_without_examples_have_the_digest_that_they_had_before_there_were_any():
+    assert RULES.digest == "5e6370622bd2497291e0f745535926d1"
+    shown = replace(RULES, protocol=replace(PROTOCOL, examples=(("1 + 1?", "\\boxed{2}"),)))
+    assert shown.digest != RULES.digest
+    assert read_toml(shown.toml()) == shown
+    assert differing(RULES, shown) == ["protocol.examples"]
+
+
 def test_a_problem_stands_in_its_prompt_whatever_it_says():
     assert PROTOCOL.ask("f{x} {problem} \\") == "f{x} {problem} \\\nAnswer in \\boxed{}."
 

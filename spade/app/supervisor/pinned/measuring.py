@@ -249,7 +249,8 @@ def _exams(
 ) -> list[Exam]:
     exams = []
     tokenizer = Tokenizer.load(model_folder(subject.model), thinking=config.model.thinking)
-    for suite, protocol, data in suites:
+    for suite, plain, data in suites:
+        protocol = suite.with_examples(plain, config.play.examples)
         try:
             conditions = _conditions(config, suite, protocol, asked)
             ours = asked.endpoint is None or not isinstance(suite, Harness)  # else the tokenizer is another one's

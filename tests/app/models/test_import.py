@@ -1,0 +1,144 @@
+"""`spade model import`: what it takes, and what it refuses in one line with nothing written."""
+
+import sys
+import zipfile
+
+import pytest
+
+from spade.app.models.convert import convert
+from spade.app.models.findings import examine
+from spade.app.models.sources import open_source
+from spade.errors import ConfigError
+from spade.policy.checkpoint_files import check_files
+from spade.policy.model import parameters_digest
+from tests.conftest import write_checkpoint
+from tests.spade.hub_server import use_hub
+
+
+def wheel(path, files):
+    with zipfile.ZipFile(path, "w") as opened:
+        for name, data in files.items():
+            opened.writestr(name, data)
+    return path
+
+
+def cut(folder):
+    folder.mkdir()
+    file = write_checkpoint(folder) / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-100])
+    return folder
+
+
+def several(folder):
+    folder.mkdir()
+    for name in ("one.gguf", "two.gguf"):
+        (folder / name).write_bytes(b"GGUF")
+    return folder
+
+
+def empty(folder):
+    folder.mkdir()
+    return folder
+
+
+def other_file(path):
+    path.write_bytes(b"PK\x03\x04")
+    return path
+
+
+ODD = {
+    "is no GGUF file": lambda at: other_file(at / "model.gguf"),
+    "holds no GGUF file": lambda at: wheel(at / "plain.whl", {"plain/__init__.py": "", "plain/notes.txt": ".gguf"}),
+    "holds a.gguf, b.gguf": lambda at: wheel(at / "two.whl", {"two/a.gguf": "GGUF", "two/b.gguf": "GGUF"}),
+    "holds the parts 1, 3 of a.gguf": lambda at: wheel(at / "gap.whl", {"a.gguf.part1": "GG", "a.gguf.part3": "UF"}),
+    "holds the parts 2, 3 of a.gguf": lambda at: wheel(at / "late.whl", {"a.gguf.part2": "GG", "a.gguf.part3": "UF"}),
+    "holds the parts 1, 1 of a.gguf": lambda at: wheel(
+        at / "twice.whl", {"x/a.gguf.part1": "GG", "y/a.gguf.part1": "UF"}
+    ),
+    "is no wheel": lambda at: other_file(at / "cut.whl"),
+    "several GGUF files, one.gguf, two.gguf": lambda at: several(at / "several"),
+    "neither a config.json nor a GGUF file": lambda at: empty(at / "empty"),
+    "there is no such file or folder": lambda at: at / "missing.gguf",
+    "cannot load a causal language model": lambda at: cut(at / "cut"),
+    "is no name of a package": lambda at: "pip:../odd name",
+}
+
+
+@pytest.mark.parametrize("fault", ODD)
+def test_a_source_with_a_fault_is_refused_in_a_line_and_nothing_is_written(fault, spade, tmp_path):
+    source = ODD[fault](tmp_path)
+    place = tmp_path / "place"
+    place.mkdir()
+    done = spade("model", "import", str(source), "new", cwd=place)
+    assert done.returncode == 1, done
+    assert fault in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not list(place.iterdir())
+
+
+def test_a_damaged_wheel_is_refused_in_a_line(spade, tmp_path):
+    file = wheel(tmp_path / "damaged.whl", {"a.gguf": b"GGUF" + bytes(5_000)})
+    data = bytearray(file.read_bytes())
+    data[2_000] = 1
+    file.write_bytes(data)
+    done = spade("model", "import", str(file), "new", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "a.gguf cannot be read: Bad CRC-32" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_folder_that_exists_is_refused_before_the_source_is_read(spade, tmp_path):
+    (tmp_path / "new").mkdir()
+    done = spade("model", "import", str(tmp_path / "missing.gguf"), "new", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "exists already" in done.stderr
+    assert "missing" not in done.stderr
+
+
+def test_parts_are_joined_by_their_numbers(tmp_path):
+    parts = {f"whole/a.gguf.part{number}": f"<{number}>" for number in range(1, 13)}
+    with open_source(str(wheel(tmp_path / "parts.whl", dict(sorted(parts.items()))))) as file:
+        assert file.name == "a.gguf"
+        assert file.read_text() == "".join(f"<{number}>" for number in range(1, 13))
+    assert not file.exists()
+
+
+def test_a_checkpoint_folder_is_copied_whole_and_examined(spade, tmp_path):
+    write_checkpoint(tmp_path)
+    done = spade("model", "import", str(tmp_path), "new", cwd=tmp_path)
+    assert done.returncode == 0, done
+    assert done.stderr == ""
+    assert parameters_digest(tmp_path / "new") == parameters_digest(tmp_path)
+    assert "✓ training: the learner trains it" in done.stdout
+    assert "✗" not in done.stdout
+
+
+def test_what_will_not_work_is_a_finding(tmp_path):
+    write_checkpoint(tmp_path)
+    (tmp_path / "tokenizer.json").unlink()
+    [fault] = [finding for finding in examine(tmp_path) if finding.fault]
+    assert fault.name == "conversation"
+    assert "tokenizer.json" in fault.text
+
+
+def test_a_model_of_the_hub_is_imported_and_a_missing_one_is_named(tmp_path, monkeypatch):
+    folder = tmp_path / "tiny"
+    folder.mkdir()
+    write_checkpoint(folder)
+    with use_hub(tmp_path / "cache", monkeypatch) as served:
+        served.push("someone/tiny", {path.name: path.read_bytes() for path in folder.iterdir()})
+        with open_source("someone/tiny") as found:
+            convert(found, tmp_path / "new", None)
+        with pytest.raises(ConfigError, match=r"\A'someone/other' is no folder here"), open_source("someone/other"):
+            pass
+    check_files(tmp_path / "new")
+    assert parameters_digest(tmp_path / "new") == parameters_digest(folder)
+
+
+def test_a_missing_package_is_named(tmp_path, monkeypatch):
+    file = tmp_path / "model.gguf"
+    file.write_bytes(b"GGUF")
+    monkeypatch.setitem(sys.modules, "gguf", None)
+    with pytest.raises(ConfigError, match="the extra `gguf`"):
+        convert(file, tmp_path / "new", None)
