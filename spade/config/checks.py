@@ -120,8 +120,8 @@ def _check_source(pool: Pool) -> None:
     if pool.source and pool.source != pool.library and not _is_source(pool.source, POOL_SOURCES):
         libraries = ", ".join(get_args(PoolLibrary))
         raise ConfigError(
-            f"pool.source: write folder:DIR, run:RUN or shipped:POOL, or a library with or without :NAMES ({libraries}), "
-            f"is {pool.source!r}"
+            "pool.source: write folder:DIR, run:RUN or shipped:POOL, or a library with or without :NAMES "
+            f"({libraries}), is {pool.source!r}"
         )
     if not pool.library and (pool.level or pool.difficulty != "fixed"):
         raise ConfigError(

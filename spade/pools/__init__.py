@@ -19,5 +19,6 @@ from spade.pools.writing import MADE, writing
 
 __all__ = [
     "MADE", "MOST_PROGRAMS", "POOL", "Drawing", "Draws", "Entry", "LevelWindow", "Levels", "PoolList", "PoolProgram",
-    "SeedPool", "at_level", "is_entry", "listed", "names", "read_program", "shipped_programs", "write_program", "writing",
+    "SeedPool", "at_level", "is_entry", "listed", "names", "read_program", "shipped_programs",
+    "write_program", "writing",
 ]  # fmt: skip
