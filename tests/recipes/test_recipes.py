@@ -215,7 +215,7 @@ def test_the_recipe_of_a_real_model_says_how_to_get_the_model_in_one_line(here):
 
 @pytest.mark.parametrize("name", sorted(SHIPPED))
 def test_a_recipe_of_a_pool_that_ships_needs_its_model_alone(name, here):
-    assert lacks(name) == [MODEL_MISSING]
+    assert lacks(name) == [f"{MODEL_MISSING} (model.path is set in {base(name)})"]
     assert "; 24 programs in the pool" in check_config(name, ("model.path=nano", "model.profile=nano"))
 
 

@@ -1,4 +1,4 @@
-"""Some turns: start a machine whose parts need each other, in the right order."""
+"""Some turns: start the parts of a machine in the right order, since they need each other."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""One question: the next bead of a string whose colours repeat."""
+"""One question: the next bead of a string with colours that repeat."""
 
 import random
 
