@@ -16,7 +16,7 @@ from spade.config.sections import Config, Evaluation, Learner, Pool, PoolLibrary
 from spade.config.suites import HARNESS_SUITES, SUITE_TRAITS
 from spade.errors import ConfigError
 
-SEED_SOURCES = ("folder", "run")
+SEED_SOURCES = ("folder", "run", "shipped")
 POOL_SOURCES = (*SEED_SOURCES, *get_args(PoolLibrary))
 SCORED = ("reasoning-gym", "rlve", "gem")
 BYTES_PER_TOKEN = 9  # the most that a token of a trajectory takes: id, log-probability, a share of version runs
@@ -96,7 +96,7 @@ def _check_pool(config: Config) -> None:
     _check_source(config.pool)
     seeds = config.design.seeds
     if seeds and not _is_source(seeds, SEED_SOURCES):
-        raise ConfigError(f"design.seeds: write folder:DIR or run:RUN, is {seeds!r}")
+        raise ConfigError(f"design.seeds: write folder:DIR, run:RUN or shipped:POOL, is {seeds!r}")
     if config.pool.library and config.pool.library not in config.sandbox.libraries:
         needed = [*config.sandbox.libraries, config.pool.library]
         raise ConfigError(
@@ -105,7 +105,7 @@ def _check_pool(config: Config) -> None:
     if config.design.source == "pool" and config.design.seeds:
         raise ConfigError("design.seeds: nobody designs with design.source = 'pool'; leave it out")
     if config.design.source == "pool" and not config.pool.source:
-        raise ConfigError("pool.source: design.source = 'pool' needs one: folder:DIR or run:RUN")
+        raise ConfigError("pool.source: design.source = 'pool' needs one: folder:DIR, run:RUN or shipped:POOL")
     if config.design.source == "pool" and config.endpoint.serves("agent"):
         raise ConfigError("endpoint.roles: agents sample elsewhere, and in a run of a pool nothing else is trained")
     if config.design.source == "model" and config.pool.source:
@@ -118,8 +118,8 @@ def _check_source(pool: Pool) -> None:
     if pool.source and pool.source != pool.library and not _is_source(pool.source, POOL_SOURCES):
         libraries = ", ".join(get_args(PoolLibrary))
         raise ConfigError(
-            f"pool.source: write folder:DIR or run:RUN, or a library with or without :NAMES ({libraries}), "
-            f"is {pool.source!r}"
+            "pool.source: write folder:DIR, run:RUN or shipped:POOL, or a library with or without :NAMES "
+            f"({libraries}), is {pool.source!r}"
         )
     if not pool.library and (pool.level or pool.difficulty != "fixed"):
         raise ConfigError(

@@ -14,9 +14,11 @@ from spade.pools.folder import (
     write_program,
 )
 from spade.pools.levels import Levels, LevelWindow, at_level, is_entry
+from spade.pools.shipped import shipped_programs
 from spade.pools.writing import MADE, writing
 
 __all__ = [
     "MADE", "MOST_PROGRAMS", "POOL", "Drawing", "Draws", "Entry", "LevelWindow", "Levels", "PoolList", "PoolProgram",
-    "SeedPool", "at_level", "is_entry", "listed", "names", "read_program", "write_program", "writing",
+    "SeedPool", "at_level", "is_entry", "listed", "names", "read_program", "shipped_programs",
+    "write_program", "writing",
 ]  # fmt: skip

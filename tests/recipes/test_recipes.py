@@ -65,6 +65,11 @@ CHANGED = {
     "tools-8b": {*TOOLS, "play.thoughts", "play.window_deadline_s"},
     "tools-30b": {*TOOLS, "design.hint_max_tokens"},
     "nano-tools": {"run.domain", "run.skills", "model.path", "evaluation.suite"},
+    "smol-games": {
+        "pool.source", "pool.difficulty", "play.examples", "play.hinted", "play.instances", "play.max_turns",
+        "play.context_tokens", "engine.context_tokens", "engine.kv_bytes", "evaluation.suite", "sandbox.libraries",
+        "sandbox.readable_actions",
+    },
 }  # fmt: skip
 """The settings in which a recipe differs from its base; of an ablation, in both sizes."""
 MODEL_MISSING = (
@@ -72,6 +77,7 @@ MODEL_MISSING = (
     "models/smollm2-135m-instruct` makes it, and needs the extra `gguf` (" + installing("gguf") + ")"
 )
 LIBRARIES = {name for name in recipes() if load(name).pool.library}
+SHIPPED = {name for name in recipes() if load(name).pool.source.startswith("shipped:")}
 
 
 def base(name):
@@ -162,7 +168,7 @@ def test_a_recipe_plays_the_hinted_arm_if_its_designers_are_paid_by_regret_or_it
     played = {name for name in recipes() if load(name).hinted}
     unused = {
         name for name in recipes()
-        if load(name).design.source == "pool"
+        if (load(name).design.source == "pool" and load(name).play.hinted is not True)
         or load(name).reward.kind != "regret"
         or not (load(name).design.train or load(name).design.memory_seeds)
     }  # fmt: skip
@@ -212,6 +218,12 @@ def test_the_recipe_of_a_real_model_says_how_to_get_the_model_in_one_line(here):
     assert not (here / "runs" / "smol" / "config.toml").exists()
 
 
+@pytest.mark.parametrize("name", sorted(SHIPPED))
+def test_a_recipe_of_a_pool_that_ships_needs_its_model_alone(name, here):
+    assert lacks(name) == [f"{MODEL_MISSING} (model.path is set in {base(name)})"]
+    assert "; 24 programs in the pool" in check_config(name, ("model.path=nano", "model.profile=nano"))
+
+
 @pytest.mark.parametrize("size", ["4b", "8b", "30b"])
 def test_a_recipe_of_rlve_has_the_numbers_of_its_row(size):
     config = load(f"fixed-rlve-{size}")
@@ -223,7 +235,7 @@ def test_a_recipe_of_rlve_has_the_numbers_of_its_row(size):
     assert not config.hinted
 
 
-@pytest.mark.parametrize("name", sorted(recipes().keys() - LIBRARIES))
+@pytest.mark.parametrize("name", sorted(recipes().keys() - LIBRARIES - SHIPPED))
 def test_a_recipe_is_fine_with_its_corpus_and_its_pool(name, here):
     config = load(name)
     give_corpora(here)
@@ -245,7 +257,7 @@ def test_a_spec_that_ships_has_as_many_documents_as_the_paper(name):
     assert counts == {"games": {"mathematics": 10_000, "science": 5_000}, "tools": {"code": 15_000}}[name]
 
 
-@pytest.mark.parametrize("name", sorted(name for name in recipes().keys() - LIBRARIES if "nano" not in name))
+@pytest.mark.parametrize("name", sorted(name for name in recipes().keys() - LIBRARIES - SHIPPED if "nano" not in name))
 def test_a_recipe_without_its_corpus_or_pool_says_which_command_makes_it(name, here):
     config = load(name)
     if config.design.seeds:

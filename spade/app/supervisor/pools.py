@@ -25,7 +25,7 @@ from spade.app.supervisor.up import keep_up
 from spade.config import Config, PoolLibrary, digest, recipes
 from spade.disk import discard, whole
 from spade.errors import BusError, RunError
-from spade.pools import MADE, POOL, PoolProgram, names, read_program, write_program
+from spade.pools import MADE, POOL, PoolProgram, names, read_program, shipped_programs, write_program
 from spade.protocol import PROTOCOL_VERSION, Hello, StepMetrics
 from spade.transport import Client, connect
 
@@ -52,6 +52,7 @@ def _of_run(name: str) -> Iterator[PoolProgram]:
 SOURCES: Mapping[str, Callable[[str], Iterator[PoolProgram]]] = {
     "folder": _of_folder,
     "run": _of_run,
+    "shipped": shipped_programs,
     **{library: partial(programs_of_library, library) for library in get_args(PoolLibrary)},
 }
 

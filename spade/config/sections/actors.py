@@ -129,8 +129,9 @@ class Pool(Section, frozen=True):
 
     source: str = ""
     """The pool that `design.source` "pool" plays: `folder:DIR`, programs with their hints; `run:RUN`, the environments
-    of another run; or those of a library, all or some: `reasoning-gym`, `rlve:NAME,NAME` and so on (docs/pools.md,
-    "Libraries"). It is copied into the run's directory when the run starts."""
+    of another run; `shipped:small`, the worlds that ship with the package (docs/pools.md, "Worlds that ship"); or those
+    of a library, all or some: `reasoning-gym`, `rlve:NAME,NAME` and so on (docs/pools.md, "Libraries"). It is copied
+    into the run's directory when the run starts."""
 
     level: CountOrZero = 0
     """Level of the programs of a library that have levels, under "fixed"."""

@@ -109,7 +109,7 @@ def test_a_runs_environments_are_a_pool_and_its_memory_is_another(tmp_path):
     ("settings", "line"),
     [
         (("design.source=pool",), "pool.source: design.source = 'pool' needs one"),
-        (("design.seeds=x",), "design.seeds: write folder:DIR or run:RUN, is 'x'"),
+        (("design.seeds=x",), "design.seeds: write folder:DIR, run:RUN or shipped:POOL, is 'x'"),
         (
             ("design.source=pool", "pool.source=folder:x", "design.seeds=folder:x"),
             "design.seeds: nobody designs with design.source = 'pool'; leave it out",
@@ -117,7 +117,7 @@ def test_a_runs_environments_are_a_pool_and_its_memory_is_another(tmp_path):
         (("pool.source=folder:x",), "pool.source: is played with design.source = 'pool' alone"),
         (
             ("design.source=pool", "pool.source=hub:x"),
-            "pool.source: write folder:DIR or run:RUN, or a library .* is 'hub:x'",
+            "pool.source: write folder:DIR, run:RUN or shipped:POOL, or a library .* is 'hub:x'",
         ),
         (("design.source=pool", "pool.source=suite:aime"), "pool.source: 'suite:aime' is a test"),
         (("design.source=pool", "pool.source=rlve:all"), r"sandbox.libraries: lacks 'rlve' .*; set it to \[\"rlve\"\]"),
@@ -128,12 +128,12 @@ def test_a_runs_environments_are_a_pool_and_its_memory_is_another(tmp_path):
             "pool.reward: a score is given by the programs of reasoning-gym, rlve, gem; pool.source is 'folder:x'",
         ),
         (("pool.level=1", "pool.difficulty=window", "pool.source=rlve", 'sandbox.libraries=["rlve"]'), "begins with"),
-        (("design.seeds=rlve:all",), "design.seeds: write folder:DIR or run:RUN, is 'rlve:all'"),
+        (("design.seeds=rlve:all",), "design.seeds: write folder:DIR, run:RUN or shipped:POOL, is 'rlve:all'"),
         (
             ("design.source=pool", "pool.source=folder:x", "endpoint.url=http://a/v1", 'endpoint.roles=["agent"]'),
             "in a run of a pool nothing else is trained",
         ),
-        (("design.source=pool", "pool.source=folder:"), "pool.source: write folder:DIR or run:RUN"),
+        (("design.source=pool", "pool.source=folder:"), "pool.source: write folder:DIR, run:RUN or shipped:POOL"),
     ],
 )
 def test_settings_that_do_not_go_together_are_refused(settings, line):
