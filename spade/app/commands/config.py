@@ -163,7 +163,7 @@ def _estimate_memory(name: str, overrides: tuple[str, ...]) -> "Iterator[str]":
     """Yield the lines of an estimate; one line if the checkpoint is not here or does not state its sizes."""
     from spade.app.models.memory import estimate, memory_lines, read_sizes
     from spade.config import load
-    from spade.policy import model_folder
+    from spade.policy import hub, model_folder
 
     config = load(name, overrides)
     if hub.is_name(config.model.path) and not Path(config.model.path).is_dir():
