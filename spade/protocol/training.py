@@ -77,6 +77,7 @@ class StepMetrics(Wire, frozen=True):
     lr: float = 0.0
     tokens_by_lag: Many[int] = ()
     mismatch_by_lag: Many[float] = ()
+    computed_fraction: float = 0.0
 
 
 class Published(Wire, frozen=True):
