@@ -116,7 +116,7 @@ class Prepared:
 def prepare(
     groups: Sequence[Group], microbatch_tokens: int, designer_weight_max: float, ranks: int = 1, share: bool = True
 ) -> Prepared:
-    """Cut the groups into micro-batches of at most `microbatch_tokens` computed tokens (a longer sequence goes alone).
+    """Cut the groups into micro-batches of at most `microbatch_tokens` (see `cut`; a longer sequence goes alone).
 
     The order is a function of the groups alone: sequences in lexicographic order, equal ones as they came. Several
     ranks get micro-batches of about the same size. Without `share` every sequence is computed whole.

@@ -15,6 +15,7 @@ Ids = NDArray[np.int32]
 Counts = NDArray[np.int64]
 
 LEAST = 16  # a shorter shared beginning is computed again: one more call of attention costs more
+JOINED = 8  # so many tokens that a sequence takes from its predecessor count as one: attention joins their keys again
 
 
 def lexicographic(sequences: Sequence[Ids]) -> list[int]:
@@ -36,12 +37,14 @@ def shared_lengths(ordered: Sequence[Ids]) -> Counts:
 
 
 def cut(lengths: Counts, shared: Counts, limit: int) -> list[slice]:
-    """Cut ordered sequences into as few runs of at most `limit` computed tokens as possible.
+    """Cut ordered sequences into as few runs of at most `limit` tokens as possible.
 
-    Among these cuts it takes one with the fewest computed tokens: the first sequence of a run shares nothing. A
-    sequence longer than `limit` is a run of its own.
+    A token counts if it is computed, and a part of it (JOINED) if a sequence takes it from its predecessor. The first
+    sequence of a run takes nothing. Among the cuts with the fewest runs it returns one with the fewest tokens in all.
+    A sequence longer than `limit` is a run of its own.
     """
     count, least = len(lengths), 0
+    shared = shared - shared // JOINED
     before = np.cumsum([0, *(lengths - shared)])  # if no run ever began anew
     again = np.append(shared, 0) - before  # what a run that begins at a sequence adds to `before` of its end
     runs, tokens, begins = (np.zeros(count + 1, np.int64) for _ in range(3))

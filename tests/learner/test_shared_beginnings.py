@@ -249,3 +249,23 @@ def test_the_same_step_is_the_same_to_the_last_bit(threads):
     for metrics, parameters in found[1:]:
         assert metrics == found[0][0]
         assert torch.equal(parameters, found[0][1])
+
+
+@pytest.mark.parametrize("overrides", [
+    ("loss.kl=0.1", "learner.steps_per_batch=3", "learner.lr=1e-3", "learner.adam_eps=1e-3"),
+    ("model.dtype=bfloat16",),
+])  # fmt: skip
+def test_a_reference_several_steps_and_bfloat16_share_as_well(overrides):
+    """Against the same backend with one sequence in a micro-batch, which has nothing to share."""
+    groups, found = batch_of(2)[1], []
+    reference = make("qwen3").model if "loss.kl=0.1" in overrides else None
+    for limit in (1, 10_000):
+        settings = wanted(*overrides, f"learner.microbatch_tokens={limit}")
+        tested = TorchBackend(make("qwen3").model, settings, copy.deepcopy(reference))
+        found.append((tested.train(Batch(1, 1, groups)), gradient(tested.model)))
+    (alone, expected), (shared, ours) = found
+    most = 0.05 if reference is None else 1e-3
+    assert shared.computed_fraction < 0.5 < alone.computed_fraction
+    assert shared.loss == pytest.approx(alone.loss, abs=most)
+    assert shared.kl == pytest.approx(alone.kl, rel=1e-3)
+    assert torch.dist(ours, expected) < most * expected.norm()
