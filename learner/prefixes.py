@@ -1,4 +1,4 @@
-"""Beginnings that token sequences share: the order, the cut and the layout in which each is computed once. Pure.
+"""Order, cut and lay out token sequences so that a beginning which they share is computed once. Pure.
 
 In lexicographic order a sequence has its longest shared beginning with its predecessor. So a packed row holds of each
 sequence only the tokens after the beginning that it shares with its predecessor.

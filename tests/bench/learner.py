@@ -4,7 +4,7 @@ Two batches: "uneven", plays of several turns whose tokens have nothing in commo
 which eight share each prompt.
 
     pip install trl
-    python -m tests.bench.learner [--rounds 5] [--out learner.json]
+    python -m tests.bench.learner [--rounds 5] [--models tiny nano] [--out learner.json]
 
 All take the same optimiser step on the same trajectories, sampled with the very weights they train, so that importance
 weights are 1 and all three gradients should be one. Interleaved, one thread; medians. Seconds are the process's own
@@ -47,9 +47,9 @@ Step = Callable[[], None]
 
 
 def make_model(name: str) -> Any:
-    """The shipped "nano", or "tiny": two random layers below a vocabulary of 4,096."""
-    if name == "nano":
-        return load_model(resolve("nano"), dtype="float32", device=torch.device("cpu"))
+    """Load the shipped "nano" or a checkpoint's folder, or make "tiny": two random layers, a vocabulary of 4,096."""
+    if name != "tiny":
+        return load_model(resolve(name), dtype="float32", device=torch.device("cpu"))
     set_seed(0)
     settings = Qwen3Config(
         vocab_size=4_096, hidden_size=64, intermediate_size=192, num_hidden_layers=2, num_attention_heads=4,
@@ -290,12 +290,12 @@ def measure(name: str, kind: str, rounds: int) -> dict[str, dict[str, float]]:
 
 
 def main() -> None:
-    arguments = command(__doc__, rounds=5, out=Path("learner.json")).parse_args()
+    arguments = command(__doc__, rounds=5, models=["tiny", "nano"], out=Path("learner.json")).parse_args()
     torch.set_num_threads(1)
     figures = {
         f"{name} {kind}": measure(name, kind, arguments.rounds)
         for kind in ("uneven", "groups")
-        for name in ("tiny", "nano")
+        for name in arguments.models
     }
     lines = [
         "  ".join([f"{name:<12}{who:<6}", *(f"{key} {value:.6g}" for key, value in row.items())])
