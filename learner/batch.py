@@ -2,8 +2,9 @@
 
 A trajectory of several sequences becomes several rows; `whole` keeps their common weight at that of one trajectory.
 
-The sequences of a micro-batch lie one after the other in one row without padding; attention stays within each
-(`learner.models.attention`). Only the positions whose next token is trained go on to the vocabulary.
+The sequences of a micro-batch lie in one row without padding, and a beginning that several of them share lies there
+once (`learner.prefixes`). Attention stays within each sequence (`learner.models.attention`). Only the positions whose
+next token is trained go on to the vocabulary.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from learner.advantage import designer_weight, group_advantages
+from learner.prefixes import Counts, cut, even_limit, lay_out, lexicographic, shared_lengths
 from spade.codec import unpack_floats
 from spade.protocol import Group, Trajectory
 from spade.sequences import sequences
@@ -41,15 +43,22 @@ class Row(NamedTuple):
     designer: bool
     whole: int
 
+    @property
+    def read(self) -> NDArray[np.int32]:
+        """The tokens that the model reads: nothing follows the last one."""
+        return self.ids[:-1]
+
 
 @dataclass(frozen=True)
 class MicroBatch:
     """Whole sequences packed into one row, and one entry for each of their trained tokens, in that order.
 
-    ids           int64, (tokens,): the tokens read, all but the last of each sequence
+    ids           int64, (tokens,): the tokens read, all but the last of each sequence; a shared beginning is there once
     positions     int64, (tokens,): position in the sequence, from 0
-    lengths       tokens read of each sequence, (sequences,)
-    at            int64, (n,): index into `ids` of the token before the trained one; its logits predict that one
+    lengths       tokens of each segment of the row, (segments,)
+    parents       index of the segment that each segment continues, -1 if sequences begin with it, (segments,)
+    at            int64, (n,): index into `ids` of the token before the trained one; its logits predict that one.
+                  Sequences that share a beginning share indices
     sequence      int64, (n,): index of its sequence, from 0, ascending
     whole         float32, (n,): trained tokens of its trajectory, in all its sequences
     target        int64, (n,): the trained token
@@ -64,6 +73,7 @@ class MicroBatch:
     ids: Tensor
     positions: Tensor
     lengths: tuple[int, ...]
+    parents: tuple[int, ...]
     at: Tensor
     sequence: Tensor
     whole: Tensor
@@ -76,7 +86,7 @@ class MicroBatch:
     version: Tensor
 
     def to(self, device: torch.device) -> "MicroBatch":
-        """The micro-batch on another device."""
+        """Return the micro-batch on another device."""
         values: dict[str, Any] = {field.name: getattr(self, field.name) for field in fields(self)}
         tensors = {name: value.to(device) for name, value in values.items() if torch.is_tensor(value)}
         return MicroBatch(**values | tensors)
@@ -86,31 +96,44 @@ class MicroBatch:
 class Prepared:
     """A learner step's work. `trained_tokens` is the denominator of every micro-batch's loss.
 
-    `agent_sequences` and `designer_sequences` count trajectories, not their sequences.
+    read_tokens         tokens read of all sequences, a shared beginning counted for each of them
+    agent_sequences     trajectories, not their sequences; so are `designer_sequences`
     """
 
     micro: tuple[MicroBatch, ...]
     trained_tokens: int
+    read_tokens: int
     agent_sequences: int
     designer_sequences: int
     designer_weight: float
 
+    @property
+    def computed_tokens(self) -> int:
+        """The tokens read of all micro-batches, a shared beginning counted once in each."""
+        return sum(len(micro.ids) for micro in self.micro)
 
-def prepare(groups: Sequence[Group], microbatch_tokens: int, designer_weight_max: float) -> Prepared:
-    """Cut the groups into micro-batches of at most `microbatch_tokens` tokens (a longer sequence goes alone).
 
-    The order is a function of the groups alone: rows by falling length, equal ones as they came.
+def prepare(
+    groups: Sequence[Group], microbatch_tokens: int, designer_weight_max: float, ranks: int = 1, share: bool = True
+) -> Prepared:
+    """Cut the groups into micro-batches of at most `microbatch_tokens` (see `cut`; a longer sequence goes alone).
+
+    The order is a function of the groups alone: sequences in lexicographic order, equal ones as they came. Several
+    ranks get micro-batches of about the same size. Without `share` every sequence is computed whole.
     Raises ValueError if no token of the batch can be trained.
     """
     weight = designer_weight(groups, designer_weight_max)
-    rows = [row for group in groups for row in _rows(group, weight)]
-    trained = sum(len(row.trained) for row in rows)
-    if not trained:
+    rows = [row for group in groups for row in _rows(group, weight) if len(row.trained)]
+    if not rows:
         raise ValueError("a batch without one trained token")
-    rows.sort(key=lambda row: -len(row.ids))
+    rows = [rows[index] for index in lexicographic([row.read for row in rows])]
+    lengths = np.array([len(row.read) for row in rows])
+    shared = shared_lengths([row.read for row in rows]) if share else np.zeros_like(lengths)
+    limit = even_limit(lengths, shared, microbatch_tokens, ranks) if ranks > 1 else microbatch_tokens
     return Prepared(
-        micro=tuple(_pack(part) for part in _cut(rows, microbatch_tokens)),
-        trained_tokens=trained,
+        micro=tuple(_pack(rows[part], shared[part]) for part in cut(lengths, shared, limit)),
+        trained_tokens=sum(len(row.trained) for row in rows),
+        read_tokens=int(lengths.sum()),
         agent_sequences=_count(groups, "agent"),
         designer_sequences=_count(groups, "designer"),
         designer_weight=weight,
@@ -148,35 +171,21 @@ def _trajectory(trajectory: Trajectory, advantage: float, weight: float, designe
         )
 
 
-def _cut(rows: Sequence[Row], limit: int) -> Iterator[list[Row]]:
-    """Runs of `rows` whose tokens stay within `limit`; those without a trained token are left out."""
-    part, tokens = list[Row](), 0
-    for row in rows:
-        read = len(row.ids) - 1
-        if read < 1:
-            continue
-        if part and tokens + read > limit:
-            yield part
-            part, tokens = [], 0
-        part.append(row)
-        tokens += read
-    if part:
-        yield part
-
-
-def _pack(rows: Sequence[Row]) -> MicroBatch:
-    lengths = [len(row.ids) - 1 for row in rows]
-    starts = np.cumsum([0, *lengths[:-1]])
+def _pack(rows: Sequence[Row], shared: Counts) -> MicroBatch:
+    layout = lay_out([row.read for row in rows], shared)
     counts = [len(row.trained) for row in rows]
 
     def per_token(values: Sequence[float | bool], dtype: torch.dtype) -> Tensor:
         return torch.from_numpy(np.repeat(np.asarray(values), counts)).to(dtype)
 
     return MicroBatch(
-        ids=torch.from_numpy(np.concatenate([row.ids[:-1] for row in rows]).astype(np.int64)),
-        positions=torch.cat([torch.arange(length) for length in lengths]),
-        lengths=tuple(lengths),
-        at=torch.from_numpy(np.concatenate([row.trained for row in rows]) - 1 + np.repeat(starts, counts)),
+        ids=torch.from_numpy(layout.ids),
+        positions=torch.from_numpy(layout.positions),
+        lengths=layout.lengths,
+        parents=layout.parents,
+        at=torch.from_numpy(
+            np.concatenate([places[row.trained - 1] for row, places in zip(rows, layout.places, strict=True)])
+        ),
         sequence=per_token(range(len(rows)), torch.int64),
         whole=per_token([row.whole for row in rows], torch.float32),
         target=torch.from_numpy(np.concatenate([row.ids[row.trained] for row in rows]).astype(np.int64)),

@@ -4,9 +4,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import embedding
 from torch.utils.checkpoint import checkpoint
 
 from learner.batch import MicroBatch
+from learner.models.attention import Segments
 from spade.errors import RunError
 from spade.policy.logprobs import log_distribution
 
@@ -24,9 +26,11 @@ def trained_logprobs(model: Any, micro: MicroBatch) -> tuple[Tensor, Tensor]:
         input_ids=micro.ids[None],
         position_ids=micro.positions[None],
         use_cache=False,
-        packed_lengths=micro.lengths,
+        packed_segments=Segments(micro.lengths, micro.parents),
     ).last_hidden_state
-    hidden = row[0, micro.at]
+    # Several trained tokens may follow one position. An embedding's gradient adds these up in a fixed order, on any
+    # device and number of threads, and an index's gradient does not.
+    hidden = embedding(micro.at, row[0])
     head = model.get_output_embeddings()
     count = len(micro.target)
     chunk = max(1, LOGITS // head.out_features)  # its weight may be sharded

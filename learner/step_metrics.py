@@ -139,6 +139,7 @@ class Totals:
                 _finite(total / max(tokens, 1))
                 for total, tokens in zip(self.lag_mismatch[:seen], self.lag_tokens[:seen], strict=True)
             ),
+            computed_fraction=work.computed_tokens / work.read_tokens,
         )
 
 

@@ -51,7 +51,7 @@ class Passes:
             if index < len(self.part):
                 self._one(index, self.part[index].to(self.device), count)
             else:
-                self._nothing(work.micro[-1].to(self.device))
+                self._nothing(min(work.micro, key=lambda micro: len(micro.ids)).to(self.device))
 
     def _one(self, index: int, micro: MicroBatch, count: float) -> None:
         current, entropy = self.score(micro)

@@ -14,7 +14,7 @@ from learner.backends.gradient import Passes
 from learner.batch import MicroBatch, prepare
 from learner.logprobs import trained_logprobs
 from learner.models.loaded import Whole
-from learner.models.prepare import prepare_model
+from learner.models.prepare import prepare_model, shares_beginnings
 from learner.optimizer import Guard, adamw, learning_rate, set_learning_rate
 from learner.step_metrics import Totals
 from spade.config import Config
@@ -58,7 +58,8 @@ class TorchBackend:
         if batch.step != self._step + 1:
             raise ValueError(f"batch of step {batch.step} after step {self._step}")
         learner, device = self._config.learner, self._model.device
-        work = prepare(batch.groups, learner.microbatch_tokens, learner.designer_weight_max)
+        share = shares_beginnings(self._model, self._reference)
+        work = prepare(batch.groups, learner.microbatch_tokens, learner.designer_weight_max, share=share)
         rate = learning_rate(batch.step, learner)
         set_learning_rate(self._optimizer, rate)
         reference = None if self._reference is None else partial(self._score, self._reference)

@@ -5,7 +5,7 @@ every stage, also with offloading. So nothing is compiled, and the numbers equal
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,7 +24,7 @@ from learner.backends.partition import Partition
 from learner.batch import MicroBatch, prepare
 from learner.checkpoint import file_digest
 from learner.logprobs import trained_logprobs
-from learner.models.prepare import prepare_model
+from learner.models.prepare import prepare_model, shares_beginnings
 from learner.optimizer import Guard, adamw, learning_rate, set_learning_rate
 from learner.step_metrics import Totals
 from spade.codec import pack_floats, pack_ids
@@ -60,6 +60,7 @@ class Shard:
         prepare_model(model, learner.activation_checkpointing)
         if reference is not None:
             prepare_model(reference, activation_checkpointing=False)
+        self._share = shares_beginnings(model, reference)
         self._config, self._rank, self._ranks = config, rank, learner.processes
         self._stage = learner.zero_stage
         self._device = device_of(config)
@@ -75,8 +76,7 @@ class Shard:
     def train(self, batch: Batch, interrupt: Callable[[], None] = lambda: None) -> StepMetrics:
         """Take a step (see `base.Backend.train`). The first rank's `interrupt` counts for all ranks."""
         learner, loss = self._config.learner, self._config.loss
-        limit = even_limit(batch.groups, learner.microbatch_tokens, self._ranks)
-        work = prepare(batch.groups, limit, learner.designer_weight_max)
+        work = prepare(batch.groups, learner.microbatch_tokens, learner.designer_weight_max, self._ranks, self._share)
         rate = learning_rate(batch.step, learner)
         set_learning_rate(self._adamw, rate)
         part, rounds = work.micro[self._rank :: self._ranks], -(-len(work.micro) // self._ranks)
@@ -207,14 +207,3 @@ def _measured(file: Path) -> str:
     """Sync a file that this rank wrote, and return its digest."""
     sync(file)
     return file_digest(file)
-
-
-def even_limit(groups: Sequence[Group], most: int, ranks: int) -> int:
-    """Return the token limit of a micro-batch that balances the ranks: at most `most`, unless a sequence is longer.
-
-    Let `rounds` be the fewest micro-batches that a rank needs. If the limit is one rank's share of a round plus one
-    sequence, there are at most `rounds` * `ranks` micro-batches.
-    """
-    lengths = [length for group in groups for member in group.trajectories for length in member.contexts]
-    rounds = -(-sum(lengths) // (most * ranks))
-    return min(most, -(-sum(lengths) // (rounds * ranks)) + max(lengths))

@@ -1,7 +1,8 @@
-"""Attention within each sequence of a packed row, behind Transformers' attention interface.
+"""Attention over the segments of a packed row, behind Transformers' attention interface.
 
 Transformers makes a mask from restarting positions, computes all tokens² pairs of a row and keeps those within a
-sequence. Here each sequence is a causal call of its own, so no other pair is computed, on any device.
+sequence. Here each segment is a call of its own with the keys of the segments that it continues, so no other pair is
+computed, on any device.
 """
 
 from collections.abc import Sequence
@@ -13,7 +14,38 @@ from transformers import AttentionInterface
 
 PACKED = "spade_packed"
 LAYERS = {"full_attention", "sliding_attention"}
-_SEQUENCE = AttentionInterface()["sdpa"]  # type: ignore[no-untyped-call]
+_SEGMENT = AttentionInterface()["sdpa"]  # type: ignore[no-untyped-call]
+
+
+class Segments:
+    """The segments of one packed row, and the masks of their attention. All layers use the same masks."""
+
+    def __init__(self, lengths: Sequence[int], parents: Sequence[int]) -> None:
+        """See `learner.prefixes.Layout`."""
+        self.lengths = list(lengths)
+        self.paths = list[tuple[int, ...]]()
+        """For each segment, the segments from the beginning of its sequences up to itself."""
+        for index, parent in enumerate(parents):
+            self.paths.append((*(self.paths[parent] if parent >= 0 else ()), index))
+        self._masks = dict[tuple[int, int, int | None, torch.dtype], Tensor]()
+
+    def mask(self, queries: int, keys: int, window: int | None, like: Tensor) -> Tensor | None:
+        """Return what is added to the scores of the last `queries` of `keys` positions: (queries, keys), 0 or -inf.
+
+        A position sees itself and those before it, the last `window` of them if the layer has a window. None if a
+        plain causal call does the same. The mask has the device and the dtype of `like`.
+        """
+        if (window is None or keys <= window) and queries in (1, keys):
+            return None
+        key = queries, keys, window, like.dtype
+        if key not in self._masks:
+            seen = torch.ones(queries, keys, dtype=torch.bool, device=like.device).tril(keys - queries)
+            if window is not None:
+                seen = seen.triu(keys - queries - window + 1)
+            self._masks[key] = torch.zeros(queries, keys, dtype=like.dtype, device=like.device).masked_fill_(
+                ~seen, -torch.inf
+            )
+        return self._masks[key]
 
 
 def packed_attention(
@@ -23,34 +55,36 @@ def packed_attention(
     value: Tensor,
     attention_mask: Tensor | None,
     *,
-    packed_lengths: Sequence[int] | None = None,
+    packed_segments: Segments | None = None,
     packed_windows: set[int | None] | None = None,
     scaling: float | None = None,
     sliding_window: int | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """Causal attention of [rows, heads, tokens, dim] over each of the sequences; returns [rows, tokens, heads, dim].
+    """Causal attention of [rows, heads, tokens, dim] within each sequence; returns [rows, tokens, heads, dim].
 
-    `packed_lengths` are the sequences' lengths, adding up to `tokens`; None: a row is one sequence. Key heads may be
-    fewer than query heads. No dropout, and no padding: Transformers makes no `attention_mask` for it.
-    `packed_windows` receives the layer's `sliding_window`.
+    The lengths of `packed_segments` add up to `tokens`; None: a row is one sequence. Key heads may be fewer than query
+    heads. No dropout, and no padding: Transformers makes no `attention_mask` for it. `packed_windows` receives the
+    layer's `sliding_window`.
     """
     if packed_windows is not None:
         packed_windows.add(sliding_window)
-    lengths = list(packed_lengths or (query.shape[2],))
-    outputs = [
-        _SEQUENCE(module, q, k, v, _band(q, sliding_window), scaling=scaling)[0]
-        for q, k, v in zip(*(torch.split(every, lengths, 2) for every in (query, key, value)), strict=True)
-    ]
+    segments = packed_segments or Segments((query.shape[2],), (-1,))
+    queries, keys, values = (torch.split(every, segments.lengths, 2) for every in (query, key, value))
+    outputs = []
+    for part, path in zip(queries, segments.paths, strict=True):
+        k, v = _seen(keys, path, sliding_window), _seen(values, path, sliding_window)
+        mask = segments.mask(part.shape[2], k.shape[2], sliding_window, v)
+        outputs.append(_SEGMENT(module, part, k, v, mask, scaling=scaling)[0])
     return torch.cat(outputs, 1), None
 
 
-def _band(query: Tensor, window: int | None) -> Tensor | None:
-    """The mask, bool (tokens, tokens), of a sliding window that is shorter than the sequence."""
-    tokens = query.shape[2]
-    if window is None or tokens <= window:
-        return None
-    return torch.ones(tokens, tokens, dtype=torch.bool, device=query.device).tril().triu(1 - window)
+def _seen(parts: Sequence[Tensor], path: Sequence[int], window: int | None) -> Tensor:
+    """Join the keys or values of a path, without those that its last segment cannot see for the layer's window."""
+    joined = parts[path[0]] if len(path) == 1 else torch.cat([parts[index] for index in path], 2)
+    if window is None:
+        return joined
+    return joined[:, :, -(parts[path[-1]].shape[2] + window - 1) :]
 
 
 AttentionInterface.register(PACKED, packed_attention)

@@ -2,18 +2,29 @@
 
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from learner.logprobs import check_head
-from learner.models.attention import LAYERS, PACKED
+from learner.models.attention import LAYERS, PACKED, Segments
+from learner.prefixes import Counts, lay_out
 from spade.errors import RunError
 from spade.policy.architecture import shifts, slides
 from spade.policy.canary import spread_ids
 from spade.policy.rounding import alike
 
-_PROBE = (7, 5)  # lengths of two sequences that must not see each other
+_LENGTHS, _SHARED = (7, 5), 3  # of two sequences that must not see each other; their first tokens are the same
+
+
+def shares_beginnings(*models: Any) -> bool:
+    """True if a beginning that several sequences share may lie once in the packed rows of these models.
+
+    Each has gone through `prepare_model`; None is left out.
+    """
+    return all(model is None or model.config._attn_implementation == PACKED for model in models)
 
 
 def prepare_model(model: Any, activation_checkpointing: bool) -> None:
@@ -30,21 +41,26 @@ def prepare_model(model: Any, activation_checkpointing: bool) -> None:
 
 @torch.no_grad()
 def _pack_attention(model: Any) -> None:
-    """Use `packed_attention` if it agrees with the model's own attention, else that one if it separates sequences."""
+    """Use `packed_attention` if it agrees with the model's own attention, also behind a shared beginning.
+
+    Else keep the model's own attention if it separates packed sequences.
+    """
     own, text = model.config._attn_implementation, model.config.get_text_config()
     if shifts(text):
         raise RunError(
             f"model.path: {model.config.model_type} turns its positions with the longest sequence of a row, "
             "so the learner cannot train it packed; use a model of other rotary positions"
         )
-    expected = torch.cat([_hidden(model, (length,)) for length in _PROBE], 1)
+    sequences, apart = _probe(model), np.zeros(len(_LENGTHS), np.int64)
+    expected = torch.cat([_hidden(model, [sequence], apart[:1]) for sequence in sequences])
     layers = getattr(text, "layer_types", None) or []
-    for kind in (PACKED, own) if model._supports_attention_backend and LAYERS.issuperset(layers) else (own,):
+    ours = model._supports_attention_backend and LAYERS.issuperset(layers)
+    for kind, shared in {PACKED: np.array([0, _SHARED]), own: apart}.items() if ours else [(own, apart)]:
         model.set_attn_implementation(kind)
         windows: set[int | None] = set()
         # The probe is shorter than most windows, and a model that masks its window passes none to ours.
         told = kind == own or not slides(text)
-        if alike(_hidden(model, _PROBE, windows), expected) and (told or windows != {None}):
+        if alike(_hidden(model, sequences, shared, windows), expected) and (told or windows != {None}):
             return
     raise RunError(
         f"model.path: {model.config.model_type} mixes sequences that are packed into one row, "
@@ -52,17 +68,29 @@ def _pack_attention(model: Any) -> None:
     )
 
 
-def _hidden(model: Any, lengths: tuple[int, ...], windows: set[int | None] | None = None) -> Tensor:
-    """Return the last hidden states (1, tokens, width) of packed sequences of these lengths.
+def _probe(model: Any) -> list[NDArray[np.int32]]:
+    """Return two sequences of different tokens behind their shared beginning."""
+    ids = np.array(spread_ids(model, sum(_LENGTHS)), np.int32)
+    return [ids[: _LENGTHS[0]], np.append(ids[:_SHARED], ids[_LENGTHS[0] + _SHARED :])]
 
-    `windows` receives the sliding windows that our attention is told of.
+
+def _hidden(
+    model: Any, sequences: list[NDArray[np.int32]], shared: Counts, windows: set[int | None] | None = None
+) -> Tensor:
+    """Return the last hidden states (tokens, width) of all tokens of the sequences, packed into one row.
+
+    `shared`: see `lay_out`. `windows` receives the sliding windows that our attention is told of.
     """
-    positions = torch.cat([torch.arange(length, device=model.device) for length in lengths])[None]
-    ids = torch.tensor(spread_ids(model, max(lengths)), device=model.device)[positions]
+    layout = lay_out(sequences, shared)
+    ids, positions, places = (
+        torch.from_numpy(each).to(model.device)
+        for each in (layout.ids, layout.positions, np.concatenate(layout.places))
+    )
     hidden: Tensor = model.base_model(
-        input_ids=ids, position_ids=positions, use_cache=False, packed_lengths=lengths, packed_windows=windows
-    ).last_hidden_state
-    return hidden
+        input_ids=ids[None], position_ids=positions[None], use_cache=False,
+        packed_segments=Segments(layout.lengths, layout.parents), packed_windows=windows,
+    ).last_hidden_state  # fmt: skip
+    return hidden[0, places]
 
 
 def _checkpoint_activations(model: Any) -> None:

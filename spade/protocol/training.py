@@ -136,6 +136,9 @@ class StepMetrics(Wire, frozen=True):
     mismatch_by_lag: Many[float] = ()
     """`mismatch` at each of these lags."""
 
+    computed_fraction: float = 0.0
+    """Computed tokens, as a share of the tokens of the sequences. Shared beginnings count once."""
+
 
 class Published(Wire, frozen=True):
     """The weights as they were announced."""

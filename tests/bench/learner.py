@@ -1,7 +1,10 @@
-"""A learner step on one batch of uneven lengths: ours, TRL's GRPO trainer, and a plain padded loop.
+"""A learner step on one batch: ours, TRL's GRPO trainer, and a plain padded loop.
+
+Two batches: "uneven", plays of several turns whose tokens have nothing in common; "groups", 64 plays of one turn, of
+which eight share each prompt.
 
     pip install trl
-    python -m tests.bench.learner [--rounds 5] [--out learner.json]
+    python -m tests.bench.learner [--rounds 5] [--models tiny nano] [--out learner.json]
 
 All take the same optimiser step on the same trajectories, sampled with the very weights they train, so that importance
 weights are 1 and all three gradients should be one. Interleaved, one thread; medians. Seconds are the process's own
@@ -38,15 +41,15 @@ from spade.policy.model_folder import resolve
 from spade.protocol import Batch, Group, Trajectory
 from tests.bench.harness import command, conclude, in_turns
 
-GROUPS, PLAYS = 12, 8
+PLAYS = 8  # of a group
 ROWS = 8  # of a micro-batch of TRL, its default, and of the plain loop; ours is cut by tokens
 Step = Callable[[], None]
 
 
 def make_model(name: str) -> Any:
-    """The shipped "nano", or "tiny": two random layers below a vocabulary of 4,096."""
-    if name == "nano":
-        return load_model(resolve("nano"), dtype="float32", device=torch.device("cpu"))
+    """Load the shipped "nano" or a checkpoint's folder, or make "tiny": two random layers, a vocabulary of 4,096."""
+    if name != "tiny":
+        return load_model(resolve(name), dtype="float32", device=torch.device("cpu"))
     set_seed(0)
     settings = Qwen3Config(
         vocab_size=4_096, hidden_size=64, intermediate_size=192, num_hidden_layers=2, num_attention_heads=4,
@@ -58,31 +61,44 @@ def make_model(name: str) -> Any:
 # ---------------------------------------------------------------- the batch
 
 
-def lengths(rng: np.random.Generator) -> np.ndarray:
-    """Log-normal (deviation 0.8), median 100, between 24 and 384 tokens."""
-    return np.clip(rng.lognormal(np.log(100), 0.8, GROUPS * PLAYS), 24, 384).astype(int)
-
-
-def trajectory(rng: np.random.Generator, length: int) -> Trajectory:
-    """A prompt of a quarter of it; then turns of 12 sampled tokens with observations of 12 between them."""
-    prompt = length // 4
-    sampled = [False] * prompt + [at // 12 % 2 == 0 for at in range(length - prompt)]
-    ids = rng.integers(3, 1_500, length).tolist()
+def play(ids: list[int], sampled: list[bool]) -> Trajectory:
     return Trajectory(pack_ids(ids), pack_mask(sampled), pack_floats([0.0] * sum(sampled)), ((1, sum(sampled)),), 1.0)
 
 
-def make_batch(model: Any, config: Config) -> Batch:
+def uneven(rng: np.random.Generator) -> Iterator[Trajectory]:
+    """12 groups. Lengths are log-normal (deviation 0.8), median 100, between 24 and 384 tokens.
+
+    A quarter of a play is its prompt. Turns of 12 sampled tokens follow, with observations of 12 between them.
+    """
+    for drawn in np.clip(rng.lognormal(np.log(100), 0.8, 12 * PLAYS), 24, 384):
+        length = int(drawn)
+        prompt = length // 4
+        sampled = [False] * prompt + [at // 12 % 2 == 0 for at in range(length - prompt)]
+        yield play(rng.integers(3, 1_500, length).tolist(), sampled)
+
+
+def grouped(rng: np.random.Generator) -> Iterator[Trajectory]:
+    """8 groups: a common prompt of 80 to 120 tokens, of which 30 are the same in all groups; answers of 8 to 32."""
+    system = rng.integers(3, 1_500, 30).tolist()
+    for _ in range(8):
+        prompt = system + rng.integers(3, 1_500, int(rng.integers(50, 91))).tolist()
+        for _ in range(PLAYS):
+            said = int(rng.integers(8, 33))
+            yield play(prompt + rng.integers(3, 1_500, said).tolist(), [False] * len(prompt) + [True] * said)
+
+
+def make_batch(kind: str, model: Any) -> Batch:
     """Plays whose behaviour log-probabilities are the model's own, computed one by one."""
     rng = np.random.default_rng(0)
-    plays = [trajectory(rng, int(length)) for length in lengths(rng)]
-    for index, play in enumerate(plays):
-        (micro,) = prepare([Group("g", "agent", (1.0,), (play,))], 1, 1.0).micro
+    plays = list({"uneven": uneven, "groups": grouped}[kind](rng))
+    for index, one in enumerate(plays):
+        (micro,) = prepare([Group("g", "agent", (1.0,), (one,))], 1, 1.0).micro
         with torch.no_grad():
             logprobs, _ = trained_logprobs(model, micro)
-        plays[index] = msgspec.structs.replace(play, logprobs=pack_floats(logprobs.tolist()))
+        plays[index] = msgspec.structs.replace(one, logprobs=pack_floats(logprobs.tolist()))
     groups = tuple(
-        Group(str(at), "agent", tuple(rng.random(PLAYS).tolist()), tuple(plays[at * PLAYS : (at + 1) * PLAYS]))
-        for at in range(GROUPS)
+        Group(str(at), "agent", tuple(rng.random(PLAYS).tolist()), tuple(plays[at : at + PLAYS]))
+        for at in range(0, len(plays), PLAYS)
     )
     return Batch(1, 1, groups)
 
@@ -244,10 +260,10 @@ def overhead(model: Any, step: Step) -> float:
     return 1 - sum(spans) / whole
 
 
-def measure(name: str, rounds: int) -> dict[str, dict[str, float]]:
-    """Figures by contender."""
+def measure(name: str, kind: str, rounds: int) -> dict[str, dict[str, float]]:
+    """Figures by contender, of the model `name` on the batch `kind`."""
     config = load("nano", ("learner.lr=1e-6", "learner.schedule=constant"))
-    batch = make_batch(make_model(name), config)
+    batch = make_batch(kind, make_model(name))
     models = {who.__name__: make_model(name) for who in (ours, plain, trl)}
     steps = {who.__name__: who(models[who.__name__], batch, config) for who in (ours, plain, trl)}
     for step in steps.values():  # also warms up
@@ -256,6 +272,7 @@ def measure(name: str, rounds: int) -> dict[str, dict[str, float]]:
     jobs = {who: lambda _, step=step: seconds(step) for who, step in steps.items()}
     taken = in_turns({**jobs, "overhead": lambda _: overhead(models["ours"], steps["ours"])}, rounds)
     tokens = sum(play.tokens for group in batch.groups for play in group.trajectories)
+    work = prepare(batch.groups, config.learner.microbatch_tokens, config.learner.designer_weight_max)
     figures = {
         who: {
             "seconds": median(taken[who]),
@@ -268,15 +285,20 @@ def measure(name: str, rounds: int) -> dict[str, dict[str, float]]:
     figures["ours"]["times TRL"] = median(a / b for a, b in zip(taken["trl"], taken["ours"], strict=True))
     figures["ours"]["times plain"] = median(a / b for a, b in zip(taken["plain"], taken["ours"], strict=True))
     figures["ours"]["overhead %"] = 100 * median(taken["overhead"])
+    figures["ours"] |= {"tokens read": work.read_tokens, "tokens computed": work.computed_tokens}
     return figures
 
 
 def main() -> None:
-    arguments = command(__doc__, rounds=5, out=Path("learner.json")).parse_args()
+    arguments = command(__doc__, rounds=5, models=["tiny", "nano"], out=Path("learner.json")).parse_args()
     torch.set_num_threads(1)
-    figures = {name: measure(name, arguments.rounds) for name in ("tiny", "nano")}
+    figures = {
+        f"{name} {kind}": measure(name, kind, arguments.rounds)
+        for kind in ("uneven", "groups")
+        for name in arguments.models
+    }
     lines = [
-        "  ".join([f"{name:<6}{who:<6}", *(f"{key} {value:.6g}" for key, value in row.items())])
+        "  ".join([f"{name:<12}{who:<6}", *(f"{key} {value:.6g}" for key, value in row.items())])
         for name, rows in figures.items()
         for who, row in rows.items()
     ]

@@ -10,6 +10,7 @@ from spade.policy.model import load
 from spade.policy.model_folder import NANO
 from spade.protocol import Batch
 from tests.deepspeed.backends import STEPS, alone, deepspeed, difference, life, opened, tensors, train
+from tests.learner.test_shared_beginnings import batch_of
 from tests.learner.test_torch_backend import spoiled
 
 
@@ -130,3 +131,25 @@ def published(folder, settings, policy, out):
 @pytest.mark.parametrize(("stage", "processes"), [(2, 1), (3, 2)])
 def test_the_published_parameters_are_the_trained_ones(policy, checkpoint_folder, tmp_path, stage, processes):
     assert alone(published, checkpoint_folder, deepspeed(stage, processes), policy, tmp_path) == (True, True)
+
+
+class Sharing:
+    """A policy whose plays begin alike, and whose later turns do not show the earlier ones' thoughts."""
+
+    def groups(self, seed, off):
+        return batch_of(seed)[1]
+
+
+@pytest.mark.parametrize(("stage", "processes"), [(0, 2), (1, 1), (3, 2)])
+@pytest.mark.parametrize("limit", [90, 2_048])
+def test_shared_beginnings_give_torchs_parameters(checkpoint_folder, tmp_path, stage, processes, limit):
+    """With 2,048 tokens and two ranks one of them has nothing to do, or half of the batch."""
+    each = f"learner.microbatch_tokens={limit}"
+    (found, metrics), (expected, torchs) = both(
+        Sharing(), checkpoint_folder, tmp_path, deepspeed(stage, processes, each), (each,)
+    )
+    assert difference(found, expected) <= 1e-5
+    for one, other in zip(metrics, torchs, strict=True):
+        assert one.loss == pytest.approx(other.loss, abs=1e-5)
+        assert one.grad_norm == pytest.approx(other.grad_norm, rel=1e-4)
+        assert 0 < one.computed_fraction < 0.8

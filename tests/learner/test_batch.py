@@ -51,12 +51,21 @@ def expected(groups):
     return sorted(found)
 
 
+def read(micro, at):
+    """The tokens of a packed row that its token `at` follows, and itself."""
+    ends = np.cumsum(micro.lengths)
+    segment = int(np.searchsorted(ends, at, side="right"))
+    ids = micro.ids[ends[segment] - micro.lengths[segment] : at + 1].tolist()
+    while (segment := micro.parents[segment]) >= 0:
+        ids = micro.ids[ends[segment] - micro.lengths[segment] : ends[segment]].tolist() + ids
+    return ids
+
+
 def prepared(work):
     found = []
     for micro in work.micro:
         for index in range(len(micro.target)):
-            start = sum(micro.lengths[: micro.sequence[index]])
-            before = micro.ids[start : micro.at[index] + 1].tolist()
+            before = read(micro, int(micro.at[index]))
             temperature = round(micro.temperature[index].item(), 6)
             token = micro.target[index].item(), micro.behaviour[index].item(), temperature, micro.designer[index].item()
             found.append((tuple(before), *token, micro.whole[index].item()))
@@ -81,23 +90,66 @@ def test_the_designer_weight_is_on_the_designers_tokens_alone(groups):
 
 @given(batches(), st.integers(1, 60))
 def test_whole_sequences_are_packed_within_the_limit_without_padding(groups, limit):
-    for micro in prepare(groups, limit, 32).micro:
-        assert len(micro.ids) <= limit or len(micro.lengths) == 1
+    work = prepare(groups, limit, 32)
+    for micro in work.micro:
+        assert len(micro.ids) <= limit or len(micro.sequence.unique()) == 1
         assert sum(micro.lengths) == len(micro.ids)
-        assert micro.positions.tolist() == [at for length in micro.lengths for at in range(length)]
-        ends = torch.tensor(micro.lengths).cumsum(0)
-        assert torch.equal(torch.searchsorted(ends, micro.at, right=True), micro.sequence)
-        assert torch.equal(micro.sequence.unique(), torch.arange(len(micro.lengths)))
-        assert torch.isin(ends - 1, micro.at).all()  # nothing is read behind the last trained token
+        assert micro.positions.tolist() == [len(read(micro, at)) - 1 for at in range(len(micro.ids))]
+        assert torch.equal(micro.sequence.unique(), torch.arange(int(micro.sequence.max()) + 1))
+        ends = {int(end) - 1 for end in np.cumsum(micro.lengths)}
+        leaves = ends - {int(np.cumsum(micro.lengths)[parent]) - 1 for parent in micro.parents if parent >= 0}
+        assert leaves <= set(micro.at.tolist())  # nothing is read behind the last trained token
+    assert work.computed_tokens <= work.read_tokens
+    assert prepare(groups, limit, 32, share=False).read_tokens == work.read_tokens
 
 
-def test_micro_batches_are_full():
-    def group(id, length):
-        tokens = codec.pack_ids([1] * length), (1, length - 1), codec.pack_floats([0.0] * (length - 1))
-        return Group(id, "agent", (0.0, 1.0), (Trajectory(*tokens, ((1, length - 1),), 1.0),) * 2)
+def play(*ids, prompt=1):
+    sampled = len(ids) - prompt
+    return Trajectory(
+        codec.pack_ids(list(ids)), (prompt, sampled), codec.pack_floats([-0.5] * sampled), ((1, sampled),), 1.0
+    )
 
-    work = prepare([group("short", 5), group("long", 101), group("middle", 51)], 250, 32)
-    assert [micro.lengths for micro in work.micro] == [(100, 100, 50), (50, 4, 4)]
+
+def test_a_prompt_is_computed_once_and_so_is_an_answer_that_two_plays_begin_with():
+    prompt = range(100, 130)
+    answers = (1, 2, 3, 0), (1, 2, 4, 5), (6, 7, 8), (1, 2, 3, 0)
+    members = tuple(play(*prompt, *answer, prompt=30) for answer in answers)
+    groups = [Group("g", "agent", (0.0, 0.5, 1.0, 1.0), members)]
+    work = prepare(groups, 1_000, 32)
+    (micro,) = work.micro
+    assert micro.ids.tolist() == [*prompt, 1, 2, 3, 4, 6, 7]
+    assert (micro.lengths, micro.parents) == ((30, 2, 1, 1, 2), (-1, 0, 1, 1, 0))
+    assert micro.positions.tolist() == [*range(33), 32, 30, 31]
+    assert micro.target.tolist() == [1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 4, 5, 6, 7, 8]
+    assert micro.at.tolist() == [29, 30, 31, 32, 29, 30, 31, 32, 29, 30, 31, 33, 29, 34, 35]
+    assert (work.computed_tokens, work.read_tokens, work.trained_tokens) == (36, 33 + 33 + 32 + 33, 15)
+    apart = prepare(groups, 1_000, 32, share=False)
+    assert apart.computed_tokens == apart.read_tokens == work.read_tokens
+    assert apart.micro[0].parents == (-1, -1, -1, -1)
+
+
+def test_a_short_beginning_is_not_worth_a_segment():
+    members = [play(*range(15), answer, 0) for answer in (20, 21)]
+    (micro,) = prepare([Group("g", "agent", (0.0, 1.0), tuple(members))], 100, 32).micro
+    assert micro.parents == (-1, -1)
+
+
+def test_groups_stay_whole_if_that_costs_no_further_micro_batch():
+    groups = [
+        Group(str(g), "agent", (0.0, 1.0), tuple(play(g, *range(100, 140), member, 0, prompt=41) for member in (1, 2)))
+        for g in range(4)
+    ]
+    work = prepare(groups, 105, 32)  # two groups have 86 tokens, and a third one's first play does not fit
+    assert [micro.lengths for micro in work.micro] == [(41, 1, 1, 41, 1, 1)] * 2
+    assert work.computed_tokens == 4 * 43
+
+
+def test_ranks_get_even_micro_batches():
+    members = [play(*range(7 * start, 7 * start + 50)) for start in range(9)]
+    groups = [Group(str(at), "agent", (0.5,), (member,)) for at, member in enumerate(members)]
+    assert [len(micro.ids) for micro in prepare(groups, 400, 32).micro] == [49, 392]
+    assert [len(micro.ids) for micro in prepare(groups, 400, 32, ranks=2).micro] == [196, 245]
+    assert [len(micro.ids) for micro in prepare(groups, 400, 32, ranks=3).micro] == [147] * 3
 
 
 def test_a_batch_without_a_trained_token_is_a_broken_invariant():

@@ -6,7 +6,6 @@ import torch
 
 from learner.advantage import group_advantages
 from learner.backends.torch import TorchBackend
-from learner.backends.zero import even_limit
 from spade import codec, config
 from spade.protocol import Batch, Group, Trajectory
 from tests.learner.conftest import VOCABULARY
@@ -57,9 +56,9 @@ def batch_of(policy, seed=0):
 
 def by_the_book(policy, plays, groups, loss):
     """The loss of a batch, sequence by sequence with whole logits, and its gradient."""
-    total = torch.zeros(())
+    total, designs = torch.zeros(()), sum(len(group.trajectories) for group in groups if group.role == "designer")
     for members, group in zip(plays, groups, strict=True):
-        weight = 5 / 2 if group.role == "designer" else 1.0
+        weight = sum(map(len, plays)) / designs - 1 if group.role == "designer" else 1.0
         for play, advantage in zip(members, group_advantages(group), strict=True):
             share = 1.0 if loss.aggregation == "token" else 1 / play.trained
             for ids, count, behaviour in play.sequences:
@@ -114,10 +113,3 @@ def test_a_play_counts_once_however_many_sequences_it_has(policy):
     assert metrics.designer_weight == 5 / 2
     assert metrics.trained_tokens == sum(play.trained for members in plays for play in members)
     assert metrics.tokens_by_lag == (metrics.trained_tokens,)
-
-
-def test_ranks_share_the_tokens_of_sequences_and_not_of_trajectories(policy):
-    _, groups = batch_of(policy)
-    lengths = [length for group in groups for member in group.trajectories for length in member.contexts]
-    assert len(lengths) == 14
-    assert even_limit(groups, 10_000, 2) == -(-sum(lengths) // 2) + max(lengths)

@@ -113,8 +113,9 @@ class Learner(Section, frozen=True):
     """Trajectories of a learner step; whole groups are added until there are so many. The default is the paper's."""
 
     microbatch_tokens: Count = 65_536
-    """Tokens of a micro-batch, which packs whole sequences; a longer sequence goes alone. It bounds the memory for
-    activations and changes no result beyond rounding."""
+    """Tokens of a micro-batch, which packs whole sequences; a longer sequence goes alone. A beginning that sequences
+    share counts once, and an eighth for each further sequence. It bounds the memory for activations and changes no
+    result beyond rounding."""
 
     steps_per_batch: Count = 1
     """Optimiser steps on each batch. With one, the ratio of "tis" is 1 and its clip takes no part."""

@@ -1,0 +1,115 @@
+"""Order, cut and lay out token sequences so that a beginning which they share is computed once. Pure.
+
+In lexicographic order a sequence has its longest shared beginning with its predecessor. So a packed row holds of each
+sequence only the tokens after the beginning that it shares with its predecessor.
+"""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ids = NDArray[np.int32]
+Counts = NDArray[np.int64]
+
+LEAST = 16  # a shorter shared beginning is computed again: one more call of attention costs more
+JOINED = 8  # so many tokens that a sequence takes from its predecessor count as one: attention joins their keys again
+
+
+def lexicographic(sequences: Sequence[Ids]) -> list[int]:
+    """Return the indices of the sequences in lexicographic order. Equal sequences keep their order."""
+    keys = [ids.astype(">u4").tobytes() for ids in sequences]
+    return sorted(range(len(keys)), key=keys.__getitem__)
+
+
+def shared_lengths(ordered: Sequence[Ids]) -> Counts:
+    """Return for each sequence how many of its first tokens it takes from its predecessor: at least LEAST, or 0."""
+    shared = np.zeros(len(ordered), np.int64)
+    for index in range(1, len(ordered)):
+        before, ids = ordered[index - 1], ordered[index]
+        least = min(len(before), len(ids))
+        different = np.flatnonzero(before[:least] != ids[:least])
+        common = int(different[0]) if len(different) else least
+        shared[index] = common if common >= LEAST else 0
+    return shared
+
+
+def cut(lengths: Counts, shared: Counts, limit: int) -> list[slice]:
+    """Cut ordered sequences into as few runs of at most `limit` tokens as possible.
+
+    A token counts if it is computed, and a part of it (JOINED) if a sequence takes it from its predecessor. The first
+    sequence of a run takes nothing. Among the cuts with the fewest runs it returns one with the fewest tokens in all.
+    A sequence longer than `limit` is a run of its own.
+    """
+    count, least = len(lengths), 0
+    shared = shared - shared // JOINED
+    before = np.cumsum([0, *(lengths - shared)])  # if no run ever began anew
+    again = np.append(shared, 0) - before  # what a run that begins at a sequence adds to `before` of its end
+    runs, tokens, begins = (np.zeros(count + 1, np.int64) for _ in range(3))
+    for end in range(1, count + 1):
+        while least < end - 1 and before[end] + again[least] > limit:
+            least += 1
+        fewest = least + int(np.searchsorted(runs[least:end], runs[least], side="right"))
+        begin = least + int(np.argmin(tokens[least:fewest] + again[least:fewest]))
+        runs[end], tokens[end], begins[end] = runs[begin] + 1, tokens[begin] + again[begin] + before[end], begin
+    slices, end = list[slice](), count
+    while end:
+        slices.append(slice(int(begins[end]), end))
+        end = int(begins[end])
+    return slices[::-1]
+
+
+def even_limit(lengths: Counts, shared: Counts, limit: int, ranks: int) -> int:
+    """Return the smallest limit under which no rank has more runs to compute than under `limit`."""
+
+    def rounds(limit: int) -> int:
+        return -(-len(cut(lengths, shared, limit)) // ranks)
+
+    most = rounds(limit)
+    return bisect_left(range(limit), True, lo=1, key=lambda lower: rounds(lower) <= most)
+
+
+class Layout(NamedTuple):
+    """Sequences in one packed row, a forest of segments."""
+
+    ids: NDArray[np.int64]
+    """The tokens of the row: (tokens,)."""
+    positions: NDArray[np.int64]
+    """The position of each token in its sequences, from 0: (tokens,)."""
+    lengths: tuple[int, ...]
+    """The number of tokens of each segment, in the order of the row."""
+    parents: tuple[int, ...]
+    """The earlier segment that each segment continues; -1 if sequences begin with it."""
+    places: list[NDArray[np.int64]]
+    """For each sequence, the index in the row of each of its tokens."""
+
+
+def lay_out(sequences: Sequence[Ids], shared: Counts) -> Layout:
+    """Lay out ordered sequences in one row, without the tokens that each takes from its predecessor.
+
+    A segment ends where sequences part. The first sequence takes nothing, whatever `shared` says.
+    """
+    parts, positions, places = list[Ids](), list[Counts](), list[Counts]()
+    before = dict[int, int]()  # for each place where a segment begins, the place of the token before it
+    tokens = 0
+    for ids, kept in zip(sequences, (0, *shared[1:]), strict=True):
+        last = int(places[-1][kept - 1]) if kept else -1
+        if kept < len(ids) and (not kept or last + 1 < tokens):
+            before[tokens] = last
+            if kept:
+                before.setdefault(last + 1, last)
+        fresh = np.arange(tokens, tokens + len(ids) - kept)
+        places.append(np.concatenate([places[-1][:kept], fresh]) if kept else fresh)
+        parts.append(ids[kept:])
+        positions.append(np.arange(kept, len(ids)))
+        tokens += len(fresh)
+    begins = sorted(before)
+    return Layout(
+        ids=np.concatenate(parts).astype(np.int64),
+        positions=np.concatenate(positions),
+        lengths=tuple(np.diff([*begins, tokens]).tolist()),
+        parents=tuple(bisect_left(begins, before[begin] + 1) - 1 for begin in begins),
+        places=places,
+    )
