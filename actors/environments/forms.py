@@ -23,6 +23,8 @@ from spade.protocol import Form, Observed
 GamePolicy = Callable[[str], str]
 """The action after an observation."""
 FORMS: tuple[Form, ...] = ("inside", "box")
+TRIED_ACTIONS = 4
+"""Random actions that show if a program without a listed solution reads a form. One of two may change nothing."""
 
 
 async def form_of(sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play) -> Form:
@@ -120,7 +122,7 @@ class FormProbing(Probing[str]):
 
     async def heeds(self) -> bool:
         """True if actions in this form change a play of one seed."""
-        for policy in (self.anything, self.anything, lambda _: NOTHING):
+        for policy in (*[self.anything] * TRIED_ACTIONS, lambda _: NOTHING):
             play = await self.probe(self.seed(0), policy)
             if any(heeded(play, other) for other in self.transcripts[:-1]):
                 return True

@@ -76,7 +76,7 @@ class Suite:
 
         Their answers are in a box, so a suite that reads another form, or has a talk of its own, takes none.
         """
-        if protocol.grading != "box" or self.talks is not suite_talks:
+        if protocol.grading not in ("box", "mathematics") or self.talks is not suite_talks:
             return protocol
         return msgspec.structs.replace(protocol, examples=examples)
 

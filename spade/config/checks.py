@@ -179,7 +179,7 @@ def _check_challenges(config: Config) -> None:
     for name, steps in config.design.difficulties if config.design.source == "model" else ():
         if steps > turns:
             raise ConfigError(f"design.difficulties: {name!r} takes {steps} actions, of play.max_turns = {turns}")
-    if config.run.domain == "games" and config.design.max_turns > turns:
+    if config.design.source == "model" and config.run.domain == "games" and config.design.max_turns > turns:
         raise ConfigError(
             f"design.max_turns: the prompt would show {config.design.max_turns} turns, of play.max_turns = {turns}"
         )

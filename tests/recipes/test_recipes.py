@@ -293,7 +293,7 @@ def test_up_ends_in_the_same_line(here):
     assert "`spade corpus build games`" in spade(here, "pool", "make", "games-4b", fails=True)
 
 
-@pytest.mark.parametrize("name", sorted(name for name in recipes() if not name.startswith("nano")))
+@pytest.mark.parametrize("name", sorted(name for name in recipes() if not name.startswith(("nano", "smol"))))
 def test_a_recipe_of_a_large_model_keeps_policies_and_is_measured_on_a_small_suite(name, here):
     config = load(name)
     assert config.learner.keep_policy_every == 40
@@ -306,7 +306,7 @@ def test_a_recipe_of_a_large_model_keeps_policies_and_is_measured_on_a_small_sui
     assert "\n" not in said
 
 
-@pytest.mark.parametrize("name", sorted(name for name in recipes() if not name.startswith("nano")))
+@pytest.mark.parametrize("name", sorted(name for name in recipes() if not name.startswith(("nano", "smol"))))
 def test_a_recipe_uses_eight_gpus_once_each_and_has_rows_for_all_that_is_in_flight(name):
     config = load(name)
     assert sorted((*config.engine.gpus, *config.learner.gpus)) == list(range(8))

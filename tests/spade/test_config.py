@@ -32,7 +32,7 @@ def test_games_recipes_have_the_papers_numbers():
 def test_luck_wins_less_of_a_large_models_worlds_than_of_nanos():
     shares = {name: config.load(name).sandbox.random_win_share for name in config.recipes()}
     assert {share for name, share in shares.items() if name.startswith("nano")} == {0.5}
-    assert {share for name, share in shares.items() if not name.startswith("nano")} == {0.05}
+    assert {share for name, share in shares.items() if not name.startswith(("nano", "smol"))} == {0.05}
     assert config.Config().sandbox.random_win_share == 0.25
 
 

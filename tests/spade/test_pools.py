@@ -104,7 +104,7 @@ def hostile(folder, kind):
             return "evil.py: is not a regular file"
         case "device":
             file.symlink_to("/dev/zero")
-            return "evil.py: is not a regular file"
+            return "evil.py: is a link that leaves its folder"
         case "loop":
             file.symlink_to(file)
             return "evil.py: Too many levels of symbolic links"
