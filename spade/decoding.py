@@ -11,7 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from spade.errors import LONE_SURROGATE, SpadeError, reason
-from spade.text import visible
+from spade.text import line, visible
 
 LONGEST = 300  # characters of an error's text
 
@@ -60,3 +60,9 @@ def each_decoded(read: Iterator[T]) -> Iterator[T]:
 def printable(error: Exception) -> str:
     """Return the text of an error as one printable line of at most LONGEST characters. It may quote foreign bytes."""
     return visible(" ".join((reason(error) or type(error).__name__)[:LONGEST].split()))[:LONGEST]
+
+
+def first_line(error: Exception) -> str:
+    """Return the type of a foreign error and the first line of its text, on one printable line."""
+    text = next(filter(None, map(str.strip, str(error).splitlines())), "")
+    return line(f"{type(error).__name__}: {text}", LONGEST)

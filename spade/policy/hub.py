@@ -4,9 +4,9 @@ import logging
 import re
 from pathlib import Path
 
+from spade.decoding import first_line
 from spade.errors import ConfigError
 from spade.policy.parameter_files import parameter_files
-from spade.text import line
 
 _FILES = ["*.json", "*.safetensors", "*.jinja", "*.txt", "*.model"]
 _NAME = re.compile(r"[\w.-]+/[\w.-]+(?:@[0-9a-f]{40})?", re.ASCII)
@@ -38,10 +38,10 @@ def snapshot(name: str) -> Path:
         cached = _cached(name)
         if cached is None:
             raise ConfigError(
-                f"model.path: {name!r} is no folder here, and the hub did not give it: {_first_line(error)}; check the "
+                f"model.path: {name!r} is no folder here, and the hub did not give it: {first_line(error)}; check the "
                 "name, the network and `hf auth whoami`, or give a checkpoint folder"
             ) from None
-        log.warning("the hub did not answer for %s (%s); its cached copy %s is used", name, _first_line(error), cached)
+        log.warning("the hub did not answer for %s (%s); its cached copy %s is used", name, first_line(error), cached)
         return cached
 
 
@@ -58,8 +58,3 @@ def _snapshot(name: str, offline: bool) -> Path:
     repository, _, revision = name.partition("@")
     folder = snapshot_download(repository, revision=revision or None, allow_patterns=_FILES, local_files_only=offline)
     return Path(folder)
-
-
-def _first_line(error: Exception) -> str:
-    text = next(filter(None, map(str.strip, str(error).splitlines())), "")
-    return line(f"{type(error).__name__}: {text}", 200)

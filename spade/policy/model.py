@@ -14,11 +14,11 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, GenerationConfig, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
+from spade.decoding import first_line
 from spade.disk import discard, draft
 from spade.errors import ConfigError, RunError, WeightsError
 from spade.policy import canary, manifest
 from spade.policy.manifest import PARAMETERS
-from spade.text import line
 
 # Hugging Face's names of a tokenizer's files. A checkpoint has some of them.
 TOKENIZER_FILES = (
@@ -88,11 +88,10 @@ def load(folder: Path, *, dtype: str, device: torch.device, digest: str | None =
 
 
 def _first_line(error: Exception) -> str:
-    """Return the type of a foreign error and the first line of its text, without a tensor report of many lines."""
-    text = next(filter(None, map(str.strip, str(error).splitlines())), "")
-    if "ignore_mismatched_sizes" in text:
-        text = "its tensors do not have the shapes that its config.json gives"
-    return line(f"{type(error).__name__}: {text}", 300)
+    """Describe a foreign error in one line, without a tensor report of many lines."""
+    if "ignore_mismatched_sizes" in str(error):
+        return f"{type(error).__name__}: its tensors do not have the shapes that its config.json gives"
+    return first_line(error)
 
 
 def check_whole(folder: Path, model: PreTrainedModel, report: Mapping[str, Any]) -> None:

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any, Literal
 
+from spade.decoding import first_line
 from spade.errors import ConfigError, RunError
-from spade.text import line
 
 Format = Literal["float32", "bfloat16"]
 
@@ -66,8 +66,7 @@ def _read_gguf(file: Path, dtype: Format) -> tuple[Any, Any]:
     except (torch.OutOfMemoryError, MemoryError):
         raise
     except Exception as error:  # for a malformed file, Transformers and gguf raise many kinds of errors
-        text = next(filter(None, map(str.strip, str(error).splitlines())), "")
-        raise RunError(f"{file}: cannot be read: {line(f'{type(error).__name__}: {text}', 300)}") from None
+        raise RunError(f"{file}: cannot be read: {first_line(error)}") from None
     model, report = read
     check_whole(file, model, report)
     return model, tokenizer
