@@ -10,13 +10,24 @@ from actors.suites.gem import GEM
 from actors.suites.gpqa import GPQA
 from actors.suites.livecodebench import LIVECODEBENCH
 from actors.suites.nano import NANO, NANO_TOOLS
-from actors.suites.reasoning_gym import REASONING_GYM, REASONING_GYM_NANO
+from actors.suites.reasoning_gym import REASONING_GYM, REASONING_GYM_NANO, REASONING_GYM_TRANSFER
 from actors.suites.resolving import check_sizes, resolve
 from actors.suites.suite import Suite
 
 SUITES: Mapping[str, Suite] = {
     suite.name: suite
-    for suite in (AIME25, AIME26, GPQA, LIVECODEBENCH, REASONING_GYM, GEM, NANO, NANO_TOOLS, REASONING_GYM_NANO)
+    for suite in (
+        AIME25,
+        AIME26,
+        GPQA,
+        LIVECODEBENCH,
+        REASONING_GYM,
+        GEM,
+        NANO,
+        NANO_TOOLS,
+        REASONING_GYM_NANO,
+        REASONING_GYM_TRANSFER,
+    )
 }
 
 __all__ = ["SUITES", "Suite", "check_sizes", "resolve"]

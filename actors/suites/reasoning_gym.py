@@ -1,11 +1,15 @@
 """Reasoning-Gym: generated problems.
 
-One suite has a hundred hard data sets in four categories, another has small ones for nano. `reasoning_gym_hard.json`
-has the parameters of the library's own hard evaluation. An item is a place in a data set of 500 with seed 42. The
-scorer of game_of_life_halting pays nonsense, but the suite keeps it.
+`reasoning-gym-hard` has a hundred hard data sets in four categories. `reasoning_gym_hard.json` has the parameters of the
+library's own hard evaluation. An item is a place in a data set of 500 with seed 42. The scorer of game_of_life_halting
+pays nonsense, but the suite keeps it.
+`reasoning-gym-nano` has the six small data sets that `nano-fixed` and `smol` train. `reasoning-gym-transfer` has twelve
+other data sets of that size, which no recipe trains. Its turns are longer than the trained ones, so that a policy gains
+nothing from short answers alone.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -23,6 +27,7 @@ Put the answer in \\boxed{}."""
 _SEED, _PLACES = 42, 500
 _PAPER = Sampling(temperature=0.6, top_p=0.8, top_k=20, max_tokens=8_192)
 _NANO = Sampling(temperature=1.0, max_tokens=24)
+_TRANSFER = Sampling(temperature=1.0, max_tokens=64)
 
 HARD: Mapping[str, Mapping[str, Mapping[str, Any]]] = msgspec.json.decode(
     Path(__file__).with_name("reasoning_gym_hard.json").read_bytes()
@@ -42,6 +47,27 @@ SMALL: Mapping[str, Mapping[str, Any]] = {
 }  # fmt: skip
 """Parameters by data set, restricted to one digit or three letters."""
 
+TRANSFER: Mapping[str, Mapping[str, Any]] = {
+    "calendar_arithmetic": {},
+    "count_bits": {"min_n": 1, "max_n": 15},
+    "decimal_chain_sum": {
+        "min_terms": 2, "max_terms": 2, "min_digits": 1, "max_digits": 1, "min_decimal_places": 1,
+        "max_decimal_places": 1,
+    },
+    "fraction_simplification": {"min_value": 1, "max_value": 9, "min_factor": 2, "max_factor": 5},
+    "isomorphic_strings": {"max_string_length": 4},
+    "lcm": {"min_numbers": 2, "max_numbers": 2, "min_value": 1, "max_value": 9},
+    "leg_counting": {"min_animals": 1, "max_animals": 2, "min_instances": 1, "max_instances": 3},
+    "needle_haystack": {"min_num_statements": 2, "max_num_statements": 4},
+    "number_sequence": {"min_value": 1, "max_value": 9, "max_complexity": 1},
+    "prime_factorization": {"min_value": 2, "max_value": 30},
+    "products": {"min_terms": 2, "max_terms": 2, "min_digits": 1, "max_digits": 1},
+    "simple_equations": {
+        "min_terms": 2, "max_terms": 2, "min_value": 1, "max_value": 9, "operators_weights": [0.5, 0.5, 0.0],
+    },
+}  # fmt: skip
+"""Parameters by data set, of about the same size. None of these is in `SMALL`."""
+
 
 def read_hard(protocol: Protocol, _: Path | None) -> list[SuiteItem]:
     """See Reader. Play n of a data set uses the place that seed n draws."""
@@ -54,11 +80,11 @@ def read_hard(protocol: Protocol, _: Path | None) -> list[SuiteItem]:
     ]
 
 
-def read_small(protocol: Protocol, _: Path | None) -> list[SuiteItem]:
+def read_small(datasets: Mapping[str, Mapping[str, Any]], protocol: Protocol, _: Path | None) -> list[SuiteItem]:
     """See Reader. Each data set has the instances of the seeds from 0."""
     return [
         SuiteItem(f"{dataset}/{seed}", dataset, _program(dataset, parameters), seed)
-        for dataset, parameters in SMALL.items()
+        for dataset, parameters in datasets.items()
         for seed in range(protocol.draws)
     ]
 
@@ -89,6 +115,16 @@ REASONING_GYM_NANO = Suite(
         "paper": Protocol(name="paper", prompt="{problem}", sampling=_NANO, samples=2, grading="box", draws=32),
         "short": Protocol(name="short", prompt="{problem}", sampling=_NANO, samples=1, grading="box", draws=8),
     },
-    read_small,
+    partial(read_small, SMALL),
+    packages=PACKAGES,
+)
+
+REASONING_GYM_TRANSFER = Suite(
+    "reasoning-gym-transfer",
+    {
+        "paper": Protocol(name="paper", prompt="{problem}", sampling=_TRANSFER, samples=1, grading="box", draws=32),
+        "short": Protocol(name="short", prompt="{problem}", sampling=_TRANSFER, samples=1, grading="box", draws=8),
+    },
+    partial(read_small, TRANSFER),
     packages=PACKAGES,
 )

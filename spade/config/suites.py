@@ -37,6 +37,7 @@ SUITE_TRAITS: Mapping[str, SuiteTraits] = {
     "nano": SuiteTraits(),
     "nano-tools": SuiteTraits(tools=True),
     "reasoning-gym-nano": SuiteTraits("reasoning-gym"),
+    "reasoning-gym-transfer": SuiteTraits("reasoning-gym"),
 }
 """Traits by the names of `evaluation.suite`."""
 

@@ -281,9 +281,9 @@ class Evaluation(Section, frozen=True):
 
     suite: str = ""
     """The suite whose items are played, in its own words and by its own numbers (docs/evaluation.md, "While a run
-    trains"): `nano`, `nano-tools`, `reasoning-gym-nano`, `reasoning-gym-hard`, `gem`, or `aime25`, `aime26`,
-    `gpqa-diamond`, `livecodebench-v6` with `evaluation.data`. "" for none. What it needs of `sandbox.libraries` need
-    not be listed there."""
+    trains"): `nano`, `nano-tools`, `reasoning-gym-nano`, `reasoning-gym-transfer`, `reasoning-gym-hard`, `gem`, or
+    `aime25`, `aime26`, `gpqa-diamond`, `livecodebench-v6` with `evaluation.data`. "" for none. What it needs of
+    `sandbox.libraries` need not be listed there."""
 
     protocol: ProtocolName = "paper"
     """The suite's numbers; "short" also takes a part of a given file, and any version of a library."""

@@ -11,7 +11,7 @@ from actors.sandbox.inside.libraries import LIBRARIES
 from actors.suites import SUITES, resolve
 from actors.suites.answers import READERS
 from actors.suites.harnesses import HARNESSES
-from actors.suites.reasoning_gym import HARD
+from actors.suites.reasoning_gym import HARD, SMALL
 from spade.config.suites import HARNESS_SUITES, SUITE_TRAITS
 from spade.errors import ConfigError, RunError
 from spade.evaluations import Protocol, sample_seed
@@ -82,6 +82,13 @@ def test_the_small_suite_has_32_items_of_each_of_six_data_sets():
     suite = SUITES["reasoning-gym-nano"]
     items = suite.items(suite.protocol("paper"))
     assert Counter(Counter(item.category for item in items).values()) == {32: 6}
+
+
+def test_the_transfer_suite_shares_no_data_set_with_the_trained_ones():
+    suite = SUITES["reasoning-gym-transfer"]
+    items = suite.items(suite.protocol("paper"))
+    assert Counter(Counter(item.category for item in items).values()) == {32: 12}
+    assert not {item.category for item in items} & set(SMALL)
 
 
 def test_a_package_of_another_version_is_played_by_short_alone(monkeypatch):
