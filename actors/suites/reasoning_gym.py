@@ -1,8 +1,8 @@
 """Reasoning-Gym: generated problems.
 
-`reasoning-gym-hard` has a hundred hard data sets in four categories. `reasoning_gym_hard.json` has the parameters of the
-library's own hard evaluation. An item is a place in a data set of 500 with seed 42. The scorer of game_of_life_halting
-pays nonsense, but the suite keeps it.
+`reasoning-gym-hard` has a hundred hard data sets in four categories. `reasoning_gym_hard.json` has the parameters of
+the library's own hard evaluation. An item is a place in a data set of 500 with seed 42. The scorer of
+game_of_life_halting pays nonsense, but the suite keeps it.
 `reasoning-gym-nano` has the six small data sets that `nano-fixed` and `smol` train. `reasoning-gym-transfer` has twelve
 other data sets of that size, which no recipe trains. Its turns are longer than the trained ones, so that a policy gains
 nothing from short answers alone.
