@@ -27,7 +27,7 @@ from spade.errors import ConfigError
 from spade.transport.rights import ACTORS, HOST, LOCAL, ROLES, Grant
 
 SERVER, CLIENT = "server", "client"
-_OTHERS = 0o077
+_OTHERS, _OTHERS_WRITE = 0o077, 0o022
 _KEY_BYTES = 40
 _HOW = "`spade keys new DIR` makes keys"
 _NAME_LETTERS = frozenset("-_.")
@@ -73,7 +73,9 @@ def create(folder: Path, hosts: Sequence[str], roles: Collection[str] = HOST) ->
 
 
 def server_pair(folder: Path) -> Pair:
-    """Read the services' key pair. Raises ConfigError."""
+    """Read the services' key pair. Raises ConfigError, also if others may change the allow-list."""
+    if found := writable_places(folder):
+        raise ConfigError(found[0])
     return _load_pair(_secret(folder, SERVER))
 
 
@@ -115,13 +117,26 @@ def open_secrets(folder: Path) -> list[str]:
     return [why for path in secrets if (why := _open_secret(path))]
 
 
+def writable_places(folder: Path) -> list[str]:
+    """Describe each place where others may change the allow-list: a folder that holds it, or a file of it."""
+    lists = folder / "allowed"
+    places = [place for place in (folder, lists, *sorted(lists.glob("*.key"))) if _mode(place) & _OTHERS_WRITE]
+    return [
+        f"{place}: others may change the allow-list by it; `chmod go-w {place}`, and read the list" for place in places
+    ]
+
+
+def _mode(path: Path) -> int:
+    """Return the mode of a file, or 0 if it is gone."""
+    try:
+        return path.stat().st_mode
+    except FileNotFoundError:
+        return 0
+
+
 def _open_secret(path: Path) -> str:
     """Describe how others may read a secret. Returns "" if they cannot, or if the file is gone."""
-    try:
-        mode = path.stat().st_mode
-    except FileNotFoundError:
-        return ""
-    if not mode & _OTHERS:
+    if not _mode(path) & _OTHERS:
         return ""
     return f"{path}: others may read this secret; `chmod 600 {path}`, and make new keys if they did"
 

@@ -281,6 +281,17 @@ async def test_files_that_are_no_keys_are_named(folder: Path, damage, reason: st
         await get_in("tcp://127.0.0.1:5555", under(folder))
 
 
+@pytest.mark.parametrize("place", [".", "allowed", "allowed/far.key"])
+async def test_a_list_that_others_may_change_is_refused_by_services_and_named(folder: Path, place: str) -> None:
+    (folder / place).chmod(0o777)
+    with pytest.raises(ConfigError, match=r"others may change the allow-list by it; `chmod go-w"):
+        async with serve(LOOPBACK, digest=DIGEST, bus=under(folder)):
+            raise AssertionError("must not listen")
+    assert [why.partition(":")[0] for why in keys.writable_places(folder)] == [str(folder / place)]
+    (folder / place).chmod(0o700)
+    assert keys.writable_places(folder) == []
+
+
 async def test_replies_of_a_keyed_service_count_its_own_peers_alone(folder: Path) -> None:
     """Two services of one process have a gate each."""
     async with (
