@@ -1,6 +1,7 @@
 """Keys on real sockets: who gets in, who does not and is told so, and what is on the wire."""
 
 import os
+import shutil
 import stat
 import threading
 from contextlib import suppress
@@ -262,6 +263,22 @@ def test_hosts_are_added_later_and_never_twice(folder: Path) -> None:
         keys.create(folder, ["far"])
     with pytest.raises(ConfigError, match="is not a valid host name"):
         keys.create(folder, ["../up"])
+
+
+def test_keys_whose_making_failed_are_made_by_the_same_command(tmp_path: Path) -> None:
+    """One of the files cannot be written at first, as on a disk that becomes full."""
+    folder = tmp_path / "keys"
+    (folder / "allowed" / "local.key" / "in the way").mkdir(parents=True)
+    with pytest.raises(OSError, match="directory"):
+        keys.create(folder, ["far"])
+    assert not list(folder.glob("*.key*"))
+    shutil.rmtree(folder / "allowed")
+    assert keys.create(folder, ["far"]) == [folder, folder / "hosts" / "far"]
+    assert sorted(grant.name for grant in keys.allowed(folder).values()) == ["far", "local"]
+    assert keys.client_name(folder) == "local"
+    assert keys.client_name(folder / "hosts" / "far") == "far"
+    assert keys.open_secrets(folder) == keys.writable_places(folder) == []
+    assert not list(folder.rglob(".*"))
 
 
 @pytest.mark.parametrize(("damage", "reason"), [
