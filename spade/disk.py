@@ -187,7 +187,7 @@ def read(file: Path, most: int = 1 << 20) -> bytes:
 
 def refuse_outside(file: Path) -> None:
     """Raise RunError if a file in a folder that others wrote is a link to a place outside the folder."""
-    if file.is_symlink() and os.path.dirname(os.path.realpath(file)) != os.path.realpath(file.parent):
+    if file.is_symlink() and not Path(os.path.realpath(file)).is_relative_to(os.path.realpath(file.parent)):
         raise RunError(f"{file}: is a link that leaves its folder; put a copy of the file in its place")
 
 

@@ -51,8 +51,11 @@ class KeptEvaluation(NamedTuple):
 
 def folder_of(run: Path, rules: Rules) -> Path:
     """Return RUN/evaluations/SUITE@PROTOCOL/DIGEST-SEED. The digest covers the rules, with the policy."""
-    under = f"{rules.suite}@{rules.protocol.name}"
-    return run / EVALUATIONS / under / f"{rules.digest[:_DIGITS]}-{rules.seed}"
+    return run / EVALUATIONS / _place(rules)
+
+
+def _place(rules: Rules) -> Path:
+    return Path(f"{rules.suite}@{rules.protocol.name}", f"{rules.digest[:_DIGITS]}-{rules.seed}")
 
 
 @contextmanager
@@ -97,8 +100,7 @@ def _begin(folder: Path, rules: Rules, scheduled: Scheduled) -> RecordFile:
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / PROTOCOL).exists():
         replace(folder / PROTOCOL, rules.toml())
-    if read_rules(folder) != rules:
-        raise RunError(f"{folder / PROTOCOL}: is of another evaluation; move it away")
+    read_rules(folder)
     return RecordFile(folder / RECORDS, scheduled)
 
 
@@ -118,12 +120,17 @@ def _said(folder: Path) -> Iterator[None]:
 
 
 def read_rules(folder: Path) -> Rules:
-    """Read the rules of an evaluation. Raises RunError if they cannot be read."""
+    """Read the rules of an evaluation. Raises RunError if they cannot be read, or if the folder is named by others."""
     file = folder / PROTOCOL
     try:
-        return read_toml(read(file))
+        rules = read_toml(read(file))
     except (OSError, UnreadableError) as error:
         raise RunError(f"{file}: {reason(error)}; restore it, or move its folder away") from None
+    if Path(folder.parent.name, folder.name) != _place(rules):
+        raise RunError(
+            f"{file}: is of another evaluation, whose folder is {_place(rules)}; restore it, or move its folder away"
+        )
+    return rules
 
 
 def read_summary(folder: Path) -> Summary | None:

@@ -23,11 +23,12 @@ from typing import NamedTuple
 from zmq.auth import create_certificates, load_certificate
 
 from spade.config import Bus
+from spade.disk import draft
 from spade.errors import ConfigError
 from spade.transport.rights import ACTORS, HOST, LOCAL, ROLES, Grant
 
 SERVER, CLIENT = "server", "client"
-_OTHERS = 0o077
+_OTHERS, _OTHERS_WRITE = 0o077, 0o022
 _KEY_BYTES = 40
 _HOW = "`spade keys new DIR` makes keys"
 _NAME_LETTERS = frozenset("-_.")
@@ -60,20 +61,31 @@ def create(folder: Path, hosts: Sequence[str], roles: Collection[str] = HOST) ->
     made = []
     if not _secret(folder, SERVER).exists():
         _directory(folder / "allowed")
-        _make_pair(folder, SERVER)
-        _make_client(folder, folder, LOCAL, ROLES)
+        with draft(folder) as new:
+            _make_pair(new, SERVER)
+            _make_client(new, LOCAL, ROLES)
+            # The services' secret comes last, so that a folder with it has all the others.
+            os.replace(_public(new, CLIENT), _allowed(folder, LOCAL))
+            for file in (_secret(folder, CLIENT), _public(folder, SERVER), _secret(folder, SERVER)):
+                os.replace(new / file.name, file)
         made.append(folder)
     for host in hosts:
         home = folder / "hosts" / host
         _directory(home)
-        _make_client(folder, home, host, roles)
-        _private(Path(shutil.copy(_public(folder, SERVER), home)))
+        with draft(folder) as new:
+            _make_client(new, host, roles)
+            _private(Path(shutil.copy(_public(folder, SERVER), new)))
+            for file in (_secret(home, CLIENT), _public(home, SERVER)):
+                os.replace(new / file.name, file)
+            os.replace(_public(new, CLIENT), _allowed(folder, host))
         made.append(home)
     return made
 
 
 def server_pair(folder: Path) -> Pair:
-    """Read the services' key pair. Raises ConfigError."""
+    """Read the services' key pair. Raises ConfigError, also if others may change the allow-list."""
+    if found := writable_places(folder):
+        raise ConfigError(found[0])
     return _load_pair(_secret(folder, SERVER))
 
 
@@ -115,13 +127,26 @@ def open_secrets(folder: Path) -> list[str]:
     return [why for path in secrets if (why := _open_secret(path))]
 
 
+def writable_places(folder: Path) -> list[str]:
+    """Describe each place where others may change the allow-list: a folder that holds it, or a file of it."""
+    lists = folder / "allowed"
+    places = [place for place in (folder, lists, *sorted(lists.glob("*.key"))) if _mode(place) & _OTHERS_WRITE]
+    return [
+        f"{place}: others may change the allow-list by it; `chmod go-w {place}`, and read the list" for place in places
+    ]
+
+
+def _mode(path: Path) -> int:
+    """Return the mode of a file, or 0 if it is gone."""
+    try:
+        return path.stat().st_mode
+    except FileNotFoundError:
+        return 0
+
+
 def _open_secret(path: Path) -> str:
     """Describe how others may read a secret. Returns "" if they cannot, or if the file is gone."""
-    try:
-        mode = path.stat().st_mode
-    except FileNotFoundError:
-        return ""
-    if not mode & _OTHERS:
+    if not _mode(path) & _OTHERS:
         return ""
     return f"{path}: others may read this secret; `chmod 600 {path}`, and make new keys if they did"
 
@@ -144,14 +169,13 @@ def _check_roles(roles: Collection[str], where: str) -> None:
         raise ConfigError(f"{where}: {unknown[0]!r} is not a role; there are {', '.join(ROLES)}")
 
 
-def _make_client(folder: Path, home: Path, name: str, roles: Collection[str]) -> None:
-    """Make a client's key pair in `home`, and put the public half on the allow-list of `folder`."""
-    _make_pair(home, CLIENT, {"name": name})
-    public = _public(home, CLIENT)
+def _make_client(folder: Path, name: str, roles: Collection[str]) -> None:
+    """Make a client's key pair. Its public half is in the form of the allow-list."""
+    _make_pair(folder, CLIENT, {"name": name})
+    public = _public(folder, CLIENT)
     # pyzmq writes metadata only into the secret half.
     given = f"metadata\n    roles = {','.join(sorted(roles))}\n"
     public.write_text(public.read_text(encoding="utf-8").replace("metadata\n", given), encoding="utf-8")
-    public.rename(_allowed(folder, name))
 
 
 def _make_pair(folder: Path, name: str, metadata: dict[str, str] | None = None) -> None:

@@ -146,6 +146,9 @@ def test_keys_are_made_once_and_listed(spade, tmp_path):
     assert [line.partition(";")[0] for line in done.stderr.splitlines()] == [
         f"keys/{name}: others may read this secret" for name in ("hosts/far/client.key_secret", "server.key_secret")
     ]
+    (tmp_path / "keys" / "allowed").chmod(0o777)
+    done = spade("keys", "ls", "keys", cwd=tmp_path)
+    assert "keys/allowed: others may change the allow-list by it; `chmod go-w keys/allowed`" in done.stderr
 
 
 @pytest.mark.parametrize(("text", "expected"), [("90s", 90), ("10m", 600), ("2h", 7200), ("1.5m", 90), ("7", 7)])

@@ -1,6 +1,7 @@
 """Keys on real sockets: who gets in, who does not and is told so, and what is on the wire."""
 
 import os
+import shutil
 import stat
 import threading
 from contextlib import suppress
@@ -264,6 +265,22 @@ def test_hosts_are_added_later_and_never_twice(folder: Path) -> None:
         keys.create(folder, ["../up"])
 
 
+def test_keys_whose_making_failed_are_made_by_the_same_command(tmp_path: Path) -> None:
+    """One of the files cannot be written at first, as on a disk that becomes full."""
+    folder = tmp_path / "keys"
+    (folder / "allowed" / "local.key" / "in the way").mkdir(parents=True)
+    with pytest.raises(OSError, match="directory"):
+        keys.create(folder, ["far"])
+    assert not list(folder.glob("*.key*"))
+    shutil.rmtree(folder / "allowed")
+    assert keys.create(folder, ["far"]) == [folder, folder / "hosts" / "far"]
+    assert sorted(grant.name for grant in keys.allowed(folder).values()) == ["far", "local"]
+    assert keys.client_name(folder) == "local"
+    assert keys.client_name(folder / "hosts" / "far") == "far"
+    assert keys.open_secrets(folder) == keys.writable_places(folder) == []
+    assert not list(folder.rglob(".*"))
+
+
 @pytest.mark.parametrize(("damage", "reason"), [
     (lambda path: path.unlink(), "is missing or no key"),
     (lambda path: path.write_text("nothing"), "is missing or no key"),
@@ -279,6 +296,17 @@ async def test_files_that_are_no_keys_are_named(folder: Path, damage, reason: st
     damage(folder / "client.key_secret")
     with pytest.raises(ConfigError, match=reason):
         await get_in("tcp://127.0.0.1:5555", under(folder))
+
+
+@pytest.mark.parametrize("place", [".", "allowed", "allowed/far.key"])
+async def test_a_list_that_others_may_change_is_refused_by_services_and_named(folder: Path, place: str) -> None:
+    (folder / place).chmod(0o777)
+    with pytest.raises(ConfigError, match=r"others may change the allow-list by it; `chmod go-w"):
+        async with serve(LOOPBACK, digest=DIGEST, bus=under(folder)):
+            raise AssertionError("must not listen")
+    assert [why.partition(":")[0] for why in keys.writable_places(folder)] == [str(folder / place)]
+    (folder / place).chmod(0o700)
+    assert keys.writable_places(folder) == []
 
 
 async def test_replies_of_a_keyed_service_count_its_own_peers_alone(folder: Path) -> None:

@@ -40,7 +40,7 @@ def new(
 def ls(folder: Annotated[Path, typer.Argument(metavar="DIR", help="A key folder.")]) -> None:
     """List the hosts that a key folder lets in, with their roles.
 
-    Exit code 1 if others may read one of its secrets.
+    Exit code 1 if others may read one of its secrets or change the list.
     """
     from spade.transport import keys
 
@@ -48,7 +48,7 @@ def ls(folder: Annotated[Path, typer.Argument(metavar="DIR", help="A key folder.
     for public, grant in keys.allowed(folder).items():
         roles = ",".join(sorted(grant.roles)) or "no role: remove its file and make it a new key"
         say(f"{public.decode()}  {grant.name}  {roles}")
-    if found := keys.open_secrets(folder):
+    if found := [*keys.open_secrets(folder), *keys.writable_places(folder)]:
         for why in found:
             complain(why)
         raise typer.Exit(1)

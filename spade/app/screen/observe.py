@@ -10,7 +10,7 @@ from rich.live import Live
 
 from spade.app.screen.console import Screen
 from spade.app.screen.reach import ANSWER_S, Reached, observer
-from spade.app.screen.verdict import comparable, stalled, verdict
+from spade.app.screen.verdict import comparable, just_begun, stalled, verdict
 from spade.app.screen.view import render
 from spade.config import Bus
 from spade.decoding import UnreadableError, decoded
@@ -109,7 +109,7 @@ def explain(status: Status) -> list[str]:
     holders = [wait.holder for wait in root_causes(status.waits)]
     last = [f"it ends at {', '.join(holders) or 'a circle'}"] if status.waits else []
     return [
-        *filter(None, [stalled(status)]),
+        *filter(None, [just_begun(status) or stalled(status)]),
         status.waiting_for,
         *apart,
         *unplaced,

@@ -29,9 +29,7 @@ class Judgement(NamedTuple):
 def verdict(status: Status) -> Judgement:
     """Judge a run by its status."""
     over = _over(status)
-    if not status.counts.plays and not comparable(status):
-        # A slow machine takes minutes to begin. That is not a stall.
-        begun = f"just begun: nothing is played yet, after {clock(status.elapsed_s)}"
+    if begun := just_begun(status):
         return Judgement(f"{over} before anything was played" if over else begun, "neutral")
     if stall := stalled(status):
         return Judgement(_joined(stall, _programs(status)), "bad")
@@ -43,6 +41,16 @@ def comparable(status: Status) -> tuple[Evaluation, ...]:
     """Return the evaluations on the suite of the newest one. A run may have gone on with another suite."""
     evaluations = status.histories.evaluations
     return tuple(one for one in evaluations if one.suite == evaluations[-1].suite)
+
+
+def just_begun(status: Status) -> str:
+    """Say that nothing was played yet. Returns "" once there is a play or an evaluation.
+
+    A slow machine takes minutes to begin. That is not a stall.
+    """
+    if status.counts.plays or comparable(status):
+        return ""
+    return f"just begun: nothing is played yet, after {clock(status.elapsed_s)}"
 
 
 def stalled(status: Status) -> str:

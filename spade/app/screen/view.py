@@ -63,7 +63,7 @@ def render(status: Status, width: int, height: int, note: str = "") -> Renderabl
 def _verdict(status: Status, width: int, height: int) -> list[Text]:
     """Wrap the verdict on the run: one line, or several on a narrow screen."""
     judged = verdict(status)
-    most = min(_MOST_VERDICT, max(height // 8, 1))
+    most = min(_MOST_VERDICT, max(height // 6, 1))
     rows = textwrap.wrap(judged.text, max(width - 2, 8))
     if len(rows) > most:
         rows = [*rows[: most - 1], " ".join(rows[most - 1 :])]

@@ -67,8 +67,12 @@ def test_a_link_that_leaves_its_pool_is_refused(source, tmp_path, kind):
             read_held_out(load("nano", ("evaluation.suite=", f"evaluation.programs={source}")))
     (source / f"vault.{kind}").unlink()
     (source / "vault.py").unlink(missing_ok=True)
-    (source / "vault.py").symlink_to("crash.py")  # a link within the pool
-    assert read_program(source, "vault").source == CRASHES
+    (source / "deep").mkdir()
+    for within in ("crash.py", "deep/crash.py"):  # links within the pool
+        (source / "deep" / "crash.py").write_text(CRASHES)
+        (source / "vault.py").unlink(missing_ok=True)
+        (source / "vault.py").symlink_to(within)
+        assert read_program(source, "vault").source == CRASHES
 
 
 def test_a_pool_with_a_bad_file_is_listed_all_the_same(source):

@@ -166,6 +166,12 @@ def test_a_narrow_screen_shows_the_verdict_the_bars_and_the_processes(width, hei
     assert all(part in text for part in shown)
 
 
+def test_forty_columns_and_twelve_lines_show_the_whole_verdict():
+    text = " ".join(line.strip() for line in draw(with_evaluations(), 40, 12))
+    assert "learning: held-out +0.20 since the start" in text
+    assert all(part in text for part in ("held-out  █", "valid     █", "0.96"))
+
+
 def test_a_long_verdict_ends_on_a_small_screen_with_an_ellipsis():
     easy = msgspec.structs.replace(full_status().recent, zero_variance_share=0.92, win_rate_unhinted=0.95)
     status = msgspec.structs.replace(with_evaluations(), recent=easy)

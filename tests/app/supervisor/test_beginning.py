@@ -40,7 +40,7 @@ def kept(tmp_path_factory):
     run.weights.mkdir()
     policy = (run.path / "made").rename(run.weights / digest)
     shutil.copytree(policy, run.checkpoints / "step-1" / "model")
-    keep(run.path / "best", policy, Best(2, "digest-2", "these plays", 0.5, 0.1, 8))
+    keep(run.path / "best", policy, Best(2, digest, "these plays", 0.5, 0.1, 8))
     return run
 
 
@@ -153,6 +153,14 @@ def test_another_policy_in_the_place_of_a_kept_one_is_refused(old, new):
     shutil.rmtree(old.path / "best")
     with pytest.raises(RunError, match=r"policies/step-2/model\.safetensors: its digest is not "):
         begin(new, "nano", (), OldRun(old, 2))
+
+
+def test_another_policy_in_the_place_of_the_best_one_is_refused(old, new):
+    """Its weights and its manifest fit each other, but the evaluation was of other weights."""
+    kept = next((old.path / "best").glob("*/best.json"))
+    kept.write_bytes(kept.read_bytes().replace(published(old.store)[-1].digest.encode(), b"0" * 32))
+    with pytest.raises(RunError, match=r"policy/model\.safetensors: its digest is not 0{32}; .*choose another --step"):
+        begin(new, "nano", (), OldRun(old, "best"))
 
 
 def test_damaged_weights_are_refused(old, new):

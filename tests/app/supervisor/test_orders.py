@@ -2,9 +2,10 @@ import pytest
 
 from spade.app.commands.doctor import NONE_MET, of_requests
 from spade.app.screen.observe import explain, unforeseen
+from spade.app.screen.verdict import verdict
 from spade.app.supervisor.orders import choose, parse
 from spade.errors import ConfigError, RunError
-from spade.protocol import Process, Status, Traffic, Wait
+from spade.protocol import Counts, Process, Status, Traffic, Wait
 
 
 def test_counts_are_read():
@@ -48,8 +49,9 @@ def test_why_shows_the_longest_wait_first_and_processes_in_trouble():
         Wait("replay", "TakeBatch", 1, 61.0, "learner", "8 of 96 sequences"),
     )
     status = Status(
-        waiting_for="8 of 96 sequences for step 2", waits=waits, processes=(engine,), traffic=Traffic(stalled_s=60.4)
-    )
+        waiting_for="8 of 96 sequences for step 2", waits=waits, processes=(engine,), traffic=Traffic(stalled_s=60.4),
+        counts=Counts(plays=8),
+    )  # fmt: skip
     assert explain(status) == [
         "stalled: no learner step and no play for 60 s",
         "8 of 96 sequences for step 2",
@@ -58,6 +60,16 @@ def test_why_shows_the_longest_wait_first_and_processes_in_trouble():
         "agent-0 waits 3.2 s for engine-0 (restarting), Generate ×40",
         "it ends at replay, engine-0",
     ]
+
+
+def test_a_run_that_only_begins_is_not_called_stalled():
+    starting = Process("engine-0", "engine", 7, "starting", 0)
+    status = Status(
+        elapsed_s=67.0, waiting_for="an engine to connect", processes=(starting,), traffic=Traffic(stalled_s=61.0)
+    )
+    begins = ["just begun: nothing is played yet, after 01:07", "an engine to connect", "engine-0 is starting"]
+    assert explain(status) == begins
+    assert verdict(status).text == begins[0]
 
 
 def test_why_says_what_a_process_waits_for_that_has_no_place():

@@ -123,6 +123,20 @@ def test_rules_of_another_evaluation_in_the_folder_are_refused(tmp_path):
         evaluate(tmp_path)
 
 
+def test_figures_are_not_shown_under_the_rules_of_another_evaluation(tmp_path):
+    """Each file is sound by itself, but the folder's name is the digest of other rules."""
+    folder, other = evaluate(tmp_path), evaluate(tmp_path, replace(RULES, policy="ef" * 16))
+    sound = (folder / "protocol.toml").read_bytes()
+    (folder / "protocol.toml").write_bytes((other / "protocol.toml").read_bytes())
+    with pytest.raises(RunError, match=rf"^{folder}/protocol.toml: is of another evaluation"):
+        found(tmp_path)
+    (folder / "protocol.toml").write_bytes(sound)
+    assert len(found(tmp_path)) == 2
+    other.rename(other.with_name(f"{'0' * 16}-0"))
+    with pytest.raises(RunError, match=r"0-0/protocol.toml: is of another evaluation"):
+        found(tmp_path)
+
+
 def test_a_damaged_summary_is_one_line_and_is_made_anew(tmp_path):
     folder = evaluate(tmp_path)
     (folder / "summary.json").write_bytes(b'{"scheduled": 1')

@@ -17,12 +17,14 @@ LONGEST_TIDIED = 200
 """Characters of an answer that is tidied."""
 
 _AGAIN_S = 0.1
+_COLOUR = re.compile(r"\\(?:text)?color\s*+\{[^{}]*+\}")
+_WORDS = re.compile(r"\A\s*+\\text\s*+\{\s*+(?:the\s++)?(?:final\s++)?answer(?:\s++is)?\s*+:?\s*+\}", re.IGNORECASE)
 _STYLED = re.compile(r"\\(?:(?:text|math)[a-z]*+|boldsymbol|bm|emph|underline)\s*+\{\s*+([-+\d.,]++)\s*+\}")
 _SPACES = re.compile(r"~|\\(?:[ ,;:!]|q?quad(?![A-Za-z]))")
 _MODULUS = re.compile(
     r"[\s~,]*+\(?\s*+(?:\\(?:text|mathrm|operatorname)\s*+\{\s*+\(?)?\\?[pb]?mod(?:ulo)?[\s~}]*+\{?\s*+\d++[\s)}]*+\Z"
 )
-_ENDS = re.compile(r"^(?:\*\*|\s|\\[ ,;:!])++|(?:[\s~.,;:°]|\*\*|\\[ ,;:!]?)++\Z")
+_ENDS = re.compile(r"^(?:\*\*|\s|\\[ ,;:!])++|(?:[\s~.,;:°]|\*\*|\\degree(?![A-Za-z])|\\[ ,;:!]?)++\Z")
 
 
 class LateError(BaseException):
@@ -89,7 +91,9 @@ def tidied(answer: str) -> str:
     r"""Remove what math_verify stumbles over: `70.`, `70 \pmod{1000}`, `\mathsf{70}`, `70°`."""
     if len(answer) > LONGEST_TIDIED:
         return answer
-    plain = _STYLED.sub(r"\1", _SPACES.sub(" ", answer))
+    plain = _WORDS.sub("", _COLOUR.sub("", _SPACES.sub(" ", answer)))
+    while (bare := _STYLED.sub(r"\1", plain)) != plain:
+        plain = bare
     return _ENDS.sub("", _MODULUS.sub("", _ENDS.sub("", plain)))
 
 

@@ -13,8 +13,10 @@ LONGEST = 10_000
 """Characters of a box that may hold a letter."""
 
 _STYLES = re.compile(
-    r"\\(?:(?:text|math)[a-z]*+|(?:operatorname|boldsymbol|bm|[mhf]box|emph|underline|left|right|boxed"
-    r"|displaystyle|large|Large|bf|rm|it|sf|tt|em)(?![A-Za-z]))|\\[()\[\]{}]|[{}$*`#]|(?<![^\W_])_++|_++(?![^\W_])"
+    r"\\(?:text)?color\s*+\{[^{}]*+\}"
+    r"|\\(?:(?:text|math)[a-z]*+|(?:operatorname|boldsymbol|bm|[mhf]box|emph|underline|left|right|boxed"
+    r"|displaystyle|ensuremath|tiny|scriptsize|footnotesize|small|normalsize|[lL]arge|LARGE|[hH]uge|bf|rm|it|sf|tt|em)"
+    r"(?![A-Za-z]))|\\[()\[\]{}]|[{}$*`#]|(?<![^\W_])_++|_++(?![^\W_])"
 )
 _SPACES = re.compile(r"\\(?:q?quad(?![A-Za-z])|[,;:! ~\\])|~")
 _NOUN = r"(?:(?:the|my)\s++)?(?:(?:correct|right|best|final)\s++)?(?:answer|option|choice|letter)"
@@ -27,8 +29,15 @@ _CHOSEN = (
     r"|\bi(?:\s++would|\s++will|'ll|'d)?\s++(?:choose|pick|select|go\s++with)\b)"
     r"\s*+(?i:(?:option|answer|choice|letter)\s++)?+"
 )
+_APPROVED = (
+    r"\s++(?:is|would\s++be|must\s++be|should\s++be)\s++(?:(?:therefore|thus|hence|then|clearly|indeed)\s++)?"
+    r"(?:the\s++)?(?:correct|right|best)"
+)
 _DOUBT = re.compile(
-    r"\b(?:if|whether|suppose|assum\w+|unless|(?:\w+n't|not)\s++(?:think|believe|say))\b", re.IGNORECASE
+    r"\b(?:if|whether|suppose|assum\w+|unless|doubt\w*|false|(?:\w+n't|not)\s++(?:think|believe|say|the\s++case))\b"
+    # An adjective in front of the noun: the wrong answer is B.
+    r"|\b(?:wrong|incorrect|worst|naive|tempting|trap|other|least(?:\s++\w+)?)\s*+\Z",
+    re.IGNORECASE,
 )
 _SENTENCE = re.compile(r"[.!?]\s|\n")
 
@@ -56,10 +65,14 @@ def _patterns(letters: str) -> _Patterns:
     reason = rf"\s++(?:[-\u2013\u2014]+\s|{_REASON}|\([^)]{{2,}}\))"
     label = rf"{_OPENING}(?:([{either}]){closed}|([{upper}])(?={reason}|\s*+[\u2013\u2014]))"
     # In a sentence words may follow the letter; an A in front of a word is an article.
+    single = r"(?<!\band )(?<!\bor )(?<!\bnor )\b(?i:option|answer|choice)"
+    named = rf"{single}\s++\(?(?P<named>[{upper}])\)?(?i:{_APPROVED})\b"
+    bare = rf"(?:^|[.,:;!]\s|(?i:\b(?:so|thus|hence|therefore|that)\s))\s*+\(?(?P<bare>[{upper}])\)?(?i:{_APPROVED})"
+    approved = rf"{named}(?!\s++(?i:only|if|when|unless)\b)|{bare}\s++(?i:answer|option|choice)\b"
     sentence = rf"{label}|{_OPENING}([{others}])(?=\s++(?!and\b|or\b|nor\b)[a-z(])"
     return _Patterns(
         label=re.compile(rf"\s*+{_PREFIX}\s*+{label}"),
-        stated=re.compile(rf"{_CHOSEN}(?:{sentence})", re.MULTILINE),
+        stated=re.compile(rf"{_CHOSEN}(?:{sentence})|{approved}", re.MULTILINE),
         joined=re.compile(rf"\s*+(?:(?:and|or|&|/|\+)\s*+[(\[\"']*+[{upper}]|[(\[\"']*+[{others}])(?![\w'\u2019-])"),
         labels=re.compile(rf"(?:\W|_|\band\b|\bor\b|\b[{either}]\b)*+"),
     )
@@ -67,7 +80,7 @@ def _patterns(letters: str) -> _Patterns:
 
 def labelled(text: str, letters: str) -> str:
     """Return the letter of a short answer, such as the content of a box; "" if it chooses none or several."""
-    plain = _plain(text[:LONGEST]).strip()
+    plain = _plain(text[:LONGEST]).strip().removesuffix("\\").rstrip()  # a space in TeX, `\\ `, may have lost its end
     found = _patterns(letters).label.match(plain)
     return _single(found, plain[found.end() :], letters) if found else ""
 
@@ -83,7 +96,7 @@ def stated(text: str, letters: str) -> str:
         # The mark behind the letter may be the sentence's end.
         behind = _SENTENCE.split(plain[found.end() - 1 : found.end() + _SENTENCE_LENGTH])[0][1:]
         if not _DOUBT.search(before) and not behind.lstrip("\"'\u201d\u2019)]").startswith("?"):
-            return _single(found, behind, letters)
+            return found["named"] or found["bare"] or _single(found, behind, letters)
     alone = _patterns(letters).label.fullmatch(plain) if len(plain) < _SENTENCE_LENGTH else None
     return _single(alone, "", letters) if alone else ""
 

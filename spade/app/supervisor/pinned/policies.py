@@ -64,7 +64,7 @@ def kept_policies(run: RunDir) -> list[KeptPolicy]:
     for step, folder in reversed(kept.by_step(run.path / kept.FOLDER)):
         there.append(KeptPolicy(step, "kept", folder, tuple(one.digest for one in recorded if one.step == step)))
     if found := best.find(run.path / best.FOLDER):
-        there.append(KeptPolicy(found[1].step, "best", found[0]))
+        there.append(KeptPolicy(found[1].step, "best", found[0], (found[1].digest,)))
     return [policy for policy in there if policy.folder.is_dir()]
 
 
