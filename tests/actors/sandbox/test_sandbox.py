@@ -123,6 +123,7 @@ WRONG_RESULTS = [
     ("'on', float('-inf'), False, False, {}", "reward", "finite"),
     ("'on', 10 ** 999, False, False, {}", "reward", "finite"),
     ("'on', 10.5, False, False, {}", "reward", "within"),
+    ("'on', 10.000001, False, False, {}", "reward", "within ±10, is 10.000001"),
     ("'on', '1', False, False, {}", "reward", "str"),
     ("'on', None, False, False, {}", "reward", "NoneType"),
     ("'on', type('F', (float,), {})(1), False, False, {}", "reward", "F"),
