@@ -22,7 +22,10 @@ def action_typed(text: str) -> str:
 
 
 def sayable(action: str) -> str:
-    r"""Return what a program receives if a player says an action: out of its box, stripped, "" if no box can hold it."""
+    r"""Return what a program receives if a player says an action: without its box, stripped.
+
+    Returns "" if no box can hold the action.
+    """
     return boxed(action) or boxed(f"\\boxed{{{action}}}")
 
 

@@ -27,7 +27,7 @@ GUESSED = 0.25
 _END_CHARACTERS = 8_192
 _LINE_CHARACTERS = 4_096
 _LIST_CHARACTERS = 2 * _END_CHARACTERS
-"""The longest list that is read. The actions of a longer one are guessed, as if there were none."""
+"""The longest list that is read. An observation with a longer one counts as one without a list."""
 _ALWAYS = ("0", "1", "2", "yes", "no")
 
 _LINE = re.compile(r"^(?:[ \t]*|.*[.!?:)\]] )Actions:[ \t]*(.*)$", re.MULTILINE)
