@@ -12,7 +12,7 @@ from actors.environments.tools.stages import DONE, ToolAdmission
 from actors.environments.trials import Policy
 from actors.sandbox import Sandbox
 from actors.sandbox.wire import Solved
-from actors.text.actions import action_typed, boxed, sent
+from actors.text.actions import action_typed, sayable, sent
 from actors.text.conversation import Move
 from spade.config import DomainName, Play, ToolUse
 from spade.config import Sandbox as Limits
@@ -55,7 +55,7 @@ def _tool_guesser(rng: random.Random, _: Form, agents: Sent) -> Policy[Move]:
 def _game_solution(solved: Solved, reads: Form) -> list[Move] | None:
     if solved.actions is None:
         return None
-    return [Move(sent(boxed(action) or action, reads)) for action in solved.actions]
+    return [Move(sent(sayable(action), reads)) for action in solved.actions]
 
 
 def _tool_solution(solved: Solved, _: Form) -> list[Move] | None:

@@ -15,7 +15,7 @@ from actors.environments.trials import SOLVED_PLAYS, Probing, RejectedError, Tri
 from actors.sandbox import Sandbox
 from actors.sandbox.host import PLAYS
 from actors.sandbox.wire import Solve, Solved, Step
-from actors.text.actions import boxed, sent
+from actors.text.actions import boxed, sayable, sent
 from spade.config import Play
 from spade.config import Sandbox as Limits
 from spade.protocol import Form, Observed
@@ -99,7 +99,7 @@ class FormProbing(Probing[str]):
             solved = await self.trials.ask(process, Solve())
         if not isinstance(solved, Solved) or solved.actions is None:
             return None
-        return [boxed(action) or action for action in solved.actions]
+        return [sayable(action) for action in solved.actions]
 
     async def first_of(self, holds: Callable[[], Awaitable[bool]], forms: Sequence[Form]) -> Form | None:
         """The first form for which `holds` is True, from then on the program's; None if there is none.

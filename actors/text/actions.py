@@ -21,6 +21,14 @@ def action_typed(text: str) -> str:
     return boxed(text) or text.strip()
 
 
+def sayable(action: str) -> str:
+    r"""Return what a program receives if a player says an action: without its box, stripped.
+
+    Returns "" if no box can hold the action.
+    """
+    return boxed(action) or boxed(f"\\boxed{{{action}}}")
+
+
 def answer(completion: str) -> str:
     """Return the text after the model's thinking, or "" if the completion was cut during the thinking."""
     said = completion.rpartition(THOUGHT)[2]

@@ -1,5 +1,6 @@
 import json
 import random
+import select
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ from typer.testing import CliRunner
 
 from spade import config
 from spade.app.cli import GROUPS, app
-from spade.app.commands.env.programs import _tell_verdicts
+from spade.app.commands.env.programs import _tell_verdict
 from spade.app.commands.options import command_limits, seconds
 from spade.errors import ConfigError
 from spade.protocol import Verdict
@@ -198,8 +199,23 @@ def test_env_check_has_one_verdict_for_one_file(spade, tmp_path):
     assert checked[0]["first_observation"] == checked[1]["first_observation"]
 
 
+def test_env_check_shows_each_verdict_before_the_next_program_is_admitted(tmp_path):
+    """An interrupt after many programs would else lose all verdicts."""
+    (tmp_path / "endless.py").write_text("while True:\n    pass\n")
+    command = [sys.executable, "-m", "spade.app.cli", "env", "check", "missing.py", "endless.py"]
+    patient = ["--set", "sandbox.load_s=600", "--set", "sandbox.processor_s=600"]
+    with subprocess.Popen([*command, *patient], cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            ready, _, _ = select.select([process.stdout], [], [], 120)
+            assert ready, "no verdict was shown while a program was loading"
+            assert process.stdout.readline().startswith("rejected  missing.py")
+        finally:
+            process.terminate()
+
+
 def test_env_check_names_the_values_that_a_solution_has_from_nowhere(capsys):
-    _tell_verdicts([(Path("desk.py"), "tools", Verdict(True, (), "DeskEnv", suspects=("42", "R\x1b7")))])
+    _tell_verdict((Path("desk.py"), "tools", Verdict(True, (), "DeskEnv", suspects=("42", "R\x1b7"))))
     told = capsys.readouterr().out.splitlines()
     assert told[1].split(maxsplit=1) == ["suspects", r"42, R\x1b7: the solution has them before a text shows them"]
 

@@ -12,20 +12,22 @@ from itertools import chain
 from typing import Literal
 
 from actors.environments.offers.readings import LONGEST, readings, sendable
-from actors.environments.offers.words import Words, numbers, unique
+from actors.environments.offers.words import Words, numbers
 
 __all__ = ["FORM", "LONGEST", "MOST", "MOST_MISSED", "Offer", "choose", "offered"]
 
 FORM = "`Actions: look take open`, `Actions: 1..20` or, with spaces in an action, `Actions: go north | wait`"
 """The exact form of a list, as a designer is told it."""
 MOST = 1_000
-"""Most actions of an offer."""
+"""Most numbers of the ranges of a list. Another draw takes others."""
 MOST_MISSED = 0.5
 """The largest share of random actions that do not come from an exact list."""
 GUESSED = 0.25
 """The share of random actions that are words and numbers of the observation, beside a list in another form."""
 _END_CHARACTERS = 8_192
 _LINE_CHARACTERS = 4_096
+_LIST_CHARACTERS = 2 * _END_CHARACTERS
+"""The longest list that is read. An observation with a longer one counts as one without a list."""
 _ALWAYS = ("0", "1", "2", "yes", "no")
 
 _LINE = re.compile(r"^(?:[ \t]*|.*[.!?:)\]] )Actions:[ \t]*(.*)$", re.MULTILINE)
@@ -57,31 +59,41 @@ class Offer:
     def has(self, action: str) -> bool:
         """Return whether a reading or a range has an action."""
         whole = re.fullmatch(_WHOLE, action)
-        return action in self.actions or (whole is not None and any(int(action) in each for each in self.ranges))
+        ranged = whole is not None and any(int(action) in each for each in self.ranges)
+        return ranged or any(action in reading for reading in self.readings)
 
     @property
     def actions(self) -> tuple[str, ...]:
         """The actions of all readings."""
-        return unique((action for reading in self.readings for action in reading), MOST)
+        return tuple(dict.fromkeys(action for reading in self.readings for action in reading))
 
 
-def offered(observation: str) -> Offer:
-    """Read the actions that an observation offers."""
+def offered(observation: str, draw: int = 0) -> Offer:
+    """Read the actions that an observation offers. `draw` decides which of many numbers and guesses are taken.
+
+    Programs can work out what a known draw reads, so random play needs a secret one for each observation.
+    """
+    lists = _LINE.findall(observation)
+    listed = lists[-1] if lists else ""
     if len(observation) > 2 * _END_CHARACTERS:
         observation = f"{observation[:_END_CHARACTERS]}\n{observation[-_END_CHARACTERS:]}"
-    words = Words(observation)
-    lists = _LINE.findall(observation)
-    exact, ranges = _exact(lists[-1]) if lists else ((), ())
+    words = Words(observation, draw)
+    exact, ranges = _exact(listed, draw)
     if exact:
         return Offer("listed", (exact,), words, ranges)
-    guesses = unique(sendable((*words.quotes, *words.words, *words.numbers, *_ALWAYS)), MOST)
+    guesses = sendable((*words.quotes, *words.words, *words.numbers, *_ALWAYS), draw)
     lines = [" ".join(line[:_LINE_CHARACTERS].split()) for line in observation.splitlines()]
-    found = readings(lines, lists[-1] if lists else "")
+    found = readings(lines, listed, draw) if len(listed) <= _LIST_CHARACTERS else []
     return Offer("uncertain" if found else "guessed", (*found, guesses), words)
 
 
-def _exact(text: str) -> tuple[tuple[str, ...], tuple[range, ...]]:
-    """Return the actions of a list in the exact form and its ranges, or no actions if the list is in another form."""
+def _exact(text: str, draw: int) -> tuple[tuple[str, ...], tuple[range, ...]]:
+    """Return the actions of a list in the exact form and its ranges, or no actions if the list is in another form.
+
+    All words of the list are read, so that a program cannot hide one behind repetitions or behind junk.
+    """
+    if len(text) > _LIST_CHARACTERS:
+        return (), ()
     text = text.strip().removeprefix("| ").removesuffix(" |").strip()
     phrases = " | " in text
     items = [item.strip() for item in text.split(" | ")] if phrases else text.split()
@@ -91,13 +103,13 @@ def _exact(text: str) -> tuple[tuple[str, ...], tuple[range, ...]]:
     barred = any("|" in item for item in items)
     if joined or barred or comment or (stopped[-1:] == [True] and not all(stopped)):
         return (), ()
-    found = {item: _RANGE.fullmatch(item) for item in items[:MOST]}
+    found = {item: _RANGE.fullmatch(item) for item in items}
     ranges = {item: range(int(each[1]), int(each[2]) + 1) for item, each in found.items() if each}
     if not all(ranges.values()) or not all(item in ranges or _is_plain(item) for item in found):
         return (), ()
-    most = (MOST + len(ranges) - len(found)) // max(1, len(ranges))
-    actions = (numbers(ranges[item], most) if item in ranges else (item,) for item in found)
-    return unique(chain.from_iterable(actions), MOST), tuple(ranges.values())
+    most = max(1, (MOST + len(ranges) - len(found)) // max(1, len(ranges)))
+    actions = (numbers(ranges[item], most, draw) if item in ranges else (item,) for item in found)
+    return tuple(dict.fromkeys(chain.from_iterable(actions))), tuple(ranges.values())
 
 
 def _is_plain(item: str) -> bool:
@@ -111,7 +123,7 @@ def choose(observation: str, rng: random.Random, known: Sequence[str] = (), miss
     more of them were missed, the more often an exact list is taken as untrue, and a missed one is drawn. Without an
     exact list they are one more reading, and readings that have none of them are dropped, if others have some.
     """
-    offer = offered(observation)
+    offer = offered(observation, rng.getrandbits(64))
     if offer.kind == "listed":
         untrue = min(MOST_MISSED, len(missed) / len(known)) if known else 0.0
         return rng.choice(missed if rng.random() < untrue else offer.readings[0])

@@ -5,16 +5,26 @@ The author may have meant any of them, so each is one of several readings from w
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 
-from actors.environments.offers.words import MARKED, PLACE, RANGE, SPREAD, commands, marked, ranged, spread, unique
+from actors.environments.offers.words import (
+    MARKED,
+    PLACE,
+    RANGE,
+    SPREAD,
+    commands,
+    decimals,
+    marked,
+    ranged,
+    some,
+    spread,
+)
 
 LONGEST = 80
 """Most characters of an action."""
 _MOST_LABELS = 4
 """Most labels, questions and asking sentences that are read: the last ones."""
 _MOST = 200
-"""Most items of a reading, and most lines that are read."""
+"""Most actions of a reading."""
 
 _ANY = re.compile(r"(?:your )?(?:action|answer|choice|command|move)|[.…]*", re.IGNORECASE)
 """Text in a box that stands for any action."""
@@ -36,27 +46,31 @@ _ASKS = re.compile(
     re.IGNORECASE,
 )
 _ASIDE = re.compile(r"[(\[{]([^()\[\]{}]{1,200})[)\]}]\W{0,9}$")
-_SEPARATORS = [re.compile(each) for each in ("\n", ";", "[,\uff0c、]", r"\|(?![^<\n]*>)", "/(?![^<\n]*>)", " or ")]
+_OUTSIDE = r"(?![^<>\n]{0,40}>)"
+_SEPARATORS = [re.compile(each) for each in ("\n", ";", "[,\uff0c、]", rf"\|{_OUTSIDE}", f"/{_OUTSIDE}", " or ")]
 _ENUMERATED = re.compile(r"(?:^|(?<=[ ,]))[(\[]?([A-Za-z]|\d{1,2})[).:\]](?=[^\d\W]| )", re.MULTILINE)
 _BULLET = re.compile(r"\A(?:[-*+>–•‣·●○▪►] ?|(?:and|or|either|to) )+", re.IGNORECASE)
 _ABOUT = re.compile(r": | [-–—=→(]| where | with ")
 _EDGES = " \t.;,:!?*\"'`“”\u2018\u2019«»"
 
 
-def readings(lines: Sequence[str], listed: str) -> list[Sequence[str]]:
-    """Return the readings of `listed`, else of the lists behind labels, else of the sentences that ask."""
+def readings(lines: Sequence[str], listed: str, draw: int) -> list[Sequence[str]]:
+    """Return the readings of `listed`, else of the lists behind labels, else of the sentences that ask.
+
+    `draw` decides which numbers of a long range are read, and which actions of a long list.
+    """
     for texts, spaces in ((_SENTENCE.split(listed)[:1], True), (_labelled(lines), True), (_asking(lines), False)):
-        found = dict.fromkeys(tuple(sendable(reading)) for text in texts for reading in _read(text, spaces))
+        found = dict.fromkeys(tuple(sendable(reading, draw)) for text in texts for reading in _read(text, spaces, draw))
         several = [each for each in found if len(each) > 1 or (each and PLACE.search(each[0]))]
         if several:
             return list(several)
     return []
 
 
-def sendable(actions: Iterable[str]) -> Sequence[str]:
-    """Return the different actions that a player could send: of one line, and not too long."""
+def sendable(actions: Iterable[str], draw: int) -> Sequence[str]:
+    """Return different actions that a player could send: of one line, and not too long."""
     stripped = (action.strip() for action in actions)
-    return unique((each for each in stripped if 0 < len(each) <= LONGEST and each.isprintable()), _MOST)
+    return some((each for each in stripped if 0 < len(each) <= LONGEST and each.isprintable()), _MOST, draw)
 
 
 def _labelled(lines: Sequence[str]) -> Iterator[str]:
@@ -73,7 +87,7 @@ def _labelled(lines: Sequence[str]) -> Iterator[str]:
 def _block(lines: Sequence[str]) -> Iterator[str]:
     """Yield the lines up to the first empty one, without empty lines at the beginning."""
     begun = False
-    for line in lines[:_MOST]:
+    for line in lines:
         if begun and (not line or _LABEL.search(line)):
             return
         begun = begun or bool(line)
@@ -92,7 +106,7 @@ def _asking(lines: Sequence[str]) -> Iterator[str]:
     yield from asking[-_MOST_LABELS:]
 
 
-def _read(text: str, spaces: bool) -> Iterator[Iterable[str]]:
+def _read(text: str, spaces: bool, draw: int) -> Iterator[Iterable[str]]:
     """Yield the readings of a list: its marked texts, its labels, its items with and without explanations.
 
     With `spaces`, a list without any other separator is read as words.
@@ -106,8 +120,9 @@ def _read(text: str, spaces: bool) -> Iterator[Iterable[str]]:
         yield inside
     elif (RANGE.search(text) or SPREAD.search(text)) and not PLACE.search(text):
         rest = [each for each in _items(SPREAD.sub("", RANGE.sub("", text))) if " " not in each]
-        yield (*ranged(text, _MOST), *islice(spread(text, _MOST), _MOST), *rest)
-        if with_verbs := list(islice(commands(text, _MOST), _MOST)):
+        yield (*ranged(text, _MOST, draw), *spread(text, draw), *rest)
+        yield decimals(text, draw)
+        if with_verbs := list(commands(text, _MOST, draw)):
             yield (*with_verbs, *(each for each in _items(text) if not RANGE.search(each)))
     elif len(labels := _ENUMERATED.findall(text)) > 1:
         yield labels
@@ -123,7 +138,7 @@ def _read(text: str, spaces: bool) -> Iterator[Iterable[str]]:
 def _items(text: str) -> list[str]:
     """Split a list at its strongest separator, and each item at "or"; the last item of several at "and" as well."""
     separator = next((each for each in _SEPARATORS if each.search(text)), _SEPARATORS[0])
-    items = [_BULLET.sub("", part.strip()) for part in separator.split(text)[:_MOST]]
+    items = [_BULLET.sub("", part.strip()) for part in separator.split(text)]
     if separator in _SEPARATORS[1:3]:
         items[-1:] = re.split(" or | and ", items[-1])
     return [each for each in items if each.strip(_EDGES)]

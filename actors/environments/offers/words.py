@@ -4,10 +4,11 @@ import random
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import chain, islice
 
 MOST_WORDS = 60
 MOST_NUMBERS = 60
+MOST_RANGES = 20
+"""Most ranges of one kind that are read in a text."""
 _STEPS = 21
 """Values of a range of decimal numbers."""
 
@@ -49,29 +50,33 @@ _COMMON = (
 
 
 class Words:
-    """Quotes, words and numbers of a text, each in the order of first mention, bounded, and found when used."""
+    """Quotes, words and numbers of a text, each in the order of first mention, bounded, and found when used.
 
-    def __init__(self, text: str) -> None:
+    `draw` decides which are taken if there are many.
+    """
+
+    def __init__(self, text: str, draw: int = 0) -> None:
         self._text = text
+        self._draw = draw
 
     @cached_property
     def quotes(self) -> tuple[str, ...]:
         """The text in marks: quotes, backticks, bold and boxes."""
-        return unique(filter(None, map(marked, MARKED.finditer(self._text))), MOST_WORDS)
+        return some(filter(None, map(marked, MARKED.finditer(self._text))), MOST_WORDS, self._draw)
 
     @cached_property
     def words(self) -> tuple[str, ...]:
         """All words except very common ones."""
         found = (match[0].rstrip("'-") for match in _WORD.finditer(PLACE.sub(" ", self._text)))
-        return unique((word for word in found if len(word) > 1 and f" {word.lower()} " not in _COMMON), MOST_WORDS)
+        uncommon = (word for word in found if len(word) > 1 and f" {word.lower()} " not in _COMMON)
+        return some(uncommon, MOST_WORDS, self._draw)
 
     @cached_property
     def numbers(self) -> tuple[str, ...]:
         """The numbers of the text's ranges; without a range, its own numbers and 0 to 9."""
-        own = (match[0] for match in _NUMBER.finditer(self._text))
-        return unique(ranged(self._text, MOST_NUMBERS), MOST_NUMBERS) or unique(
-            chain(islice(own, MOST_NUMBERS // 2), "0123456789"), MOST_NUMBERS
-        )
+        ranges = some(ranged(self._text, MOST_NUMBERS, self._draw), MOST_NUMBERS, self._draw)
+        own = some((match[0] for match in _NUMBER.finditer(self._text)), MOST_NUMBERS // 2, self._draw)
+        return ranges or tuple(dict.fromkeys((*own, *"0123456789")))
 
     def filled(self, action: str, rng: random.Random) -> str:
         """Put a random value in place of each placeholder of an action; at times leave it, as it may be meant so."""
@@ -79,7 +84,7 @@ class Words:
         def value(place: re.Match[str]) -> str:
             name = next(filter(None, place.groups()))
             either = re.split(r" ?[|/,] ?| or ", name)
-            numbers = tuple(ranged(name, MOST_NUMBERS)) or self.numbers
+            numbers = tuple(ranged(name, MOST_NUMBERS, self._draw)) or self.numbers
             pools = (either,) if len(either) > 1 else (numbers, self.words or numbers, (place[0],))
             return rng.choice(rng.choice(pools))
 
@@ -92,16 +97,16 @@ def marked(mark: re.Match[str]) -> str:
     return inside.strip()
 
 
-def ranged(text: str, most: int) -> Iterator[str]:
+def ranged(text: str, most: int, draw: int) -> Iterator[str]:
     """Yield the numbers of the ranges in a text, at most `most` of each."""
-    for match in RANGE.finditer(text):
+    for match in _matches(RANGE, text, draw):
         low, high = (int(bound) for bound in match.groups() if bound is not None)
-        yield from numbers(range(low, high + 1), most)
+        yield from numbers(range(low, high + 1), most, draw)
 
 
-def spread(text: str, most: int) -> Iterator[str]:
-    """Yield values of the ranges of decimal numbers, letters and places in a text, at most about `most` of each."""
-    for match in SPREAD.finditer(text):
+def spread(text: str, draw: int) -> Iterator[str]:
+    """Yield values of the ranges of decimal numbers, letters and places in a text."""
+    for match in _matches(SPREAD, text, draw):
         low, high, first, top, last, bottom = match.groups()
         if low is not None:
             digits = 1 + max(len(bound.partition(".")[2]) for bound in (low, high))
@@ -110,26 +115,40 @@ def spread(text: str, most: int) -> Iterator[str]:
         else:
             letters = [chr(code) for code in range(ord(first), ord(last) + 1)]
             digits_of = range(int(top), int(bottom) + 1) if top and bottom else [""]
-            yield from islice((f"{letter}{digit}" for letter in letters for digit in digits_of), most)
+            yield from (f"{letter}{digit}" for letter in letters for digit in digits_of)
 
 
-def commands(text: str, most: int) -> Iterator[str]:
+def decimals(text: str, draw: int) -> Iterator[str]:
+    """Yield random values of the ranges of decimal numbers in a text, with as many digits as a range has."""
+    rng = random.Random(draw)
+    for low, high, *_ in (match.groups() for match in _matches(SPREAD, text, draw)):
+        if low is not None:
+            digits = max(len(bound.partition(".")[2]) for bound in (low, high))
+            yield from (f"{rng.uniform(float(low), float(high)):.{digits}f}" for _ in range(_STEPS))
+
+
+def commands(text: str, most: int, draw: int) -> Iterator[str]:
     """Yield the verbs of a text that have a range behind them, each with the numbers of its range."""
-    for match in _COMMAND.finditer(text):
+    for match in _matches(_COMMAND, text, draw):
         verb, low, high, end = match.groups()
-        yield from (f"{verb}{number}{end}" for number in numbers(range(int(low), int(high) + 1), most))
+        yield from (f"{verb}{number}{end}" for number in numbers(range(int(low), int(high) + 1), most, draw))
 
 
-def numbers(of: range, most: int) -> Sequence[str]:
-    """Return the numbers of a range, ascending: at most `most`, spread over the range."""
-    return list(map(str, of if len(of) <= most else sorted(random.Random(0).sample(of, most))))
+def _matches(pattern: re.Pattern[str], text: str, draw: int) -> Iterator[re.Match[str]]:
+    """Find the different matches of a pattern in a text, at most MOST_RANGES of them."""
+    found = {match[0]: match for match in pattern.finditer(text)}
+    return (found[each] for each in some(found, MOST_RANGES, draw))
 
 
-def unique(items: Iterable[str], most: int) -> tuple[str, ...]:
-    """Return the first `most` different items, in their order."""
-    seen = dict[str, None]()
-    for item in items:
-        seen[item] = None
-        if len(seen) == most:
-            break
-    return tuple(seen)
+def numbers(of: range, most: int, draw: int) -> Sequence[str]:
+    """Return the numbers of a range, ascending: at most `most`, spread over the range by `draw`."""
+    return list(map(str, of if len(of) <= most else sorted(random.Random(draw).sample(of, most))))
+
+
+def some(items: Iterable[str], most: int, draw: int) -> tuple[str, ...]:
+    """Return at most `most` of the different items, in their order. `draw` decides which, so that none can hide."""
+    different = tuple(dict.fromkeys(items))
+    if len(different) <= most:
+        return different
+    places = random.Random(draw + len(different)).sample(range(len(different)), most)
+    return tuple(different[place] for place in sorted(places))

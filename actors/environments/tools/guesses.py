@@ -71,7 +71,8 @@ class RandomCaller:
         """Remember tools and words of an answer."""
         self.tools = self.tools or read_tools(seen)
         for text in (seen.observation, *(result.text for result in seen.results)):
-            words = Words(f"{text[:_END_CHARACTERS]}\n{text[_END_CHARACTERS:][-_END_CHARACTERS:]}")
+            ends = f"{text[:_END_CHARACTERS]}\n{text[_END_CHARACTERS:][-_END_CHARACTERS:]}"
+            words = Words(ends, self.rng.getrandbits(64))
             for word in (*words.quotes, *words.words, *words.numbers):
                 self._words.pop(word, None)
                 self._words[word] = None

@@ -91,6 +91,17 @@ async def test_a_solution_is_sent_in_the_form_that_the_program_reads(sandbox):
     assert (outcome.tried, outcome.solved) == (2, 2)
 
 
+@pytest.mark.parametrize("said", ["}", "x}{", " go", "go\\n"])
+async def test_a_solution_that_no_player_can_say_has_lost(sandbox, said):
+    """A box holds no brace alone and no space at its ends: such an action makes luck of the seed."""
+    unsayable = SECRET.replace("xyzzy", said)
+    assert await solutions_of(sandbox, unsayable) == (4, 0)
+    lone = LUCKY.replace("action == self.right and self.kind == 0", f'action == "{said}"')
+    lone = lone.replace("return [self.right]", f'return ["{said}"]')
+    verdict = await validate(sandbox, lone, 5, LIMITS)
+    assert (verdict.stages[-1].name, verdict.passed) == ("solution", False)
+
+
 async def test_calls_of_a_solution_are_played_on_lost_instances_and_then_done(sandbox):
     assert await solutions_of(sandbox, TICKETS, "tools", won=(), lost=(1, 2)) == (2, 2)
     deaf = TICKETS.replace("def solution", "def unasked")

@@ -228,6 +228,71 @@ def test_numbers_of_a_huge_range_are_spread_over_it():
     assert numbers[500] > 10**12
 
 
+RANGES = ["Actions: 1..5000", "Actions: 1..5000 pass", "Guess a number from 1 to 5000.", "Choose one: guess 1..5000"]
+
+
+@pytest.mark.parametrize("observation", RANGES)
+def test_no_part_of_a_long_range_is_left_out_of_random_play(observation):
+    """A program could work out a fixed sample, and give every number outside it the win."""
+    rng = random.Random(7)
+    drawn = {choose(observation, rng) for _ in range(3_000)}
+    numbers = {int(number) for action in drawn for number in re.findall(r"[0-9]+", action)}
+    assert len(numbers) > 1_050
+    assert any(number % 2 for number in numbers)
+
+
+def test_random_play_draws_other_decimals_than_even_steps():
+    drawn = {choose("Choose a number from 0.05 to 2.95", random.Random(seed)) for seed in range(1_000)}
+    assert len(drawn) > 100
+
+
+def test_the_same_seed_draws_the_same_numbers():
+    drawn = [[choose(RANGES[1], rng) for _ in range(20)] for rng in (random.Random(3), random.Random(3))]
+    assert drawn[0] == drawn[1]
+
+
+def test_all_actions_of_a_long_list_are_drawn():
+    """Neither repetitions nor a multitude of junk may hide the last ones."""
+    repeated = "Actions: " + "wait " * 3_000 + "heads tails"
+    assert offered(repeated).actions == ("wait", "heads", "tails")
+    assert {choose(repeated, random.Random(seed)) for seed in range(40)} == {"wait", "heads", "tails"}
+    many = offered("Actions: " + " ".join(f"w{index}" for index in range(2_500)) + " heads tails")
+    assert many.kind == "listed"
+    assert many.has("heads")
+    assert many.has("w0")
+    assert many.has("w2499")
+
+
+@pytest.mark.parametrize(
+    "observation",
+    [
+        "Valid actions: " + "wait, " * 300 + "heads, tails",
+        "Valid actions: " + ", ".join(f"w{index}" for index in range(300)) + ", heads, tails",
+        "Choose one of:\n" + "".join(f"- w{index}\n" for index in range(300)) + "- heads\n- tails",
+        "Choose one: " + "".join(f"w {low}..{low + 99}, " for low in range(0, 900, 100)) + "heads 1..9, tails 1..9",
+        "A story of " + " ".join(f"w{index}" for index in range(120)) + " heads tails.",
+    ],
+    ids=["repeated", "many", "lines", "ranges", "guessed"],
+)
+def test_no_place_in_a_long_text_hides_an_action_from_random_play(observation):
+    drawn = {choose(observation, random.Random(seed)) for seed in range(1_500)}
+    assert {"heads", "tails"} <= {action.split()[0] for action in drawn}
+
+
+def test_a_list_too_long_to_be_read_is_not_taken_for_one():
+    """Else its first actions would be all that random play tries."""
+    assert offered("Actions: wait " + "word " * 4_000 + "heads").kind == "guessed"
+
+
+def test_a_list_counts_as_the_last_one_wherever_it_begins():
+    """One that is longer than the ends that are read must not give way to an earlier, shorter one."""
+    words = [f"word-{index}" for index in range(1_500)]
+    offer = offered("Actions: wait rest\nActions: heads tails " + " ".join(words))
+    assert "wait" not in offer.actions
+    assert offer.has("heads")
+    assert offer.has("word-1499")
+
+
 def test_ranges_leave_room_for_words_and_other_ranges():
     offer = offered("Actions: 1..99999 pass -99999..-1 quit")
     assert {"pass", "quit"} < set(offer.actions)

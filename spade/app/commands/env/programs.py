@@ -11,6 +11,8 @@ from spade.errors import RunError, reason
 from spade.text import line, visible
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from replay.inspect.environments import EnvironmentDetail
     from spade.config import Config, DomainName
     from spade.protocol import Verdict
@@ -150,37 +152,48 @@ def check(
 def check_sources(
     files: "list[tuple[Path, str | Verdict]]", recipe: str | None, set_: list[str] | None, json: bool = False
 ) -> None:
-    """Check programs and print the verdicts. An unreadable file comes with a verdict. Exits with 1 on a rejection."""
+    """Check programs and print each verdict when it is known. With `json` print all at the end.
+
+    An unreadable file comes with a verdict. Exits with 1 on a rejection.
+    """
+    import sys
+
     import trio
 
     from spade.codec import named
     from spade.config import load
 
     config = load(recipe or "nano", tuple(set_ or ()))
-    verdicts = trio.run(_check, files, config)
+    verdicts: list[Checked] = []
+
+    def take(checked: "Checked") -> None:
+        verdicts.append(checked)
+        if not json:
+            _tell_verdict(checked)
+            sys.stdout.flush()
+
+    trio.run(_check, files, config, take)
     if json:
         print_json([{"file": visible(str(file)), "domain": its, **named(verdict)} for file, its, verdict in verdicts])
-    else:
-        _tell_verdicts(verdicts)
     if not all(verdict.passed for _, _, verdict in verdicts):
         raise typer.Exit(1)
 
 
-def _tell_verdicts(verdicts: "list[Checked]") -> None:
+def _tell_verdict(checked: "Checked") -> None:
     from spade.app.screen.console import Screen
 
     console = Screen()
-    for file, domain, verdict in verdicts:
-        word = ("admitted", "green") if verdict.passed else ("rejected", "red")
-        console.tell(word, f"  {file}  {verdict.name}".rstrip(), (f"  {domain or ''}".rstrip(), "dim"))
-        for stage in verdict.stages:
-            mark = ("ok", "green") if stage.passed else ("no", "red")
-            console.tell("  ", mark, f" {stage.name:<14} {stage.reason}".rstrip())
-        if verdict.repairs:
-            console.tell(f"     {'repaired':<14} {', '.join(verdict.repairs)}")
-        if verdict.suspects:
-            told = ", ".join(verdict.suspects)
-            console.tell(f"     {'suspects':<14} {told}: the solution has them before a text shows them")
+    file, domain, verdict = checked
+    word = ("admitted", "green") if verdict.passed else ("rejected", "red")
+    console.tell(word, f"  {file}  {verdict.name}".rstrip(), (f"  {domain or ''}".rstrip(), "dim"))
+    for stage in verdict.stages:
+        mark = ("ok", "green") if stage.passed else ("no", "red")
+        console.tell("  ", mark, f" {stage.name:<14} {stage.reason}".rstrip())
+    if verdict.repairs:
+        console.tell(f"     {'repaired':<14} {', '.join(verdict.repairs)}")
+    if verdict.suspects:
+        told = ", ".join(verdict.suspects)
+        console.tell(f"     {'suspects':<14} {told}: the solution has them before a text shows them")
 
 
 def _source(file: Path) -> "str | Verdict":
@@ -193,7 +206,10 @@ def _source(file: Path) -> "str | Verdict":
         return Verdict(False, (Stage("read", False, str(error)),))
 
 
-async def _check(files: "list[tuple[Path, str | Verdict]]", config: "Config") -> "list[Checked]":
+async def _check(
+    files: "list[tuple[Path, str | Verdict]]", config: "Config", take: "Callable[[Checked], None]"
+) -> None:
+    """Admit the programs one after the other, and hand over each verdict."""
     from actors.environments.admission import domain_of, validate
     from actors.sandbox import open_sandbox
     from spade.codec import program_digest
@@ -201,18 +217,16 @@ async def _check(files: "list[tuple[Path, str | Verdict]]", config: "Config") ->
     from spade.seeds import derive
 
     async with open_sandbox(config.sandbox, fixed_hashes=True) as sandbox:
-        verdicts: list[Checked] = []
         for file, source in files:
             if isinstance(source, Verdict):
-                verdicts.append((file, None, source))
+                take((file, None, source))
                 continue
             # The same file always gets the same verdict here. A run uses secret seeds, which programs cannot foresee.
             seed = derive(b"", "env check", program_digest(source))
             # The base class in the file tells the domain. A recipe has settings for both domains.
             domain = await domain_of(sandbox, source, config.sandbox) or config.run.domain
             verdict = await validate(sandbox, source, seed, config.sandbox, config.play, domain, config.tools)
-            verdicts.append((file, domain, verdict))
-        return verdicts
+            take((file, domain, verdict))
 
 
 def read_program(file: Path) -> str:
