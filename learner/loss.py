@@ -78,7 +78,7 @@ def token_losses(tokens: Tokens, settings: Loss) -> Losses:
 
 
 def tis(tokens: Tokens, settings: Loss) -> Losses:
-    """Return -w * min(r * A, clip(r, 1 - low, 1 + high) * A), w = min(pi_old / mu, cap), r = pi / pi_old for each token.
+    """Return -w * min(r * A, clip(r, 1 - low, 1 + high) * A), w = min(pi_old / mu, cap), r = pi / pi_old, by token.
 
     Clipping is PPO's (arXiv:1707.06347) with the two-sided range of DAPO (arXiv:2503.14476). The weight w is truncated
     importance sampling as in IMPALA (arXiv:1802.01561), between the sampling policy and the learner's.
@@ -114,7 +114,7 @@ def sequence_tis(tokens: Tokens, settings: Loss) -> Losses:
 
 
 def cispo(tokens: Tokens, settings: Loss) -> Losses:
-    """Return -w * A * log pi, w = min(pi / mu, cap) without gradient. The weight is cut, yet every token has a gradient.
+    """Return -w * A * log pi, w = min(pi / mu, cap) without gradient. The weight is cut; every token has a gradient.
 
     This is CISPO, of MiniMax-M1 (arXiv:2506.13585), likewise without a lower bound. Its 1 + epsilon_high is `cap`.
     """
@@ -156,8 +156,8 @@ def averaged(loss: Tensor, whole: Tensor, settings: Loss) -> Tensor:
     """Return each token's part of the sum that is divided by `denominator`: shape (n,).
 
     By "token" it is the loss, so every token of the batch counts the same (DAPO, arXiv:2503.14476).
-    By "sequence" it is loss / `whole`, the trained tokens of the trajectory. So every trajectory counts the same, however
-    many sequences its rewinds split it into (GRPO, arXiv:2402.03300).
+    By "sequence" it is loss / `whole`, the trained tokens of the trajectory. So every trajectory counts the same, into
+    however many sequences its rewinds split it (GRPO, arXiv:2402.03300).
     """
     return loss if settings.aggregation == "token" else loss / whole
 

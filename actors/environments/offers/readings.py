@@ -1,6 +1,6 @@
-"""Ways to read a list of actions that is not in the exact form, or a sentence that asks for an action. Pure.
+"""Read a list of actions that is not in the exact form, or a sentence that asks for an action. Pure.
 
-The author may have meant any of them, so each is one of several readings from which random play draws.
+The author may have meant any of several readings, so random play draws from all of them.
 """
 
 import re
@@ -12,9 +12,9 @@ from actors.environments.offers.words import MARKED, PLACE, RANGE, SPREAD, comma
 LONGEST = 80
 """Most characters of an action."""
 _MOST_LABELS = 4
-"""Most labels, questions and asking sentences that are read: the last ones."""
+"""Number of labels, questions and asking sentences that are read, each the last ones of the text."""
 _MOST = 200
-"""Most items of a reading, and most lines that are read."""
+"""Most items of a reading, and most lines of a block."""
 
 _ANY = re.compile(r"(?:your )?(?:action|answer|choice|command|move)|[.…]*", re.IGNORECASE)
 """Text in a box that stands for any action."""
@@ -44,7 +44,7 @@ _EDGES = " \t.;,:!?*\"'`“”\u2018\u2019«»"
 
 
 def readings(lines: Sequence[str], listed: str) -> list[Sequence[str]]:
-    """Return the readings of `listed`, else of the lists behind labels, else of the sentences that ask."""
+    """Return the readings of `listed`, else of the lists after labels, else of the sentences that ask for an action."""
     for texts, spaces in ((_SENTENCE.split(listed)[:1], True), (_labelled(lines), True), (_asking(lines), False)):
         found = dict.fromkeys(tuple(sendable(reading)) for text in texts for reading in _read(text, spaces))
         several = [each for each in found if len(each) > 1 or (each and PLACE.search(each[0]))]
@@ -54,13 +54,13 @@ def readings(lines: Sequence[str], listed: str) -> list[Sequence[str]]:
 
 
 def sendable(actions: Iterable[str]) -> Sequence[str]:
-    """Return the different actions that a player could send: of one line, and not too long."""
+    """Return the different actions that a player could send: one line, not too long."""
     stripped = (action.strip() for action in actions)
     return unique((each for each in stripped if 0 < len(each) <= LONGEST and each.isprintable()), _MOST)
 
 
 def _labelled(lines: Sequence[str]) -> Iterator[str]:
-    """Find the lists behind labels, on the line of the label or on the lines below."""
+    """Yield the lists after labels, on the line of the label or on the lines below."""
     labels = [(at, label) for at, line in enumerate(lines) for label in _LABEL.finditer(line)]
     for at, label in labels[-_MOST_LABELS:]:
         said = re.split(r"[.:!?]", lines[at][: label.start()])[-1][-20:] + label[0]
@@ -71,7 +71,7 @@ def _labelled(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _block(lines: Sequence[str]) -> Iterator[str]:
-    """Yield the lines up to the first empty one, without empty lines at the beginning."""
+    """Yield the lines of the first block of text, up to an empty line or a line with a label."""
     begun = False
     for line in lines[:_MOST]:
         if begun and (not line or _LABEL.search(line)):
@@ -82,7 +82,7 @@ def _block(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _asking(lines: Sequence[str]) -> Iterator[str]:
-    """Find the lists in sentences that ask for an action, and below lines that end with a question mark."""
+    """Yield the lists in sentences that ask for an action, and lists below lines that end with a question mark."""
     for at in [at for at, line in enumerate(lines) if line.endswith("?")][-_MOST_LABELS:]:
         below = list(_block(lines[at + 1 :]))
         if all(_BULLET.match(each) or _ENUMERATED.match(each) for each in below):
@@ -121,7 +121,7 @@ def _read(text: str, spaces: bool) -> Iterator[Iterable[str]]:
 
 
 def _items(text: str) -> list[str]:
-    """Split a list at its strongest separator, and each item at "or"; the last item of several at "and" as well."""
+    """Split a list at its strongest separator. If that is ";" or ",", split the last item at "or" and "and" as well."""
     separator = next((each for each in _SEPARATORS if each.search(text)), _SEPARATORS[0])
     items = [_BULLET.sub("", part.strip()) for part in separator.split(text)[:_MOST]]
     if separator in _SEPARATORS[1:3]:
