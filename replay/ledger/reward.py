@@ -252,7 +252,7 @@ def normalised_regret(regret: Regret, reward: Reward) -> float:
 
 
 def anchor(win_rate: float, reward: Reward) -> float:
-    """Return the difficulty anchor: 1 in [anchor_low, anchor_high], outside falling linearly to 0 over `anchor_ramp`."""
+    """Return the difficulty anchor: 1 in [anchor_low, anchor_high], falling linearly to 0 over `anchor_ramp` beside."""
     distance = max(reward.anchor_low - win_rate, win_rate - reward.anchor_high, 0.0)
     return max(0.0, 1 - distance / reward.anchor_ramp)
 
