@@ -177,7 +177,7 @@ class GameAdmission(Admission[str]):
 
     @property
     def remark(self) -> str:
-        """Why random play may have missed the actions that the program accepts; "" if its list could be read."""
+        """A reason why random play may have missed the accepted actions; "" if their list could be read."""
         found, solution = self.offer, " and the solution" if self.form.known else ""
         if found.kind == "guessed":
             return f"; the observation lists no actions, drawn from its words{solution}"

@@ -46,7 +46,7 @@ class Offer:
     """The actions that an observation offers, at least one."""
 
     kind: Literal["listed", "uncertain", "guessed"]
-    """How the actions were found: in a list of the exact form, in a list of another form, or as words of the text."""
+    """The source of the actions: a list in the exact form, a list in another form, or the words of the text."""
     readings: Sequence[Sequence[str]]
     """The actions of each reading. A list in the exact form has one reading. Otherwise the last reading is guesses."""
     words: Words
