@@ -141,7 +141,7 @@ class ToolAdmission(Admission[Move]):
         return f"{len(self.solutions[0][0].actions)} turns"
 
     async def solved(self, seed: int) -> list[ToolCall]:
-        """Return the calls that `solution()` lists. Raises RejectedError if they are none or too many for a play."""
+        """Return the calls that `solution()` lists. Raises RejectedError if it lists none or too many."""
         async with self.trials.opened(seed, PLAYS) as (process, _):
             solved = await self.trials.ask(process, Solve())
         calls = solved.calls if isinstance(solved, Solved) else ()
