@@ -1,10 +1,11 @@
-"""From a batch of groups to micro-batches of packed sequences, cut by tokens.
+"""Turn a batch of groups into micro-batches of packed sequences, cut by tokens.
 
-A trajectory of several sequences becomes several rows; `whole` keeps their common weight at that of one trajectory.
+A trajectory of several sequences becomes several rows. Their `whole` lets the loss weigh them together as one
+trajectory.
 
-The sequences of a micro-batch lie in one row without padding, and a beginning that several of them share lies there
-once (`learner.prefixes`). Attention stays within each sequence (`learner.models.attention`). Only the positions whose
-next token is trained go on to the vocabulary.
+The sequences of a micro-batch lie in one row without padding. If several of them share a beginning, the row has it once
+(`learner.prefixes`). Attention stays within each sequence (`learner.models.attention`). Logits are computed only at
+positions before a trained token.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,66 +25,66 @@ from spade.sequences import sequences
 
 
 class Row(NamedTuple):
-    """One sequence to train on, cut after its last trained token.
-
-    ids         int32, (tokens,)
-    trained     int64, (n,): indices into `ids` of the trained tokens, ascending
-    behaviour   float32, (n,): their log-probabilities at sampling time
-    version     int64, (n,): the policy versions that sampled them
-    whole       trained tokens of the trajectory, in all its sequences
-    """
+    """One sequence to train on, cut after its last trained token."""
 
     ids: NDArray[np.int32]
+    """All tokens: (tokens,)."""
     trained: NDArray[np.int64]
+    """Indices into `ids` of the trained tokens, ascending: (n,)."""
     behaviour: NDArray[np.float32]
+    """Log-probabilities of the trained tokens at sampling time: (n,)."""
     version: NDArray[np.int64]
+    """Policy versions that sampled the trained tokens: (n,)."""
     temperature: float
+    """Temperature at sampling time."""
     advantage: float
+    """Advantage of the trajectory."""
     weight: float
+    """Factor of the advantage: 1 for an agent's trajectory, the designer weight for a designer's."""
     designer: bool
+    """True if a designer sampled the tokens."""
     whole: int
+    """Number of trained tokens in all sequences of the trajectory."""
 
     @property
     def read(self) -> NDArray[np.int32]:
-        """The tokens that the model reads: nothing follows the last one."""
+        """The tokens that the model reads: all but the last, which predicts nothing."""
         return self.ids[:-1]
 
 
 @dataclass(frozen=True)
 class MicroBatch:
-    """Whole sequences packed into one row, and one entry for each of their trained tokens, in that order.
-
-    ids           int64, (tokens,): the tokens read, all but the last of each sequence; a shared beginning is there once
-    positions     int64, (tokens,): position in the sequence, from 0
-    lengths       tokens of each segment of the row, (segments,)
-    parents       index of the segment that each segment continues, -1 if sequences begin with it, (segments,)
-    at            int64, (n,): index into `ids` of the token before the trained one; its logits predict that one.
-                  Sequences that share a beginning share indices
-    sequence      int64, (n,): index of its sequence, from 0, ascending
-    whole         float32, (n,): trained tokens of its trajectory, in all its sequences
-    target        int64, (n,): the trained token
-    behaviour     float32, (n,): log-probability at sampling time
-    temperature   float32, (n,): temperature at sampling time
-    advantage     float32, (n,)
-    weight        float32, (n,): 1 for the agent's tokens, the designer weight for the designer's
-    designer      bool, (n,)
-    version       int64, (n,): policy version of the sampler
-    """
+    """Whole sequences packed into one row of `tokens` tokens, and one entry for each of their n trained tokens."""
 
     ids: Tensor
+    """int64, (tokens,): the tokens read, all but the last of each sequence. A shared beginning is there once."""
     positions: Tensor
+    """int64, (tokens,): position of each token in its sequence, from 0."""
     lengths: tuple[int, ...]
+    """Number of tokens of each segment of the row."""
     parents: tuple[int, ...]
+    """For each segment, the index of the segment that it continues, or -1 if sequences begin with it."""
     at: Tensor
+    """int64, (n,): index into `ids` of the token before the trained one, whose logits predict the trained one.
+    Sequences that share a beginning share indices."""
     sequence: Tensor
+    """int64, (n,): index of the token's sequence, from 0, ascending."""
     whole: Tensor
+    """float32, (n,): number of trained tokens in all sequences of the token's trajectory."""
     target: Tensor
+    """int64, (n,): the trained token."""
     behaviour: Tensor
+    """float32, (n,): log-probability at sampling time."""
     temperature: Tensor
+    """float32, (n,): temperature at sampling time."""
     advantage: Tensor
+    """float32, (n,): advantage of the trajectory."""
     weight: Tensor
+    """float32, (n,): 1 for an agent's token, the designer weight for a designer's."""
     designer: Tensor
+    """bool, (n,): True if a designer sampled the token."""
     version: Tensor
+    """int64, (n,): policy version that sampled the token."""
 
     def to(self, device: torch.device) -> "MicroBatch":
         """Return the micro-batch on another device."""
@@ -94,33 +95,35 @@ class MicroBatch:
 
 @dataclass(frozen=True)
 class Prepared:
-    """A learner step's work. `trained_tokens` is the denominator of every micro-batch's loss.
-
-    read_tokens         tokens read of all sequences, a shared beginning counted for each of them
-    agent_sequences     trajectories, not their sequences; so are `designer_sequences`
-    """
+    """The work of one learner step."""
 
     micro: tuple[MicroBatch, ...]
+    """All micro-batches of the step."""
     trained_tokens: int
+    """Number of trained tokens in the batch. If losses are averaged by token, the denominator of each micro-batch."""
     read_tokens: int
+    """Number of tokens read in all sequences. A shared beginning counts once for each sequence."""
     agent_sequences: int
+    """Number of agents' trajectories. A trajectory of several sequences counts once."""
     designer_sequences: int
+    """Number of designers' trajectories, counted in the same way."""
     designer_weight: float
+    """Factor of the advantages of designers' tokens."""
 
     @property
     def computed_tokens(self) -> int:
-        """The tokens read of all micro-batches, a shared beginning counted once in each."""
+        """The number of tokens read in all micro-batches. A shared beginning counts once in each micro-batch."""
         return sum(len(micro.ids) for micro in self.micro)
 
 
 def prepare(
     groups: Sequence[Group], microbatch_tokens: int, designer_weight_max: float, ranks: int = 1, share: bool = True
 ) -> Prepared:
-    """Cut the groups into micro-batches of at most `microbatch_tokens` (see `cut`; a longer sequence goes alone).
+    """Cut the groups into micro-batches of at most `microbatch_tokens` (see `cut`). A longer sequence goes alone.
 
-    The order is a function of the groups alone: sequences in lexicographic order, equal ones as they came. Several
-    ranks get micro-batches of about the same size. Without `share` every sequence is computed whole.
-    Raises ValueError if no token of the batch can be trained.
+    The order depends on the groups alone: sequences are in lexicographic order, equal sequences as they came. With
+    several `ranks` the micro-batches have about the same size. Without `share` every sequence is computed whole.
+    Raises ValueError if the batch has not one trained token.
     """
     weight = designer_weight(groups, designer_weight_max)
     rows = [row for group in groups for row in _rows(group, weight) if len(row.trained)]
@@ -151,7 +154,10 @@ def _rows(group: Group, weight: float) -> Iterator[Row]:
 
 
 def _trajectory(trajectory: Trajectory, advantage: float, weight: float, designer: bool) -> Iterator[Row]:
-    """The rows of a trajectory. Raises ValueError if a sequence has no prompt: no token predicts its first one."""
+    """Yield the rows of a trajectory.
+
+    Raises ValueError if a sequence starts with a sampled token, since no earlier token predicts it.
+    """
     behaviour = unpack_floats(trajectory.logprobs)
     versions, counts = np.asarray(trajectory.versions, dtype=np.int64).reshape(-1, 2).T
     version = np.repeat(versions, counts)

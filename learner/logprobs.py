@@ -1,4 +1,4 @@
-"""Log-probabilities of the trained tokens alone: logits of a whole micro-batch are never in memory."""
+"""Log-probabilities of the trained tokens alone. The logits of a whole micro-batch are never in memory at once."""
 
 from typing import Any
 
@@ -12,15 +12,15 @@ from learner.models.attention import Segments
 from spade.errors import RunError
 from spade.policy.logprobs import log_distribution
 
-# Logits in memory at once (elements). A chunk beyond the first is computed again for its gradient instead of kept.
+# Logits in memory at once (elements). If there are several chunks, each is computed again for its gradient.
 LOGITS = 1 << 26
 
 
 def trained_logprobs(model: Any, micro: MicroBatch) -> tuple[Tensor, Tensor]:
-    """Log-probability of each trained token, and the entropy, at the temperature it was sampled at.
+    """Return the log-probability of each trained token and the entropy at its position, at its sampling temperature.
 
-    Both float32, (n,), in nats; the entropy carries no gradient. `model` is a Hugging Face causal language model whose
-    logits are its head's plain output (`check_head` refuses others).
+    Both are float32, (n,), in nats. The entropy carries no gradient. `model` is a Hugging Face causal language model.
+    Its logits must be the plain output of its head (`check_head` refuses other models).
     """
     row = model.base_model(
         input_ids=micro.ids[None],
@@ -28,8 +28,8 @@ def trained_logprobs(model: Any, micro: MicroBatch) -> tuple[Tensor, Tensor]:
         use_cache=False,
         packed_segments=Segments(micro.lengths, micro.parents),
     ).last_hidden_state
-    # Several trained tokens may follow one position. An embedding's gradient adds these up in a fixed order, on any
-    # device and number of threads, and an index's gradient does not.
+    # Several trained tokens may follow one position. The gradient of an embedding sums them in a fixed order, on any
+    # device and with any number of threads. The gradient of indexing does not.
     hidden = embedding(micro.at, row[0])
     head = model.get_output_embeddings()
     count = len(micro.target)

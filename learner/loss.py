@@ -1,7 +1,12 @@
-"""The losses of a trained token, one small function each, and how tokens are averaged: pure torch, ratios in log space.
+"""The losses of a trained token, one small function each, and how tokens are averaged. Pure torch, ratios in log space.
 
-Each involves three policies: mu, which sampled the token; pi_old, the learner's before the first optimiser
-step on the batch; pi, the one being optimised. docs/learner.md says when to use which.
+Each loss involves three policies:
+
+mu      the policy that sampled the token
+pi_old  the learner's policy before the first optimiser step on the batch
+pi      the policy being optimised
+
+docs/learner.md says when to use which loss.
 """
 
 import math
@@ -18,50 +23,46 @@ LOG_RATIO_MAX = 20.0
 
 
 class Tokens(NamedTuple):
-    """The trained tokens of a micro-batch, n of them, as a loss sees them.
-
-    current    float32, (n,): log-probabilities under pi; carries the gradient
-    old        float32, (n,): under pi_old
-    behaviour  float32, (n,): under mu
-    advantage  float32, (n,): one value a sequence
-    sequence   int64, (n,): the sequence a token belongs to, in [0, n); a sequence is whole in its micro-batch
-    weight     float32, (n,): multiplies the advantage; 1 for the agent's tokens, the designer weight for a designer's
-    reference  float32, (n,): log-probabilities under the reference policy; None if `loss.kl` is 0
-    """
+    """The n trained tokens of a micro-batch, as a loss sees them."""
 
     current: Tensor
+    """float32, (n,): log-probabilities under pi. They carry the gradient."""
     old: Tensor
+    """float32, (n,): log-probabilities under pi_old."""
     behaviour: Tensor
+    """float32, (n,): log-probabilities under mu."""
     advantage: Tensor
+    """float32, (n,): advantages, the same for all tokens of a sequence."""
     sequence: Tensor
+    """int64, (n,): index of the token's sequence, in [0, n). A micro-batch has all tokens of its sequences."""
     weight: Tensor
+    """float32, (n,): factor of the advantage: 1 for an agent's token, the designer weight for a designer's."""
     reference: Tensor | None = None
+    """float32, (n,): log-probabilities under the reference policy; None if `loss.kl` is 0."""
 
 
 class Losses(NamedTuple):
-    """One entry a token, (n,) each.
-
-    loss       float32, with gradient, weight and KL term included
-    unweighted float32, no gradient: the same at weight 1
-    clipped    bool: the clipped branch of the surrogate was selected, so the token has no gradient
-    truncated  bool: its importance weight was over `loss.cap`
-    masked     bool: its importance weight was out of range, and the token is left out
-    kl         float32, no gradient: KL to the reference, in nats; 0 without one
-    """
+    """The losses of n tokens. Each field has one entry for each token: (n,)."""
 
     loss: Tensor
+    """float32: the loss with weight and KL term. It carries the gradient."""
     unweighted: Tensor
+    """float32, no gradient: the same loss at weight 1."""
     clipped: Tensor
+    """bool: the clipped branch of the surrogate was selected, so the token has no gradient."""
     truncated: Tensor
+    """bool: the importance weight was over `loss.cap`."""
     masked: Tensor
+    """bool: the importance weight was out of range, so the token is left out."""
     kl: Tensor
+    """float32, no gradient: KL to the reference policy, in nats; 0 without a reference."""
 
 
 def token_losses(tokens: Tokens, settings: Loss) -> Losses:
-    """Loss of every token by `settings.kind`, plus `settings.kl` times its KL to the reference if there is one.
+    """Return the loss of every token by `settings.kind`, plus `settings.kl` times its KL to the reference, if any.
 
-    Every kind is linear in a positive factor of the advantage, so the weight multiplies its loss, and the KL term is
-    added after it: the reference has the same pull on a designer's tokens as on an agent's.
+    Every kind is linear in a positive factor of the advantage, so the weight multiplies the loss. The KL term is added
+    afterwards, so the reference pulls a designer's tokens as strongly as an agent's.
     """
     fixed = tokens._replace(
         old=tokens.old.detach(), behaviour=tokens.behaviour.detach(), advantage=tokens.advantage.detach()
@@ -77,10 +78,10 @@ def token_losses(tokens: Tokens, settings: Loss) -> Losses:
 
 
 def tis(tokens: Tokens, settings: Loss) -> Losses:
-    """-w * min(r * A, clip(r, 1 - low, 1 + high) * A), w = min(pi_old / mu, cap), r = pi / pi_old; token by token.
+    """Return -w * min(r * A, clip(r, 1 - low, 1 + high) * A), w = min(pi_old / mu, cap), r = pi / pi_old, by token.
 
-    Clipping: PPO (arXiv:1707.06347) with the two-sided range of DAPO (arXiv:2503.14476); w: truncated importance
-    sampling as in IMPALA (arXiv:1802.01561), between the policy that sampled and the one that learns.
+    Clipping is PPO's (arXiv:1707.06347) with the two-sided range of DAPO (arXiv:2503.14476). The weight w is truncated
+    importance sampling as in IMPALA (arXiv:1802.01561), between the sampling policy and the learner's.
     """
     log_w = tokens.old - tokens.behaviour
     weight = torch.exp(log_w.clamp(max=math.log(settings.cap)))
@@ -89,9 +90,9 @@ def tis(tokens: Tokens, settings: Loss) -> Losses:
 
 
 def icepop(tokens: Tokens, settings: Loss) -> Losses:
-    """As `tis`, but w = pi_old / mu where mask_low <= w <= mask_high and 0 elsewhere: such a token is left out.
+    """Return the loss of `tis` with w = pi_old / mu if mask_low <= w <= mask_high, else 0: such a token is left out.
 
-    IcePop, of Ring-1T (arXiv:2510.18855). The masked tokens stay in the denominator, as there.
+    This is IcePop, of Ring-1T (arXiv:2510.18855). As in that paper, the masked tokens stay in the denominator.
     """
     log_w = tokens.old - tokens.behaviour
     masked = (log_w < math.log(settings.mask_low)) | (log_w > math.log(settings.mask_high))
@@ -101,9 +102,9 @@ def icepop(tokens: Tokens, settings: Loss) -> Losses:
 
 
 def sequence_tis(tokens: Tokens, settings: Loss) -> Losses:
-    """As `tis`, but w is the whole sequence's: min(product of its pi_old / mu, cap), the same for all its tokens.
+    """Return the loss of `tis` with one w for all tokens of a sequence: min(product of pi_old / mu over them, cap).
 
-    The sequence-level weight that token-level ones approximate (arXiv:2512.01374), truncated against its variance
+    Token-level weights approximate this sequence-level weight (arXiv:2512.01374). It is truncated to bound its variance
     (Ionides 2008, Journal of Computational and Graphical Statistics 17(2)).
     """
     log_w = _sequence_sum(tokens.old - tokens.behaviour, tokens.sequence)
@@ -113,9 +114,9 @@ def sequence_tis(tokens: Tokens, settings: Loss) -> Losses:
 
 
 def cispo(tokens: Tokens, settings: Loss) -> Losses:
-    """-w * A * log pi, w = min(pi / mu, cap) without gradient: the weight is cut, and no token loses its gradient.
+    """Return -w * A * log pi, w = min(pi / mu, cap) without gradient. The weight is cut; every token has a gradient.
 
-    CISPO, of MiniMax-M1 (arXiv:2506.13585), which has no lower bound either; its 1 + epsilon_high is `cap`.
+    This is CISPO, of MiniMax-M1 (arXiv:2506.13585), likewise without a lower bound. Its 1 + epsilon_high is `cap`.
     """
     log_w = (tokens.current - tokens.behaviour).detach()
     weight = torch.exp(log_w.clamp(max=math.log(settings.cap)))
@@ -123,9 +124,9 @@ def cispo(tokens: Tokens, settings: Loss) -> Losses:
 
 
 def gspo(tokens: Tokens, settings: Loss) -> Losses:
-    """-min(s * A, clip(s, 1 - low, 1 + high) * A), s = geometric mean of pi / mu over the token's sequence.
+    """Return -min(s * A, clip(s, 1 - low, 1 + high) * A), s = geometric mean of pi / mu over the token's sequence.
 
-    GSPO (arXiv:2507.18071), which averages by sequence and clips at 3e-4 and 4e-4.
+    This is GSPO (arXiv:2507.18071). The paper averages by sequence and clips at 3e-4 and 4e-4.
     """
     log_ratio = tokens.current - tokens.behaviour
     mean = _sequence_sum(log_ratio, tokens.sequence) / lengths(tokens.sequence)
@@ -143,7 +144,7 @@ KINDS: dict[str, Callable[[Tokens, Loss], Losses]] = {
 
 
 def k3(current: Tensor, reference: Tensor) -> Tensor:
-    """KL(pi || reference) of each token, estimated as q - 1 - log q with q = reference / pi: >= 0, shape (n,), nats.
+    """Return KL(pi || reference) of each token in nats, estimated as q - 1 - log q with q = reference / pi: >= 0, (n,).
 
     GRPO (arXiv:2402.03300), section 4.1.1.
     """
@@ -152,27 +153,27 @@ def k3(current: Tensor, reference: Tensor) -> Tensor:
 
 
 def averaged(loss: Tensor, whole: Tensor, settings: Loss) -> Tensor:
-    """Each token's part of the sum that is divided by `denominator`: shape (n,).
+    """Return each token's part of the sum that is divided by `denominator`: shape (n,).
 
-    token      its loss: every token of the batch counts the same (DAPO, arXiv:2503.14476)
-    sequence   its loss / `whole`, the trained tokens of its trajectory: every trajectory counts the same, into however
-               many sequences its rewinds part it (GRPO, arXiv:2402.03300)
+    By "token" it is the loss, so every token of the batch counts the same (DAPO, arXiv:2503.14476).
+    By "sequence" it is loss / `whole`, the trained tokens of the trajectory. So every trajectory counts the same, into
+    however many sequences its rewinds split it (GRPO, arXiv:2402.03300).
     """
     return loss if settings.aggregation == "token" else loss / whole
 
 
 def denominator(trained_tokens: int, trajectories: int, settings: Loss) -> int:
-    """The denominator of the whole batch, however it is cut: its trained tokens, or its trajectories."""
+    """Return the denominator of the whole batch, however it is cut: its trained tokens, or its trajectories."""
     return trained_tokens if settings.aggregation == "token" else trajectories
 
 
 def lengths(sequence: Tensor) -> Tensor:
-    """Number of trained tokens in the sequence of each token: float32, (n,)."""
+    """Return the number of trained tokens in the sequence of each token: float32, (n,)."""
     return _sequence_sum(torch.ones_like(sequence, dtype=torch.float32), sequence)
 
 
 def _surrogate(log_ratio: Tensor, advantage: Tensor, settings: Loss) -> tuple[Tensor, Tensor]:
-    """-min(r * A, clip(r) * A), and where the clipped branch was selected."""
+    """Return -min(r * A, clip(r) * A), and for each token True if the clipped branch was selected."""
     ratio = torch.exp(log_ratio.clamp(max=LOG_RATIO_MAX))
     clip = ratio.clamp(1 - settings.clip_low, 1 + settings.clip_high)
     over, under = math.log1p(settings.clip_high), math.log1p(-settings.clip_low)
@@ -181,7 +182,10 @@ def _surrogate(log_ratio: Tensor, advantage: Tensor, settings: Loss) -> tuple[Te
 
 
 def _sequence_sum(values: Tensor, sequence: Tensor) -> Tensor:
-    """Sum of `values` over the sequence of each token, (n,). Sized by n, so that no device is asked for a count."""
+    """Return the sum of `values` over the sequence of each token: (n,).
+
+    The sums are stored by sequence in a tensor of n entries, so the host need not wait for a count from the device.
+    """
     return torch.zeros_like(values).index_add(0, sequence, values)[sequence]
 
 

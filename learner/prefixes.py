@@ -1,7 +1,7 @@
-"""Order, cut and lay out token sequences so that a beginning which they share is computed once. Pure.
+"""Order, cut and lay out token sequences so that a shared beginning is computed once. Pure.
 
-In lexicographic order a sequence has its longest shared beginning with its predecessor. So a packed row holds of each
-sequence only the tokens after the beginning that it shares with its predecessor.
+In lexicographic order a sequence shares its longest beginning with its predecessor. So a packed row holds only the
+tokens of each sequence behind that shared beginning.
 """
 
 from bisect import bisect_left
@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 Ids = NDArray[np.int32]
 Counts = NDArray[np.int64]
 
-LEAST = 16  # a shorter shared beginning is computed again: one more call of attention costs more
-JOINED = 8  # so many tokens that a sequence takes from its predecessor count as one: attention joins their keys again
+LEAST = 16  # tokens; a shorter shared beginning is computed again, since one more call of attention costs more
+JOINED = 8  # tokens taken from a predecessor that cost as much as one computed token: attention copies their keys
 
 
 def lexicographic(sequences: Sequence[Ids]) -> list[int]:
@@ -39,14 +39,14 @@ def shared_lengths(ordered: Sequence[Ids]) -> Counts:
 def cut(lengths: Counts, shared: Counts, limit: int) -> list[slice]:
     """Cut ordered sequences into as few runs of at most `limit` tokens as possible.
 
-    A token counts if it is computed, and a part of it (JOINED) if a sequence takes it from its predecessor. The first
-    sequence of a run takes nothing. Among the cuts with the fewest runs it returns one with the fewest tokens in all.
-    A sequence longer than `limit` is a run of its own.
+    A computed token counts 1, and a token taken from the predecessor counts 1 / JOINED. The first sequence of a run
+    takes nothing. Among the cuts with the fewest runs, return one with the fewest tokens in all. A sequence longer than
+    `limit` is a run of its own.
     """
     count, least = len(lengths), 0
     shared = shared - shared // JOINED
-    before = np.cumsum([0, *(lengths - shared)])  # if no run ever began anew
-    again = np.append(shared, 0) - before  # what a run that begins at a sequence adds to `before` of its end
+    before = np.cumsum([0, *(lengths - shared)])  # tokens before each sequence, if all were one run
+    again = np.append(shared, 0) - before  # tokens of a run = `before` of its end + `again` of its beginning
     runs, tokens, begins = (np.zeros(count + 1, np.int64) for _ in range(3))
     for end in range(1, count + 1):
         while least < end - 1 and before[end] + again[least] > limit:

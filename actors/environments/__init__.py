@@ -1,1 +1,1 @@
-"""Generated programs at work: their episodes, admission and audits, in the env-runner process."""
+"""Run generated programs in the env-runner process: episodes, admission and audits."""

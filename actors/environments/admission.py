@@ -1,6 +1,6 @@
-"""Admission: named stages that a candidate program passes one after the other; each may reject it.
+"""Admit or reject a candidate program. It passes named stages one after the other, and each may reject it.
 
-Its domain has the stages: `actors/environments/games.py`, `actors/environments/tools/stages.py`.
+The stages depend on the domain: `actors/environments/games.py`, `actors/environments/tools/stages.py`.
 """
 
 from actors.environments.domains import DOMAINS
@@ -25,9 +25,9 @@ async def validate(
 ) -> Verdict:
     """Admit a program of a domain or give a reason. `seed` keys the secret instance seeds.
 
-    `play` bounds a play and says what wins; `tools` are the rules of programs with tools. A program of another domain
-    is rejected at stage `class`. A whole admission takes at most load_s + 4 step_s, and step_s / 5 more for each play
-    of the stages `random` and `constant`. Raises RunError where the sandbox fails, not the program.
+    `play` bounds a play and sets the return that wins. `tools` are the rules of programs with tools. A program of
+    another domain is rejected at stage `class`. A whole admission takes at most load_s + 4 step_s, and step_s / 5 more
+    for each play of the stages `random` and `constant`. Raises RunError if the sandbox fails, not the program.
     """
     admission = DOMAINS[domain].admission(sandbox, source, seed, limits, play or Play(), tools or ToolUse())
     with admission.deadline as scope:
@@ -42,9 +42,9 @@ async def validate(
 
 
 async def opened(sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play) -> Verdict:
-    """Admit a program that resets under this seed, without any other play: for those of libraries.
+    """Admit a program of a library if it resets under this seed. Nothing else is played.
 
-    Raises RunError where the sandbox fails, not the program.
+    Raises RunError if the sandbox fails, not the program.
     """
     trials = Trials(sandbox, source, limits, play.max_turns, Step, tools=False)
     try:
@@ -56,9 +56,9 @@ async def opened(sandbox: Sandbox, source: str, seed: int, limits: Limits, play:
 
 
 async def domain_of(sandbox: Sandbox, source: str, limits: Limits) -> DomainName | None:
-    """The domain of a program, by its base class; None where it does not load.
+    """Find the domain of a program by its base class. Returns None if the program does not load.
 
-    Raises RunError where the sandbox fails, not the program.
+    Raises RunError if the sandbox fails, not the program.
     """
     process = await sandbox.child(source)
     if isinstance(process, Faulted):

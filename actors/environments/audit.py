@@ -1,9 +1,15 @@
-"""An audit, run: recorded plays again, random actions on instances that were won, the solution on those nobody won.
+"""Run an audit of a program.
 
-It finds programs that answer the same seed and actions otherwise than before, programs that any actions win, hints that
-give away a winning word that nobody can find, and programs that use up the time of their audit. It counts the lost
-instances that the solution wins. A try that a deadline or a fault of ours ended proves nothing: it is made again, at
-most twice.
+An audit repeats recorded plays, plays random actions on instances that were won, and plays the solution on instances
+that nobody won. It finds:
+
+* programs that answer the same seed and actions differently than before
+* programs that random actions win
+* hints that state a winning word which a player cannot find
+* programs that use up the time of their audit
+
+It also counts the lost instances that the solution wins. A try proves nothing if a deadline or our own fault ended it.
+Such a try is repeated at most twice.
 """
 
 import random
@@ -38,7 +44,7 @@ Result = TypeVar("Result")
 async def audit(sandbox: Sandbox, job: AuditJob, domain: DomainName = "games") -> Audited:
     """Run an audit of a program of the domain.
 
-    If it is not over within `within_s`, that is a finding only if the program took the time.
+    An audit that is not over within `within_s` is a finding only if the program's own calls took most of the time.
     """
     auditor = Auditor(sandbox, job, domain)
     began = trio.current_time()
@@ -62,7 +68,7 @@ async def audit(sandbox: Sandbox, job: AuditJob, domain: DomainName = "games") -
 
 
 class UndecidedError(Exception):
-    """A try proved nothing; `ours` if the program is not to blame."""
+    """A try proved nothing. `ours` is True if the program is not to blame."""
 
     def __init__(self, ours: bool) -> None:
         self.ours = ours
@@ -78,13 +84,16 @@ class Auditor:
         self._job = job
         self._domain = DOMAINS[domain]
         self._rng = random.Random(job.draw)
-        self._sent: dict[tuple[int, str], Sent] = {}  # of replays, by seed and play
+        self._sent: dict[tuple[int, str], Sent] = {}  # the moves of replays, by seed and play
         self._opened = 0
         self._answering_s = 0.0
         self._heard: defaultdict[int, list[Hearing]] = defaultdict(list)
 
     async def run(self) -> None:
-        """Run the recorded plays, arms mixed, half one by one and half at once; then all others."""
+        """Repeat the recorded plays, then run the other checks.
+
+        The arms are mixed. Half of the plays run one by one, the other half at once.
+        """
         replays = list(self._job.replays)
         self._rng.shuffle(replays)
         for replay in replays[::2]:
@@ -97,14 +106,14 @@ class Auditor:
                 await rest()
 
     def cut_off(self) -> None:
-        """The time is over: a finding if the program's own calls took most of it."""
+        """End the audit at its deadline. This is a finding if the program's own calls took most of the time."""
         within_s = self._job.within_s
         if self._answering_s > within_s / 2:
             took = f"its answers took {self._answering_s:.1f} s, in {self.steps} steps"
             self.findings.append(f"{took}, and its audit was not over within {within_s:g} s")
 
     async def _replay(self, replay: RecordedPlay) -> None:
-        """Run a recorded play again. It did not time out before, so it is a finding if every try does now."""
+        """Repeat a recorded play. It did not time out before, so it is a finding if every try times out now."""
         try:
             finding = await decided(partial(self._compare, replay))
         except UndecidedError as undecided:
@@ -116,7 +125,7 @@ class Auditor:
             self.findings.append(f"play {replay.play} was run again and {finding}")
 
     async def _compare(self, replay: RecordedPlay) -> str:
-        """The difference to the record, "" if there is none."""
+        """Repeat a play and describe how it differs from the recording. Returns "" if both are equal."""
         recording = replay.recording
         expected = [recording.answers[at : at + DIGEST_BYTES] for at in range(0, len(recording.answers), DIGEST_BYTES)]
         sent = list(map(Move, recording.actions, recording.calls or ((),) * len(recording.actions)))
@@ -159,14 +168,14 @@ class Auditor:
         return won(played.episode_return, self._job.win_return)
 
     def _sent_elsewhere(self, seed: int) -> Sent:
-        """Return what agents sent on other instances: their moves on this one may be its answer."""
+        """Return the moves of agents on other instances. Moves on the same instance may be its answer."""
         return [each for (other, _), sent in self._sent.items() if other != seed for each in sent]
 
     async def _play_solutions(self) -> None:
         """Play the solution on the instances that nobody won.
 
-        One that lists no actions there, but lists some elsewhere, has not won. If it lists none at all, nothing is
-        known of the instances.
+        A solution without actions loses if it lists actions on another instance. If it lists actions on no instance,
+        nothing is known of the instances.
         """
         listed, tried, solved = False, 0, 0
         for seed in self._job.lost:
@@ -183,14 +192,18 @@ class Auditor:
             self.tried, self.solved = tried, solved
 
     async def _lists_elsewhere(self) -> bool:
-        """True if the solution lists actions on an instance that was won."""
+        """Return True if the solution lists actions on an instance that was won."""
         try:
             return bool(self._job.seeds) and await decided(partial(self._solution, self._job.seeds[0])) is not None
         except UndecidedError:
             return False
 
     async def _solution(self, seed: int) -> list[Move] | None:
-        """Ask for the solution of an instance; [] if the program fails over it. Raises UndecidedError."""
+        """Ask the program for its solution of an instance, as moves.
+
+        Returns None if the solution lists no actions, and [] if the program fails. Raises UndecidedError if the sandbox
+        fails.
+        """
         job, began = self._job, trio.current_time()
         tools, limits = self._domain.tools, self._sandbox.limits
         trials: Trials[str] = Trials(self._sandbox, job.source, limits, job.max_turns, Step, tools)
@@ -210,9 +223,10 @@ class Auditor:
         return won(played.episode_return, self._job.win_return)
 
     async def _find_gift(self) -> None:
-        """Look for a word that the hint gave to a winner: no play of its instance tells it, and it wins others.
+        """Look for a word of the hint that wins, although no observation in any play of the instance states it.
 
-        The same actions must win another instance too, and lose without the word: else it was a guess, or a method.
+        The same actions must also win another instance, and must lose both without the word. Otherwise the word was a
+        guess or part of a method.
         """
         if self._domain.tools:
             return
@@ -220,7 +234,7 @@ class Auditor:
         for replay in self._job.replays if self._job.hint else ():
             if not replay.hinted:
                 continue
-            # Beside the event loop: long observations take their time.
+            # In a thread, since long observations take time.
             unseen = await trio.to_thread.run_sync(unseen_words, replay.recording.actions, self._heard[replay.seed])
             words = [word for word in unseen if hint.states(word)]
             if not words:
@@ -245,7 +259,7 @@ class Auditor:
         return False
 
     async def _play(self, seed: int, max_turns: int, player: Player[Move]) -> Conversation[Move]:
-        """Play to the end or the first fault. Raises UndecidedError if that proves nothing."""
+        """Play to the end or the first fault. Raises UndecidedError if the play proves nothing."""
         self._opened += 1
         name = f"audit of {self._job.environment}#{self._job.lease}, {self._opened}"
 
@@ -277,7 +291,7 @@ class Auditor:
 
 async def is_missed(move: Move, seen: Observed) -> bool:
     """Return whether the observation before a move does not offer its action."""
-    await trio.lowlevel.checkpoint()  # reading a text takes its time: other tasks may run in between
+    await trio.lowlevel.checkpoint()  # reading a text takes time: let other tasks run in between
     return not move.calls and not offered(seen.observation).has(action_typed(move.action))
 
 
@@ -292,7 +306,10 @@ def following(moves: Iterable[Move]) -> Player[Move]:
 
 
 async def decided(once: Callable[[], Awaitable[Result]]) -> Result:
-    """The first result in TRIES tries. Raises UndecidedError if none has one; `ours` if any try failed by our fault."""
+    """Return the first result of up to TRIES tries.
+
+    Raises UndecidedError if no try has a result. It is `ours` if any try failed by our own fault.
+    """
     ours = False
     for _ in range(TRIES):
         try:

@@ -1,4 +1,4 @@
-"""The env-runner's side of each domain: how its programs are admitted, played at random, and solved."""
+"""The env-runner's side of each domain: how to admit its programs, play them at random, and play their solution."""
 
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -19,23 +19,27 @@ from spade.config import Sandbox as Limits
 from spade.protocol import Form, Observed, ToolCall
 
 Admitting = Callable[[Sandbox, str, int, Limits, Play, ToolUse], Admission[str] | Admission[Move]]
-"""The admission of a program: its source, the key of its secret seeds, the settings."""
+"""Make the admission of a program from its source, the key of its secret seeds, and the settings."""
 Solving = Callable[[Solved, Form], list[Move] | None]
-"""The moves of a solution, in the form that the program reads; None if the solution lists no actions."""
+"""Return the moves of a solution, in the form that the program reads; None if the solution lists no actions."""
 Sent = Sequence[tuple[Move, bool]]
 """Moves of agents, each with True if the observation before it did not offer its action."""
 Guessing = Callable[[random.Random, Form, Sent], Policy[Move]]
-"""A player for one play that makes random moves, in the form that the program reads, some of them after agents."""
+"""Make a player for one play. It makes random moves in the form that the program reads, some of them agents' moves."""
 
 
 @dataclass(frozen=True)
 class DomainAdmission:
-    """One domain on the env-runner's side; `tools` if its programs have tools."""
+    """One domain on the env-runner's side."""
 
     admission: Admitting
+    """Makes the admission of a program."""
     guesser: Guessing
+    """Makes a random player."""
     solution: Solving
+    """Turns a solution into moves."""
     tools: bool
+    """True if the programs of the domain have tools."""
 
 
 def _game_guesser(rng: random.Random, reads: Form, agents: Sent) -> Policy[Move]:

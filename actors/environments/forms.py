@@ -1,7 +1,7 @@
-"""The form of an action that a program reads: the inside of the model's box, or the box itself.
+"""Find the form of an action that a program reads: the inside of the model's box, or the box itself.
 
-Some programs search `\\boxed{…}` in the action of `step`. Given the inside alone, they answer each turn that a box is
-missing, and can never be won. So plays try each program in both forms.
+Some programs search for `\\boxed{…}` in the action of `step`. If they get only the inside, they answer every turn that
+a box is missing, and nobody can win. So admission tries both forms.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -21,16 +21,16 @@ from spade.config import Sandbox as Limits
 from spade.protocol import Form, Observed
 
 GamePolicy = Callable[[str], str]
-"""The action after an observation."""
+"""Return the action after an observation."""
 FORMS: tuple[Form, ...] = ("inside", "box")
 TRIED_ACTIONS = 4
-"""Random actions that show if a program without a listed solution reads a form. One of two may change nothing."""
+"""Random actions that show if a program without a listed solution reads a form. A single one may change nothing."""
 
 
 async def form_of(sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play) -> Form:
-    """The form as admission finds it, without the rest of admission; "inside" if the program fails before that.
+    """Find the form as admission does, without its other stages. Returns "inside" if the program fails before that.
 
-    Takes at most load_s + 4 step_s. Raises RunError where the sandbox fails, not the program.
+    Takes at most load_s + 4 step_s. Raises RunError if the sandbox fails, not the program.
     """
     probing = FormProbing(sandbox, source, seed, limits, play)
     with trio.move_on_after(probing.patience_s) as scope:
@@ -43,38 +43,38 @@ async def form_of(sandbox: Sandbox, source: str, seed: int, limits: Limits, play
 
 
 class FormProbing(Probing[str]):
-    """Plays of one game under secret seeds, in the form that it `reads`.
-
-    `known` are the actions that its solution lists, out of their boxes. `unoffered` are those `known` actions that no
-    reading of its observations has. `solutions` are the lists of all solved instances up to the action that wins, in
-    the order of their seeds. `solving_plays` are the different plays of them: actions and answers.
-    """
+    """Plays of one game under secret seeds."""
 
     def __init__(self, sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play) -> None:
         super().__init__(Trials(sandbox, source, limits, play.max_turns, Step, tools=False), seed, play)
         self.known: Sequence[str] = ()
+        """The actions that the solution lists, out of their boxes."""
         self.unoffered: Sequence[str] = ()
+        """The `known` actions that no reading of an observation has."""
         self.solutions: list[Sequence[str]] = []
+        """For each solved instance, its listed actions up to the winning one, in the order of the seeds."""
         self.reads: Form = "inside"
+        """The form that the program reads."""
         self.solving_plays: set[tuple[tuple[str, ...], tuple[Observed, ...]]] = set()
+        """The different plays of the solutions: actions and answers."""
 
     def anything(self, observation: str) -> str:
-        """Draw a random action that the observation offers, or at times one of the solution that no list has."""
+        """Draw a random action that the observation offers, or sometimes an unoffered action of the solution."""
         return choose(observation, self.rng, self.known, self.unoffered)
 
     async def probe(self, seed: int, policy: GamePolicy) -> Transcript[str]:
-        """Play in the form that the program reads, and keep the transcript, with the actions as sent.
+        """Play in the form that the program reads. Keep the transcript, with the actions as sent.
 
-        Raises RejectedError if the observations kept take too much memory.
+        Raises RejectedError if the kept observations take too much memory.
         """
         transcript = await self.trials.play(seed, lambda seen: sent(policy(seen.observation), self.reads), PLAYS)
         self.keep(transcript)
         return transcript
 
     async def find_form(self) -> bool:
-        """Find the form by the actions that `solution()` lists, or, if it lists none, by their effect.
+        """Find the form by playing the actions that `solution()` lists, or else by the effect of random actions.
 
-        True if it lists actions that win. Raises RejectedError if it lists actions that win in neither form.
+        Returns True if it lists actions that win. Raises RejectedError if its actions win in neither form.
         """
         forms = FORMS
         for seed in map(self.seed, range(SOLVED_PLAYS)):
@@ -94,7 +94,10 @@ class FormProbing(Probing[str]):
         return True
 
     async def solved(self, seed: int) -> list[str] | None:
-        """The actions that `solution()` lists, out of their boxes; None if it only describes them or is missing."""
+        """Return the actions that `solution()` lists, out of their boxes.
+
+        Returns None if `solution` is missing or only describes the actions.
+        """
         async with self.trials.opened(seed, PLAYS) as (process, _):
             solved = await self.trials.ask(process, Solve())
         if not isinstance(solved, Solved) or solved.actions is None:
@@ -102,9 +105,10 @@ class FormProbing(Probing[str]):
         return [sayable(action) for action in solved.actions]
 
     async def first_of(self, holds: Callable[[], Awaitable[bool]], forms: Sequence[Form]) -> Form | None:
-        """The first form for which `holds` is True, from then on the program's; None if there is none.
+        """Find the first form for which `holds` is True and set it as the form that the program reads.
 
-        Plays in a form that the program does not read tell nothing of it, and are dropped.
+        Plays in a wrong form tell nothing of the program, so they are dropped. Returns None if `holds` is True for no
+        form.
         """
         before = self.reads, self.transcripts
         for form in forms:
@@ -116,12 +120,12 @@ class FormProbing(Probing[str]):
         return None
 
     async def wins(self, seed: int, actions: Sequence[str]) -> bool:
-        """True if these actions, or the first of them, win a play."""
+        """Return True if these actions, or the first of them, win a play."""
         play = await self.probe(seed, consuming(list(actions), ""))
         return play.won(self.win_return) and len(play.actions) <= len(actions)
 
     async def heeds(self) -> bool:
-        """True if actions in this form change a play of one seed."""
+        """Return True if actions in this form change a play of one seed."""
         for policy in (*[self.anything] * TRIED_ACTIONS, lambda _: NOTHING):
             play = await self.probe(self.seed(0), policy)
             if any(heeded(play, other) for other in self.transcripts[:-1]):
@@ -130,10 +134,10 @@ class FormProbing(Probing[str]):
 
 
 async def unoffered(play: Transcript[str]) -> tuple[str, ...]:
-    """The actions of a play, out of their boxes, that the observations before them do not offer."""
+    """Return the actions of a play, out of their boxes, that the observation before them does not offer."""
     found = []
     for action, answer in zip(play.actions, play.answers, strict=False):
-        await trio.lowlevel.checkpoint()  # reading a text takes its time: other tasks may run in between
+        await trio.lowlevel.checkpoint()  # reading a text takes time: let other tasks run in between
         said = boxed(action) or action
         if not offered(answer.observation).has(said.strip()):
             found.append(said)

@@ -1,14 +1,14 @@
-"""The admission of games: named stages that a candidate passes one after the other; each may reject it.
+"""Admit or reject a game. It passes named stages one after the other, and each may reject it.
 
-    parse        it compiles, its literal braces doubled where need be (`actors/sandbox/inside/repair.py`)
-    class        its module runs, and has one environment class
-    interface    solution and close are methods, where there are such
-    construct    the class builds
+    parse        the program compiles, after repair of literal braces if needed (`actors/sandbox/inside/repair.py`)
+    class        its module runs and has one environment class
+    interface    `solution` and `close` are methods if they exist
+    construct    the class can be constructed
     episode      it resets and steps under secret seeds, with answers of the right types
-    solution     if `solution()` lists actions, they win; it shows which form of an action the program reads
-    garbage      nonsense for an action neither raises nor wins; offered actions that are damaged do not raise
-    random       random actions of those that the observation offers seldom win
-    constant     one action, repeated, seldom wins
+    solution     if `solution()` lists actions, they win, and they show which form of an action the program reads
+    garbage      a nonsense action neither raises nor wins, and a damaged offered action does not raise
+    random       random actions out of those that the observation offers seldom win
+    constant     one repeated action seldom wins
 
 `budget`, `repeatable` and `effect` follow (`actors/environments/stages.py`).
 """
@@ -37,7 +37,7 @@ UNREADABLE = (
     f"{FORM}"
 )
 SLIP_PLAYS = 3
-"""Most plays of the stage `garbage` for damaged actions alone. Most are tried in the turns that nonsense leaves."""
+"""Most plays of the stage `garbage` for damaged actions alone. Most slips fit into the plays with nonsense."""
 
 
 class GameAdmission(Admission[str]):
@@ -69,14 +69,14 @@ class GameAdmission(Admission[str]):
     # ------------------------------------------------------------ the stages
 
     async def episode(self) -> str:
-        """It resets and steps, with answers of the right types."""
+        """Check that the first play has an action. Playing it has checked the types of all answers."""
         turns = len(self.form.transcripts[0].actions)
         if not turns:
             raise RejectedError("the episode is over before the first action")
         return f"{turns} turns"
 
     async def random(self) -> str:
-        """Random actions seldom win."""
+        """Check that random actions seldom win."""
         if self.limits.readable_actions and self.offer.kind == "guessed":
             raise RejectedError(UNREADABLE)
 
@@ -88,7 +88,7 @@ class GameAdmission(Admission[str]):
         return f"{told}{self.remark}"
 
     async def constant(self) -> str:
-        """One action, repeated, seldom wins. These plays and the solutions also show if the seed matters."""
+        """Check that one repeated action seldom wins. These plays and the solutions also show if the seed matters."""
         always = self.form.anything(self.form.transcripts[0].answers[0].observation)
         plays: list[Transcript[str]] = []
 
@@ -101,7 +101,7 @@ class GameAdmission(Admission[str]):
         return told
 
     async def solution(self) -> str:
-        """If `solution()` lists actions, they win; it is called in one process and played in another."""
+        """Check that the actions of `solution()` win, if it lists any. They are played in another process."""
         said = "" if await self.form.find_form() else "described or left out, not replayed"
         return "; ".join(filter(None, (said, "it reads the box" if self.form.reads == "box" else "")))
 
@@ -129,10 +129,10 @@ class GameAdmission(Admission[str]):
         return ""
 
     async def find_secrets(self) -> None:
-        """Keep what a hint may not state: words of the solutions that no play of their instance tells.
+        """Keep the words that a hint must not state: words of the solutions that no play of their instance shows.
 
-        Words of all solutions are methods if the solutions win without them. A hint may not state the beginning of a
-        sequence that solves every instance, either.
+        Words that all solutions share are allowed if the solutions win without them. If one sequence solves every
+        instance, a hint must not state its beginning either.
         """
         solutions = self.form.solutions
         if not solutions:
@@ -142,7 +142,7 @@ class GameAdmission(Admission[str]):
             for index in range(len(solutions)):
                 if play.seed == self.form.seed(index):
                     plays[index].append(Hearing(play.actions, [answer.observation for answer in play.answers]))
-        # Beside the event loop: long observations take their time.
+        # In a thread, since long observations take time.
         shared, others = await trio.to_thread.run_sync(solving_words, solutions, plays)
         if shared and all([await self.wins_without(index, shared) for index in range(len(solutions))]):
             shared = []
@@ -154,9 +154,10 @@ class GameAdmission(Admission[str]):
         self.values = tuple(value[:VALUE_CHARACTERS] for value in found[:MOST_VALUES])
 
     async def needed(self, index: int, words: Sequence[str]) -> Sequence[str]:
-        """Return the words of a solution's last action alone, if it wins without the actions that have the others.
+        """Return the words of a solution's last action, if it wins without the earlier actions that have other words.
 
-        Such actions are steps of a search: of the guesses 500, 250, 375 a hint may name the first.
+        Such earlier actions are steps of a search. For the guesses 500, 250, 375 a hint may state the first two.
+        Otherwise return all `words`.
         """
         last = unseen_words(self.form.solutions[index][-1:], ())
         early = [word for word in words if word not in last]
@@ -164,19 +165,19 @@ class GameAdmission(Admission[str]):
         return [word for word in words if word in last] if wins else words
 
     async def wins_without(self, index: int, words: Sequence[str]) -> bool:
-        """Play a solution without the actions that have one of the words; return whether it still wins."""
+        """Play a solution without the actions that have one of the words. Returns True if it still wins."""
         left = without(self.form.solutions[index], words)
         play = await self.form.probe(self.form.seed(index), consuming(left, ""))
         return play.won(self.form.win_return)
 
     @cached_property
     def offer(self) -> Offer:
-        """Return the actions that the first observation offers."""
+        """The actions that the first observation offers."""
         return offered(self.form.transcripts[0].answers[0].observation)
 
     @property
     def remark(self) -> str:
-        """Say why random play may have missed the actions that the program takes; "" if it did not."""
+        """A reason why random play may have missed the accepted actions; "" if their list could be read."""
         found, solution = self.offer, " and the solution" if self.form.known else ""
         if found.kind == "guessed":
             return f"; the observation lists no actions, drawn from its words{solution}"

@@ -1,6 +1,6 @@
-"""Words that win a game, though no observation shows them: a hint that states one is a gift, not a method. Pure.
+"""Find words that win a game although no observation shows them. A hint that states one is a gift, not a method. Pure.
 
-All that a program says is hostile: of each observation only the beginning is read.
+The texts of a program are hostile, so only the beginning of each observation is read.
 """
 
 import re
@@ -13,22 +13,24 @@ from actors.text.leaks import LEAST, Told, visible
 READ_CHARACTERS = 65_536
 VALUE_CHARACTERS = 200
 LEAST_SEQUENCE, MOST_SEQUENCE = 4, 8
-"""Actions of a sequence that a hint may not spell out: fewer come out alike by chance, more need not be compared."""
+"""Length of an action sequence that a hint must not state. Shorter ones agree by chance; longer ones are cut."""
 _WORD = re.compile(r"[^\W_]+")
 
 
 class Hearing(NamedTuple):
-    """The actions of a play, and the observations before each of them. The last one came too late to be of use."""
+    """One play, as its player acted and read."""
 
     actions: Sequence[str]
+    """The actions of the play."""
     observations: Sequence[str]
+    """The observation before each action, and the last observation, which no action follows."""
 
 
 def unseen_words(actions: Iterable[str], plays: Iterable[Hearing]) -> list[str]:
-    """Return the words of at least three letters or digits in the actions that no observation of the plays tells.
+    """Return the words of the actions, of at least three letters or digits, that no observation of the plays states.
 
-    What a play hears after it has said a word may be an echo, and tells nothing. Shorter words in a row count as one
-    word, since a secret may be cut into pieces.
+    An observation after an action with the word may be an echo, so it does not count. Shorter words in a row count as
+    one word, since a secret may be cut into pieces.
     """
     words = dict.fromkeys(word for action in actions for word in _pieces(action))
     for play in plays:
@@ -63,9 +65,9 @@ def without(actions: Iterable[str], words: Sequence[str]) -> list[str]:
 def solving_words(
     solutions: Sequence[Sequence[str]], plays: Sequence[Sequence[Hearing]]
 ) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
-    """Return the words unseen on their instance that all solutions have, and of each solution the others.
+    """Return the unseen words that all solutions share, and the other unseen words of each solution.
 
-    `plays` are the plays on the instance of each solution.
+    A word is unseen if no play on the solution's instance shows it. `plays` has these plays for each solution.
     """
     unseen = [unseen_words(solution, heard) for solution, heard in zip(solutions, plays, strict=True)]
     shared = set.intersection(*map(set, unseen))
@@ -74,7 +76,10 @@ def solving_words(
 
 
 def common_sequence(solutions: Sequence[Sequence[str]]) -> str:
-    """Return the first actions that solve every instance alike, as one text; "" if they differ or are few."""
+    """Return the first actions of the sequence that solves every instance, as one text.
+
+    Returns "" if the solutions differ, if there is only one, or if they have few actions.
+    """
     first = solutions[0]
     alike = len(solutions) > 1 and all(list(each) == list(first) for each in solutions)
     return " ".join(first[:MOST_SEQUENCE]) if alike and len(first) >= LEAST_SEQUENCE else ""

@@ -1,4 +1,4 @@
-"""The pure half of admission: the probes of an unknown program, and the conclusions from their transcripts."""
+"""Probe an unknown program and draw conclusions from the transcripts: the pure half of admission."""
 
 from collections.abc import Iterable, Sequence
 from typing import Generic, TypeVar
@@ -10,41 +10,44 @@ from spade.returns import episode_return, won
 
 NOTHING = "none of these"
 NONSENSE = ("", "?!", NOTHING, "☃", "{}[]()\\n%s", "x" * 1_000, f"\\boxed{{{NOTHING}}}")
-"""Actions that a confused agent may send; none is ever right."""
+"""Actions that a confused agent may send. They are always wrong."""
 
 NUMBERS = ("-1", "0.5", "9" * 40)
-"""Numbers that are seldom meant; by accident one may be right."""
+"""Numbers that are seldom right."""
 
-_QUOTED = 80  # characters of a difference
+_QUOTED = 80  # characters of each text that a difference quotes
 
 Action = TypeVar("Action")
 
 
 class Transcript(msgspec.Struct, Generic[Action], frozen=True):
-    """One play: the instance seed, the actions, and the answers to reset and then to each action."""
+    """One play."""
 
     seed: int
+    """The instance seed."""
     actions: tuple[Action, ...]
+    """The actions, in order."""
     answers: tuple[Observed, ...]
+    """The answer to reset, then the answer to each action."""
 
     @property
     def outcome(self) -> tuple[tuple[float, bool], ...]:
-        """(reward, terminated) of each turn, without the observations."""
+        """The reward of each answer, and True if the answer ended the play."""
         return tuple((answer.reward, answer.terminated) for answer in self.answers)
 
     def won(self, win_return: float) -> bool:
-        """The episode's return is a win."""
+        """Return True if the episode's return is a win."""
         last = self.answers[-1]
         return won(episode_return([last.reward], last.terminated), win_return)
 
 
 def rewarded_otherwise(transcripts: Sequence[Transcript[Action]]) -> bool:
-    """Return True if two plays of one instance differ in a reward or in their end, so that the actions matter."""
+    """Return True if two plays of one instance differ in a reward or in their end. Then the actions matter."""
     return any(len({transcript.outcome for transcript in plays}) > 1 for plays in _by_seed(transcripts))
 
 
 def unchanging(transcripts: Sequence[Transcript[Action]]) -> bool:
-    """Return True if all plays of each instance have the same answers, whatever their actions are."""
+    """Return True if all plays of each instance have the same answers, whatever their actions were."""
     return all(len({transcript.answers for transcript in plays}) == 1 for plays in _by_seed(transcripts))
 
 
@@ -56,7 +59,7 @@ def _by_seed(transcripts: Sequence[Transcript[Action]]) -> Iterable[list[Transcr
 
 
 def heeded(one: Transcript[str], other: Transcript[str]) -> bool:
-    """True if two plays of one seed differ by more than an echo of their actions."""
+    """Return True if two plays of one seed differ by more than an echo of their actions."""
     if one.outcome != other.outcome:
         return True
     turns = zip(one.actions, other.actions, one.answers[1:], other.answers[1:], strict=True)
@@ -73,7 +76,7 @@ def _without(observation: str, said: set[str]) -> str:
 
 
 def difference(first: Observed, second: Observed) -> str:
-    """The difference of two answers to the same action under the same seed, "" if there is none."""
+    """Describe how two answers to the same action under the same seed differ. Returns "" if they are equal."""
     if first == second:
         return ""
     if first.observation != second.observation:
@@ -92,7 +95,7 @@ def difference(first: Observed, second: Observed) -> str:
 
 
 def _apart(one: str, other: str) -> str:
-    """Quote two unlike texts from their first difference on."""
+    """Quote two different texts from their first difference on."""
     pairs = enumerate(zip(one, other, strict=False))
     same = next((place for place, (mine, theirs) in pairs if mine != theirs), min(len(one), len(other)))
     place = f" (from character {same + 1} on)" if same else ""

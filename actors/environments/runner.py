@@ -1,8 +1,8 @@
-"""The env-runner process: it serves episodes and the admission of generated programs, and audits windows.
+"""The env-runner process. It serves episodes and the admission of generated programs, and it audits windows.
 
-A request may come twice; the second is answered from memory: an opening by its episode, a step by its turn. An opening
-names its program by digest; a missing program is fetched, once for all that want it. Unused episodes are freed: those
-of a peer that is gone, and those without a step for as long as a play is leased.
+A request may come twice. The second is answered from memory: an opening by its episode, a step by its turn. An opening
+names its program by digest. A missing program is fetched once for all waiting requests. An episode is freed if its peer
+has left, or if it got no step for as long as the lease of a play.
 """
 
 import logging
@@ -40,7 +40,7 @@ from spade.transport import Client, Incoming, Server
 OnEpisode = TypeVar("OnEpisode", OpenEpisode, StepEpisode, CloseEpisode)
 
 AUDITS = 4
-"""Audits at once; their episodes do not count towards sandbox.episodes."""
+"""Audits that run at once. Their episodes do not count towards sandbox.episodes."""
 AUDIT_WAIT_S = 30.0
 
 log = logging.getLogger(__name__)
@@ -57,9 +57,10 @@ class Tenant:
 
 
 class Runner:
-    """The service.
+    """The service of an env-runner.
 
-    Gauges: the sandbox's, and since the start `program_fetches`, `validations`, `admitted`, `audits`, `request_faults`.
+    Its gauges are the sandbox's gauges and five counts since the start: `program_fetches`, `validations`, `admitted`,
+    `audits` and `request_faults`.
     """
 
     def __init__(self, server: Server, replay: Client, sandbox: Sandbox, config: Config) -> None:
@@ -67,13 +68,13 @@ class Runner:
         self._replay = replay
         self._ledger = ReplayClient(replay, config.play.lease_s)
         self._sandbox = sandbox
-        # An agent waits for a fetch no longer than a call's deadline: a later program would be of no use.
+        # An agent waits for a fetch no longer than a call's deadline, so a later program is useless.
         self._programs = Programs(ReplayClient(replay, config.bus.call_deadline_s).program)
         self._config = config
         self._tenants: dict[str, Tenant] = {}
         self._validating = self._validations = self._admitted = self._audits = 0
         self._faults = RequestFaults()
-        # A request holds a place from its arrival to its reply; more wait in the peers' own windows.
+        # A request holds a place from its arrival to its reply. Further requests wait at the peers.
         self._places = trio.Semaphore(2 * config.sandbox.episodes)
 
     async def run(self) -> None:
@@ -93,7 +94,7 @@ class Runner:
             self._places.release()
 
     async def _answer_surely(self, incoming: Incoming) -> Response:
-        """The one place where an unforeseen error stops: it fails its request alone."""
+        """Answer a request, and turn an unforeseen error into a refusal, so that it fails only its own request."""
         try:
             return await self._answer(incoming)
         except Exception as error:
@@ -134,7 +135,7 @@ class Runner:
             if tenant.first is None:
                 program = await self._programs.get(request.program)
                 if isinstance(program, Faulted):
-                    return program  # and not kept: the opening may be asked for again
+                    return program  # not kept, so that the opening may be requested again
                 if self._tenants.get(request.episode) is not tenant:
                     return Faulted("lost", "the episode was closed while its program was fetched")
                 opening = request.episode, program, request.seed, request.max_turns, request.needs
@@ -181,7 +182,7 @@ class Runner:
     async def _audit(self, job: AuditJob) -> None:
         try:
             outcome = await audit(self._sandbox, job, self._config.run.domain)
-        except Exception as error:  # of this audit alone: its lease ends, and after a few it is left out, not paid
+        except Exception as error:  # fails only this audit: its lease ends, and after a few leases it is left out
             self._faults.note(job, error)
             return
         if outcome.finding:
@@ -206,7 +207,7 @@ class Runner:
         self._sandbox.close(episode)
 
     async def _evict_gone(self) -> None:
-        """Free the episodes of peers that left. A peer that came back under another routing id has not left."""
+        """Free the episodes of peers that left. A peer that returned under another routing id has not left."""
         async for _, hello in self._server.gone:
             if hello in self._server.peers.values():
                 continue
@@ -217,7 +218,7 @@ class Runner:
                 log.info("%s is gone: %d episodes freed", hello.name, len(orphans))
 
     async def _beat(self) -> None:
-        """With every beat: free forgotten episodes, update the gauges."""
+        """Free forgotten episodes and update the gauges at every heartbeat."""
         while True:
             patience_s = self._config.play.lease_s
             now = trio.current_time()
@@ -231,12 +232,12 @@ class Runner:
 
 
 def _own(owner: Hello, request: OnEpisode) -> OnEpisode:
-    """The request with its episode named as its owner's: no peer steps or closes another's."""
+    """Return the request with its owner in the episode's name, so that a peer reaches only its own episodes."""
     return msgspec.structs.replace(request, episode=f"{owner.name}/{owner.pid}/{request.episode}")
 
 
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
-    """Serve episodes at `launch.bind` until cancelled. Raises RunError where the sandbox cannot work here."""
+    """Serve episodes at `launch.bind` until cancelled. Raises RunError if the sandbox cannot work on this machine."""
     limits = msgspec.structs.replace(config.sandbox, libraries=config.libraries)
     async with open_sandbox(limits) as sandbox, serving(launch, config) as (server, replay):
         log.info("serving up to %d episodes at %s", config.sandbox.episodes, server.address)

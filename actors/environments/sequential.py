@@ -1,23 +1,24 @@
-"""A sequential test of the share of plays that are won: at most `low`, or at least `high`? Pure.
+"""Test sequentially if the share of won plays is at most `low` or at least `high`. Pure.
 
-Wald's sequential probability ratio test (Annals of Mathematical Statistics 16, 1945): plays go on until they are a
-hundred times as likely under one hypothesis as under the other. The hypotheses are ranges, so each is a mean over two
-points (his weight functions): its near end, and halfway from there to 0 or 1, which decides clear cases soon.
+This is Wald's sequential probability ratio test (Annals of Mathematical Statistics 16, 1945). Plays go on until they
+are a hundred times as likely under one hypothesis as under the other. Each hypothesis is a range, so its likelihood is
+a mean over two points (Wald's weight functions): the end next to the other range, and halfway from there to 0 or 1. The
+second point decides clear cases soon.
 """
 
 from math import exp, inf, log
 from typing import Literal
 
 ERROR = 0.01
-"""The largest share of wrong decisions of either kind, those at BOUND included."""
+"""The largest share of wrong decisions of either kind, decisions at BOUND included."""
 BOUND = 350
-"""Most plays. Then the likelier of `low` and `high` decides, which keeps both errors if high - low >= 0.15."""
+"""Most plays. Then the likelier of `low` and `high` decides. Both errors stay under ERROR if high - low >= 0.15."""
 
 Decision = Literal["reject", "admit", "go on"]
 
 
 def decide(wins: int, plays: int, low: float, high: float) -> Decision:
-    """Reject a share of `high` or more, admit one of `low` or less; 0 <= low < high <= 1."""
+    """Reject a share of `high` or more, admit a share of `low` or less. Requires 0 <= low < high <= 1."""
     losses = plays - wins
     if _outweighs((high, (1 + high) / 2), low, wins, losses):
         return "reject"
@@ -29,7 +30,7 @@ def decide(wins: int, plays: int, low: float, high: float) -> Decision:
 
 
 def _outweighs(shares: tuple[float, float], other: float, wins: int, losses: int) -> bool:
-    """The mean likelihood of two shares is at least 1 / ERROR times that of another."""
+    """Return True if the mean likelihood of two shares is at least 1 / ERROR times the likelihood of another share."""
     logs = [_likelihood(share, wins, losses) for share in shares]
     most = max(logs)
     if most == -inf:
@@ -39,7 +40,7 @@ def _outweighs(shares: tuple[float, float], other: float, wins: int, losses: int
 
 
 def _likelihood(share: float, wins: int, losses: int) -> float:
-    """The logarithm of the likelihood."""
+    """Return the logarithm of a share's likelihood."""
     return _power(share, wins) + _power(1 - share, losses)
 
 

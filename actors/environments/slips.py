@@ -1,4 +1,4 @@
-"""Slips of a player: offered actions that are damaged a little. A program must answer each of them. Pure."""
+"""Make slips: offered actions with a little damage. A program must answer each of them without an error. Pure."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -7,18 +7,18 @@ from enum import IntEnum, auto
 from actors.environments.offers import offered
 
 WRONG = "qqq"
-"""A word that no program expects."""
+"""A word that programs do not expect."""
 FAR = "999"
-"""A number that is out of most ranges."""
+"""A number outside most ranges."""
 PROPER = 3
-"""Every third action is proper, so that slips are made in later states as well."""
+"""Every third action is proper, so that later states get slips as well."""
 
 _COMMAND = re.compile(r"(?P<verb>[^\W\d]\w*)(?P<between>[\s:=,/(\[-]+)(?P<argument>.+)", re.DOTALL)
 _NUMBER = re.compile(r"\d+")
 
 
 class Slip(IntEnum):
-    """The ways to damage an action, the most frequent first."""
+    """The ways to damage an action, from the most to the least frequent slip of players."""
 
     VERB_ALONE = auto()
     EXTRA_WORD = auto()
@@ -27,9 +27,9 @@ class Slip(IntEnum):
 
 
 def damaged(action: str) -> tuple[str, list[tuple[Slip, str]]]:
-    """Return the verb of an action, and the slips that it allows, each with the damaged action.
+    """Return the verb of an action and all possible slips, each with the damaged action.
 
-    All numbers and all single words count as one verb, since a program mostly looks them up in one place.
+    All numbers and all single words count as the same verb, since a program mostly looks them up in one place.
     """
     command = _COMMAND.fullmatch(action)
     if command is None:
@@ -48,8 +48,8 @@ def damaged(action: str) -> tuple[str, list[tuple[Slip, str]]]:
 class SlippingPlayer:
     """A player that makes each slip once for each verb that it knows or is offered. Between slips it acts properly.
 
-    `waiting` are the slips not made yet. `proper` gives a proper action after an observation. A play that has a `path`
-    takes its actions as proper ones, so that slips are made in states to which a good player comes.
+    `proper` returns a proper action after an observation. If a play begins with a path, the actions of the path come
+    first as proper actions. So slips also happen in states that a good player reaches.
     """
 
     def __init__(self, proper: Callable[[str], str], known: Sequence[str], observation: str) -> None:
@@ -58,11 +58,12 @@ class SlippingPlayer:
         self._path: list[str] = []
         self._seen: set[tuple[Slip, str]] = set()
         self.waiting: list[tuple[Slip, str]] = []
+        """The slips that are still to be made."""
         self._note(known)
         self._look(observation)
 
     def begin(self, path: Sequence[str]) -> None:
-        """Begin a play with the actions that lead on its instance towards the goal, without the last one."""
+        """Begin a play. `path` has the actions that lead towards the goal on its instance, without the last one."""
         self._path, self._turns = list(path), -1 if path else 0
 
     def _look(self, observation: str) -> None:

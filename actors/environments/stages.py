@@ -1,13 +1,12 @@
-"""The stages that the admissions of all domains share, and what closes each stage.
+"""The stages that the admissions of all domains share, and the frame that runs and records stages.
 
-    budget       no call took more than half of its time so far, and no process more than half of its memory
+    budget       no call took more than half of its time, and no process took more than half of its memory
     repeatable   under another hash seed the same actions give the same transcript
     effect       the outcome depends on the actions
 
 Every play has the calls of an agent's play: a fresh process, load, one reset, turns, the end. So a program cannot tell
-admission from a play by the order of calls; what else is asked of it is asked in processes that are not played, or
-after the last turn. Stages of few plays come first: the tests of luck (`sequential.py`), of which each play has its own
-instance, need the most.
+admission from a play by the order of calls. Other requests go to processes that are not played, or come after the last
+turn. Stages of few plays come first. The tests of luck (`sequential.py`) need the most plays, each on its own instance.
 """
 
 import time
@@ -27,22 +26,20 @@ from spade.protocol import Measures, Observed, Stage, Verdict
 from spade.text import beside
 
 REFUSED_GAP = 0.15
-"""A program that random play wins this much more often than random_win_share passes at most once in a hundred times."""
+"""If random play wins a program by this share more often than random_win_share, it passes at most once in 100 times."""
 PLAYS_A_STEP = 5
-"""Plays of a test of luck that together may take `step_s`."""
+"""Number of plays of a test of luck that together may take `step_s`."""
 WINS_REPEATED = 3
 """Most won instances that the stage `effect` plays again by doing nothing."""
 
 
 class Admission(ABC, Generic[Action]):
-    """One candidate on its way through the stages of its domain.
-
-    loading  the stages that are passed by the first process that answers `reset`
-    nothing  the action of a player that does nothing
-    """
+    """One candidate on its way through the stages of its domain."""
 
     loading: ClassVar[Sequence[str]]
+    """The stages that the candidate passes when its first process answers `reset`."""
     nothing: Action
+    """The action of a player that does nothing."""
 
     def __init__(self, probing: Probing[Action]) -> None:
         self.probing = probing
@@ -57,25 +54,25 @@ class Admission(ABC, Generic[Action]):
 
     @abstractmethod
     async def begin(self) -> None:
-        """Load the program, and have it answer `reset`, for the first time."""
+        """Load the program and call `reset` for the first time."""
 
     @abstractmethod
     def order(self) -> Sequence[Callable[[], Awaitable[str]]]:
-        """The stages behind the loading; each returns its remark. The first one is `episode`."""
+        """Return the stages after the loading, `episode` first. Each returns its remark."""
 
     @abstractmethod
     def told(self, action: Action) -> str:
-        """An action as a reason names it."""
+        """Describe an action for a reason."""
 
     @property
     def remark(self) -> str:
-        """The end of a reason of the stages of random actions."""
+        """The end of a reason of stages with random actions."""
         return ""
 
     # ------------------------------------------------------------ from stage to stage
 
     async def run(self) -> None:
-        """All stages; raises RejectedError from the one that fails."""
+        """Run all stages. Raises RejectedError at the first stage that fails."""
         try:
             await self.begin()
         except (RejectedError, trio.Cancelled):
@@ -93,7 +90,7 @@ class Admission(ABC, Generic[Action]):
         self.began = now
 
     def reach(self, stage: str) -> None:
-        """Pass the stages before this one, by the first process, whose time counts for the first of them."""
+        """Pass the loading stages before `stage` at once. All their time counts for the first of them."""
         for name in self.loading[: self.loading.index(stage) if stage in self.loading else None]:
             self.stage = name
             self.close("", passed=True)
@@ -104,7 +101,7 @@ class Admission(ABC, Generic[Action]):
         plays = self.probing.transcripts
         first = plays[0].answers[0].observation if plays else ""
         name, repairs = self.trials.name, self.trials.repairs
-        # Beside the event loop: a long program takes its time. A rejected one is not kept, so nobody would read them.
+        # In a thread, since a long program takes time. A rejected program is not stored, so nobody reads its measures.
         measures = await trio.to_thread.run_sync(measure, self.trials.source, name) if passed else Measures()
         return Verdict(passed, tuple(self.stages), name, self.seed_sensitive, first, "inside", repairs, measures)
 
@@ -115,9 +112,9 @@ class Admission(ABC, Generic[Action]):
         high: float,
         play: Callable[[int], Awaitable[Transcript[Action]]],
     ) -> str:
-        """Play instance after instance until the share that `who` wins is certain enough.
+        """Play instance after instance until the share of plays that `who` wins is certain enough.
 
-        A program with a share of `high` or more is rejected, one with random_win_share or less passes.
+        The program is rejected if the share is `high` or more, and passes if it is random_win_share or less.
         """
         low, extra_s = self.limits.random_win_share, self.limits.step_s / PLAYS_A_STEP
         while True:
@@ -139,13 +136,19 @@ class Admission(ABC, Generic[Action]):
 
     @property
     def refused_constant(self) -> float:
-        """That of the same actions again and again; halfway to 1, since random play has shown most of it."""
+        """The share of wins at which a constant action is refused for certain.
+
+        It is halfway from random_win_share to 1, since random play has tested for luck already.
+        """
         return (1 + self.limits.random_win_share) / 2
 
     # ------------------------------------------------------------ the last stages
 
     async def budget(self) -> str:
-        """Calls and memory stay under half of their limits: a program near a limit would exceed it beside others."""
+        """Check that calls and memory stay under half of their limits.
+
+        A program near a limit would exceed it on a busy machine.
+        """
         time_s, memory = self.limits.step_s / 2, self.limits.memory_bytes // 2
         if self.trials.slowest_s > time_s:
             raise RejectedError(f"a call took {beside(self.trials.slowest_s, time_s)} s, more than {time_s:g} s")
@@ -154,7 +157,7 @@ class Admission(ABC, Generic[Action]):
         return f"at most {1000 * self.trials.slowest_s:.1f} ms a call, {self.trials.peak_bytes / 2**20:.1f} MiB"
 
     async def repeatable(self) -> str:
-        """The same seed and actions give the same transcript, from a zygote with other hashes as well."""
+        """Check that the same seed and actions give the same transcript, also in a zygote with another hash seed."""
         plays = self.probing.transcripts
         firsts: dict[int, Observed] = {}
         for transcript in plays:
@@ -169,9 +172,9 @@ class Admission(ABC, Generic[Action]):
     async def effect(self) -> str:
         """Check that the outcome depends on the actions.
 
-        Two plays of one instance that differ in a reward prove it. An instance that was won and played only once proves
-        nothing, so it is played again by doing nothing. If nobody wins, the remark says that the test is uncertain. The
-        program then passes: it pays its designer nothing before an agent wins, and wins are audited.
+        Two plays of one instance that differ in a reward prove it. An instance that was played only once, and won,
+        proves nothing, so it is played again by doing nothing. If nobody wins, the remark says that the test is
+        uncertain. The program then passes: its designer is paid only after an agent wins, and wins are audited.
         """
         plays = list(self.probing.transcripts)
         if rewarded_otherwise(plays):
@@ -191,7 +194,7 @@ class Admission(ABC, Generic[Action]):
 
 
 def same(first: Observed, second: Observed, after: str) -> None:
-    """Raise RejectedError if the program answered the same actions otherwise."""
+    """Raise RejectedError if two answers to the same actions differ."""
     changed = difference(first, second)
     if changed:
         raise RejectedError(f"not repeatable: after {after} under the same seed, {changed}")

@@ -1,4 +1,4 @@
-"""The plays of admission: each has the calls of an agent's play, so that a program cannot tell the two apart."""
+"""Play a program for admission with the calls of an agent's play, so that the program cannot tell the difference."""
 
 import random
 import sys
@@ -20,9 +20,9 @@ from spade.protocol import Faulted, Observed, Repairs
 from spade.seeds import INSTANCE_MASK, derive
 
 SOLVED_PLAYS = 2
-"""Instances whose solution is played."""
+"""Number of instances whose solution is played."""
 MOST_HEARD = 64 << 20
-"""Bytes that the texts of all plays of an admission may take: a test of luck keeps hundreds of plays."""
+"""Most bytes of the texts of all plays of an admission. A test of luck keeps hundreds of plays."""
 
 Policy = Callable[[Observed], Action]
 
@@ -32,11 +32,10 @@ class RejectedError(Exception):
 
 
 class Trials(Generic[Action]):
-    """Plays of one program, each in a process of its own, and the measurements over all of them.
+    """Plays of one program, each in a process of its own, and the measurements over all plays.
 
-    `request` sends an action. A program is rejected unless it has `tools` or has none, as is said.
-    `name` of the class, `repairs` of the text, `life` (the stage that the last process reached), `slowest_s` of a call,
-    `peak_bytes` of memory.
+    `request` makes the request for an action. A program is rejected if it has tools and `tools` is False, or the
+    reverse.
     """
 
     def __init__(
@@ -55,14 +54,19 @@ class Trials(Generic[Action]):
         self.request = request
         self.tools = tools
         self.name = ""
+        """The name of the program's class."""
         self.repairs: Repairs = ()
+        """The repairs of the program's text."""
         self.life = "class"
+        """The stage of life that the last process reached."""
         self.slowest_s = 0.0
+        """The time of the slowest call, without loading."""
         self.peak_bytes = 0
+        """The most memory that a process took."""
 
     @asynccontextmanager
     async def opened(self, seed: int, twin: int) -> AsyncIterator[tuple[ChildProcess, Observed]]:
-        """A fresh process that loaded the program and reset it, and its first observation."""
+        """Load and reset the program in a fresh process. Yields the process and the first observation."""
         process = await self.sandbox.child(self.source, twin)
         if isinstance(process, Faulted):
             raise RunError(f"the sandbox failed: {process.detail}")
@@ -79,7 +83,7 @@ class Trials(Generic[Action]):
             process.kill()
 
     async def ask(self, process: ChildProcess, request: Request) -> Answer:
-        """The program's answer. Raises RejectedError for its fault, RunError for ours."""
+        """Return the program's answer. Raises RejectedError for a fault of the program, RunError for our own fault."""
         loading, began = isinstance(request, LoadProgram), time.monotonic()
         answer = await process.request(request, self.limits.load_s if loading else self.limits.step_s)
         if not isinstance(answer, Faulted):
@@ -98,7 +102,7 @@ class Trials(Generic[Action]):
         return answer
 
     async def play(self, seed: int, policy: Policy[Action], twin: int) -> Transcript[Action]:
-        """One play to its end, in a process of its own."""
+        """Play to the end in a fresh process."""
         async with self.opened(seed, twin) as (process, first):
             return await self.finish(process, seed, first, policy)
 
@@ -118,23 +122,23 @@ class Trials(Generic[Action]):
 
 
 class Probing(Generic[Action]):
-    """Plays of one program under secret seeds, and their `transcripts`. `seed` keys the instance seeds."""
+    """Plays of one program under secret instance seeds, and their `transcripts`. The argument `seed` is their key."""
 
     def __init__(self, trials: Trials[Action], seed: int, play: Play) -> None:
         self.trials = trials
         self.patience_s = trials.limits.load_s + 4 * trials.limits.step_s
         self.win_return = play.win_return
-        self.key = (seed % 2**64).to_bytes(8, "little")  # whatever integer the wire carries
+        self.key = (seed % 2**64).to_bytes(8, "little")  # the wire may carry any integer
         self.rng = random.Random(derive(self.key, "probe"))
         self.transcripts: list[Transcript[Action]] = []
         self.heard = 0
 
     def seed(self, index: int) -> int:
-        """A secret instance seed."""
+        """Derive a secret instance seed."""
         return derive(self.key, "instance", index) & INSTANCE_MASK
 
     def keep(self, transcript: Transcript[Action]) -> None:
-        """Keep a transcript. Raises RejectedError if the texts of all of them take too much memory."""
+        """Keep a transcript. Raises RejectedError if the texts of all transcripts take too much memory."""
         self.heard += sum(
             sys.getsizeof(text)
             for answer in transcript.answers
@@ -146,5 +150,5 @@ class Probing(Generic[Action]):
 
 
 def consuming(actions: list[Action], nothing: Action) -> Callable[[object], Action]:
-    """A policy that takes one action after the other from the list, then does nothing."""
+    """Return a policy that takes one action after the other from the list, then does nothing."""
     return lambda _: actions.pop(0) if actions else nothing

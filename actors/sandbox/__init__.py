@@ -1,15 +1,15 @@
-"""Untrusted programs in killable processes: `open_sandbox` is the way in. What it promises: docs/sandbox.md.
+"""Run untrusted programs in killable processes. Enter by `open_sandbox`. docs/sandbox.md states the guarantees.
 
-opening     the way in: the strongest tier that holds here
-tiers       which walls stand together, and the attacks that prove them
+opening     open a sandbox of the strongest tier that holds on this machine
+tiers       the tiers of walls, and the attacks that test them
 host        the sandbox: episodes by name, turn counts, bounds
-budget      the memory of all together
+budget      the memory of all children together
 programs    programs by digest, fetched once
 process     one child and its channel: deadlines and typed faults
 judging     a child that judges code, which further children execute
-zygote      the fork server as the host sees it
+zygote      the host's end of a fork server
 wire        the frames between host and child
-inside/     what runs behind the walls, and raises them; `inside/tools/` plays programs with tools
+inside/     the code that raises the walls and runs behind them; `inside/tools/` plays programs with tools
 """
 
 from actors.sandbox.host import Sandbox

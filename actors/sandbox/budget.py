@@ -1,4 +1,4 @@
-"""The memory of all children together: when to measure it, and which children to kill when it is too much."""
+"""Bound the memory of all children together: when to measure it, and which children to kill if it is too much."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -6,22 +6,22 @@ from collections.abc import Iterator
 from actors.sandbox.process import ChildProcess
 
 WATCH_S = 0.01, 0.25
-"""The shortest and the longest pause between two measurements, seconds."""
+"""The shortest and the longest pause between two measurements, in seconds."""
 
 FILLED_BYTES_S = 4 << 30
-"""Bytes that programs on all processors together can fill in a second."""
+"""Bytes a second that programs on all processors together can fill."""
 
 
 def pause_s(room_bytes: int) -> float:
-    """Seconds until the next measurement: it comes before programs can have filled `room_bytes`."""
+    """Return the seconds until the next measurement. It comes before programs can have filled `room_bytes`."""
     return min(max(room_bytes / FILLED_BYTES_S, WATCH_S[0]), WATCH_S[1])
 
 
 def excess(grown: dict[ChildProcess, int], most: int) -> Iterator[ChildProcess]:
-    """The children to kill until the others are together under `most` bytes.
+    """Yield the children to kill until the other children together have at most `most` bytes.
 
-    Each is the largest child of the program whose children have most in all: a program that has less loses none,
-    however large, to the many small ones of another.
+    Each is the largest child of the program whose children have most memory in all. So one large child of a modest
+    program is not killed for the many small children of another program.
     """
     children: defaultdict[str, list[ChildProcess]] = defaultdict(list)
     shares: Counter[str] = Counter()

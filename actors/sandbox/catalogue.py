@@ -1,4 +1,4 @@
-"""The environments that a library has, asked of a process of its own: libraries reseed, and start threads."""
+"""List the environments of a library in a separate process, since libraries reseed generators and start threads."""
 
 import subprocess
 import sys
@@ -17,9 +17,9 @@ _LIST = (
 
 
 def catalogue(library: str) -> dict[str, dict[str, Any]]:
-    """The attributes of a program of each environment that is worth playing, by the environment's name.
+    """Return the program attributes of each environment worth playing, by the environment's name.
 
-    Raises RunError where the library is not installed in the supported version, or does not load.
+    Raises RunError if the library is not installed in the supported version, or does not load.
     """
     require((library,))
     try:

@@ -1,6 +1,6 @@
 """The sandbox: episodes of untrusted programs, each in a killable child of its own.
 
-Deadlines, turn counts and the bounds of rewards live here, out of a program's reach.
+Deadlines, turn counts and the bounds of rewards are kept here, out of a program's reach.
 """
 
 import re
@@ -32,8 +32,8 @@ PLAYS, REPEATS = TWINS = range(2)
 
 The hash seeds are drawn, so that no program can tell the two apart. The zygote that plays library environments has
 FIXED_HASH_SEED instead, so that an item asks the same question at each start, on each host. A program there may find
-out that it is repeated. It gains nothing: a repetition must give the transcript of the play, which it does not know.
-More zygotes for the plays would share less memory.
+out that it is repeated, but gains nothing: a repetition must give the transcript of the play, which the program does
+not know. More zygotes for the plays would share less memory.
 """
 NOTHING_MORE = Needs()
 OTHER_KIND = Faulted("protocol", "the answer is of another kind than the request")
@@ -42,13 +42,13 @@ _HEAVY = re.compile(rf"\b(np|{'|'.join(PACKAGES)})\b")
 
 
 class BreachError(Exception):
-    """The walls do not hold here; the text says which attack went through."""
+    """The walls do not hold on this machine. The text names the attack that succeeded."""
 
 
 class ProgramEpisode:
-    """An episode: its child while it goes on, the last turn that was played, and the answer to it.
+    """An episode: its child while it runs, its last turn, and the answer to that turn.
 
-    `tools`: it is played by calls.
+    `tools` is True if the episode is played by calls.
     """
 
     def __init__(self, source: str, max_turns: int, needs: Needs) -> None:
@@ -62,7 +62,7 @@ class ProgramEpisode:
         self.lock = trio.Lock()
 
     def settle(self, answer: Observed | Faulted) -> Observed | Faulted:
-        """Keep the turn's answer, truncated at the turn limit; end the child if the episode is over."""
+        """Keep the turn's answer, truncated at the turn limit. End the child if the episode is over."""
         if isinstance(answer, Observed) and self.turn >= self.max_turns and not answer.terminated:
             answer = msgspec.structs.replace(answer, truncated=True)
         self.answer = answer
@@ -71,7 +71,7 @@ class ProgramEpisode:
         return answer
 
     def free(self) -> None:
-        """End the child; the answer stays. A request under way is answered with a fault of ours."""
+        """End the child and keep the answer. A request under way is answered with a fault of ours."""
         self.over = True
         if self.process is not None:
             self.process.end(Faulted("infrastructure", "the episode was closed"))
@@ -79,11 +79,11 @@ class ProgramEpisode:
 
 
 class Sandbox:
-    """Episodes by name over a few zygotes; each starts when it is first needed, and again after it died.
+    """Episodes by name, over a few zygotes. A zygote starts when it is first needed, and again after it died.
 
-    Light zygotes serve programs of the standard library, heavy ones programs that name numpy, sympy or math_verify, and
-    those of libraries programs that name a base class of `sandbox.libraries`. Before a zygote serves, a program makes
-    all `attacks` in it. `spawns` and `faults` (by kind) count since the start.
+    Light zygotes serve programs of the standard library. Heavy zygotes serve programs that name numpy, sympy or
+    math_verify. Zygotes of libraries serve programs that name a base class of `sandbox.libraries`. Before a zygote
+    serves, a program makes all `attacks` in it. `spawns` and `faults` (by kind) count since the start.
     """
 
     def __init__(
@@ -110,16 +110,16 @@ class Sandbox:
 
     @property
     def tier(self) -> int:
-        """1 is the strongest tier; 0 where programs are not contained."""
+        """The number of the tier: 1 is the strongest, 0 means that programs are not contained."""
         return next((place for place, tier in enumerate(LADDER, 1) if TIERS[tier] == self.layers), 0)
 
     @property
     def live(self) -> int:
-        """Episodes that are going on."""
+        """The number of running episodes."""
         return sum(not episode.over for episode in self._episodes.values())
 
     def gauges(self) -> dict[str, float]:
-        """The gauges of the host, by the names of docs/metrics.md."""
+        """Return the gauges of the host, by the names of docs/metrics.md."""
         return {
             "sandbox_tier": self.tier,
             "live_episodes": self.live,
@@ -136,9 +136,9 @@ class Sandbox:
     async def open(
         self, episode: str, source: str, seed: int, max_turns: int, needs: Needs = NOTHING_MORE
     ) -> Observed | Faulted:
-        """The first observation: load within `load_s`, reset within `step_s`. Replaces an episode of that name.
+        """Open an episode and return its first observation. Replaces an episode of that name.
 
-        Limits that the episode `needs` hold instead, where they are wider.
+        The program must load within `load_s` and reset within `step_s`. Wider limits in `needs` replace the sandbox's.
         """
         self.close(episode)
         entry = self._episodes[episode] = ProgramEpisode(source, max_turns, needs)
@@ -165,7 +165,7 @@ class Sandbox:
         return checked(await process.request(Reset(seed), limits.step_s), limits)
 
     async def step(self, episode: str, turn: int, action: str, calls: Sequence[ToolCall] = ()) -> Observed | Faulted:
-        """Play `turn` (from 1) within `step_s`; the last turn, asked for again, is answered from memory.
+        """Play `turn` (from 1) within `step_s`. A repeated request for the last turn is answered from memory.
 
         A program with tools gets the `calls` in their order, then the action as the answer.
         """
@@ -189,7 +189,7 @@ class Sandbox:
             return self._count(entry, answer)
 
     async def inspect(self, episode: str) -> Inspected | Faulted:
-        """The state and the criteria of a program with tools, within `step_s`."""
+        """Return the state and the criteria of a program with tools, within `step_s`."""
         entry = self._episodes.get(episode)
         if entry is None:
             return Faulted("lost", f"no episode {episode!r} here")
@@ -210,20 +210,20 @@ class Sandbox:
         return answer
 
     def close(self, episode: str) -> None:
-        """End an episode and forget it; idempotent."""
+        """End an episode and forget it. Idempotent."""
         entry = self._episodes.pop(episode, None)
         if entry is not None:
             entry.free()
 
     async def prove(self) -> None:
-        """Start the first zygote. Raises BreachError where it does not start or its walls do not hold."""
+        """Start the first zygote. Raises BreachError if it does not start or its walls do not hold."""
         try:
             await self._zygote("light", PLAYS)
         except STARTING as error:
             raise BreachError(f"the zygote did not start: {error!r}") from None
 
     async def watch(self) -> None:
-        """Keep all children together under `runner_bytes`, and end a child that computes between its turns."""
+        """Keep all children together under `runner_bytes`, and end children that compute between their turns."""
         while True:
             await trio.sleep(pause_s(self.limits.runner_bytes - self._grown_bytes))
             children = [child for zygote in self._zygotes.values() for child in zygote.children]
@@ -239,9 +239,9 @@ class Sandbox:
                 self._evictions += 1
 
     async def child(self, source: str, twin: int = PLAYS, limits: Limits | None = None) -> ChildProcess | Faulted:
-        """A fresh child of the zygote that `source` needs, of which `twin` names one of two; nothing is loaded yet.
+        """Fork a fresh child from the zygote of the kind that `source` needs. Its program is not loaded yet.
 
-        It is held to `limits`, by default those of the sandbox.
+        `twin` selects one of the two zygotes of this kind. `limits` default to the sandbox's.
         """
         try:
             zygote = await self._zygote(self._kind(source), twin)
@@ -262,7 +262,7 @@ class Sandbox:
         return process
 
     def _kind(self, source: str) -> Kind:
-        """The kind of zygote by the program's text."""
+        """Return the kind of zygote that a program's text needs."""
         if any(base in source for base in self._bases):
             return "libraries"
         return "heavy" if _HEAVY.search(source) else "light"
@@ -280,7 +280,7 @@ class Sandbox:
             return zygote
 
     async def _withstand(self, zygote: Zygote, what: str) -> None:
-        """Raises BreachError where a program makes this attack and is not stopped."""
+        """Raise BreachError if a program makes this attack and is not stopped."""
         source, limits = attacker(what), self.limits
         process = await zygote.fork(limits.memory_bytes, limits.processor_s)
         try:
@@ -296,7 +296,7 @@ class Sandbox:
 
 
 def widened(limits: Limits, needs: Needs) -> Limits:
-    """The limits with those that an episode needs, up to what the config allows a suite."""
+    """Return the limits widened to an episode's needs, as far as the config allows for a suite."""
     return msgspec.structs.replace(
         limits,
         step_s=max(limits.step_s, min(needs.step_s, limits.suite_s)),
@@ -306,7 +306,7 @@ def widened(limits: Limits, needs: Needs) -> Limits:
 
 
 def checked(answer: Answer | Faulted, limits: Limits, calls: int = 0) -> Observed | Faulted:
-    """An answer to `reset`, `step` or a message of so many calls, held to the bounds."""
+    """Check an answer to `reset`, `step` or a message of `calls` calls against the bounds. Returns it or a fault."""
     if isinstance(answer, Faulted):
         return answer
     if not isinstance(answer, Answered):

@@ -1,6 +1,7 @@
-"""A child that judges what a player's code does: the code is executed in further children, one after the other.
+"""A child that judges a player's code. The code is executed in further children, one after the other.
 
-Such a child knows the outputs that are expected, the others know an input each. So the code can forge its output alone.
+The judging child knows the expected outputs. Each executing child knows only one input. So the code can forge nothing
+but its own output.
 """
 
 import socket
@@ -14,14 +15,14 @@ from actors.sandbox.wire import Execute, Executed, ExecutionWanted, Request, Res
 from spade.protocol import Faulted
 
 VERDICT_S = 5.0
-"""Seconds that the judging child has beyond those of its executions."""
+"""Seconds that the judging child has beyond the time of its executions."""
 
 FRAME_SPARE_BYTES = 1 << 10
-"""The size of an answer beside the output of an execution."""
+"""Most bytes of an answer beside the output of an execution."""
 
 
 class JudgingProcess(ChildProcess):
-    """`sibling` makes a fresh child of the same zygote, with the same limits."""
+    """A child that judges. `sibling` forks a fresh child of the same zygote with the same limits."""
 
     def __init__(
         self, sibling: Callable[[], Awaitable[ChildProcess]], channel: socket.socket, base_bytes: int = 0
@@ -32,9 +33,9 @@ class JudgingProcess(ChildProcess):
         self._executing: ChildProcess | None = None
 
     async def request(self, request: Request, deadline_s: float) -> Answer | Faulted:
-        """The answer, after all executions that it wants, which take at most `deadline_s` together.
+        """Return the answer, after all executions that the child wants.
 
-        What is wanted later has no output.
+        The executions take at most `deadline_s` together. A later execution has no output.
         """
         ends = trio.current_time() + deadline_s
         answer = await super().request(request, deadline_s)
@@ -51,7 +52,7 @@ class JudgingProcess(ChildProcess):
         return answer
 
     async def _executed(self, wanted: ExecutionWanted, left_s: float) -> str | Faulted | None:
-        """The output, None if the code fails in any way; a fault of ours."""
+        """Execute code in a sibling. Returns its output, None if the code fails in any way, or a fault of ours."""
         if left_s <= 0:
             return None
         process = self._executing = await self._sibling()
@@ -69,7 +70,7 @@ class JudgingProcess(ChildProcess):
         return answer.output if isinstance(answer, Executed) else None
 
     def kill(self) -> None:
-        """Kill the child, and the one that executes for it."""
+        """Kill the child and the child that executes for it."""
         super().kill()
         if self._executing is not None:
             self._executing.kill()

@@ -1,4 +1,4 @@
-"""The way into a sandbox: climb down the ladder of tiers until one holds."""
+"""Open a sandbox: try the tiers from the strongest down until one holds."""
 
 import os
 import resource
@@ -22,10 +22,10 @@ DESCRIPTORS_BESIDE = 256
 
 @asynccontextmanager
 async def open_sandbox(limits: Limits, fixed_hashes: bool = False) -> AsyncIterator[Sandbox]:
-    """Open a sandbox of the tier that `limits` asks for; leaving it kills every child. Raises RunError if none holds.
+    """Open a sandbox of the tier that `limits` sets. Leaving it kills every child. Raises RunError if no tier holds.
 
-    With `fixed_hashes` the order of sets of strings is the same in each such sandbox. Programs can foresee it, so it is
-    for checks by hand alone.
+    With `fixed_hashes` the order of sets of strings is the same in each such sandbox. Programs can foresee this order,
+    so use it only for checks by hand.
     """
     if sys.platform != "linux" or not hasattr(os, "pidfd_open"):
         raise RunError(
@@ -56,14 +56,14 @@ async def open_sandbox(limits: Limits, fixed_hashes: bool = False) -> AsyncItera
 async def open_layers(
     layers: Layers, limits: Limits, attacks: Iterable[str] = (), fixed_hashes: bool = False
 ) -> AsyncIterator[Sandbox]:
-    """Open a sandbox of exactly these layers, proved by these attacks; leaving it kills every child."""
+    """Open a sandbox of exactly these layers, tested by these attacks. Leaving it kills every child."""
     failure: Exception | None = None
     async with trio.open_nursery() as nursery:
         try:
             sandbox = Sandbox(layers, limits, nursery, attacks, fixed_hashes)
             nursery.start_soon(sandbox.watch)
             yield sandbox
-        except Exception as error:  # raised again below, outside of the nursery and so not in a group
+        except Exception as error:  # raised again below, outside the nursery and so not in a group
             failure = error
         nursery.cancel_scope.cancel()
     if failure is not None:
@@ -71,7 +71,7 @@ async def open_layers(
 
 
 def require(libraries: Iterable[str]) -> None:
-    """Raises RunError where a library is not installed in the supported version."""
+    """Raise RunError if a library is not installed in the supported version."""
     for name in libraries:
         library = LIBRARIES[name]
         package, _, version = library.requirement.partition("==")
@@ -87,7 +87,7 @@ def require(libraries: Iterable[str]) -> None:
 
 
 def _allow_descriptors(count: int) -> None:
-    """Raise the limit of open files of this process, which zygotes inherit, if it is too low."""
+    """Raise this process's limit of open files if it is too low. Zygotes inherit the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < count:
         try:

@@ -1,4 +1,4 @@
-"""The host's end of one child: requests with a deadline, and every way they can fail as a typed fault."""
+"""The host's end of one child. It sends requests with a deadline and turns every failure into a typed fault."""
 
 import os
 import re
@@ -31,20 +31,16 @@ from spade.protocol import Faulted
 DETAIL_CHARACTERS = 2_000
 END_S = 2.0
 OVERTIME_S = 0.05
-"""Processor time between an answer and the next request; an honest program takes some tens of microseconds."""
+"""Most processor time between an answer and the next request. An honest program takes some tens of microseconds."""
 _SCHEDULED = 2  # CPUCLOCK_SCHED of linux/posix-timers.h
 _RESIDENT = re.compile(rb"^Rss(?:Anon|Shmem):\s+(\d+) kB", re.MULTILINE)
-_SIGNALS = {each.value: each.name for each in signal.Signals}  # most real-time signals have no name
+_SIGNALS = {each.value: each.name for each in signal.Signals}  # without most real-time signals
 
 Answer = Loaded | Answered | Inspected | Solved | ExecutionWanted | Executed
 
 
 class ChildProcess:
-    """One child and its private channel. The first fault ends it: the child is killed and answers no more.
-
-    `program` is the source that it runs; `stage` is the stage of the program's life that the last request was in;
-    `frame_bytes` bounds its answers.
-    """
+    """One child and its private channel. After the first fault the child is killed."""
 
     def __init__(self, channel: socket.socket, base_bytes: int = 0) -> None:
         channel.setblocking(False)
@@ -58,35 +54,38 @@ class ChildProcess:
         self._verdict: Faulted | None = None
         self._rested_s: float | None = None
         self.program = ""
+        """The source that the child runs."""
         self.stage = "class"
+        """The stage of the program's life in the last request."""
         self.frame_bytes = FRAME_BYTES
+        """Most bytes of an answer."""
 
-    # ------------------------------------------------------------ what the zygote tells
+    # ------------------------------------------------------------ reports of the zygote
 
     def born(self, pidfd: int) -> None:
-        """The child exists. If it has been killed meanwhile, it dies at once."""
+        """Note that the child exists. If it has been killed meanwhile, it dies at once."""
         self._pidfd = pidfd
         self._pid = pid_of(pidfd)
         if self._killed:
             self._signal()
 
     def ended(self, epitaph: Faulted) -> None:
-        """The child is dead and reaped, was never born, or its state is unknown."""
+        """Note that the child is dead and reaped, was never born, or that its state is unknown."""
         self._epitaph = epitaph
         self._ended.set()
         self.kill()
 
-    # ------------------------------------------------------------ what the host does
+    # ------------------------------------------------------------ calls of the host
 
     def grown(self) -> int:
-        """Bytes of memory without a file behind them that it has more than its zygote had; 0 once it is dead."""
+        """Return the growth of its memory since the fork, in bytes not backed by a file. Returns 0 once it is dead."""
         try:
             return max(private_bytes(self._pid) - self._base_bytes, 0) if self._pidfd is not None else 0
         except (FileNotFoundError, ProcessLookupError):
             return 0
 
     def overtime_s(self) -> float:
-        """Processor seconds it has used since its last answer; 0 while it owes one, and once it is dead."""
+        """Return the processor seconds used since its last answer. Returns 0 during a request and once it is dead."""
         if self._rested_s is None or self._pidfd is None:
             return 0.0
         with suppress(OSError):
@@ -100,12 +99,12 @@ class ChildProcess:
             self.end(Faulted("timeout", f"it computed for {overtime_s:.2f} s after its answer"))
 
     def end(self, fault: Faulted) -> None:
-        """Kill the child; `fault` answers its further requests."""
+        """Kill the child. Further requests are answered with `fault`."""
         self._verdict = fault
         self.kill()
 
     def kill(self) -> None:
-        """Kill the child and close the channel; idempotent."""
+        """Kill the child and close the channel. Idempotent."""
         if not self._killed:
             self._killed = True
             trio.lowlevel.notify_closing(self._channel)
@@ -115,13 +114,13 @@ class ChildProcess:
     def _signal(self) -> None:
         if self._pidfd is None:
             return
-        with suppress(ProcessLookupError):  # it is dead already
+        with suppress(ProcessLookupError):  # dead already
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
         os.close(self._pidfd)
         self._pidfd = None
 
     async def request(self, request: Request, deadline_s: float) -> Answer | Faulted:
-        """One request and its one answer within `deadline_s`; after a fault the child is dead."""
+        """Send one request and return its answer within `deadline_s`. After a fault the child is dead."""
         answer: Answer | Faulted = Faulted("timeout", f"no answer within {deadline_s:g} s")
         self.stage = "class" if isinstance(request, LoadProgram) else "play"
         self.stop_overtime()
@@ -130,7 +129,7 @@ class ChildProcess:
             with trio.move_on_after(deadline_s):
                 answer = await self._exchange(request)
         except BaseException:
-            self.kill()  # cancelled during the request: the child's state is unknown
+            self.kill()  # cancelled during the request, so the child's state is unknown
             raise
         if isinstance(answer, Faulted):
             self.kill()
@@ -178,7 +177,7 @@ class ChildProcess:
                 await trio.lowlevel.wait_writable(self._channel)
 
     async def _receive(self) -> bytes | None:
-        """One frame's body; None where it is too long or followed by more."""
+        """Read the body of one frame. Returns None if the frame is too long or followed by more bytes."""
         data = bytearray()
         while True:
             await trio.lowlevel.wait_readable(self._channel)
@@ -195,7 +194,7 @@ class ChildProcess:
                 return bytes(data[LENGTH.size :])
 
     async def _obituary(self) -> Faulted:
-        """The child's end as the zygote reports it. A child that only closed its channel is killed first."""
+        """Return the child's end as the zygote reports it. A child that only closed its channel is killed first."""
         self.kill()
         with trio.move_on_after(END_S):
             await self._ended.wait()
@@ -203,14 +202,15 @@ class ChildProcess:
 
 
 def pid_of(pidfd: int) -> int:
-    """The process behind the descriptor, as numbered here; -1 where it has gone."""
+    """Return the number of the process behind the descriptor in our namespace; -1 if it has gone."""
     fields = dict(line.split(":\t") for line in Path(f"/proc/self/fdinfo/{pidfd}").read_text().splitlines())
     return int(fields["Pid"])
 
 
 def private_bytes(pid: int) -> int:
-    """Resident memory of a process that no file backs, shared one included. Raises FileNotFoundError or
-    ProcessLookupError.
+    """Return the resident bytes of a process that no file backs, including shared memory.
+
+    Raises FileNotFoundError or ProcessLookupError if it is gone.
     """
     status = os.open(f"/proc/{pid}/status", os.O_RDONLY)
     try:
@@ -221,12 +221,12 @@ def private_bytes(pid: int) -> int:
 
 
 def processor_s(pid: int) -> float:
-    """Processor seconds of a process since its birth. Raises OSError where it is gone."""
+    """Return the processor seconds of a process since its birth. Raises OSError if it is gone."""
     return time.clock_gettime(~pid << 3 | _SCHEDULED)
 
 
 def epitaph(code: int) -> Faulted:
-    """The fault of a child that ended with this exit status, or by minus this signal."""
+    """Return the fault of a child that ended. `code` is its exit status, or minus the signal that ended it."""
     how = f"exit status {code}" if code >= 0 else f"signal {_SIGNALS.get(-code, -code)}"
     how += " (a system call that no honest program makes)" if code == -signal.SIGSYS else ""
     return Faulted("died", f"the program's process ended: {how}")

@@ -1,4 +1,4 @@
-"""Programs by digest: fetched once, checked, and kept while there is room."""
+"""Keep programs by digest: fetch each once, check it, and keep it while there is room."""
 
 import logging
 from collections import OrderedDict
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class _Fetch:
-    """A fetch under way; other callers for the same program wait for its outcome."""
+    """A fetch under way. Other callers for the same program wait for its outcome."""
 
     def __init__(self) -> None:
         self.over = trio.Event()
@@ -25,10 +25,11 @@ class _Fetch:
 
 
 class Programs:
-    """The programs used last: at most `most` of them in `most_bytes` of memory, and always the newest.
+    """The most recently used programs: at most `most` of them in `most_bytes` of memory, but always the newest.
 
-    An episode holds its own program, so that any may be dropped here. `fetch` returns the program of a digest; it
-    raises RefusedError if there is none, BusError if it cannot be had now. `fetches` counts its calls.
+    An episode holds its own program, so any program may be dropped here. `fetch` returns the program of a digest. It
+    raises RefusedError if the program does not exist, and BusError if it cannot be fetched now. `fetches` counts its
+    calls.
     """
 
     def __init__(self, fetch: Callable[[str], Awaitable[str]], most: int = PROGRAMS, most_bytes: int = BYTES) -> None:
@@ -41,7 +42,7 @@ class Programs:
         self._coming: dict[str, _Fetch] = {}
 
     def keep(self, source: str) -> None:
-        """Add a program; plays may name it from now on."""
+        """Add a program, so that plays may name it from now on."""
         digest = program_digest(source)
         if digest not in self._kept:
             self._kept[digest] = source.encode()
@@ -52,7 +53,7 @@ class Programs:
             self._bytes -= len(dropped)
 
     async def get(self, digest: str) -> str | Faulted:
-        """The program, or why there is none, as a fault of ours. Callers at the same time share one fetch."""
+        """Return the program, or a fault of ours if it cannot be fetched. Concurrent callers share one fetch."""
         if digest in self._kept:
             self._kept.move_to_end(digest)
             return self._kept[digest].decode()

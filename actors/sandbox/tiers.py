@@ -1,6 +1,6 @@
-"""The ladder of walls: which layers stand together, how a zygote starts behind them, and attacks that prove them.
+"""The tiers of a sandbox: their layers of walls, how a zygote starts behind them, and attacks that test them.
 
-A tier is chosen by a test on this machine, not by versions: a program makes every attack below, and all must fail.
+A tier is chosen by a test on this machine, not by versions. A program makes every attack below, and all must fail.
 """
 
 import sys
@@ -19,7 +19,7 @@ TIERS: dict[Tier, Layers] = {
     "seccomp": frozenset({"limits", "seccomp"}),
     "none": frozenset({"limits"}),
 }
-"""Take `none` only for programs of your own."""
+"""The layers of each tier. Use `none` only for programs of your own."""
 
 LADDER: tuple[Tier, ...] = ("namespaces", "landlock", "seccomp")
 """The tiers that "auto" tries, strongest first."""
@@ -42,7 +42,7 @@ ATTACKS = {
     "see the name of a file": f"os.stat({__file__!r})",
     LIMITED: "bytearray(2**40)",
 }
-"""Each is made in every zygote at its start, heavy ones included."""
+"""The attacks by name. Every zygote is tested by all of them when it starts."""
 
 _ATTACKER = """
 class AttackerEnv:
@@ -59,12 +59,12 @@ class AttackerEnv:
 
 
 def attacker(what: str) -> str:
-    """A program that makes the attack in `step`, and answers "succeeded" if nothing stopped it."""
+    """Return a program that makes the attack in `step` and answers "succeeded" if nothing stopped it."""
     return _ATTACKER.format(attack=ATTACKS[what])
 
 
 def bubblewrap() -> Sequence[str]:
-    """The command that runs what follows it in namespaces, where it sees our interpreter and no network."""
+    """Return a command that runs the rest of its line in namespaces, with our interpreter but without a network."""
     inside, binaries = Path(__file__).parent / "inside", Path(sys.executable).parent
     interpreter = [sys.base_prefix, sys.base_exec_prefix, sys.prefix, *sysconfig.get_paths().values()]
     return walled((*map(Path, interpreter), binaries, inside))

@@ -1,7 +1,7 @@
-"""The frames between the host and a child: what we ask, and the only answers we accept.
+"""The frames between the host and a child: the host's requests, and the only answers that it accepts.
 
-A frame is its length (little-endian uint32) and as much JSON; JSON because the child has the standard library alone. A
-nonce names the request, so that an answer written in advance is no answer.
+A frame is a length (little-endian uint32) and so many bytes of JSON. It is JSON because the child has only the standard
+library. A nonce names the request, so an answer written in advance does not count.
 """
 
 from typing import Annotated, Any, Literal
@@ -18,161 +18,198 @@ class LoadProgram(msgspec.Struct, frozen=True, tag_field="do", tag="load"):
     """Compile and run the program and choose its class. Answer: Loaded."""
 
     source: str
+    """The program's text."""
     max_turns: int
+    """Most turns of an episode."""
     observation_bytes: int
+    """Most bytes of an observation, and of the results of a message."""
 
 
 class Reset(msgspec.Struct, frozen=True, tag_field="do", tag="reset"):
-    """A new instance, reset with `seed`. Answer: Answered."""
+    """Make a new instance and reset it. Answer: Answered."""
 
     seed: int
+    """The instance seed."""
 
 
 class Step(msgspec.Struct, frozen=True, tag_field="do", tag="step"):
-    """One action. Answer: Answered."""
+    """Play one action. Answer: Answered."""
 
     action: str
+    """The action as text."""
 
 
 class Act(msgspec.Struct, frozen=True, tag_field="do", tag="act"):
-    """One message to a program with tools: its calls (name, arguments as JSON), then its answer, "" for none.
-
-    Answer: Answered.
-    """
+    """Play one message to a program with tools. Answer: Answered."""
 
     calls: tuple[tuple[str, str], ...]
+    """The calls of the message, in order: name, and arguments as JSON."""
     answer: str = ""
+    """The answer after the calls; "" without one."""
 
 
 class Inspect(msgspec.Struct, frozen=True, tag_field="do", tag="inspect"):
-    """The state of a program with tools, and its criteria on it. Answer: Inspected."""
+    """Report the state of a program with tools, and its criteria on that state. Answer: Inspected."""
 
 
 class Solve(msgspec.Struct, frozen=True, tag_field="do", tag="solve"):
-    """The reference solution of the instance. Answer: Solved."""
+    """Report the reference solution of the instance. Answer: Solved."""
 
 
 class Execute(msgspec.Struct, frozen=True, tag_field="do", tag="execute"):
-    """Code to run on this input, to a child that has loaded nothing and is of no use afterwards. Answer: Executed."""
+    """Run code on an input, in a child that has loaded nothing and that is killed afterwards. Answer: Executed."""
 
     code: str
+    """The code of a player."""
     function: str
+    """The function or method to call; "" for a whole program that reads standard input."""
     given: str
+    """The input."""
 
 
 class Resume(msgspec.Struct, frozen=True, tag_field="do", tag="resume"):
-    """The output of the execution that was wanted, None where there is none. Answer: as to the step."""
+    """Continue a step with the output of the wanted execution. Answer: as for Step."""
 
     output: str | None
+    """The output, or None if the execution failed."""
 
 
 class ChildAnswer(msgspec.Struct, frozen=True, tag_field="is", forbid_unknown_fields=True):
     """Base of a child's answers."""
 
     nonce: str
+    """The nonce of the request."""
 
 
 class Loaded(ChildAnswer, frozen=True, tag="loaded"):
-    """The `name` of the environment's class, and the `repairs` that the child made to the program's text.
-
-    The bounds are those of `inside.program`; a forged answer must keep them too.
-    """
+    """The program is loaded. A forged answer must keep the bounds of `inside.program` too."""
 
     name: Annotated[str, msgspec.Meta(pattern=rf"\A[A-Za-z_][A-Za-z0-9_]{{0,{NAME_CHARACTERS - 1}}}\Z")]
+    """The name of the environment's class."""
     repairs: Annotated[tuple[Literal["f-string braces"], ...], msgspec.Meta(max_length=1)] = ()
+    """The repairs that the child made to the program's text."""
     tools: bool = False
+    """True if the program has tools."""
 
 
 class CallResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The result of a call; a refused one never reached the program."""
+    """The result of a call."""
 
     text: str
+    """The result, or the reason of the refusal."""
     refused: bool
+    """True if the call was refused. A refused call never reached the program."""
 
 
 class ToolFunction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A tool: its name, its description, and the schema of its arguments."""
+    """A tool."""
 
     name: Annotated[str, msgspec.Meta(pattern=r"\A[A-Za-z_][A-Za-z0-9_]{0,63}\Z")]
+    """The name of the tool."""
     description: str
+    """The description for the player."""
     parameters: dict[str, Any]
+    """The schema of the arguments."""
 
 
 class OfferedTool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A tool as OpenAI's function object."""
 
     type: Literal["function"]
+    """Always "function"."""
     function: ToolFunction
+    """The tool itself."""
 
 
 class Answered(ChildAnswer, frozen=True, tag="observed"):
-    """The result of `reset`, `step` or a message; the reward is not bounded yet.
-
-    Of a program with tools: its `tools` after `reset`, the `results` of a message's calls, and how many of its
-    `instructions` are `done`, `free` of them met when they were given.
-    """
+    """The result of `reset`, `step` or a message."""
 
     text: str
+    """The observation."""
     reward: float
+    """The reward, not bounded yet."""
     terminated: bool
+    """True if the program ended the episode."""
     truncated: bool
+    """True if the program cut the episode off."""
     results: tuple[CallResult, ...] = ()
+    """The results of a message's calls."""
     tools: tuple[OfferedTool, ...] = ()
+    """The tools of the program, after `reset`."""
     done: Instructions = 0
+    """Number of instructions that are done."""
     instructions: Instructions = 0
+    """Number of all instructions."""
     free: Instructions = 0
+    """Number of done instructions that were met when they were given."""
 
 
 class Criterion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A criterion on the present state: it holds, raised `error`, changed the state."""
+    """A criterion, evaluated on the present state."""
 
     met: bool
+    """True if the criterion holds."""
     error: str
+    """The exception that the criterion raised; "" without one."""
     changes: bool
+    """True if the criterion changed the state."""
 
 
 class Inspected(ChildAnswer, frozen=True, tag="inspected"):
-    """A program with tools: its instructions, a criterion for each, and `state` in its canonical form (JSON).
-
-    `done` instructions are done, `free` of them were met when they were given.
-    """
+    """The state of a program with tools."""
 
     instructions: tuple[str, ...]
+    """All instructions."""
     criteria: tuple[Criterion, ...]
+    """The criterion of each instruction."""
     state: str
+    """The state in canonical form, as JSON."""
     done: Instructions
+    """Number of instructions that are done."""
     free: Instructions
+    """Number of done instructions that were met when they were given."""
 
 
 class Solved(ChildAnswer, frozen=True, tag="solved"):
-    """The actions that win, None where the solution is a description; of a program with tools the calls."""
+    """The reference solution."""
 
     actions: tuple[str, ...] | None
+    """The winning actions; None if the solution is only described."""
     calls: tuple[tuple[str, str], ...] = ()
+    """The winning calls of a program with tools: name, and arguments as JSON."""
 
 
 class ExecutionWanted(ChildAnswer, frozen=True, tag="wanted"):
-    """Before it answers a step, a judging program wants this executed within `seconds`, with at most `most_bytes`."""
+    """Before it answers a step, a judging program wants this code executed."""
 
     code: str
+    """The code of a player."""
     function: str
+    """The function or method to call; "" for a whole program that reads standard input."""
     given: str
+    """The input."""
     seconds: Annotated[float, msgspec.Meta(ge=0)]
+    """The deadline of the execution."""
     most_bytes: Annotated[int, msgspec.Meta(ge=0)]
+    """Most bytes of the output."""
 
 
 class Executed(ChildAnswer, frozen=True, tag="executed"):
-    """The output of an execution; None where the code raised."""
+    """The result of an execution."""
 
     output: str | None
+    """The output; None if the code raised."""
 
 
 class Blamed(ChildAnswer, frozen=True, tag="fault"):
-    """The program failed in `stage`."""
+    """The program failed."""
 
     kind: Literal["exception", "protocol", "reward"]
+    """The kind of the fault."""
     stage: Literal["parse", "class", "interface", "construct", "schema", "play"]
+    """The stage of the program's life in which it failed."""
     detail: str
+    """One line for a person."""
 
 
 Request = LoadProgram | Reset | Step | Act | Inspect | Solve | Execute | Resume
@@ -182,11 +219,11 @@ _responses: msgspec.json.Decoder[Response] = msgspec.json.Decoder(Response)
 
 
 def pack(request: Request, nonce: str) -> bytes:
-    """A request as a frame."""
+    """Encode a request as a frame."""
     body = msgspec.json.encode({**msgspec.to_builtins(request), "nonce": nonce})
     return LENGTH.pack(len(body)) + body
 
 
 def unpack(body: bytes) -> Response:
-    """Raises UnreadableError on nonsense."""
+    """Decode the body of an answer's frame. Raises UnreadableError if it is not a valid answer."""
     return decoded(_responses.decode, body)

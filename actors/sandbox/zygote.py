@@ -1,4 +1,4 @@
-"""The host's end of a zygote: start it, ask for forks, receive the ends of its children, notice its own end."""
+"""The host's end of a zygote: start it, request forks, receive the ends of its children, and notice its own end."""
 
 import array
 import logging
@@ -24,7 +24,7 @@ from spade.protocol import Faulted
 
 START_S = 30.0
 LIBRARIES_START_S = 120.0
-"""The same, of the zygote that loads libraries and plays a reset of each of their environments."""
+"""Most seconds for the start of a zygote that loads libraries and resets each of their environments once."""
 
 FIXED_HASH_SEED = 0
 """The hash seed of the zygote that plays library environments.
@@ -48,14 +48,14 @@ main(int(control), int(proc), int(host), heavy == "heavy", shelf.split(), frozen
 
 
 Kind = Literal["light", "heavy", "libraries"]
-"""The modules of a zygote: the standard library; numpy, sympy and math_verify as well; libraries as well."""
+"""The modules of a zygote. All have the standard library. The last two have numpy, sympy and math_verify too."""
 
 Make = Callable[[socket.socket, int], ChildProcess]
-"""The host's end of a child, by its channel and its zygote's memory."""
+"""Make the host's end of a child from its channel and its zygote's memory in bytes."""
 
 
 class Zygote:
-    """A running fork server. `alive` is False once it has died, and its children with it."""
+    """A running fork server. `alive` is False once it has died. Its children die with it."""
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
@@ -66,10 +66,10 @@ class Zygote:
         self.alive = True
 
     async def fork(self, memory_bytes: int, processor_s: float, make: Make = ChildProcess) -> ChildProcess:
-        """A new child, which may add `memory_bytes` to its address space and compute for `processor_s`.
+        """Fork a new child. It may add `memory_bytes` to its address space and compute for `processor_s`.
 
-        `make` makes the host's end of it. Its channel takes requests at once; the zygote reports its birth, or the
-        failure, later.
+        `make` makes the host's end of the child. Its channel takes requests at once. The zygote reports its birth, or
+        the failure, later.
         """
         request = MESSAGE.pack(FORK, memory_bytes, min(math.ceil(processor_s), MOST_S))
         async with self._turn:
@@ -93,11 +93,11 @@ class Zygote:
             except BlockingIOError:
                 await trio.lowlevel.wait_writable(self._control)
             except OSError:
-                return  # it is dying: its listener finds out, and ends this child with the others
+                return  # the zygote is dying: its listener notices and ends this child with the others
 
     @property
     def children(self) -> Iterable[ChildProcess]:
-        """All children that are not known to be dead."""
+        """The children that are not known to be dead."""
         return chain(self._unborn, self._living.values())
 
     async def listen(self) -> None:
@@ -106,7 +106,7 @@ class Zygote:
             pass
 
     async def hear(self) -> bool:
-        """Take one message; False if the zygote has died."""
+        """Take one message. Returns False if the zygote has died."""
         await trio.lowlevel.wait_readable(self._control)
         try:
             data, ancillary, _, _ = self._control.recvmsg(MESSAGE.size, _ROOM)
@@ -131,7 +131,7 @@ class Zygote:
             self._unborn.popleft().ended(Faulted("infrastructure", reason))
 
     def bury(self) -> None:
-        """Note that the zygote is dead: so are its children."""
+        """Note that the zygote and all its children are dead."""
         self.alive = False
         self._control.close()
         for process in self.children:
@@ -147,7 +147,7 @@ async def run_zygote(
     libraries: Sequence[str] = (),
     task_status: trio.TaskStatus[Zygote] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Start a zygote with this hash seed, which loads the `libraries` if it is of their kind; serve it until it dies.
+    """Start a zygote with this hash seed and serve it until it dies. The kind "libraries" loads the `libraries`.
 
     Raises OSError, EOFError or trio.TooSlowError if it does not start.
     """
@@ -173,9 +173,9 @@ async def run_zygote(
 
 
 async def _end(process: subprocess.Popen[bytes]) -> None:
-    """Wait for the end of a zygote whose control socket is closed; kill it only if it does not leave.
+    """Wait for the end of a zygote after its control socket was closed. Kill it only if it does not end.
 
-    Bubblewrap, killed while it sets the namespaces up, would leave a process behind that waits for it for ever.
+    If bubblewrap is killed while it sets up the namespaces, it leaves a process behind that waits for ever.
     """
     pidfd = os.pidfd_open(process.pid)
     with trio.move_on_after(END_S, shield=True):
@@ -193,11 +193,11 @@ def drawn_hash_seed() -> int:
 def launch(
     control: socket.socket, layers: Layers, kind: Kind, hash_seed: int, libraries: Sequence[str]
 ) -> subprocess.Popen[bytes]:
-    """Start the process in a session of its own, so that Ctrl-C reaches the host alone."""
+    """Start the process in a session of its own, so that Ctrl-C reaches only the host."""
     light = kind == "light"
     flags = ["-P", "-s", "-B", *(["-S"] if light else [])]
     weight, shelf = "light" if light else "heavy", " ".join(libraries if kind == "libraries" else ())
-    proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)  # there is none behind the walls
+    proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)  # absent behind the walls
     numbers = [str(control.fileno()), str(proc), str(os.getpid())]
     arguments = [str(Path(__file__).parent), *numbers, weight, shelf, ",".join(sorted(layers))]
     environment = {
@@ -207,10 +207,10 @@ def launch(
         "OPENBLAS_NUM_THREADS": "1",
     }
     try:
-        # Not through trio: it would start the process from a worker thread, whose end PDEATHSIG takes for the host's.
+        # Not through trio: it would start the process from a worker thread, and PDEATHSIG would follow that thread.
         return subprocess.Popen(
             [*(bubblewrap() if "namespaces" in layers else ()), sys.executable, *flags, "-c", _BOOT, *arguments],
-            env=environment,  # everything else of our surroundings stays outside
+            env=environment,  # all other variables of our environment stay outside
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             pass_fds=[control.fileno(), proc],

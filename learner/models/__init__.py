@@ -1,1 +1,1 @@
-"""The models of a learner: loaded, adapted, made ready for packed rows."""
+"""The models of a learner: load them, add adapters, prepare them for packed rows."""

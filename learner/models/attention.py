@@ -1,8 +1,8 @@
 """Attention over the segments of a packed row, behind Transformers' attention interface.
 
-Transformers makes a mask from restarting positions, computes all tokens² pairs of a row and keeps those within a
-sequence. Here each segment is a call of its own with the keys of the segments that it continues, so no other pair is
-computed, on any device.
+Transformers makes a mask from restarting positions. It computes all tokens² pairs of a row and keeps the pairs within a
+sequence. This module instead calls attention once for each segment, with the keys of the segments that it continues. So
+no other pair is computed, on any device.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ class Segments:
     """The segments of one packed row, and the masks of their attention. All layers use the same masks."""
 
     def __init__(self, lengths: Sequence[int], parents: Sequence[int]) -> None:
-        """See `learner.prefixes.Layout`."""
+        """Take `lengths` and `parents` of a `learner.prefixes.Layout`."""
         self.lengths = list(lengths)
         self.paths = list[tuple[int, ...]]()
         """For each segment, the segments from the beginning of its sequences up to itself."""
@@ -30,10 +30,10 @@ class Segments:
         self._masks = dict[tuple[int, int, int | None, torch.dtype], Tensor]()
 
     def mask(self, queries: int, keys: int, window: int | None, like: Tensor) -> Tensor | None:
-        """Return what is added to the scores of the last `queries` of `keys` positions: (queries, keys), 0 or -inf.
+        """Return the mask to add to the scores of the last `queries` of `keys` positions: (queries, keys), 0 or -inf.
 
-        A position sees itself and those before it, the last `window` of them if the layer has a window. None if a
-        plain causal call does the same. The mask has the device and the dtype of `like`.
+        A position sees itself and earlier positions, `window` in all if the layer has a window. Returns None if a plain
+        causal call does the same. The mask has the device and the dtype of `like`.
         """
         if (window is None or keys <= window) and queries in (1, keys):
             return None
@@ -61,11 +61,11 @@ def packed_attention(
     sliding_window: int | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """Causal attention of [rows, heads, tokens, dim] within each sequence; returns [rows, tokens, heads, dim].
+    """Attend causally within each sequence: take [rows, heads, tokens, dim], return [rows, tokens, heads, dim].
 
-    The lengths of `packed_segments` add up to `tokens`; None: a row is one sequence. Key heads may be fewer than query
-    heads. No dropout, and no padding: Transformers makes no `attention_mask` for it. `packed_windows` receives the
-    layer's `sliding_window`.
+    The lengths of `packed_segments` add up to `tokens`. If it is None, a row is one sequence. Key heads may be fewer
+    than query heads. Dropout and padding are not supported: Transformers makes no `attention_mask` for this function.
+    `packed_windows` receives the layer's `sliding_window`.
     """
     if packed_windows is not None:
         packed_windows.add(sliding_window)
@@ -80,7 +80,7 @@ def packed_attention(
 
 
 def _seen(parts: Sequence[Tensor], path: Sequence[int], window: int | None) -> Tensor:
-    """Join the keys or values of a path, without those that its last segment cannot see for the layer's window."""
+    """Join the keys or values of a path. Leave out positions beyond the window of the path's last segment."""
     joined = parts[path[0]] if len(path) == 1 else torch.cat([parts[index] for index in path], 2)
     if window is None:
         return joined

@@ -1,4 +1,4 @@
-"""The models of a learner: the policy it trains, the reference of `loss.kl`, and the plain model it publishes."""
+"""The models of a learner: the trained policy, the reference of `loss.kl`, and the published plain model."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -15,7 +15,7 @@ CPU = torch.device("cpu")
 
 
 def policy(config: Config, device: torch.device, dtype: str = "float32") -> Any:
-    """The model of model.path; the parameters to train require gradients."""
+    """Load the model of model.path. The parameters to train require gradients."""
     model: Any = load(resolve(config.model.path), dtype=dtype, device=device).requires_grad_(True)
     if config.learner.lora_rank:
         lora.adapt(model, config.learner)
@@ -23,12 +23,12 @@ def policy(config: Config, device: torch.device, dtype: str = "float32") -> Any:
 
 
 def reference(config: Config, device: torch.device) -> Any:
-    """The model of model.path in model.dtype; None if `loss.kl` is 0."""
+    """Load the model of model.path in model.dtype. Returns None if `loss.kl` is 0."""
     return load(resolve(config.model.path), dtype=config.model.dtype, device=device) if config.loss.kl else None
 
 
 class Whole:
-    """The policy as a plain model in float32 on the CPU, for a trained one that is sharded or has an adapter."""
+    """The policy as a plain float32 model on the CPU. Used if the trained model is sharded or has an adapter."""
 
     def __init__(self, config: Config) -> None:
         self._model: Any = load(resolve(config.model.path), dtype="float32", device=CPU)
@@ -38,9 +38,9 @@ class Whole:
 
     @torch.no_grad()
     def filled(self, trained: Iterable[tuple[str, Tensor]]) -> Any:
-        """The model with these trained parameters, each copied as it comes; an adapter merged.
+        """Copy the trained parameters into the model, merge an adapter, and return the model.
 
-        The same object every time.
+        Returns the same object every time.
         """
         if self._scale is None:
             for name, value in trained:

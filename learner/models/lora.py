@@ -1,4 +1,4 @@
-"""LoRA (Hu et al. 2021, arXiv:2106.09685) by peft: W + alpha / rank * B A in every linear layer but the head."""
+"""LoRA (Hu et al. 2021, arXiv:2106.09685) by peft: W + alpha / rank * B A in every linear layer except the head."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,9 +17,9 @@ _DOWN, _UP = ".lora_A.default.weight", ".lora_B.default.weight"
 
 
 def adapt(model: Any, learner: Learner) -> None:
-    """Put an adapter into a Hugging Face model, and train it alone. Raises ConfigError if peft is missing.
+    """Put an adapter into a Hugging Face model and train only the adapter. Raises ConfigError if peft is missing.
 
-    A starts the same in every process of a backend (B starts at 0).
+    A starts the same in every process of a backend. B starts at 0.
     """
     with torch.random.fork_rng():
         torch.manual_seed(0)
@@ -27,12 +27,12 @@ def adapt(model: Any, learner: Learner) -> None:
 
 
 def scale(learner: Learner) -> float:
-    """The factor of B A."""
+    """Return the factor of B A."""
     return learner.lora_alpha / learner.lora_rank
 
 
 def pairs(trained: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, Tensor]]:
-    """A (rank, inputs) and B (outputs, rank) by the name of the plain weight (outputs, inputs) that they change."""
+    """Return A (rank, inputs) and B (outputs, rank) by the name of the plain weight (outputs, inputs) they change."""
     return {
         name.removesuffix(_DOWN) + ".weight": (value, trained[name.removesuffix(_DOWN) + _UP])
         for name, value in trained.items()

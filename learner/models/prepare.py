@@ -1,4 +1,4 @@
-"""Checks and settings of a model before training: a plain head, packed sequences, room for activations."""
+"""Check and set up a model before training: its head, its attention in packed rows, activation checkpointing."""
 
 from typing import Any
 
@@ -16,13 +16,13 @@ from spade.policy.architecture import shifts, slides
 from spade.policy.canary import spread_ids
 from spade.policy.rounding import alike
 
-_LENGTHS, _SHARED = (7, 5), 3  # of two sequences that must not see each other; their first tokens are the same
+_LENGTHS, _SHARED = (7, 5), 3  # lengths of two sequences that must not see each other, and of their shared beginning
 
 
 def shares_beginnings(*models: Any) -> bool:
-    """True if a beginning that several sequences share may lie once in the packed rows of these models.
+    """Return True if the packed rows of all these models may have a shared beginning once.
 
-    Each has gone through `prepare_model`; None is left out.
+    Each model has gone through `prepare_model`. None is ignored.
     """
     return all(model is None or model.config._attn_implementation == PACKED for model in models)
 
@@ -43,7 +43,7 @@ def prepare_model(model: Any, activation_checkpointing: bool) -> None:
 def _pack_attention(model: Any) -> None:
     """Use `packed_attention` if it agrees with the model's own attention, also behind a shared beginning.
 
-    Else keep the model's own attention if it separates packed sequences.
+    Otherwise keep the model's own attention if it separates packed sequences. Raises RunError if neither works.
     """
     own, text = model.config._attn_implementation, model.config.get_text_config()
     if shifts(text):
@@ -58,7 +58,7 @@ def _pack_attention(model: Any) -> None:
     for kind, shared in {PACKED: np.array([0, _SHARED]), own: apart}.items() if ours else [(own, apart)]:
         model.set_attn_implementation(kind)
         windows: set[int | None] = set()
-        # The probe is shorter than most windows, and a model that masks its window passes none to ours.
+        # The probe is shorter than most windows. A model that masks its window itself passes no window to ours.
         told = kind == own or not slides(text)
         if alike(_hidden(model, sequences, shared, windows), expected) and (told or windows != {None}):
             return
@@ -79,7 +79,7 @@ def _hidden(
 ) -> Tensor:
     """Return the last hidden states (tokens, width) of all tokens of the sequences, packed into one row.
 
-    `shared`: see `lay_out`. `windows` receives the sliding windows that our attention is told of.
+    `shared`: see `lay_out`. `windows` receives the sliding windows that the model passes to our attention.
     """
     layout = lay_out(sequences, shared)
     ids, positions, places = (
@@ -94,10 +94,10 @@ def _hidden(
 
 
 def _checkpoint_activations(model: Any) -> None:
-    """Keep the input of each layer alone and compute the rest again in the backward pass.
+    """Keep only the input of each layer and recompute the rest in the backward pass.
 
-    Transformers does so in training mode only; the mode is set on the layers, not on their submodules, so that no
-    dropout starts.
+    Transformers does so in training mode only. The mode is set on the layers and not on their submodules, so dropout
+    stays off.
     """
     model.gradient_checkpointing_enable({"use_reentrant": False})
     for module in model.modules():

@@ -1,8 +1,9 @@
-"""Audits of windows that are over: recordings are kept, audits are leased, handed in and given up.
+"""Audit windows that are over: keep recordings, lease audits, take their outcomes, and give up late audits.
 
-An audit runs recorded plays again, and plays random actions on instances that were won. An environment is quarantined
+An audit repeats recorded plays, and plays random actions on instances that were won. An environment is quarantined
 before its designer is paid if its answers depend on more than seed and actions, or if random actions win it too. An
-audit also plays the actions of `solution()` on instances that nobody won. Losses that it cannot avoid count as void.
+audit also plays the actions of `solution()` on instances that nobody won. Losses that the solution cannot avoid count
+as void.
 """
 
 from collections import defaultdict
@@ -17,17 +18,17 @@ from spade.protocol import Audited, AuditJob, RecordedPlay, Recording
 from spade.returns import won as is_won
 
 LEASES = 3
-"""An audit without an outcome after this number of leases is left out."""
+"""After this number of leases without an outcome an audit is left out."""
 FINDING_CHARACTERS = 500
 LEAST_INSTANCES = 8
-"""Instances played more than once, under which it proves nothing that the plays of each come out alike."""
+"""Least number of instances played more than once that prove something if the plays of each end alike."""
 
 
 def record(state: RunState, play: PlayRecord, recording: Recording) -> None:
-    """Keep the recording of a finished play while it is among those that would be audited.
+    """Keep the recording of a finished play while the play would be audited.
 
-    These are the first audit.replays plays of each arm in an order drawn from the run's secret: no more are kept, and
-    nobody can predict them. A recording so large that the audit might not fit into one message is not kept.
+    These are the first audit.replays plays of each arm, in an order drawn from the run's secret. So nobody can predict
+    them, and no other recording is kept. A recording so large that the audit might exceed a message is not kept either.
     """
     if not state.config.audit.replays or _size(recording) > _largest(state):
         return
@@ -41,7 +42,7 @@ def record(state: RunState, play: PlayRecord, recording: Recording) -> None:
 
 
 def _largest(state: RunState) -> int:
-    """Most bytes of a recording: those of both arms together take half of a message at most."""
+    """Return the most bytes of a recording. The recordings of both arms take at most half of a message together."""
     return state.config.bus.max_message_bytes // (4 * state.config.audit.replays)
 
 
@@ -50,7 +51,7 @@ def _size(recording: Recording) -> int:
 
 
 def begin(state: RunState, environment: Environment, now: float) -> bool:
-    """Open the audit of an environment whose plays have all ended. False if there is nothing to audit."""
+    """Open the audit of an environment whose plays have all ended. Returns False if nothing can be audited."""
     plays = [play for chunk in environment.chunks for play in state.flight.tally(environment, chunk).plays]
     finished = [play for play in plays if play.state == "finished"]
     won = [play for play in finished if is_won(play.episode_return, _win(state))]
@@ -63,7 +64,7 @@ def begin(state: RunState, environment: Environment, now: float) -> bool:
     drawn = tuple(indices[i % len(indices)] for i in range(count))
     hopeless = {instance_number(environment, play) for play in _unwon(environment, plays, _win(state))}
     lost = sorted(hopeless, key=lambda index: state.seed("audit: lost instance", environment.id, index))
-    # Nobody is paid for a program of a pool, and nothing is paid for a win rate of 0.
+    # A program of a pool pays nobody, and a win rate of 0 pays nothing.
     solutions = state.config.audit.solutions if won and not environment.program else 0
     environment.audit = Audit(environment.id, now, tuple(replays), drawn, lost=tuple(lost[:solutions]))
     take_up(state, environment)
@@ -81,8 +82,9 @@ def _unwon(environment: Environment, plays: Sequence[PlayRecord], win_return: fl
 def lucky(environment: Environment, plays: Sequence[PlayRecord], win_return: float) -> int:
     """Return the number of lost unhinted plays that count as void, because nobody can win their instances.
 
-    They are on instances that no play won, and there are as many as the share of these that the solution lost. If the
-    solution lists no actions, they are all of them if no instance came out both won and lost, else none.
+    Only losses on instances that no play won can be void. Their void share is the share of audited instances that the
+    solution lost, too. If the solution lists no actions, all these losses are void if no instance was both won and
+    lost, else none.
     """
     audit = environment.audit
     if audit is None or audit.state != "passed" or not audit.lost:
@@ -109,7 +111,7 @@ def take_up(state: RunState, environment: Environment) -> None:
 
 
 def lease(state: RunState, holder: str, request: int, now: float) -> AuditJob | None:
-    """The open audit that began first."""
+    """Lease the open audit that began first. Returns None if no audit is open."""
     if request and (held := state.audit_leases.held(holder, request)):
         return _job(state, held[0])
     audit = state.audit_leases.next()
@@ -160,7 +162,7 @@ def _put_back(state: RunState, audit: Audit) -> None:
 
 
 def finish(state: RunState, audited: Audited) -> Environment | None:
-    """Take the outcome of an audit; returns the environment to close, None if the audit is over already."""
+    """Take the outcome of an audit. Returns the environment to close, or None if the audit is over already."""
     audit = state.audits.get(audited.environment)
     if audit is None or not 1 <= audited.lease <= audit.lease:
         return None
@@ -179,7 +181,10 @@ def finish(state: RunState, audited: Audited) -> Environment | None:
 
 
 def expire(state: RunState, now: float, live: frozenset[str] | None) -> list[Environment]:
-    """Open lost leases again; returns environments of given-up audits. `live`: connected holders (None: unknown)."""
+    """Reopen audits whose lease is lost, and return the environments of audits that are given up.
+
+    `live` has the connected holders, or None if they are unknown.
+    """
     given_up = []
     for audit in sorted(state.audits.values(), key=lambda each: (each.began_at, each.id)):
         environment = state.environments[audit.id]
@@ -195,7 +200,10 @@ def expire(state: RunState, now: float, live: frozenset[str] | None) -> list[Env
 
 
 def _deadline(state: RunState, environment: Environment) -> float:
-    """The end of patience with an audit: its designer group's; a program of a pool, which has none, as long alone."""
+    """Return the time at which an audit is given up: the deadline of its designer group.
+
+    A program of a pool has no designer group. Its deadline is `design.round_deadline_s` after its opening.
+    """
     if environment.program:
         return environment.opened_at + state.config.design.round_deadline_s
     return state.design_groups[group_id(environment.round, environment.skill)].deadline

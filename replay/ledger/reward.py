@@ -1,8 +1,8 @@
-"""An environment's figures from a window of plays, and the designer's reward for it. Pure.
+"""Compute an environment's figures from a window of plays, and the designer's reward for it. Pure.
 
-A reward is a function of what a window measured; `KINDS` has them by name. docs/designing.md says when to use which.
-A void play counts as any return from -1 to 1, and a reward is the least that any of these returns would have earned.
-So no program is paid for a fault, whichever play it ends.
+A reward is a function of a window's figures. `KINDS` has the rewards by name, and docs/designing.md says when to use
+which. A void play might have had any return from -1 to 1. The reward is the least over all these returns, so a program
+cannot earn more by a fault, whichever play it ends.
 """
 
 import math
@@ -21,39 +21,41 @@ ENDED = ("finished", "void")
 
 
 class Regret(msgspec.Struct, frozen=True):
-    """Hint-based regret: mean return with the hint − mean return without, over `pairs` plays on the same instances.
-
-    `error` is the standard error of the paired difference, None under two pairs.
-    """
+    """Hint-based regret: mean return with the hint − mean return without it, over plays on the same instances."""
 
     mean: float
+    """The regret."""
     error: float | None
+    """Standard error of the paired difference; None for fewer than two pairs."""
     pairs: int
+    """Number of pairs: instances with a hinted and an unhinted play."""
 
 
 class Bounds(NamedTuple):
-    """The least and the greatest value of a figure over all returns that the void plays could have had."""
+    """The range of a figure over all returns that the void plays could have had."""
 
     least: float
+    """The least value."""
     greatest: float
+    """The greatest value."""
 
 
 ANY_RETURN = Bounds(-1.0, 1.0)
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """The figures of a window, as a reward sees them. Without void plays and luck, bounds are equal."""
+    """The figures of a window, as a reward sees them. Without void plays and luck, the two bounds are equal."""
 
     regret: Regret | None
-    """The least over the pairs of chunk 0; None without a pair."""
+    """The least regret over the pairs of chunk 0; None without a pair."""
     win_rate: Bounds
-    """Over all unhinted plays that ended."""
+    """Win rate of all unhinted plays that ended."""
     mean_return: Bounds
-    """Over the same plays."""
+    """Mean return of the same plays."""
     slow: float | None
     """The slow average of the skill before this window; None for the first window."""
     similarity: float | None
-    """Similarity of the program to the nearest program of the memory; None if the memory was empty."""
+    """Similarity of the program to the nearest program in memory; None if the memory was empty."""
 
 
 def score_of(
@@ -66,8 +68,8 @@ def score_of(
 ) -> Score:
     """Return a window's figures.
 
-    `luck` is the number of lost unhinted plays that count as void (`audits.lucky`). `before` holds the averages of the
-    skill, None before its first window.
+    `luck` is the number of lost unhinted plays that count as void (`audits.lucky`). `before` has the averages of the
+    skill before this window. It is None for the first window.
     """
     finished = [play for play in plays if play.state == "finished"]
     regret = paired_regret(paired_returns(finished))
@@ -117,7 +119,7 @@ def measure(plays: Sequence[PlayRecord], score: Score, similarity: float | None)
 
 
 def window_reward(window: Measured | None, quarantined: bool, settings: Reward) -> float | None:
-    """Return the designer's reward for a window; None if what it pays for was not measured."""
+    """Return the designer's reward for a window; None if the figure that it rewards was not measured."""
     if quarantined:
         return 0.0
     return None if window is None else KINDS[settings.kind](window, settings)
@@ -130,7 +132,7 @@ def regret_and_anchor(window: Measured, settings: Reward) -> float:
 
 
 def learning_potential(window: Measured, settings: Reward) -> float | None:
-    """Return |mean return − slow average of the skill|, the least of it; None for the first window of a skill."""
+    """Return the least |mean return − slow average of the skill|; None for the first window of a skill."""
     if window.slow is None:
         return None
     least, greatest = window.mean_return
@@ -138,12 +140,12 @@ def learning_potential(window: Measured, settings: Reward) -> float | None:
 
 
 def least_anchor(window: Measured, settings: Reward) -> float:
-    """Return the least difficulty anchor within the bounds of the win rate: it is at one of them."""
+    """Return the least difficulty anchor within the bounds of the win rate. It is at one of the bounds."""
     return min(anchor(win_rate, settings) for win_rate in window.win_rate)
 
 
 def calibrated_novelty(window: Measured, settings: Reward) -> float:
-    """Return the difficulty anchor + novelty_weight · (1 − similarity); 0 if each play may have been won, or none.
+    """Return the difficulty anchor + novelty_weight · (1 − similarity); 0 if all plays may have been won, or lost.
 
     Without an earlier program to compare with, the novelty is 1.
     """
@@ -161,7 +163,10 @@ KINDS: dict[str, Callable[[Measured, Reward], float | None]] = {
 
 
 def averaged(before: MovingAverages | None, mean: float, settings: Reward) -> MovingAverages:
-    """The averages of a skill with one more window, whose mean return weighs `fast` and `slow`; the first sets both."""
+    """Add the mean return of one window to the averages of a skill, by the weights `fast` and `slow`.
+
+    The first window sets both averages.
+    """
     if before is None:
         return MovingAverages(mean, mean)
     fast = before.fast + settings.fast * (mean - before.fast)
@@ -170,13 +175,13 @@ def averaged(before: MovingAverages | None, mean: float, settings: Reward) -> Mo
 
 
 def mean_return(finished: Sequence[PlayRecord]) -> float | None:
-    """Mean return of the unhinted plays, whatever their order; None without one."""
+    """Return the mean return of the unhinted plays; None without one. The order of plays does not matter."""
     returns = [play.episode_return for play in finished if not play.hinted]
     return math.fsum(returns) / len(returns) if returns else None
 
 
 def paired_returns(finished: Sequence[PlayRecord]) -> list[tuple[float, float]]:
-    """Returns without the hint and with it, of the plays that finished in both arms of an instance."""
+    """Return (unhinted return, hinted return) of each instance whose plays finished in both arms."""
     arms = {(play.index, play.hinted): play.episode_return for play in finished}
     return [(arms[i, False], value) for (i, hinted), value in arms.items() if hinted and (i, False) in arms]
 
@@ -187,9 +192,9 @@ def _win_rate(finished: Sequence[PlayRecord], hinted: bool, win_return: float) -
 
 
 def least_regret(plays: Iterable[PlayRecord]) -> Regret | None:
-    """Return the regret if each void play of a pair had returned what lowers it most; None without a pair.
+    """Return the least regret over all returns that the void plays of pairs could have had; None without a pair.
 
-    Its error is the greatest for that mean: each difference enters the sum of squares with the greater of its bounds.
+    Its error is the greatest for that mean: each difference enters the sum of squares with its greater bound.
     """
     arms = {(play.index, play.hinted): _bounds(play) for play in plays if play.state in ENDED}
     pairs = [(arms[i, False], value) for (i, hinted), value in arms.items() if hinted and (i, False) in arms]
@@ -209,7 +214,7 @@ def _bounds(play: PlayRecord) -> Bounds:
 
 
 def paired_regret(pairs: Sequence[tuple[float, float]]) -> Regret | None:
-    """Regret over (return unhinted, return hinted) of plays on the same instance; None if no pair is left."""
+    """Return the regret over pairs (unhinted return, hinted return) of an instance; None without a pair."""
     if not pairs:
         return None
     differences = [hinted - unhinted for unhinted, hinted in pairs]
@@ -218,10 +223,10 @@ def paired_regret(pairs: Sequence[tuple[float, float]]) -> Regret | None:
 
 
 def clustered_mean(clusters: Iterable[Sequence[float]]) -> tuple[float, float | None]:
-    """Mean over all values and its cluster-robust standard error; None under two clusters.
+    """Return the mean over all values and its cluster-robust standard error, which is None for fewer than two clusters.
 
-    Plays of one environment resemble each other, so they are no independent draws. With C clusters and residuals summed
-    within each: SE = sqrt(C / (C − 1) · Σ_c (Σ_i x_ci − mean)²) / n (Liang and Zeger 1986, for a mean).
+    Plays of one environment resemble each other, so they are not independent draws. With C clusters and residuals
+    summed within each: SE = sqrt(C / (C − 1) · Σ_c (Σ_i x_ci − mean)²) / n (Liang and Zeger 1986, for a mean).
     """
     groups = [list(cluster) for cluster in clusters if cluster]
     n = sum(len(group) for group in groups)
@@ -234,24 +239,24 @@ def clustered_mean(clusters: Iterable[Sequence[float]]) -> tuple[float, float | 
 
 
 def shrunken(regret: Regret) -> float:
-    """The regret shrunk towards 0 by its noise (positive-part James-Stein): regret · max(0, 1 − error² / regret²)."""
+    """Shrink the regret towards 0 by its noise (positive-part James-Stein): regret · max(0, 1 − error² / regret²)."""
     if regret.error is None or regret.mean == 0:
         return 0.0
     return regret.mean * max(0.0, 1 - (regret.error / regret.mean) ** 2)
 
 
 def normalised_regret(regret: Regret, reward: Reward) -> float:
-    """Floored at 0, in units of `regret_scale`, clipped to [0, 1]."""
+    """Return the regret, shrunk if `reward.shrink`, in units of `regret_scale` and clipped to [0, 1]."""
     value = shrunken(regret) if reward.shrink else regret.mean
     return min(max(value, 0.0) / reward.regret_scale, 1.0)
 
 
 def anchor(win_rate: float, reward: Reward) -> float:
-    """Difficulty anchor: 1 inside [anchor_low, anchor_high], falling linearly to 0 over `anchor_ramp` on each side."""
+    """Return the difficulty anchor: 1 in [anchor_low, anchor_high], falling linearly to 0 over `anchor_ramp` beside."""
     distance = max(reward.anchor_low - win_rate, win_rate - reward.anchor_high, 0.0)
     return max(0.0, 1 - distance / reward.anchor_ramp)
 
 
 def learnable(win_rate: float) -> bool:
-    """True for a win rate in [0.2, 0.8]."""
+    """Return True for a win rate in [0.2, 0.8]."""
     return LEARNABLE[0] <= win_rate <= LEARNABLE[1]

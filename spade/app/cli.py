@@ -96,7 +96,7 @@ GROUPS: dict[str, tuple[str, Commands]] = {
         {"run": experiment.run, "table": experiment.table},
     ),
     "model": (
-        "Import models of others; export those of a run.",
+        "Import foreign models, and export models of a run.",
         {"import": model.import_model, "export": model.export, "best": model.export_best},
     ),
     "nano": ("Make and measure the embedded nano model.", {"build": nano.build, "report": nano.measure}),

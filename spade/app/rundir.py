@@ -289,8 +289,8 @@ class RunDir:
         """Explain how to proceed if an unseen process, such as one on another host, holds the run."""
         files = " and ".join(f"{part}{_LOCK}" for part, one in self.holders().items() if one == holder)
         return (
-            f"{self.path}: is held by {holder}; `spade stop {self.path}` stops it, there if its service cannot be "
-            f"reached from here; if that host is gone, delete {files} in it"
+            f"{self.path}: is held by {holder}. Stop it by `spade stop {self.path}`, on that host if this one cannot "
+            f"reach its service. If that host is gone, delete {files} in the run directory"
         )
 
     def tell(self, holder: Holder, number: signal.Signals) -> None:

@@ -60,7 +60,7 @@ def check_bind(bus: Bus) -> None:
     if not (bus.bind.startswith("tcp://") and host and _is_port(port)):
         raise ConfigError(f"bus.bind: write tcp://HOST:PORT, is {bus.bind!r}")
     if host in ("*", "0.0.0.0", "[::]"):
-        raise ConfigError(f"bus.bind: {bus.bind} is no address for others; give the address of this host they reach")
+        raise ConfigError(f"bus.bind: other machines cannot connect to {bus.bind}; give an address of this host")
     if not (bus.keys or is_local(bus.bind)):
         raise ConfigError(
             f"bus.bind: {bus.bind} can be reached by other machines and needs keys: "

@@ -64,14 +64,14 @@ def _check_domain(config: Config) -> None:
     name, domain = config.run.domain, DOMAINS[config.run.domain]
     if others := [skill for skill in config.run.skills if skill not in domain.skills]:
         raise ConfigError(
-            f"run.skills: {others[0]!r} is none of run.domain = {name!r}; it has {', '.join(domain.skills)}"
+            f"run.skills: {others[0]!r} is not a skill of run.domain = {name!r}; take {', '.join(domain.skills)}"
         )
     if config.play.examples and name != "games":
         raise ConfigError(f"play.examples: run.domain = {name!r} has calls to show, no answers; leave it out")
     if config.play.thoughts not in domain.thoughts:
         raise ConfigError(
-            f"play.thoughts: {config.play.thoughts!r} does not go with run.domain = {name!r}, whose conversations "
-            f"need {domain.thoughts[0]!r}"
+            f"play.thoughts: {config.play.thoughts!r} does not fit run.domain = {name!r}; its conversations need "
+            f"{domain.thoughts[0]!r}"
         )
 
 
@@ -147,7 +147,7 @@ def _check_evaluation(evaluation: Evaluation) -> None:
             f"plays such a suite; take one of {there}"
         )
     if suite and suite not in SUITE_TRAITS:
-        raise ConfigError(f"evaluation.suite: there is no suite {suite!r}; take one of {there}")
+        raise ConfigError(f"evaluation.suite: unknown suite {suite!r}; take one of {there}")
     if suite and evaluation.programs:
         raise ConfigError(
             f"evaluation.programs: a run is measured on a folder or on a suite, here {suite!r}; "
@@ -157,7 +157,7 @@ def _check_evaluation(evaluation: Evaluation) -> None:
     if given and not evaluation.data:
         raise ConfigError(f"evaluation.data: the suite {suite!r} needs its file; docs/evaluation.md has its columns")
     if evaluation.data and not given:
-        what = f"the suite {suite!r} brings its items itself" if suite else "evaluation.suite names none that takes it"
+        what = f"the suite {suite!r} brings its items itself" if suite else "needs an evaluation.suite that takes data"
         raise ConfigError(f"evaluation.data: {what}; leave it out")
 
 
@@ -165,13 +165,11 @@ def _check_challenges(config: Config) -> None:
     """Refuse difficulties that need more turns than a play has, and questions without a prompt in the profile."""
     if config.model.profile == "nano":  # its prompts do not state a difficulty
         if config.design.judge:
-            raise ConfigError(
-                "design.judge: model.profile 'nano' has no such prompt, and is told without; leave it out"
-            )
+            raise ConfigError("design.judge: model.profile 'nano' lacks the prompt and does not need it; leave it out")
         if config.tools.screen:
-            raise ConfigError("tools.screen: model.profile 'nano' has no such prompt; leave it out")
+            raise ConfigError("tools.screen: model.profile 'nano' lacks the prompt; leave it out")
         if config.design.reviews:
-            raise ConfigError("design.reviews: model.profile 'nano' has no such prompt; leave it out")
+            raise ConfigError("design.reviews: model.profile 'nano' lacks the prompt; leave it out")
         return
     if config.design.reviews and config.run.domain == "tools":
         raise ConfigError("design.reviews: run.domain = 'tools' has tools.screen for that; leave it out")
@@ -258,7 +256,7 @@ def _check_gpus(config: Config) -> None:
         )
     if both := sorted(set(engine.gpus) & set(learner.gpus)):
         raise ConfigError(
-            f"engine.gpus, learner.gpus: both name {both}; where one of them runs on another machine, leave its list "
+            f"engine.gpus, learner.gpus: both name {both}; if one of them runs on another machine, leave its list "
             "empty here, for example --set learner.gpus=[]"
         )
 
@@ -271,7 +269,7 @@ def _check_engine(config: Config) -> None:
         raise ConfigError(f"engine.tensor_parallel: the {kind} engine uses one device{_or_take(others)}")
     if config.engine.arithmetic == "float64" and not traits.float64:
         others = (other for other, can in ENGINE_KINDS.items() if can.float64)
-        raise ConfigError(f"engine.arithmetic: the {kind} engine has no float64{_or_take(others)}")
+        raise ConfigError(f"engine.arithmetic: the {kind} engine lacks float64{_or_take(others)}")
     for name, temperature in ("design", config.design.temperature), ("play", config.play.temperature):
         if not traits.samples_at(temperature):
             others = (other for other, can in ENGINE_KINDS.items() if can.samples_at(temperature))

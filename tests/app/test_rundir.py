@@ -144,8 +144,8 @@ def test_a_run_of_another_host_is_not_taken_for_a_dead_one_and_a_process_with_it
         (run.path / "replay.lock").write_bytes(msgspec.json.encode(holder))
         run.status_path.write_bytes(msgspec.json.encode(Status(learner_step=7)))
         line = (
-            rf"^{run.path}: is held by pid {innocent.pid} of node-b; `spade stop {run.path}` stops it, there if its "
-            r"service cannot be reached from here; if that host is gone, delete replay\.lock in it"
+            rf"^{run.path}: is held by pid {innocent.pid} of node-b\. .*`spade stop {run.path}`.*"
+            r"delete replay\.lock in the run directory"
         )
         with pytest.raises(RunError, match=rf"{line}$"), run.lock("replay"):
             pass

@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 
 @functools.cache
 def holds(tier: Tier) -> str:
-    """Why the tier cannot be had here, "" where it can."""
+    """Return the reason why the tier does not hold on this machine, or "" if it holds."""
 
     async def attempt() -> None:
         async with open_sandbox(Limits(tier=tier)):
@@ -168,7 +168,7 @@ async def test_no_state_passes_between_episodes_or_programs():
 
 @pytest.mark.parametrize("memory", ["b'x' * (96 << 20)", "mmap.mmap(-1, 96 << 20)\nhoard[::4096] = bytes(96 << 8)"])
 async def test_the_runner_as_a_whole_has_a_budget_of_memory(memory):
-    """Where no wall refuses shared memory, it counts as any other."""
+    """Shared memory counts as any other memory if no wall refuses it."""
     hoard = program(module="import mmap", reset=f"global hoard\nhoard = {memory}")
     async with open_sandbox(Limits(tier="none", runner_bytes=160 << 20)) as sandbox:
         assert isinstance(await sandbox.open("small", program(), 1, 99), Observed)

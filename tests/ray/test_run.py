@@ -184,7 +184,7 @@ def test_one_line_refuses_what_a_cluster_cannot_keep(machines, tmp_path):
             ("--set", "place.gpus={engine=5}"),
             "engine: asks for 5 GPUs of one machine, and the largest of the cluster has 4",
         ),
-        (("--cluster", "slurm"), "--cluster: there is no 'slurm'; write --cluster ray"),
+        (("--cluster", "slurm"), "--cluster 'slurm': unknown cluster; write --cluster ray"),
         (("--set", "place.resources={agent={CPU=1}}"), "[place]: Ray does not take 1 CPU, 1 CPU (Use the 'num_cpus'"),
     ):
         done = machines.spade("a", "up", "nano", "--run", folder, "--headless", "--cluster", "ray", *words)

@@ -68,8 +68,8 @@ def test_a_window_that_lasts_to_its_deadline_is_in_time_for_its_group(name):
     *((f"tools.variants={value}", "nano: tools.variants: must be a list of 4, each a number from 0 to 2_147_483_647")
       for value in ("[3, 2, 1]", "[3, 2, 1, -1]", "[nan, 1, 1, 1]", "[3, 2, 1, inf]", "3", '["a", 1, 1, 1]', "[]")),
     ("tools.settings=", "nano: tools.settings: must be a text that is not blank"),
-    ("tools.screen=true", "tools.screen: model.profile 'nano' has no such prompt; leave it out"),
-    ("design.reviews=1", "design.reviews: model.profile 'nano' has no such prompt; leave it out"),
+    ("tools.screen=true", "tools.screen: model.profile 'nano' lacks"),
+    ("design.reviews=1", "design.reviews: model.profile 'nano' lacks"),
     ("learner.lrr=1", "nano: unknown setting learner.lrr;"),
     ("lerner.lr=1", "nano: unknown setting lerner;"),
     ("learner.lr=fast", "nano: learner.lr: "),
@@ -79,7 +79,7 @@ def test_a_window_that_lasts_to_its_deadline_is_in_time_for_its_group(name):
     ("design.round_jobs=10", "design.round_jobs"),
     ("design.active_skills=7", "design.active_skills"),
     ('run.skills=["juggling"]', "juggling"),
-    ('run.skills=["data retrieval"]', "run.skills: 'data retrieval' is none of run.domain = 'games'; it has mathem"),
+    ('run.skills=["data retrieval"]', "run.skills: 'data retrieval' is not a skill of run.domain = 'games'; take "),
     ("run.domain=chess", 'run.domain: must be "games" or "tools"'),
     ('run.skills=["optimization", "optimization"]', "run.skills: "),
     ("play.max_turn_tokens=500", "play.max_turn_tokens"),
@@ -101,7 +101,7 @@ def test_a_window_that_lasts_to_its_deadline_is_in_time_for_its_group(name):
     ("loss.mask_low=1.5", "loss.mask_low"),
     ("learner.lr=1e-5", "learner.lr_min: 3e-05 is over learner.lr = 1e-05, from which the cosine falls; lower "),
     ("learner.checkpoint=sharded", "learner.checkpoint: backend 'torch' is one process, so its checkpoints are whole"),
-    ("evaluation.suite=nanno", "evaluation.suite: there is no suite 'nanno'; take one of aime25, aime26, "),
+    ("evaluation.suite=nanno", "evaluation.suite: unknown suite 'nanno'; take one of aime25, aime26, "),
     ("evaluation.suite=tau2", "evaluation.suite: 'tau2' needs a harness, a program of others that drives the policy"),
     ("evaluation.programs=mine", "evaluation.programs: a run is measured on a folder or on a suite, here 'nano'"),
     ("evaluation.suite=aime25", "evaluation.data: the suite 'aime25' needs its file; docs/evaluation.md has its"),
@@ -252,8 +252,8 @@ def test_skills_are_those_of_the_domain_unless_some_are_named():
 
 
 @pytest.mark.parametrize(("override", "says"), [
-    ("run.skills=['optimization']", "run.skills: 'optimization' is none of run.domain = 'tools'"),
-    ("play.thoughts=strip", "play.thoughts: 'strip' does not go with run.domain = 'tools'"),
+    ("run.skills=['optimization']", "run.skills: 'optimization' is not a skill of run.domain = 'tools'"),
+    ("play.thoughts=strip", "play.thoughts: 'strip' does not fit run.domain = 'tools'"),
     ("tools.calls_per_turn=65", "tools.calls_per_turn: must be a whole number from 1 to 64"),
 ])  # fmt: skip
 def test_a_domain_refuses_what_it_does_not_have(override, says):

@@ -224,7 +224,7 @@ async def test_beyond_this_machine_nothing_is_said_without_keys(host: str) -> No
 
 @pytest.mark.parametrize(("bind", "reason"), [
     ("tcp://10.0.0.1:5555", "needs keys: `spade keys new DIR`, then --set bus.keys=DIR"),
-    ("tcp://0.0.0.0:5555", "give the address of this host"),
+    ("tcp://0.0.0.0:5555", "give an address of this host"),
     ("tcp://10.0.0.1", "write tcp://HOST:PORT"),
     ("tcp://10.0.0.1:*", "write tcp://HOST:PORT"),
     ("ipc:///tmp/s", "write tcp://HOST:PORT"),

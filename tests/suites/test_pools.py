@@ -26,9 +26,9 @@ def sources(library, names):
 @pytest.mark.parametrize(
     ("library", "names", "most", "line"),
     [
-        ("rlve", "Sortin", 3, "rlve: has no 'Sortin'; the nearest are Sorting, "),
+        ("rlve", "Sortin", 3, "rlve: unknown name 'Sortin'; the nearest are Sorting, "),
         ("rlve", "Sorting, PowerCycle", 0, "rlve: PowerCycle is left out: its scorer fails"),
-        ("reasoning-gym", "chain_sums", 3, "reasoning-gym: has no 'chain_sums'; the nearest are chain_sum, "),
+        ("reasoning-gym", "chain_sums", 3, "reasoning-gym: unknown name 'chain_sums'; the nearest are chain_sum, "),
     ],
 )
 def test_a_name_that_is_not_played_is_refused_with_the_nearest(library, names, most, line):

@@ -1,7 +1,7 @@
-"""The actions that an observation offers. Pure.
+"""Find the actions that an observation offers. Pure.
 
-The designer's prompt prescribes one exact form (FORM), which is read literally. Any other list is read in several ways,
-none of them certain, and random play draws from all of them. Observations are hostile, so their size is bounded here.
+The designer's prompt prescribes one exact form (FORM), which is read literally. Any other list is uncertain. It is read
+in several ways, and random play draws from all readings. Observations are hostile, so their size is bounded here.
 """
 
 import random
@@ -17,13 +17,13 @@ from actors.environments.offers.words import Words, numbers
 __all__ = ["FORM", "LONGEST", "MOST", "MOST_MISSED", "Offer", "choose", "offered"]
 
 FORM = "`Actions: look take open`, `Actions: 1..20` or, with spaces in an action, `Actions: go north | wait`"
-"""The exact form of a list, as a designer is told it."""
+"""The exact form of a list, as the designer's prompt describes it."""
 MOST = 1_000
 """Most numbers of the ranges of a list. Another draw takes others."""
 MOST_MISSED = 0.5
 """The largest share of random actions that do not come from an exact list."""
 GUESSED = 0.25
-"""The share of random actions that are words and numbers of the observation, beside a list in another form."""
+"""The share of random actions that are words and numbers of the observation, if its list is in another form."""
 _END_CHARACTERS = 8_192
 _LINE_CHARACTERS = 4_096
 _LIST_CHARACTERS = 2 * _END_CHARACTERS
@@ -36,11 +36,11 @@ _RANGE = re.compile(rf"({_WHOLE})\.\.({_WHOLE})")
 _LOOSE = re.compile(
     r"""["'`“\u2018«].+|\*\*[^*].*|.*[^,;][,;]|.*<[A-Za-z][^<>]+>.*|.*boxed\{.*|.*\d\.\..*|.*\w\.\.\w.*"""
 )
-"""An action that breaks the form: in quotes or bold, in a box, before a comma, with a placeholder, or a bad range."""
+"""An item that breaks the form: in quotes, bold or a box, with a comma at its end, a placeholder, or a bad range."""
 _JOINED = re.compile(r".+[/,\uff0c、].+|-?\d+[-–—…]\d+")
 """A list of one item that may be a list in another form."""
 _PARTED = re.compile(r"\d +(?:\.{2,3}|[-–—…]) +-?\d|^[^\W\d]\w* +-?\d+\.\.-?\d+$|^[^|]*\w +/ +\w")
-"""Items that may belong together or be parted by a slash: `1 .. 20`, `guess 1..20`, `go in / go out`."""
+"""Items that may belong together or be separated by a slash: `1 .. 20`, `guess 1..20`, `go in / go out`."""
 
 
 @dataclass(frozen=True)
@@ -48,16 +48,16 @@ class Offer:
     """The actions that an observation offers, at least one."""
 
     kind: Literal["listed", "uncertain", "guessed"]
-    """A list in the exact form; a list in another form; or no list, so that the actions are words of the text."""
+    """The source of the actions: a list in the exact form, a list in another form, or the words of the text."""
     readings: Sequence[Sequence[str]]
-    """The actions in each way to read the observation: one for a list in the exact form, else the last are guesses."""
+    """The actions of each reading. A list in the exact form has one reading. Otherwise the last reading is guesses."""
     words: Words
-    """The words and numbers of the observation, which stand for placeholders in a reading."""
+    """The words and numbers of the observation, which replace placeholders in a reading."""
     ranges: Sequence[range] = ()
-    """The ranges of a list in the exact form. A reading has a part of their numbers if they are many."""
+    """The ranges of a list in the exact form. A reading has only some numbers of a long range."""
 
     def has(self, action: str) -> bool:
-        """Return whether a reading or a range has an action."""
+        """Return True if a reading or a range has the action."""
         whole = re.fullmatch(_WHOLE, action)
         ranged = whole is not None and any(int(action) in each for each in self.ranges)
         return ranged or any(action in reading for reading in self.readings)
@@ -88,7 +88,7 @@ def offered(observation: str, draw: int = 0) -> Offer:
 
 
 def _exact(text: str, draw: int) -> tuple[tuple[str, ...], tuple[range, ...]]:
-    """Return the actions of a list in the exact form and its ranges, or no actions if the list is in another form.
+    """Return the actions and the ranges of a list in the exact form. Both are empty if the list is in another form.
 
     All words of the list are read, so that a program cannot hide one behind repetitions or behind junk.
     """
@@ -119,9 +119,10 @@ def _is_plain(item: str) -> bool:
 def choose(observation: str, rng: random.Random, known: Sequence[str] = (), missed: Sequence[str] = ()) -> str:
     """Draw a random action that the observation offers.
 
-    `known` are actions that its solution or agents sent, and `missed` those of them that no list had at that time. The
-    more of them were missed, the more often an exact list is taken as untrue, and a missed one is drawn. Without an
-    exact list they are one more reading, and readings that have none of them are dropped, if others have some.
+    `known` are actions that the program's solution or agents sent. `missed` are the known actions that the observation
+    did not offer at that time. An exact list may be untrue, so a missed action is drawn instead with the probability
+    missed / known, at most MOST_MISSED. Without an exact list the known actions are one more reading. Then readings
+    without a known action are dropped, if another reading has one.
     """
     offer = offered(observation, rng.getrandbits(64))
     if offer.kind == "listed":

@@ -1,6 +1,6 @@
-"""Ways to read a list of actions that is not in the exact form, or a sentence that asks for an action. Pure.
+"""Read a list of actions that is not in the exact form, or a sentence that asks for an action. Pure.
 
-The author may have meant any of them, so each is one of several readings from which random play draws.
+The author may have meant any of several readings, so random play draws from all of them.
 """
 
 import re
@@ -22,7 +22,7 @@ from actors.environments.offers.words import (
 LONGEST = 80
 """Most characters of an action."""
 _MOST_LABELS = 4
-"""Most labels, questions and asking sentences that are read: the last ones."""
+"""Number of labels, questions and asking sentences that are read, each the last ones of the text."""
 _MOST = 200
 """Most actions of a reading."""
 
@@ -74,7 +74,7 @@ def sendable(actions: Iterable[str], draw: int) -> Sequence[str]:
 
 
 def _labelled(lines: Sequence[str]) -> Iterator[str]:
-    """Find the lists behind labels, on the line of the label or on the lines below."""
+    """Yield the lists after labels, on the line of the label or on the lines below."""
     labels = [(at, label) for at, line in enumerate(lines) for label in _LABEL.finditer(line)]
     for at, label in labels[-_MOST_LABELS:]:
         said = re.split(r"[.:!?]", lines[at][: label.start()])[-1][-20:] + label[0]
@@ -85,7 +85,7 @@ def _labelled(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _block(lines: Sequence[str]) -> Iterator[str]:
-    """Yield the lines up to the first empty one, without empty lines at the beginning."""
+    """Yield the lines of the first block of text, up to an empty line or a line with a label."""
     begun = False
     for line in lines:
         if begun and (not line or _LABEL.search(line)):
@@ -96,7 +96,7 @@ def _block(lines: Sequence[str]) -> Iterator[str]:
 
 
 def _asking(lines: Sequence[str]) -> Iterator[str]:
-    """Find the lists in sentences that ask for an action, and below lines that end with a question mark."""
+    """Yield the lists in sentences that ask for an action, and lists below lines that end with a question mark."""
     for at in [at for at, line in enumerate(lines) if line.endswith("?")][-_MOST_LABELS:]:
         below = list(_block(lines[at + 1 :]))
         if all(_BULLET.match(each) or _ENUMERATED.match(each) for each in below):
@@ -136,7 +136,7 @@ def _read(text: str, spaces: bool, draw: int) -> Iterator[Iterable[str]]:
 
 
 def _items(text: str) -> list[str]:
-    """Split a list at its strongest separator, and each item at "or"; the last item of several at "and" as well."""
+    """Split a list at its strongest separator. If that is ";" or ",", split the last item at "or" and "and" as well."""
     separator = next((each for each in _SEPARATORS if each.search(text)), _SEPARATORS[0])
     items = [_BULLET.sub("", part.strip()) for part in separator.split(text)]
     if separator in _SEPARATORS[1:3]:

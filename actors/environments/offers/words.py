@@ -1,4 +1,4 @@
-"""The words and numbers of an observation, for guesses and in place of placeholders. Pure."""
+"""Find the words and numbers of an observation, for guesses and to replace placeholders. Pure."""
 
 import random
 import re
@@ -10,7 +10,7 @@ MOST_NUMBERS = 60
 MOST_RANGES = 20
 """Most ranges of one kind that are read in a text."""
 _STEPS = 21
-"""Values of a range of decimal numbers."""
+"""Number of values drawn from a range of decimal numbers."""
 
 _BOUNDS = r"(?<![\w.-])(-?\d{1,18})%s(-?\d{1,18})(?![\w-]|\.\d)"
 RANGE = re.compile(
@@ -34,7 +34,7 @@ PLACE = re.compile(r"<([^<>\n]{1,40})>|\{(\w[\w ]{0,40})\}|(?<=[(,])([A-Za-z]\w*
 _WORD = re.compile(r"[^\W\d][\w'-]{0,30}")
 _NUMBER = re.compile(r"(?<![\w.])-?\d{1,18}(?:\.\d{1,6})?(?![\w])")
 MARKED = re.compile(
-    # Python reads `\b` in an ordinary string as a control character, with which many boxes therefore begin.
+    # Python reads `\b` in an ordinary string as a control character, so many boxes begin with that character.
     r"(?:\\+b|\x08)oxed ?\{([^{}\n]{1,80})\}|\"([^\"\n]{1,80})\"|(?<!\w)'([^'\n]{1,80})'(?!\w)|`([^`\n]{1,80})`"
     r"|“([^”\n]{1,80})”|\u2018([^\u2019\n]{1,80})\u2019|«([^»\n]{1,80})»|\*\*([^*\n]{1,80})\*\*"
 )
@@ -50,7 +50,7 @@ _COMMON = (
 
 
 class Words:
-    """Quotes, words and numbers of a text, each in the order of first mention, bounded, and found when used.
+    """The quotes, words and numbers of a text, each in the order of first mention. Bounded, and found when used.
 
     `draw` decides which are taken if there are many.
     """
@@ -79,7 +79,7 @@ class Words:
         return ranges or tuple(dict.fromkeys((*own, *"0123456789")))
 
     def filled(self, action: str, rng: random.Random) -> str:
-        """Put a random value in place of each placeholder of an action; at times leave it, as it may be meant so."""
+        """Replace each placeholder of an action by a random value, or sometimes keep it, as it may be literal text."""
 
         def value(place: re.Match[str]) -> str:
             name = next(filter(None, place.groups()))

@@ -1,1 +1,1 @@
-"""The admission of programs with tools, and random calls of their tools."""
+"""Admit programs with tools, and make random calls of their tools."""

@@ -1,6 +1,6 @@
-"""Facts that the replay of a solution gives of a program with tools: its transcript, suspects, and values. Pure.
+"""Collect evidence from plays of a program's solution calls: the transcript, suspects, and values. Pure.
 
-All that a program says is hostile: of each text only the beginning is read, and everything found is bounded.
+The texts of a program are hostile, so only the beginning of each text is read, and every result is bounded.
 """
 
 import re
@@ -20,14 +20,14 @@ REPLAYED_BYTES = 16_384
 VALUE_CHARACTERS = 200
 _READ_CHARACTERS = 65_536
 MOST_LEAVES = 1_000
-"""Different values in all calls of a solution that are looked at."""
+"""Most different values that are read in all calls of a solution."""
 _WORD = re.compile(r"[^\W_]{2,}")
 
 _arguments: msgspec.json.Decoder[dict[str, object]] = msgspec.json.Decoder(dict[str, object])
 
 
 def replayed(play: Transcript[Move]) -> str:
-    """The transcript of a play as text: instruction, calls, results, answer; at most REPLAYED_BYTES as UTF-8."""
+    """Return the transcript of a play as text: instruction, calls, results, answer. At most REPLAYED_BYTES of UTF-8."""
     lines = [f"User: {play.answers[0].observation}"]
     for move, answer in zip(play.actions, play.answers[1:], strict=True):
         for call, result in zip(move.calls, answer.results, strict=True):
@@ -41,9 +41,9 @@ def replayed(play: Transcript[Move]) -> str:
 
 
 def suspects(plays: Iterable[Transcript[Move]]) -> tuple[str, ...]:
-    """Words of at least two characters in texts of calls that no schema, instruction or result before them has.
+    """Return words in the texts of calls that no schema, instruction or result before them states.
 
-    Numbers are none: a sound solution computes some.
+    A word has at least two characters. Numbers are ignored, since a sound solution computes some.
     """
     found: dict[str, None] = {}
     for play in plays:
@@ -58,9 +58,9 @@ def suspects(plays: Iterable[Transcript[Move]]) -> tuple[str, ...]:
 
 
 def values(plays: Iterable[Transcript[Move]], instructions: Iterable[Sequence[str]]) -> tuple[str, ...]:
-    """Texts and numbers in calls that neither the instructions of a play nor its schemas state.
+    """Return texts and numbers in calls that neither the instructions of a play nor its schemas state.
 
-    There may be more than MOST_VALUES, by one.
+    The result may have one value more than MOST_VALUES.
     """
     found: dict[str, None] = {}
     for play, asked in zip(plays, instructions, strict=True):
@@ -72,7 +72,7 @@ def values(plays: Iterable[Transcript[Move]], instructions: Iterable[Sequence[st
 
 
 def _told(opening: Observed) -> str:
-    """The schemas, as a player reads them; a new line in a string of theirs is no letter."""
+    """Return the schemas as a player reads them. An escaped newline becomes a newline, so its "n" joins no word."""
     return opening.tools[:_READ_CHARACTERS].replace("\\n", "\n")
 
 
@@ -85,9 +85,9 @@ def _in_order(text: str) -> list[str]:
 
 
 def leaves(moves: Iterable[Move]) -> dict[str, bool]:
-    """The texts, keys and numbers in the arguments of calls, in their order; True for those that are no numbers.
+    """Return the texts, keys and numbers in the arguments of calls, in their order. Numbers map to False, others True.
 
-    There may be more than MOST_LEAVES, by those of one call.
+    The result may exceed MOST_LEAVES by the leaves of one call.
     """
     found: dict[str, bool] = {}
     for call in (call for move in moves for call in move.calls):
@@ -100,7 +100,7 @@ def leaves(moves: Iterable[Move]) -> dict[str, bool]:
 
 
 def _spelt(value: object) -> Iterator[tuple[str, bool]]:
-    """The leaves of one value of JSON, out of all lists and objects, and the keys of these."""
+    """Yield the leaves of one JSON value in nested lists and objects, and the keys of the objects."""
     left = [value]
     while left:
         value = left.pop()
@@ -116,6 +116,6 @@ def _spelt(value: object) -> Iterator[tuple[str, bool]]:
 
 
 def shown(move: Move) -> str:
-    """A move in a reason: its first call, or its answer."""
+    """Describe a move for a reason: its first call, or its answer."""
     call = next(iter(move.calls), None)
     return f"answer {move.action[:40]!r}" if call is None else line(spoken(call.name, call.arguments), 140)

@@ -1,7 +1,7 @@
-"""Random calls of tools, with arguments that their schemas allow. Pure.
+"""Make random calls of tools, with arguments that their schemas allow. Pure.
 
-A value that no enumeration lists is a word or a number that instructions and results have shown. Both are hostile, as
-are the schemas, which the child's runtime alone has checked: whatever they hold, there is a call.
+If no enumeration lists the values of an argument, take a word or number that instructions or results have shown. These
+texts are hostile. So are the schemas, since only the child's runtime has checked them. Every schema gives a call.
 """
 
 import json
@@ -20,13 +20,13 @@ from spade.decoding import UnreadableError, decoded
 from spade.protocol import Observed, ToolCall
 
 MOST_WORDS = 1_000
-"""Most words that a guesser remembers; the oldest ones go."""
+"""Most words that a guesser remembers. It forgets the oldest ones."""
 OPTIONAL = 0.5
-"""The share of calls in which an argument that may be left out is given."""
+"""The probability of giving an optional argument."""
 REPEATED = 0.25
-"""The share of messages that repeat calls of agents, if any are known."""
+"""The share of messages that repeat known calls of agents."""
 DEPTH = 4
-"""The deepest nesting of arguments; below it they are empty."""
+"""The deepest nesting of arguments. Deeper lists and objects are empty."""
 _END_CHARACTERS = 4_096
 _DIGITS = range(10)
 
@@ -34,7 +34,7 @@ _tools: msgspec.json.Decoder[tuple[OfferedTool, ...]] = msgspec.json.Decoder(tup
 
 
 def read_tools(observed: Observed) -> tuple[ToolFunction, ...]:
-    """The tools of an opening; none where they cannot be read."""
+    """Return the tools of an opening, or () if they cannot be read."""
     try:
         return tuple(tool.function for tool in decoded(_tools.decode, observed.tools.encode()))
     except UnreadableError:
@@ -42,14 +42,14 @@ def read_tools(observed: Observed) -> tuple[ToolFunction, ...]:
 
 
 def called(name: str, arguments: object) -> ToolCall:
-    """A call; its arguments as JSON."""
+    """Return a call with its arguments as JSON."""
     return ToolCall(name, json.dumps(arguments))
 
 
 class RandomCaller:
-    """A player for one play that makes a random call in each message, and submits when all is done.
+    """A player for one play that makes a random call in each message, and submits when all instructions are done.
 
-    At times it repeats the calls of one of the `moves`, which agents sent on other instances.
+    Sometimes it repeats the calls of one of the `moves` that agents sent on other instances.
     """
 
     def __init__(self, rng: random.Random, moves: Sequence[Move] = ()) -> None:
@@ -59,7 +59,7 @@ class RandomCaller:
         self._words: dict[str, None] = {}
 
     def act(self, seen: Observed) -> Move:
-        """The next move after an answer."""
+        """Return the next move after an answer."""
         self.hear(seen)
         if not self.tools or seen.done >= seen.instructions:
             return Move("done")
@@ -68,7 +68,7 @@ class RandomCaller:
         return Move("", (self.call(self.rng.choice(self.tools)),))
 
     def hear(self, seen: Observed) -> None:
-        """Remember tools and words of an answer."""
+        """Remember the tools and words of an answer."""
         self.tools = self.tools or read_tools(seen)
         for text in (seen.observation, *(result.text for result in seen.results)):
             ends = f"{text[:_END_CHARACTERS]}\n{text[_END_CHARACTERS:][-_END_CHARACTERS:]}"
@@ -80,7 +80,7 @@ class RandomCaller:
             del self._words[word]
 
     def call(self, tool: ToolFunction) -> ToolCall:
-        """A random call of a tool."""
+        """Return a random call of a tool."""
         return called(tool.name, self._object(tool.parameters, DEPTH))
 
     def _object(self, schema: object, depth: int) -> dict[str, Any]:
@@ -112,7 +112,7 @@ class RandomCaller:
                 return self.rng.choice(list(self._words)) if self._words else ""
 
     def _number(self, schema: dict[str, Any]) -> float | int:
-        """A number that was shown, or a digit, within the bounds."""
+        """Draw a shown number or a digit within the schema's bounds, or return a bound if none fits."""
         low, high = bound(schema, "minimum"), bound(schema, "maximum")
         heard = [number for number in map(_as_number, self._words) if number is not None]
         fitting: list[float | int] = [each for each in (*heard, *_DIGITS) if low <= each <= high]
@@ -122,7 +122,7 @@ class RandomCaller:
 
 
 def bound(schema: object, keyword: str) -> float:
-    """The least or the greatest number that a schema allows; infinite where it names none."""
+    """Return the least or the greatest number that a schema allows. It is infinite if the schema sets no bound."""
     value: Any = schema.get(keyword) if isinstance(schema, dict) else None
     if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 2**63:
         return float(value) if isinstance(value, float) else int(value)

@@ -1,4 +1,4 @@
-"""Calls that no sensible player makes: those that are to be refused, and those whose values mean nothing. Pure."""
+"""Make calls that no sensible player makes: calls to be refused, and calls with meaningless values. Pure."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -12,11 +12,11 @@ from spade.protocol import ToolCall
 UNKNOWN = "no_such_thing"
 TEXTS = ("", UNKNOWN, "x" * 2_000)
 NUMBERS = (-1, 987_654_321, -987_654_321)
-"""Beside each of TEXTS; a number that a schema's bounds forbid is no nonsense, and is left out."""
+"""The number that goes with each of TEXTS. It is left out if the bounds of a schema forbid it."""
 
 
 def refusals(tools: Sequence[ToolFunction]) -> list[ToolCall]:
-    """Calls to be refused: malformed, of no tool, with missing, unknown and wrongly typed arguments."""
+    """Return calls to be refused: malformed, of unknown tools, with missing, unknown or wrongly typed arguments."""
     calls = [ToolCall(UNKNOWN), ToolCall(tools[0].name, "{"), ToolCall(tools[0].name, "[1]")]
     for tool in tools:
         calls.append(called(tool.name, {UNKNOWN + name: 1 for name in ("", *properties(tool.parameters))}))
@@ -29,17 +29,16 @@ def refusals(tools: Sequence[ToolFunction]) -> list[ToolCall]:
 
 
 def _misfit(schema: object) -> object:
-    """A value of a type that the schema forbids; None where it allows all of those tried."""
+    """Return an object or a list if the schema forbids its type. Returns None if the schema allows both."""
     allowed = types(schema)
     return next((value for name, value in (("object", {"a": 1}), ("array", [True])) if name not in allowed), None)
 
 
 def pointless(tools: Sequence[ToolFunction], rng: random.Random) -> Iterator[tuple[ToolCall, bool]]:
-    """Calls that schemas allow, with empty, unknown and very long texts and far numbers.
+    """Yield calls that schemas allow, with empty, unknown and very long texts and with extreme numbers.
 
-    With each, True where it can mean nothing: one of these values stands in an argument that a call must have. A far
-    limit of a list that may be left out is no reason why the list should not be shown. A tool that takes none of these
-    values is not called.
+    Each comes with True if the call is meaningless, that is, if a required argument has such a value. In an optional
+    argument the value may be harmless, such as a huge limit of a list. A tool that takes no such value is not called.
     """
     for text, number in zip(TEXTS, NUMBERS, strict=True):
         for tool in tools:
@@ -50,7 +49,10 @@ def pointless(tools: Sequence[ToolFunction], rng: random.Random) -> Iterator[tup
 
 
 class _Meaningless:
-    """The arguments of one call; `used` once one of them means nothing, `needed` once it is one that may not lack."""
+    """The arguments of one call.
+
+    `used` is True once an argument has a meaningless value, `needed` once such an argument is required.
+    """
 
     def __init__(self, text: str, number: int, rng: random.Random) -> None:
         self.text = text

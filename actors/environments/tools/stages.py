@@ -1,16 +1,16 @@
-"""The admission of programs with tools: named stages that a candidate passes one after the other; each may reject it.
+"""Admit or reject a program with tools. It passes named stages one after the other, and each may reject it.
 
-    parse        it compiles, its literal braces doubled where need be
-    class        its module runs, and has one environment class, which extends ToolUseBaseEnv
-    interface    `reset`, `solution` and 2 to 16 methods `tool_<name>`
-    construct    the class builds
-    schema       each tool has a schema of the subset that fits its method, and a description that is not too long
-    episode      under secret seeds `reset` gives a state, instructions, and as many criteria
-    gate         no criterion always raises on the fresh state or changes it; few instructions are met on it
+    parse        the program compiles, after repair of literal braces if needed
+    class        its module runs and has one environment class, which extends ToolUseBaseEnv
+    interface    it has `reset`, `solution` and 2 to 16 methods `tool_<name>`
+    construct    the class can be constructed
+    schema       each tool has a schema of the subset that fits its method, and a short enough description
+    episode      under secret seeds `reset` gives a state, instructions, and a criterion for each
+    gate         no criterion always raises on the fresh state or changes it, and few instructions are met on it
     solution     its calls, one a turn, meet each instruction after it was given, and then `done` wins
-    garbage      calls that are refused change nothing; meaningless values neither raise nor meet an instruction
+    garbage      refused calls change nothing, and meaningless values neither raise nor meet an instruction
     random       random calls seldom win
-    constant     each tool once, again and again with the same arguments, seldom wins
+    constant     calling all tools in turn, always with the same arguments, seldom wins
 
 `budget`, `repeatable` and `effect` follow (`actors/environments/stages.py`).
 """
@@ -37,14 +37,14 @@ from spade.config import Sandbox as Limits
 from spade.protocol import MOST_VALUES, Observed, ToolCall, Verdict
 
 FRESH = 3
-"""Seeds whose fresh states the gate looks at."""
+"""Number of seeds whose fresh states the stage `gate` checks."""
 REASON_CHARACTERS = 200
-"""Of what a program says in a reason."""
+"""Most characters of a program's text in a reason."""
 DONE = Move("done")
 
 
 def sent(move: Move) -> Act:
-    """A move as a program with tools is sent it."""
+    """Return the request that sends a move to a program with tools."""
     return Act(tuple((call.name, call.arguments) for call in move.calls), move.action)
 
 
@@ -74,7 +74,7 @@ class ToolAdmission(Admission[Move]):
 
     async def verdict(self) -> Verdict:
         plays = [play for play, _ in self.solutions]
-        # Beside the event loop: long texts take their time.
+        # In a thread, since long texts take time.
         found = await trio.to_thread.run_sync(suspects, plays)
         said = replayed(plays[0]) if plays else ""
         return structs.replace(await super().verdict(), suspects=found, values=self.values, replayed=said)
@@ -82,7 +82,7 @@ class ToolAdmission(Admission[Move]):
     # ------------------------------------------------------------ plays and looks
 
     async def probe(self, seed: int, policy: Policy[Move]) -> Transcript[Move]:
-        """Play, and keep the transcript. Raises RejectedError if those that are kept take too much memory."""
+        """Play and keep the transcript. Raises RejectedError if the kept transcripts take too much memory."""
         transcript = await self.trials.play(seed, policy, PLAYS)
         self.probing.keep(transcript)
         return transcript
@@ -94,20 +94,20 @@ class ToolAdmission(Admission[Move]):
         return answer
 
     async def fresh(self, seed: int) -> tuple[Observed, Inspected]:
-        """The answer to `reset`, and the state after it."""
+        """Return the answer to `reset` and the inspected state after it."""
         async with self.trials.opened(seed, PLAYS) as (process, first):
             return first, await self.inspect(process)
 
     # ------------------------------------------------------------ the stages
 
     async def episode(self) -> str:
-        """`reset` answers under further seeds."""
+        """Check that `reset` answers under further seeds."""
         self.openings += [await self.fresh(self.probing.seed(index)) for index in range(1, FRESH)]
         first, inspected = self.openings[0]
         return f"{len(inspected.instructions)} instructions, {len(read_tools(first))} tools"
 
     async def gate(self) -> str:
-        """Criteria can be read on the fresh state, leave it as it is, and few of them hold."""
+        """Check that criteria can be read on the fresh state and do not change it, and that few of them hold."""
         looks = [inspected for _, inspected in self.openings]
         most = max(len(look.criteria) for look in looks)
         for place in range(most):
@@ -126,7 +126,7 @@ class ToolAdmission(Admission[Move]):
         return ""
 
     async def solution(self) -> str:
-        """The calls of `solution()` win; it is asked in one process and played in another."""
+        """Check that the calls of `solution()` win. They are played in another process."""
         for index in range(SOLVED_PLAYS):
             seed = self.probing.seed(index)
             calls = await self.solved(seed)
@@ -141,7 +141,7 @@ class ToolAdmission(Admission[Move]):
         return f"{len(self.solutions[0][0].actions)} turns"
 
     async def solved(self, seed: int) -> list[ToolCall]:
-        """The calls that `solution()` lists, few enough for a play."""
+        """Return the calls that `solution()` lists. Raises RejectedError if it lists none or too many."""
         async with self.trials.opened(seed, PLAYS) as (process, _):
             solved = await self.trials.ask(process, Solve())
         calls = solved.calls if isinstance(solved, Solved) else ()
@@ -153,7 +153,7 @@ class ToolAdmission(Admission[Move]):
         return [ToolCall(name, arguments) for name, arguments in calls]
 
     def check_solution(self, play: Transcript[Move], after: Inspected) -> None:
-        """Raise RejectedError unless it wins, with few instructions that nothing had to be done for."""
+        """Raise RejectedError if the solution does not win, or if too many instructions were met when given."""
         count = len(after.instructions)
         if not play.won(self.probing.win_return):
             refused = (
@@ -168,7 +168,7 @@ class ToolAdmission(Admission[Move]):
             raise RejectedError(f"{after.free} of {count} instructions are met already when they are given")
 
     async def check_values(self) -> None:
-        """Keep what a hint may not state. Raises RejectedError where it is too much to keep it all."""
+        """Keep the values that a hint must not state. Raises RejectedError if they are too many."""
         plays, asked = [play for play, _ in self.solutions], [instructions for _, instructions in self.solutions]
         if any(len(leaves(play.actions)) > MOST_LEAVES for play in plays):
             raise RejectedError(f"the calls of the solution have more than {MOST_LEAVES} values")
@@ -180,7 +180,7 @@ class ToolAdmission(Admission[Move]):
         self.values = found
 
     async def garbage(self) -> str:
-        """Refused calls change nothing, meaningless ones meet nothing, and none of them raises."""
+        """Check that refused calls change nothing, that meaningless calls meet nothing, and that no call raises."""
         seed, (opening, look) = self.probing.seed(0), self.openings[0]
         tools = read_tools(opening)
         async with self.trials.opened(seed, PLAYS) as (process, _):
@@ -202,7 +202,7 @@ class ToolAdmission(Admission[Move]):
         return ""
 
     async def random(self) -> str:
-        """Random calls seldom win."""
+        """Check that random calls seldom win."""
 
         def play(seed: int) -> Awaitable[Transcript[Move]]:
             return self.probe(seed, RandomCaller(self.probing.rng).act)
@@ -210,7 +210,10 @@ class ToolAdmission(Admission[Move]):
         return await self.seldom_wins("random play", [], self.refused_share, play)
 
     async def constant(self) -> str:
-        """Each tool once, again and again, seldom wins. These plays and the solutions show if the seed matters."""
+        """Check that calling all tools in turn, always with the same arguments, seldom wins.
+
+        These plays and the solutions also show if the seed matters.
+        """
         opening, _ = self.openings[0]
         guesser = RandomCaller(self.probing.rng)
         guesser.hear(opening)

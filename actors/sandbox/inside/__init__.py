@@ -1,1 +1,1 @@
-"""Code that runs behind the wall: the zygote and its children. It imports only the standard library."""
+"""The code that runs behind the walls: the zygote and its children. It imports only the standard library."""

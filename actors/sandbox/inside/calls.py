@@ -1,10 +1,10 @@
-"""System calls by name: those that a program may make, and those that no honest program ever makes.
+"""System calls by name: calls that a program may make, and calls that an honest program never makes.
 
-A call that is in no table returns EPERM, so that an honest mistake reads as a Python error.
+A call in none of the tables returns EPERM, so that an honest mistake becomes a Python error.
 """
 
 NUMBERS = {"x86_64": 0, "aarch64": 1}
-"""The column of the tables with the numbers of a machine."""
+"""For each machine, the column of the tables with its numbers."""
 
 Table = dict[str, tuple[int | None, int | None]]
 
@@ -60,7 +60,7 @@ HELD: Table = {
     "clock_nanosleep": (230, 115),
     "sched_getaffinity": (204, 123),
 }
-"""Allowed where all their conditions hold."""
+"""These are allowed if all their conditions hold."""
 
 _ANY_CLOCK = ((0, 0xFFFF_FFF0, (0,)),)  # a negative number is the clock of some process
 
@@ -76,7 +76,7 @@ CONDITIONS: dict[str, tuple[tuple[int, int, tuple[int, ...]], ...]] = {
     "sched_getaffinity": ((0, 0xFFFF_FFFF, (0,)),),
 }
 """(argument from 0, mask, values): the masked bits of the argument must be one of the values. The high half of an
-argument is not looked at."""
+argument is ignored."""
 
 ABSENT: Table = {
     "open": (2, None),
@@ -90,10 +90,10 @@ ABSENT: Table = {
     "readlink": (89, None),
     "readlinkat": (267, 78),
 }
-"""They return ENOENT: no path leads anywhere, and imports come from memory."""
+"""These return ENOENT: no path exists for a program, and imports come from memory."""
 
 NOBODYS: Table = {"getpid": (39, 172), "gettid": (186, 178), "getppid": (110, 173)}
-"""They return 0: consecutive numbers would tell how many processes were started between two."""
+"""These return 0, since consecutive numbers would tell how many processes were started in between."""
 
 KILLED: Table = {
     "ptrace": (101, 117),
@@ -157,10 +157,10 @@ KILLED: Table = {
     "ioperm": (173, None),
     "modify_ldt": (154, None),
 }
-"""They kill the process by SIGSYS, so that the fault names the reason."""
+"""These kill the process by SIGSYS, so that the fault names the reason."""
 
 
 def numbered(table: Table, machine: str) -> dict[str, int]:
-    """The calls of a table that exist on a machine, with their numbers there."""
+    """Return the calls of a table that exist on a machine, with their numbers on that machine."""
     column = NUMBERS[machine]
     return {name: number for name, each in table.items() if (number := each[column]) is not None}

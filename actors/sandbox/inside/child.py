@@ -1,6 +1,6 @@
-"""One episode's process: reads a request, lets the program answer, writes exactly one frame.
+"""The process of one episode. It reads a request, lets the program answer, and writes exactly one frame.
 
-A frame is its length (little-endian uint32) and as much JSON. The host trusts nothing that is written here.
+A frame is a length (little-endian uint32) and so many bytes of JSON. The host trusts nothing that is written here.
 """
 
 import json
@@ -34,7 +34,7 @@ def serve(channel: int) -> NoReturn:
 
 
 def load(source: str, max_turns: int, observation_bytes: int) -> LoadedProgram:
-    """The program as its base class has it played."""
+    """Load a program as the kind of program that its base class says."""
     kind, repairs = execute(source)
     played: type[LoadedProgram] = LoadedProgram
     if issubclass(kind, ToolUseBaseEnv):
@@ -45,7 +45,7 @@ def load(source: str, max_turns: int, observation_bytes: int) -> LoadedProgram:
 
 
 def perform(environment: LoadedProgram | None, request: dict[str, Any]) -> Answer:
-    """The answer to a request on a loaded program; of an execution, in a process that has none."""
+    """Answer a request on a loaded program, or execute code in a process that has loaded no program."""
     if request["do"] == "execute":
         return {"is": "executed", "output": execution.output(request["code"], request["function"], request["given"])}
     assert environment is not None, "the host loads before it plays"
@@ -68,7 +68,7 @@ def perform(environment: LoadedProgram | None, request: dict[str, Any]) -> Answe
 
 
 def read(channel: int) -> bytearray:
-    """The body of the next frame; ends the process at the end of the channel."""
+    """Read the body of the next frame. Ends the process at the end of the channel."""
     data = bytearray()  # a program may be megabytes long
     while len(data) < LENGTH.size or len(data) < LENGTH.size + LENGTH.unpack_from(data)[0]:
         more = os.read(channel, 1 << 16)
@@ -79,7 +79,7 @@ def read(channel: int) -> bytearray:
 
 
 def packed(answer: Answer, nonce: str) -> bytes:
-    """The answer as a frame."""
+    """Encode an answer as a frame. Raises ProgramError if it is too long."""
     body = json.dumps(answer | {"nonce": nonce}, ensure_ascii=False, allow_nan=False).encode()
     most = EXECUTION_BYTES if answer["is"] in ("wanted", "executed") else FRAME_BYTES
     if len(body) > most:

@@ -1,7 +1,7 @@
-"""The execution of a player's code on one input, in a process that knows nothing else.
+"""Execute a player's code on one input, in a process that knows nothing else.
 
-It is LiveCodeBench's way, in its two forms: a whole program between standard input and output, or a method of a class
-`Solution`. What is returned here is the word of a process that ran the code, so it proves nothing but itself.
+This follows LiveCodeBench in its two forms: a whole program with standard input and output, or a method of a class
+`Solution`. The process ran the code, so its output proves nothing else.
 """
 
 import bisect
@@ -30,17 +30,17 @@ from .messages import EXECUTION_BYTES
 
 RECURSION = 50_000
 DIGITS = 50_000
-"""Of a number that is read or printed, as LiveCodeBench's own harness allows; Python stops at 4,300."""
+"""Most digits of a number that is read or printed, as in LiveCodeBench's own harness. Python's default is 4,300."""
 MODULES = (
     string, re, datetime, collections, heapq, bisect, copy, math, random, statistics, itertools, functools, operator,
     io, sys, json,
 )  # fmt: skip
-"""Modules that code may name without importing them."""
+"""Modules that code may use without importing them."""
 STARRED = (*MODULES, builtins, typing)
-"""Modules that code finds starred, in the order of LiveCodeBench's own harness.
+"""Modules whose names are imported by `*`, in the order of LiveCodeBench's own harness.
 
-A later module replaces the names of an earlier one, as with `from … import *`. So the builtins come behind `math`,
-`operator` and `re`, each of which has other functions of the same names, such as `pow` and `compile`.
+A later module replaces the names of an earlier one. So the builtins come after `math`, `operator` and `re`, which have
+other functions of the same names, such as `pow` and `compile`.
 """
 
 
@@ -52,17 +52,17 @@ class Spill(io.BytesIO):
     """Standard output of bounded length."""
 
     def write(self, data: Any) -> int:
-        """Raises SpilledError beyond EXECUTION_BYTES."""
+        """Write the data. Raises SpilledError beyond EXECUTION_BYTES."""
         if self.tell() + len(data) > EXECUTION_BYTES:
             raise SpilledError
         return super().write(data)
 
 
 def output(code: str, function: str, given: str) -> str | None:
-    """The result of the code for the input; None where it raises. The process is of no other use afterwards."""
+    """Return the result of the code for the input, or None if it raises. Afterwards the process must not be reused."""
     sys.setrecursionlimit(RECURSION)
     sys.set_int_max_str_digits(DIGITS)
-    # A thread runs where it is started, since there are none: programs use one for its larger stack.
+    # Threads cannot be started here, and programs use one for its larger stack. So `start` runs it at once.
     threading.Thread.start = threading.Thread.run  # type: ignore[method-assign]
     threading.Thread.join = lambda *_: None  # type: ignore[method-assign]
     try:
@@ -72,7 +72,7 @@ def output(code: str, function: str, given: str) -> str | None:
 
 
 def printed(code: str, given: str) -> str:
-    """The text that the program writes to standard output for that input; an exit is the end of it, no failure."""
+    """Run a whole program and return its standard output for an input. An exit ends the program without failure."""
     spill = Spill()
     sys.stdin = io.TextIOWrapper(io.BytesIO(given.encode()))
     sys.stdout = kept = io.TextIOWrapper(spill)
@@ -85,7 +85,7 @@ def printed(code: str, given: str) -> str:
 
 
 def called(code: str, function: str, given: str) -> str:
-    """The JSON of what one call returns; each line of the input is an argument as JSON."""
+    """Call a function or method and return its result as JSON. Each line of the input is an argument as JSON."""
     own = names("solution")
     exec(compile(code, "answer.py", "exec"), own)
     method = getattr(own["Solution"](), function) if "Solution" in own else own[function]
@@ -94,9 +94,9 @@ def called(code: str, function: str, given: str) -> str:
 
 
 def carried(value: Any) -> object:
-    """The value as JSON carries it without a change. Raises TypeError where it cannot.
+    """Return the value if JSON carries it unchanged. Raises TypeError if it does not.
 
-    So a tuple in a list is not taken for a list, as LiveCodeBench does not.
+    So a tuple inside a list does not pass for a list, as in LiveCodeBench.
     """
     if isinstance(value, list):
         return [carried(each) for each in value]
@@ -105,7 +105,7 @@ def carried(value: Any) -> object:
     if value is None or isinstance(value, str | int | float):
         return value
     if hasattr(value, "item"):
-        return value.item()  # of numpy
+        return value.item()  # a scalar of numpy
     raise TypeError(f"{type(value)} is not of JSON")
 
 

@@ -1,6 +1,6 @@
-"""F-strings in the text of a program, and the braces of their literal parts. Read in one pass, without a parser.
+"""Find f-strings in the text of a program, and the braces of their literal parts. One pass, without a parser.
 
-An f-string ends here at the first quote like its own, as Python 3.11 reads it. Offsets are characters of the program.
+An f-string ends at the first quote like its own, as in Python 3.11. Offsets count characters of the program.
 """
 
 import re
@@ -9,24 +9,27 @@ from itertools import pairwise
 from typing import NamedTuple
 
 LONGEST = 1_000
-"""Most characters of a field; a longer one is not read."""
+"""Most characters of a field. A longer field is not read."""
 
 
 class Literal(NamedTuple):
-    """An f-string: what opens it (prefix and quotes) and where its text starts and ends."""
+    """An f-string in a program."""
 
     opening: str
+    """Its prefix and opening quotes."""
     start: int
+    """The offset of its text."""
     end: int
+    """The offset behind its text."""
 
     @property
     def quotes(self) -> str:
-        """The quotes that close it."""
+        """The quotes that close the f-string."""
         return self.opening.lstrip("fFrR")
 
 
 class UncertainError(Exception):
-    """The text is not what this module can read."""
+    """This module cannot read the text."""
 
 
 _TOKEN = re.compile(
@@ -46,7 +49,7 @@ _SPEC = re.compile(r"[{}]")
 
 
 def literals(source: str) -> Iterator[Literal]:
-    """The f-strings, in their order. Raises UncertainError at a string that does not end."""
+    """Yield the f-strings in their order. Raises UncertainError at a string that does not end."""
     for token in _TOKEN.finditer(source):
         first, start = token[0], token.start()
         if len(first) == 1 and first != "#":
@@ -59,7 +62,7 @@ def literals(source: str) -> Iterator[Literal]:
 
 
 def brace(source: str, literal: Literal, at: int) -> re.Match[str] | None:
-    """The next brace or doubled brace of the literal part from `at` on, outside of escapes; None after the last."""
+    """Find the next brace or doubled brace of the literal part from `at` on, outside escapes. None after the last."""
     marks = _RAW if "r" in literal.opening.lower() else _PLAIN
     while mark := marks.search(source, at, literal.end):
         if mark[0][0] in "{}":
@@ -69,7 +72,7 @@ def brace(source: str, literal: Literal, at: int) -> re.Match[str] | None:
 
 
 def field_end(source: str, literal: Literal, start: int) -> int:
-    """The offset behind the field that opens at `start`, -1 where it has no end within LONGEST characters."""
+    """Return the offset behind the field that opens at `start`, or -1 if it does not end within LONGEST characters."""
     end, at, depth = min(literal.end, start + LONGEST), start + 1, 0
     while mark := _CODE.search(source, at, end):
         at, sign = mark.end(), mark[0]
@@ -89,7 +92,7 @@ def field_end(source: str, literal: Literal, start: int) -> int:
 
 
 def _spec_end(source: str, at: int, end: int) -> int:
-    """The offset behind a field whose conversion or format begins at `at`."""
+    """Return the offset behind a field if its conversion or format begins at `at`; -1 if the field does not end."""
     depth = 0
     for mark in _SPEC.finditer(source, at, end):
         depth += 1 if mark[0] == "{" else -1
@@ -99,7 +102,7 @@ def _spec_end(source: str, at: int, end: int) -> int:
 
 
 def fields(source: str) -> list[tuple[int, int]]:
-    """Start and end of all outermost fields of a program that compiles. Raises UncertainError."""
+    """Return start and end of all outermost fields of a program that compiles. Raises UncertainError."""
     found = []
     for literal in literals(source):
         at = literal.start
@@ -114,6 +117,6 @@ def fields(source: str) -> list[tuple[int, int]]:
 
 
 def doubled(source: str, offsets: list[int]) -> str:
-    """The text with the characters at these ascending offsets written twice."""
+    """Double the characters of a text at these ascending offsets."""
     ends = (0, *offsets, len(source))
     return "".join(source[start : end + 1] for start, end in pairwise(ends))

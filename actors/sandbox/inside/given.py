@@ -1,7 +1,7 @@
-"""Names given to every program without an import, since designers forget the line, and modules loaded in advance.
+"""Names that every program has without an import, since designers forget imports, and modules loaded in advance.
 
-Loading them once in the zygote saves each child the time. Machine code must be loaded before a child meets its program:
-afterwards no memory becomes executable.
+The zygote loads them once, which saves each child the time. Machine code must be loaded before a child meets its
+program, since later no memory becomes executable.
 """
 
 import importlib
@@ -38,18 +38,18 @@ _NAMES = {
 
 
 class ToolUseBaseEnv:
-    """The base of a program whose player uses tools: `reset`, `solution` and a method `tool_<name>` for each tool.
+    """The base of a program whose player uses tools. It needs `reset`, `solution` and a method `tool_<name>` per tool.
 
-    The runtime (`tools/runtime.py`) calls those, shows the instructions and grades. `reset` sets `_state`, a dict;
-    `_user_messages`, the instructions; and `_message_criteria`, for each a function of the state. `_current_msg`, the
-    place of the present instruction, is written for the program to read. Programs in the paper's style may set `_tools`
-    and read the other attributes, and define methods of grading of their own, which nobody calls.
+    The runtime (`tools/runtime.py`) calls these methods, shows the instructions and grades. `reset` sets `_state`, a
+    dict, `_user_messages`, the instructions, and `_message_criteria`, a function of the state for each instruction. The
+    runtime writes the index of the present instruction to `_current_msg`. Programs in the paper's style may set
+    `_tools`, read the other attributes, and define grading methods of their own, which nobody calls.
     """
 
     _tools: object = None
 
     def __init__(self, max_turns: int | None = None, **_: object) -> None:
-        # A program without a limit of its own has the play's.
+        # The play's limit is the default of a program's own limit.
         self.max_turns = 25 if max_turns is None else max_turns
         self.turn_count = 0
         if self._tools is None:
@@ -62,21 +62,21 @@ class ToolUseBaseEnv:
         self._call_history: list[object] = []
 
     def reset(self, seed: int | None = None) -> tuple[str, dict[str, object]]:
-        """A new instance: its first instruction, and {}."""
+        """Make a new instance and return its first instruction and {}."""
         raise NotImplementedError("reset is the program's to write")
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, object]]:
-        """Never called: the runtime calls the tools."""
+        """Raise NotImplementedError: the runtime calls the tools instead."""
         raise NotImplementedError("the runtime calls the tools")
 
     def _advance_if_done(self) -> str:
-        """Nothing: the runtime gives the next instruction."""
+        """Return "": the runtime gives the next instruction."""
         return ""
 
 
 def _given() -> dict[str, object]:
     for module in (*_LOADED, *_machine_code()):
-        with suppress(ImportError), warnings.catch_warnings():  # built without it; or on its way out
+        with suppress(ImportError), warnings.catch_warnings():  # this Python may lack it, or deprecate it
             warnings.simplefilter("ignore", DeprecationWarning)
             importlib.import_module(module)
     names: dict[str, object] = {module: importlib.import_module(module) for module in _MODULES}
@@ -86,7 +86,7 @@ def _given() -> dict[str, object]:
 
 
 def _machine_code() -> list[str]:
-    """The standard library's extension modules, except those for its own tests and for terminals."""
+    """Return the standard library's extension modules, except modules for its own tests and for terminals."""
     wanted = sorted(name for name in sys.stdlib_module_names if "test" not in name and "curses" not in name)
     extension = importlib.machinery.ExtensionFileLoader
     return [
@@ -99,11 +99,11 @@ def _machine_code() -> list[str]:
 
 
 GIVEN = _given()
-"""Name to module, class or function; `load_heavy` adds `np`."""
+"""The given names and their modules, classes and functions. `load_heavy` adds `np`."""
 
 _HEAVY = ("numpy", "numpy.fft", "numpy.linalg", "numpy.ma", "numpy.polynomial", "numpy.random", "math_verify")
 _ANSWERS = (r"$1$", r"$0.5$", r"$1/2$", r"$\frac{1}{2}$", r"$\sqrt{2}x^2+1$", r"$\{1, 2\}$", r"$(1, 2)$", r"$x = 3$")
-"""An answer of each form: parsing builds tables for each, here once for all children."""
+"""An answer of each form. Parsing builds tables for each form, once here instead of in each child."""
 
 
 def load_heavy() -> None:

@@ -1,6 +1,6 @@
-"""Imports of a child, from memory: a child opens no file, so the zygote reads its libraries before it is born.
+"""Import modules from memory. A child opens no file, so the zygote reads the libraries before it forks the child.
 
-The sources lie in a mapping of a file in memory: all children share it, and a fork does not copy it.
+The sources lie in a mapping of a file in memory. All children share it, and a fork does not copy it.
 """
 
 import importlib.abc
@@ -13,8 +13,8 @@ import types
 from collections.abc import Iterable, Iterator, Sequence
 
 PACKAGES = ("numpy", "sympy", "mpmath", "math_verify", "latex2sympy2_extended", "antlr4")
-"""Packages of site-packages that programs of the heavy zygote can import; no other one there can be. Programs of the
-zygote of libraries can import those of its libraries as well."""
+"""The only packages of site-packages that programs of the heavy zygote can import. Programs of the zygote of libraries
+can also import the packages of its libraries."""
 
 _LEFT_OUT = {
     "ensurepip",
@@ -51,7 +51,7 @@ class Sources(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """The module of that full name; the path of its package is not searched."""
+        """Find the module of that full name. The path of its package is not searched."""
         if name not in self._places:
             return None
         origin = self._places[name][0]
@@ -61,7 +61,7 @@ class Sources(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return spec
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> None:
-        """The import system's own kind of module."""
+        """Return None, so that the import system makes its own kind of module."""
 
     def exec_module(self, module: types.ModuleType) -> None:
         """Run the module."""
@@ -70,13 +70,13 @@ class Sources(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         exec(code, module.__dict__)
 
     def get_source(self, name: str) -> str:
-        """For tracebacks and `inspect`."""
+        """Return a module's source, for tracebacks and `inspect`."""
         _, start, length = self._places[name]
         return importlib.util.decode_source(self._sources[start : start + length])
 
 
 def offer(packages: Iterable[str]) -> None:
-    """Let imports come from memory alone from now on: the standard library and these packages."""
+    """Let imports come only from memory from now on: the standard library and these packages."""
     files = list(_standard())
     for package in packages:
         spec = importlib.util.find_spec(package)
@@ -101,7 +101,7 @@ def _standard() -> Iterator[tuple[str, str]]:
 
 
 def _modules(folder: str, package: str) -> Iterator[tuple[str, str]]:
-    """Name and path of all modules of a package, without its tests."""
+    """Yield name and path of all modules of a package, without its tests."""
     for entry in os.scandir(folder):
         stem, suffix = os.path.splitext(entry.name)
         if suffix == ".py" and entry.is_file():

@@ -1,7 +1,7 @@
-"""Programs whose player writes programs: they judge the output of code that is executed elsewhere.
+"""Programs that judge code of their player, by the output of an execution in another process.
 
-The code never runs in this process, which knows what is expected of it: the host executes it in a process of its own,
-which knows the input alone (`execution`), and brings the output.
+The code never runs in this process, since this process knows the expected output. The host executes it in a process
+that knows only the input (`execution`), and sends the output here.
 """
 
 from collections.abc import Generator
@@ -11,31 +11,33 @@ from .program import Answer, LoadedProgram, clean, guarded
 
 
 class Execution(NamedTuple):
-    """A wish: the output of this code for an input, within `seconds` and `most_bytes`.
-
-    `function`: the one that is called with the input; "" for a whole program that reads it.
-    """
+    """A request to execute code on an input."""
 
     code: str
+    """The code of the player."""
     function: str
+    """The function or method to call with the input; "" for a whole program that reads it."""
     given: str
+    """The input."""
     seconds: float
+    """The deadline."""
     most_bytes: int
+    """Most bytes of the output."""
 
 
 Judging = Generator[Execution, str | None, tuple[str, float, bool, bool, dict[str, object]]]
-"""Yields executions and is sent the output of each, None where there is none; its end is the step."""
+"""Yield executions and receive the output of each, None if it failed. Return the result of the step."""
 
 
 class JudgingEnv:
-    """The base of such a program."""
+    """The base of a program that judges code of its player."""
 
     def judge(self, action: str) -> Judging:
-        """One step."""
+        """Play one step."""
         raise NotImplementedError("judge is the environment's to write")
 
     def step(self, action: str) -> Any:
-        """Never called: `judge` is."""
+        """Raise NotImplementedError: the runtime calls `judge` instead."""
         raise NotImplementedError("the runtime calls judge")
 
 
@@ -43,13 +45,13 @@ class JudgingProgram(LoadedProgram):
     """A loaded program that extends JudgingEnv."""
 
     def step(self, action: str) -> Answer:
-        """The first execution that the program wants, or its answer."""
+        """Return the first execution that the program wants, or its answer."""
         with guarded("play"):
             self.judging: Judging = self.instance.judge(action)
         return self.resume(None)
 
     def resume(self, output: str | None) -> Answer:
-        """The next one, after the output of the one before."""
+        """Return the next execution, or the answer, after the output of the previous execution."""
         with guarded("play"):
             try:
                 wanted = self.judging.send(output)

@@ -1,6 +1,6 @@
-"""The domain of files and names: a program opens no file and reaches no other process.
+"""Restrict a process by Landlock, so that it opens no file and reaches no other process.
 
-Numbers, structures and the growth of the interface: linux/landlock.h, landlock(7).
+For numbers, structures and versions of the interface see linux/landlock.h and landlock(7).
 """
 
 import ctypes
@@ -9,7 +9,7 @@ import struct
 _CREATE, _RESTRICT = 444, 446  # the same on every machine
 _ASK_VERSION = 1
 _FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 5: 16}
-"""Version of the interface: number of rights over files from it on."""
+"""The number of rights over files, by the version of the interface that introduced it."""
 _NETWORK_SINCE, _NETWORK = 4, 0b11
 _SCOPES_SINCE, _SCOPES = 6, 0b11
 """Rules that keep abstract sockets and signals inside the domain."""
@@ -18,12 +18,12 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def version() -> int:
-    """The kernel's version of the interface; 0 where there is none."""
+    """Return the kernel's version of the interface; 0 without Landlock."""
     return max(0, int(_libc.syscall(_CREATE, None, 0, _ASK_VERSION)))
 
 
 def ruleset() -> int:
-    """A descriptor of rules that deny every right that the kernel knows. Raises OSError if there is no Landlock."""
+    """Open a descriptor of rules that deny every right that the kernel knows. Raises OSError without Landlock."""
     abi = version()
     if not abi:
         raise OSError("the kernel has no Landlock, or it is switched off")
@@ -40,7 +40,7 @@ def restrict(rules: int) -> None:
 
 
 def checked(result: int, call: str) -> int:
-    """The result of a system call. Raises OSError."""
+    """Return the result of a system call. Raises OSError if the call failed."""
     if result < 0:
         raise OSError(ctypes.get_errno(), call)
     return result

@@ -3,21 +3,21 @@
 import struct
 
 MESSAGE = struct.Struct("<Bqi")
-"""Kind, the child's name, a value. Descriptors ride along."""
+"""A message of a zygote: its kind, the child's name, and a value. Descriptors are sent along."""
 
 FORK, READY, BORN, FAILED, ENDED = range(5)
 
 LENGTH = struct.Struct("<I")
-"""The head of a frame: bytes of its body."""
+"""The head of a frame: the length of its body in bytes."""
 
 FRAME_BYTES = 1 << 20
-"""The longest body."""
+"""Most bytes of a body."""
 
 EXECUTION_BYTES = 32 << 20
-"""The longest body with the input of an execution, or with its output; a problem may have 16 MiB of tests."""
+"""Most bytes of a body with the input or the output of an execution. A problem may have 16 MiB of tests."""
 
 NAME_CHARACTERS = 100
-"""The longest name of an environment's class."""
+"""Most characters of the name of an environment's class."""
 
 MOST_INSTRUCTIONS = 8
-"""The most instructions of a program with tools."""
+"""Most instructions of a program with tools."""

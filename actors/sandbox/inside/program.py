@@ -1,4 +1,4 @@
-"""A program as an environment: find its class, build it, and check its answers against the interface."""
+"""Use a program as an environment: find its class, construct it, and check its answers against the interface."""
 
 import builtins
 import inspect
@@ -19,7 +19,7 @@ MODULE = "environment"
 FILE = f"{MODULE}.py"
 TEXT_CHARACTERS = 2_000
 OPTIONAL = ("solution", "close")
-"""Methods that an environment may have; `reset` and `step` it must have."""
+"""Optional methods of an environment. `reset` and `step` are required."""
 
 Kind = Literal["exception", "protocol", "reward"]
 Stage = Literal["parse", "class", "interface", "construct", "schema", "play"]
@@ -27,7 +27,7 @@ Answer = dict[str, object]
 
 
 class ProgramError(Exception):
-    """A fault of the program, with the stage of its life."""
+    """A fault of the program, with the stage of the program's life."""
 
     def __init__(self, kind: Kind, stage: Stage, reason: str) -> None:
         self.kind = kind
@@ -36,10 +36,10 @@ class ProgramError(Exception):
 
 
 class LoadedProgram:
-    """One loaded program. Every `reset` builds a new instance, so that a second episode knows nothing of the first.
+    """One loaded program. Every `reset` constructs a new instance, so a second episode knows nothing of the first.
 
-    `random` is seeded before any code of the program runs: with 0 for the module, then with the instance's seed.
-    Every method raises ProgramError and nothing else, whatever code the program's values run.
+    `random` is seeded before any code of the program runs: with 0 for the module, then with the instance's seed. Every
+    method raises only ProgramError, whatever code the program's values run.
     """
 
     def __init__(self, kind: type, repairs: tuple[str, ...], max_turns: int, observation_bytes: int) -> None:
@@ -53,7 +53,7 @@ class LoadedProgram:
         self.instance: Any = None
 
     def loaded(self) -> Answer:
-        """The first message to the host."""
+        """Return the first message to the host."""
         return {"is": "loaded", "name": self.name, "repairs": self.repairs}
 
     def reset(self, seed: int) -> Answer:
@@ -68,7 +68,7 @@ class LoadedProgram:
             return self.observed("reset", answer[0], answer[1], 0.0, False, False)
 
     def build(self) -> None:
-        """A new instance."""
+        """Construct a new instance."""
         self.instance = self.kind(**self.arguments)
 
     def step(self, action: str) -> Answer:
@@ -76,7 +76,7 @@ class LoadedProgram:
             return self.stepped(self.instance.step(action))
 
     def stepped(self, answer: object) -> Answer:
-        """The checked result of `step`."""
+        """Check the result of `step` and return it as an answer."""
         if not (type(answer) is tuple and len(answer) == 5):
             wanted = "(observation, reward, terminated, truncated, info)"
             raise ProgramError("protocol", "play", f"step must return {wanted}, not {shape(answer)}")
@@ -85,7 +85,7 @@ class LoadedProgram:
         return self.observed("step", observation, info, paid, over, cut)
 
     def solve(self) -> Answer:
-        """The reference solution as actions; None where it is only described, or where there is none."""
+        """Return the reference solution as a list of actions, or None if the program only describes it or lacks it."""
         with guarded("play"):
             answer = self.instance.solution() if hasattr(self.kind, "solution") else ""
             actions = None
@@ -110,13 +110,13 @@ class LoadedProgram:
 
 
 def execute(source: str) -> tuple[type, tuple[str, ...]]:
-    """Compile and run the module; returns its environment class and the repairs that its text needed."""
-    source = source.removeprefix("\ufeff")  # the mark that some editors write at the start of a file
+    """Compile and run the module. Returns its environment class and the repairs that its text needed."""
+    source = source.removeprefix("\ufeff")  # a mark that some editors write at the start of a file
     module = types.ModuleType(MODULE)
     vars(module).update(GIVEN)
     with guarded("parse"):
         code, text = compiled(source, FILE, (vars(module), vars(builtins), keyword.kwlist))
-    sys.modules[MODULE] = module  # dataclasses look their module up
+    sys.modules[MODULE] = module  # dataclasses look up their module
     reseed(0)
     with guarded("class"):
         exec(code, vars(module))
@@ -124,7 +124,7 @@ def execute(source: str) -> tuple[type, tuple[str, ...]]:
 
 
 def environment_class(module: types.ModuleType) -> type:
-    """The class with `reset` and `step` that no other such class extends; of several, the one named `…Env`."""
+    """Find the class with `reset` and `step` that no other such class extends. If there are several, take `…Env`."""
     own = {kind: None for kind in vars(module).values() if isinstance(kind, type) and kind.__module__ == MODULE}
     playable = [kind for kind in own if all(callable(getattr(kind, name, None)) for name in ("reset", "step"))]
     leaves = [kind for kind in playable if not any(kind in other.__mro__[1:] for other in playable)]
@@ -140,7 +140,7 @@ def environment_class(module: types.ModuleType) -> type:
 
 
 def turn_budget(kind: type, max_turns: int) -> dict[str, int]:
-    """The constructor's arguments: the program's own `max_turns`, at most ours; none if it takes no `max_turns`."""
+    """Return the constructor's arguments: the program's own `max_turns`, at most ours, or {} if it takes none."""
     try:
         parameters = inspect.signature(kind).parameters
     except (TypeError, ValueError):
@@ -152,7 +152,7 @@ def turn_budget(kind: type, max_turns: int) -> dict[str, int]:
 
 
 def begin(instance: Any, seed: int) -> object:
-    """Call `reset` with the seed: by name if the method has such a parameter, as Gymnasium's, else by its place."""
+    """Call `reset` with the seed: by name if the method has such a parameter, as in Gymnasium, else by position."""
     try:
         parameters = inspect.signature(instance.reset, follow_wrapped=False).parameters
     except (TypeError, ValueError):
@@ -168,7 +168,7 @@ def begin(instance: Any, seed: int) -> object:
 
 @contextmanager
 def guarded(stage: Stage) -> Iterator[None]:
-    """The program's exceptions, SystemExit and KeyboardInterrupt included, become ProgramError."""
+    """Turn every exception of the program, including SystemExit and KeyboardInterrupt, into ProgramError."""
     try:
         yield
     except ProgramError:
@@ -178,7 +178,7 @@ def guarded(stage: Stage) -> Iterator[None]:
 
 
 def described(error: BaseException) -> str:
-    """Type and text of an exception, and the last line of the program that ran."""
+    """Return type and text of an exception, and the line of the program that raised it."""
     line, trace = None, error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == FILE:
@@ -199,7 +199,7 @@ def reseed(seed: int) -> None:
 
 
 def number(reward: object) -> float:
-    """A finite reward of an exact number type."""
+    """Return the reward as a float. Raises ProgramError unless it is finite and of an exact number type."""
     reward = scalar(reward)
     if type(reward) not in (int, float, bool):
         raise ProgramError("reward", "play", f"step: the reward must be an int, float or bool, not {shape(reward)}")
@@ -220,25 +220,25 @@ def flag(name: str, value: object) -> bool:
 
 
 def scalar(value: object) -> object:
-    """A numpy scalar as Python's own; anything else as it is."""
+    """Convert a numpy scalar to Python's type. Return any other value unchanged."""
     if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
         return value.item()  # type: ignore[attr-defined]
     return value
 
 
 def shape(value: object) -> str:
-    """A value's type, for a message."""
+    """Describe the type of a value for a message."""
     exact = type(value) is tuple or type(value) is list
     return f"a {name_of(type(value))} of {len(value)}" if exact else name_of(type(value))  # type: ignore[arg-type]
 
 
 def name_of(kind: type) -> str:
-    """The name of a class, which its metaclass cannot forge."""
+    """Return the name of a class. A metaclass cannot forge it."""
     return str(type.__dict__["__name__"].__get__(kind))
 
 
 def checked_name(kind: type) -> str:
-    """The name of a class as it is shown: an ASCII identifier, so that no two names look alike."""
+    """Return the name of a class. Raises ProgramError unless it is an ASCII identifier, so that no names look alike."""
     name = name_of(kind)
     if not (name.isascii() and name.isidentifier() and len(name) <= NAME_CHARACTERS):
         wanted = f"an identifier of ASCII of at most {NAME_CHARACTERS} characters, is {name[:NAME_CHARACTERS]!a}"
@@ -247,10 +247,10 @@ def checked_name(kind: type) -> str:
 
 
 def is_a(value: object, kind: type | tuple[type, ...]) -> bool:
-    """isinstance that does not ask the value for its class."""
+    """Return isinstance(value, kind), but without asking the value for its class."""
     return issubclass(type(value), kind)
 
 
 def clean(text: str) -> str:
-    """Lone surrogates escaped, so that the text is UTF-8."""
+    """Escape lone surrogates, so that the text can be encoded as UTF-8."""
     return str.encode(text, errors="backslashreplace").decode()

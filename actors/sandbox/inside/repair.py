@@ -1,7 +1,7 @@
-r"""Literal braces of f-strings that a program forgot to double: `f"Answer with \boxed{action}"`.
+r"""Double literal braces of f-strings that a program forgot to double: `f"Answer with \boxed{action}"`.
 
-A brace is doubled only where that is certain: where the text does not compile or its line always raises, and it is no
-faulty code. Line numbers stay. This parses the program, so it runs in a child alone.
+A brace is doubled only if that is certain: the text does not compile or its line always raises, and the braces do not
+hold faulty code. Line numbers stay. This module parses the program, so it runs only in a child.
 """
 
 import ast
@@ -16,9 +16,9 @@ from .scopes import Names, unseen
 
 REPAIR = "f-string braces"
 FIELDS = 1_000
-"""Fields of a program that does not compile; one with more is left as it is."""
+"""Most fields of a program that does not compile. A program with more fields is left unchanged."""
 ROUNDS = 3
-"""Rounds of repairs: a field may stand in the format of a field, and that one in another's."""
+"""Rounds of repairs, since fields may be nested in the formats of other fields."""
 
 _UNREADABLE = (SyntaxError, ValueError, MemoryError, RecursionError)
 _WORDS = r"[^\S\n]*+(?:[A-Za-z0-9_]++[^\S\n]*+)(?:[,|/-][^\S\n]*+[A-Za-z0-9_]++[^\S\n]*+)*+"
@@ -32,9 +32,9 @@ _COMMAND = re.compile(r"\\[A-Za-z]{3,}\Z")
 
 
 def compiled(source: str, file: str, known: Sequence[Container[str]]) -> tuple[CodeType, str]:
-    """The program's code, and its text with the braces doubled. `known` has the names that exist without it.
+    """Compile a program after doubling forgotten f-string braces. Return the code and the repaired text.
 
-    Raises what `compile` raises of the program as it was written.
+    `known` lists names defined outside the program. Raises the errors of `compile` for the original text.
     """
     code, text = None, source
     try:
@@ -62,7 +62,7 @@ def _compile(source: str, file: str) -> CodeType:
 
 
 def readable(source: str) -> str:
-    """The text with the braces doubled that do not compile; unchanged if one of them is in doubt."""
+    """Double the braces that do not compile. Return the text unchanged if one of them is in doubt."""
     offsets: list[int] = []
     looked_at = 0
     try:
@@ -74,8 +74,8 @@ def readable(source: str) -> str:
 
 
 def _literal_braces(source: str, literal: Literal, most: int, offsets: list[int]) -> int:
-    """Add the offsets of one f-string's braces that must be doubled; returns the number of fields read."""
-    once: list[bool] = []  # of the literal braces that are open: this one was written once
+    """Add the offsets of one f-string's braces that must be doubled. Returns the number of fields read."""
+    once: list[bool] = []  # for each open literal brace: True if it was written once
     at, count = literal.start, 0
     while mark := brace(source, literal, at):
         at, start = mark.end(), mark.start()
@@ -106,14 +106,14 @@ def _literal_braces(source: str, literal: Literal, most: int, offsets: list[int]
 
 
 def _is_field(literal: Literal, text: str) -> bool:
-    """True if the compiler reads the text as one field of such an f-string."""
+    """Return True if the compiler reads the text as one field of such an f-string."""
     tree = _parsed(f"{literal.opening}{text}{literal.quotes}")
     values = tree.values if isinstance(tree, ast.JoinedStr) else []
     return sum(isinstance(value, ast.FormattedValue) for value in values) == 1
 
 
 def _words(source: str, start: int, end: int) -> str:
-    """The text before the next brace, which must close; raises UncertainError if that is uncertain."""
+    """Return the text before the next brace, which must be a closing one. Raises UncertainError otherwise."""
     words = _INSIDE.match(source, start, min(end, start + LONGEST))
     if not words or words[0].count("(") != words[0].count(")") or words[0].count("[") != words[0].count("]"):
         raise UncertainError
@@ -121,7 +121,7 @@ def _words(source: str, start: int, end: int) -> str:
 
 
 def _check_text(inside: str) -> None:
-    """Raise UncertainError if this may be code: of a later Python, or with a typing error."""
+    """Raise UncertainError if the text may be code: of a later Python, or with a typing error."""
     quoted = "'" in inside or '"' in inside
     if "self" in _WORD.findall(inside) or (quoted and "\\" in inside):
         raise UncertainError
@@ -140,9 +140,9 @@ def _parsed(expression: str) -> ast.expr | None:
 
 
 def evaluable(source: str, code: CodeType, known: Sequence[Container[str]]) -> str:
-    """The text with the braces doubled of those fields that raise whenever they are evaluated.
+    """Double the braces of fields that always raise when they are evaluated.
 
-    These are names without a value, alone or in a list, and a text with the format of a mapping: `f'{"a": 1}'`.
+    Such a field is a name without a value, a list of such names, or the text of a mapping: `f'{"a": 1}'`.
     """
     try:
         if not _suspect(source, code, known):
@@ -168,8 +168,8 @@ def evaluable(source: str, code: CodeType, known: Sequence[Container[str]]) -> s
 
 
 def _suspect(source: str, code: CodeType, known: Sequence[Container[str]]) -> bool:
-    """False if no field can raise so. Cheap, since every load asks it."""
-    # A fresh process pays for every page that it writes, so the whole text is searched before its strings are.
+    """Return False if no field can raise in this way. Cheap, since it runs at every load."""
+    # A fresh process pays for every page that it writes, so search the whole text before its strings.
     if _MAPPING.search(source) and any(_MAPPING.search(source, each.start, each.end) for each in literals(source)):
         return True
     words = {word for listed in _NAMED.findall(source) for word in _names_in(listed)}
@@ -179,12 +179,12 @@ def _suspect(source: str, code: CodeType, known: Sequence[Container[str]]) -> bo
 
 
 def _names_in(words: str) -> set[str]:
-    """The names among the words. A keyword counts as one, so that text with a keyword is not taken as literal."""
+    """Return the names among the words. Keywords count as names, so text with a keyword is not taken as literal."""
     return {word for word in _WORD.findall(words) if not word[0].isdigit()}
 
 
 def _globals_read(code: CodeType, names: set[str]) -> set[str]:
-    """Those of the names that any code of the program reads as a global."""
+    """Return the names that any code of the program reads as a global."""
     read: set[str] = set()
     codes = [code]
     for each in codes:
@@ -196,12 +196,12 @@ def _globals_read(code: CodeType, names: set[str]) -> set[str]:
 
 
 def _bound_by(module: CodeType) -> set[str]:
-    """The names that the module's own code binds."""
+    """Return the names that the module's own code binds."""
     return {step.argval for step in dis.get_instructions(module) if step.opname == "STORE_NAME"}
 
 
 def _is_mapping(source: str, start: int, end: int) -> bool:
-    """True for a text with a format that no text can have: `{"a": 1}`."""
+    """Return True for a string with a format that strings cannot have: `{"a": 1}`."""
     text = _MAPPING.match(source, start, end)
     if text is None:
         return False

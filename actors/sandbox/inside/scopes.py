@@ -1,4 +1,4 @@
-"""Names that the parts of a program see. A name in doubt counts as seen."""
+"""Find the names that each part of a program can see. A name in doubt counts as seen."""
 
 import ast
 from collections.abc import Container, Sequence
@@ -11,14 +11,14 @@ _DYNAMIC = {"__builtins__", "builtins", "exec", "globals", "locals", "modules", 
 
 @dataclass(frozen=True)
 class Scope:
-    """A function, a class body or the module: the names it binds, and the functions around it up to the module."""
+    """A function, a class body or the module: its bound names, and the functions around it up to the module."""
 
     around: "tuple[Scope, ...]" = ()
     is_class: bool = False
     names: set[str] = field(default_factory=set)
 
     def inner(self, is_class: bool) -> "Scope":
-        """A new scope in this one. Functions in a class body do not see the names that it binds."""
+        """Make a new scope in this scope. Functions in a class body do not see the names that the body binds."""
         return Scope(self.around if self.is_class else (*self.around, self), is_class)
 
     def sees(self, name: str) -> bool:
@@ -26,10 +26,10 @@ class Scope:
 
 
 class Names:
-    """The names that a program binds, and the places of the fields of its f-strings.
+    """The names that a program binds, and the scopes of the fields of its f-strings.
 
-    `fields` has the scope of each outermost field in the order of the text; `members` are the names that are an
-    attribute anywhere; `dynamic` is True if the program may bind names that are not in its text.
+    `fields` has the scope of each outermost field in the order of the text. `members` are the names that are an
+    attribute anywhere. `dynamic` is True if the program may bind names that are not in its text.
     """
 
     def __init__(self, tree: ast.Module) -> None:
@@ -50,7 +50,7 @@ class Names:
         if isinstance(node, ast.JoinedStr):
             count = sum(isinstance(value, ast.FormattedValue) for value in node.values)
             self._strings.append((node.lineno, node.col_offset, [scope] * count))
-            # Fields in fields are not outermost, but the names that they bind count.
+            # Nested fields are not outermost, but their bound names count.
             inner = (each for value in node.values for each in ast.walk(value) if not isinstance(each, ast.JoinedStr))
             scope.names.update(name for each in inner for name in self._bound(each))
             return
@@ -65,7 +65,7 @@ class Names:
         self._left += [(each, scope) for each in ast.iter_child_nodes(node) if id(each) not in inside]
 
     def _bound(self, node: ast.AST) -> list[str]:
-        """The names that this node itself binds, in the scope that it stands in."""
+        """Return the names that this node itself binds in its scope."""
         if isinstance(node, ast.Name):
             self.dynamic |= node.id in _DYNAMIC
             return [] if isinstance(node.ctx, ast.Load) else [node.id]
@@ -81,5 +81,5 @@ class Names:
 
 
 def unseen(words: set[str], scope: Scope, known: Sequence[Container[str]]) -> bool:
-    """True where none of the names can have a value here."""
+    """Return True if none of the names can have a value in this scope."""
     return not any(scope.sees(word) or any(word in each for each in known) for word in words)

@@ -1,6 +1,6 @@
-"""The filter of system calls: an allow-list as a classic BPF program, installed for good by the process it binds.
+"""The filter of system calls: an allow-list as a classic BPF program. A process installs it for itself, for good.
 
-Layout of the program and of what it reads: linux/filter.h, linux/seccomp.h, seccomp(2).
+For the layout of the program and of its input see linux/filter.h, linux/seccomp.h and seccomp(2).
 """
 
 import ctypes
@@ -17,7 +17,7 @@ _REFUSE, _ABSENT, _ZERO = _ANSWER | errno.EPERM, _ANSWER | errno.ENOENT, _ANSWER
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
 _AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _X32 = 0x40000000
-"""On x86-64 the bit that asks for the table of another ABI."""
+"""The bit that selects another ABI's table on x86-64."""
 
 _PR_SET_SECCOMP, _FILTER_MODE = 22, 2
 
@@ -29,7 +29,7 @@ class _Program(ctypes.Structure):
 
 
 class Filter:
-    """A filter, assembled once, for any number of processes. Raises OSError on a machine without a table of calls."""
+    """A filter, assembled once for any number of processes. Raises OSError on a machine without a table of calls."""
 
     def __init__(self) -> None:
         machine = os.uname().machine
@@ -47,7 +47,7 @@ class Filter:
 
 
 def program(machine: str) -> list[Instruction]:
-    """The instructions: (code, jump if true, jump if false, constant). All jumps lead to the returns at the end."""
+    """Return the instructions: (code, jump if true, jump if false, constant). All jumps lead to returns at the end."""
     verdicts = (
         (calls.ALLOWED, _ALLOW),
         (calls.KILLED, _KILL),
@@ -76,7 +76,10 @@ def program(machine: str) -> list[Instruction]:
 
 
 def _conditions(machine: str) -> Iterator[Instruction]:
-    """Allow a call if all its conditions hold. The low half of an argument comes first on both machines."""
+    """Yield checks that allow a call if all its conditions hold.
+
+    The low half of an argument comes first on both machines.
+    """
     for name, number in calls.numbered(calls.HELD, machine).items():
         held: list[Instruction] = []
         for argument, mask, values in calls.CONDITIONS[name]:

@@ -1,8 +1,11 @@
-"""The rights a child gives up before it meets a program: descriptors, privileges, resources, files, system calls.
+"""Give up a child's rights before it meets a program: descriptors, privileges, resources, files, system calls.
 
-The order matters. The channel moves to a high descriptor first: were it 1 or 2, a program's `print` would forge frames.
-PDEATHSIG comes after the change of user, which clears it; Landlock and the filter need no-new-privileges; the filter
-comes last, since it forbids most of the rest.
+The order matters:
+
+* The channel moves to a high descriptor first. If it were 1 or 2, a program's `print` would forge frames.
+* PDEATHSIG comes after the change of user, which clears it.
+* Landlock and the filter come after no-new-privileges, which they need.
+* The filter comes last, since it forbids most other steps.
 """
 
 import ctypes
@@ -25,22 +28,22 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_SET_NO_NEW_PRIVS = 38
 _CAPABILITIES = (ctypes.c_uint32 * 2)(0x20080522, 0)  # version 3 of the call, this thread
-_NONE = (ctypes.c_uint32 * 6)()  # effective, permitted and inheritable, each in two words
+_NONE = (ctypes.c_uint32 * 6)()  # effective, permitted and inheritable, two words each
 
 THREAD_WORDS = 256
-"""Words of the C library's description of a thread among which its number is looked for."""
+"""Words of the C library's description of a thread in which the thread's number is searched."""
 SHOWN_NUMBER = 1
 """The number that the C library keeps in a child instead of the real one. It must not be 0: an unlocked lock has the
-owner 0, so a thread with that number takes each free lock for its own, and OpenSSL fails or crashes."""
+owner 0, so a thread 0 would take each free lock for its own, and OpenSSL would fail or crash."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.pthread_self.restype = ctypes.c_void_p
 
 
 class Walls:
-    """Walls that a zygote prepares once, for every child to raise around itself.
+    """Walls that a zygote prepares once, and that every child raises around itself.
 
-    `layers` may name limits, landlock and seccomp; `own_bytes` is the zygote's address space. Raises OSError where this
+    `layers` may name limits, landlock and seccomp. `own_bytes` is the zygote's address space. Raises OSError if this
     machine lacks a layer.
     """
 
@@ -51,7 +54,7 @@ class Walls:
         self._filter = Filter() if "seccomp" in layers else None
 
     def enclose(self, descriptor: int, zygote: int, memory_bytes: int, processor_s: int) -> None:
-        """Raise the walls around this process. Only /dev/null and `descriptor`, as CHANNEL, stay open."""
+        """Raise the walls around this process. Only /dev/null and `descriptor`, moved to CHANNEL, stay open."""
         os.dup2(descriptor, CHANNEL)
         if self._rules is not None:
             os.dup2(self._rules, RULES)  # opened early, so it has a low number
@@ -76,14 +79,15 @@ class Walls:
 
 
 def leave_root() -> None:
-    """Become nobody; where the user namespace has no such user, give up what root may do in it. Raises OSError.
+    """Become nobody, or give up root's capabilities if the user namespace lacks the user nobody. Raises OSError.
 
-    There, as in a container with one user, root is an ordinary user outside, and the kernel refuses any other.
+    In such a namespace, for example a container with one user, root is an ordinary user outside, and the kernel refuses
+    any other user.
     """
     try:
         os.setresgid(NOBODY, NOBODY, NOBODY)
     except OSError as error:
-        if error.errno != errno.EINVAL:  # no such user; EPERM is a root without the right to change
+        if error.errno != errno.EINVAL:  # EINVAL: unknown user. EPERM: root may not change its user
             raise
         if _libc.capset(_CAPABILITIES, _NONE) != 0:
             raise OSError(ctypes.get_errno(), "capset") from None
@@ -107,16 +111,16 @@ def limit(address_bytes: int, processor_s: int) -> None:
 
 
 def kept_numbers() -> list[int]:
-    """Return the addresses at which the C library may keep this thread's number; they are the same in a child."""
+    """Return the addresses at which the C library may keep this thread's number. They are the same in a child."""
     start = _libc.pthread_self()
     words = (ctypes.c_int * THREAD_WORDS).from_address(start)
     return [start + 4 * index for index, word in enumerate(words) if word == threading.get_native_id()]
 
 
 def hide_numbers(places: list[int]) -> None:
-    """Write SHOWN_NUMBER over this child's number at those `places` of the zygote's `kept_numbers` that hold it.
+    """Overwrite this child's number by SHOWN_NUMBER at those `places` of the zygote's `kept_numbers` that hold it.
 
-    A place that does not hold it was equal to the zygote's number by chance: numbers are small in a namespace.
+    Another place was equal to the zygote's number by chance, since numbers are small in a namespace.
     """
     own = threading.get_native_id()
     for place in places:
@@ -126,7 +130,7 @@ def hide_numbers(places: list[int]) -> None:
 
 
 def pages(proc: int) -> tuple[int, int]:
-    """Pages of this process: of its address space, and resident ones without a file behind them. Closes `proc`."""
+    """Count the pages of this process's address space, and its resident pages not backed by a file. Closes `proc`."""
     statm = os.open("self/statm", os.O_RDONLY, dir_fd=proc)
     size, resident, shared, *_ = (int(word) for word in os.read(statm, 256).split())
     os.close(statm)
@@ -135,13 +139,13 @@ def pages(proc: int) -> tuple[int, int]:
 
 
 def control(option: int, value: int) -> None:
-    """prctl(option, value). Raises OSError."""
+    """Call prctl(option, value). Raises OSError if it fails."""
     if _libc.prctl(option, ctypes.c_ulong(value), 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), f"prctl({option}, {value})")
 
 
 def die_with(parent: int) -> None:
-    """Have the kernel kill this process when `parent` dies; exit if it is dead already."""
+    """Have the kernel kill this process when `parent` dies. Exit if `parent` is dead already."""
     control(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)

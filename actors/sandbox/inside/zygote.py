@@ -1,14 +1,15 @@
 """The fork server: one trusted process that forks a child for every episode and never runs a program itself.
 
-The control socket keeps message boundaries. Host to zygote: FORK (the bytes of
-memory and the seconds of processor time that the child may take) with the child's end of the episode's channel.
-Zygote to host: READY (its private pages) once; for every fork in turn BORN with the child's name and pidfd, or FAILED
-(errno); ENDED (exit status, or minus the signal) for every child. Its end, or the host's death, ends the zygote and
-with it every child.
+The control socket keeps message boundaries. If it closes, or if the host dies, the zygote ends with all its children.
 
-A child is a copy of this process, and its program may read all of its memory. So the zygote remembers nothing of the
-children: the kernel does, and a child is named by the number that its pidfd has here. A child leaves the zygote's
-frames before it meets its program.
+* Host to zygote: FORK (the child's bytes of memory and seconds of processor time), with the child's end of its channel.
+* Zygote to host, once: READY (its private pages).
+* Zygote to host, for every fork in turn: BORN with the child's name and pidfd, or FAILED (errno).
+* Zygote to host, for every child: ENDED (exit status, or minus the signal).
+
+A child is a copy of this process, and its program may read all of its memory. So the zygote remembers nothing of its
+children. The kernel does: the name of a child is the number of its pidfd in the zygote. A child leaves the zygote's
+stack frames before it meets its program.
 """
 
 import array
@@ -27,10 +28,10 @@ from .messages import BORN, ENDED, FAILED, MESSAGE, READY
 
 
 def main(control: int, proc: int, host: int, heavy: bool, shelf: Sequence[str], layers: frozenset[str]) -> None:
-    """Serve until the host closes the control socket; in a child, serve its episode. Never returns."""
+    """Serve until the host closes the control socket. In a child, serve its episode. Never returns."""
     status = 1
     try:
-        if "namespaces" not in layers:  # there no parent can be seen
+        if "namespaces" not in layers:  # in namespaces the parent cannot be seen
             walls.die_with(host)
         prepare(heavy, shelf)
         if serve(control, proc, layers):
@@ -38,12 +39,12 @@ def main(control: int, proc: int, host: int, heavy: bool, shelf: Sequence[str], 
             child.serve(walls.CHANNEL)
         status = 0
     finally:
-        os._exit(status)  # at once: nothing here needs an interpreter's farewell
+        os._exit(status)  # at once: nothing needs the interpreter's cleanup
 
 
 def prepare(heavy: bool, shelf: Sequence[str]) -> None:
     """Load what every child shares, the libraries of the `shelf` included, and delete our own arguments."""
-    # The zygote never collects by itself: its count of collections would tell a child how many were born before.
+    # The zygote never collects garbage by itself: the count of collections would tell a child its number.
     gc.disable()
     if heavy:
         given.load_heavy()
@@ -52,13 +53,13 @@ def prepare(heavy: bool, shelf: Sequence[str]) -> None:
     os.chdir("/")
     del sys.argv[:], sys.orig_argv[:]
     threading.main_thread()._native_id = 0  # type: ignore[attr-defined]
-    # Objects that exist now are never garbage, and a child that collected them would only copy their pages.
+    # Objects that exist now are never garbage. A child that collected them would only copy their pages.
     gc.collect()
     gc.freeze()
 
 
 def serve(control: int, proc: int, layers: frozenset[str]) -> bool:
-    """Fork children and report their ends. Returns False if the host has gone, True in a child behind its walls."""
+    """Fork children and report their ends. Returns False if the host has gone, and True in a child behind its walls."""
     size, private = walls.pages(proc)
     raised = walls.Walls(layers, size * resource.getpagesize())
     zygote = ForkServer(socket.socket(fileno=control), raised)
@@ -76,7 +77,7 @@ def serve(control: int, proc: int, layers: frozenset[str]) -> bool:
 
 
 _libc = ctypes.PyDLL(None, use_errno=True)
-"""Not `os.fork`: it would prepare the child for threads and seed generators, a tenth of its page faults."""
+"""Used for `fork`: `os.fork` would prepare the child for threads and seed generators, a tenth of its page faults."""
 
 
 class ForkServer:
@@ -90,7 +91,7 @@ class ForkServer:
         self.events.register(control, select.EPOLLIN)
 
     def requested(self) -> tuple[int, int, int] | None:
-        """A request of the host: a child's channel, memory (bytes) and processor time (s); None if it has gone."""
+        """Read a request of the host: a child's channel, memory (bytes) and processor time (s). None if it has gone."""
         room = socket.CMSG_SPACE(array.array("i").itemsize)
         try:
             data, ancillary, _, _ = self.control.recvmsg(MESSAGE.size, room)
@@ -102,7 +103,7 @@ class ForkServer:
         return array.array("i", ancillary[0][2])[0], memory_bytes, processor_s
 
     def fork(self, channel: int, memory_bytes: int, processor_s: int) -> bool:
-        """True in the child."""
+        """Fork a child behind its walls. Returns True in the child."""
         pid = _libc.fork()
         if pid < 0:
             self.tell(FAILED, 0, ctypes.get_errno())

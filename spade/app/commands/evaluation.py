@@ -38,7 +38,7 @@ def run(
         str,
         typer.Option(
             metavar="start|RUN|DIGEST|none",
-            help="Another policy, by which the paired difference is told; it is measured too, where it was not yet.",
+            help="Another policy to compare with, by paired differences. It is measured first if necessary.",
         ),
     ] = "none",
     samples: Annotated[
@@ -102,7 +102,7 @@ def setup(
     from spade.text import line
 
     if harness not in HARNESSES:
-        raise ConfigError(f"{line(harness, 60)!r}: is no harness; there is {', '.join(HARNESSES)}")
+        raise ConfigError(f"{line(harness, 60)!r}: unknown harness; take one of {', '.join(HARNESSES)}")
     say(f"the harness is at {environment.set_up(harness, index_url, say)}")
 
 

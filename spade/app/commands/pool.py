@@ -94,7 +94,7 @@ def import_folder(
 def export(
     run: RunArgument,
     out: Out,
-    memory: Annotated[bool, typer.Option("--memory", help="Only those of its memory.")] = False,
+    memory: Annotated[bool, typer.Option("--memory", help="Only environments of the run's memory.")] = False,
 ) -> None:
     """Make a pool of a run's environments.
 

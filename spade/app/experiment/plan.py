@@ -133,12 +133,12 @@ def _wrong(experiment: Experiment) -> str:
     """Return the first fault of the file as a whole, or "". Raises ConfigError if settings are wrong."""
     arms, suite = experiment.arms, experiment.suite
     if suite not in SUITE_TRAITS:
-        return f"suite {line(suite, 60)!r}: there is no such suite; there are {', '.join(SUITE_TRAITS)}"
+        return f"suite {line(suite, 60)!r}: unknown suite; take one of {', '.join(SUITE_TRAITS)}"
     if SUITE_TRAITS[suite].given:
         return f"suite {suite!r}: plays a data file of its own, which an experiment does not give; take another suite"
     for name in (experiment.reference, *(name for pair in experiment.primary for name in pair)):
         if name not in arms:
-            return f"{line(name, 60)!r} is no arm; there are {', '.join(arms)}"
+            return f"{line(name, 60)!r}: unknown arm; the arms are {', '.join(arms)}"
     if why := _ill_paired(experiment.primary, arms):
         return f"primary: {why}"
     faults = ((name, _wrong_arm(experiment, name)) for name in arms)
@@ -169,16 +169,16 @@ def _wrong_arm(experiment: Experiment, name: str) -> str:
     except (ConfigError, OSError) as error:
         return reason(error)
     if (config.design.source == "pool") != bool(arm.pool):
-        return "give `pool` to an arm whose recipe plays one, and to no other"
+        return "give `pool` to an arm if its recipe plays a pool, and not otherwise"
     return ""
 
 
 def _ill_matched(arm: ArmPlan, arms: dict[str, ArmPlan]) -> str:
     if not arm.matched:
-        return "an arm with a pool needs `matched`, whose policy writes it" if arm.pool else ""
+        return "an arm with a pool needs `matched`, the arm that writes the pool" if arm.pool else ""
     other = arms.get(arm.matched)
     if other is None or other.matched:
-        return f"`matched` names {line(arm.matched, 60)!r}, which is no arm, or is matched itself"
+        return f"`matched` names {line(arm.matched, 60)!r}, an unknown arm or an arm with `matched` itself"
     if missing := set(arm.seeds) - set(other.seeds):
-        return f"{arm.matched}, with which it is matched, has no seed {min(missing)}"
+        return f"it is matched with {arm.matched}, which lacks the seed {min(missing)}"
     return ""

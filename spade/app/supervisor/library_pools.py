@@ -68,7 +68,7 @@ def _check(library: str, name: str, known: Mapping[str, object]) -> None:
     if why := EXCLUDED[library].get(name):
         raise RunError(f"{library}: {name} is left out: {why}")
     nearest = ", ".join(get_close_matches(name, known, 3, cutoff=0.0))
-    raise RunError(f"{library}: has no {line(name, 80)!r}; the nearest are {nearest}")
+    raise RunError(f"{library}: unknown name {line(name, 80)!r}; the nearest are {nearest}")
 
 
 def _program(library: str, name: str, attributes: dict[str, Any]) -> PoolProgram:

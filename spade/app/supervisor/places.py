@@ -89,5 +89,5 @@ def places(
 def check_known(cluster: str) -> None:
     """Refuse a cluster other than Ray, or if Ray's package is missing. Raises ConfigError."""
     if cluster != "ray":
-        raise ConfigError(f"--cluster: there is no {cluster!r}; write --cluster ray")
+        raise ConfigError(f"--cluster {cluster!r}: unknown cluster; write --cluster ray")
     extras.require("ray")

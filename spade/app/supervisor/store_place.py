@@ -43,8 +43,8 @@ def _link(run: RunDir, folder: Path) -> None:
         before = Path(os.readlink(run.store))
         if not (folder / _DATA).exists() and (before != folder or run.status_path.exists()):
             raise RunError(
-                f"{run.path}: its store was at {before}, and {folder} has none; bring it there, or delete "
-                f"{run.store} to begin with an empty one"
+                f"{run.path}: its store was at {before} and is not in {folder}; move it there, or delete "
+                f"{run.store} to begin with an empty store"
             )
         run.store.unlink()
     elif run.store.exists():

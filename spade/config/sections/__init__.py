@@ -60,7 +60,7 @@ class Config(Section, frozen=True):
 
     @property
     def libraries(self) -> tuple[Library, ...]:
-        """The libraries that env-runners have: those listed, and that of the suite by which the run is measured."""
+        """The libraries that env-runners load: the listed libraries, and the library of the evaluation's suite."""
         listed, suite = self.sandbox.libraries, self.evaluation.suite
         needed = SUITE_TRAITS[suite].library if suite else None
         return listed if needed is None or needed in listed else (*listed, needed)

@@ -27,14 +27,15 @@ Processes = Annotated[int, Meta(ge=0, le=MOST_ACTORS)]
 class Design(Section, frozen=True):
     """The designer's side. Rounds of design jobs ask for the skills in turn.
 
-    `single_turn_share`, `difficulties`, `max_turns` and `example_worlds` are for `model.profile` "full", of which
-    `tools` has the second alone; "nano" asks for nothing but a skill and a document. docs/designing.md says what a
-    prompt has.
+    `single_turn_share`, `difficulties`, `max_turns` and `example_worlds` apply to `model.profile` "full". Of these the
+    domain `tools` uses only `difficulties`. The profile "nano" asks for nothing but a skill and a document.
+    docs/designing.md describes the prompts.
     """
 
     source: Literal["model", "pool"] = "model"
-    """Where environments come from: "model" has designers write them, "pool" plays those of `pool.source`, and of this
-    section only `active_environments`, `round_jobs`, `active_skills` and `lease_s` count (docs/pools.md)."""
+    """Source of the environments: "model" has designers write them, "pool" plays the programs of `pool.source`. With
+    "pool", only `active_environments`, `round_jobs`, `active_skills` and `lease_s` of this section count
+    (docs/pools.md)."""
 
     active_environments: Count = 24
     """Environments that are open at once, the designs under way included. The default is the paper's 24 a rollout."""
@@ -56,12 +57,12 @@ class Design(Section, frozen=True):
     """Tokens of one program with the designer's reasoning. The default is the paper's (20,000 for Qwen3-8B)."""
 
     hint_max_tokens: Count = 512
-    """Tokens of one hint. A model that thinks needs room for its thoughts: a hint that is cut is no hint."""
+    """Tokens of one hint. A model that thinks needs room for its thoughts, since a hint that is cut is useless."""
 
     corpus: str = "builtin"
     """The documents that ground designs: a JSONL file, each line an object with a `text`; a Parquet file or a folder;
-    `builtin`, what ships with the package: 230 documents for games, 106 notes of APIs for tools; or `none`, designs
-    without a document. The paper has 15,000 (docs/corpora.md). A run keeps the documents it was started with."""
+    `builtin`, the documents in the package (230 for games, 106 notes of APIs for tools); or `none`, designs without a
+    document. The paper has 15,000 (docs/corpora.md). A run keeps the documents it was started with."""
 
     memory_records: Count = 200
     """Environments that the memory keeps, the oldest out first. The default is the paper's."""
@@ -70,12 +71,11 @@ class Design(Section, frozen=True):
     """Programs of the memory that a prompt shows to be varied, beside one to be avoided; 0 shows neither."""
 
     seeds: str = ""
-    """Programs that prompts show to be varied from the start, a source as in `pool.source`; none is played or trained
-    on (docs/pools.md, "Seeds"). "" has none."""
+    """Source of programs, as in `pool.source`, that prompts show to be varied from the start. They are neither played
+    nor trained on (docs/pools.md, "Seeds"). "" shows no such programs."""
 
     seed_share: Share = 0.2
-    """Least share of the jobs that vary such programs. The others vary environments of the memory, where it has fit
-    ones."""
+    """Least share of the jobs that vary such programs. The others vary environments of the memory, if some are fit."""
 
     round_deadline_s: Seconds = 86_400.0
     """Seconds from the opening of a designer group's first job until the group is scored with the windows that have
@@ -90,7 +90,7 @@ class Design(Section, frozen=True):
     difficulties: Annotated[tuple[tuple[Name, Count], ...], Meta(min_length=1)] = (
         ("moderately difficult", 5), ("difficult", 8), ("very difficult", 12),
     )  # fmt: skip
-    """Difficulties that jobs ask for, all equally likely: a name, and the fewest actions, or calls of tools, that a
+    """Difficulties that jobs ask for, all equally likely. Each has a name, and the fewest actions or tool calls that a
     good player needs, at most `play.max_turns`."""
 
     max_turns: Count = 12
@@ -128,17 +128,17 @@ class Pool(Section, frozen=True):
     """The environments of a run without designers. docs/pools.md says how they are drawn."""
 
     source: str = ""
-    """The pool that `design.source` "pool" plays: `folder:DIR`, programs with their hints; `run:RUN`, the environments
-    of another run; `shipped:small`, the worlds that ship with the package (docs/pools.md, "Worlds that ship"); or those
-    of a library, all or some: `reasoning-gym`, `rlve:NAME,NAME` and so on (docs/pools.md, "Libraries"). It is copied
-    into the run's directory when the run starts."""
+    """The pool that `design.source` "pool" plays. `folder:DIR` has programs with their hints. `run:RUN` has the
+    environments of another run. `shipped:small` has the worlds in the package (docs/pools.md, "Worlds that ship").
+    `reasoning-gym`, `rlve:NAME,NAME` and so on have all or some environments of a library (docs/pools.md, "Libraries").
+    The pool is copied into the run's directory when the run starts."""
 
     level: CountOrZero = 0
     """Level of the programs of a library that have levels, under "fixed"."""
 
     difficulty: Literal["fixed", "window"] = "fixed"
-    """The levels of a library's programs: "fixed" plays them at `pool.level`, "window" raises the window of each name
-    as it is won, from level 0 on (docs/pools.md, "Levels")."""
+    """The levels of a library's programs: "fixed" plays them at `pool.level`. "window" starts at level 0 and raises the
+    window of each name as it is won (docs/pools.md, "Levels")."""
 
     window_plays: Count = 128
     """Plays at the highest level of a window after which it is judged. The default is RLVE's, 8 groups of 16."""
@@ -150,11 +150,11 @@ class Pool(Section, frozen=True):
     """Levels of a window at most. The default is RLVE's."""
 
     level_most: CountOrZero = 20
-    """Level that no window rises above. RLVE has no such bound."""
+    """Highest level of a window. RLVE itself does not bound the level."""
 
     reward: Literal["win", "score"] = "win"
-    """The return of a play of a library's program: "win" pays 1 for what its library counts as right and 0 for
-    anything else, "score" its library's score in [-1, 1]; gymnasium has none. Either way a play is won at 1."""
+    """The return of a play of a library's program: "win" pays 1 if the library counts the play as right, else 0.
+    "score" pays the library's score in [-1, 1], which gymnasium lacks. Either way a play is won at 1."""
 
     @property
     def library(self) -> str:
@@ -167,8 +167,8 @@ class Play(Section, frozen=True):
     """The agent's side. A window is the chunks of plays of one environment; its first chunk has a hinted twin."""
 
     group_size: Annotated[int, Meta(ge=2, le=MOST)] = 16
-    """Plays of a chunk, whose mean return is the baseline of each. The default is the paper's G; one play alone has no
-    baseline."""
+    """Plays of a chunk. Their mean return is the baseline of each play, so a chunk needs two. The default is the
+    paper's G."""
 
     window_chunks: Count = 4
     """Unhinted chunks of an environment before it is scored and closed. The default is the paper's k for games."""
@@ -208,31 +208,32 @@ class Play(Section, frozen=True):
     """Seconds that an agent has for one play; then the play is leased again. The default is chosen by simulation."""
 
     min_turn_tokens: Count = 1_024
-    """Least room for a turn in tokens: where less is left of the context than this and than `play.max_turn_tokens`, no
-    turn begins and the play is truncated."""
+    """Least room for a turn in tokens. If the context has less left than this and than `play.max_turn_tokens`, the play
+    is truncated instead of beginning a turn."""
 
     thoughts: Literal["keep", "strip"] = "keep"
-    """Thoughts of earlier turns: "keep" leaves them in the context, "strip" takes them out as the model's own chat
-    template does; a checkpoint whose template keeps them is refused (docs/learner.md, "Thoughts")."""
+    """Thoughts of earlier turns: "keep" leaves them in the context, "strip" removes them as the model's own chat
+    template does. "strip" refuses a checkpoint if its template keeps thoughts (docs/learner.md, "Thoughts")."""
 
     instances: Literal["play", "group"] = "play"
-    """Instances of a chunk: "play" gives each play its own, shared with its hinted twin; "group" gives all plays of a
-    chunk the same, as RLVE does. After a resume with another value it holds from the next environment."""
+    """Instances of a chunk: "play" gives each play its own instance, shared with its hinted twin. "group" gives all
+    plays of a chunk the same instance, as RLVE does. After a resume another value applies from the next environment."""
 
     hinted: Literal["auto"] | bool = "auto"
-    """True also plays the first chunk of a window with the hint. "auto" does so if the regret is used: under
-    `reward.kind` "regret", by trained designers (`design.train`) or by the memory (`design.memory_seeds`); never in a
-    run of a pool. Without hinted plays designers write no hints, and no regret is measured."""
+    """True also plays the first chunk of a window with the hint. "auto" does so if the regret is used. That is the case
+    under `reward.kind` "regret", if designers are trained (`design.train`) or prompts show programs of the memory
+    (`design.memory_seeds`), but never in a run of a pool. Without hinted plays designers write no hints, and no regret
+    is measured."""
 
 
 class Actors(Section, frozen=True):
     """Processes of each role that `spade up` starts, and the work that each has in hand at once."""
 
     designers: Processes = 1
-    """Designer processes, where `design.source` is "model"."""
+    """Designer processes, if `design.source` is "model"."""
 
     curators: Processes = 1
-    """Curator processes, which bring the programs of a pool, where `design.source` is "pool"."""
+    """Curator processes, which bring the programs of a pool, if `design.source` is "pool"."""
 
     agents: Processes | Literal["auto"] = 2
     """Agent processes; "auto" starts and retires them by load, from `actors.agents_min` to `actors.agents_max`."""
@@ -280,10 +281,10 @@ class Evaluation(Section, frozen=True):
     """
 
     suite: str = ""
-    """The suite whose items are played, in its own words and by its own numbers (docs/evaluation.md, "While a run
-    trains"): `nano`, `nano-tools`, `reasoning-gym-nano`, `reasoning-gym-transfer`, `reasoning-gym-hard`, `gem`, or
-    `aime25`, `aime26`, `gpqa-diamond`, `livecodebench-v6` with `evaluation.data`. "" for none. What it needs of
-    `sandbox.libraries` need not be listed there."""
+    """The suite to play, with its own prompts and settings (docs/evaluation.md, "While a run trains"): `nano`,
+    `nano-tools`, `reasoning-gym-nano`, `reasoning-gym-transfer`, `reasoning-gym-hard`, `gem`, or, with
+    `evaluation.data`, `aime25`, `aime26`, `gpqa-diamond`, `livecodebench-v6`. "" plays no suite. Libraries of the suite
+    need not be listed in `sandbox.libraries`."""
 
     protocol: ProtocolName = "paper"
     """The suite's numbers; "short" also takes a part of a given file, and any version of a library."""
@@ -296,9 +297,9 @@ class Evaluation(Section, frozen=True):
     none."""
 
     plays: CountOrZero = 256
-    """Episodes of one evaluation, on the same instance and sampling seeds each time: over a suite's items in turn, in
-    an order that `run.seed` draws, or over the programs of a folder, each time on another instance. 0 plays all
-    samples of the protocol, or each program once."""
+    """Episodes of one evaluation, on the same instance and sampling seeds in each evaluation. They take the suite's
+    items in turn, in an order that `run.seed` draws, or the programs of a folder, each time on another instance. 0
+    plays all samples of the protocol, or each program once."""
 
     in_flight: Count = 8
     """Episodes at once, which is also the most engine rows that the evaluator takes."""
@@ -312,19 +313,19 @@ class Evaluation(Section, frozen=True):
     none."""
 
     embedding: Name = "tfidf"
-    """The measure by which two programs are alike: `tfidf`, the words that they share, or the folder or hub name of a
-    sentence-transformers model (extra `measures`), which runs on the evaluator's CPU."""
+    """Measure of the similarity of two programs: `tfidf` compares their words. The folder or hub name of a
+    sentence-transformers model (extra `measures`) compares their embeddings, on the evaluator's CPU."""
 
 
 Tier = Literal["namespaces", "landlock", "seccomp", "none"]
 
 
 class Sandbox(Section, frozen=True):
-    """The walls around programs, the limits of one episode's process, and those of the env-runner as a whole."""
+    """The walls around programs, and the limits of one episode's process and of the env-runner as a whole."""
 
     tier: Literal["auto"] | Tier = "auto"
     """The walls (docs/sandbox.md, "Tiers"). "auto" takes the strongest that hold on the machine and refuses to run
-    without any; "none" has no walls and is for your own programs."""
+    without any. "none" raises no walls and is for your own programs."""
 
     load_s: Seconds = 10.0
     """Seconds within which a program must be loaded."""

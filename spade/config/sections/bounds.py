@@ -1,6 +1,6 @@
 """The types of settings, each with its bounds, and the base of all sections.
 
-msgspec checks the bounds where a config is read; a not-a-number is outside of all of them.
+msgspec checks the bounds when a config is read. NaN is outside all bounds.
 """
 
 from typing import Annotated

@@ -48,15 +48,15 @@ class Engine(Section, frozen=True):
     """Bytes for the keys and values of all sequences of an engine (16 GiB)."""
 
     swap: Literal["keep", "wait"] = "keep"
-    """Sequences in flight at new weights: "keep" goes on with them under the new weights; "wait" ends them under the
-    old ones first, and begins nothing meanwhile."""
+    """Sequences in flight when new weights arrive: "keep" goes on with them under the new weights. "wait" first ends
+    them under the old weights, and begins no sequence meanwhile."""
 
 
 class Endpoint(Section, frozen=True):
     """An OpenAI-compatible server that samples for some roles. Its tokens are not trained (docs/engines.md)."""
 
     url: str = ""
-    """Root of the server's API, for example http://127.0.0.1:8000/v1; "" is no endpoint."""
+    """Root of the server's API, for example http://127.0.0.1:8000/v1; "" switches the endpoint off."""
 
     model: str = ""
     """Name of the model at the server; "" is for a server that has one."""
@@ -69,7 +69,7 @@ class Endpoint(Section, frozen=True):
     refused."""
 
     def serves(self, role: str) -> bool:
-        """True if there is an endpoint, and it samples for this role."""
+        """Return True if an endpoint is set and samples for this role."""
         return bool(self.url) and role in self.roles
 
 

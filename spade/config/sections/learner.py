@@ -38,11 +38,10 @@ class Loss(Section, frozen=True):
     """Distance above 1 at which the ratio of policies is clipped. The default is the paper's, as in DAPO."""
 
     mask_low: ShareAboveZero = 0.5
-    """Importance weight under which "icepop" leaves a token out. The default is that of INTELLECT-3
-    (arXiv:2512.16144)."""
+    """Importance weight under which "icepop" leaves a token out. The default is INTELLECT-3's (arXiv:2512.16144)."""
 
     mask_high: Annotated[float, Meta(ge=1, le=MOST)] = 5.0
-    """Importance weight over which "icepop" leaves a token out. The default is that of INTELLECT-3."""
+    """Importance weight over which "icepop" leaves a token out. The default is INTELLECT-3's."""
 
     kl: PositiveOrZero = 0.0
     """Weight of the KL to the model that the run started from. The default is the paper's (0.005 for Qwen3-8B); at 0
@@ -104,7 +103,7 @@ class Learner(Section, frozen=True):
     """Fraction of AdamW's mean of squared gradients. The default is the paper's."""
 
     weight_decay: PositiveOrZero = 0.1
-    """AdamW's weight decay of matrices; vectors have none. The default is the paper's."""
+    """AdamW's weight decay of matrices. Vectors do not decay. The default is the paper's."""
 
     max_grad_norm: Positive = 1.0
     """Norm to which a gradient is clipped."""
@@ -127,16 +126,16 @@ class Learner(Section, frozen=True):
     """Learner steps between two checkpoints, and so the most that a killed learner computes again."""
 
     checkpoint: Literal["whole", "sharded"] = "whole"
-    """Form of a checkpoint's state: "whole" is gathered and written by the first process, "sharded" written by each
-    process of "deepspeed", for a model whose optimiser's state does not fit one machine's memory (docs/scale.md). Any
-    backend resumes from either."""
+    """Form of a checkpoint's state: "whole" is gathered and written by the first process. "sharded" is written by each
+    process of "deepspeed", for an optimiser's state too large for one machine's memory (docs/scale.md). Any backend
+    resumes from either."""
 
     keep_checkpoints: Count = 2
     """Newest checkpoints that stay on the disk."""
 
     keep_policy_every: CountOrZero = 0
-    """Learner steps between two policies that stay on the disk to the end, without the optimiser's state, for
-    `spade eval --policy every:N` (docs/durability.md, "Kept policies"); 0 keeps none."""
+    """Learner steps between two policies that stay on the disk to the end, for `spade eval --policy every:N`. They are
+    kept without the optimiser's state (docs/durability.md, "Kept policies"). 0 keeps none."""
 
     agent_lag: CountOrZero = 4
     """Published versions that a play may lie behind when it is trained; an older one is not trained. 0 makes a run

@@ -24,8 +24,8 @@ class Place(Section, frozen=True):
     """Bytes of memory by role; a role that is left out asks for none."""
 
     gpus: dict[PlacedRole, CountOrZero] = field(default_factory=dict)
-    """GPUs of a process by role. A role that is left out asks for none, but the learner for 1 where `learner.device` is
-    "cuda", and an engine for `engine.tensor_parallel` where `engine.device` is."""
+    """GPUs of a process by role. If a role is left out, the learner asks for 1 under `learner.device` "cuda", an engine
+    for `engine.tensor_parallel` under `engine.device` "cuda", and any other role for none."""
 
     resources: dict[PlacedRole, dict[Name, Amount]] = field(default_factory=dict)
     """Custom resources by role, as the machines of the cluster name them: `learner = { big = 1 }`."""

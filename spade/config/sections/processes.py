@@ -30,8 +30,8 @@ class Bus(Section, frozen=True):
     """Calls of one client that may wait for their answers; the next call waits for a place."""
 
     bind: str = ""
-    """Address tcp://HOST:PORT at which the replay service listens, with engines and env-runners at free ports of the
-    same host; "" keeps all sockets in the run directory."""
+    """Address tcp://HOST:PORT at which the replay service listens. Engines and env-runners take free ports of the same
+    host. "" keeps all sockets in the run directory."""
 
     keys: str = ""
     """Key folder (`spade keys new`), needed beyond this machine; a relative path becomes absolute."""

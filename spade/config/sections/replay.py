@@ -21,10 +21,10 @@ class Reward(Section, frozen=True):
     """The designer's reward (docs/designing.md, "The designer's reward"). A resume with other values is refused."""
 
     kind: Literal["regret", "learning_potential", "win_rate", "calibrated_novelty"] = "regret"
-    """Measure that is paid. "regret", the paper's: regret_weight * clip(regret / regret_scale) + anchor_weight *
-    anchor(win rate); "learning_potential": distance of the mean unhinted return from the skill's slow average;
-    "win_rate": the anchor alone, at weight 1; "calibrated_novelty": the anchor + novelty_weight * (1 - similarity),
-    where some plays were won and some were not."""
+    """Measure that is paid. "regret", the paper's, pays regret_weight * clip(regret / regret_scale) + anchor_weight *
+    anchor(win rate). "learning_potential" pays the distance of the mean unhinted return from the skill's slow average.
+    "win_rate" pays the anchor alone, at weight 1. "calibrated_novelty" pays the anchor + novelty_weight * (1 -
+    similarity) if some plays were won and some were not."""
 
     regret_scale: Positive = 0.15
     """Regret that counts as 1; the regret is clipped to [0, 1] after the division. The default is the paper's."""
@@ -62,7 +62,7 @@ class Reward(Section, frozen=True):
 class Audit(Section, frozen=True):
     """The audit of a window before its designer is paid (docs/sandbox.md, "Audit").
 
-    With `replays` and `random_plays` 0 there is none.
+    With `replays` and `random_plays` 0 windows are not audited.
     """
 
     replays: CountOrZero = 2
@@ -84,8 +84,8 @@ class Replay(Section, frozen=True):
     """The store, and the windows of recent plays over which the status has its figures."""
 
     store: str = ""
-    """Folder of the store, on a local or block volume, where the rest of the run's directory lies on a file system that
-    machines share; the directory then has a link to it. "" keeps it in the directory. No two runs have one folder."""
+    """Folder of the store on a local or block volume, for a run's directory on a file system that machines share. The
+    directory then has a link to the folder. "" keeps the store in the directory. Two runs cannot share a folder."""
 
     network_store: bool = False
     """True lets the store lie on a network file system, which LMDB does not support."""

@@ -17,8 +17,8 @@ class Run(Section, frozen=True):
     used by calling its tools."""
 
     skills: tuple[Skill, ...] = ()
-    """The skills that design jobs ask for, in the order of their turns. An empty list is the six of the domain; those
-    of games are the paper's."""
+    """The skills that design jobs ask for, in the order of their turns. An empty list means the six skills of the
+    domain, which for games are the paper's."""
 
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] | None = None
     """The number from which the run's secret is derived, so that two runs hand out the same work. Without it the

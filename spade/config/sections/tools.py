@@ -15,12 +15,12 @@ class ToolUse(Section, frozen=True):
     """Most calls of one message of the model that are executed; those behind them are answered with an error."""
 
     free_share: Share = 0.0
-    """Share of a program's instructions that may be met at the moment they are given, before any call for them;
-    admission rejects a program with more. 0 allows none."""
+    """Share of a program's instructions that may be met when they are given, before any call for them. Admission
+    rejects a program with more. 0 allows none."""
 
     screen: bool = False
-    """True asks the model about each admitted program whether a player can know all that winning it takes; a program of
-    which it says no is rejected (docs/designing.md). For `model.profile` "full"."""
+    """True asks the model about each admitted program if a player can know everything needed to win. The program is
+    rejected if the answer is no (docs/designing.md). For `model.profile` "full"."""
 
     screen_max_tokens: Count = 16_384
     """Tokens of one answer to that question, with the model's reasoning."""
@@ -30,5 +30,6 @@ class ToolUse(Section, frozen=True):
     default is the paper's; 0 leaves one out."""
 
     settings: Name = "builtin"
-    """The everyday services that programs simulate, one drawn for each job: a text file with one a line, or `builtin`,
-    ten, as many as the paper has. A run keeps the settings it was started with, as it keeps its documents."""
+    """The everyday services that programs simulate, one drawn for each job: a text file with one service a line, or
+    `builtin`, ten services, as many as in the paper. A run keeps the settings it was started with, as it keeps its
+    documents."""

@@ -29,7 +29,5 @@ def test_tokens_are_the_same_beside_any_other_requests():
 
 
 def test_an_engine_without_it_refuses_and_names_one_that_has_it():
-    with pytest.raises(
-        ConfigError, match=r"engine.arithmetic: the vllm engine has no float64; or take engine.kind=torch"
-    ):
+    with pytest.raises(ConfigError, match=r"engine.arithmetic: the vllm engine .* take engine.kind=torch"):
         load("nano", ("engine.kind=vllm", "engine.arithmetic=float64"))

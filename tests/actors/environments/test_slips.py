@@ -46,7 +46,7 @@ PARSERS = {
     "after action '(knock|open):qqq'": "gate = int(words[0] or 0) if len(words) == 1 else 0",
     "after action '(knock|open):999'": "gate = [*range(40)][int(words[0]) if words[0:] and words[0].isdigit() else 0]",
 }
-"""Where a program raises, and how it reads the number of a gate."""
+"""Ways to read the number of a gate, by the slip at which the program raises."""
 
 
 @pytest.mark.parametrize("where", PARSERS)

@@ -87,7 +87,7 @@ def test_a_game_has_no_state_to_show(spade, tmp_path):
     done = spade("env", "play", "game.py", "--state", cwd=tmp_path, typed="1\n")
     assert (done.returncode, done.stderr) == (
         1,
-        "spade: --state: the program has no tools, so there is no state to show\n",
+        "spade: --state: only programs with tools have a state to show\n",
     )
 
 

@@ -64,12 +64,12 @@ def summary(right, prompt="0" * 32):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"suites": "nanno"}, "--suite 'nanno': there is no such suite; near are nano, "),
+        ({"suites": "nanno"}, "--suite 'nanno': unknown suite; did you mean nano, "),
         ({"suites": " , "}, "--suite: name one or more of aime25, "),
         ({"suites": "gem", "protocol": "release"}, "suite gem: has no protocol 'release'; it has paper, short"),
         ({"items": 3, "protocol": "paper"}, "--items: a part of a suite is played with --protocol short alone"),
         ({"data": ("nano",)}, "--data 'nano': write NAME=FILE"),
-        ({"data": ("aime25=x.csv",)}, "--data 'aime25': is no suite of --suite"),
+        ({"data": ("aime25=x.csv",)}, "--data 'aime25': add this suite by --suite"),
         (
             {"suites": "aime25", "data": ("aime25=x.csv", "aime25=y.csv")},
             "--data aime25: two files are given",
@@ -146,7 +146,7 @@ def test_what_a_kill_has_left_is_deleted_and_what_another_command_uses_is_not(tm
 
 def test_a_model_that_is_none_is_refused(tmp_path):
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ConfigError, match="is no run, and as a model"):
+    with pytest.raises(ConfigError, match="is not a run, and as a model"):
         Subject.of(str(tmp_path / "empty"), None)
 
 

@@ -47,7 +47,7 @@ def other_file(path):
 
 
 ODD = {
-    "is no GGUF file": lambda at: other_file(at / "model.gguf"),
+    "is not a GGUF file": lambda at: other_file(at / "model.gguf"),
     "holds no GGUF file": lambda at: wheel(at / "plain.whl", {"plain/__init__.py": "", "plain/notes.txt": ".gguf"}),
     "holds a.gguf, b.gguf": lambda at: wheel(at / "two.whl", {"two/a.gguf": "GGUF", "two/b.gguf": "GGUF"}),
     "holds the parts 1, 3 of a.gguf": lambda at: wheel(at / "gap.whl", {"a.gguf.part1": "GG", "a.gguf.part3": "UF"}),
@@ -55,12 +55,12 @@ ODD = {
     "holds the parts 1, 1 of a.gguf": lambda at: wheel(
         at / "twice.whl", {"x/a.gguf.part1": "GG", "y/a.gguf.part1": "UF"}
     ),
-    "is no wheel": lambda at: other_file(at / "cut.whl"),
+    "is not a wheel": lambda at: other_file(at / "cut.whl"),
     "several GGUF files, one.gguf, two.gguf": lambda at: several(at / "several"),
     "neither a config.json nor a GGUF file": lambda at: empty(at / "empty"),
-    "is no file or folder": lambda at: at / "missing.gguf",
+    "no such file or folder": lambda at: at / "missing.gguf",
     "cannot load a causal language model": lambda at: cut(at / "cut"),
-    "is no name of a package": lambda at: "pip:../odd name",
+    "is not a package name": lambda at: "pip:../odd name",
 }
 
 

@@ -35,14 +35,14 @@ def test_a_volume_that_is_mounted_elsewhere_is_followed_and_a_lost_one_is_no_emp
     settle_store(run, elsewhere(tmp_path / "one"))
     settle_store(run, elsewhere(tmp_path / "one"))  # the first command ended before it had a store
     (run.store / "data.mdb").touch()
-    with pytest.raises(RunError, match=r"its store was at .*one, and .*two has none; bring it there"):
+    with pytest.raises(RunError, match=r"its store was at .*one and is not in .*two;"):
         settle_store(run, elsewhere(tmp_path / "two"))
     shutil.move(tmp_path / "one", tmp_path / "two")
     settle_store(run, elsewhere(tmp_path / "two"))
     assert (run.store / "data.mdb").exists()
     shutil.rmtree(tmp_path / "two")
     run.status_path.touch()
-    with pytest.raises(RunError, match=r"delete .* to begin with an empty one"):
+    with pytest.raises(RunError, match=r"delete .* to begin with an empty store"):
         settle_store(run, elsewhere(tmp_path / "two"))
 
 

@@ -174,7 +174,7 @@ def test_a_commit_that_fails_is_said_to_fail_for_what_it_failed_for(tmp_path, er
 
 
 def test_a_store_on_a_read_only_disk_is_read_and_not_written(tmp_path, kept):
-    """Where namespaces are allowed: a mount of its own."""
+    """Make a read-only mount. Skips if namespaces are not allowed."""
     inside = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c"]
     mount = f"mount --bind {tmp_path} {tmp_path} && mount -o remount,bind,ro {tmp_path}"
     if subprocess.run([*inside, mount], capture_output=True).returncode:

@@ -119,11 +119,11 @@ def test_what_is_missing_or_does_not_compare_is_refused_in_a_line(tmp_path):
             f"name one policy that was measured here by --policy; there is {BASE[:16]}, {TRAINED[:16]}",
         ),
         (["--suite", "bfcl", "--against", BASE], "suite bfcl: 30 of 30 items have other prompts"),
-        (["--suite", "bfcl", "--seed", "3"], "nothing was measured by the protocol paper with the seed 3"),
+        (["--suite", "bfcl", "--seed", "3"], "no measurement by the protocol paper with the seed 3"),
         (["--suite", "bfcl", "--policy", "newest"], f"no policy newest was measured here; there is {BASE[:16]}, "),
         (["--suite", "bfcl", "--policy", "f" * 9], "no policy fffffffff was measured here; there is "),
-        (["--suite", "bfcl", "--against", BASE, "--seed", "3"], "nothing was measured"),
-        (["--suite", "bfcc"], "there is no such suite; near are bfcl"),
+        (["--suite", "bfcl", "--against", BASE, "--seed", "3"], "no measurement by the protocol"),
+        (["--suite", "bfcc"], "unknown suite; did you mean bfcl"),
         (["--suite", "bfcl", "--policy", "best"], "policy 'best': write newest, start"),
     ):
         result = asked(tmp_path, *words)

@@ -1,13 +1,13 @@
-"""Base classes of programs that play a library's environment, or an item that their own text holds.
+"""Base classes of programs that play a library's environment, or an item in their own text.
 
-The host reads LIBRARIES; a zygote loads the modules of those that `sandbox.libraries` names, before any child is born.
+The host reads LIBRARIES. A zygote loads the modules of the libraries in `sandbox.libraries` before it forks a child.
 A program is a subclass:
 
     class ChainSumEnv(ReasoningGymEnv):
         dataset = "chain_sum"
         parameters = {"min_terms": 2, "max_terms": 2}
 
-`excluded` names the environments that are not worth playing, with the reasons.
+`excluded` lists the environments that are not worth playing, with the reasons.
 """
 
 import importlib
@@ -19,17 +19,18 @@ from .excluded import EXCLUDED
 
 
 class Library(NamedTuple):
-    """A module of this package with its base classes.
-
-    `requirement`: the distribution that is supported, exactly; "" for none. `packages`: what programs can import of it.
-    `remedy`: the command that installs it; "" if the extra `suites` does.
-    """
+    """A module of this package with its base classes."""
 
     module: str
+    """The name of the module."""
     classes: tuple[str, ...]
+    """The names of the base classes."""
     requirement: str = ""
+    """The supported distribution with its exact version; "" if the module needs none."""
     packages: tuple[str, ...] = ()
+    """The packages of the distribution that programs can import."""
     remedy: str = ""
+    """The command that installs the distribution; "" if the extra `suites` installs it."""
 
 
 LIBRARIES = {
@@ -40,14 +41,14 @@ LIBRARIES = {
     "answers": Library("answers", ("MathAnswerEnv", "ChoiceEnv")),
     "code": Library("code_tests", ("CodeTestsEnv",)),
 }
-"""By the names of `sandbox.libraries`."""
+"""The libraries by the names that `sandbox.libraries` uses."""
 
 JUDGES = ("CodeTestsEnv",)
-"""The base classes whose programs may have code executed in further processes."""
+"""Base classes of programs that may have code executed in further processes."""
 
 
 def load(names: Sequence[str]) -> dict[str, object]:
-    """The base classes of these libraries, by name, once each environment of theirs has been reset."""
+    """Load these libraries and reset each of their environments once. Return their base classes by name."""
     found: dict[str, object] = {}
     digits = sys.get_int_max_str_digits()
     for name in names:
@@ -55,16 +56,16 @@ def load(names: Sequence[str]) -> dict[str, object]:
         module = importlib.import_module(f"{__name__}.{library.module}")
         module.warm()
         found |= {each: getattr(module, each) for each in library.classes}
-    sys.set_int_max_str_digits(digits)  # what one program's judge allows itself is not for all programs
+    sys.set_int_max_str_digits(digits)  # a judge that warms up raises this limit for itself
     return found
 
 
 def programs(name: str) -> dict[str, dict[str, Any]]:
-    """The attributes of a program of each environment of a library that is a source of pools, but for EXCLUDED."""
+    """Return the program attributes of each environment of a library, except EXCLUDED. Used for pools."""
     found: dict[str, dict[str, Any]] = importlib.import_module(f"{__name__}.{LIBRARIES[name].module}").programs()
     return {each: attributes for each, attributes in found.items() if each not in EXCLUDED[name]}
 
 
 def packages(names: Sequence[str]) -> list[str]:
-    """The packages that programs of these libraries can import."""
+    """Return the packages that programs of these libraries can import."""
     return [package for name in names for package in LIBRARIES[name].packages]

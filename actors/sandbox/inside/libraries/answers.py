@@ -1,4 +1,4 @@
-"""Questions of mathematics, and questions with lettered choices, that stand in the program's own text."""
+"""Questions of mathematics, and questions with lettered choices, written in the program's own text."""
 
 import re
 import signal
@@ -11,10 +11,10 @@ from .letters import labelled, stated
 from .one_answer import OneAnswerEnv
 
 COMPARISON_S = 5.0
-"""Processor time of a comparison. Seconds of the clock, as math_verify counts, would let the load decide."""
+"""Most processor time of a comparison. By clock time, as math_verify counts, the result would depend on the load."""
 
 LONGEST_TIDIED = 200
-"""Characters of an answer that is tidied."""
+"""Most characters of an answer that is tidied."""
 
 _AGAIN_S = 0.1
 _COLOUR = re.compile(r"\\(?:text)?color\s*+\{[^{}]*+\}")
@@ -28,32 +28,32 @@ _ENDS = re.compile(r"^(?:\*\*|\s|\\[ ,;:!])++|(?:[\s~.,;:°]|\*\*|\\degree(?![A-
 
 
 class LateError(BaseException):
-    """The processor time is used up; math_verify catches every Exception."""
+    """The processor time is used up. It is a BaseException, since math_verify catches every Exception."""
 
 
 class WrittenQuestionEnv(OneAnswerEnv):
-    """A question that has its answer beside it; no seed changes either."""
+    """A question with its answer. The seed changes neither."""
 
     question = ""
     answer = ""
 
     def pose(self, seed: int) -> str:
-        """The question."""
+        """Return the question."""
         return self.question
 
     def solution(self) -> list[str]:
-        """The answer."""
+        """Return the answer."""
         return [self.answer]
 
 
 class MathAnswerEnv(WrittenQuestionEnv):
-    """A problem whose answer is compared as mathematics, as it stands and tidied.
+    """A problem with a mathematical answer. A player's answer is compared both unchanged and tidied.
 
-    An answer without a box is taken as the inside of one.
+    An answer without a box counts as the inside of a box.
     """
 
     def score(self, answer: str) -> float:
-        """Return 1 for an equal answer, and 0 for another one or if the comparison does not come to its end."""
+        """Return 1 for an equal answer, and 0 for another answer or if the comparison takes too long."""
         try:
             with processor_time(COMPARISON_S):
                 right, *forms = (
@@ -67,9 +67,9 @@ class MathAnswerEnv(WrittenQuestionEnv):
 
 @contextmanager
 def processor_time(seconds: float) -> Iterator[None]:
-    """A deadline in seconds of this process's processor time. Raises LateError, again and again until it is left.
+    """Set a deadline in seconds of this process's processor time. Then raises LateError repeatedly until it is left.
 
-    Python drops an error that is raised while an object is finalised, so one alone may be lost.
+    Python drops an error that is raised while an object is finalised, so a single error may be lost.
     """
     inside = True
 
@@ -88,7 +88,7 @@ def processor_time(seconds: float) -> Iterator[None]:
 
 
 def tidied(answer: str) -> str:
-    r"""Remove what math_verify stumbles over: `70.`, `70 \pmod{1000}`, `\mathsf{70}`, `70°`."""
+    r"""Remove parts of an answer that confuse math_verify: `70.`, `70 \pmod{1000}`, `\mathsf{70}`, `70°`."""
     if len(answer) > LONGEST_TIDIED:
         return answer
     plain = _WORDS.sub("", _COLOUR.sub("", _SPACES.sub(" ", answer)))
@@ -98,26 +98,26 @@ def tidied(answer: str) -> str:
 
 
 def boxed(answer: str) -> str:
-    """The answer in a box."""
+    """Put the answer in a box, unless it has one."""
     return answer if r"\boxed" in answer else rf"\boxed{{{answer}}}"
 
 
 class ChoiceEnv(WrittenQuestionEnv):
-    """A question, with its choices as it shows them, whose answer is one of `letters`."""
+    """A question that shows its choices. Its answer is one of `letters`."""
 
     letters = "ABCD"
 
     def score(self, answer: str) -> float:
-        """1 for the right letter."""
+        """Return 1 for the right letter, else 0."""
         return float(letter(answer, self.letters) == self.answer)
 
 
 def letter(answer: str, letters: str) -> str:
-    """Return the choice that an answer names; "" if it names none, or several. A box need not be opened."""
+    """Return the letter that an answer chooses; "" if it chooses none or several. It may be in a box."""
     _, box, last = answer.rpartition(r"\boxed")
     return labelled(last, letters) if box else stated(last, letters) or labelled(last, letters)
 
 
 def warm() -> None:
-    """An answer of each kind; the zygote has run math_verify already."""
+    """Score one mathematical answer. The zygote has run math_verify already."""
     assert type("WarmEnv", (MathAnswerEnv,), {"answer": "1/2"})().score("0.5") == 1

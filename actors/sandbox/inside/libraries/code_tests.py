@@ -1,7 +1,7 @@
-"""Problems of programming: the answer is a program, which must pass tests that stand in the environment's own text.
+"""Problems of programming: the answer is a program, which must pass tests in the environment's own text.
 
-They are LiveCodeBench's, in its two forms: text on standard input and output, or the arguments and the result of a
-method. The outputs that are expected are compared here, and the answer is executed elsewhere.
+The tests are LiveCodeBench's, in its two forms: text on standard input and output, or the arguments and the result of a
+method. The answer is executed in another process, and its outputs are compared here.
 """
 
 import base64
@@ -18,16 +18,15 @@ from ..judging import Execution, Judging, JudgingEnv
 from .one_answer import OneAnswerEnv, verdict
 
 SPARE_BYTES = 1 << 16
-"""Room for spaces, and for the other forms of a number, in an output that may pass."""
+"""Bytes that an output may be longer than expected, for spaces and for other forms of numbers."""
 
 
 class CodeTestsEnv(JudgingEnv, OneAnswerEnv):
     """A problem with its tests.
 
-    `tests` and `hidden` are tests in either of LiveCodeBench's forms: JSON (a list of objects with `input` and
-    `output`), or base64 of a compressed pickle of that text. `function`: the method's name; "" for standard input and
-    output. The score is the share of tests that pass; at the first one that fails the others are not run if the score
-    is not paid.
+    `tests` and `hidden` are tests in either of LiveCodeBench's encodings: JSON (a list of objects with `input` and
+    `output`), or base64 of a compressed pickle of that text. `function` is the method's name, or "" for standard input
+    and output. The score is the share of tests that pass. If only a win is paid, the first failed test ends the run.
     """
 
     question = ""
@@ -38,19 +37,19 @@ class CodeTestsEnv(JudgingEnv, OneAnswerEnv):
     reference = ""
 
     def pose(self, seed: int) -> str:
-        """The question, whatever the seed. Raises ValueError where there are no tests."""
+        """Return the question, the same for all seeds. Raises ValueError without tests."""
         self._tests = [*unpacked(self.tests), *unpacked(self.hidden)]
         if not self._tests:
             raise ValueError("the problem has no tests")
         return self.question
 
     def judge(self, action: str) -> Judging:
-        """The verdict on a program: it ends the episode."""
+        """Judge a program by the tests. The verdict ends the episode."""
         score = yield from self._scored(action.strip())
         return verdict(score, self.pays)
 
     def _scored(self, code: str) -> Generator[Execution, str | None, float]:
-        """The share of tests that the program passes."""
+        """Return the share of tests that the program passes. Yields the executions of the tests."""
         sys.set_int_max_str_digits(DIGITS)
         same = same_value if self.function else same_text
         passed = 0
@@ -64,12 +63,12 @@ class CodeTestsEnv(JudgingEnv, OneAnswerEnv):
         return passed / len(self._tests)
 
     def solution(self) -> list[str] | str:
-        """The reference program, if there is one."""
+        """Return the reference program, if there is one."""
         return [self.reference] if self.reference else "No program is given."
 
 
 def unpacked(tests: str) -> list[dict[str, Any]]:
-    """The tests of a text. What is not JSON is unpickled; this happens in an episode's own process alone."""
+    """Decode tests. A text that is not JSON is unpickled, which happens only in an episode's own process."""
     text = tests
     if not tests.lstrip().startswith("["):
         text = pickle.loads(zlib.decompress(base64.b64decode(tests)))
@@ -77,7 +76,7 @@ def unpacked(tests: str) -> list[dict[str, Any]]:
 
 
 def same_value(said: str, wanted: str) -> bool:
-    """Equal as JSON."""
+    """Return True if two texts are equal as JSON."""
     try:
         return bool(json.loads(said) == json.loads(wanted))
     except (ValueError, RecursionError):
@@ -85,7 +84,7 @@ def same_value(said: str, wanted: str) -> bool:
 
 
 def same_text(said: str, wanted: str) -> bool:
-    """Compare line by line without the spaces around; numbers are compared as numbers."""
+    """Return True if two texts are equal line by line, without surrounding spaces. Numbers are compared as numbers."""
     lines, others = ([line.strip() for line in text.strip().split("\n")] for text in (said, wanted))
     return len(lines) == len(others) and all(map(same_line, lines, others))
 
@@ -100,7 +99,7 @@ def same_line(line: str, other: str) -> bool:
 
 
 def warm() -> None:
-    """A problem, and the first thing that it wants executed."""
+    """Pose a problem and let it request its first execution."""
     problem = type("WarmEnv", (CodeTestsEnv,), {"tests": '[{"input": "2", "output": "4"}]'})()
     problem.pose(0)
     assert next(problem.judge("print(4)")).given == "2"

@@ -1,4 +1,4 @@
-"""Environments of libraries that are not worth playing, each with its reason: data for pools and suites."""
+"""Environments of libraries that are not worth playing, each with the reason. Pools and suites leave them out."""
 
 EXCLUDED: dict[str, dict[str, str]] = {
     "reasoning-gym": {
@@ -21,10 +21,10 @@ EXCLUDED: dict[str, dict[str, str]] = {
         "Taxi-v3": "withdrawn",
     },
 }
-"""By library, the environment's name and the reason.
+"""For each library, the environment's name and the reason.
 
-Nine files of RLVE differ in the copy of it that the paper's authors released, each by a mended scorer. Five are those
-above. The other four (Cinema, LargestConvexPolygon, LargestRectangle_AmongPoints, QuadMagicItems) take a list for
-another answer than a tuple, so they count no answer to a problem whose parameters went through JSON. Ours never do: a
-problem lives in one process from its making to its verdict.
+In the copy of RLVE that the paper's authors released, nine files differ from the original by a repaired scorer. Five of
+them are listed above. The original of the other four (Cinema, LargestConvexPolygon, LargestRectangle_AmongPoints,
+QuadMagicItems) does not accept a list for a tuple, so it accepts no answer to a problem whose parameters went through
+JSON. Our parameters never do: a problem lives in one process from its making to its verdict.
 """

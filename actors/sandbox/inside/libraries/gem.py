@@ -14,7 +14,7 @@ from .words import WordLists
 WORDS = WordLists()
 PREFIX = "game:"
 
-# The games take NLTK for lists of words, for which they ask the network at each start, and pandas to read one file.
+# The games use NLTK for word lists, which they download at each start, and pandas to read one file.
 with (
     standing_in("pandas"),
     standing_in("nltk", download=lambda *_: True),
@@ -30,7 +30,7 @@ with (
 
 
 class GemEnv:
-    """A game. It is won if the game ends it with rewards of 1 in all: some pay by progress.
+    """A game. It is won if it ends with a total reward of 1, since some games pay by progress.
 
     Actions go to the game in a box.
     """
@@ -38,10 +38,10 @@ class GemEnv:
     game = ""
     parameters: dict[str, Any] = {}  # noqa: RUF012 (a program replaces it and changes it never)
     pays: Literal["win", "score"] = "win"
-    """"win" pays 1 for a game that is won, at its end, and 0 for everything else; "score" the rewards so far."""
+    """"win" pays 1 at the end of a won game and 0 otherwise; "score" pays the total reward so far."""
 
     def reset(self, seed: int) -> tuple[str, dict[str, object]]:
-        """The rules and the first state."""
+        """Return the rules and the first state."""
         if self.game not in GAMES:
             raise ValueError(f"GEM has no game {self.game!r}")
         self._game = gem.make(PREFIX + self.game, **self.parameters)
@@ -49,7 +49,7 @@ class GemEnv:
         return shown(*self._game.reset(seed=seed % 2**32)), {}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, object]]:
-        """The game's answer."""
+        """Return the game's answer."""
         boxed = action if r"\boxed" in action else rf"\boxed{{{action.strip()}}}"
         observation, reward, terminated, truncated, info = self._game.step(boxed)
         self._total += float(reward)
@@ -59,13 +59,13 @@ class GemEnv:
 
 
 def shown(observation: str, info: dict[str, Any]) -> str:
-    """The text that a player reads: the game gives its state apart from its answer."""
+    """Return the text that a player reads: the game's answer and, if given separately, its state."""
     suffix = info.get("suffix", "")
     return f"{observation}\n{suffix}" if suffix else str(observation)
 
 
 def load_clues(game: Any, _: object = None, hardcore: bool = False) -> None:
-    """`CrosswordsEnv._load_words` from memory."""
+    """Load clues from memory. This replaces `CrosswordsEnv._load_words`."""
     game.word_data = [clue for clue in CLUES if clue["hardcore"] == hardcore]
 
 
@@ -80,12 +80,12 @@ CrosswordsEnv._load_words = load_clues
 
 
 def programs() -> dict[str, dict[str, Any]]:
-    """The attributes of a program of each game."""
+    """Return the program attributes of each game."""
     return {name: {"game": name} for name in GAMES}
 
 
 def warm() -> None:
-    """The beginning of each game in its easy form; those of words begin only where their lists are."""
+    """Begin each game in its easy form. Word games cannot begin if their word lists are missing."""
     for game in GAMES:
         if game.endswith("-easy"):
             with suppress(LookupError):

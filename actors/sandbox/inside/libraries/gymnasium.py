@@ -13,26 +13,26 @@ ACTIONS = {
     "FrozenLake": ("left", "down", "right", "up"),
     "CliffWalking": ("up", "right", "down", "left"),
 }
-"""Names of the actions, in their order, by the name of the environment without its version."""
+"""For each environment, without its version, the names of the actions in their order."""
 LEAST_TOTAL = {"CliffWalking": -99.0}
-"""The rewards of a win where they are none of 1 in the end: here the goal without a fall."""
+"""The total reward of a win if it is not 1. Here it is the goal without a fall."""
 
 RANDOM_MAP = frozen_lake.generate_random_map
 _COLOURED = re.compile(r"\x1b\[[\d;]*m(.*?)\x1b\[0m", re.DOTALL)
 
 
 class GymnasiumTextEnv:
-    """An environment of discrete actions. It is won if it ends with rewards of at least `least_total` in all."""
+    """An environment of discrete actions. It is won if it ends with a total reward of at least `least_total`."""
 
     environment = ""
     parameters: dict[str, Any] = {}  # noqa: RUF012 (a program replaces it and changes it never)
     actions: tuple[str, ...] = ()
-    """The names of the actions in their order; without them those of ACTIONS, else numbers."""
+    """The names of the actions in their order. The default is the names in ACTIONS, or else numbers."""
     least_total = 1.0
 
     def reset(self, seed: int) -> tuple[str, dict[str, object]]:
         """Return the first state and the actions."""
-        # FrozenLake without a named map draws one when it is made, before it is told its seed.
+        # FrozenLake without a named map draws a map when it is made, before it gets its seed.
         frozen_lake.generate_random_map = functools.partial(RANDOM_MAP, seed=seed % 2**32)
         self._world = gymnasium.make(self.environment, render_mode="ansi", **self.parameters)
         count = getattr(self._world.action_space, "n", 0)
@@ -44,7 +44,7 @@ class GymnasiumTextEnv:
         return self._drawn(), {}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, object]]:
-        """The next state. An action that there is not leads nowhere."""
+        """Take an action and return the next state. An unknown action changes nothing."""
         name = action.strip().lower()
         if name not in self._names:
             return f"There is no action {action.strip()[:40]!r}.\n{self._drawn()}", 0.0, False, False, {}
@@ -59,18 +59,18 @@ class GymnasiumTextEnv:
 
 
 def kind(environment: str) -> str:
-    """The name without size and version."""
+    """Return the name of an environment without its size and version."""
     return re.sub(r"\d*x?\d*-v\d+$", "", environment)
 
 
 def programs() -> dict[str, dict[str, Any]]:
-    """The attributes of a program of each environment whose actions have names."""
+    """Return the program attributes of each environment with named actions."""
     least = {name: {"least_total": total} for name, total in LEAST_TOTAL.items()}
     named = [name for name in gymnasium.registry if kind(name) in ACTIONS]
     return {name: {"environment": name} | least.get(kind(name), {}) for name in named}
 
 
 def warm() -> None:
-    """Both environments that have names."""
+    """Reset both environments with named actions."""
     for name in ("FrozenLake-v1", "CliffWalking-v1"):
         type("WarmEnv", (GymnasiumTextEnv,), {"environment": name})().reset(0)

@@ -10,7 +10,7 @@ from functools import cache
 from typing import NamedTuple
 
 LONGEST = 10_000
-"""Characters of a box that may hold a letter."""
+"""Most characters of a box that are searched for a letter."""
 
 _STYLES = re.compile(
     r"\\(?:text)?color\s*+\{[^{}]*+\}"
@@ -41,7 +41,7 @@ _DOUBT = re.compile(
 )
 _SENTENCE = re.compile(r"[.!?]\s|\n")
 
-_SENTENCE_LENGTH = 300  # characters of a sentence that are looked at
+_SENTENCE_LENGTH = 300  # most characters of a sentence that are read
 
 
 class _Patterns(NamedTuple):
@@ -64,7 +64,7 @@ def _patterns(letters: str) -> _Patterns:
     closed = rf"{_ENDING}(?:$|[)\]][\"'\u201d\u2019>]*+(?![\^_+=*/])|[,:;!]|\.(?![^\W\d_]))"
     reason = rf"\s++(?:[-\u2013\u2014]+\s|{_REASON}|\([^)]{{2,}}\))"
     label = rf"{_OPENING}(?:([{either}]){closed}|([{upper}])(?={reason}|\s*+[\u2013\u2014]))"
-    # In a sentence words may follow the letter; an A in front of a word is an article.
+    # In a sentence words may follow the letter, but an A before a word is an article.
     single = r"(?<!\band )(?<!\bor )(?<!\bnor )\b(?i:option|answer|choice)"
     named = rf"{single}\s++\(?(?P<named>[{upper}])\)?(?i:{_APPROVED})\b"
     bare = rf"(?:^|[.,:;!]\s|(?i:\b(?:so|thus|hence|therefore|that)\s))\s*+\(?(?P<bare>[{upper}])\)?(?i:{_APPROVED})"
@@ -86,9 +86,9 @@ def labelled(text: str, letters: str) -> str:
 
 
 def stated(text: str, letters: str) -> str:
-    """Return the letter that the last sentence of its kind names as the answer, in a text without a box.
+    """Return the letter that a text without a box names as the answer. The last such sentence counts.
 
-    A short text that is a label alone counts as well.
+    A short text that consists of a label counts as well. Returns "" if the text chooses no letter or several.
     """
     plain = _plain(text).strip()
     for found in reversed(list(_patterns(letters).stated.finditer(plain))):
@@ -102,7 +102,7 @@ def stated(text: str, letters: str) -> str:
 
 
 def _single(found: re.Match[str], rest: str, letters: str) -> str:
-    """Return the letter of a match; "" if another letter follows as a further label in the `rest`."""
+    """Return the letter of a match; "" if the `rest` has another letter as a further label."""
     letter = next(group for group in found.groups() if group).upper()
     patterns, end = _patterns(letters), found[0][-1:]
     further = patterns.joined.match(rest) if end in ",)];&" or end.isalpha() else None

@@ -6,44 +6,44 @@ from typing import Literal
 WINS = 1.0 - 1e-6
 Pays = Literal["win", "score"]
 DRAWS = 10
-"""Draws after which a generator that finds no instance has failed; RLVE draws again as well."""
+"""Most draws of a generator that finds no instance. RLVE itself draws again, too."""
 
 
 class OneAnswerEnv:
-    """Subclasses pose a question and score an answer; the score is in [-1, 1], and 1 wins."""
+    """The base of environments that pose a question and score an answer. The score is in [-1, 1], and 1 wins."""
 
     pays: Pays = "win"
     """"win" pays 1 for a right answer and 0 for any other; "score" pays the score."""
 
     def pose(self, seed: int) -> str:
-        """The question of this instance."""
+        """Return the question of an instance."""
         raise NotImplementedError
 
     def score(self, answer: str) -> float:
-        """The score of an answer."""
+        """Return the score of an answer."""
         raise NotImplementedError
 
     def reset(self, seed: int) -> tuple[str, dict[str, object]]:
-        """The question, and {}. The first draw is of the seed itself. Raises what the last draw raised."""
+        """Return the question and {}. The first draw uses the seed itself. Raises the error of the last draw."""
         draw = random.Random(seed)
         for _ in range(DRAWS - 1):
             try:
                 return self.pose(seed), {}
-            except Exception:  # some generators raise where a draw has no instance, each an error of its own
+            except Exception:  # some generators raise errors of their own if a draw finds no instance
                 seed = draw.getrandbits(48)
         return self.pose(seed), {}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, object]]:
-        """The verdict: it ends the episode."""
+        """Return the verdict on an answer. It ends the episode."""
         return verdict(self.score(action.strip()), self.pays)
 
 
 def verdict(score: float, pays: Pays) -> tuple[str, float, bool, bool, dict[str, object]]:
-    """The last step of an episode whose answer has this score."""
+    """Return the last step of an episode, for an answer with this score."""
     right = score >= WINS
     return "Correct." if right else "Wrong.", score if pays == "score" else float(right), True, False, {}
 
 
 def graded(score: float) -> float:
-    """A library's score within [-1, 1]; one that is no number is worth nothing."""
+    """Clip a library's score to [-1, 1]. NaN becomes 0."""
     return max(-1.0, min(1.0, score)) if score == score else 0.0

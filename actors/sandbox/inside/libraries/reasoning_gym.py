@@ -12,7 +12,7 @@ from . import formulas
 from .one_answer import WINS, OneAnswerEnv, graded
 from .stand_ins import standing_in
 
-# A package of cellular automata imports matplotlib, which looks for a home directory and is never used.
+# A package of cellular automata imports matplotlib but never uses it, and matplotlib searches for a home directory.
 with standing_in(
     "matplotlib", "matplotlib.pyplot", "matplotlib.animation", "matplotlib.collections",
     "mpl_toolkits", "mpl_toolkits.mplot3d",
@@ -29,10 +29,10 @@ with standing_in(
 
 
 class ReasoningGymEnv(OneAnswerEnv):
-    """An item of a data set: number `index` of those that the instance's seed gives, or `parameters` if they have one.
+    """One item of a data set: the item `index` for the instance's seed, or for the seed in `parameters`.
 
-    `level`: each attribute of the data set's curriculum, advanced so many times; None: the data set's defaults. The
-    `parameters` come on top. Where there are `rises`, each level adds them to the parameters instead.
+    Each attribute of the data set's curriculum is advanced `level` times. If `level` is None, the data set's defaults
+    apply. The `parameters` override both. If `rises` is set, each level adds its values to the parameters instead.
     """
 
     dataset = ""
@@ -42,7 +42,7 @@ class ReasoningGymEnv(OneAnswerEnv):
     index = 0
 
     def pose(self, seed: int) -> str:
-        """The item's question."""
+        """Return the item's question."""
         parameters = {"seed": seed % 2**32, "size": self.index + 1} | self.parameters
         parameters |= {name: self.parameters[name] + (self.level or 0) * step for name, step in self.rises.items()}
         self._items = made(self.dataset, None if self.rises else self.level, parameters)
@@ -50,20 +50,20 @@ class ReasoningGymEnv(OneAnswerEnv):
         return str(self._item["question"])
 
     def score(self, answer: str) -> float:
-        """The data set's own score. An answer over which its scorer stumbles is wrong."""
+        """Return the data set's own score, or 0 if its scorer raises."""
         try:
             return graded(float(self._items.score_answer(answer, self._item)))
         except Exception:
             return 0.0
 
     def solution(self) -> list[str] | str:
-        """The reference answer; some data sets have none, or one that they do not count."""
+        """Return the reference answer. Some data sets lack it, or do not accept their own."""
         answer = self._item["answer"]
         return [answer] if isinstance(answer, str) and self.score(answer) >= WINS else "No answer is given."
 
 
 def made(dataset: str, level: int | None, parameters: dict[str, Any]) -> Any:
-    """The data set. Raises ValueError for a name or a level that there is not."""
+    """Make the data set. Raises ValueError for an unknown name or level."""
     if level is None or (level == 0 and dataset not in CURRICULA):
         return reasoning_gym.create_dataset(dataset, **parameters)
     if dataset not in CURRICULA:
@@ -77,19 +77,19 @@ def made(dataset: str, level: int | None, parameters: dict[str, Any]) -> Any:
 
 
 def programs() -> dict[str, dict[str, Any]]:
-    """The attributes of a program of each data set."""
+    """Return the program attributes of each data set."""
     return {name: {"dataset": name} | ({"level": 0} if name in CURRICULA else {}) for name in DATASETS}
 
 
 class KeptFile(io.BytesIO):
-    """A data file in memory, with as much of a path's interface as the library uses."""
+    """A data file in memory, with the part of a path's interface that the library uses."""
 
     def open(self, mode: str = "r", encoding: str = "utf-8") -> io.TextIOWrapper:
-        """Its text, from the beginning."""
+        """Open the file's text at its beginning."""
         return io.TextIOWrapper(io.BytesIO(self.getvalue()), encoding=encoding)
 
     def read_text(self) -> str:
-        """All of its text."""
+        """Return the file's text."""
         return self.getvalue().decode()
 
 
@@ -111,10 +111,10 @@ def keep_files() -> None:
 
 
 def hold_scorers() -> None:
-    """Scorers that run an answer as code, or that pay one for being no number, take it as data."""
+    """Repair scorers that run an answer as code, or that pay for NaN: they get the answer as data."""
     formulas.hold()
     for module in (binary_matrix, n_queens, spiral_matrix, string_insertion):
-        vars(module)["eval"] = ast.literal_eval  # they want a list
+        vars(module)["eval"] = ast.literal_eval  # these scorers expect a list
     parse = ComplexArithmeticDataset.parse_string_to_complex
 
     def number(text: str) -> complex | None:
@@ -125,7 +125,7 @@ def hold_scorers() -> None:
 
 
 def warm() -> None:
-    """One question of each data set; `composite` is one of parameters alone."""
+    """Make one question of each data set except `composite`, which needs parameters."""
     keep_files()
     hold_scorers()
     for dataset in DATASETS.keys() - {"composite"}:

@@ -1,4 +1,4 @@
-"""RLVE: 400 procedural problems with verifiers (the distribution rlve-gym, whose package is named `Gym`)."""
+"""RLVE: 400 procedural problems with verifiers (the distribution rlve-gym, package `Gym`)."""
 
 import copy
 import random
@@ -10,7 +10,7 @@ from . import formulas
 from .one_answer import OneAnswerEnv, graded
 from .stand_ins import standing_in
 
-with standing_in("torch"):  # it is there to be seeded
+with standing_in("torch"):  # RLVE only seeds it
     from Gym.environments import identifier2environment as PROBLEMS  # noqa: N812
     from Gym.parameter_controllers import identifier2controller as CONTROLLERS  # noqa: N812
 
@@ -18,9 +18,9 @@ MARKS = "<answer>", "</answer>"
 
 
 class RlveEnv(OneAnswerEnv):
-    """A problem, with any of the parameters that its controller gives after `level` updates, or with `parameters`.
+    """A problem with its `parameters`, or with parameters drawn from those of its controller after `level` updates.
 
-    The library's own `generator` is not called: it takes a thread for its time limit, and there are none.
+    The library's own `generator` is not called, since its time limit needs a thread, and a child cannot start threads.
     """
 
     problem = ""
@@ -28,7 +28,7 @@ class RlveEnv(OneAnswerEnv):
     parameters: dict[str, Any] | None = None
 
     def pose(self, seed: int) -> str:
-        """The problem's text."""
+        """Return the problem's text."""
         if self.problem not in PROBLEMS:
             raise ValueError(f"RLVE has no problem {self.problem!r}")
         draw = random.Random(seed)
@@ -47,24 +47,27 @@ class RlveEnv(OneAnswerEnv):
         return list(controller.get_parameter_list())
 
     def score(self, answer: str) -> float:
-        """The problem's own score; 1 where it counts as solved. The library counts an error of its scorer as wrong."""
+        """Return the problem's own score, or 1 if it counts as solved.
+
+        The library itself counts an error of its scorer as a wrong answer.
+        """
         verdict = self._problem.verifier(answer.join(MARKS))
         return 1.0 if verdict["accuracy"] else graded(min(float(verdict["reward"]), 0.999))
 
     def solution(self) -> list[str] | str:
-        """The reference answer; some problems have none, or one that they do not count."""
+        """Return the reference answer. Some problems lack it, or do not accept their own."""
         answer = str(self._problem.parameter.get("reference_answer"))
         right = self._problem.verifier(answer.join(MARKS))["accuracy"]
         return [answer] if right else "No answer is given."
 
 
 def programs() -> dict[str, dict[str, Any]]:
-    """The attributes of a program of each problem."""
+    """Return the program attributes of each problem."""
     return {name: {"problem": name, "level": 0} for name in PROBLEMS}
 
 
 def warm() -> None:
-    """One instance of each problem; two of their scorers parse an answer by sympy."""
+    """Make one instance of each problem. Hold sympy's parser first, since two scorers parse an answer by it."""
     formulas.hold()
     for problem in PROBLEMS:
         type("WarmEnv", (RlveEnv,), {"problem": problem})().pose(0)

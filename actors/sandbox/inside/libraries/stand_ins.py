@@ -1,4 +1,4 @@
-"""Empty modules in the place of packages that a library imports and does not need to play: torch, matplotlib, NLTK."""
+"""Replace packages that a library imports but does not need for playing: torch, matplotlib, NLTK."""
 
 import sys
 import types
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 
 class StandIn(types.ModuleType):
-    """A module that has whatever is asked of it, and can do nothing."""
+    """A module that has every attribute. Calling an attribute raises RuntimeError."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -24,9 +24,9 @@ class StandIn(types.ModuleType):
 
 @contextmanager
 def standing_in(*names: str, **given: object) -> Iterator[None]:
-    """Import nothing but stand-ins under these full names; those `given` (of the last name) are real.
+    """Put stand-ins for the modules of these full names into the import system. The last one gets the `given` values.
 
-    They leave the import system in the end, so that no program takes one of them for the package.
+    On exit the stand-ins are removed, so that no program imports one instead of the package.
     """
     before = {name: sys.modules.get(name) for name in names}
     for name in names:

@@ -1,15 +1,15 @@
-"""The word lists of NLTK's corpus `words`, as a stand-in for NLTK reads them."""
+"""The word lists of NLTK's corpus `words`, for a stand-in of NLTK."""
 
 import os
 import sys
 from collections.abc import Iterable
 
 FOLDERS = ("nltk_data", "share/nltk_data", "lib/nltk_data")
-"""Those in which NLTK looks, below the interpreter's prefix; no other one is seen behind the walls."""
+"""The folders that NLTK searches below the interpreter's prefix. Other folders cannot be seen behind the walls."""
 
 
 class WordLists:
-    """`nltk.corpus.words`: the lists of the first of `folders` that has them, read at once."""
+    """A replacement of `nltk.corpus.words`. It reads each list at once, from the first of `folders` that has it."""
 
     def __init__(self, folders: Iterable[str] | None = None) -> None:
         self._lists: dict[str, list[str]] = {}
@@ -22,7 +22,7 @@ class WordLists:
                         self._lists[name] = file.read().split()
 
     def words(self, name: str) -> list[str]:
-        """The list of that name. Raises LookupError where the corpus is not installed."""
+        """Return the list of that name. Raises LookupError if the corpus is not installed."""
         if name not in self._lists:
             wanted = f"NLTK's corpus `words` (https://www.nltk.org/nltk_data), unpacked in {self._folders[0]}/corpora"
             raise LookupError(f"the list of words {name!r} is not here: this game needs {wanted}")

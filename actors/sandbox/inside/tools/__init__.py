@@ -1,1 +1,1 @@
-"""Programs whose player uses tools: their schemas, their runtime, and what admission asks of them."""
+"""Programs whose player uses tools: their schemas, their runtime, and the answers to admission."""

@@ -1,6 +1,6 @@
-"""The methods of tools: a schema from their annotations, and their calls with the arguments of a message.
+"""Derive the schema of a tool from its method's annotations, and call the method with the arguments of a message.
 
-A value is passed on as JSON has it, except where the annotation is an Enum: there the method gets the member.
+A method gets the values as JSON has them. If the annotation is an Enum, the method gets the member instead.
 """
 
 import inspect
@@ -14,15 +14,15 @@ from .schema import JSON_TYPES, SHOWN, Schema, SchemaError
 
 _UNIONS = (typing.Union, types.UnionType)
 _NAMED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-"""The kinds of parameters that a schema can name: all but `*args` and `**kwargs`."""
+"""The kinds of parameters that a schema can name: all except `*args` and `**kwargs`."""
 _WANTED = "str, int, float, bool, list[...], dict, Literal[...], an Enum of texts or numbers, or a union of these"
 
 
 def derive(method: Callable[..., object]) -> Schema:
-    """Return the schema of a bound method's arguments; those without a default are required. Raises SchemaError."""
+    """Return the schema of a bound method's arguments. Arguments without a default are required. Raises SchemaError."""
     try:
         hints = typing.get_type_hints(method)
-    except Exception as error:  # of the program's own text
+    except Exception as error:  # the program's annotations may raise anything
         raise SchemaError(f"its annotations cannot be read: {error}") from None
     properties: dict[str, Schema] = {}
     required = []
@@ -52,7 +52,7 @@ def fit(method: Callable[..., object], schema: Schema) -> None:
 
 
 class Caller:
-    """A way to call a bound method with arguments that keep its schema; its signature is read once."""
+    """A caller of a bound method with arguments that keep its schema. It reads the signature once."""
 
     def __init__(self, method: Callable[..., object]) -> None:
         try:
@@ -99,7 +99,7 @@ def _annotated(name: str, annotation: Any) -> Schema:
 
 
 def _merged(parts: list[Schema]) -> Schema | None:
-    """Return one schema for what any of the parts allows; None if the subset of JSON Schema cannot say it."""
+    """Return a schema that allows every value of any part, or None if the subset of JSON Schema cannot express it."""
     nothing = {"type": "null"}
     some = [part for part in parts if part != nothing]
     optional = len(some) < len(parts)
@@ -124,7 +124,7 @@ def _one_or_all(names: list[str]) -> str | list[str]:
 
 
 def _resolved(annotation: Any) -> Any:
-    """Return what a NewType, or an alias by the statement `type`, stands for."""
+    """Return the annotation behind a NewType, or behind an alias by the statement `type`."""
     while hasattr(annotation, "__supertype__"):
         annotation = annotation.__supertype__
     return annotation.__value__ if type(annotation).__name__ == "TypeAliasType" else annotation
@@ -141,7 +141,7 @@ def _has_enum(annotation: Any) -> bool:
 
 
 def _converted(annotation: Any, value: Any) -> Any:
-    """Return the value with the members of Enums that its annotation names."""
+    """Replace values by members of Enums as the annotation says."""
     annotation = _resolved(annotation)
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if _is_enum(annotation):

@@ -1,8 +1,9 @@
-"""The runtime of a program with tools: the program simulates a service, this offers its tools and grades.
+"""Run a program with tools: the program simulates a service, and this runtime offers its tools and grades.
 
-The position among the instructions is kept here. After each executed call, while the criterion of the present
-instruction holds, that instruction is done, and the next one stands in the call's result. The play is won when `done`
-is submitted after the last one. No method of the program that grades is called, and no refused call reaches it.
+The runtime keeps the position in the instructions. After each executed call, if the criterion of the present
+instruction holds, that instruction is done, and the call's result gives the next instruction. The player wins by
+submitting `done` after the last instruction. A program's own grading methods are never called, and refused calls never
+reach the program.
 """
 
 from ..program import Answer, LoadedProgram, clean, described, guarded, is_a, shape
@@ -17,14 +18,14 @@ NEXT = "User: "
 FINISHED = f"All requests are done. {SUBMIT}"
 NEITHER = "Call a tool, or submit <answer>done</answer> when all requests are done."
 ERROR_CHARACTERS = 1_000
-"""Of a criterion that raises, as admission hears of it."""
+"""Most characters of a criterion's exception in the report to admission."""
 
 
 class ToolProgram(LoadedProgram):
     """A loaded program that extends ToolUseBaseEnv. Its tools, instructions and criteria are read once, after `reset`.
 
-    `position` counts the instructions that are done, `free` those of them that were met when they were given. The
-    play ends at the turn that the program's own `max_turns` has as its last, as a game ends itself.
+    `position` counts the done instructions. `free` counts the done instructions that were met when they were given. The
+    play ends at the program's own `max_turns`, if that is less than ours.
     """
 
     def __init__(self, kind: type, repairs: tuple[str, ...], max_turns: int, observation_bytes: int) -> None:
@@ -43,7 +44,7 @@ class ToolProgram(LoadedProgram):
 
     def build(self) -> None:
         super().build()
-        # Programs in the paper's style append to each result what their own method of this name returns.
+        # Programs in the paper's style append the result of their own method of this name to each result.
         self.instance._advance_if_done = str
 
     def reset(self, seed: int) -> Answer:
@@ -66,11 +67,11 @@ class ToolProgram(LoadedProgram):
     # ------------------------------------------------------------ a turn
 
     def step(self, action: str) -> Answer:
-        """A message without calls."""
+        """Play a message without calls."""
         return self.act([], action)
 
     def act(self, calls: list[tuple[str, str]], answer: str) -> Answer:
-        """One message: its calls (name, arguments as JSON) in order, then its answer, "" where there is none."""
+        """Play one message: its calls (name, arguments as JSON) in order, then its answer, "" without one."""
         with guarded("play"):
             results: list[Answer] = []
             size = 0
@@ -89,7 +90,7 @@ class ToolProgram(LoadedProgram):
             return seen | {"results": results} | self.progress()
 
     def reply(self, answer: str) -> str:
-        """The reply to an answer that does not win."""
+        """Return the reply to an answer that does not win."""
         left = len(self.instructions) - self.position
         if not left:
             return FINISHED
@@ -97,7 +98,7 @@ class ToolProgram(LoadedProgram):
         return f"Not done: {requests} left. The present one: {self.instructions[self.position]}"
 
     def call(self, name: str, arguments: str) -> tuple[str, bool]:
-        """The result of a call, and True where it was refused."""
+        """Call a tool. Returns the result, and True if the call was refused."""
         tool = self.tools.get(name)
         try:
             if tool is None:
@@ -113,7 +114,7 @@ class ToolProgram(LoadedProgram):
         return "\n\n".join(told), False
 
     def advance(self) -> list[str]:
-        """Move on while the present criterion holds; what the player is told of it."""
+        """Move on while the present criterion holds. Returns the texts that tell the player."""
         told: list[str] = []
         while self.position < len(self.instructions) and self.holds():
             self.free += bool(told)
@@ -125,11 +126,11 @@ class ToolProgram(LoadedProgram):
         return told
 
     def holds(self) -> bool:
-        """True where the present instruction is met."""
+        """Return True if the present instruction is met."""
         return bool(self.criteria[self.position](self.state()))
 
     def state(self) -> object:
-        """The state that criteria read. Raises ProgramError where it is no dict."""
+        """Return the state that criteria read. Raises ProgramError unless it is a dict."""
         state = self.instance._state
         if not is_a(state, dict):
             raise blamed(f"_state must be a dict, not {shape(state)}")
@@ -138,7 +139,7 @@ class ToolProgram(LoadedProgram):
     # ------------------------------------------------------------ for admission
 
     def inspect(self) -> Answer:
-        """The state, and each criterion on it."""
+        """Evaluate each criterion on the state. Returns the results and the state."""
         with guarded("play"):
             first = before = canonical(self.state())
             criteria = []
@@ -155,6 +156,6 @@ class ToolProgram(LoadedProgram):
             return {"is": "inspected", **seen, "done": self.position, "free": self.free}
 
     def solve(self) -> Answer:
-        """The reference solution as calls, none where it lists none."""
+        """Return the reference solution as calls. They are empty if it lists no calls."""
         with guarded("play"):
             return {"is": "solved", "actions": None, "calls": calls(self.instance.solution(), self.tools)}

@@ -1,7 +1,7 @@
-"""Schemas of tools: checked against our subset of JSON Schema, and arguments checked by them.
+"""Check schemas of tools against our subset of JSON Schema, and arguments against a schema. Pure.
 
-The subset: `type` (one or a list), `properties`, `required`, `enum`, `items`, `minimum`, `maximum`. NOTES are shown to
-the player and not checked; any other keyword is refused, since a rule that nobody enforces would mislead. Pure.
+The subset is `type` (one or a list), `properties`, `required`, `enum`, `items`, `minimum` and `maximum`. NOTES are
+shown to the player and not checked. Any other keyword is refused, since a rule that nobody enforces would mislead.
 """
 
 import json
@@ -12,11 +12,11 @@ Schema = dict[str, Any]
 
 NOTES = ("description", "title", "default", "examples", "format")
 DEPTH = 32
-"""The deepest nesting of arguments, so that no tool meets a value over which its own code recurses too far."""
+"""The deepest nesting of arguments, so that a tool's own code does not recurse too far over a value."""
 SHOWN = 60
-"""Characters of a refused value that its complaint quotes."""
+"""Characters of a refused value that the error message quotes."""
 LISTED = 400
-"""Characters of the list of what is allowed."""
+"""Most characters of a list of allowed values in an error message."""
 
 JSON_TYPES: Mapping[type, str] = {
     str: "string",
@@ -31,11 +31,11 @@ TYPES = tuple(JSON_TYPES.values())
 
 
 class SchemaError(ValueError):
-    """A schema outside of the subset, or a method that has none: one line, with the path."""
+    """A schema is outside the subset, or a method has none. The text is one line with the path."""
 
 
 class ArgumentsError(ValueError):
-    """Arguments that do not fit: one line, with the path."""
+    """Arguments do not fit their schema. The text is one line with the path."""
 
 
 def _listed(names: Any) -> list[Any]:
@@ -46,7 +46,7 @@ def _listed(names: Any) -> list[Any]:
 
 
 def check_parameters(schema: object) -> Schema:
-    """The schema of all arguments of a tool, with `properties` and `required`. Raises SchemaError."""
+    """Check the schema of all arguments of a tool. Return it with `properties` and `required`. Raises SchemaError."""
     if not isinstance(schema, dict):
         _fail("parameters", f"must be an object, is {shown(schema)}")
     check_schema(schema, "parameters")
@@ -60,7 +60,7 @@ def check_parameters(schema: object) -> Schema:
 
 
 def check_schema(schema: object, path: str) -> None:
-    """Raise SchemaError where `schema`, as JSON has it, is not of the subset."""
+    """Raise SchemaError if `schema`, a decoded JSON value, is not in the subset."""
     if not isinstance(schema, dict):
         _fail(path, f"must be an object, is {shown(schema)}")
     for keyword, value in schema.items():
@@ -104,7 +104,7 @@ def _fail(path: str, reason: str) -> NoReturn:
 
 
 def read_arguments(text: str) -> dict[str, Any]:
-    """A call's arguments. A number without a fraction is an int, as `range` wants it. Raises ArgumentsError."""
+    """Parse a call's arguments. A number without a fraction becomes an int, as `range` needs. Raises ArgumentsError."""
     try:
         value = _decoder.decode(text)
     except RecursionError:
@@ -121,7 +121,7 @@ def read_arguments(text: str) -> dict[str, Any]:
 
 
 def _encodable(value: dict[str, Any]) -> bool:
-    """True without lone surrogates, on which a tool that encodes its text would fail."""
+    """Return True without lone surrogates. A tool that encodes its text would fail on them."""
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -153,9 +153,9 @@ _decoder = json.JSONDecoder(parse_float=_number, parse_constant=_no_number)
 
 
 def check_arguments(arguments: dict[str, Any], schema: Schema) -> None:
-    """Raise ArgumentsError where `arguments`, as `read_arguments` has them, do not fit a schema of `check_parameters`.
+    """Raise ArgumentsError if `arguments` from `read_arguments` do not fit a schema from `check_parameters`.
 
-    Nothing is converted.
+    The check converts no value.
     """
     for name in arguments:
         if name not in schema["properties"]:
@@ -191,7 +191,7 @@ def _check(value: Any, schema: Schema, path: str) -> None:
 
 
 def _of_type(kind: str, names: list[str]) -> bool:
-    """True where a value, as JSON has it of this kind, is of one of the types."""
+    """Return True if a value of this JSON type is of one of the named types."""
     return kind in names or (kind == "integer" and "number" in names)
 
 
@@ -204,7 +204,7 @@ def _below(path: str, name: str) -> str:
 
 
 def _same(one: Any, two: Any) -> bool:
-    """Equality of JSON: 1 is 1.0 and not true."""
+    """Return True if two values are equal in JSON: 1 equals 1.0, but not true."""
     if isinstance(one, bool) or isinstance(two, bool):
         return one is two
     if isinstance(one, list) and isinstance(two, list):
@@ -219,10 +219,10 @@ def _is_number(value: object) -> bool:
 
 
 def shown(value: object) -> str:
-    """A value of JSON, cut, for a message of one line."""
+    """Format a JSON value for a message of one line, and cut it."""
     return cut(json.dumps(value, ensure_ascii=False), SHOWN)
 
 
 def cut(text: str, most: int) -> str:
-    """The text, in at most so many characters."""
+    """Cut a text to at most `most` characters."""
     return text if len(text) <= most else text[: most - 1] + "…"

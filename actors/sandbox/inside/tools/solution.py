@@ -1,7 +1,7 @@
-"""The calls of a reference solution: a list of (tool, arguments), of objects, of texts, or a text with calls in it.
+"""Read the calls of a reference solution: a list of (tool, arguments), of objects, of texts, or a text with calls.
 
-An object has the name and the arguments of a call under the usual keys: `{"tool": "find", "arguments": {}}`.
-In a text a call stands in Python's syntax with literal arguments, `tool_find(status="new")` or `find(status="new")`.
+An object has the name and the arguments of a call under the usual keys: `{"tool": "find", "arguments": {}}`. A text has
+calls in Python's syntax with literal arguments, `tool_find(status="new")` or `find(status="new")`.
 """
 
 import ast
@@ -15,20 +15,20 @@ from .toolset import PREFIX, Tool
 from .values import as_json, blamed
 
 ENDS = 64
-"""Closing brackets that are tried as the end of a call."""
+"""Number of closing brackets that are tried as the end of a call."""
 
 Call = tuple[str, str]
 """Name, and arguments as JSON."""
 
 _NAMES = ("tool", "name", "function", "tool_name")
 _ARGUMENTS = ("arguments", "args", "parameters", "kwargs")
-"""The keys under which an object may have the name and the arguments of a call, the one of the docs first."""
+"""The keys that an object may use for the name and the arguments of a call. The documented key comes first."""
 
 _UNREADABLE = (SyntaxError, TypeError, ValueError, MemoryError, RecursionError)
 
 
 def calls(said: object, tools: Mapping[str, Tool]) -> list[Call]:
-    """The calls of a solution in their order. Raises ProgramError where it has none of the forms."""
+    """Return the calls of a solution in their order. Raises ProgramError if it has none of the forms."""
     if not is_a(said, (str, list, tuple)):
         raise blamed(f"solution must return a list of calls or a text, not {shape(said)}")
     found: list[Call] = []
@@ -60,7 +60,7 @@ def _read_object(place: int, entry: Any) -> tuple[str, object]:
 
 
 def _named(name: str, tools: Mapping[str, Tool]) -> str:
-    """The name of the tool that is meant, with the prefix of its method or without."""
+    """Return the tool's name for a name with or without the prefix of its method."""
     short = name.removeprefix(PREFIX)
     return short if name not in tools and short in tools else clean(name)
 
@@ -79,7 +79,10 @@ def _spoken(text: str, tools: Mapping[str, Tool]) -> Iterator[Call]:
 
 
 def _expression(text: str, start: int, opened: int) -> tuple[int, ast.Call | None]:
-    """The call that begins at `start`, if it can be read, and the place after it or after its opening bracket."""
+    """Parse the call that begins at `start`. Returns the place after it and the call.
+
+    If it cannot be read, returns the place after its opening bracket and None.
+    """
     end = opened
     for _ in range(ENDS):
         end = text.find(")", end) + 1
@@ -94,7 +97,7 @@ def _expression(text: str, start: int, opened: int) -> tuple[int, ast.Call | Non
 
 
 def _arguments(call: ast.Call, names: list[str]) -> str | None:
-    """The arguments as JSON, those without a name by their places; None where one is no literal of JSON."""
+    """Return a call's arguments as JSON, positional ones by the `names`, or None if one is not a JSON literal."""
     if len(call.args) > len(names) or any(each.arg is None for each in call.keywords):
         return None
     try:

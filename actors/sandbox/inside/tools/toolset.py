@@ -1,4 +1,4 @@
-"""Declarations of a program with tools: its methods, its tools, its instructions and their criteria."""
+"""Read the declarations of a program with tools: its methods, tools, instructions and criteria."""
 
 import inspect
 import json
@@ -17,7 +17,7 @@ PREFIX = "tool_"
 TOOLS = range(2, 17)
 DESCRIPTION_CHARACTERS = 1_000
 TOOLS_BYTES = 65_536
-"""All tools of a program together, as JSON."""
+"""Most bytes of all tools of a program together, as JSON."""
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}\Z")
 _KEYS = ("type", "name", "description", "parameters")
@@ -39,13 +39,16 @@ class Tool:
         self.call = call
 
     def offered(self) -> dict[str, object]:
-        """The tool as OpenAI's function object."""
+        """Return the tool as OpenAI's function object."""
         function = {"name": self.name, "description": self.description, "parameters": self.parameters}
         return {"type": "function", "function": function}
 
 
 def tool_methods(kind: type) -> list[str]:
-    """The methods that are tools, in the order of their definition. Raises ProgramError where an interface lacks."""
+    """Return the methods that are tools, in the order of their definition.
+
+    Raises ProgramError if `reset` or `solution` is missing, or if there are too few or too many tools.
+    """
     missing = [name for name in ("reset", "solution") if not _own(kind, name)]
     if missing:
         raise ProgramError("protocol", "interface", f"{name_of(kind)} has no method {' and no '.join(missing)}")
@@ -62,7 +65,7 @@ def _own(kind: type, name: str) -> bool:
 
 
 def toolset(instance: Any, methods: list[str]) -> dict[str, Tool]:
-    """The tools by name: as `_tools` declares them, else derived from the methods. Raises ProgramError."""
+    """Return the tools by name, as `_tools` declares them, or else derived from the methods. Raises ProgramError."""
     tools: dict[str, Tool] = {}
     entries = _declared(instance._tools) if instance._tools else _undeclared(instance, methods)
     for name, method, description, parameters in entries:
@@ -85,7 +88,7 @@ def toolset(instance: Any, methods: list[str]) -> dict[str, Tool]:
 
 
 _Entry = tuple[str, str, Any, Any]
-"""Name, method, description, and schema of the arguments; None where it is to be derived."""
+"""Name, method, description, and schema of the arguments. The schema is None if it must be derived."""
 
 
 def _undeclared(instance: Any, methods: list[str]) -> Iterator[_Entry]:
@@ -94,7 +97,7 @@ def _undeclared(instance: Any, methods: list[str]) -> Iterator[_Entry]:
 
 
 def _declared(tools: object) -> Iterator[_Entry]:
-    """The entries of `_tools`: a dict by name, or OpenAI's list."""
+    """Yield the entries of `_tools`, which is a dict by name or OpenAI's list."""
     whole = json.loads(_encoded("_tools is", tools))
     if not isinstance(whole, dict | list):
         raise _misdeclared(f"_tools must be an object or a list, is {shown(whole)}")
@@ -114,7 +117,7 @@ def _declared(tools: object) -> Iterator[_Entry]:
 
 
 def _encoded(what: str, value: object) -> bytes:
-    """A value as JSON. Raises ProgramError where JSON cannot say it: a lone surrogate, no number."""
+    """Encode a value as JSON. Raises ProgramError if JSON cannot express it, as for a lone surrogate or NaN."""
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except UnicodeEncodeError:
@@ -146,7 +149,7 @@ def _misdeclared(reason: str) -> ProgramError:
 
 
 def agenda(instance: Any) -> tuple[list[str], list[Criterion]]:
-    """The instructions and their criteria. Raises ProgramError."""
+    """Return the instructions and their criteria. Raises ProgramError if they are malformed."""
     instructions, criteria = instance._user_messages, instance._message_criteria
     for name, value in (("_user_messages", instructions), ("_message_criteria", criteria)):
         if not is_a(value, (list, tuple)):

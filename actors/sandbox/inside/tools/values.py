@@ -1,4 +1,4 @@
-"""Values of a program as text: results of tools, and the canonical form of a state."""
+"""Write values of a program as text: results of tools, and the canonical form of a state."""
 
 import json
 import math
@@ -8,21 +8,21 @@ from ..program import ProgramError, clean, is_a, scalar, shape
 
 _encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 STATE_BYTES = 262_144
-"""The longest canonical form of a state."""
+"""Most bytes of the canonical form of a state."""
 
 
 def blamed(reason: str) -> ProgramError:
-    """The fault of a program that breaks the interface during an episode."""
+    """Return the fault of a program that breaks the interface during an episode."""
     return ProgramError("protocol", "play", reason)
 
 
 def result(tool: str, value: object) -> str:
-    """A result as text: a str as it is, another value of JSON as JSON. Raises ProgramError for anything else."""
+    """Return a result as text: a str unchanged, another JSON value as JSON. Raises ProgramError for anything else."""
     return clean(value) if is_a(value, str) else as_json(f"the result of {tool}", value)  # type: ignore[arg-type]
 
 
 def as_json(what: str, value: object) -> str:
-    """A value as JSON; ProgramError names `what` is none."""
+    """Encode a value as JSON. Raises ProgramError with the name `what` if it is not a JSON value."""
     try:
         return clean(_encoder.encode(scalar(value)))
     except (TypeError, ValueError) as error:
@@ -30,7 +30,10 @@ def as_json(what: str, value: object) -> str:
 
 
 def canonical(state: object) -> str:
-    """A state as JSON that is the same for equal states: sorted keys, sorted sets, `repr` of what JSON has not."""
+    """Return a state as JSON that is the same for equal states.
+
+    Keys and sets are sorted. Values that JSON lacks are written by `repr`. Raises ProgramError if it is too large.
+    """
     form = clean(json.dumps(_plain(state), ensure_ascii=False))
     if len(form.encode()) > STATE_BYTES:
         raise _too_large()
@@ -52,7 +55,7 @@ def _plain(value: Any) -> object:
 
 
 def _key(key: object) -> str:
-    """A key as text; what is no str stands in brackets, so that 1 is not "1"."""
+    """Return a key as text. A key that is not a str gets brackets, so that 1 differs from "1"."""
     return key if type(key) is str and not key.startswith("(") else f"({key!r})"
 
 

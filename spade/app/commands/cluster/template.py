@@ -30,7 +30,7 @@ def template(
     elif scheduler == "kubernetes":
         text = schedulers.kubernetes(config, set_ or (), gpus)
     else:
-        raise ConfigError(f"there is no template for {scheduler!r}; write slurm or kubernetes")
+        raise ConfigError(f"no template for {scheduler!r}; write slurm or kubernetes")
     if out is None:
         show(text.removesuffix("\n"))
     else:

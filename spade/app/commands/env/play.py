@@ -43,7 +43,7 @@ def play(
     program, its_hint, reads = _find(source, run)
     console = Screen()
     if hint:
-        console.tell(("hint", "cyan"), f" {its_hint or 'it has none'}")
+        console.tell(("hint", "cyan"), f" {its_hint or 'none'}")
     try:
         trio.run(_play, program, reads, seed, config, console, state)
     except* (KeyboardInterrupt, EOFError):
@@ -77,7 +77,7 @@ async def _play(source: str, reads: "Form | None", seed: int, config: "Config", 
             player = _calling(first, config.tools.calls_per_turn, console)
         elif isinstance(first, Observed):
             if state:
-                raise RunError("--state: the program has no tools, so there is no state to show")
+                raise RunError("--state: only programs with tools have a state to show")
             key = derive(new_secret(), "form")
             player = _acting(reads or await form_of(sandbox, source, key, config.sandbox, config.play))
         played = await converse(first, config.play.max_turns, watched.step, player)

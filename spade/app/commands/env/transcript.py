@@ -54,7 +54,7 @@ def _said(kept: "KeptPlay") -> list[list[int]]:
     if len(said) != kept.record.turns:
         raise RunError(
             f"the play {kept.record.id} has {kept.record.turns} turns, but tokens of {len(said)}: "
-            "those of an endpoint, or of an empty message, cannot be told from the others"
+            "turns of an endpoint or with an empty message leave no tokens, and the store does not say which these are"
         )
     return said
 

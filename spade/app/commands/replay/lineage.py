@@ -35,7 +35,7 @@ def lineage(
         traced = Tracer(store).trace(id)
     if traced is None:
         raise RunError(
-            f"{found.path}: has no {id!r}; give a learner step (12), an environment (e000012), a group (e000012-0, "
+            f"{found.path}: {id!r} not found; give a learner step (12), an environment (e000012), a group (e000012-0, "
             "r00001-optimization), a play (e000012-0u003) or a design job (j000012)"
         )
     if json:

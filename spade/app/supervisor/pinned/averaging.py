@@ -63,7 +63,7 @@ def _measured(where: Path, asked: AverageOptions) -> list[KeptEvaluation]:
         each for each in found(where) if (each.rules.protocol.name, each.rules.seed) == (asked.protocol, asked.seed)
     ]
     if not kept:
-        raise RunError(f"{where}: nothing was measured by the protocol {asked.protocol} with the seed {asked.seed}")
+        raise RunError(f"{where}: no measurement by the protocol {asked.protocol} with the seed {asked.seed}")
     return kept
 
 

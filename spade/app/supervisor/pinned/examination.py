@@ -90,7 +90,7 @@ def measure(
             raise RunError(f"{exams[0].root}: the weights of policy {policy.digest} are gone, so it cannot be measured")
         run = _processes(place, missing[0][0])
         run.create(config)
-        say(f"measuring {policy.digest[:_DIGITS]} ({policy.name}); its processes are those of {run.path}")
+        say(f"measuring {policy.digest[:_DIGITS]} ({policy.name}); its processes run in {run.path}")
         body = partial(_examine, run, config, policy, missing, say, servers)
         actor = partial(launches.actor, run, config, run.replay_address, "")
         services = [launches.replay(run, config, "")]

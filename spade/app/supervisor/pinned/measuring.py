@@ -123,7 +123,7 @@ class Subject(NamedTuple):
             found = facts(model_folder(model))
         except ConfigError as error:
             raise ConfigError(
-                f"{line(model, 200)}: is no run, and as a model: {error}; {did_you_mean(model)}".rstrip("; ")
+                f"{line(model, 200)}: is not a run, and as a model: {error}; {did_you_mean(model)}".rstrip("; ")
             ) from None
         return cls(Path.cwd(), None, model, config or "nano", found.dtype, found)
 
@@ -157,7 +157,7 @@ def named_suites(names: str) -> list[Suite]:
     for name in each:
         if name not in known:
             near = difflib.get_close_matches(name, known, _NEAREST, 0.0)
-            raise ConfigError(f"--suite {line(name, 60)!r}: there is no such suite; near are {', '.join(near)}")
+            raise ConfigError(f"--suite {line(name, 60)!r}: unknown suite; did you mean {', '.join(near)}?")
     if not each:
         raise ConfigError(f"--suite: name one or more of {', '.join(known)}")
     return [known[name] for name in dict.fromkeys(each)]
@@ -171,7 +171,7 @@ def data_files(given: Sequence[str], suites: Sequence[Suite]) -> dict[str, Path]
         if not (equals and file):
             raise ConfigError(f"--data {line(text, 200)!r}: write NAME=FILE")
         if name not in {suite.name for suite in suites}:
-            raise ConfigError(f"--data {line(name, 60)!r}: is no suite of --suite")
+            raise ConfigError(f"--data {line(name, 60)!r}: add this suite by --suite")
         if files.setdefault(name, Path(file)) != Path(file):
             raise ConfigError(f"--data {name}: two files are given")
     return files
@@ -338,8 +338,8 @@ def _users(suite: Harness, asked: EvalOptions) -> dict[str, str]:
         return {}
     if asked.user is None:
         raise ConfigError(
-            f"suite {suite.name}: a strong model must play its users: give --user-url URL, or --user-url {SELF}, whose "
-            "figures compare with no others"
+            f"suite {suite.name}: a strong model must play its users; give --user-url URL, or --user-url {SELF}, "
+            "which makes the figures incomparable with any others"
         )
     return {"user": SELF if asked.user.url == SELF else asked.user.name}
 

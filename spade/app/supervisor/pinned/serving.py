@@ -73,7 +73,7 @@ def serve(asked: ServeOptions, say: Say) -> None:
         config = _settings(subject, policy, asked)
         with ExitStack() as folders:
             run = folders.enter_context(_Folder(subject.root, config, "replay"))
-            say(f"the policy is {policy.digest[:_DIGITS]} ({policy.name}); its processes are those of {run.path}")
+            say(f"the policy is {policy.digest[:_DIGITS]} ({policy.name}); its processes run in {run.path}")
             actor = partial(launches.actor, run, config, run.replay_address, "")
             services = [launches.replay(run, config, ""), launches.gateway(run, config, run.replay_address, "")]
             body = partial(_publish, run, config, policy, say)
