@@ -90,11 +90,12 @@ class ExampleReader:
                     yield from self._answers(each.job, ExampleRow(each.id, "designer", each.skill, reward, [], [], {}))
         if "agent" in wanted.roles:
             for play in self._store.scan("plays", PlayRecord):
-                its = chosen.get(play.environment)
-                if its is not None and play.state == "finished" and not play.hinted:
-                    if won(play.episode_return, wanted.least_return):
-                        row = ExampleRow(play.id, "agent", its.skill, play.episode_return, [], [], {})
-                        yield from self._answers(play.id, row)
+                finished = play.state == "finished" and not play.hinted
+                if finished and play.environment in chosen and won(play.episode_return, wanted.least_return):
+                    skill = chosen[play.environment].skill
+                    yield from self._answers(
+                        play.id, ExampleRow(play.id, "agent", skill, play.episode_return, [], [], {})
+                    )
 
     def _answers(self, key: str, row: ExampleRow) -> Iterator[ExampleRow]:
         trajectory = self._store.get("trajectories", key, Trajectory)

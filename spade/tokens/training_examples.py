@@ -12,7 +12,7 @@ import msgspec
 from spade.decoding import UnreadableError
 from spade.errors import RunError
 from spade.tokens.stand_ins import Slot
-from spade.tokens.tokenizer import Segments, Tokenizer
+from spade.tokens.tokenizer import Answer, Segments, Tokenizer
 
 _OPENINGS = (("user",), ("system", "user"))
 _EXCHANGE = ("assistant", "user")
@@ -102,7 +102,7 @@ def _contents(tokenizer: Tokenizer, segments: Segments, prompt: Sequence[int]) -
     for segment in segments:
         if isinstance(segment, int):
             runs.append(())
-        elif isinstance(segment, tuple):
+        elif not isinstance(segment, Answer):
             runs[-1] = segment
     contents, begin = list[str](), 0
     ends = (*(place for place, id in enumerate(prompt) if id in controls), len(prompt))

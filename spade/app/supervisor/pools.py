@@ -22,7 +22,7 @@ from spade.app.screen.observe import REFRESH_S, ask_status
 from spade.app.supervisor import launches
 from spade.app.supervisor.library_pools import paid_by_score, programs_of_library
 from spade.app.supervisor.up import keep_up
-from spade.config import Config, PoolLibrary, digest, recipes
+from spade.config import Config, PoolLibrary, digest, recipes, short_name
 from spade.config.checks import SEED_SOURCES
 from spade.disk import discard, whole
 from spade.errors import BusError, RunError
@@ -37,7 +37,7 @@ def made_at(config: str) -> Path:
 
     `config` is a recipe or a file.
     """
-    return Path("pools") / Path(config).stem
+    return Path("pools") / short_name(config)
 
 
 def _of_folder(name: str) -> Iterator[PoolProgram]:
