@@ -35,7 +35,7 @@ class ExampleRow(msgspec.Struct, frozen=True):
     """The environment's skill."""
 
     reward: float
-    """The play's return. For a design the designer's reward, 0 if it has none."""
+    """The play's return. For a design the designer's reward, or 0 before its window was scored."""
 
     prompt: list[ExampleMessage]
     """The messages before the answer."""

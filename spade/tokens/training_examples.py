@@ -116,7 +116,7 @@ def _contents(tokenizer: Tokenizer, segments: Segments, prompt: Sequence[int]) -
 
 
 def _content(run: tuple[str | Slot, ...], text: str) -> list[str] | None:
-    """Return the content in a text between two control tokens, [] if the layout has no message there.
+    """Return the content in a text between two control tokens, [] for a place without a message.
 
     Returns None if the text does not have the form of `run`, or if `run` has two messages.
     """

@@ -43,7 +43,7 @@ class Demonstrations:
         """Rows of each kind."""
 
         self.left_out: Counter[str] = Counter()
-        """What has no row, by reason."""
+        """Number of programs and answers that were left out, by reason."""
 
     def rows(self, programs: Sequence[PoolProgram], prompts: int) -> Iterator[ExampleRow]:
         """Yield `prompts` designs of each admitted program, and its hint if the config plays with hints."""
@@ -94,7 +94,7 @@ class Demonstrations:
     def _job(
         self, program: PoolProgram, verdict: Verdict, others: Sequence[PoolProgram], number: int
     ) -> DesignJob | None:
-        """Draw a job for which a designer could write this program. Returns None if there is none."""
+        """Draw a job for which a designer could write this program. Returns None after too many draws."""
         design, digest = self._config.design, program_digest(program.source)
         for again in range(_DRAWS):
             draw = derive(b"", "demonstrated job", digest, number, again)
