@@ -29,7 +29,7 @@ class ExampleRow(msgspec.Struct, frozen=True):
     """The play or the environment, and the number of the answer within it."""
 
     role: Role
-    """Who answered."""
+    """The role that answered."""
 
     skill: str
     """The environment's skill."""
@@ -48,7 +48,7 @@ class ExampleRow(msgspec.Struct, frozen=True):
 
 
 class Wanted(NamedTuple):
-    """Which answers to export."""
+    """The choice of answers to export."""
 
     roles: tuple[Role, ...]
     """The roles that answered."""
