@@ -1,6 +1,4 @@
-"""The recipes for one GPU with nano in the place of their model, on a CPU: engine and learner share the device."""
-
-import pytest
+"""`games-0.6b` with nano in the place of its model, on a CPU: engine and learner share the device."""
 
 from tests.recipes.small_runs import play, trained_roles
 
@@ -14,10 +12,3 @@ NANO = (
 def test_all_parameters_are_trained_by_both_roles(tmp_path):
     found = play(tmp_path, "games-0.6b", *NANO, steps=2)
     assert trained_roles(found) == {"agent", "designer"}
-
-
-def test_an_adapter_is_trained(tmp_path):
-    """Without DeepSpeed, which has a test of its own (`tests/deepspeed/test_up.py`)."""
-    pytest.importorskip("peft", reason="the extra `lora` is not installed; make test-deepspeed installs it")
-    found = play(tmp_path, "games-1.7b", *NANO, "learner.backend=torch", steps=1)
-    assert found.batches
