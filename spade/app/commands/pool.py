@@ -115,9 +115,10 @@ def demonstrate(
     prompts: Annotated[int, typer.Option(min=1, max=1_000, help="Prompts for each program.")] = 4,
     set_: Set = None,
 ) -> None:
-    """Write programs as answers to design prompts, as `train.jsonl` for TRL's SFT.
+    """Write programs as answers to design prompts.
 
-    Every second prompt shows other programs to be varied. Programs must pass admission. Hints are answers as well.
+    Writes `train.jsonl`, which TRL's SFT reads. Programs must pass admission; their hints are answers as well. Every
+    second prompt shows other programs to be varied.
     """
     from replay.inspect.training_examples import TRAIN, write_rows
     from spade.app.supervisor.demonstrations import Demonstrations

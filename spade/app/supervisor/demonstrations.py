@@ -60,11 +60,12 @@ class Demonstrations:
                 yield from self._hint(program)
 
     async def _admit(self, programs: Sequence[PoolProgram]) -> list[Verdict]:
+        """Put the programs to admission, on the seeds of `spade env check`, which shows the reasons."""
         config = self._config
         async with open_sandbox(config.sandbox, fixed_hashes=True) as sandbox:
             return [
                 await validate(
-                    sandbox, each.source, derive(b"", "demonstrate", program_digest(each.source)), config.sandbox,
+                    sandbox, each.source, derive(b"", "env check", program_digest(each.source)), config.sandbox,
                     config.play,
                 )
                 for each in programs

@@ -60,9 +60,9 @@ def export(
         ),
     ] = None,
 ) -> None:
-    """Write a run's store as a JSONL file for each table, or its good answers as `train.jsonl` for TRL's SFT.
+    """Write a run's store, or its good answers, as JSONL.
 
-    The folder appears when it is complete.
+    A file for each table, or `train.jsonl`, which TRL's SFT reads. The folder appears when it is complete.
     """
     import msgspec
 
