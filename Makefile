@@ -115,7 +115,7 @@ $(MODELS)/gemma-3-270m: | $(VENV_LM)/installed
 $(VENV_LM)/installed: $(VENV)/dev
 	rm -rf $(VENV_LM)
 	cp -al $(VENV) $(VENV_LM)
-	$(VENV_LM)/bin/python -m pip install --quiet -c constraints.txt -e '.[dev,gguf,suites]'
+	$(VENV_LM)/bin/python -m pip install --quiet -c constraints.txt -e '.[dev,gguf,suites]' trl==1.16.0
 	touch $@
 
 # Harnesses of others, each in an environment of its own below ~/.cache/spade: all 800 reference answers of BFCL, and so on.

@@ -79,7 +79,14 @@ GROUPS: dict[str, tuple[str, Commands]] = {
     ),
     "pool": (
         "Make, list, check and copy environment pools.",
-        {"make": pool.make, "ls": pool.ls, "check": pool.check, "import": pool.import_folder, "export": pool.export},
+        {
+            "make": pool.make,
+            "ls": pool.ls,
+            "check": pool.check,
+            "import": pool.import_folder,
+            "export": pool.export,
+            "demonstrate": pool.demonstrate,
+        },
     ),
     "eval": (
         "Measure a policy on suites; list, show and average evaluations.",

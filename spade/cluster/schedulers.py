@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from spade import extras
 from spade.cluster.needs import PLACED, MachineShare, check, needs
-from spade.config import Config, PlacedRole, differences, inline, load
+from spade.config import Config, PlacedRole, differences, inline, load, short_name
 from spade.errors import ConfigError
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -86,7 +86,7 @@ def slurm(name: str, overrides: Sequence[str], gpus: int) -> str:
     return _rendered(
         "spade.sbatch",
         config=shlex.quote(str(Path(name).absolute()) if Path(name).is_file() else name),
-        run=shlex.quote(f"runs/{Path(name).stem}"),
+        run=shlex.quote(f"runs/{short_name(name)}"),
         settings=[shlex.quote(override) for override in overrides],
         machines=_machines(ranks, engine, config.actors.engines_bounds[0], gpus),
         gpus=gpus if roles else 0,
@@ -103,7 +103,7 @@ def kubernetes(name: str, overrides: Sequence[str], gpus: int) -> str:
     """
     overrides, config = _by_gpus(name, overrides, gpus)
     overrides += [_set("place.cpus", _cpus(config), config.place.cpus), *_pins(config, PLACED)]
-    run = _ODD.sub("-", Path(name).stem)  # two shells read the name
+    run = _ODD.sub("-", short_name(name))  # two shells read the name
     config = load(name, (*overrides, f"replay.store=/store/{run}"))
     return _rendered(
         "rayjob.yaml",

@@ -8,7 +8,7 @@ of each setting and the rules across settings.
 from spade.config.addresses import is_local, is_loopback
 from spade.config.domains import DOMAINS, SKILLS, DomainName, Skill
 from spade.config.engine_kinds import ENGINE_KINDS, EngineKind
-from spade.config.inheritance import mixtures, read_merged, read_toml, recipes
+from spade.config.inheritance import mixtures, read_merged, read_toml, recipes, short_name
 from spade.config.loading import MEANING, differences, digest, dump, inline, load
 from spade.config.paths import SETTINGS as PATH_SETTINGS
 from spade.config.paths import absolute_paths, setting, with_settings
@@ -49,5 +49,5 @@ __all__ = [
     "Learner", "Library", "Limits", "Loss", "Model", "Place", "PlacedRole", "Play", "Pool", "PoolLibrary",
     "ProtocolName", "Replay", "Reward", "Run", "Sandbox", "Serve", "Skill", "Supervise", "Tier", "ToolUse",
     "absolute_paths", "differences", "digest", "dump", "inline", "is_local", "is_loopback", "load", "mixtures",
-    "read_merged", "read_toml", "recipes", "setting", "with_settings",
+    "read_merged", "read_toml", "recipes", "setting", "short_name", "with_settings",
 ]  # fmt: skip

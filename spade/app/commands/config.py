@@ -268,7 +268,7 @@ def _model(config: "Config") -> str:
     from spade.tokens import dialogues
 
     path = config.model.path
-    if hub.is_name(path) and path not in model_folder.IMPORTED and not Path(path).is_dir():
+    if hub.is_name(path) and path not in model_folder.MADE_HERE and not Path(path).is_dir():
         return f"model {path} of the hub"
     tokenizer = check_files(model_folder.resolve(path), thinking=config.model.thinking)
     dialogues(tokenizer, config.play.thoughts)

@@ -108,6 +108,34 @@ def export(
     say(f"{out}: {count} programs, {'the memory' if memory else 'all environments'} of {found.path}")
 
 
+def demonstrate(
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help="Programs: folder:DIR, run:RUN or shipped:POOL.")],
+    out: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write; must not exist.")],
+    config: Annotated[str, typer.Option("--config", help="The recipe or TOML file whose design prompts are answered.")],
+    prompts: Annotated[int, typer.Option(min=1, max=1_000, help="Prompts for each program.")] = 4,
+    set_: Set = None,
+) -> None:
+    """Write programs as answers to design prompts.
+
+    Writes `train.jsonl`, which TRL's SFT reads. Programs must pass admission; their hints are answers as well. Every
+    second prompt shows other programs to be varied.
+    """
+    from replay.inspect.training_examples import TRAIN, write_rows
+    from spade.app.supervisor.demonstrations import Demonstrations
+    from spade.app.supervisor.pools import named_programs
+    from spade.config import load
+    from spade.disk import whole
+
+    maker = Demonstrations(load(config, tuple(set_ or ())))
+    with whole(out) as part:
+        part.mkdir(parents=True)
+        write_rows(part / TRAIN, maker.rows(list(named_programs(source)), prompts))
+        left = ", ".join(f"{count} {why}" for why, count in sorted(maker.left_out.items()) if count)
+        if not maker.designs:
+            raise RunError(f"{source}: no program is an answer to {config}; left out: {left or 'nothing'}")
+    say(f"{out / TRAIN}: {maker.designs} designs and {maker.hints} hints{f'; left out: {left}' if left else ''}")
+
+
 def _source(folder: Path, name: str) -> "str | Verdict":
     from spade.pools import read_program
     from spade.protocol import Stage, Verdict

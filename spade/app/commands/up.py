@@ -228,7 +228,9 @@ def _begin(
 
 def _place(recipe: str | None, path: Path | None) -> Path:
     """Return the directory of a run: `path` or, by default, runs/RECIPE."""
-    return path or Path("runs") / Path(recipe or "nano").stem
+    from spade.config import short_name
+
+    return path or Path("runs") / short_name(recipe or "nano")
 
 
 @contextmanager

@@ -163,7 +163,9 @@ def _learner(config: Config, sizes: ModelSizes) -> dict[str, int]:
 
 def _passes(config: Config, sizes: ModelSizes) -> dict[str, int]:
     """Estimate what a pass over the largest micro-batch keeps for its gradient."""
-    tokens = max(config.learner.microbatch_tokens, config.play.context_tokens)
+    designs = config.design.source == "model" and config.design.train and not config.endpoint.serves("designer")
+    longest = config.engine.context_tokens if designs else config.play.context_tokens  # it goes alone
+    tokens = max(config.learner.microbatch_tokens, longest)
     layer, width = _layer_bytes(sizes, config.model.dtype == "bfloat16"), _BYTES[config.model.dtype]
     if config.learner.activation_checkpointing:
         activations = tokens * (sizes.layers * sizes.hidden * width + layer)

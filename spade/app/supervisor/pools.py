@@ -22,11 +22,13 @@ from spade.app.screen.observe import REFRESH_S, ask_status
 from spade.app.supervisor import launches
 from spade.app.supervisor.library_pools import paid_by_score, programs_of_library
 from spade.app.supervisor.up import keep_up
-from spade.config import Config, PoolLibrary, digest, recipes
+from spade.config import Config, PoolLibrary, digest, recipes, short_name
+from spade.config.checks import SEED_SOURCES
 from spade.disk import discard, whole
 from spade.errors import BusError, RunError
 from spade.pools import MADE, POOL, PoolProgram, names, read_program, shipped_programs, write_program
 from spade.protocol import PROTOCOL_VERSION, Hello, StepMetrics
+from spade.text import line
 from spade.transport import Client, connect
 
 
@@ -35,7 +37,7 @@ def made_at(config: str) -> Path:
 
     `config` is a recipe or a file.
     """
-    return Path("pools") / Path(config).stem
+    return Path("pools") / short_name(config)
 
 
 def _of_folder(name: str) -> Iterator[PoolProgram]:
@@ -83,6 +85,14 @@ def programs_for(config: Config) -> Iterator[PoolProgram]:
         programs = _programs_of("pool.source", config.pool.source)
         return map(paid_by_score, programs) if config.pool.reward == "score" else programs
     return _programs_of("design.seeds", config.design.seeds) if config.design.seeds else iter(())
+
+
+def named_programs(source: str) -> Iterator[PoolProgram]:
+    """Return the programs of a folder, a run or a pool that ships. Raises RunError if the source cannot be read."""
+    kind, _, name = source.partition(":")
+    if kind not in SEED_SOURCES or not name:
+        raise RunError(f"{line(source, 80)!r}: write folder:DIR, run:RUN or shipped:POOL")
+    return SOURCES[kind](name)
 
 
 def _programs_of(field: str, source: str) -> Iterator[PoolProgram]:

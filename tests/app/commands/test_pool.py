@@ -1,16 +1,22 @@
 """`spade pool`: import, ls, check, export, and a pool given to a run."""
 
+import json
+
 import pytest
 from typer.testing import CliRunner
 
+from actors.corpus import load as load_corpus
+from actors.nano.demonstrations import demonstrate
+from actors.nano.games import GAMES
 from actors.suites.held_out import read_held_out
 from spade.app.cli import app
+from spade.app.nano.simulation import SIMULATIONS
 from spade.app.rundir import RunDir
 from spade.app.supervisor.launches import actor_counts
 from spade.app.supervisor.pools import create, programs_for
 from spade.config import load
 from spade.errors import ConfigError, RunError, SpadeError
-from spade.pools import POOL, listed, read_program
+from spade.pools import POOL, PoolProgram, listed, read_program, write_program
 from tests.actors.roles.test_designer import CRASHES, GOOD
 from tests.replay.kept_world import keep_world
 
@@ -107,6 +113,70 @@ def test_a_runs_environments_are_a_pool_and_its_memory_is_another(tmp_path):
     empty.create(load("nano"))
     with pytest.raises(RunError):
         programs_for(load("nano", (f"design.seeds=run:{empty.path}",)))
+
+
+@pytest.fixture
+def worlds(tmp_path):
+    """A folder of two of nano's programs with hints, and one that admission rejects."""
+    folder = tmp_path / "worlds"
+    folder.mkdir()
+    documents = load_corpus("builtin")
+    for number in range(2):
+        shown = demonstrate(GAMES, SIMULATIONS["games"], 3, number, documents).environment
+        program = PoolProgram(f"world{number}", shown.source, shown.hint, "spatial reasoning", "a test")
+        write_program(folder, program)
+    write_program(folder, PoolProgram("crash", CRASHES, "", None, "a test"))
+    return folder
+
+
+def test_programs_of_a_pool_answer_design_prompts(worlds, tmp_path):
+    code, told = run_spade(
+        "pool", "demonstrate", f"folder:{worlds}", tmp_path / "out", "--config", "nano", "--prompts", "2"
+    )
+    assert code == 0, told
+    assert told == (
+        f"{tmp_path / 'out' / 'train.jsonl'}: 4 designs and 2 hints; left out: 1 programs that admission rejects\n"
+    )
+    rows = [json.loads(line) for line in (tmp_path / "out" / "train.jsonl").read_text().splitlines()]
+    sources = {name: read_program(worlds, name).source for name in ("world0", "world1")}
+    assert [row["id"] for row in rows] == [f"world{n}/{which}" for n in range(2) for which in ("0", "1", "hint")]
+    for row in rows:
+        name, _, which = row["id"].partition("/")
+        [asked], [answer] = row["prompt"], row["completion"]
+        if which == "hint":
+            assert (asked["content"], answer["content"]) == (
+                f"Hint for:\n{sources[name]}", read_program(worlds, name).hint
+            )  # fmt: skip
+            continue
+        assert asked["content"].startswith("Design spatial reasoning on ")
+        assert answer == {"role": "assistant", "content": sources[name]}
+        other = sources["world1" if name == "world0" else "world0"]
+        assert (f"Vary:\n{other}" in asked["content"]) == (which == "1")
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (("folder:none",), "none: No such file or directory"),
+        (("reasoning-gym:all",), "'reasoning-gym:all': write folder:DIR, run:RUN or shipped:POOL"),
+        (("shipped:large",), "no pool named 'large' ships"),
+        (
+            ("shipped:small", "--config", "nano-fixed-pool"),
+            "--config: give a recipe of games in which the model designs",
+        ),
+        (("shipped:small", "--config", "nano-tools"), "--config: give a recipe of games in which the model designs"),
+        (("shipped:small", "--config", "smol-both"), "model.path: models/smollm2-warm is not here"),
+        (("WORLDS", "--set", "design.max_tokens=2"), "no program is an answer to nano; left out: "),
+    ],
+)
+def test_what_cannot_be_demonstrated_is_one_line(worlds, tmp_path, monkeypatch, words, line):
+    monkeypatch.chdir(tmp_path)
+    given = [f"folder:{worlds}" if word == "WORLDS" else word for word in words]
+    config = () if "--config" in given else ("--config", "nano")
+    code, told = run_spade("pool", "demonstrate", given[0], "out", *given[1:], *config)
+    assert (code, told.count("\n")) == (1, 1), told
+    assert line in told
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize(

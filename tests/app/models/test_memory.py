@@ -61,6 +61,8 @@ def test_what_changes_the_memory_changes_the_estimate():
     assert sum(learner("learner.lora_rank=4").values()) < sum(learner().values())
     assert learner("learner.activation_checkpointing=true")["activations"] < learner()["activations"]
     assert learner("loss.kl=0.1")["reference"] == 4 * sizes.parameters
+    long = ("learner.microbatch_tokens=64", "engine.context_tokens=4096")
+    assert learner(*long)["activations"] > learner(*long, "design.train=false")["activations"]  # a design goes alone
     assert engine("model.dtype=bfloat16")["weights"] * 2 == engine()["weights"]
     assert engine("engine.kv_bytes=1000000")["keys and values"] == 1_000_000
 

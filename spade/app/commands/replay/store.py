@@ -2,7 +2,7 @@
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -43,20 +43,44 @@ def export(
     run: RunArgument,
     out: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write; must not exist.")],
     parquet: Annotated[bool, typer.Option("--parquet", help="Parquet files too (needs the extra `export`).")] = False,
+    format: Annotated[
+        Literal["tables", "messages"],
+        typer.Option(help="Every table, or won plays and admitted designs as conversations to fine-tune on."),
+    ] = "tables",
+    role: Annotated[
+        Literal["agent", "designer"] | None, typer.Option(help="With messages: plays or designs alone.")
+    ] = None,
+    skill: Annotated[
+        list[str] | None, typer.Option(metavar="SKILL", help="With messages: this skill alone; may be repeated.")
+    ] = None,
+    least_return: Annotated[
+        float | None,
+        typer.Option(
+            "--return", metavar="R", help="With messages: plays that returned at least R [default: won ones]."
+        ),
+    ] = None,
 ) -> None:
-    """Write a run's store as a JSONL file for each table.
+    """Write a run's store, or its good answers, as JSONL.
 
-    The folder appears when it is complete.
+    A file for each table, or `train.jsonl`, which TRL's SFT reads. The folder appears when it is complete.
     """
     import msgspec
 
     from replay.inspect.export import TABLES, rows
     from replay.store import open_reader
+    from spade.app.commands.replay.messages import export_messages
     from spade.app.rundir import RunDir
     from spade.disk import whole
     from spade.extras import installing
 
     found = RunDir(run).require()
+    if format == "messages":
+        if parquet:
+            raise RunError("--parquet: --format messages writes JSONL alone; leave --parquet out")
+        export_messages(found, out, role, tuple(skill or ()), least_return)
+        return
+    if role or skill or least_return is not None:
+        raise RunError("--role, --skill and --return choose conversations; add --format messages")
     if parquet and find_spec("pyarrow") is None:
         raise RunError(f"--parquet needs pyarrow, which is not installed: {installing('export')}")
     encoder = msgspec.json.Encoder()

@@ -1,0 +1,133 @@
+"""The won plays and admitted designs of a run as training examples for other tools: a row for each sampled answer."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import msgspec
+import numpy as np
+
+from replay.ledger.records import Environment, PlayRecord
+from replay.store import Store
+from spade.decoding import UnreadableError
+from spade.protocol import Trajectory
+from spade.returns import won
+from spade.sequences import TokenSequence, sequences
+from spade.tokens import ExampleMessage, Tokenizer, write_example
+
+TRAIN = "train.jsonl"
+"""The file of the data set. `datasets.load_dataset(DIR)` takes it as the split `train`."""
+
+Role = Literal["agent", "designer"]
+
+
+class ExampleRow(msgspec.Struct, frozen=True):
+    """One answer with its prompt, in the columns of TRL's conversational prompt and completion."""
+
+    id: str
+    """The play or the environment, and the number of the answer within it."""
+
+    role: Role
+    """The role that answered."""
+
+    skill: str
+    """The environment's skill."""
+
+    reward: float
+    """The play's return. For a design the designer's reward, or 0 before its window was scored."""
+
+    prompt: list[ExampleMessage]
+    """The messages before the answer."""
+
+    completion: list[ExampleMessage]
+    """The answer."""
+
+    chat_template_kwargs: dict[str, bool]
+    """Variables for the chat template."""
+
+
+class Wanted(NamedTuple):
+    """The choice of answers to export."""
+
+    roles: tuple[Role, ...]
+    """The roles that answered."""
+
+    skills: tuple[str, ...]
+    """Skills of the environments; all if empty."""
+
+    least_return: float
+    """The least return of a play."""
+
+
+class ExampleReader:
+    """Reads the training examples of a store, and counts those that it leaves out.
+
+    Reads unhinted plays alone, as the learner does: an answer to a hint is of no use to a player without one.
+    """
+
+    def __init__(self, store: Store, tokenizer: Tokenizer, thinking: bool) -> None:
+        self._store = store
+        self._tokenizer = tokenizer
+        self._variables = {"enable_thinking": thinking}
+        self.counts: Counter[Role] = Counter()
+        """Rows of each role."""
+
+        self.retokenised = 0
+        """Rows that encode to other tokens than the model sampled, with the same text."""
+
+        self.left_out: Counter[str] = Counter()
+        """Answers without a row, by reason."""
+
+    def rows(self, wanted: Wanted) -> Iterator[ExampleRow]:
+        """Yield the rows: all designs first, then all plays, each in order."""
+        found = {each.id: each for each in self._store.scan("environments", Environment) if each.state != "quarantined"}
+        chosen = {id: each for id, each in found.items() if not wanted.skills or each.skill in wanted.skills}
+        if "designer" in wanted.roles:
+            for each in chosen.values():
+                if each.designed_version:  # otherwise a pool or an endpoint brought the program
+                    reward = (each.score.reward if each.score else None) or 0.0
+                    yield from self._answers(each.job, ExampleRow(each.id, "designer", each.skill, reward, [], [], {}))
+        if "agent" in wanted.roles:
+            for play in self._store.scan("plays", PlayRecord):
+                finished = play.state == "finished" and not play.hinted
+                if finished and play.environment in chosen and won(play.episode_return, wanted.least_return):
+                    skill = chosen[play.environment].skill
+                    yield from self._answers(
+                        play.id, ExampleRow(play.id, "agent", skill, play.episode_return, [], [], {})
+                    )
+
+    def _answers(self, key: str, row: ExampleRow) -> Iterator[ExampleRow]:
+        trajectory = self._store.get("trajectories", key, Trajectory)
+        if trajectory is None:
+            self.left_out["with deleted tokens"] += 1
+            return
+        runs = ((sequence, run) for sequence in sequences(trajectory) for run in _runs(sequence))
+        for number, (sequence, run) in enumerate(runs):
+            try:
+                example = write_example(self._tokenizer, sequence.ids[: run.start].tolist(), sequence.ids[run].tolist())
+            except UnreadableError as error:
+                self.left_out[str(error)] += 1
+                continue
+            self.counts[row.role] += 1
+            self.retokenised += not example.exact
+            yield msgspec.structs.replace(
+                row, id=f"{row.id}/{number}", prompt=example.prompt, completion=[example.completion],
+                chat_template_kwargs=self._variables,
+            )  # fmt: skip
+
+
+def write_rows(file: Path, rows: Iterable[ExampleRow]) -> None:
+    """Write rows as JSON Lines."""
+    encoder = msgspec.json.Encoder()
+    with file.open("wb") as opened:
+        for row in rows:
+            opened.write(encoder.encode(row) + b"\n")
+
+
+def _runs(sequence: TokenSequence) -> Iterator[slice]:
+    """Yield the ranges of the sampled answers of a sequence."""
+    trained = sequence.trained
+    for part in np.split(trained, np.flatnonzero(np.diff(trained) > 1) + 1):
+        if len(part):
+            yield slice(int(part[0]), int(part[-1]) + 1)

@@ -1,0 +1,41 @@
+"""`spade replay export --format messages`: write the good answers of a run as a data set to fine-tune on."""
+
+from pathlib import Path
+
+from replay.inspect.training_examples import TRAIN, ExampleReader, Role, Wanted, write_rows
+from replay.store import open_reader
+from spade.app.printing import say
+from spade.app.rundir import RunDir
+from spade.disk import whole
+from spade.errors import RunError
+from spade.policy import model_folder
+from spade.text import line
+from spade.tokens import Tokenizer
+
+
+def export_messages(
+    run: RunDir, out: Path, role: Role | None, skills: tuple[str, ...], least_return: float | None
+) -> None:
+    """Write the answers of a run as `train.jsonl` in `out`. Raises RunError if no answer is as wanted."""
+    config = run.config()
+    if others := [skill for skill in skills if skill not in config.run.skills]:
+        known = ", ".join(config.run.skills)
+        raise RunError(f"--skill {line(others[0], 80)!r}: is no skill of {run.path}; it has {known}")
+    least = config.play.win_return if least_return is None else least_return
+    wanted = Wanted(("agent", "designer") if role is None else (role,), skills, least)
+    tokenizer = Tokenizer.load(model_folder.resolve(config.model.path), thinking=config.model.thinking)
+    with whole(out) as part, open_reader(run.store) as store, store.pinned():
+        reader = ExampleReader(store, tokenizer, config.model.thinking)
+        part.mkdir(parents=True)
+        write_rows(part / TRAIN, reader.rows(wanted))
+        if not reader.counts:
+            raise RunError(f"{run.path}: no such answers{_left_out(reader)}; nothing was written")
+    answers, designs = reader.counts["agent"], reader.counts["designer"]
+    say(f"{out / TRAIN}: {answers} answers of plays and {designs} designs of {run.path}{_left_out(reader)}")
+    if reader.retokenised:
+        say(f"{reader.retokenised} of them encode to other tokens than were sampled, with the same text")
+
+
+def _left_out(reader: ExampleReader) -> str:
+    found = ", ".join(f"{count} {why}" for why, count in sorted(reader.left_out.items()))
+    return f"; left out: {found}" if found else ""
