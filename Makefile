@@ -1,4 +1,4 @@
-# Two commands do everything: `make up` and `make test`; `make test-recipes` plays each recipe at nano size,
+# Two commands do everything: `make up` and `make test`; `make quick` is for between two edits; `make test-recipes` plays each recipe at nano size,
 # `make test-deepspeed`, `make test-vllm`, `make test-extras`, `make test-suites`, `make test-serve`, `make test-lm`, `make test-harnesses` and `make test-ray` test what is optional, `make docs` writes docs/config.md.
 # Another package index for torch: `make up TORCH_INDEX=https://download.pytorch.org/whl/cpu`
 PYTHON ?= python3
@@ -14,9 +14,17 @@ TORCH_INDEX ?=
 ARGS ?=
 BIN := $(VENV)/bin
 
-.PHONY: up test types imports test-recipes test-deepspeed test-extras test-harnesses test-lm test-ray test-serve test-suites test-vllm docs clean
+.PHONY: up quick test types imports test-recipes test-deepspeed test-extras test-harnesses test-lm test-ray test-serve test-suites test-vllm docs clean
 up: $(VENV)/installed
 	$(BIN)/spade up $(ARGS)
+
+# Between two edits: style and the pure parts. The folders below hold tests of pure code, but for those that start processes.
+QUICK := tests/actors/text tests/app/screen tests/replay/ledger tests/spade
+PROCESSES := cluster transport test_config.py test_disk.py test_gpus.py test_hub.py test_keys.py test_locks.py test_process.py \
+	test_supervise.py
+quick: $(VENV)/dev
+	$(BIN)/ruff check
+	$(BIN)/pytest --numprocesses=2 --dist=loadfile $(QUICK) $(PROCESSES:%=--ignore=tests/spade/%)
 
 # The tests start hundreds of processes. Where Python is told to write no bytecode, each would compile our modules anew:
 # 0.05 to 0.1 s of the 0.5 s in which a process without torch is there.

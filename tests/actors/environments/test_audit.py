@@ -2,6 +2,7 @@
 
 import msgspec
 import pytest
+import trio
 
 from actors.environments import runner as env_runner
 from actors.environments.audit import TRIES, audit
@@ -159,11 +160,19 @@ async def test_a_program_that_times_out_in_every_try_of_a_replay_is_found_and_on
         assert (outcome.finding, outcome.replays, outcome.left_out) == ("", 4, 0)
 
 
-async def test_a_program_that_takes_the_time_of_its_audit_is_found(sandbox):
-    # It was quick with its player, and is just quick enough for the deadline of a step when it is audited.
-    slow = DOORS.replace("HEEDS", "time.sleep(0.5)")
-    work = msgspec.structs.replace(await job(sandbox, HONEST), source=slow, within_s=1.2)
-    outcome = await audit(sandbox, work)
+async def test_a_program_that_takes_the_time_of_its_audit_is_found(own_sandbox, mock_clock):
+    """It was quick with its player. In its audit it is just quick enough for the deadline of a step."""
+
+    class Slow:
+        async def step(self, *arguments):
+            mock_clock.jump(0.5)
+            await trio.lowlevel.checkpoint()  # the deadline is seen before the program answers
+            return await own_sandbox.step(*arguments)
+
+        def __getattr__(self, name):
+            return getattr(own_sandbox, name)
+
+    outcome = await audit(Slow(), msgspec.structs.replace(await job(own_sandbox, HONEST), within_s=1.2))
     assert outcome.finding.endswith("s, in 2 steps, and its audit was not over within 1.2 s")
     assert outcome.left_out >= 3
 

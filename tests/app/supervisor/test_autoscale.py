@@ -124,6 +124,7 @@ async def test_actors_grow_and_shrink_within_their_bounds_until_an_order(tmp_pat
     auto = ("actors.agents=auto", "actors.agents_max=3", "actors.engines=auto", "actors.engines_max=2")
     config = load("nano", (*auto, "supervise.drain_s=1.0"))
     full, wait_s, busy, requests = config.actors.episodes_in_flight, 9.0, 1.0, 1.0
+    looks = 0
 
     def launch(role, index):
         return orders(tmp_path, f"{role}-{index}", role=role, drain_s=1.0, index=index)
@@ -134,8 +135,10 @@ async def test_actors_grow_and_shrink_within_their_bounds_until_an_order(tmp_pat
         return Status(processes=processes, step_metrics=StepMetrics(step_s=1.0, wait_s=wait_s))
 
     async def answer():
+        nonlocal looks
         while True:
             await server.reply(await server.receive(), status())
+            looks += 1
 
     async def ready(*counts):
         def up(role):
@@ -158,7 +161,8 @@ async def test_actors_grow_and_shrink_within_their_bounds_until_an_order(tmp_pat
         await ready(3, 1)
         requests = 1.1 * config.engine.rows
         await ready(3, 2)
-        await trio.sleep(2 * LOOKS * autoscaling.LOOK_S)  # long enough for others
+        enough = looks + 2 * LOOKS  # for others to be called for
+        await until(lambda: looks > enough)
         assert actors.wanted == {"agent": 3, "engine": 2}
         wait_s, busy, requests = 0.0, 0.1, 1.0
         await ready(1, 1)

@@ -4,12 +4,15 @@ import os
 import sys
 import time
 from collections.abc import Collection, Iterator
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
 import trio
+from trio.testing import MockClock
 
 from spade.cluster import placed
 from spade.cluster.lives import lives
@@ -27,6 +30,7 @@ from tests.spade.test_supervise import gone
 
 MODULES = dict.fromkeys(("learner", "engine", "agent"), "tests.spade.cluster.guest")
 SILENCE_S, DRAIN_S = 6.0, 3.0  # a loaded machine may keep a beat waiting for seconds
+ASLEEP_S = 3 * SOON_S  # longer than a silence and a drain of SOON_S each
 
 
 class Rooms:
@@ -37,6 +41,8 @@ class Rooms:
         self.changed = trio.Event()
         self.cut: dict[str, str] = {}  # how a machine is cut off: "silent" or "closed", or "dead": its posts are
         self.asked: list[MachineShare] = []
+        self.posts: list[Post] = []
+        self.now = time.monotonic  # the clock of all machines
 
     def post(self, needs: MachineShare, away: Collection[str]) -> "RoomPost":
         if "CPU" in needs.resources:
@@ -79,7 +85,8 @@ class RoomPost:
             else:
                 await self.rooms.changed.wait()
         self.post = Post()
-        return Where(f"host-{self.machine}", self.machine, time.monotonic())
+        self.rooms.posts.append(self.post)
+        return Where(f"host-{self.machine}", self.machine, self.rooms.now())
 
     def dismiss(self) -> None:
         if self.machine:
@@ -245,14 +252,28 @@ async def test_a_process_whose_post_is_known_to_be_dead_may_come_back_to_its_mac
         assert only(supervisor).detail == "its post has died (on host-a)"
 
 
-async def test_a_supervisor_that_slept_takes_no_machine_for_lost(tmp_path: Path) -> None:
-    config = settings(tmp_path, 4.0, 2.0)
-    made = lives(Rooms(a=1), config, tmp_path / "run")
+async def test_a_supervisor_that_slept_takes_no_machine_for_lost(
+    tmp_path: Path, config: Config, mock_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its machine was suspended: the post ends alone, and then the supervisor sees all that time pass at once."""
+    mock_clock.rate = 1.0
+    clock = MockClock(rate=1.0)  # of the post, which lives in a thread of its own
+    monkeypatch.setattr("spade.cluster.post.time", SimpleNamespace(monotonic=clock.current_time, time=time.time))
+    monkeypatch.setattr(trio, "run", partial(trio.run, clock=clock))
+    monkeypatch.setattr(placed, "LAST_S", SOON_S)  # a busy machine answers late
+    rooms = Rooms(a=1)
+    rooms.now = clock.current_time
+    made = lives(rooms, config, tmp_path / "run")
     async with supervise(config.supervise, tmp_path / "logs", MODULES, made) as supervisor:
         await supervisor.add(orders(tmp_path, "agent-0"))
-        time.sleep(8.0)  # noqa: ASYNC251 (as a machine that is suspended)
+        (first,) = rooms.posts
+        rooms.cut = {"a": "silent"}
+        first._token.run_sync_soon(clock.jump, ASLEEP_S)
+        await until(lambda: first._end is not None)
+        rooms.cut = {}
+        mock_clock.jump(ASLEEP_S)
         await until(lambda: only(supervisor).restarts > 0 and only(supervisor).state == "ready")
-        told = "its post was without word from the supervisor for 4 s (on host-a)"
+        told = f"its post was without word from the supervisor for {SOON_S:g} s (on host-a)"
         assert (only(supervisor).host, only(supervisor).detail) == ("host-a", told)
 
 
