@@ -12,14 +12,15 @@ from spade.policy.model_folder import NANO
 
 PAGE = Path(__file__).parents[2] / "examples" / "one_round.py"
 SETTINGS = ("play.group_size=4", "sandbox.load_s=60.0", "sandbox.step_s=60.0")  # a busy machine rejects no program
-LINE = re.compile(r"^(?:design|learner|  ).*", re.MULTILINE)
+LINE = re.compile(r"^(?:design|learner|  )[^;\n]*", re.MULTILINE)
+"""A line up to the policy's digest: plays that end in another order are sampled in other rows, which rounds otherwise."""
 SCORED = re.compile(r"  win rate (\S+), and (\S+) with the hint '.+'\n  regret (\S+) ± (\S+): its designer earns (\S+)")
 LEARNED = re.compile(r"learner: (\d+) tokens, gradient (\S+); new policy: ([0-9a-f]{32})\n")
 
 
 @pytest.fixture
 def start(capsys, monkeypatch):
-    """Runs the page, and returns what it prints."""
+    """Return a function that runs the page and returns the text that it prints."""
 
     def run():
         monkeypatch.setattr(sys, "argv", [str(PAGE), *SETTINGS])

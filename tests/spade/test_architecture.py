@@ -44,7 +44,7 @@ def files_of(number):
 
 @cache
 def words_of(file):
-    """What a file defines, imports or has as a text of its own; each word of a file that is no Python."""
+    """Return the names that a Python file defines, imports or has as a string; of another file, each word."""
     if file.suffix != ".py":
         return set(re.findall(r"[\w.-]+", file.read_text(errors="replace")))
     found = {file.stem}
