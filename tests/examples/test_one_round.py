@@ -13,7 +13,7 @@ from spade.policy.model_folder import NANO
 PAGE = Path(__file__).parents[2] / "examples" / "one_round.py"
 SETTINGS = ("play.group_size=4", "sandbox.load_s=60.0", "sandbox.step_s=60.0")  # a busy machine rejects no program
 LINE = re.compile(r"^(?:design|learner|  )[^;\n]*", re.MULTILINE)
-"""A line up to the policy's digest: plays that end in another order are sampled in other rows, which rounds otherwise."""
+"""A line up to the policy's digest. The order in which plays end decides the rows of a sample, and so its rounding."""
 SCORED = re.compile(r"  win rate (\S+), and (\S+) with the hint '.+'\n  regret (\S+) ± (\S+): its designer earns (\S+)")
 LEARNED = re.compile(r"learner: (\d+) tokens, gradient (\S+); new policy: ([0-9a-f]{32})\n")
 
