@@ -8,10 +8,20 @@ from actors.environments.trials import RejectedError, Trials
 from actors.sandbox import Sandbox
 from actors.sandbox.host import PLAYS
 from actors.sandbox.wire import Loaded, LoadProgram, Step
+from spade.codec import program_digest
 from spade.config import DomainName, Play, ToolUse
 from spade.config import Sandbox as Limits
 from spade.errors import RunError
 from spade.protocol import Faulted, Stage, Verdict
+from spade.seeds import derive
+
+
+def derive_check_seed(source: str) -> int:
+    """Return the seed with which commands admit a program, so that one file always gets one verdict.
+
+    A run uses secret seeds, which programs cannot foresee.
+    """
+    return derive(b"", "env check", program_digest(source))
 
 
 async def validate(

@@ -15,6 +15,7 @@ from random import Random
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from actors.suites.programs import class_name, program
 from actors.suites.suite import Suite
@@ -89,6 +90,13 @@ def read_small(datasets: Mapping[str, Mapping[str, Any]], protocol: Protocol, _:
     ]
 
 
+def _make_small_suite(name: str, datasets: Mapping[str, Mapping[str, Any]], sampling: Sampling, samples: int) -> Suite:
+    """Make a suite that asks the questions of small data sets as they are. `samples` is for the whole protocol."""
+    whole = Protocol(name="paper", prompt="{problem}", sampling=sampling, samples=samples, grading="box", draws=32)
+    short = replace(whole, name="short", samples=1, draws=8)
+    return Suite(name, {"paper": whole, "short": short}, partial(read_small, datasets), packages=PACKAGES)
+
+
 def _sized(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return parameters for a data set of 500, because an item of acre depends on the size."""
     return {**parameters, "size": _PLACES}
@@ -109,22 +117,5 @@ REASONING_GYM = Suite(
     packages=PACKAGES,
 )
 
-REASONING_GYM_NANO = Suite(
-    "reasoning-gym-nano",
-    {
-        "paper": Protocol(name="paper", prompt="{problem}", sampling=_NANO, samples=2, grading="box", draws=32),
-        "short": Protocol(name="short", prompt="{problem}", sampling=_NANO, samples=1, grading="box", draws=8),
-    },
-    partial(read_small, SMALL),
-    packages=PACKAGES,
-)
-
-REASONING_GYM_TRANSFER = Suite(
-    "reasoning-gym-transfer",
-    {
-        "paper": Protocol(name="paper", prompt="{problem}", sampling=_TRANSFER, samples=1, grading="box", draws=32),
-        "short": Protocol(name="short", prompt="{problem}", sampling=_TRANSFER, samples=1, grading="box", draws=8),
-    },
-    partial(read_small, TRANSFER),
-    packages=PACKAGES,
-)
+REASONING_GYM_NANO = _make_small_suite("reasoning-gym-nano", SMALL, _NANO, samples=2)
+REASONING_GYM_TRANSFER = _make_small_suite("reasoning-gym-transfer", TRANSFER, _TRANSFER, samples=1)

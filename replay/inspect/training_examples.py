@@ -125,6 +125,11 @@ def write_rows(file: Path, rows: Iterable[ExampleRow]) -> None:
             opened.write(encoder.encode(row) + b"\n")
 
 
+def list_left_out(left_out: Counter[str]) -> str:
+    """List the reasons without a row, each after its number. Returns "" without any."""
+    return ", ".join(f"{count} {why}" for why, count in sorted(left_out.items()) if count)
+
+
 def _runs(sequence: TokenSequence) -> Iterator[slice]:
     """Yield the ranges of the sampled answers of a sequence."""
     trained = sequence.trained

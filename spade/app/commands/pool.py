@@ -120,7 +120,7 @@ def demonstrate(
     Writes `train.jsonl`, which TRL's SFT reads. Programs must pass admission; their hints are answers as well. Every
     second prompt shows other programs to be varied.
     """
-    from replay.inspect.training_examples import TRAIN, write_rows
+    from replay.inspect.training_examples import TRAIN, list_left_out, write_rows
     from spade.app.supervisor.demonstrations import Demonstrations
     from spade.app.supervisor.pools import named_programs
     from spade.config import load
@@ -130,7 +130,7 @@ def demonstrate(
     with whole(out) as part:
         part.mkdir(parents=True)
         write_rows(part / TRAIN, maker.rows(list(named_programs(source)), prompts))
-        left = ", ".join(f"{count} {why}" for why, count in sorted(maker.left_out.items()) if count)
+        left = list_left_out(maker.left_out)
         if not maker.designs:
             raise RunError(f"{source}: no program is an answer to {config}; left out: {left or 'nothing'}")
     say(f"{out / TRAIN}: {maker.designs} designs and {maker.hints} hints{f'; left out: {left}' if left else ''}")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 import trio
 
 from actors.corpus import load_grounds
-from actors.environments.admission import validate
+from actors.environments.admission import derive_check_seed, validate
 from actors.roles.domains import load_profile
 from actors.sandbox import open_sandbox
 from actors.text.design_prompt import fit_prompt
@@ -48,12 +48,10 @@ class Demonstrations:
     def rows(self, programs: Sequence[PoolProgram], prompts: int) -> Iterator[ExampleRow]:
         """Yield `prompts` designs of each admitted program, and its hint if the config plays with hints."""
         verdicts = trio.run(self._admit, programs)
-        sound = [each for each, verdict in zip(programs, verdicts, strict=True) if verdict.passed]
+        sound = [(each, verdict) for each, verdict in zip(programs, verdicts, strict=True) if verdict.passed]
         self.left_out["programs that admission rejects"] += len(programs) - len(sound)
-        for program, verdict in zip(programs, verdicts, strict=True):
-            if not verdict.passed:
-                continue
-            others = [each for each in sound if each.skill == program.skill and each is not program]
+        for program, verdict in sound:
+            others = [each for each, _ in sound if each.skill == program.skill and each is not program]
             for number in range(prompts):
                 yield from self._design(program, verdict, others if number % 2 else [], number)
             if self._config.hinted and program.hint:
@@ -64,12 +62,9 @@ class Demonstrations:
         config = self._config
         async with open_sandbox(config.sandbox, fixed_hashes=True) as sandbox:
             return [
-                await validate(
-                    sandbox, each.source, derive(b"", "env check", program_digest(each.source)), config.sandbox,
-                    config.play,
-                )
+                await validate(sandbox, each.source, derive_check_seed(each.source), config.sandbox, config.play)
                 for each in programs
-            ]  # fmt: skip
+            ]
 
     def _design(
         self, program: PoolProgram, verdict: Verdict, others: Sequence[PoolProgram], number: int

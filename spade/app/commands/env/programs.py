@@ -210,22 +210,20 @@ async def _check(
     files: "list[tuple[Path, str | Verdict]]", config: "Config", take: "Callable[[Checked], None]"
 ) -> None:
     """Admit the programs one after the other, and hand over each verdict."""
-    from actors.environments.admission import domain_of, validate
+    from actors.environments.admission import derive_check_seed, domain_of, validate
     from actors.sandbox import open_sandbox
-    from spade.codec import program_digest
     from spade.protocol import Verdict
-    from spade.seeds import derive
 
     async with open_sandbox(config.sandbox, fixed_hashes=True) as sandbox:
         for file, source in files:
             if isinstance(source, Verdict):
                 take((file, None, source))
                 continue
-            # The same file always gets the same verdict here. A run uses secret seeds, which programs cannot foresee.
-            seed = derive(b"", "env check", program_digest(source))
             # The base class in the file tells the domain. A recipe has settings for both domains.
             domain = await domain_of(sandbox, source, config.sandbox) or config.run.domain
-            verdict = await validate(sandbox, source, seed, config.sandbox, config.play, domain, config.tools)
+            verdict = await validate(
+                sandbox, source, derive_check_seed(source), config.sandbox, config.play, domain, config.tools
+            )
             take((file, domain, verdict))
 
 

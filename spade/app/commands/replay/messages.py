@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from replay.inspect.training_examples import TRAIN, ExampleReader, Role, Wanted, write_rows
+from replay.inspect.training_examples import TRAIN, ExampleReader, Role, Wanted, list_left_out, write_rows
 from replay.store import open_reader
 from spade.app.printing import say
 from spade.app.rundir import RunDir
@@ -37,5 +37,5 @@ def export_messages(
 
 
 def _left_out(reader: ExampleReader) -> str:
-    found = ", ".join(f"{count} {why}" for why, count in sorted(reader.left_out.items()))
+    found = list_left_out(reader.left_out)
     return f"; left out: {found}" if found else ""
