@@ -52,6 +52,8 @@ class Hub:
             siblings = [{"rfilename": each} for each in files]
             return 200, {}, json.dumps({"id": name, "sha": commit, "siblings": siblings}).encode()
         parts = parts[parts[0] == "datasets" :]
+        if len(parts) < 5:
+            return 404, {"X-Error-Code": "RepoNotFound"}, b"{}"
         name, commit, file = "/".join(parts[:2]), parts[3], "/".join(parts[4:])
         commit = self.commits[name] if commit == "main" else commit
         data = self.files[commit].get(file)

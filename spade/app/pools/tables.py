@@ -51,7 +51,7 @@ def read_table(source: str) -> list[PoolProgram]:
         _read_program(row, origin, taken)
         for file in files(folder)
         if any(file.match(pattern) for pattern in TABLES)
-        for row in _without_copies(rows(file, CODE))
+        for row in _without_copies(rows(file, CODE, (DIGEST, SKILL, HINT, *NAMES)))
     ]
 
 
