@@ -1,4 +1,4 @@
-"""The policies that a run keeps."""
+"""The policies of a run on its disk: published, in checkpoints, kept for good, the best."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -23,10 +23,7 @@ class KeptPolicy(NamedTuple):
 
 
 def kept_policies(run: RunDir) -> list[KeptPolicy]:
-    """List every policy on the disk: published, in checkpoints, kept for good, the best.
-
-    If a step was published twice, the newer policy comes first.
-    """
+    """List every policy on the disk. If a step was published twice, the newer policy comes first."""
     from learner import checkpoint
     from replay.inspect.environments import published
     from spade.policy import best, kept
