@@ -66,7 +66,8 @@ FAILURES = [
         ("[str(self.goal)]", "[str(self.goal)] * 2"))),
     ("garbage", "ValueError", changed(("not action.isascii() or not action.isdigit()", "False"))),
     ("garbage", "nonsense wins", changed(("A number, please. Actions: 1..30\", 0.0, over", "Ok.\", 1.0, True"))),
-    ("budget", "a call took", changed(("self.turn += 1", "self.turn += 1\n        if action == '?!':\n            end = time.process_time() + 1.6\n            while time.process_time() < end: pass"))),
+    ("budget", "a call took", changed(("self.turn += 1", "self.turn += 1\n        "
+        "end = time.process_time() + 1.6 * (action == '?!')\n        while time.process_time() < end: pass"))),
     ("budget", "MiB of memory", changed(("class SearchEnv", "BIG = b'x' * (25 << 20)\nclass SearchEnv"))),
     ("solution", "does not win", changed(("[str(self.goal)]", "[str(self.goal - 1)]"))),
     ("solution", "does not win", changed(("[str(self.goal)]", "[]"))),

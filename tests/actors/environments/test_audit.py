@@ -163,7 +163,7 @@ async def test_a_program_that_times_out_in_every_try_of_a_replay_is_found_and_on
 
 
 @pytest.mark.parametrize("computes", [True, False])
-async def test_a_program_that_computes_all_the_time_of_its_audit_is_found(own_sandbox, mock_clock, monkeypatch, computes):
+async def test_computing_all_the_time_of_an_audit_is_found(own_sandbox, mock_clock, monkeypatch, computes):
     """It was quick with its player. If it only waits for a processor, its audit is left out."""
     work, request = await job(own_sandbox, HONEST), ChildProcess.request
 
