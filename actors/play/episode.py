@@ -14,6 +14,7 @@ from actors.play.voices import TurnSaid
 from actors.play.voices.server import ServerError
 from actors.text.conversation import Conversation, Move, converse
 from spade.codec import answer_digest
+from spade.config import PATIENCE
 from spade.decoding import UnreadableError
 from spade.errors import BusError, SuspectError
 from spade.protocol import (
@@ -109,7 +110,7 @@ class Episode:
         opening = OpenEpisode(self._name, self._lease.program, self._lease.seed, self._max_turns, needs)
         # Construction and reset may take a step's time after the load. Before the load the env-runner may fetch the
         # program.
-        within_s = call_s + sandbox.load_s + max(sandbox.step_s, needs.step_s) + call_s
+        within_s = call_s + PATIENCE * (sandbox.load_s + max(sandbox.step_s, needs.step_s)) + call_s
         reply = await self._runner.call(opening, within_s)
         if self._source is not None and isinstance(reply, Faulted) and reply.kind == "unknown":
             await self._runner.call(KeepProgram(self._source), call_s)
@@ -150,7 +151,7 @@ class Episode:
     async def _step(self, turn: int, move: Move) -> Observed | Faulted:
         config, request = self._connected.config, StepEpisode(self._name, turn, move.action, move.calls)
         # The env-runner enforces the program's deadline, we wait for the env-runner.
-        within_s = max(config.sandbox.step_s, self._manner.needs.step_s) + config.bus.call_deadline_s
+        within_s = PATIENCE * max(config.sandbox.step_s, self._manner.needs.step_s) + config.bus.call_deadline_s
         seen = self._answer(await self._runner.call(request, within_s))
         self._connected.gauges["turns"] += 1
         return seen
