@@ -44,7 +44,8 @@ Result = TypeVar("Result")
 async def audit(sandbox: Sandbox, job: AuditJob, domain: DomainName = "games") -> Audited:
     """Run an audit of a program of the domain.
 
-    An audit that is not over within `within_s` is a finding only if the program's own calls took most of the time.
+    An audit that is not over within `within_s` is a finding only if the program's own calls took most of the time. They
+    count as in a sandbox (`ChildProcess.counted_s`), so a program that waits for a processor is not to blame.
     """
     auditor = Auditor(sandbox, job, domain)
     began = trio.current_time()
@@ -204,8 +205,7 @@ class Auditor:
         Returns None if the solution lists no actions, and [] if the program fails. Raises UndecidedError if the sandbox
         fails.
         """
-        job, began = self._job, trio.current_time()
-        tools, limits = self._domain.tools, self._sandbox.limits
+        job, tools, limits = self._job, self._domain.tools, self._sandbox.limits
         trials: Trials[str] = Trials(self._sandbox, job.source, limits, job.max_turns, Step, tools)
         try:
             async with trials.opened(seed, PLAYS) as (process, _):
@@ -215,7 +215,7 @@ class Auditor:
         except RunError:
             raise UndecidedError(ours=True) from None
         finally:
-            self._answering_s += trio.current_time() - began
+            self._answering_s += trials.counted_s
         return self._domain.solution(solved, job.reads) if isinstance(solved, Solved) else []
 
     async def _wins(self, seed: int, moves: Iterable[Move]) -> bool:
@@ -264,15 +264,15 @@ class Auditor:
         name = f"audit of {self._job.environment}#{self._job.lease}, {self._opened}"
 
         async def step(turn: int, move: Move) -> Observed | Faulted:
-            answer = await self._timed(self._sandbox.step(name, turn, move.action, move.calls))
+            answer = await self._sandbox.step(name, turn, move.action, move.calls)
             self.steps += 1
             return answer
 
         try:
-            first = await self._timed(self._sandbox.open(name, self._job.source, seed, max_turns))
+            first = await self._sandbox.open(name, self._job.source, seed, max_turns)
             played = await converse(first, max_turns, step, player)
         finally:
-            self._sandbox.close(name)
+            self._answering_s += self._sandbox.close(name)
         last = played.answers[-1]
         if isinstance(last, Faulted) and (last.kind == "timeout" or not last.environment_fault):
             raise UndecidedError(ours=last.kind != "timeout")
@@ -280,13 +280,6 @@ class Auditor:
             said = [move.action for move in played.actions]
             self._heard[seed].append(Hearing(said, [seen.observation for seen in played.observed]))
         return played
-
-    async def _timed(self, asked: Awaitable[Observed | Faulted]) -> Observed | Faulted:
-        began = trio.current_time()
-        answer = await asked
-        if not isinstance(answer, Faulted) or answer.environment_fault:
-            self._answering_s += trio.current_time() - began
-        return answer
 
 
 async def is_missed(move: Move, seen: Observed) -> bool:

@@ -2,7 +2,6 @@
 
 import random
 import sys
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Generic
@@ -60,7 +59,11 @@ class Trials(Generic[Action]):
         self.life = "class"
         """The stage of life that the last process reached."""
         self.slowest_s = 0.0
-        """The time of the slowest call, without loading."""
+        """The time of the slowest call, as it counts (`ChildProcess.counted_s`), without loading."""
+        self.counted_s = 0.0
+        """The time of all calls, as it counts."""
+        self.patience_s = limits.load_s + 4 * limits.step_s
+        """Most seconds of all calls."""
         self.peak_bytes = 0
         """The most memory that a process took."""
 
@@ -84,10 +87,14 @@ class Trials(Generic[Action]):
 
     async def ask(self, process: ChildProcess, request: Request) -> Answer:
         """Return the program's answer. Raises RejectedError for a fault of the program, RunError for our own fault."""
-        loading, began = isinstance(request, LoadProgram), time.monotonic()
+        loading, before_s = isinstance(request, LoadProgram), process.counted_s
         answer = await process.request(request, self.limits.load_s if loading else self.limits.step_s)
+        took_s = process.counted_s - before_s
+        self.counted_s += took_s
         if not isinstance(answer, Faulted):
-            self.slowest_s = max(self.slowest_s, 0.0 if loading else time.monotonic() - began)
+            if self.counted_s > self.patience_s:
+                raise RejectedError(f"all stages together take more than {self.patience_s:g} s")
+            self.slowest_s = max(self.slowest_s, 0.0 if loading else took_s)
             self.peak_bytes = max(self.peak_bytes, process.grown())
             return answer
         if not answer.environment_fault:
@@ -126,7 +133,6 @@ class Probing(Generic[Action]):
 
     def __init__(self, trials: Trials[Action], seed: int, play: Play) -> None:
         self.trials = trials
-        self.patience_s = trials.limits.load_s + 4 * trials.limits.step_s
         self.win_return = play.win_return
         self.key = (seed % 2**64).to_bytes(8, "little")  # the wire may carry any integer
         self.rng = random.Random(derive(self.key, "probe"))

@@ -12,11 +12,11 @@ import msgspec
 import trio
 
 from actors.corpus import Grounds, load_grounds
-from actors.roles.domains import load_profile
+from actors.play.domains import load_profile
+from actors.play.session import Session, attend
 from actors.roles.jobs import JobWork
 from actors.roles.judge import Judge, Reviewer
 from actors.roles.screen import Screener
-from actors.roles.session import Session, attend
 from actors.text.design_prompt import fit_prompt
 from actors.text.leaks import leaked
 from actors.text.measures.shingles import most_similar

@@ -57,6 +57,7 @@ class ProgramEpisode:
         self.needs = needs
         self.process: ChildProcess | None = None
         self.over = self.tools = False
+        self.counted_s = 0.0
         self.turn = 0
         self.answer: Observed | Faulted = Faulted("lost", "the episode was closed before it began")
         self.lock = trio.Lock()
@@ -75,6 +76,7 @@ class ProgramEpisode:
         self.over = True
         if self.process is not None:
             self.process.end(Faulted("infrastructure", "the episode was closed"))
+            self.counted_s = self.process.counted_s
             self.process = None
 
 
@@ -209,11 +211,13 @@ class Sandbox:
             self.faults[answer.kind] += 1
         return answer
 
-    def close(self, episode: str) -> None:
-        """End an episode and forget it. Idempotent."""
+    def close(self, episode: str) -> float:
+        """End an episode and forget it. Idempotent. Returns the seconds that count of its program's answers."""
         entry = self._episodes.pop(episode, None)
-        if entry is not None:
-            entry.free()
+        if entry is None:
+            return 0.0
+        entry.free()
+        return entry.counted_s
 
     async def prove(self) -> None:
         """Start the first zygote. Raises BreachError if it does not start or its walls do not hold."""

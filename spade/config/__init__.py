@@ -14,6 +14,7 @@ from spade.config.paths import SETTINGS as PATH_SETTINGS
 from spade.config.paths import absolute_paths, setting, with_settings
 from spade.config.sections import (
     LONGEST_WAIT_S,
+    PATIENCE,
     Actors,
     Audit,
     Bus,
@@ -43,8 +44,8 @@ from spade.config.sections import (
 from spade.config.suites import ONE_ANSWER, SUITE_TRAITS, Library, ProtocolName
 
 __all__ = [
-    "DOMAINS", "ENGINE_KINDS", "LONGEST_WAIT_S", "MEANING", "ONE_ANSWER", "PATH_SETTINGS", "SKILLS",
-    "SUITE_TRAITS",
+    "DOMAINS", "ENGINE_KINDS", "LONGEST_WAIT_S", "MEANING", "ONE_ANSWER", "PATH_SETTINGS", "PATIENCE",
+    "SKILLS", "SUITE_TRAITS",
     "Actors", "Audit", "Bus", "Config", "Design", "DomainName", "Endpoint", "Engine", "EngineKind", "Evaluation",
     "Learner", "Library", "Limits", "Loss", "Model", "Place", "PlacedRole", "Play", "Pool", "PoolLibrary",
     "ProtocolName", "Replay", "Reward", "Run", "Sandbox", "Serve", "Skill", "Supervise", "Tier", "ToolUse",

@@ -19,8 +19,8 @@ from actors.engines.service.thread import Cancel, Order, Stop, Submit, work
 from actors.engines.weights.fetch import Shelf
 from actors.engines.weights.follower import Follower
 from actors.engines.weights.swap import Swapped, tolerance
+from actors.links.faults import RequestFaults
 from spade.config import Config
-from spade.faults import RequestFaults
 from spade.protocol import Done, Generate, Generated, GiveUp, Overdue, Refused, Weights
 from spade.transport import Client, Incoming, Server
 

@@ -116,7 +116,7 @@ def _transcripts(run: RunDir, config: Config | None, designs: DesignRecords) -> 
     kept = {id: tokens for shown in designs.shown for id, tokens in shown.tokens.items()}
     if not kept or config is None:
         return {}
-    from actors.roles.domains import load_talks
+    from actors.play.domains import load_talks
     from spade.tokens import Tokenizer
 
     folder = run.weights / designs.digest  # not the model that the run began with, which might have to be downloaded
