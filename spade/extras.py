@@ -10,6 +10,7 @@ _PROJECT = "spade-rl"
 _PACKAGES = {kind.extra: kind.packages for kind in ENGINE_KINDS.values() if kind.extra} | {
     "measures": ("sentence-transformers",),
     "ray": ("ray",),
+    "prometheus": ("prometheus-client",),
 }
 
 

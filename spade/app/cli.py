@@ -24,7 +24,7 @@ from spade.app.commands import (
 )
 from spade.app.commands.cluster import template
 from spade.app.commands.env import play, programs, stats
-from spade.app.commands.look import report, status, top, why
+from spade.app.commands.look import report, status, top, track, why
 from spade.app.commands.replay import batch, lineage, store, verify
 from spade.app.printing import complain, open_streams
 from spade.errors import SpadeError, placed
@@ -39,6 +39,7 @@ COMMANDS: Commands = {
     "stop": stop.stop,
     "top": top.top,
     "report": report.report,
+    "track": track.track,
     "serve": serve.serve,
     "doctor": doctor.doctor,
 }

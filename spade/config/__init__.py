@@ -15,6 +15,7 @@ from spade.config.paths import absolute_paths, setting, with_settings
 from spade.config.sections import (
     LONGEST_WAIT_S,
     PATIENCE,
+    TRACKER_KINDS,
     Actors,
     Audit,
     Bus,
@@ -40,15 +41,18 @@ from spade.config.sections import (
     Supervise,
     Tier,
     ToolUse,
+    Track,
+    TrackerKind,
 )
 from spade.config.suites import ONE_ANSWER, SUITE_TRAITS, Library, ProtocolName
 
 __all__ = [
     "DOMAINS", "ENGINE_KINDS", "LONGEST_WAIT_S", "MEANING", "ONE_ANSWER", "PATH_SETTINGS", "PATIENCE",
-    "SKILLS", "SUITE_TRAITS",
+    "SKILLS", "SUITE_TRAITS", "TRACKER_KINDS",
     "Actors", "Audit", "Bus", "Config", "Design", "DomainName", "Endpoint", "Engine", "EngineKind", "Evaluation",
     "Learner", "Library", "Limits", "Loss", "Model", "Place", "PlacedRole", "Play", "Pool", "PoolLibrary",
-    "ProtocolName", "Replay", "Reward", "Run", "Sandbox", "Serve", "Skill", "Supervise", "Tier", "ToolUse",
+    "ProtocolName", "Replay", "Reward", "Run", "Sandbox", "Serve", "Skill", "Supervise", "Tier", "ToolUse", "Track",
+    "TrackerKind",
     "absolute_paths", "differences", "digest", "dump", "inline", "is_local", "is_loopback", "load", "mixtures",
     "read_merged", "read_toml", "recipes", "setting", "short_name", "with_settings",
 ]  # fmt: skip

@@ -21,6 +21,7 @@ from spade.processes.entry import FINAL, Launch
 from spade.protocol import LifeNumber, Process, ProcessState, Role
 
 RETIRING: frozenset[Role] = frozenset({"designer", "curator", "agent"})  # these finish their work in hand
+OPTIONAL: frozenset[Role] = frozenset({"tracker"})  # a run goes on without these
 _FIRST_TRIES = 3  # starts of a process that was never ready, in place of the whole budget
 _BACKOFF_S = 0.1  # doubled with each end in the window
 _BACKOFF_MAX_S = 5.0
@@ -107,8 +108,9 @@ class Supervisor:
         """Start a process and wait until it is ready. A name that stopped may be added again.
 
         A vital process that does not become ready stops the supervisor (see `supervise`), like one that dies too often.
-        Other processes stop it only after they were ready once. Raises RunError if the name is taken or the process is
-        stopped meanwhile. Also raises RunError if a process that is not vital does not become ready.
+        Other processes stop it only after they were ready once, and a process of a role in OPTIONAL never does. Raises
+        RunError if the name is taken or the process is stopped meanwhile. Also raises RunError if a process that is not
+        vital does not become ready.
         """
         known = self._children.get(launch.name)
         if known is not None and not known.done.is_set():
@@ -116,7 +118,7 @@ class Supervisor:
         child = self._children[launch.name] = _Child(launch, self._logs / f"{launch.name}.log", vital)
         self._nursery.start_soon(self._keep, child)
         await child.settled.wait()
-        if not child.was_ready:
+        if not child.was_ready and launch.role not in OPTIONAL:
             why = child.detail if child.state == "failed" else "stopped before it was ready"
             raise RunError(f"{launch.name}: {why}")
 
@@ -202,7 +204,7 @@ class Supervisor:
 
     def _fail(self, child: _Child, reason: str, tail: str = "") -> None:
         child.state = "failed"
-        if not (child.vital or child.was_ready):
+        if child.launch.role in OPTIONAL or not (child.vital or child.was_ready):
             for line in (reason, *tail.splitlines()):
                 log.error("%s", line)
             return

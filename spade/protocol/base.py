@@ -7,7 +7,7 @@ from msgspec import Meta
 
 Role = Literal[
     "replay", "learner", "engine", "endpoint", "env-runner", "designer", "curator", "agent", "evaluator", "gateway",
-    "observer", "supervisor",
+    "observer", "supervisor", "tracker",
 ]  # fmt: skip
 Outcome = Literal["terminated", "truncated", "fault"]
 Finish = Literal["stop", "length"]

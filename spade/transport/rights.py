@@ -77,6 +77,7 @@ _REQUESTS: dict[Role, tuple[type[AnyRequest], ...]] = {
     "gateway": (Generate, GiveUp),
     "observer": (GetStatus, Orders, StopRun),
     "supervisor": (Enroll, GetStatus, ReportProcesses),
+    "tracker": (),
 }
 
 

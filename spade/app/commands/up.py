@@ -96,6 +96,7 @@ def _keep_all_up(run: "RunDir", config: "Resolved", corpus: str, limits: "Limits
     evaluation = config.evaluation
     if evaluation.suite or evaluation.programs or evaluation.diversity_programs:
         services.append(launches.evaluator(run, config))
+    services += launches.trackers(run, config)
     actor = partial(launches.actor, run, config, run.replay_address, "")
     return trio.run(partial(keep_up, run, config, launches=services, actor=actor, body=body, lives=lives))
 

@@ -12,9 +12,9 @@ import msgspec
 from spade.config import Config, differences
 from spade.text import line
 
-APART = ("limits", "bus", "supervise", "run.seed")
-"""Sections and settings that say how long, on which machines and with which seed a run goes, not which experiment it
-is."""
+APART = ("limits", "bus", "supervise", "track", "run.seed")
+"""Sections and settings that say how long, on which machines, with which seed and with which trackers a run goes, not
+which experiment it is."""
 
 LONGEST_NAME = 80
 

@@ -7,11 +7,13 @@ import msgspec
 
 from spade.app.rundir import RunDir
 from spade.config import Bus, Config, Limits
+from spade.extras import require
 from spade.processes.entry import Launch
 from spade.processes.gpus import share
 from spade.protocol import Role
 
 MODULES: Mapping[Role, str] = {  # services before their clients; drained in the opposite order
+    "tracker": "spade.app.track.process",  # reads the last rows of the replay service
     "replay": "replay.service.process",
     "engine": "actors.engines.server",
     "endpoint": "actors.engines.foreign.endpoint",
@@ -64,6 +66,16 @@ def ranks(run: RunDir, config: Config) -> list[Launch]:
 def evaluator(run: RunDir, config: Config) -> Launch:
     """Make the orders of the evaluator."""
     return _launch(run, config, "evaluator", "evaluator", run.replay_address)
+
+
+def trackers(run: RunDir, config: Config) -> list[Launch]:
+    """Make the orders of the trackers. Raises ConfigError if the package of one is missing."""
+    for kind in config.track.to:
+        require(kind)
+    return [
+        _launch(run, config, f"tracker-{kind}", "tracker", run.replay_address, index=index)
+        for index, kind in enumerate(config.track.to)
+    ]
 
 
 def gateway(run: RunDir, config: Config, address: str, tag: str) -> Launch:

@@ -8,17 +8,17 @@ from spade.config.sections.bounds import Section
 from spade.config.sections.engines import Endpoint, Engine, Serve
 from spade.config.sections.learner import Learner, Loss
 from spade.config.sections.place import Place, PlacedRole
-from spade.config.sections.processes import LONGEST_WAIT_S, Bus, Supervise
+from spade.config.sections.processes import LONGEST_WAIT_S, TRACKER_KINDS, Bus, Supervise, Track, TrackerKind
 from spade.config.sections.replay import Audit, Replay, Reward
 from spade.config.sections.run import Limits, Model, Run
 from spade.config.sections.tools import ToolUse
 from spade.config.suites import SUITE_TRAITS, Library
 
 __all__ = [
-    "LONGEST_WAIT_S", "PATIENCE",
+    "LONGEST_WAIT_S", "PATIENCE", "TRACKER_KINDS",
     "Actors", "Audit", "Bus", "Config", "Design", "Endpoint", "Engine", "Evaluation", "Learner", "Limits", "Loss",
     "Model", "Place", "PlacedRole", "Play", "Pool", "PoolLibrary", "Replay", "Reward", "Run", "Sandbox", "Section",
-    "Serve", "Supervise", "Tier", "ToolUse",
+    "Serve", "Supervise", "Tier", "ToolUse", "Track", "TrackerKind",
 ]  # fmt: skip
 
 
@@ -46,6 +46,7 @@ class Config(Section, frozen=True):
     bus: Bus = Bus()
     supervise: Supervise = Supervise()
     place: Place = Place()
+    track: Track = Track()
 
     @property
     def uses_regret(self) -> bool:

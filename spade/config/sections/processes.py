@@ -1,6 +1,6 @@
 """Settings of the bus between processes, and of their supervision."""
 
-from typing import Annotated
+from typing import Annotated, Literal, get_args
 
 from msgspec import Meta
 
@@ -8,6 +8,10 @@ from spade.config.sections.bounds import Bytes, CountOrZero, Seconds, Section
 
 LONGEST_WAIT_S = 3_600.0  # of a request for work
 MOST_WINDOW = 65_536  # requests; a socket's queue has four times as many
+
+TrackerKind = Literal["tensorboard", "prometheus"]
+"""The tools that trackers give the figures of a run to. Each is the name of an extra."""
+TRACKER_KINDS: tuple[TrackerKind, ...] = get_args(TrackerKind)
 
 
 class Bus(Section, frozen=True):
@@ -52,3 +56,13 @@ class Supervise(Section, frozen=True):
 
     drain_s: Seconds = 10.0
     """Seconds within which a process must end when it is asked to; then it is killed."""
+
+
+class Track(Section, frozen=True):
+    """Trackers give the figures of a run to other tools (docs/tracking.md). No part of the run waits for them."""
+
+    to: tuple[TrackerKind, ...] = ()
+    """The tools that `spade up` keeps a tracker for. Each is an extra of the package."""
+
+    port: Annotated[int, Meta(ge=0, le=65_535)] = 9464
+    """Port on 127.0.0.1 at which the tracker of "prometheus" serves. 0 takes any free port, which its log names."""

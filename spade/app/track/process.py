@@ -1,0 +1,25 @@
+"""The process of a tracker that `spade up` keeps (`track.to`). It needs no service of the run."""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+from spade.app.rundir import RunDir
+from spade.app.track.tracker import follow, tracker
+from spade.config import Config
+from spade.processes.entry import Launch, main
+
+log = logging.getLogger(__name__)
+
+
+async def run(launch: Launch, settings: Config, ready: Callable[[], None]) -> None:
+    """Track the run until cancelled, and the rows that are there by then."""
+    kind = settings.track.to[launch.index]
+    with tracker(RunDir(Path(launch.run)), kind, settings.track) as opened:
+        log.info("%s", opened.shown)
+        ready()
+        await follow(opened, lambda: True)
+
+
+if __name__ == "__main__":
+    main(run)

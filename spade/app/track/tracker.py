@@ -1,0 +1,121 @@
+"""A tracker: gives a run's records to a sink, and remembers the position at which it stopped.
+
+The position is saved after the sink has committed the records. A tracker that is killed between both gives the records
+to the sink again, and the sink keeps them once.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import trio
+
+from spade.app.rundir import RunDir
+from spade.app.track.records import Batch, Position, read_batch
+from spade.app.track.sink import SERVING, Memory, Sink, SinkPlace, open_sink
+from spade.config import Track, TrackerKind
+from spade.decoding import UnreadableError, decoded
+from spade.disk import read, replace
+from spade.errors import RunError
+from spade.locks import locked
+
+POLL_S = 1.0
+"""Seconds between two looks at the journal."""
+
+log = logging.getLogger(__name__)
+
+
+class TrackerState(msgspec.Struct, frozen=True):
+    """The state of a tracker after a commit, saved as `track/KIND.json` in the run directory."""
+
+    position: Position = Position()
+    """The records that the sink has."""
+
+    memory: Memory = {}
+    """The sink's memory."""
+
+
+_states: msgspec.json.Decoder[TrackerState] = msgspec.json.Decoder(TrackerState)
+
+
+class Tracker:
+    """Gives the records of one run to one sink."""
+
+    def __init__(self, run: RunDir, kind: TrackerKind, sink: Sink, state: TrackerState) -> None:
+        self.shown = sink.shown
+        self.tracked = 0
+        """Number of records given to the sink since the start."""
+        self.position = state.position
+        self._run = run
+        self._file = _state_file(run, kind)
+        self._sink = sink
+
+    def advance(self) -> bool:
+        """Give the next batch of records to the sink. Returns False if there were none. Raises OSError, RunError."""
+        try:
+            batch = read_batch(self._run.metrics_path, self.position)
+        except FileNotFoundError:
+            if self.position.bytes:
+                raise
+            batch = Batch([], 0, self.position)  # the run has just been made
+        if batch.after == self.position:
+            return False
+        if batch.unreadable:
+            log.warning("%s: %d lines are not records and are left out", self._run.metrics_path, batch.unreadable)
+        for record in batch.records:
+            self._sink.write(record)
+        state = TrackerState(batch.after, self._sink.commit())
+        replace(self._file, msgspec.json.encode(state))
+        self.position = batch.after
+        self.tracked += len(batch.records)
+        return True
+
+
+@contextmanager
+def tracker(run: RunDir, kind: TrackerKind, settings: Track) -> Iterator[Tracker]:
+    """Open the tracker of a run. It continues after the last record that its sink has.
+
+    Raises ConfigError if the sink's package is missing, RunError if the run has another tracker of this kind now or if
+    the sink's data do not fit to its state.
+    """
+    file = _state_file(run, kind)
+    file.parent.mkdir(exist_ok=True)
+    with locked(file.with_suffix(".lock"), lambda holder: f"{run.path}: is tracked by {kind} already ({holder})"):
+        state = TrackerState() if kind in SERVING else _read_state(run, kind)
+        place = SinkPlace(run.path.name, file.with_suffix(""), state.memory, settings)
+        with open_sink(kind, place) as sink:
+            yield Tracker(run, kind, sink, state)
+
+
+async def follow(tracker: Tracker, goes_on: Callable[[], bool]) -> None:
+    """Track new records while `goes_on()`. When the end comes, or a cancellation, first track the rest."""
+    while True:
+        last = not goes_on()
+        while tracker.advance():
+            await trio.lowlevel.checkpoint()
+        if last:
+            return
+        try:
+            await trio.sleep(POLL_S)
+        except trio.Cancelled:
+            while tracker.advance():
+                pass
+            raise
+
+
+def _state_file(run: RunDir, kind: TrackerKind) -> Path:
+    return run.path / "track" / f"{kind}.json"
+
+
+def _read_state(run: RunDir, kind: TrackerKind) -> TrackerState:
+    file = _state_file(run, kind)
+    try:
+        return decoded(_states.decode, read(file))
+    except FileNotFoundError:
+        return TrackerState()
+    except UnreadableError as error:
+        raise RunError(
+            f"{file}: is damaged ({error}); delete it and {file.with_suffix('')} to track the run from its beginning"
+        ) from None
