@@ -15,7 +15,7 @@ from spade.processes.supervise import Supervisor, supervise
 from spade.protocol import Role
 from tests.spade.roles import SOON_S, orders, until
 
-ROLES: dict[Role, str] = dict.fromkeys(("replay", "agent"), "tests.spade.roles")
+ROLES: dict[Role, str] = dict.fromkeys(("replay", "agent", "tracker"), "tests.spade.roles")
 SETTINGS = config.Supervise(restarts=2, restart_window_s=600.0, drain_s=SOON_S)
 
 
@@ -96,6 +96,15 @@ async def test_one_that_dies_beyond_its_budget_stops_everything(tmp_path: Path) 
     assert [(child.state, child.restarts) for child in supervisor.processes()] == [("stopped", 0), ("failed", 2)]
     assert len(pids(tmp_path)) == 4
     assert all(gone(pid) for pid in pids(tmp_path))
+
+
+async def test_a_tracker_that_fails_stops_nothing(tmp_path: Path) -> None:
+    async with supervise(SETTINGS, tmp_path / "logs", ROLES) as supervisor:
+        await supervisor.add(orders(tmp_path, "agent-0"))
+        await supervisor.add(orders(tmp_path, "tracker-late", "crash", role="tracker"))  # it was ready before it fails
+        await supervisor.add(orders(tmp_path, "tracker-never", "misled", role="tracker"))
+        await until(lambda: [child.state for child in supervisor.processes()] == ["ready", "failed", "failed"])
+        assert supervisor.processes()[2].detail == "model.path: no such folder"
 
 
 async def test_an_error_that_no_restart_can_mend_is_not_restarted(tmp_path: Path) -> None:

@@ -1,0 +1,187 @@
+"""A tracker that may be killed between any two of its actions: its sink has each record of the journal once."""
+
+import json
+import tempfile
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from unittest import mock
+
+import pytest
+import trio
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spade.app.report.arms import settings_of_arm
+from spade.app.rundir import RunDir
+from spade.app.supervisor import launches
+from spade.app.track import process, tracker
+from spade.config import Track, dump, load
+from spade.errors import ConfigError, RunError
+from spade.processes.entry import Launch
+
+KIND = "tensorboard"  # whose place the sink of these tests takes
+
+
+class Killed(Exception):
+    """The tracker's process is killed."""
+
+
+class LineSink:
+    """Appends the numbers and steps of records to a file. It cuts off what it wrote after its last commit."""
+
+    shown = "nowhere"
+
+    def __init__(self, place, clock):
+        place.folder.mkdir(exist_ok=True)
+        self.file = (place.folder / "lines").open("ab")
+        self.file.truncate(place.memory.get("bytes", 0))
+        self.clock = clock
+
+    def write(self, record):
+        self.clock()
+        self.file.write(b"%d %d\n" % (record.number, record.step))
+        self.file.flush()
+
+    def commit(self):
+        self.clock()
+        return {"bytes": self.file.seek(0, 2)}
+
+    def close(self):
+        self.file.close()
+
+
+@contextmanager
+def sinks(clock=lambda: None):
+    """Put LineSink in the place of a kind. `clock` is called before each action that changes a file."""
+
+    @contextmanager
+    def open_sink(kind, place):
+        sink = LineSink(place, clock)
+        try:
+            yield sink
+        finally:
+            sink.close()
+
+    def replace(file, data):
+        clock()
+        file.write_bytes(data)
+
+    with mock.patch.object(tracker, "open_sink", open_sink), mock.patch.object(tracker, "replace", replace):
+        yield
+
+
+def append(run, steps):
+    with run.metrics_path.open("ab") as file:
+        for step in steps:
+            file.write(json.dumps({"kind": "step", "time": 1.0, "learner_step": step}).encode() + b"\n")
+
+
+def tracked(run):
+    return [tuple(map(int, line.split())) for line in (run.path / "track" / KIND / "lines").read_text().splitlines()]
+
+
+def opened(run):
+    return tracker.tracker(run, KIND, Track())
+
+
+@pytest.fixture
+def run(tmp_path):
+    made = RunDir(tmp_path / "run")
+    made.create(load("nano"))
+    return made
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 6)), max_size=8), st.integers(1, 200))
+def test_a_tracker_that_is_killed_at_any_points_loses_and_repeats_nothing(lives, most_bytes):
+    """Each life begins after so many new records, and is killed before its so manyth action."""
+    with tempfile.TemporaryDirectory() as folder, mock.patch("spade.app.track.records.MOST_BYTES", most_bytes):
+        run, steps = RunDir(Path(folder)), 0
+        for new, actions in [*lives, (1, 1_000)]:
+            append(run, range(steps, steps + new))
+            steps += new
+            left = iter(range(actions))
+
+            def clock(left=left):
+                if next(left, None) is None:
+                    raise Killed
+
+            with suppress(Killed), sinks(clock), opened(run) as tracking:
+                while tracking.advance():
+                    pass
+        assert tracked(run) == [(step + 1, step) for step in range(steps)]
+
+
+def test_a_run_has_one_tracker_of_a_kind(run):
+    with sinks(), opened(run), pytest.raises(RunError, match=r"is tracked by tensorboard already \(pid \d+\)"):
+        opened(run).__enter__()
+    assert run.holders() == {}  # a tracker is no part of the run
+
+
+def test_a_damaged_state_is_refused_with_what_to_do(run):
+    with sinks(), opened(run):
+        pass
+    (run.path / "track" / f"{KIND}.json").write_text("{")
+    with (
+        sinks(),
+        pytest.raises(RunError, match=r"tensorboard\.json: is damaged .*; delete it and .*/track/tensorboard"),
+    ):
+        opened(run).__enter__()
+
+
+def test_lines_that_are_not_records_are_left_out_with_a_warning(run, caplog):
+    append(run, [1])
+    with run.metrics_path.open("ab") as file:
+        file.write(b'{"kind":"st\n')
+    append(run, [2])
+    with sinks(), opened(run) as tracking:
+        assert (tracking.advance(), tracking.advance(), tracking.tracked) == (True, False, 2)
+    assert tracked(run) == [(1, 1), (3, 2)]
+    assert "1 lines are not records and are left out" in caplog.text
+
+
+async def test_the_process_of_a_run_tracks_its_last_rows_when_it_is_told_to_leave(run, autojump_clock):
+    settings = load("nano", (f'track.to=["{KIND}"]',))
+    run.config_path.write_text(dump(settings))
+    orders = Launch(f"tracker-{KIND}", "tracker", str(run.config_path), str(run.path), "ipc:///nowhere")
+    with sinks():
+        async with trio.open_nursery() as nursery:
+            ready = trio.Event()
+            nursery.start_soon(process.run, orders, settings, ready.set)
+            await ready.wait()  # before the run has a journal
+            append(run, [1])
+            await trio.sleep(tracker.POLL_S + 1)
+            assert tracked(run) == [(1, 1)]
+            append(run, [2])
+            nursery.cancel_scope.cancel()
+    assert tracked(run) == [(1, 1), (2, 2)]
+
+
+async def test_a_tracker_of_a_run_that_is_down_ends_with_the_last_row(run):
+    append(run, [1, 2])
+    with sinks(), opened(run) as tracking:
+        await tracker.follow(tracking, lambda: False)
+    assert tracked(run) == [(1, 1), (2, 2)]
+
+
+def test_a_missing_package_is_one_line_with_what_to_install(run, monkeypatch):
+    monkeypatch.setattr("spade.extras.installed", lambda extra: None)
+    monkeypatch.setattr("spade.extras.wanted", lambda extra: f"{extra}>=2")
+    advice = rf"{KIND}: {KIND}>=2 is supported, it is not installed; pip install -e '.\[{KIND}\]'"
+    with pytest.raises(ConfigError, match=advice):
+        opened(run).__enter__()
+    with pytest.raises(ConfigError, match=advice):  # before anything of a run starts
+        launches.trackers(run, load("nano", (f'track.to=["{KIND}"]',)))
+
+
+def test_trackers_do_not_make_another_arm():
+    assert settings_of_arm(load("nano", (f'track.to=["{KIND}"]',))) == settings_of_arm(load("nano"))
+
+
+def test_the_command_refuses_unknown_kinds_and_runs_without_a_journal(run, spade):
+    unknown = spade("track", str(run.path), "--to", "paper")
+    assert (unknown.returncode, unknown.stderr) == (
+        1, "spade: --to 'paper': unknown tracker; take one of tensorboard, prometheus\n"
+    )  # fmt: skip
+    early = spade("track", str(run.path), "--to", KIND)
+    assert (early.returncode, early.stderr.count("\n")) == (1, 1)
+    assert "has no metrics.jsonl yet; `spade up --run" in early.stderr
