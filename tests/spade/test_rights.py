@@ -111,9 +111,15 @@ async def test_each_role_sends_the_requests_it_may_and_no_others(tmp_path: Path)
 
 
 def article(role: Role) -> str:
-    return {"learner": "a", "replay": "a", "designer": "a", "curator": "a", "gateway": "a", "supervisor": "a"}.get(
-        role, "an"
-    )
+    return {
+        "learner": "a",
+        "replay": "a",
+        "designer": "a",
+        "curator": "a",
+        "gateway": "a",
+        "supervisor": "a",
+        "tracker": "a",
+    }.get(role, "an")
 
 
 async def get_in(address: str, greeting: Hello, bus: Bus) -> str:

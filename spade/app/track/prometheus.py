@@ -8,7 +8,7 @@ from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from spade.app.track.records import Figures, Record
+from spade.app.track.records import Figures, JournalRecord
 from spade.app.track.sink import Memory, SinkPlace
 from spade.errors import RunError, reason
 
@@ -36,7 +36,7 @@ class PrometheusSink(Collector):
             raise RunError(f"track.port = {port}: cannot be served at {HOST} ({reason(error)}); take another") from None
         self.shown = f"Prometheus may scrape http://{HOST}:{self._server.server_port}/metrics"
 
-    def write(self, record: Record) -> None:
+    def write(self, record: JournalRecord) -> None:
         """See `Sink`."""
         self._newest[record.kind] = {**record.figures, ("time",): record.time}
         self._records[record.kind] += 1

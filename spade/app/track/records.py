@@ -42,7 +42,7 @@ class Position(msgspec.Struct, frozen=True):
     """Learner step of the last record that has one."""
 
 
-class Record(NamedTuple):
+class JournalRecord(NamedTuple):
     """One row of the journal."""
 
     number: int
@@ -64,10 +64,10 @@ class Record(NamedTuple):
     """The words of an event. "" for other kinds."""
 
 
-class Batch(NamedTuple):
+class RecordBatch(NamedTuple):
     """Records that follow a position."""
 
-    records: list[Record]
+    records: list[JournalRecord]
     """The readable records."""
 
     unreadable: int
@@ -77,12 +77,12 @@ class Batch(NamedTuple):
     """The position after the last line."""
 
 
-def read_batch(journal: Path, after: Position) -> Batch:
+def read_batch(journal: Path, after: Position) -> RecordBatch:
     """Read the records after a position. The batch is empty if the run has not written a further whole line.
 
     Raises OSError, or RunError if the journal is not the one in which the position was taken.
     """
-    records: list[Record] = []
+    records: list[JournalRecord] = []
     lines, step = after.lines, after.step
     with regular(journal) as file:
         if _tail(file, after.bytes) != after.tail:
@@ -95,7 +95,7 @@ def read_batch(journal: Path, after: Position) -> Batch:
                 step = record.step
                 records.append(record)
         position = Position(lines, end, _tail(file, end), step)
-    return Batch(records, lines - after.lines - len(records), position)
+    return RecordBatch(records, lines - after.lines - len(records), position)
 
 
 def _tail(file: BinaryIO, end: int) -> str:
@@ -116,7 +116,7 @@ def _whole_line(file: BinaryIO) -> bytes:
     return line if part.endswith(b"\n") else b""
 
 
-def _record(line: bytes, number: int, step: int) -> Record | None:
+def _record(line: bytes, number: int, step: int) -> JournalRecord | None:
     """Parse a line, or return None if the line is not a record. `step` is the step of the record before it."""
     try:
         row = decoded(_rows.decode, line)
@@ -127,9 +127,9 @@ def _record(line: bytes, number: int, step: int) -> Record | None:
     match row:
         case {"kind": "event", "event": str(event), "time": int() | float() as time}:
             why = row.get("why")
-            return Record(number, "event", time, step, figures, f"{event}: {why}" if why else event)
+            return JournalRecord(number, "event", time, step, figures, f"{event}: {why}" if why else event)
         case {"kind": str(kind), "time": int() | float() as time}:
-            return Record(number, kind, time, int(found), figures, "")
+            return JournalRecord(number, kind, time, int(found), figures, "")
     return None
 
 

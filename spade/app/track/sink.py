@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from spade import extras
-from spade.app.track.records import Record
+from spade.app.track.records import JournalRecord
 from spade.config import Track, TrackerKind
 
 Memory = dict[str, int | str]
-"""What a sink needs to continue its data. Saved with the position in the journal."""
+"""Facts that a sink needs to continue its data. They are saved with the position in the journal."""
 
 
 class Sink(Protocol):
@@ -22,7 +22,7 @@ class Sink(Protocol):
     shown: str
     """Tells a person in one line how to see the data."""
 
-    def write(self, record: Record) -> None:
+    def write(self, record: JournalRecord) -> None:
         """Take one record."""
 
     def commit(self) -> Memory:

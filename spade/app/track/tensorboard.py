@@ -12,7 +12,7 @@ from tensorboard.compat.proto.types_pb2 import DataType
 from tensorboard.plugins.text.metadata import create_summary_metadata
 from tensorboard.summary.writer.record_writer import RecordWriter
 
-from spade.app.track.records import Record
+from spade.app.track.records import JournalRecord
 from spade.app.track.sink import Memory, SinkPlace
 from spade.errors import RunError
 
@@ -32,7 +32,7 @@ class TensorBoardSink:
         if not size:
             self._events.write(Event(file_version="brain.Event:2").SerializeToString())
 
-    def write(self, record: Record) -> None:
+    def write(self, record: JournalRecord) -> None:
         """See `Sink`."""
         values = [
             Summary.Value(tag="/".join((record.kind, *path)), simple_value=value)

@@ -13,7 +13,7 @@ import msgspec
 import trio
 
 from spade.app.rundir import RunDir
-from spade.app.track.records import Batch, Position, read_batch
+from spade.app.track.records import RecordBatch, Position, read_batch
 from spade.app.track.sink import SERVING, Memory, Sink, SinkPlace, open_sink
 from spade.config import Track, TrackerKind
 from spade.decoding import UnreadableError, decoded
@@ -59,7 +59,7 @@ class Tracker:
         except FileNotFoundError:
             if self.position.bytes:
                 raise
-            batch = Batch([], 0, self.position)  # the run has just been made
+            batch = RecordBatch([], 0, self.position)  # the run has just been made
         if batch.after == self.position:
             return False
         if batch.unreadable:

@@ -22,7 +22,7 @@ from spade.processes.entry import Launch
 KIND = "tensorboard"  # whose place the sink of these tests takes
 
 
-class Killed(Exception):
+class KilledError(Exception):
     """The tracker's process is killed."""
 
 
@@ -103,9 +103,9 @@ def test_a_tracker_that_is_killed_at_any_points_loses_and_repeats_nothing(lives,
 
             def clock(left=left):
                 if next(left, None) is None:
-                    raise Killed
+                    raise KilledError
 
-            with suppress(Killed), sinks(clock), opened(run) as tracking:
+            with suppress(KilledError), sinks(clock), opened(run) as tracking:
                 while tracking.advance():
                     pass
         assert tracked(run) == [(step + 1, step) for step in range(steps)]
