@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 from spade.app.track.records import Figures, JournalRecord
 from spade.app.track.sink import Memory, SinkPlace
@@ -15,7 +14,7 @@ from spade.errors import RunError, reason
 HOST = "127.0.0.1"
 
 
-class PrometheusSink(Collector):
+class PrometheusSink:
     """Serves gauges named `spade_KIND_FIGURE`, and the number of records of each kind.
 
     A figure of a table is a gauge with the label `name`: ("skills", "Math Computation", "regret") is
@@ -56,7 +55,7 @@ class PrometheusSink(Collector):
         return {}
 
     def collect(self) -> Iterable[Metric]:
-        """Return the metrics of a scrape."""
+        """Return the metrics of a scrape, for the registry."""
         return self._metrics
 
     def close(self) -> None:

@@ -24,9 +24,10 @@ class TensorBoardSink:
         self.shown = f"`tensorboard --logdir {place.folder}` shows it"
         place.folder.mkdir(exist_ok=True)
         file, size = place.folder / "events.out.tfevents.0.spade", int(place.memory.get("bytes", 0))
-        self._file = file.open("ab")
-        if self._file.tell() < size:
+        file.touch()
+        if file.stat().st_size < size:
             raise RunError(f"{file}: lacks events; delete {place.folder}.json to track the run from its beginning")
+        self._file = file.open("ab")
         self._file.truncate(size)
         self._events = RecordWriter(self._file)
         if not size:

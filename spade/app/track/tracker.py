@@ -13,7 +13,7 @@ import msgspec
 import trio
 
 from spade.app.rundir import RunDir
-from spade.app.track.records import RecordBatch, Position, read_batch
+from spade.app.track.records import Position, RecordBatch, read_batch
 from spade.app.track.sink import SERVING, Memory, Sink, SinkPlace, open_sink
 from spade.config import Track, TrackerKind
 from spade.decoding import UnreadableError, decoded
@@ -82,7 +82,10 @@ def tracker(run: RunDir, kind: TrackerKind, settings: Track) -> Iterator[Tracker
     """
     file = _state_file(run, kind)
     file.parent.mkdir(exist_ok=True)
-    with locked(file.with_suffix(".lock"), lambda holder: f"{run.path}: is tracked by {kind} already ({holder})"):
+    with locked(
+        file.with_suffix(".lock"),
+        lambda holder: f"{run.path}: has a tracker of {kind} already ({holder}); end that one first",
+    ):
         state = TrackerState() if kind in SERVING else _read_state(run, kind)
         place = SinkPlace(run.path.name, file.with_suffix(""), state.memory, settings)
         with open_sink(kind, place) as sink:

@@ -112,7 +112,7 @@ def test_a_tracker_that_is_killed_at_any_points_loses_and_repeats_nothing(lives,
 
 
 def test_a_run_has_one_tracker_of_a_kind(run):
-    with sinks(), opened(run), pytest.raises(RunError, match=r"is tracked by tensorboard already \(pid \d+\)"):
+    with sinks(), opened(run), pytest.raises(RunError, match=r"has a tracker of tensorboard already \(pid \d+\)"):
         opened(run).__enter__()
     assert run.holders() == {}  # a tracker is no part of the run
 
