@@ -12,7 +12,7 @@ import msgspec
 from spade.config.addresses import check_bind, check_endpoint, check_serve
 from spade.config.domains import DOMAINS
 from spade.config.engine_kinds import ENGINE_KINDS
-from spade.config.sections import Config, Evaluation, Learner, Pool, PoolLibrary, ToolUse
+from spade.config.sections import Config, Evaluation, Learner, Pool, PoolLibrary, ToolUse, Track
 from spade.config.suites import HARNESS_SUITES, SUITE_TRAITS
 from spade.errors import ConfigError
 
@@ -38,6 +38,7 @@ def check(config: Config) -> None:
     _check_progress(config)
     _check_arms(config)
     _check_novelty(config)
+    _check_trackers(config.track)
     check_bind(config.bus)
     check_endpoint(config.endpoint, config.design.train)
     check_serve(config.serve)
@@ -339,3 +340,9 @@ def _check_novelty(config: Config) -> None:
     if (bounded or paid) and not config.design.novelty_window:
         needs = f"design.novelty_bound = {config.design.novelty_bound}" if bounded else "reward.kind"
         raise ConfigError(f"design.novelty_window: {needs} compares programs of the memory; set 1 or more")
+
+
+def _check_trackers(track: Track) -> None:
+    """Refuse two trackers of one kind."""
+    if len(set(track.to)) < len(track.to):
+        raise ConfigError(f"track.to: names a tool twice: {', '.join(track.to)}")

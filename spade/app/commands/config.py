@@ -147,7 +147,7 @@ def check_config(name: str, overrides: tuple[str, ...]) -> str:
     merged = read_merged(name)
     found = [f"meaning {digest(config)[:12]}"]
     refused: list[SpadeError] = []
-    for look in (_environments, _held_out, _embedding, _keys, _endpoint, _model):
+    for look in (_environments, _held_out, _embedding, _trackers, _keys, _endpoint, _model):
         try:
             found.append(look(config))
         except SpadeError as error:
@@ -215,6 +215,15 @@ def _embedding(config: "Config") -> str:
         return ""
     require("measures")
     return f"diversity by {evaluation.embedding}"
+
+
+def _trackers(config: "Config") -> str:
+    """Check that the packages of the trackers are installed."""
+    from spade.extras import require
+
+    for kind in config.track.to:
+        require(kind)
+    return f"trackers of {', '.join(config.track.to)}" if config.track.to else ""
 
 
 def _held_out(config: "Config") -> str:

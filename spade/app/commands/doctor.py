@@ -107,14 +107,14 @@ def _packages() -> Iterator[Check]:
     from importlib import metadata
 
     from spade import extras
-    from spade.config import ENGINE_KINDS
+    from spade.config import ENGINE_KINDS, TRACKER_KINDS
 
     for package in _PACKAGES:
         try:
             yield package, True, metadata.version(package)
         except metadata.PackageNotFoundError:
             yield package, False, f"missing: pip install {package}"
-    for extra in ("deepspeed", *(kind.extra for kind in ENGINE_KINDS.values() if kind.extra)):
+    for extra in ("deepspeed", *(kind.extra for kind in ENGINE_KINDS.values() if kind.extra), *TRACKER_KINDS):
         found = extras.installed(extra)
         if found is None:
             yield extra, None, f"not installed (an extra: {extras.wanted(extra)})"

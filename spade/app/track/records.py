@@ -87,8 +87,8 @@ def read_batch(journal: Path, after: Position) -> RecordBatch:
     with regular(journal) as file:
         if _tail(file, after.bytes) != after.tail:
             raise RunError(
-                f"{journal}: is not the file that was tracked before, or it was cut; delete track/KIND.json beside it to "
-                "track it from its beginning"
+                f"{journal}: is not the file that was tracked before, or it was cut; delete track/KIND.json beside it "
+                "to track it from its beginning"
             )
         end = after.bytes
         while end < after.bytes + MOST_BYTES and (line := _whole_line(file)):

@@ -59,5 +59,5 @@ def _text(tag: str, text: str) -> Summary.Value:
     value = Summary.Value(tag=tag, metadata=create_summary_metadata("", ""))
     value.tensor.dtype = DataType.DT_STRING
     value.tensor.tensor_shape.dim.add(size=1)
-    value.tensor.string_val.append(text.encode(errors="replace"))
+    value.tensor.string_val.append(text.encode())
     return value

@@ -173,6 +173,11 @@ def test_a_missing_package_is_one_line_with_what_to_install(run, monkeypatch):
         launches.trackers(run, load("nano", (f'track.to=["{KIND}"]',)))
 
 
+def test_two_trackers_of_a_kind_are_refused():
+    with pytest.raises(ConfigError, match=rf"track\.to: names a tool twice: {KIND}, {KIND}"):
+        load("nano", (f'track.to=["{KIND}", "{KIND}"]',))
+
+
 def test_trackers_do_not_make_another_arm():
     assert settings_of_arm(load("nano", (f'track.to=["{KIND}"]',))) == settings_of_arm(load("nano"))
 
