@@ -19,7 +19,7 @@ MOST_BYTES = 1 << 22
 """Bytes of the journal after which a batch of records ends."""
 _TAIL_BYTES = 4_096
 _NOT_FIGURES = ("kind", "time")
-_SKILL_TAG = SkillFigures.__struct_config__.tag
+_SKILL_TAG = SkillFigures.__name__
 
 Figures = dict[tuple[str, ...], float]
 
@@ -80,7 +80,7 @@ class RecordBatch(NamedTuple):
 def read_batch(journal: Path, after: Position) -> RecordBatch:
     """Read the records after a position. The batch is empty if the run has not written a further whole line.
 
-    Raises OSError, or RunError if the journal is not the one in which the position was taken.
+    Raises OSError, or RunError if the journal was cut or replaced since the position was taken.
     """
     records: list[JournalRecord] = []
     lines, step = after.lines, after.step

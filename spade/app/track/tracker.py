@@ -53,7 +53,7 @@ class Tracker:
         self._sink = sink
 
     def advance(self) -> bool:
-        """Give the next batch of records to the sink. Returns False if there were none. Raises OSError, RunError."""
+        """Give the next batch of records to the sink. Returns False without new records. Raises OSError, RunError."""
         try:
             batch = read_batch(self._run.metrics_path, self.position)
         except FileNotFoundError:
@@ -92,8 +92,12 @@ def tracker(run: RunDir, kind: TrackerKind, settings: Track) -> Iterator[Tracker
             yield Tracker(run, kind, sink, state)
 
 
+@trio.lowlevel.enable_ki_protection
 async def follow(tracker: Tracker, goes_on: Callable[[], bool]) -> None:
-    """Track new records while `goes_on()`. When the end comes, or a cancellation, first track the rest."""
+    """Track new records while `goes_on()`. When the end comes, or a cancellation, first track the rest.
+
+    Ctrl-C ends it between two batches of records.
+    """
     while True:
         last = not goes_on()
         while tracker.advance():

@@ -1,6 +1,7 @@
 """A tracker that may be killed between any two of its actions: its sink has each record of the journal once."""
 
 import json
+import signal
 import tempfile
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -160,6 +161,21 @@ async def test_a_tracker_of_a_run_that_is_down_ends_with_the_last_row(run):
     append(run, [1, 2])
     with sinks(), opened(run) as tracking:
         await tracker.follow(tracking, lambda: False)
+    assert tracked(run) == [(1, 1), (2, 2)]
+
+
+def test_ctrl_c_does_not_cut_a_batch(run):
+    append(run, [1, 2])
+    presses = iter([signal.SIGINT])  # during the first action
+
+    def clock():
+        for number in presses:
+            signal.raise_signal(number)
+
+    with sinks(clock), opened(run) as tracking:
+        with pytest.raises(KeyboardInterrupt):
+            trio.run(tracker.follow, tracking, lambda: True)
+        assert tracking.tracked == 2
     assert tracked(run) == [(1, 1), (2, 2)]
 
 
