@@ -1,4 +1,4 @@
-"""Find words that win a game although no observation shows them. A hint that states one is a gift, not a method. Pure.
+"""Find words that win a play although no observation shows them. A hint that states one is a gift, not a method. Pure.
 
 The texts of a program are hostile, so only the beginning of each observation is read.
 """
@@ -7,8 +7,11 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from actors.environments.tools.evidence import leaves
 from actors.text.actions import boxed
+from actors.text.conversation import Move
 from actors.text.leaks import LEAST, Told, visible
+from spade.protocol import Observed
 
 READ_CHARACTERS = 65_536
 VALUE_CHARACTERS = 200
@@ -24,6 +27,16 @@ class Hearing(NamedTuple):
     """The actions of the play."""
     observations: Sequence[str]
     """The observation before each action, and the last observation, which no action follows."""
+
+
+def spoken(move: Move) -> str:
+    """Return the words of a move: its action and the values of its calls."""
+    return " ".join((move.action, *leaves([move])))
+
+
+def heard(seen: Observed) -> str:
+    """Return the texts of an answer. An escaped newline of a schema becomes a newline, so its "n" joins no word."""
+    return "\n".join((seen.observation, *(each.text for each in seen.results), seen.tools.replace("\\n", "\n")))
 
 
 def unseen_words(actions: Iterable[str], plays: Iterable[Hearing]) -> list[str]:
