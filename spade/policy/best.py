@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from spade.decoding import UnreadableError, decoded
-from spade.disk import discard_unless_held, draft, link_folder, sync
+from spade.disk import discard_unless_held, draft, link_folder, read_all, sync
 from spade.policy.manifest import PARAMETERS
 
 FOLDER, POLICY, RECORD = "best", "policy", "best.json"
@@ -50,7 +50,7 @@ def find(root: Path) -> tuple[Path, Best] | None:
     """Return the folder of the best policy and its evaluation, or None if no policy is kept."""
     for folder in reversed(_numbered(root)):
         try:
-            return folder / POLICY, decoded(_records.decode, (folder / RECORD).read_bytes())
+            return folder / POLICY, decoded(_records.decode, read_all(folder / RECORD))
         except (OSError, UnreadableError):  # the folder was deleted meanwhile, or is damaged
             continue
     return None

@@ -18,8 +18,9 @@ def read_settings(folder: Path) -> dict[str, Any]:
 
 def read_tokenizer(path: Path) -> tokenizers.Tokenizer:
     """Read a tokenizer.json and turn off truncation and padding. Raises RunError if it does not parse."""
+    text = read_text(path)
     try:
-        bpe = tokenizers.Tokenizer.from_file(str(path))
+        bpe = tokenizers.Tokenizer.from_str(text)
     except Exception as error:  # the Rust side raises bare Exception
         raise RunError(f"{path}: {printable(error)}") from None
     bpe.no_truncation()
