@@ -153,7 +153,7 @@ def sound(folder: Path, named: str | None = None) -> str:
     Raises WeightsError if it is not `named`. By default this is the digest of the folder's manifest, if there is one.
     Raises OSError.
     """
-    if named is None and (folder / MANIFEST).is_file():
+    if named is None and (folder / MANIFEST).exists():
         try:
             named = digest_of(decoded(_manifests.decode, read_all(folder / MANIFEST)))
         except UnreadableError as error:

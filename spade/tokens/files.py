@@ -49,7 +49,7 @@ def end_ids(folder: Path) -> frozenset[int]:
     """
     found: set[int] = set()
     generation = folder / "generation_config.json"
-    if generation.is_file():
+    if generation.exists():
         listed = read_json(generation, GenerationFile).eos_token_id
         found.update([listed] if isinstance(listed, int) else listed or [])
     eos = special_tokens(read_settings(folder)).get("eos_token")
@@ -63,7 +63,7 @@ def end_ids(folder: Path) -> frozenset[int]:
 def template_text(folder: Path, settings: Mapping[str, Any]) -> str:
     """Return the chat template from chat_template.jinja, or else from tokenizer_config.json (`settings`)."""
     file = folder / "chat_template.jinja"
-    if file.is_file():
+    if file.exists():
         return read_text(file)
     template = settings.get("chat_template")
     if isinstance(template, list):

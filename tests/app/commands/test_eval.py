@@ -295,10 +295,10 @@ def test_what_a_run_s_own_evaluator_measured_is_listed_and_shown(tmp_path):
 def test_rows_of_a_journal_that_cannot_be_read_are_not_left_out_in_silence(tmp_path, words):
     run = measured_run(tmp_path / "run", EvaluationRow(0, 9, 0.5, None, "nano"))
     with (run / "metrics.jsonl").open("ab") as journal:
-        journal.write(b'null\n{"kind": "eval')
+        journal.write(b"null\n")
     done = CliRunner().invoke(cli.app, ["eval", words[0], str(run), *words[1:]])
     assert done.exit_code == 0
-    assert "metrics.jsonl: 1 rows cannot be read and are left out" in done.stderr
+    assert "metrics.jsonl: rows that cannot be read and are left out: 1\n" in done.stderr
 
 
 def test_no_category_of_a_journal_forges_a_line(tmp_path):
