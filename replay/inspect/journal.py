@@ -121,6 +121,11 @@ class JournalRows(msgspec.Struct, frozen=True):
     unreadable: int = 0
     """Number of rows that cannot be read."""
 
+    @property
+    def gap(self) -> str:
+        """State how many rows cannot be read. Returns "" if all can."""
+        return f"metrics.jsonl: rows that cannot be read and are left out: {self.unreadable}" if self.unreadable else ""
+
 
 def read_journal(file: Path) -> JournalRows:
     """Read the rows of a `metrics.jsonl`. The last row of a live run may be half written. Raises OSError, RunError."""

@@ -82,9 +82,13 @@ def export_best(
 
 
 def _copy(policy: Path, digest: str, out: Path) -> None:
-    """Copy a policy and check the digest of the copy. If it differs, raises RunError and leaves nothing behind."""
+    """Copy a policy and check the copy.
+
+    If its digest differs or another file is damaged, raises a SpadeError and leaves nothing behind.
+    """
     from spade.disk import hold, whole
     from spade.policy import manifest
+    from spade.policy.checkpoint_files import check_files
 
     with whole(out) as part, hold(policy / manifest.PARAMETERS):
         shutil.copytree(policy, part)
@@ -95,6 +99,8 @@ def _copy(policy: Path, digest: str, out: Path) -> None:
                 f"{manifest.changed(policy, digest)}; nothing was written: bring it back, or export another policy "
                 "(`spade model best`)"
             ) from None
+        manifest.read(part, digest)
+        check_files(policy)
 
 
 def best_policy(run: "RunDir") -> "tuple[Path, Best]":

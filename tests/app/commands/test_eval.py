@@ -291,6 +291,16 @@ def test_what_a_run_s_own_evaluator_measured_is_listed_and_shown(tmp_path):
     assert [(each["in_run"]["step"], each["rules"]) for each in told] == [(0, None), (8, None), (8, None)]
 
 
+@pytest.mark.parametrize("words", [["ls"], ["ls", "--json"], ["show"]])
+def test_rows_of_a_journal_that_cannot_be_read_are_not_left_out_in_silence(tmp_path, words):
+    run = measured_run(tmp_path / "run", EvaluationRow(0, 9, 0.5, None, "nano"))
+    with (run / "metrics.jsonl").open("ab") as journal:
+        journal.write(b"null\n")
+    done = CliRunner().invoke(cli.app, ["eval", words[0], str(run), *words[1:]])
+    assert done.exit_code == 0
+    assert "metrics.jsonl: rows that cannot be read and are left out: 1\n" in done.stderr
+
+
 def test_no_category_of_a_journal_forges_a_line(tmp_path):
     run = measured_run(tmp_path / "run", EvaluationRow(0, 9, 0.5, None, "x\ny", {"a\nnano, in the run": 1.0}))
     told = CliRunner().invoke(cli.app, ["eval", "show", str(run)]).output

@@ -11,7 +11,7 @@ from spade.app.commands import model, nano
 from spade.app.commands.stop import stop
 from spade.app.rundir import RunDir
 from spade.config import load
-from spade.errors import RunError, WeightsError
+from spade.errors import RunError, SpadeError, WeightsError
 from spade.locks import here
 from spade.policy import manifest
 from spade.policy.best import Best, keep
@@ -65,6 +65,17 @@ def test_an_exported_model_is_there_whole_or_not_at_all(run, weights, monkeypatc
 def test_damaged_weights_are_not_exported(run, weights, tmp_path):
     damage(weights)
     with pytest.raises(RunError, match=f"its digest is not {weights.name}; it was changed or cut short; nothing was"):
+        model.export(run.path, tmp_path / "out")
+    assert os.listdir(tmp_path) == ["run"]
+
+
+@pytest.mark.parametrize(("name", "says"), [
+    ("tokenizer.json", "/tokenizer.json: "), ("config.json", "/config.json: "), (manifest.MANIFEST, "the manifest of"),
+])  # fmt: skip
+def test_a_policy_with_another_damaged_file_is_not_exported(run, weights, tmp_path, name, says):
+    manifest.write(weights)
+    os.truncate(weights / name, 30)
+    with pytest.raises(SpadeError, match=says):
         model.export(run.path, tmp_path / "out")
     assert os.listdir(tmp_path) == ["run"]
 
