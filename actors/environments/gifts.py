@@ -26,7 +26,7 @@ Said = TypeVar("Said", str, Move)
 class Hearing(NamedTuple):
     """One play, as its player acted and read."""
 
-    actions: Sequence[str] | Sequence[Move]
+    actions: Sequence[str | Move]
     """The actions of the play, or its moves."""
     observations: Sequence[str]
     """The observation before each action, and the last observation, which no action follows."""
@@ -40,10 +40,8 @@ def heard(seen: Observed) -> str:
 def unseen_words(actions: Iterable[str | Move], plays: Iterable[Hearing]) -> list[str]:
     """Return the words of the actions, of at least three letters or digits, that no observation of the plays states.
 
-    The value of an argument of a call counts as one word, whatever its length.
-
     An observation after an action with the word may be an echo, so it does not count. Shorter words in a row count as
-    one word, since a secret may be cut into pieces.
+    one word, since a secret may be cut into pieces. A value of a call counts as one word, as a player writes texts.
     """
     words = dict.fromkeys(word for action in actions for word in _pieces(action))
     for play in plays:
@@ -51,8 +49,8 @@ def unseen_words(actions: Iterable[str | Move], plays: Iterable[Hearing]) -> lis
         for action, observation in zip(play.actions, play.observations, strict=False):
             if not words.keys() - said:
                 break
-            heard = Told(observation[:READ_CHARACTERS])
-            words = {word: None for word in words if word in said or not heard.states(word)}
+            told = Told(observation[:READ_CHARACTERS])
+            words = {word: None for word in words if word in said or not told.states(word)}
             said.update(_pieces(action))
     return list(words)
 
