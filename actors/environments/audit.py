@@ -21,7 +21,7 @@ from typing import TypeVar
 import trio
 
 from actors.environments.domains import DOMAINS, Sent
-from actors.environments.gifts import Hearing, heard, spoken, unseen_words, without
+from actors.environments.gifts import Hearing, heard, unseen_words, without
 from actors.environments.offers import offered
 from actors.environments.trials import RejectedError, Trials
 from actors.sandbox import Sandbox
@@ -29,7 +29,7 @@ from actors.sandbox.host import PLAYS
 from actors.sandbox.wire import Solve, Solved, Step
 from actors.text.actions import action_typed
 from actors.text.conversation import Conversation, Move, Player, converse
-from actors.text.leaks import Told
+from actors.text.leaks import NUMBER, Told
 from spade.codec import answer_digest
 from spade.config import DomainName
 from spade.errors import RunError
@@ -196,7 +196,7 @@ class Auditor:
             given.update(await self._given(seed, moves) if moves and won else ())
         if listed or await self._lists_elsewhere():
             self.tried, self.solved = tried, solved
-        gift = next((word for word, times in given.items() if times > 1 or not word.isdecimal()), "")
+        gift = next((word for word, times in given.items() if times > 1 or not NUMBER.fullmatch(word)), "")
         if gift:
             self.findings.append(f"its solution wins a lost instance by {_told(gift)}")
 
@@ -248,7 +248,7 @@ class Auditor:
     async def _is_gift(self, seed: int, moves: Sequence[Move], words: Sequence[str]) -> bool:
         if not await decided(partial(self._wins, seed, moves)):
             return False
-        rest = _without(moves, words)
+        rest = without(moves, words)
         for other in self._job.lost:
             if await decided(partial(self._wins, other, moves)) and not await decided(partial(self._wins, other, rest)):
                 return True
@@ -262,10 +262,10 @@ class Auditor:
         if not (self._job.hint and moves):
             return ()
         # In a thread, since long observations take time.
-        unseen = await trio.to_thread.run_sync(unseen_words, list(map(spoken, moves)), self._heard[seed])
+        unseen = await trio.to_thread.run_sync(unseen_words, moves, self._heard[seed])
         words = [word for word in unseen if self._hint.states(word)]
         try:
-            needless = not words or await decided(partial(self._wins, seed, _without(moves, words)))
+            needless = not words or await decided(partial(self._wins, seed, without(moves, words)))
         except UndecidedError:
             return ()
         return () if needless else words
@@ -289,7 +289,7 @@ class Auditor:
         if isinstance(last, Faulted) and (last.kind == "timeout" or not last.environment_fault):
             raise UndecidedError(ours=last.kind != "timeout")
         if self._job.hint:
-            self._heard[seed].append(Hearing(list(map(spoken, played.actions)), list(map(heard, played.observed))))
+            self._heard[seed].append(Hearing(played.actions, list(map(heard, played.observed))))
         return played
 
 
@@ -301,10 +301,6 @@ async def is_missed(move: Move, seen: Observed) -> bool:
 
 def _moves(recording: Recording) -> Iterator[Move]:
     return map(Move, recording.actions, recording.calls or ((),) * len(recording.actions))
-
-
-def _without(moves: Iterable[Move], words: Sequence[str]) -> list[Move]:
-    return [move for move in moves if without([spoken(move)], words)]
 
 
 def _told(word: str) -> str:

@@ -341,3 +341,11 @@ async def test_a_number_of_a_hint_that_one_solution_happens_to_need_is_no_gift(s
         str(random.Random(random.Random(seed).sample(range(100, 999), 2)[0]).randrange(100, 999)) for seed in ODD
     ]
     assert await gift_of_solutions(sandbox, NUMBERS, "games", f"Not {numbers[0]}, surely.", happens) == ""
+
+
+async def test_a_hint_may_use_words_of_a_text_that_the_player_writes(sandbox):
+    """The value of an argument is a secret as a whole, as in admission."""
+    writes = SERVICE.replace("phrase == SECRET", "'finished' in phrase")
+    hint = "Before you archive, write that all is finished."
+    assert await gift_of_solutions(sandbox, writes, "tools", hint, '"The work is finished."') == ""
+    assert await gift_of_solutions(sandbox, writes, "tools", "Write: the work is finished.", '"The work is finished."')
