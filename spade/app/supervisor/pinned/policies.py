@@ -68,6 +68,23 @@ def kept_policies(run: RunDir) -> list[KeptPolicy]:
     return [policy for policy in there if policy.folder.is_dir()]
 
 
+def newest_policy(run: RunDir) -> KeptPolicy:
+    """Return the policy of the highest learner step. Raises RunError if there is none, or if it is missing.
+
+    A run that was stopped may have its last step in a checkpoint alone.
+    """
+    from replay.inspect.environments import published
+
+    recorded = published(run.store)
+    kept = [policy for policy in kept_policies(run) if policy.place != "best"]
+    newest = max(kept, key=lambda policy: policy.step, default=None)
+    if recorded and (newest is None or newest.step < recorded[-1].step):
+        raise RunError(f"{run.weights / recorded[-1].digest}: the newest policy, of step {recorded[-1].step}, is missing")
+    if newest is None:
+        raise RunError(f"{run.path}: no policy was published yet")
+    return newest
+
+
 def sound_digest(policy: KeptPolicy) -> str:
     """Return the digest of a policy's weights, every byte read.
 
@@ -138,13 +155,13 @@ def pin(run: RunDir | None, model: str, dtype: str, asked: str, place: Path) -> 
         return _of_digest(run, found, place)
     if run is None:
         raise ConfigError(f"policy {asked!r}: only a run has steps; of a model there is newest alone")
-    kept = [policy for policy in kept_policies(run) if policy.place != "best"]
-    if asked != "newest":
-        kept = [policy for policy in kept if policy.step == int(asked.removeprefix("step:"))]
-    if not kept:
-        raise RunError(f"{run.path}: the policy {asked!r} is not kept; there is {_listed(kept_policies(run))}")
-    newest = max(kept, key=lambda policy: policy.step)
-    return _linked(newest, place)
+    if asked == "newest":
+        return _linked(newest_policy(run), place)
+    there = kept_policies(run)
+    of_step = (one for one in there if one.place != "best" and one.step == int(asked.removeprefix("step:")))
+    if (chosen := next(of_step, None)) is None:
+        raise RunError(f"{run.path}: the policy {asked!r} is not kept; there is {_listed(there)}")
+    return _linked(chosen, place)
 
 
 def release(policy: PinnedPolicy, place: Path) -> None:
