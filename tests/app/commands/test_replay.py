@@ -202,7 +202,7 @@ def test_a_run_that_was_moved_exports_its_own_policy(copied):
     lose_checkpoints(copied)
     lose_weights(copied)
     with pytest.raises(RunError, match=r"the newest policy, of step \d+, is missing"):
-        own_weights(RunDir(copied))
+        newest_policy(run)
 
 
 @pytest.mark.parametrize("name", ["status.json", "run.json"])

@@ -79,7 +79,9 @@ def newest_policy(run: RunDir) -> KeptPolicy:
     kept = [policy for policy in kept_policies(run) if policy.place != "best"]
     newest = max(kept, key=lambda policy: policy.step, default=None)
     if recorded and (newest is None or newest.step < recorded[-1].step):
-        raise RunError(f"{run.weights / recorded[-1].digest}: the newest policy, of step {recorded[-1].step}, is missing")
+        raise RunError(
+            f"{run.weights / recorded[-1].digest}: the newest policy, of step {recorded[-1].step}, is missing"
+        )
     if newest is None:
         raise RunError(f"{run.path}: no policy was published yet")
     return newest
