@@ -69,7 +69,7 @@ def kept_policies(run: RunDir) -> list[KeptPolicy]:
 
 
 def newest_policy(run: RunDir) -> KeptPolicy:
-    """Return the policy of the highest learner step. Raises RunError if there is none, or if it is missing.
+    """Return the policy of the highest learner step. Raises RunError if it is missing, or if none was published.
 
     A run that was stopped may have its last step in a checkpoint alone.
     """
