@@ -9,6 +9,7 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
 from shutil import copyfile, copytree, rmtree
 from typing import BinaryIO
@@ -150,7 +151,7 @@ def replace(file: Path, data: bytes) -> None:
         raise
 
 
-def open_regular(file: Path) -> BinaryIO:
+def open_regular(file: Path) -> BufferedReader:
     """Open a file for reading, if it is a regular file.
 
     Raises OSError, which names the file. It refuses a FIFO, which may never have a writer, and a device, which may

@@ -124,7 +124,7 @@ class JournalRows(msgspec.Struct, frozen=True):
     @property
     def gap(self) -> str:
         """State how many rows cannot be read. Returns "" if all can."""
-        return f"metrics.jsonl: rows that cannot be read and are left out: {self.unreadable}" if self.unreadable else ""
+        return f"metrics.jsonl: {self.unreadable} rows cannot be read and are left out" if self.unreadable else ""
 
 
 def read_journal(file: Path) -> JournalRows:

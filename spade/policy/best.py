@@ -69,8 +69,8 @@ def find(root: Path) -> tuple[Path, Best] | None:
 def keep(root: Path, weights: Path, new: Best) -> bool:
     """Keep the published folder `weights`, durably, in place of the earlier best policy.
 
-    Returns False if the earlier one is better. Of two equal policies, the later one is kept. A policy whose record is
-    damaged is replaced. Raises OSError. Then the earlier one is still there.
+    Returns False if the earlier one is better. Of two equal policies, the later one is kept. A policy with a damaged
+    record is replaced. Raises OSError. Then the earlier one is still there.
     """
     try:
         before = find(root)

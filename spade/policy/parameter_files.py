@@ -38,9 +38,7 @@ def parameter_files(folder: Path) -> dict[Path, set[str]]:
     names = sorted(set(places.values()))
     if outside := [name for name in names if Path(name).name != name]:
         raise RunError(f"{index}: names {outside[0]!r}, which is no file of this folder; give a whole checkpoint")
-    return _regular(
-        {folder / name: {tensor for tensor, place in places.items() if place == name} for name in names}
-    )
+    return _regular({folder / name: {tensor for tensor, place in places.items() if place == name} for name in names})
 
 
 def _regular(files: dict[Path, set[str]]) -> dict[Path, set[str]]:

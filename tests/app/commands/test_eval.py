@@ -298,7 +298,7 @@ def test_rows_of_a_journal_that_cannot_be_read_are_not_left_out_in_silence(tmp_p
         journal.write(b"null\n")
     done = CliRunner().invoke(cli.app, ["eval", words[0], str(run), *words[1:]])
     assert done.exit_code == 0
-    assert "metrics.jsonl: rows that cannot be read and are left out: 1\n" in done.stderr
+    assert "metrics.jsonl: 1 rows cannot be read and are left out\n" in done.stderr
 
 
 def test_no_category_of_a_journal_forges_a_line(tmp_path):

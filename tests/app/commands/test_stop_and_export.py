@@ -10,6 +10,8 @@ import pytest
 from spade.app.commands import model, nano
 from spade.app.commands.stop import stop
 from spade.app.rundir import RunDir
+from spade.app.supervisor.pinned import policies
+from spade.app.supervisor.pinned.policies import KeptPolicy
 from spade.config import load
 from spade.errors import RunError, SpadeError, WeightsError
 from spade.locks import here
@@ -37,7 +39,8 @@ def weights(run, tiny_checkpoint, monkeypatch):
     """The newest policy of the run."""
     folder = run.weights / manifest.sound(tiny_checkpoint)
     shutil.copytree(tiny_checkpoint, folder)
-    monkeypatch.setattr(model, "newest_weights", lambda run: folder)
+    there = KeptPolicy(7, "published", folder, (folder.name,))
+    monkeypatch.setattr(policies, "newest_policy", lambda run: there)
     return folder
 
 
@@ -70,7 +73,7 @@ def test_damaged_weights_are_not_exported(run, weights, tmp_path):
 
 
 @pytest.mark.parametrize(("name", "says"), [
-    ("tokenizer.json", "/tokenizer.json: "), ("config.json", "/config.json: "), (manifest.MANIFEST, "the manifest of"),
+    ("tokenizer.json", "/tokenizer.json: "), ("config.json", "/config.json: "), ("manifest.json", "/manifest.json: "),
 ])  # fmt: skip
 def test_a_policy_with_another_damaged_file_is_not_exported(run, weights, tmp_path, name, says):
     manifest.write(weights)
@@ -87,8 +90,7 @@ def test_a_build_says_what_it_does_before_it_imports_torch(tmp_path, monkeypatch
     assert capsys.readouterr().out.startswith(f"{tmp_path}/out: building the nano model of games")
 
 
-def test_damaged_weights_are_not_measured(run, weights, monkeypatch):
-    monkeypatch.setattr(nano, "newest_weights", lambda run: weights)
+def test_damaged_weights_are_not_measured(run, weights):
     damage(weights)
     with pytest.raises(WeightsError, match="it was changed or cut short"):
         nano.measure(str(run.path))

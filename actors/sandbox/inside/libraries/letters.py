@@ -41,7 +41,7 @@ _DOUBT = re.compile(
 )
 _SENTENCE = re.compile(r"[.!?]\s|\n")
 _TURN = re.compile(r"[.!?]\s|\n|,\s+but\s", re.IGNORECASE)
-"""What ends the reach of a doubt: the end of a sentence, or a clause with "but"."""
+"""The places where a doubt ends: the end of a sentence, and a clause with "but"."""
 _CONDITION = re.compile(r"\s++(?:only\s++)?(?:if|unless|when)\b", re.IGNORECASE)
 
 _SENTENCE_LENGTH = 300  # most characters of a sentence that are read
