@@ -12,7 +12,7 @@ from spade.errors import RunError, WeightsError
 
 if TYPE_CHECKING:
     from spade.app.rundir import RunDir
-    from spade.app.supervisor.pinned.policies import KeptPolicy
+    from spade.app.supervisor.kept import KeptPolicy
     from spade.policy.best import Best
 
 
@@ -54,8 +54,8 @@ def export(
 
     The folder appears when it is complete and its weights have the digest that the run recorded. The run may be up.
     """
+    from spade.app.evaluation.policies import newest_policy
     from spade.app.rundir import RunDir
-    from spade.app.supervisor.pinned.policies import newest_policy
 
     found = RunDir(run).require()
     policy = newest_policy(found)
@@ -73,7 +73,7 @@ def export_best(
     prints which policy it is.
     """
     from spade.app.rundir import RunDir
-    from spade.app.supervisor.pinned.policies import KeptPolicy
+    from spade.app.supervisor.kept import KeptPolicy
 
     found = RunDir(run).require()
     folder, best = best_policy(found)
@@ -86,7 +86,7 @@ def export_best(
 
 def _copy(policy: "KeptPolicy", out: Path) -> None:
     """Copy a policy. If a file of it or of the copy is damaged, raises RunError and leaves nothing behind."""
-    from spade.app.supervisor.pinned.policies import sound_digest
+    from spade.app.supervisor.kept import sound_digest
     from spade.disk import hold, whole
     from spade.policy import manifest
     from spade.policy.checkpoint_files import check_files

@@ -9,9 +9,9 @@ import pytest
 
 from spade.app.commands import model, nano
 from spade.app.commands.stop import stop
+from spade.app.evaluation import policies
 from spade.app.rundir import RunDir
-from spade.app.supervisor.pinned import policies
-from spade.app.supervisor.pinned.policies import KeptPolicy
+from spade.app.supervisor.kept import KeptPolicy
 from spade.config import load
 from spade.errors import RunError, SpadeError, WeightsError
 from spade.locks import here
