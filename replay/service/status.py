@@ -123,7 +123,7 @@ def waiting_for(state: RunState, roles: frozenset[Role]) -> str:
     queued, batch = batches.waiting(state), state.config.learner.batch_sequences
     if state.version_at(state.counters.taken_step + 1) > state.version:
         return f"learner step {state.counters.taken_step} is running, {queued} of {batch} sequences wait for the next"
-    playing = sum(1 for _ in state.flight.leases)
+    playing = sum(1 for _ in state.flight)
     empty = state.config.design.active_environments - len(state.environments) - len(state.jobs)
     pool = f"; {empty} slots are empty: {pool_limit(state.pool)}" if state.pool is not None and empty > 0 else ""
     return f"{queued} of {batch} sequences for step {state.counters.taken_step + 1}, {playing} plays in flight{pool}"
