@@ -82,7 +82,7 @@ class Auditor:
         self.replays = self.plays = self.wins = self.steps = self.tried = self.solved = 0
         self._sandbox = sandbox
         self._job = job
-        self._domain = DOMAINS[domain]
+        self._name, self._domain = domain, DOMAINS[domain]
         self._rng = random.Random(job.draw)
         self._sent: dict[tuple[int, str], Sent] = {}  # the moves of replays, by seed and play
         self._opened = 0
@@ -205,8 +205,7 @@ class Auditor:
         fails.
         """
         job, began = self._job, trio.current_time()
-        tools, limits = self._domain.tools, self._sandbox.limits
-        trials: Trials[str] = Trials(self._sandbox, job.source, limits, job.max_turns, Step, tools)
+        trials: Trials[str] = Trials(self._sandbox, job.source, self._sandbox.limits, job.max_turns, Step, self._name)
         try:
             async with trials.opened(seed, PLAYS) as (process, _):
                 solved = await trials.ask(process, Solve())
@@ -228,7 +227,7 @@ class Auditor:
         The same actions must also win another instance, and must lose both without the word. Otherwise the word was a
         guess or part of a method.
         """
-        if self._domain.tools:
+        if not self._domain.gifts:
             return
         hint = Told(self._job.hint)
         for replay in self._job.replays if self._job.hint else ():
@@ -276,7 +275,7 @@ class Auditor:
         last = played.answers[-1]
         if isinstance(last, Faulted) and (last.kind == "timeout" or not last.environment_fault):
             raise UndecidedError(ours=last.kind != "timeout")
-        if self._job.hint and not self._domain.tools:
+        if self._job.hint and self._domain.gifts:
             said = [move.action for move in played.actions]
             self._heard[seed].append(Hearing(said, [seen.observation for seen in played.observed]))
         return played

@@ -38,8 +38,8 @@ class DomainAdmission:
     """Makes a random player."""
     solution: Solving
     """Turns a solution into moves."""
-    tools: bool
-    """True if the programs of the domain have tools."""
+    gifts: bool
+    """True if an audit looks for words of a hint that win, which no observation states."""
 
 
 def _game_guesser(rng: random.Random, reads: Form, agents: Sent) -> Policy[Move]:
@@ -68,6 +68,6 @@ def _tool_solution(solved: Solved, _: Form) -> list[Move] | None:
 
 
 DOMAINS: Mapping[DomainName, DomainAdmission] = {
-    "games": DomainAdmission(GameAdmission, _game_guesser, _game_solution, tools=False),
-    "tools": DomainAdmission(ToolAdmission, _tool_guesser, _tool_solution, tools=True),
+    "games": DomainAdmission(GameAdmission, _game_guesser, _game_solution, gifts=True),
+    "tools": DomainAdmission(ToolAdmission, _tool_guesser, _tool_solution, gifts=False),
 }
