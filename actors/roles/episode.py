@@ -11,11 +11,11 @@ from actors.roles.manner import Manner, Played, WordsOfPlay
 from actors.roles.pool import LostError, PooledService
 from actors.roles.session import OverdueError
 from actors.roles.voices import TurnSaid
-from actors.roles.voices.server import ServerError
 from actors.text.conversation import Conversation, Move, converse
 from spade.codec import answer_digest
 from spade.decoding import UnreadableError
 from spade.errors import BusError, SuspectError
+from spade.openai_api import ServerError
 from spade.protocol import (
     CloseEpisode,
     EndedPlay,
