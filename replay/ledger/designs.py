@@ -112,7 +112,6 @@ def _as_leased(state: RunState, job: Job) -> DesignJob:
         sampler=state.seed("design", job.id, job.lease),
         seeds=seeds,
         avoid=avoid,
-        newest=state.memory.newest(state.config.design.novelty_window),
     )
 
 

@@ -21,7 +21,7 @@ class Leases(Generic[Work]):
     """
 
     def __init__(self, order: Callable[[Work], tuple[float | str, ...]]) -> None:
-        self._order = order
+        self._order: Callable[[Work], tuple[float | str, ...]] = order
         # Entries of work that was leased or closed meanwhile are skipped.
         self._open: list[tuple[tuple[float | str, ...], Work]] = []
         self._held: dict[tuple[str, int], dict[str, Work]] = {}
