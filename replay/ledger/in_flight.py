@@ -71,7 +71,7 @@ class Leases(Generic[Work]):
         return [held[id] for id in sorted(held)]
 
     def lost(self, now: float, live: frozenset[str] | None) -> list[Work]:
-        """Return leased work that is past its deadline, or whose holder is not in `live`, the connected holders.
+        """Return leased work if its deadline is past, or if its holder is not in `live`, the connected holders.
 
         `live` is None if the connected holders are unknown.
         """
