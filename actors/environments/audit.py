@@ -83,7 +83,7 @@ class Auditor:
         self.replays = self.plays = self.wins = self.steps = self.tried = self.solved = 0
         self._sandbox = sandbox
         self._job = job
-        self._domain = DOMAINS[domain]
+        self._name, self._domain = domain, DOMAINS[domain]
         self._rng = random.Random(job.draw)
         self._hint = Told(job.hint)
         self._sent: dict[tuple[int, str], Sent] = {}  # the moves of replays, by seed and play
@@ -213,8 +213,8 @@ class Auditor:
         Returns None if the solution lists no actions, and [] if the program fails. Raises UndecidedError if the sandbox
         fails.
         """
-        job, tools, limits = self._job, self._domain.tools, self._sandbox.limits
-        trials: Trials[str] = Trials(self._sandbox, job.source, limits, job.max_turns, Step, tools)
+        job, limits = self._job, self._sandbox.limits
+        trials: Trials[str] = Trials(self._sandbox, job.source, limits, job.max_turns, Step, self._name)
         try:
             async with trials.opened(seed, PLAYS) as (process, _):
                 solved = await trials.ask(process, Solve())

@@ -163,7 +163,7 @@ class Sandbox:
         loaded = await process.request(request, limits.load_s)
         if isinstance(loaded, Faulted):
             return loaded
-        entry.tools = isinstance(loaded, Loaded) and loaded.tools
+        entry.tools = isinstance(loaded, Loaded) and loaded.domain == "tools"
         return checked(await process.request(Reset(seed), limits.step_s), limits)
 
     async def step(self, episode: str, turn: int, action: str, calls: Sequence[ToolCall] = ()) -> Observed | Faulted:

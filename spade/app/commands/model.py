@@ -54,8 +54,8 @@ def export(
 
     The folder appears when it is complete and its weights have the digest that the run recorded. The run may be up.
     """
-    from spade.app.evaluation.policies import newest_policy
     from spade.app.rundir import RunDir
+    from spade.app.supervisor.kept import newest_policy
 
     found = RunDir(run).require()
     policy = newest_policy(found)

@@ -35,9 +35,8 @@ def measure(
     Prints validity, novelty, and win rates with and without the hint. For a run, prints its policy before the first
     learner step and its newest policy side by side. With --json, prints only the newest policy.
     """
-    from spade.app.evaluation.policies import newest_policy
     from spade.app.rundir import RunDir, did_you_mean
-    from spade.app.supervisor.kept import sound_digest
+    from spade.app.supervisor.kept import newest_policy, sound_digest
     from spade.errors import ConfigError
     from spade.policy.model_folder import resolve
     from spade.text import line

@@ -27,7 +27,7 @@ MOST_CATEGORIES = 64
 DIGITS = 5
 LARGEST_FILE = 200_000
 _LARGEST_READ = 1 << 22
-_KEPT = frozenset(StepRow.__struct_fields__) - {"skills", "variants"}
+_KEPT = frozenset(StepRow.__struct_fields__) - {"skills", "variants", "return_gap", "examples_shown", "diversity"}
 _Row = TypeVar("_Row")
 _Count = Annotated[int, Meta(ge=0, le=1 << 53)]
 _Category = Annotated[str, Meta(max_length=200)]

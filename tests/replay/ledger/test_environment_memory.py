@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from replay.ledger.environment_memory import NEWEST_BYTES, EnvironmentMemory
 from replay.ledger.records import Remembered
 from spade.pools import PoolProgram
-from spade.protocol import MemorySeed
+from spade.protocol import MemorySeed, Similarity
 
 
 def remembered(number, win_rate, regret=0.1, skill="optimization", hinted=None, reward=None):
@@ -149,3 +149,17 @@ def test_the_draw_is_repeatable_and_without_repetition(rates, count, draw):
     assert seeds == memory.seeds("optimization", count, draw)
     assert len({seed.environment for seed in seeds}) == len(seeds) <= count
     assert all(0.15 <= seed.win_rate <= 0.85 for seed in seeds)
+
+
+def test_a_program_is_compared_with_the_newest_programs_as_they_are_now():
+    memory = EnvironmentMemory(2)
+    program = "def f(a, b): return a + b"
+    assert memory.similarity(program, 2) == Similarity()
+    for number, source in enumerate((program, "x y z", "p q r s t u")):
+        memory.add(Remembered(number, f"e{number:06d}", "optimization", source, 0.1, 0.5, None))
+        if number < 2:
+            assert memory.similarity(program, 2) == Similarity(1.0, "e000000")
+    assert memory.similarity(program, 2) == Similarity(0.0, "e000002"), "the first has left the memory"
+    assert memory.similarity(program, 0) == Similarity()
+    long = "x y z" + " " * NEWEST_BYTES + "b c d"
+    assert memory.similarity(long, 2) == Similarity(1.0, "e000001"), "only its beginning is compared"
