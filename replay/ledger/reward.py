@@ -18,6 +18,7 @@ from spade.returns import won
 
 LEARNABLE = (0.2, 0.8)
 ENDED = ("finished", "void")
+FAST = 0.2  # forgets over about five windows, under a round's of a skill
 
 
 class Regret(msgspec.Struct, frozen=True):
@@ -163,13 +164,13 @@ KINDS: dict[str, Callable[[Measured, Reward], float | None]] = {
 
 
 def averaged(before: MovingAverages | None, mean: float, settings: Reward) -> MovingAverages:
-    """Add the mean return of one window to the averages of a skill, by the weights `fast` and `slow`.
+    """Add the mean return of one window to the averages of a skill, by the weights FAST and `reward.slow`.
 
     The first window sets both averages.
     """
     if before is None:
         return MovingAverages(mean, mean)
-    fast = before.fast + settings.fast * (mean - before.fast)
+    fast = before.fast + FAST * (mean - before.fast)
     slow = before.slow + settings.slow * (mean - before.slow)
     return MovingAverages(fast, slow, before.windows + 1)
 

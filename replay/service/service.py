@@ -55,6 +55,7 @@ from spade.waits import describe_all
 
 ROUND = 256
 TICK_S = 0.5
+COMMIT_DELAY_S = 0.002  # for which a commit may wait for as many requests as the last one had
 CLOCK_S = 5.0  # a kill loses at most this much of the run clock
 
 log = logging.getLogger(__name__)
@@ -140,7 +141,7 @@ class Service:
             arrived.append(await server.receive())
         if not arrived:
             return arrived
-        with trio.move_on_after(self._config.replay.commit_delay_ms / 1_000):
+        with trio.move_on_after(COMMIT_DELAY_S):
             while len(arrived) < ROUND:
                 if (next_ := server.receive_nowait()) is not None:
                     arrived.append(next_)

@@ -92,7 +92,7 @@ def test_defaults_are_within_their_bounds():
 
 @pytest.mark.parametrize(("path", "words"), [
     ("learner.lr", "a number over 0, at most 2_147_483_647"),
-    ("learner.adam_beta1", "a number over 0, under 1"),
+    ("loss.clip_low", "a number over 0, under 1"),
     ("play.void_share", "a number from 0 to 1"),
     ("play.group_size", "a whole number from 2 to 2_147_483_647"),
     ("run.seed", "a whole number from 0 to 9_223_372_036_854_775_807 or left out"),

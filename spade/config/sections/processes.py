@@ -41,10 +41,7 @@ class Supervise(Section, frozen=True):
     """The care of processes: restarts, and the time that starting and ending may take."""
 
     restarts: CountOrZero = 20
-    """Restarts of a process within `restart_window_s`; one more death ends the run with its reason."""
-
-    restart_window_s: Seconds = 600.0
-    """Seconds over which restarts are counted."""
+    """Restarts of a process within ten minutes; one more death ends the run with its reason."""
 
     ready_s: Seconds = 600.0
     """Seconds within which a starting process must be ready. A failed start is noticed at once, so this bounds one that

@@ -4,9 +4,7 @@ from typing import Literal
 
 from spade.config.sections.bounds import (
     BytesOrZero,
-    Count,
     CountOrZero,
-    Milliseconds,
     Positive,
     PositiveOrZero,
     Seconds,
@@ -50,13 +48,9 @@ class Reward(Section, frozen=True):
     shrink: bool = False
     """True shrinks the regret towards 0 by its standard error (positive-part James-Stein), before it is divided."""
 
-    fast: ShareAboveZero = 0.2
-    """Weight of a window in the fast average of its skill's mean unhinted returns. At the default it forgets over about
-    five windows, under a round's of a skill."""
-
     slow: ShareAboveZero = 0.05
-    """The same of the slow average, with which "learning_potential" compares; under `reward.fast`. At the default it
-    forgets over about twenty windows."""
+    """Weight of a window in the average of its skill's mean unhinted returns with which "learning_potential" compares.
+    At the default it forgets over about twenty windows."""
 
 
 class Audit(Section, frozen=True):
@@ -70,10 +64,6 @@ class Audit(Section, frozen=True):
 
     random_plays: CountOrZero = 16
     """Plays of random actions on instances that the agent won."""
-
-    random_wins: Count = 13
-    """Number of won random plays that is a finding. At the default, an honest environment that random actions win half
-    of the time is quarantined once in a hundred windows."""
 
     solutions: CountOrZero = 4
     """Instances that nobody won, on which the actions of `solution()` are played. Losses that it cannot avoid count as
@@ -94,18 +84,9 @@ class Replay(Section, frozen=True):
     """Fate of acknowledged work: "sync" flushes every commit to the disk; under "nosync" commits survive the death of
     the process, not of the machine."""
 
-    learnable_slots: Count = 24
-    """Number of newest closed or failed slots from which the status computes learnable share and regret."""
-
-    statistics_plays: Count = 512
-    """Number of newest finished plays from which the status computes win rates and lengths."""
-
     stall_s: Seconds = 600.0
     """Seconds without a learner step or a finished play after which a run has stalled; the log then says once which
     process waits for which."""
-
-    commit_delay_ms: Milliseconds = 2.0
-    """Milliseconds for which a commit may wait for as many requests as the last one had; 0 commits at once."""
 
     retain_s: SecondsOrZero = 0.0
     """Seconds after which trajectories are deleted that were trained and that no resume needs; 0 keeps them."""

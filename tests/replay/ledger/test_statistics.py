@@ -12,13 +12,12 @@ from replay.ledger.statistics import (
     Statistics,
     ToolFigures,
 )
-from spade.config import Replay
 from spade.protocol import Evaluation, Measures, SkillFigures, ToolUse
 
 
 @pytest.fixture
 def statistics():
-    return Statistics.of(Replay(learnable_slots=4, statistics_plays=6))
+    return Statistics(keep_plays=6, keep_slots=4)
 
 
 def play(environment="e0", hinted=False, won=True, turns=2, sampled=10, skill="maze", variant="", tools=None):

@@ -1,0 +1,48 @@
+"""Settings of earlier versions, which old configs and runs still name."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from spade.errors import ConfigError
+
+
+class Retired(NamedTuple):
+    """A setting that is no longer there."""
+
+    was: tuple[Any, ...]
+    """Values that mean the same as its absence now. An old config may still have one of them."""
+
+    instead: str
+    """What to do about any other value."""
+
+
+RETIRED: Mapping[str, Retired] = {
+    "reward.fast": Retired((0.2,), "it is always 0.2"),
+    "loss.mask_low": Retired((0.5,), "it is always 0.5"),
+    "loss.mask_high": Retired((5.0,), "it is always 5"),
+    "learner.adam_beta1": Retired((0.9,), "it is always 0.9"),
+    "learner.adam_beta2": Retired((0.98,), "it is always 0.98"),
+    "learner.adam_eps": Retired((1e-8,), "it is always 1e-8"),
+    "audit.random_wins": Retired((13,), "it follows from audit.random_plays"),
+    "replay.commit_delay_ms": Retired((2.0,), "it is always 2"),
+    "replay.statistics_plays": Retired((512,), "it is always 512"),
+    "replay.learnable_slots": Retired((24, 12), "it is always design.active_environments"),
+    "supervise.restart_window_s": Retired((600.0,), "it is always 600"),
+}
+"""The settings by "section.field"."""
+
+
+def current(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings of a config without the retired ones.
+
+    Raises ConfigError if a retired setting has a value that means another thing than its absence.
+    """
+    kept = {section: dict(table) if isinstance(table, dict) else table for section, table in tree.items()}
+    for setting, retired in RETIRED.items():
+        section, field = setting.split(".")
+        table = kept.get(section)
+        if isinstance(table, dict) and field in table:
+            value = table.pop(field)
+            if value not in retired.was:
+                raise ConfigError(f"{setting}: is no longer a setting: {retired.instead}; remove it")
+    return kept
