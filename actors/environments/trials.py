@@ -71,7 +71,7 @@ class Trials(Generic[Action]):
         if isinstance(process, Faulted):
             raise RunError(f"the sandbox failed: {process.detail}")
         try:
-            loaded = await self.ask(process, LoadProgram(self.source, self.max_turns, self.limits.observation_bytes))
+            loaded = await self.ask(process, LoadProgram(self.source, self.max_turns))
             self.name, self.repairs = (loaded.name, loaded.repairs) if isinstance(loaded, Loaded) else ("", ())
             if isinstance(loaded, Loaded) and loaded.tools != self.tools:
                 extends = "extends" if loaded.tools else "does not extend"

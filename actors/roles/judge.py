@@ -53,7 +53,7 @@ class Reviewer:
 
         Raises BusError if no engine answers.
         """
-        most = self._session.config.design.review_max_tokens
+        most = self._session.config.design.max_tokens
         asked = review(source, admitted.first_observation)
         for number in range(self._count):
             sampler = derive(b"", "review", seed, number)

@@ -50,7 +50,7 @@ from spade.protocol import (
     TakeBatch,
     Weights,
 )
-from spade.transport import Incoming, Server
+from spade.transport import WINDOW, Incoming, Server
 from spade.waits import describe_all
 
 ROUND = 256
@@ -75,7 +75,7 @@ class Service:
         self._started = trio.current_time()
         self._next_tick = self._committed = self._base_s
         self._expected = 1  # requests of the last round: peers that are answered together often ask again together
-        self._waiting = Waiting(config.bus.window)
+        self._waiting = Waiting(WINDOW)
         self._peers = Peers(config, self._base_s)
         self._retention = Retention(opened.state, store)
         self._lives = Lives(opened.state, store)

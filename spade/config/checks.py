@@ -286,16 +286,11 @@ def _check_progress(config: Config) -> None:
         raise ConfigError(
             f"play.context_tokens: {play.context_tokens} do not fit engine.context_tokens = {engine.context_tokens}"
         )
-    designs = design.source == "model"
-    for name, most, asked in (
-        ("design.max_tokens", design.max_tokens, True),
-        ("tools.screen_max_tokens", config.tools.screen_max_tokens, config.tools.screen),
-        ("design.review_max_tokens", design.review_max_tokens, bool(design.reviews)),
-    ):
-        if designs and asked and most >= engine.context_tokens:
-            raise ConfigError(
-                f"{name}: {most} leave no room for a prompt in engine.context_tokens = {engine.context_tokens}"
-            )
+    if design.source == "model" and design.max_tokens >= engine.context_tokens:
+        raise ConfigError(
+            f"design.max_tokens: {design.max_tokens} leave no room for a prompt in engine.context_tokens = "
+            f"{engine.context_tokens}"
+        )
     if learner.batch_sequences < play.group_size:
         raise ConfigError("learner.batch_sequences: must hold at least one group (play.group_size)")
     if config.bus.silence_s <= 2 * config.bus.heartbeat_s:

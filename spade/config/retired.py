@@ -28,6 +28,15 @@ RETIRED: Mapping[str, Retired] = {
     "replay.statistics_plays": Retired((512,), "it is always 512"),
     "replay.learnable_slots": Retired((24, 12), "it is always design.active_environments"),
     "supervise.restart_window_s": Retired((600.0,), "it is always 600"),
+    "bus.window": Retired((256,), "it is always 256"),
+    "sandbox.runner_bytes": Retired((4_294_967_296,), "it is always 4 GiB"),
+    "sandbox.observation_bytes": Retired((262_144,), "it is always 256 KiB"),
+    "sandbox.processor_s": Retired((60.0,), "it is always 12 times sandbox.step_s"),
+    "sandbox.suite_s": Retired((300.0,), "it is always 300"),
+    "sandbox.suite_bytes": Retired((2_147_483_648,), "it is always 2 GiB"),
+    "design.review_max_tokens": Retired((8_192,), "it is always design.max_tokens"),
+    "tools.screen_max_tokens": Retired((16_384,), "it is always design.max_tokens"),
+    "design.example_worlds": Retired((False,), "a prompt names no ideas of a skill"),
 }
 """The settings by "section.field"."""
 

@@ -86,7 +86,7 @@ from spade.protocol.training import (
 )
 from spade.protocol.trajectories import Recording, Trajectory
 
-PROTOCOL_VERSION = 9
+PROTOCOL_VERSION = 10
 
 AnyRequest = (
     Hello | Heartbeat | Goodbye

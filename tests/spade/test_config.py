@@ -23,7 +23,7 @@ def test_games_recipes_have_the_papers_numbers():
     assert (games.loss.clip_low, games.loss.clip_high, games.loss.cap) == (0.20, 0.28, 2.0)
     assert (games.design.max_tokens, games.play.max_turn_tokens, games.play.context_tokens) == (16384, 8192, 32768)
     assert config.load("games-8b").design.max_tokens == 20_000
-    assert (games.design.single_turn_share, games.design.example_worlds) == (0.0, False)
+    assert games.design.single_turn_share == 0.0
     assert (games.play.thoughts, config.load("games-8b").play.thoughts) == ("keep", "strip")
     assert (games.loss.kl, config.load("games-8b").loss.kl) == (0.0, 0.005)
     assert (games.loss.kind, games.loss.aggregation, games.learner.schedule) == ("tis", "token", "constant")
@@ -268,9 +268,7 @@ def test_novelty_cannot_be_bounded_or_paid_where_nothing_is_compared(setting, na
         config.load("nano", (setting, "design.novelty_window=0"))
 
 
-@pytest.mark.parametrize(
-    "setting", ["design.max_tokens=4000", 'design.difficulties=[["hard", 30]]', "design.review_max_tokens=4000"]
-)
+@pytest.mark.parametrize("setting", ["design.max_tokens=4000", 'design.difficulties=[["hard", 30]]'])
 def test_a_run_of_a_pool_is_not_refused_for_settings_of_designs(setting):
     """It designs nothing, so a small model's recipe needs none of them."""
     full = ("model.profile=full", "engine.context_tokens=512", "play.max_turns=12", "evaluation.suite=")

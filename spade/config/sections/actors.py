@@ -27,8 +27,8 @@ Processes = Annotated[int, Meta(ge=0, le=MOST_ACTORS)]
 class Design(Section, frozen=True):
     """The designer's side. Rounds of design jobs ask for the skills in turn.
 
-    `single_turn_share`, `difficulties`, `max_turns` and `example_worlds` apply to `model.profile` "full". Of these the
-    domain `tools` uses only `difficulties`. The profile "nano" asks for nothing but a skill and a document.
+    `single_turn_share`, `difficulties` and `max_turns` apply to `model.profile` "full". The domain `tools` uses only
+    `difficulties` of these. The profile "nano" asks for nothing but a skill and a document.
     docs/designing.md describes the prompts.
     """
 
@@ -54,7 +54,8 @@ class Design(Section, frozen=True):
     """Sampling temperature of programs and hints. The default is the paper's; vLLM takes 0.01 to 2."""
 
     max_tokens: Count = 16_384
-    """Tokens of one program with the designer's reasoning. The default is the paper's (20,000 for Qwen3-8B)."""
+    """Tokens of one program with the designer's reasoning, and of an answer to a question about it (`design.reviews`,
+    `tools.screen`). The default is the paper's (20,000 for Qwen3-8B)."""
 
     hint_max_tokens: Count = 512
     """Tokens of one hint. A model that thinks needs room for its thoughts, since a hint that is cut is useless."""
@@ -97,9 +98,6 @@ class Design(Section, frozen=True):
     """Turns of a game in the interface that the prompt shows, at most `play.max_turns`. A design may set another number
     up to that limit. Each further turn is one more guess for a player who guesses. The default is the paper's."""
 
-    example_worlds: bool = False
-    """True names a few ideas of the skill beside the document."""
-
     train: bool = True
     """False trains the policy on plays alone: designs are kept and never trained. After a resume with another value it
     holds from the next designer group."""
@@ -111,9 +109,6 @@ class Design(Section, frozen=True):
     reviews: Annotated[int, Meta(ge=0, le=16)] = 0
     """Questions to the model about each admitted program, whether its code does what it tells the player
     (docs/designing.md, "Self-review"); one no rejects it. For games of `model.profile` "full"."""
-
-    review_max_tokens: Count = 8_192
-    """Tokens of one answer to that question, with the model's reasoning."""
 
     novelty_window: CountOrZero = 32
     """Newest environments of the memory with which each admitted program is compared (`similarity` in docs/metrics.md);
@@ -336,28 +331,10 @@ class Sandbox(Section, frozen=True):
     memory_bytes: Bytes = 268_435_456
     """Bytes of address space that an episode's process may add to those it starts with (256 MiB)."""
 
-    runner_bytes: Bytes = 4_294_967_296
-    """Bytes that all programs of an env-runner may take together (4 GiB); beyond it the plays that grew most are
-    ended and retried."""
-
-    observation_bytes: Bytes = 262_144
-    """Bytes of one observation, or of all results of a message to tools, as UTF-8 (256 KiB); more is a fault of the
-    program."""
-
-    processor_s: Seconds = 60.0
-    """Seconds of processor time that an episode's process may take, rounded up to whole ones."""
-
     libraries: tuple[Library, ...] = ()
     """Libraries whose environments programs may extend (docs/sandbox.md, "Libraries"): `reasoning-gym`, `rlve`, `gem`,
     `gymnasium`; `answers`, mathematics and choices; `code`, programs on tests. A zygote loads them when a program first
     names one of their base classes."""
-
-    suite_s: Seconds = 300.0
-    """Most seconds of a step, and of processor time, that an item of a suite may be given beyond `sandbox.step_s` and
-    `sandbox.processor_s`. The default is what all tests of a problem of LiveCodeBench may take."""
-
-    suite_bytes: Bytes = 2_147_483_648
-    """Most bytes of address space that an item of a suite may be given beyond `sandbox.memory_bytes` (2 GiB)."""
 
     episodes: Count = 256
     """Episodes that an env-runner has open at once; it refuses more, and those plays are leased again."""

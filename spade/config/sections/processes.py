@@ -7,7 +7,6 @@ from msgspec import Meta
 from spade.config.sections.bounds import Bytes, CountOrZero, Seconds, Section
 
 LONGEST_WAIT_S = 3_600.0  # of a request for work
-MOST_WINDOW = 65_536  # requests; a socket's queue has four times as many
 
 
 class Bus(Section, frozen=True):
@@ -25,9 +24,6 @@ class Bus(Section, frozen=True):
     max_message_bytes: Bytes = 67_108_864
     """Bytes of one message (64 MiB). The largest is a batch on its way to the learner; a config whose batches could be
     larger is refused."""
-
-    window: Annotated[int, Meta(ge=1, le=MOST_WINDOW)] = 256
-    """Calls of one client that may wait for their answers; the next call waits for a place."""
 
     bind: str = ""
     """Address tcp://HOST:PORT at which the replay service listens. Engines and env-runners take free ports of the same

@@ -66,7 +66,7 @@ def test_nano_has_no_judge(tmp_path, tokenizer):
 
 async def reviewed(settings, tokenizer, *answers):
     """All that is handed in for a job with three reviews, and the requests of the engine, whose reviews say these."""
-    asking = changed(settings, design={"judge": False, "reviews": 3, "review_max_tokens": 300, "attempts": 1})
+    asking = changed(settings, design={"judge": False, "reviews": 3, "attempts": 1})
     small = SmallReplay(jobs=[job()])
     left = [f"```python\n{GOOD}```", *answers, "Use what is in place."]
     async with designing(small, asking, tokenizer, lambda prompt: left.pop(0), lambda request: ADMITTED) as asked:
@@ -79,7 +79,7 @@ async def test_a_program_is_reviewed_so_often_and_let_through_where_no_review_sa
     done, asked = await reviewed(settings, tokenizer, "\\boxed{yes}", "Perhaps.", "Sound. \\boxed{yes}")
     assert isinstance(done, SubmitEnvironment), done.reason
     reviews = asked[1:4]
-    assert [(each.temperature, each.max_tokens) for each in reviews] == [(REVIEW_TEMPERATURE, 300)] * 3
+    assert [(each.temperature, each.max_tokens) for each in reviews] == [(REVIEW_TEMPERATURE, settings.design.max_tokens)] * 3
     assert len({each.seed for each in reviews}) == 3
 
 
