@@ -15,6 +15,9 @@ from replay.ledger.statistics import SlotFigures
 from spade.pools import Entry
 from spade.protocol import DesignJob, RejectCandidate, SubmitEnvironment
 
+NOVELTY_WINDOW = 32
+"""Newest programs of the memory with which an admitted one is compared. With the seeds they are in each job."""
+
 
 def open_jobs(state: RunState, count: int, now: float) -> None:
     """Open `count` new design jobs, in the order of their rounds. Opens fewer if the pool cannot draw more."""
@@ -115,7 +118,7 @@ def _as_leased(state: RunState, job: Job) -> DesignJob:
         sampler=state.seed("design", job.id, job.lease),
         seeds=seeds,
         avoid=avoid,
-        newest=state.memory.newest(state.config.design.novelty_window),
+        newest=state.memory.newest(NOVELTY_WINDOW),
     )
 
 

@@ -15,6 +15,7 @@ from spade.config.engine_kinds import ENGINE_KINDS
 from spade.config.sections import Config, Evaluation, Learner, Pool, PoolLibrary, ToolUse
 from spade.config.suites import HARNESS_SUITES, SUITE_TRAITS
 from spade.errors import ConfigError
+from spade.protocol import MOST_ACTORS
 
 SEED_SOURCES = ("folder", "run", "shipped")
 POOL_SOURCES = (*SEED_SOURCES, *get_args(PoolLibrary))
@@ -37,7 +38,6 @@ def check(config: Config) -> None:
     _check_engine(config)
     _check_progress(config)
     _check_arms(config)
-    _check_novelty(config)
     check_bind(config.bus)
     check_endpoint(config.endpoint, config.design.train)
     check_serve(config.serve)
@@ -205,10 +205,9 @@ def _check_pairs(config: Config) -> None:
             f"learner.warmup_steps = {learner.warmup_steps}; raise learner.schedule_steps, or take "
             'learner.schedule = "constant"'
         )
-    if actors.agents_min > actors.agents_max:
-        raise ConfigError(f"actors.agents_min: {actors.agents_min} is over actors.agents_max = {actors.agents_max}")
-    if actors.engines_min > actors.engines_max:
-        raise ConfigError(f"actors.engines_min: {actors.engines_min} is over actors.engines_max = {actors.engines_max}")
+    for name, (least, most) in {"agents": actors.agents_bounds, "engines": actors.engines_bounds}.items():
+        if not least <= most <= MOST_ACTORS:
+            raise ConfigError(f"actors.{name}: a range must rise, to {MOST_ACTORS} at most, is {least}..{most}")
 
 
 def _check_backend(learner: Learner) -> None:
@@ -235,9 +234,8 @@ def _check_gpus(config: Config) -> None:
         raise ConfigError(f"engine.gpus: {len(engine.gpus)} cannot be shared by engine.tensor_parallel = {each}")
     most = config.actors.engines_bounds[1]
     if engine.gpus and most * each > len(engine.gpus):
-        setting = "actors.engines_max" if config.actors.engines == "auto" else "actors.engines"
         raise ConfigError(
-            f"engine.gpus: {len(engine.gpus)} are too few for {setting} = {most} of "
+            f"engine.gpus: {len(engine.gpus)} are too few for actors.engines = {config.actors.engines} of "
             f"engine.tensor_parallel = {each}; name more, or one twice to share it"
         )
     parts = [engine.gpus[at : at + each] for at in range(0, len(engine.gpus), each)]
@@ -320,11 +318,3 @@ def _check_arms(config: Config) -> None:
             "play.hinted: reward.kind = 'regret' is measured with the hint; take play.hinted=auto, or another "
             "reward.kind"
         )
-
-
-def _check_novelty(config: Config) -> None:
-    """Refuse settings that need the similarity to earlier programs, if the run does not measure it."""
-    bounded, paid = config.design.novelty_bound < 1, config.reward.kind == "calibrated_novelty"
-    if (bounded or paid) and not config.design.novelty_window:
-        needs = f"design.novelty_bound = {config.design.novelty_bound}" if bounded else "reward.kind"
-        raise ConfigError(f"design.novelty_window: {needs} compares programs of the memory; set 1 or more")

@@ -37,6 +37,15 @@ RETIRED: Mapping[str, Retired] = {
     "design.review_max_tokens": Retired((8_192,), "it is always design.max_tokens"),
     "tools.screen_max_tokens": Retired((16_384,), "it is always design.max_tokens"),
     "design.example_worlds": Retired((False,), "a prompt names no ideas of a skill"),
+    "design.novelty_window": Retired((32,), "it is always 32"),
+    "play.void_share": Retired((0.25,), "it is always 0.25"),
+    "play.min_turn_tokens": Retired((1_024,), "it is always 1024, or play.max_turn_tokens if that is less"),
+    "reward.novelty_weight": Retired((0.2,), "it is always 0.2"),
+    "actors.curators": Retired((1,), "a run of a pool has one, and `spade actors scale` starts more"),
+    "actors.agents_min": Retired((1,), 'write actors.agents = "MIN..MAX"'),
+    "actors.agents_max": Retired((8,), 'write actors.agents = "MIN..MAX"'),
+    "actors.engines_min": Retired((1,), 'write actors.engines = "MIN..MAX"'),
+    "actors.engines_max": Retired((4,), 'write actors.engines = "MIN..MAX"'),
 }
 """The settings by "section.field"."""
 

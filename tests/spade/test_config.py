@@ -89,7 +89,9 @@ def test_a_window_that_lasts_to_its_deadline_is_in_time_for_its_group(name):
     ("bus.silence_s=1.0", "bus.silence_s"),
     ("engine.context_tokens=128", "engine.context_tokens"),
     ("actors.agents=many", "nano: actors.agents: "),
-    ("actors.agents_min=9", "actors.agents_min"),
+    ("actors.agents=9..8", "actors.agents: a range must rise, to 256 at most, is 9..8"),
+    ("actors.engines=1..257", "actors.engines: a range must rise, to 256 at most, is 1..257"),
+    ("actors.agents=auto", 'actors.agents: must be a whole number from 0 to 256 or a range such as "1..8", is '),
     ("design.max_tokens=768", "design.max_tokens"),
     ("learner.designer_lag=12", "unknown setting learner.designer_lag"),
     ("play.win_return=1.5", "play.win_return"),
@@ -196,7 +198,7 @@ def test_overrides_are_typed_like_the_file():
     assert loaded.model.path == "/some/folder"
     assert loaded.run.seed == 7
     assert loaded.reward.shrink is True
-    assert config.load("nano", ("actors.agents=auto",)).actors.agents == "auto"
+    assert config.load("nano", ("actors.agents=2..16",)).actors.agents_bounds == (2, 16)
 
 
 def test_a_missing_or_broken_file_is_named(tmp_path):
@@ -258,14 +260,6 @@ def test_a_domain_refuses_what_it_does_not_have(override, says):
     with pytest.raises(ConfigError) as caught:
         config.load("games-4b", ("run.domain=tools", override))
     assert says in str(caught.value)
-
-
-@pytest.mark.parametrize(("setting", "named"), [
-    ("design.novelty_bound=0.9", "design.novelty_bound = 0.9"), ("reward.kind=calibrated_novelty", "reward.kind"),
-])  # fmt: skip
-def test_novelty_cannot_be_bounded_or_paid_where_nothing_is_compared(setting, named):
-    with pytest.raises(ConfigError, match=f"^design.novelty_window: {named} compares programs of the memory"):
-        config.load("nano", (setting, "design.novelty_window=0"))
 
 
 @pytest.mark.parametrize("setting", ["design.max_tokens=4000", 'design.difficulties=[["hard", 30]]'])

@@ -6,6 +6,7 @@ from msgspec import Meta
 
 from spade.config.sections.bounds import (
     MOST,
+    RANGE,
     Bytes,
     Count,
     CountOrZero,
@@ -22,6 +23,7 @@ from spade.protocol import MOST_ACTORS, MOST_PROGRAMS
 PoolLibrary = Literal["reasoning-gym", "rlve", "gem", "gymnasium"]
 """Libraries that are sources of pools."""
 Processes = Annotated[int, Meta(ge=0, le=MOST_ACTORS)]
+ProcessRange = Annotated[str, Meta(pattern=RANGE)]
 
 
 class Design(Section, frozen=True):
@@ -110,13 +112,9 @@ class Design(Section, frozen=True):
     """Questions to the model about each admitted program, whether its code does what it tells the player
     (docs/designing.md, "Self-review"); one no rejects it. For games of `model.profile` "full"."""
 
-    novelty_window: CountOrZero = 32
-    """Newest environments of the memory with which each admitted program is compared (`similarity` in docs/metrics.md);
-    0 compares none."""
-
     novelty_bound: Share = 1.0
-    """Greatest similarity to one of them, 0 to 1, with which a program is admitted (docs/designing.md, "Novelty"). At
-    the default none is rejected."""
+    """Greatest similarity to one of the 32 newest programs of the memory or to a seed, 0 to 1, with which a program is
+    admitted (docs/designing.md, "Novelty"). At the default none is rejected."""
 
 
 class Pool(Section, frozen=True):
@@ -188,10 +186,6 @@ class Play(Section, frozen=True):
     """Least episode return that counts as won. The default is the highest return, which a program gives at its goal
     alone."""
 
-    void_share: Share = 0.25
-    """Share of the plays of a window that may end in faults of the program; beyond it the environment is
-    quarantined."""
-
     chunk_wait_s: Seconds = 600.0
     """Seconds that the next chunk of a window waits for newer weights than the last one began with."""
 
@@ -201,10 +195,6 @@ class Play(Section, frozen=True):
 
     lease_s: Seconds = 7_200.0
     """Seconds that an agent has for one play; then the play is leased again. The default is chosen by simulation."""
-
-    min_turn_tokens: Count = 1_024
-    """Least room for a turn in tokens. If the context has less left than this and than `play.max_turn_tokens`, the play
-    is truncated instead of beginning a turn."""
 
     thoughts: Literal["keep", "strip"] = "keep"
     """Thoughts of earlier turns: "keep" leaves them in the context, "strip" removes them as the model's own chat
@@ -227,18 +217,15 @@ class Actors(Section, frozen=True):
     designers: Processes = 1
     """Designer processes, if `design.source` is "model"."""
 
-    curators: Processes = 1
-    """Curator processes, which bring the programs of a pool, if `design.source` is "pool"."""
-
-    agents: Processes | Literal["auto"] = 2
-    """Agent processes; "auto" starts and retires them by load, from `actors.agents_min` to `actors.agents_max`."""
+    agents: Processes | ProcessRange = 2
+    """Agent processes. "1..8" begins with 1, and starts and retires them by load up to 8."""
 
     runners: Processes = 1
     """Env-runner processes, which run the environment programs."""
 
-    engines: Processes | Literal["auto"] = 1
-    """Engine processes, which sample tokens; "auto" starts and drains them by load, from `actors.engines_min` to
-    `actors.engines_max` (docs/clusters.md, "Numbers by load")."""
+    engines: Processes | ProcessRange = 1
+    """Engine processes, which sample tokens. "1..4" begins with 1, and starts and drains them by load up to 4
+    (docs/clusters.md, "Numbers by load")."""
 
     designs_in_flight: Count = 8
     """Design jobs that one designer or curator has in hand at once."""
@@ -246,27 +233,20 @@ class Actors(Section, frozen=True):
     episodes_in_flight: Count = 64
     """Plays that one agent has in hand at once. They are asynchronous tasks of one process."""
 
-    agents_min: Annotated[int, Meta(ge=1, le=MOST_ACTORS)] = 1
-    """Least number of agents under "auto", with which a run starts."""
-
-    agents_max: Annotated[int, Meta(ge=1, le=MOST_ACTORS)] = 8
-    """Greatest number of agents under "auto"."""
-
-    engines_min: Annotated[int, Meta(ge=1, le=MOST_ACTORS)] = 1
-    """Least number of engines under "auto", with which a run starts."""
-
-    engines_max: Annotated[int, Meta(ge=1, le=MOST_ACTORS)] = 4
-    """Greatest number of engines under "auto"."""
-
     @property
     def agents_bounds(self) -> tuple[int, int]:
         """The least and the greatest number of agents; a run starts with the least."""
-        return (self.agents_min, self.agents_max) if self.agents == "auto" else (self.agents, self.agents)
+        return _bounds(self.agents)
 
     @property
     def engines_bounds(self) -> tuple[int, int]:
         """The least and the greatest number of engines; a run starts with the least."""
-        return (self.engines_min, self.engines_max) if self.engines == "auto" else (self.engines, self.engines)
+        return _bounds(self.engines)
+
+
+def _bounds(processes: int | str) -> tuple[int, int]:
+    least, _, most = str(processes).partition("..")
+    return int(least), int(most or least)
 
 
 class Evaluation(Section, frozen=True):

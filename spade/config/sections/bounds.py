@@ -13,6 +13,7 @@ MOST = 2**31 - 1
 MOST_BYTES = 2**50
 MOST_SECONDS = 1e9  # 31 years
 NOT_BLANK = r"\S"
+RANGE = r"^[1-9][0-9]{0,3}\.\.[1-9][0-9]{0,3}\Z"
 
 Count = Annotated[int, Meta(ge=1, le=MOST)]
 CountOrZero = Annotated[int, Meta(ge=0, le=MOST)]

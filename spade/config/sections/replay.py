@@ -21,7 +21,7 @@ class Reward(Section, frozen=True):
     kind: Literal["regret", "learning_potential", "win_rate", "calibrated_novelty"] = "regret"
     """Measure that is paid. "regret", the paper's, pays regret_weight * clip(regret / regret_scale) + anchor_weight *
     anchor(win rate). "learning_potential" pays the distance of the mean unhinted return from the skill's slow average.
-    "win_rate" pays the anchor alone, at weight 1. "calibrated_novelty" pays the anchor + novelty_weight * (1 -
+    "win_rate" pays the anchor alone, at weight 1. "calibrated_novelty" pays the anchor + 0.2 * (1 -
     similarity) if some plays were won and some were not."""
 
     regret_scale: Positive = 0.15
@@ -41,9 +41,6 @@ class Reward(Section, frozen=True):
 
     anchor_ramp: Positive = 0.25
     """Distance in win rate over which the anchor falls to 0 on each side. The default is the paper's."""
-
-    novelty_weight: PositiveOrZero = 0.2
-    """Weight of the novelty under "calibrated_novelty", beside the anchor at weight 1."""
 
     shrink: bool = False
     """True shrinks the regret towards 0 by its standard error (positive-part James-Stein), before it is divided."""

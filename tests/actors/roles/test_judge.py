@@ -79,7 +79,9 @@ async def test_a_program_is_reviewed_so_often_and_let_through_where_no_review_sa
     done, asked = await reviewed(settings, tokenizer, "\\boxed{yes}", "Perhaps.", "Sound. \\boxed{yes}")
     assert isinstance(done, SubmitEnvironment), done.reason
     reviews = asked[1:4]
-    assert [(each.temperature, each.max_tokens) for each in reviews] == [(REVIEW_TEMPERATURE, settings.design.max_tokens)] * 3
+    assert [(each.temperature, each.max_tokens) for each in reviews] == [
+        (REVIEW_TEMPERATURE, settings.design.max_tokens)
+    ] * 3
     assert len({each.seed for each in reviews}) == 3
 
 
