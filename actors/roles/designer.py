@@ -14,7 +14,7 @@ import trio
 from actors.corpus import Grounds, load_grounds
 from actors.roles.domains import load_profile
 from actors.roles.jobs import JobWork
-from actors.roles.judge import Judge, Reviewer
+from actors.roles.judge import Reviewer
 from actors.roles.screen import Screener
 from actors.roles.session import Session, attend
 from actors.text.design_prompt import fit_prompt
@@ -72,7 +72,6 @@ class Designer(JobWork):
         self._session = session
         self._documents = grounds.documents
         self._settings = grounds.settings
-        self._judge = Judge(session)
         self._screen = Screener(session)
         self._reviewer = Reviewer(session)
         self._gauges.update(attempts=0)
@@ -136,7 +135,7 @@ class Designer(JobWork):
         hint = await self._hint(source, verdict, job, attempt) if self._config.hinted else ""
         if isinstance(hint, FailedStage):
             return hint
-        reveals = await self._judge.reveals(source, verdict, derive(b"", "judge", job.sampler, attempt.number))
+        reveals = self._session.profile.reveals(verdict.name, verdict.first_observation)
         return SubmitEnvironment(
             job=job.id,
             lease=job.lease,

@@ -156,18 +156,6 @@ Do not give the answer away: no hidden value, no winning sequence, nothing that 
 speak of the program or its code. Reply with the hint alone.
 """
 
-JUDGE = (
-    "You review small worlds before a player enters them. You read the program and the first text that the player is "
-    "shown, and you tell how much that text gives away."
-)
-
-QUESTION = r"""
-Decide whether the first observation already reveals the method: whether a player who has read nothing else could say
-by which rule or strategy this world is won. It does so if it states the hidden rule, the decisive insight or the steps
-to take. It does not if it only tells the goal, the state, and which actions there are and how to write them.
-Reason in a few sentences. Then end your reply with \boxed{yes} if it reveals the method, or with \boxed{no}.
-"""
-
 REVIEWER = (
     "You review small worlds before a player enters them. You read the program and the first text that the player is "
     "shown, and you look for errors that running it does not show."

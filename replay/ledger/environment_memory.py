@@ -13,6 +13,7 @@ from spade.pools import PoolProgram
 from spade.protocol import EarlierProgram, MemorySeed
 
 SEED_WIN_RATES = (0.15, 0.85)
+SEED_SHARE = 0.2  # least share of the jobs that vary seeds, if the run has any
 TOO_EASY = 0.9
 TOO_HARD = 0.1
 HIGHEST = 10
@@ -22,7 +23,7 @@ NEWEST_BYTES = 1 << 19  # bytes of programs in one job; a message holds several 
 class EnvironmentMemory:
     """At most `capacity` environments. The oldest leave first. Seeds (programs of the run's start) never leave."""
 
-    def __init__(self, capacity: int, remembered: Iterable[Remembered] = (), seed_share: float = 0.0) -> None:
+    def __init__(self, capacity: int, remembered: Iterable[Remembered] = (), seed_share: float = SEED_SHARE) -> None:
         self._records = deque(remembered)
         self._capacity = capacity
         self._seed_share = seed_share
@@ -69,7 +70,7 @@ class EnvironmentMemory:
         """Draw up to `count` environments of the skill to vary, by `draw`, from the ten of highest regret.
 
         They have a win rate in [0.15, 0.85] and a regret over 0. Without `hinted` plays, rank by reward instead of
-        regret. With probability `design.seed_share`, or if no environment qualifies, draw from the seeds.
+        regret. With probability SEED_SHARE, or if no environment qualifies, draw from the seeds.
         """
         low, high = SEED_WIN_RATES
 

@@ -69,7 +69,7 @@ class RunState:
         self.command: CommandLimits | None = None  # None: the command that serves the run gave no limit
         self.statistics = Statistics.of(config.design)
         self.history = History()
-        self.memory = EnvironmentMemory(config.design.memory_records, seed_share=config.design.seed_share)
+        self.memory = EnvironmentMemory(config.design.memory_records)
         self.jobs: dict[str, Job] = {}
         self.job_leases: Leases[Job] = Leases()
         self.environments: dict[str, Environment] = {}

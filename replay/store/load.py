@@ -107,7 +107,7 @@ def load(store: Store, config: Config, secret: bytes) -> RunState:
             statistics, keep_plays=PLAYS, keep_slots=config.design.active_environments
         )
     design, remembered = config.design, store.scan("memory", records.Remembered)
-    state.memory = EnvironmentMemory(design.memory_records, remembered, design.seed_share)
+    state.memory = EnvironmentMemory(design.memory_records, remembered)
     if (seeds := store.get("meta", "seeds", SeedPool)) is not None:
         state.memory.begin_with(seeds.programs)
     if (pool := store.get("meta", "pool", PoolList)) is not None:

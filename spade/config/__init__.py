@@ -41,13 +41,13 @@ from spade.config.sections import (
     Tier,
     ToolUse,
 )
-from spade.config.suites import ONE_ANSWER, SUITE_TRAITS, Library, ProtocolName
+from spade.config.suites import ONE_ANSWER, SUITE_TRAITS, Library, Measured, ProtocolName
 
 __all__ = [
     "DOMAINS", "ENGINE_KINDS", "LONGEST_WAIT_S", "MEANING", "ONE_ANSWER", "PATH_SETTINGS", "RETIRED", "SKILLS",
     "SUITE_TRAITS",
     "Actors", "Audit", "Bus", "Config", "Design", "DomainName", "Endpoint", "Engine", "EngineKind", "Evaluation",
-    "Learner", "Library", "Limits", "Loss", "Model", "Place", "PlacedRole", "Play", "Pool", "PoolLibrary",
+    "Learner", "Library", "Limits", "Loss", "Measured", "Model", "Place", "PlacedRole", "Play", "Pool", "PoolLibrary",
     "ProtocolName", "Replay", "Reward", "Run", "Sandbox", "Serve", "Skill", "Supervise", "Tier", "ToolUse",
     "absolute_paths", "config_of", "differences", "digest", "dump", "inline", "is_local", "is_loopback", "load",
     "mixtures", "read_merged", "read_toml", "recipes", "setting", "short_name", "with_settings",

@@ -13,7 +13,7 @@ from spade.config.addresses import check_bind, check_endpoint, check_serve
 from spade.config.domains import DOMAINS
 from spade.config.engine_kinds import ENGINE_KINDS
 from spade.config.sections import Config, Evaluation, Learner, Pool, PoolLibrary, ToolUse
-from spade.config.suites import HARNESS_SUITES, SUITE_TRAITS
+from spade.config.suites import HARNESS_SUITES, SUITE_TRAITS, ProtocolName
 from spade.errors import ConfigError
 from spade.protocol import MOST_ACTORS
 
@@ -139,33 +139,31 @@ def _is_source(source: str, kinds: Collection[str]) -> bool:
 
 
 def _check_evaluation(evaluation: Evaluation) -> None:
-    """Refuse a suite that no run can play, a suite together with a folder, and data that the suite does not take."""
-    suite, there = evaluation.suite, ", ".join(SUITE_TRAITS)
+    """Refuse a suite that no run can play, an unknown protocol, a missing file, and a file that a suite cannot take."""
+    if not evaluation.suite:
+        return
+    (suite, path, protocol), there = evaluation.measured, ", ".join(SUITE_TRAITS)
     if suite in HARNESS_SUITES:
         raise ConfigError(
             f"evaluation.suite: {suite!r} needs a harness, a program of others that drives the policy, and no run "
             f"plays such a suite; take one of {there}"
         )
     if suite and suite not in SUITE_TRAITS:
-        raise ConfigError(f"evaluation.suite: unknown suite {suite!r}; take one of {there}")
-    if suite and evaluation.programs:
+        raise ConfigError(f"evaluation.suite: unknown suite {suite!r}; take one of {there}, or write folder:DIR")
+    if protocol not in get_args(ProtocolName):
         raise ConfigError(
-            f"evaluation.programs: a run is measured on a folder or on a suite, here {suite!r}; "
-            "--set evaluation.suite= leaves the suite out"
+            f"evaluation.suite: unknown protocol {protocol!r}; take one of {', '.join(get_args(ProtocolName))}"
         )
-    given = bool(suite) and SUITE_TRAITS[suite].given
-    if given and not evaluation.data:
-        raise ConfigError(f"evaluation.data: the suite {suite!r} needs its file; docs/evaluation.md has its columns")
-    if evaluation.data and not given:
-        what = f"the suite {suite!r} brings its items itself" if suite else "needs an evaluation.suite that takes data"
-        raise ConfigError(f"evaluation.data: {what}; leave it out")
+    if not path and (not suite or SUITE_TRAITS[suite].given):
+        what = f"the suite {suite!r} needs its file: {suite}:FILE" if suite else "write folder:DIR"
+        raise ConfigError(f"evaluation.suite: {what}; docs/evaluation.md says what is in it")
+    if path and suite and not SUITE_TRAITS[suite].given:
+        raise ConfigError(f"evaluation.suite: the suite {suite!r} brings its items itself; leave {path!r} out")
 
 
 def _check_challenges(config: Config) -> None:
     """Refuse difficulties that need more turns than a play has, and questions without a prompt in the profile."""
     if config.model.profile == "nano":  # its prompts do not state a difficulty
-        if config.design.judge:
-            raise ConfigError("design.judge: model.profile 'nano' lacks the prompt and does not need it; leave it out")
         if config.tools.screen:
             raise ConfigError("tools.screen: model.profile 'nano' lacks the prompt; leave it out")
         if config.design.reviews:

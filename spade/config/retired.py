@@ -46,6 +46,13 @@ RETIRED: Mapping[str, Retired] = {
     "actors.agents_max": Retired((8,), 'write actors.agents = "MIN..MAX"'),
     "actors.engines_min": Retired((1,), 'write actors.engines = "MIN..MAX"'),
     "actors.engines_max": Retired((4,), 'write actors.engines = "MIN..MAX"'),
+    "evaluation.programs": Retired(("",), 'write evaluation.suite = "folder:DIR"'),
+    "evaluation.data": Retired(("",), 'write evaluation.suite = "SUITE:FILE"'),
+    "evaluation.protocol": Retired(("paper",), 'write evaluation.suite = "SUITE@PROTOCOL"'),
+    "design.judge": Retired((False,), "the model is not asked what a first observation reveals"),
+    "design.seed_share": Retired((0.2,), "it is always 0.2"),
+    "pool.window_width": Retired((4,), "it is always 4"),
+    "pool.level_most": Retired((20,), "it is always 20"),
 }
 """The settings by "section.field"."""
 
@@ -62,5 +69,5 @@ def current(tree: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(table, dict) and field in table:
             value = table.pop(field)
             if value not in retired.was:
-                raise ConfigError(f"{setting}: is no longer a setting: {retired.instead}; remove it")
+                raise ConfigError(f"{setting}: is no longer a setting, remove it: {retired.instead}")
     return kept

@@ -17,7 +17,7 @@ from spade.config.sections.bounds import (
     Share,
     ShareAboveZero,
 )
-from spade.config.suites import Library, ProtocolName
+from spade.config.suites import Library, Measured
 from spade.protocol import MOST_ACTORS, MOST_PROGRAMS
 
 PoolLibrary = Literal["reasoning-gym", "rlve", "gem", "gymnasium"]
@@ -77,9 +77,6 @@ class Design(Section, frozen=True):
     """Source of programs, as in `pool.source`, that prompts show to be varied from the start. They are neither played
     nor trained on (docs/pools.md, "Seeds"). "" shows no such programs."""
 
-    seed_share: Share = 0.2
-    """Least share of the jobs that vary such programs. The others vary environments of the memory, if some are fit."""
-
     round_deadline_s: Seconds = 86_400.0
     """Seconds from the opening of a designer group's first job until the group is scored with the windows that have
     closed. Under `design.lease_s` + `play.window_deadline_s`, a window that lasts to its deadline misses its group."""
@@ -103,10 +100,6 @@ class Design(Section, frozen=True):
     train: bool = True
     """False trains the policy on plays alone: designs are kept and never trained. After a resume with another value it
     holds from the next designer group."""
-
-    judge: bool = False
-    """True asks the model about each admitted program whether its first observation reveals the method
-    (`revealing_share` in docs/metrics.md), within `design.hint_max_tokens`. Nano's are told without asking."""
 
     reviews: Annotated[int, Meta(ge=0, le=16)] = 0
     """Questions to the model about each admitted program, whether its code does what it tells the player
@@ -138,12 +131,6 @@ class Pool(Section, frozen=True):
 
     window_rate: ShareAboveZero = 0.9
     """Share of these plays that must be won for the window to rise by a level. The default is RLVE's."""
-
-    window_width: Count = 4
-    """Levels of a window at most. The default is RLVE's."""
-
-    level_most: CountOrZero = 20
-    """Highest level of a window. RLVE itself does not bound the level."""
 
     reward: Literal["win", "score"] = "win"
     """The return of a play of a library's program: "win" pays 1 if the library counts the play as right, else 0.
@@ -256,20 +243,11 @@ class Evaluation(Section, frozen=True):
     """
 
     suite: str = ""
-    """The suite to play, with its own prompts and settings (docs/evaluation.md, "While a run trains"): `nano`,
-    `nano-tools`, `reasoning-gym-nano`, `reasoning-gym-transfer`, `reasoning-gym-hard`, `gem`, or, with
-    `evaluation.data`, `aime25`, `aime26`, `gpqa-diamond`, `livecodebench-v6`. "" plays no suite. Libraries of the suite
-    need not be listed in `sandbox.libraries`."""
-
-    protocol: ProtocolName = "paper"
-    """The suite's numbers; "short" also takes a part of a given file, and any version of a library."""
-
-    data: str = ""
-    """The file of a suite that brings no items (docs/evaluation.md, "Given data")."""
-
-    programs: str = ""
-    """A folder of environment programs (`*.py`) to play in place of a suite, as the run's own are played. "" for
-    none."""
+    """The items, "" for none. "folder:DIR" has environment programs (`*.py`), which are played as the run's own.
+    Otherwise it is a suite, with its own prompts and settings (docs/evaluation.md, "While a run trains"): `nano`,
+    `nano-tools`, `reasoning-gym-nano`, `reasoning-gym-transfer`, `reasoning-gym-hard`, `gem`, or, each with the file of
+    its items ("aime25:FILE"), `aime25`, `aime26`, `gpqa-diamond`, `livecodebench-v6`. "@short" behind it takes short
+    numbers, a part of a given file, and any version of a library. Its libraries need not be in `sandbox.libraries`."""
 
     plays: CountOrZero = 256
     """Episodes of one evaluation, on the same instance and sampling seeds in each evaluation. They take the suite's
@@ -290,6 +268,11 @@ class Evaluation(Section, frozen=True):
     embedding: Name = "tfidf"
     """Measure of the similarity of two programs: `tfidf` compares their words. The folder or hub name of a
     sentence-transformers model (extra `measures`) compares their embeddings, on the evaluator's CPU."""
+
+    @property
+    def measured(self) -> Measured:
+        """The parts of `suite`."""
+        return Measured.parse(self.suite)
 
 
 Tier = Literal["namespaces", "landlock", "seccomp", "none"]
