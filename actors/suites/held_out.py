@@ -10,7 +10,7 @@ import msgspec
 from actors.suites import SUITES, Suite, check_sizes, resolve
 from actors.suites.rows import LONGEST_ID
 from actors.suites.suite import items_digest
-from spade.config import Config, Measured
+from spade.config import Config, SuiteChoice
 from spade.disk import read, refuse_outside
 from spade.errors import ConfigError, SpadeError, reason
 from spade.evaluations import EvaluationPlan, Protocol, SuiteItem
@@ -59,7 +59,7 @@ def read_held_out(config: Config) -> HeldOut | None:
         raise type(error)(f"evaluation.suite: {error}") from None
 
 
-def _of_suite(config: Config, suite: Suite, measured: Measured) -> HeldOut:
+def _of_suite(config: Config, suite: Suite, measured: SuiteChoice) -> HeldOut:
     seed = config.run.seed or 0
     protocol = suite.with_examples(suite.protocol(measured.protocol), config.play.examples)
     longest, context_tokens = protocol.sampling.max_tokens, config.engine.context_tokens

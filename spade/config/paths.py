@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from spade.config.sections import Config
-from spade.config.suites import Measured
+from spade.config.suites import SuiteChoice
 from spade.disk import expand_home
 
 SETTINGS = (
@@ -46,7 +46,7 @@ def with_settings(config: Config, values: Mapping[str, str]) -> Config:
 
 def _absolute(setting: str, value: str) -> str:
     if setting == "evaluation.suite":
-        measured = Measured.parse(value)
+        measured = SuiteChoice.parse(value)
         return str(measured._replace(path=_path(measured.path))) if measured.path else value
     kind, _, place = value.partition(":")
     if setting in _SOURCES:

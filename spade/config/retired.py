@@ -13,7 +13,7 @@ class Retired(NamedTuple):
     """Values that mean the same as its absence now. An old config may still have one of them."""
 
     instead: str
-    """What to do about any other value."""
+    """The advice about any other value."""
 
 
 RETIRED: Mapping[str, Retired] = {

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, cast, get_args
 
 Library = Literal["reasoning-gym", "rlve", "gem", "gymnasium", "answers", "code"]
 """Libraries with environments that programs may extend, by the names of `sandbox.libraries`."""
@@ -16,18 +16,18 @@ ProtocolName = Literal["paper", "release", "short"]
 """Ways to play a suite. A suite may lack some of them."""
 
 
-class Measured(NamedTuple):
+class SuiteChoice(NamedTuple):
     """The parts of `evaluation.suite`: "folder:DIR", or "NAME", "NAME:FILE", each with or without "@PROTOCOL"."""
 
     name: str = ""
     """Name of the suite, "" for a folder of programs."""
     path: str = ""
     """The folder, or the file with the suite's items."""
-    protocol: str = "paper"
+    protocol: ProtocolName = "paper"
     """Name of the suite's protocol."""
 
     @classmethod
-    def parse(cls, text: str) -> "Measured":
+    def parse(cls, text: str) -> "SuiteChoice":
         """Parse the setting. In the path of a file, an @ only begins the protocol if one of that name follows."""
         kind, _, folder = text.partition(":")
         if kind == "folder":
@@ -36,7 +36,7 @@ class Measured(NamedTuple):
         if not at or (":" in text and protocol not in get_args(ProtocolName)):
             suite, protocol = text, "paper"
         name, _, path = suite.partition(":")
-        return cls(name, path, protocol)
+        return cls(name, path, cast(ProtocolName, protocol))  # the checks of a config refuse others
 
     def __str__(self) -> str:
         """Format the parts as the setting has them."""

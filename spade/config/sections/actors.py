@@ -17,7 +17,7 @@ from spade.config.sections.bounds import (
     Share,
     ShareAboveZero,
 )
-from spade.config.suites import Library, Measured
+from spade.config.suites import Library, SuiteChoice
 from spade.protocol import MOST_ACTORS, MOST_PROGRAMS
 
 PoolLibrary = Literal["reasoning-gym", "rlve", "gem", "gymnasium"]
@@ -270,9 +270,9 @@ class Evaluation(Section, frozen=True):
     sentence-transformers model (extra `measures`) compares their embeddings, on the evaluator's CPU."""
 
     @property
-    def measured(self) -> Measured:
+    def measured(self) -> SuiteChoice:
         """The parts of `suite`."""
-        return Measured.parse(self.suite)
+        return SuiteChoice.parse(self.suite)
 
 
 Tier = Literal["namespaces", "landlock", "seccomp", "none"]
