@@ -75,7 +75,7 @@ async def domain_of(sandbox: Sandbox, source: str, limits: Limits) -> DomainName
     if isinstance(process, Faulted):
         raise RunError(f"the sandbox failed: {process.detail}")
     try:
-        loaded = await process.request(LoadProgram(source, 1, limits.observation_bytes), limits.load_s)
+        loaded = await process.request(LoadProgram(source, 1), limits.load_s)
     finally:
         process.kill()
     if isinstance(loaded, Faulted) and not loaded.environment_fault:

@@ -73,7 +73,7 @@ class Trials(Generic[Action]):
         if isinstance(process, Faulted):
             raise RunError(f"the sandbox failed: {process.detail}")
         try:
-            loaded = await self.ask(process, LoadProgram(self.source, self.max_turns, self.limits.observation_bytes))
+            loaded = await self.ask(process, LoadProgram(self.source, self.max_turns))
             self.name, self.repairs = (loaded.name, loaded.repairs) if isinstance(loaded, Loaded) else ("", ())
             if isinstance(loaded, Loaded) and loaded.domain != self.domain:
                 extends = "extends" if loaded.domain == "tools" else "does not extend"

@@ -15,7 +15,7 @@ from actors.corpus import Grounds, load_grounds
 from actors.play.domains import load_profile
 from actors.play.session import Session, attend
 from actors.roles.jobs import JobWork
-from actors.roles.judge import Judge, Reviewer
+from actors.roles.judge import Reviewer
 from actors.roles.screen import Screener
 from actors.text.design_prompt import fit_prompt
 from actors.text.leaks import leaked
@@ -71,7 +71,6 @@ class Designer(JobWork):
         self._session = session
         self._documents = grounds.documents
         self._settings = grounds.settings
-        self._judge = Judge(session)
         self._screen = Screener(session)
         self._reviewer = Reviewer(session)
         self._gauges.update(attempts=0)
@@ -132,7 +131,7 @@ class Designer(JobWork):
         hint = await self._hint(source, verdict, job, attempt) if self._config.hinted else ""
         if isinstance(hint, FailedStage):
             return hint
-        reveals = await self._judge.reveals(source, verdict, derive(b"", "judge", job.sampler, attempt.number))
+        reveals = self._session.profile.reveals(verdict.name, verdict.first_observation)
         return SubmitEnvironment(
             job=job.id,
             lease=job.lease,

@@ -12,6 +12,8 @@ from actors.sandbox.inside.messages import LENGTH, MOST_INSTRUCTIONS, NAME_CHARA
 from spade.config import DomainName
 from spade.decoding import decoded
 
+OBSERVATION_BYTES = 262_144
+"""Most bytes of one observation, or of all results of a message to tools, as UTF-8. More is a fault of the program."""
 Instructions = Annotated[int, msgspec.Meta(ge=0, le=MOST_INSTRUCTIONS)]
 
 
@@ -22,7 +24,7 @@ class LoadProgram(msgspec.Struct, frozen=True, tag_field="do", tag="load"):
     """The program's text."""
     max_turns: int
     """Most turns of an episode."""
-    observation_bytes: int
+    observation_bytes: int = OBSERVATION_BYTES
     """Most bytes of an observation, and of the results of a message."""
 
 

@@ -15,9 +15,11 @@ from spade.pools import PoolProgram
 from spade.protocol import MemorySeed, Similarity
 
 SEED_WIN_RATES = (0.15, 0.85)
+SEED_SHARE = 0.2  # least share of the jobs that vary seeds, if the run has any
 TOO_EASY = 0.9
 TOO_HARD = 0.1
 HIGHEST = 10
+NOVELTY_WINDOW = 32  # newest programs of the memory with which a program is compared
 NEWEST_BYTES = 1 << 19  # bytes of programs with which a program is compared, and most characters of this program
 LENGTH = 5  # tokens of a shingle
 _TOKEN = re.compile(r"\w+|[^\w\s]")
@@ -37,7 +39,7 @@ class EarlierProgram(NamedTuple):
 class EnvironmentMemory:
     """At most `capacity` environments. The oldest leave first. Seeds (programs of the run's start) never leave."""
 
-    def __init__(self, capacity: int, remembered: Iterable[Remembered] = (), seed_share: float = 0.0) -> None:
+    def __init__(self, capacity: int, remembered: Iterable[Remembered] = (), seed_share: float = SEED_SHARE) -> None:
         self._records = deque(remembered)
         self._capacity = capacity
         self._seed_share = seed_share
@@ -64,14 +66,10 @@ class EnvironmentMemory:
         """Return True if the run has seeds."""
         return bool(self._seeds)
 
-    def newest(self, count: int) -> tuple[EarlierProgram, ...]:
-        """Return the `count` newest, the newest first, then the seeds. Stops before they exceed half a MiB together.
-
-        Returns nothing if `count` is 0.
-        """
-        if not count:
-            return ()
-        records = (EarlierProgram(each.environment, each.source) for each in islice(reversed(self._records), count))
+    def newest(self) -> tuple[EarlierProgram, ...]:
+        """Return the 32 newest, the newest first, then the seeds. Stops before they exceed half a MiB together."""
+        newest = islice(reversed(self._records), NOVELTY_WINDOW)
+        records = (EarlierProgram(each.environment, each.source) for each in newest)
         seeds = (EarlierProgram(seed_id(each.name), each.source) for each in self._seeds)
         room, found = NEWEST_BYTES, list[EarlierProgram]()
         for program in chain(records, seeds):
@@ -81,9 +79,9 @@ class EnvironmentMemory:
             found.append(program)
         return tuple(found)
 
-    def similarity(self, source: str, count: int) -> Similarity:
+    def similarity(self, source: str) -> Similarity:
         """Compare a program with the programs of `newest`."""
-        known, earlier = self._shingles, self.newest(count)
+        known, earlier = self._shingles, self.newest()
         self._shingles = {each.environment: known.get(each.environment) or shingles(each.source) for each in earlier}
         nearest = most_similar(shingles(source[:NEWEST_BYTES]), self._shingles)
         return Similarity() if nearest is None else Similarity(*nearest)
@@ -92,7 +90,7 @@ class EnvironmentMemory:
         """Draw up to `count` environments of the skill to vary, by `draw`, from the ten of highest regret.
 
         They have a win rate in [0.15, 0.85] and a regret over 0. Without `hinted` plays, rank by reward instead of
-        regret. With probability `design.seed_share`, or if no environment qualifies, draw from the seeds.
+        regret. With probability SEED_SHARE, or if no environment qualifies, draw from the seeds.
         """
         low, high = SEED_WIN_RATES
 

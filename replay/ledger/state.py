@@ -67,9 +67,9 @@ class RunState:
         self.secret = secret
         self.counters = RunCounters()
         self.command: CommandLimits | None = None  # None: the command that serves the run gave no limit
-        self.statistics = Statistics.of(config.replay)
+        self.statistics = Statistics.of(config.design)
         self.history = History()
-        self.memory = EnvironmentMemory(config.design.memory_records, seed_share=config.design.seed_share)
+        self.memory = EnvironmentMemory(config.design.memory_records)
         self.jobs: dict[str, Job] = {}
         self.job_leases: Leases[Job] = Leases(lambda job: (job.number,))
         self.environments: dict[str, Environment] = {}

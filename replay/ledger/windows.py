@@ -16,6 +16,7 @@ from spade.returns import differ
 from spade.returns import won as is_won
 
 LEVELS = 256
+VOID_SHARE = 0.25  # of a window's plays that may end in faults of the program before it is quarantined
 SUSPECTED = 2  # the program is blamed after this many leases under which a service ended
 
 
@@ -168,7 +169,7 @@ def _note_levels(state: RunState, environment: Environment, rewards: tuple[float
 def _settle(state: RunState, environment: Environment, now: float) -> None:
     """Quarantine the window, score its newest chunk, and end the window, if any of these is due."""
     window = state.flight.windows[environment.id]
-    if window.voids > state.config.play.void_share * window.plays:
+    if window.voids > VOID_SHARE * window.plays:
         close(state, environment, now, quarantined=True)
         return
     chunk = environment.chunks[-1]

@@ -96,7 +96,7 @@ class Similarity(Wire, frozen=True):
 
 
 class CompareProgram(Request[Similarity], frozen=True):
-    """Compare an admitted program with earlier programs (`design.novelty_window`)."""
+    """Compare an admitted program with earlier programs."""
 
     source: str
     """Source text of the program."""

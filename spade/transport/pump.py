@@ -24,6 +24,7 @@ PUSH = bytes(NUMBER_BYTES)
 _IPC = "ipc://"
 _BATCH = 256  # messages handled before other tasks get their turn
 _LINGER_MS = 500  # time for a closed socket to hand its last messages (a goodbye) to the system
+WINDOW = 256  # calls of one client that may wait for their answers; the next call waits for a place
 _BACKLOG = 4  # queued messages for each place in the window: a request, its repetition, pulses and pushes
 _RECONNECT_MS = 50
 _RECONNECT_MAX_MS = 1_000
@@ -63,7 +64,7 @@ class Pump:
         self._file: tuple[Path, int] | None = None  # a server's socket file, and its inode
         self.socket.setsockopt(zmq.LINGER, _LINGER_MS)
         self.socket.setsockopt(zmq.MAXMSGSIZE, bus.max_message_bytes + _OVERHEAD)
-        self.socket.set_hwm(_BACKLOG * bus.window)
+        self.socket.set_hwm(_BACKLOG * WINDOW)
         if kind == zmq.ROUTER:
             # Without this option a ROUTER silently drops messages that it cannot route or queue.
             self.socket.setsockopt(zmq.ROUTER_MANDATORY, 1)

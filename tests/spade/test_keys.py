@@ -17,7 +17,7 @@ from spade.errors import BusError, ConfigError
 from spade.protocol import PROTOCOL_VERSION, CloseEpisode, Done, Hello, Observed, StepEpisode
 from spade.transport import Client, Server, connect, keys, serve
 
-BUS = Bus(heartbeat_s=0.05, silence_s=60.0, call_deadline_s=60.0, window=8)
+BUS = Bus(heartbeat_s=0.05, silence_s=60.0, call_deadline_s=60.0)
 DIGEST = "d" * 32
 HELLO = Hello(PROTOCOL_VERSION, DIGEST, "agent", "agent-0@far", os.getpid())
 LOOPBACK = "tcp://127.0.0.1:*"

@@ -31,7 +31,7 @@ from spade.protocol import (
 from spade.transport import Client, Server, connect, keys, rights, serve
 from tests.fuzz.frames import REQUESTS
 
-BUS = Bus(heartbeat_s=0.05, silence_s=60.0, call_deadline_s=30.0, window=64)
+BUS = Bus(heartbeat_s=0.05, silence_s=60.0, call_deadline_s=30.0)
 DIGEST = "d" * 32
 LOOPBACK = "tcp://127.0.0.1:*"
 ROLES: tuple[Role, ...] = get_args(Role)

@@ -43,7 +43,7 @@ def texts(answer):
 async def solved(sandbox, source, seed, twin=PLAYS):
     """The transcript of the reference solution, a call a turn, in processes of the twin zygote."""
     solver, player = [await sandbox.child(source, twin) for _ in range(2)]
-    requests = (LoadProgram(source, 20, LIMITS.observation_bytes), Reset(seed))
+    requests = (LoadProgram(source, 20), Reset(seed))
     for process in (solver, player):
         transcript = [await process.request(request, 60) for request in requests]
     calls = (await solver.request(Solve(), 60)).calls

@@ -11,13 +11,12 @@ from replay.ledger.statistics import (
     SlotFigures,
     Statistics,
 )
-from spade.config import Replay
 from spade.protocol import Evaluation, Measures, Recent, SkillFigures, ToolUse
 
 
 @pytest.fixture
 def statistics():
-    return Statistics.of(Replay(learnable_slots=4, statistics_plays=6))
+    return Statistics(keep_plays=6, keep_slots=4)
 
 
 def play(environment="e0", hinted=False, won=True, turns=2, sampled=10, skill="maze", variant="", tools=None):

@@ -47,7 +47,7 @@ SETTINGS = config(
     "design.round_deadline_s=12", "design.memory_records=2", "play.group_size=2", "play.window_chunks=2",
     "play.lease_s=4", "play.window_deadline_s=10", "play.chunk_wait_s=3", "learner.batch_sequences=4",
     "learner.agent_lag=2", "learner.group_deadline_s=20", "audit.replays=1",
-    "audit.random_plays=2", "audit.random_wins=2",
+    "audit.random_plays=2",
 )  # fmt: skip
 
 
