@@ -9,7 +9,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 
 from spade.app.track.records import Figures, JournalRecord
 from spade.app.track.sink import Memory, SinkPlace
-from spade.errors import RunError, reason
+from spade.errors import RunError, format_reason
 
 HOST = "127.0.0.1"
 
@@ -32,7 +32,9 @@ class PrometheusSink:
         try:
             self._server, self._thread = start_http_server(port, HOST, registry)
         except OSError as error:
-            raise RunError(f"track.port = {port}: cannot be served at {HOST} ({reason(error)}); take another") from None
+            raise RunError(
+                f"track.port = {port}: cannot be served at {HOST} ({format_reason(error)}); take another"
+            ) from None
         self.shown = f"Prometheus may scrape http://{HOST}:{self._server.server_port}/metrics"
 
     def write(self, record: JournalRecord) -> None:

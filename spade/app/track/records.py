@@ -10,8 +10,8 @@ from typing import Any, BinaryIO, NamedTuple
 import msgspec
 
 from replay.inspect.journal import ROW_BYTES
-from spade.decoding import UnreadableError, decoded
-from spade.disk import regular
+from spade.decoding import UnreadableError, try_decode
+from spade.disk import open_for_reading
 from spade.errors import RunError
 from spade.protocol import SkillFigures
 
@@ -84,7 +84,7 @@ def read_batch(journal: Path, after: Position) -> RecordBatch:
     """
     records: list[JournalRecord] = []
     lines, step = after.lines, after.step
-    with regular(journal) as file:
+    with open_for_reading(journal) as file:
         if _tail(file, after.bytes) != after.tail:
             raise RunError(
                 f"{journal}: is not the file that was tracked before, or it was cut; delete track/KIND.json beside it "
@@ -122,7 +122,7 @@ def _whole_line(file: BinaryIO) -> bytes:
 def _record(line: bytes, number: int, step: int) -> JournalRecord | None:
     """Parse a line, or return None if the line is not a record. `step` is the step of the record before it."""
     try:
-        row = decoded(_rows.decode, line)
+        row = try_decode(_rows.decode, line)
     except UnreadableError:
         return None
     figures = dict(_figures({name: value for name, value in row.items() if name not in _NOT_FIGURES}))

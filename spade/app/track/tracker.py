@@ -16,10 +16,10 @@ from spade.app.rundir import RunDir
 from spade.app.track.records import Position, RecordBatch, read_batch
 from spade.app.track.sink import SERVING, Memory, Sink, SinkPlace, open_sink
 from spade.config import Track, TrackerKind
-from spade.decoding import UnreadableError, decoded
+from spade.decoding import UnreadableError, try_decode
 from spade.disk import read, replace
 from spade.errors import RunError
-from spade.locks import locked
+from spade.locks import hold_lock
 
 POLL_S = 1.0
 """Seconds between two looks at the journal."""
@@ -82,7 +82,7 @@ def tracker(run: RunDir, kind: TrackerKind, settings: Track) -> Iterator[Tracker
     """
     file = _state_file(run, kind)
     file.parent.mkdir(exist_ok=True)
-    with locked(
+    with hold_lock(
         file.with_suffix(".lock"),
         lambda holder: f"{run.path}: has a tracker of {kind} already ({holder}); end that one first",
     ):
@@ -119,7 +119,7 @@ def _state_file(run: RunDir, kind: TrackerKind) -> Path:
 def _read_state(run: RunDir, kind: TrackerKind) -> TrackerState:
     file = _state_file(run, kind)
     try:
-        return decoded(_states.decode, read(file))
+        return try_decode(_states.decode, read(file))
     except FileNotFoundError:
         return TrackerState()
     except UnreadableError as error:

@@ -12,7 +12,7 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spade.app.report.arms import settings_of_arm
+from spade.app.report.arms import list_arm_settings
 from spade.app.rundir import RunDir
 from spade.app.supervisor import launches
 from spade.app.track import process, tracker
@@ -180,8 +180,8 @@ def test_ctrl_c_does_not_cut_a_batch(run):
 
 
 def test_a_missing_package_is_one_line_with_what_to_install(run, monkeypatch):
-    monkeypatch.setattr("spade.extras.installed", lambda extra: None)
-    monkeypatch.setattr("spade.extras.wanted", lambda extra: f"{extra}>=2")
+    monkeypatch.setattr("spade.extras.find_installed", lambda extra: None)
+    monkeypatch.setattr("spade.extras.get_requirement", lambda extra: f"{extra}>=2")
     advice = rf"{KIND}: {KIND}>=2 is supported, it is not installed; pip install -e '.\[{KIND}\]'"
     with pytest.raises(ConfigError, match=advice):
         opened(run).__enter__()
@@ -195,7 +195,7 @@ def test_two_trackers_of_a_kind_are_refused():
 
 
 def test_trackers_do_not_make_another_arm():
-    assert settings_of_arm(load("nano", (f'track.to=["{KIND}"]',))) == settings_of_arm(load("nano"))
+    assert list_arm_settings(load("nano", (f'track.to=["{KIND}"]',))) == list_arm_settings(load("nano"))
 
 
 def test_the_command_refuses_unknown_kinds_and_runs_without_a_journal(run, spade):

@@ -7,7 +7,7 @@ import typer
 from spade.app.commands.options import RunArgument
 from spade.app.printing import say
 from spade.errors import ConfigError, RunError
-from spade.text import line
+from spade.text import as_line
 
 
 def track(
@@ -33,7 +33,7 @@ def track(
 
     kind = next((known for known in TRACKER_KINDS if known == to), None)
     if kind is None:
-        raise ConfigError(f"--to {line(to, 60)!r}: unknown tracker; take one of {', '.join(TRACKER_KINDS)}")
+        raise ConfigError(f"--to {as_line(to, 60)!r}: unknown tracker; take one of {', '.join(TRACKER_KINDS)}")
     opened = RunDir(run).require()
     settings = opened.config().track
     if port is not None:
