@@ -8,7 +8,7 @@ import trio
 
 from actors.engines.torch.engine import TorchEngine
 from actors.environments.admission import validate
-from actors.roles.domains import load_profile, load_talks
+from actors.play.domains import load_profile, load_talks
 from actors.sandbox import Sandbox, open_sandbox
 from actors.text.conversation import Conversation, Move
 from actors.text.trajectory import TrajectoryBuilder

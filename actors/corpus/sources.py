@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -62,15 +62,15 @@ def files(path: Path) -> list[Path]:
     return found
 
 
-def rows(path: Path, column: str = "text") -> Iterator[TextRow]:
-    """Yield the rows of a file or folder. A text file is one row.
+def rows(path: Path, column: str = "text", beside: Sequence[str] = _OWN) -> Iterator[TextRow]:
+    """Yield the rows of a file or folder. A text file is one row. `beside` are the other columns to read from Parquet.
 
     Raises RunError with the file and the line or row that cannot be read, ConfigError if a package is missing, OSError.
     """
     for file in files(path):
         name = "" if file == path else visible(f"{file.relative_to(path)}")
         if file.suffix == ".parquet":
-            yield from _taken(parquet_rows(file, column, _OWN), name, column)
+            yield from _taken(parquet_rows(file, column, beside), name, column)
         elif file.suffix in TEXTS:
             yield TextRow(str(file), name or visible(file.name), _text_file(file), {})
         else:

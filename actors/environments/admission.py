@@ -9,7 +9,7 @@ from actors.sandbox import Sandbox
 from actors.sandbox.host import PLAYS
 from actors.sandbox.wire import Loaded, LoadProgram, Step
 from spade.codec import program_digest
-from spade.config import DomainName, Play, ToolUse
+from spade.config import PATIENCE, DomainName, Play, ToolUse
 from spade.config import Sandbox as Limits
 from spade.errors import RunError
 from spade.protocol import Faulted, Stage, Verdict
@@ -36,8 +36,9 @@ async def validate(
     """Admit a program of a domain or give a reason. `seed` keys the secret instance seeds.
 
     `play` bounds a play and sets the return that wins. `tools` are the rules of programs with tools. A program of
-    another domain is rejected at stage `class`. A whole admission takes at most load_s + 4 step_s, and step_s / 5 more
-    for each play of the stages `random` and `constant`. Raises RunError if the sandbox fails, not the program.
+    another domain is rejected at stage `class`. All calls take at most load_s + 4 step_s of processor time, and
+    step_s / 5 more for each play of the stages `random` and `constant`. The admission takes at most PATIENCE times as
+    long by the clock. Raises RunError if the sandbox fails, not the program.
     """
     admission = DOMAINS[domain].admission(sandbox, source, seed, limits, play or Play(), tools or ToolUse())
     with admission.deadline as scope:
@@ -46,7 +47,7 @@ async def validate(
         except RejectedError as rejection:
             admission.close(str(rejection), passed=False)
     if scope.cancelled_caught:
-        patience_s = admission.probing.patience_s
+        patience_s = PATIENCE * admission.trials.patience_s
         admission.close(f"all stages together take more than {patience_s:g} s", passed=False)
     return await admission.verdict()
 
@@ -56,7 +57,7 @@ async def opened(sandbox: Sandbox, source: str, seed: int, limits: Limits, play:
 
     Raises RunError if the sandbox fails, not the program.
     """
-    trials = Trials(sandbox, source, limits, play.max_turns, Step, tools=False)
+    trials = Trials(sandbox, source, limits, play.max_turns, Step, "games")
     try:
         async with trials.opened(seed, PLAYS) as (_, first):
             observation = first.observation
@@ -66,7 +67,7 @@ async def opened(sandbox: Sandbox, source: str, seed: int, limits: Limits, play:
 
 
 async def domain_of(sandbox: Sandbox, source: str, limits: Limits) -> DomainName | None:
-    """Find the domain of a program by its base class. Returns None if the program does not load.
+    """Return the domain that a program names, or None if the program does not load.
 
     Raises RunError if the sandbox fails, not the program.
     """
@@ -79,6 +80,4 @@ async def domain_of(sandbox: Sandbox, source: str, limits: Limits) -> DomainName
         process.kill()
     if isinstance(loaded, Faulted) and not loaded.environment_fault:
         raise RunError(f"the sandbox failed: {loaded.detail}")
-    if not isinstance(loaded, Loaded):
-        return None
-    return next(name for name, domain in DOMAINS.items() if domain.tools == loaded.tools)
+    return loaded.domain if isinstance(loaded, Loaded) else None

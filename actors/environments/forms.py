@@ -16,7 +16,7 @@ from actors.sandbox import Sandbox
 from actors.sandbox.host import PLAYS
 from actors.sandbox.wire import Solve, Solved, Step
 from actors.text.actions import boxed, sayable, sent
-from spade.config import Play
+from spade.config import PATIENCE, Play
 from spade.config import Sandbox as Limits
 from spade.protocol import Form, Observed
 
@@ -30,10 +30,10 @@ TRIED_ACTIONS = 4
 async def form_of(sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play) -> Form:
     """Find the form as admission does, without its other stages. Returns "inside" if the program fails before that.
 
-    Takes at most load_s + 4 step_s. Raises RunError if the sandbox fails, not the program.
+    Its calls take at most load_s + 4 step_s. Raises RunError if the sandbox fails, not the program.
     """
     probing = FormProbing(sandbox, source, seed, limits, play)
-    with trio.move_on_after(probing.patience_s) as scope:
+    with trio.move_on_after(PATIENCE * probing.trials.patience_s) as scope:
         try:
             await probing.probe(probing.seed(0), probing.anything)
             await probing.find_form()
@@ -46,7 +46,7 @@ class FormProbing(Probing[str]):
     """Plays of one game under secret seeds."""
 
     def __init__(self, sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play) -> None:
-        super().__init__(Trials(sandbox, source, limits, play.max_turns, Step, tools=False), seed, play)
+        super().__init__(Trials(sandbox, source, limits, play.max_turns, Step, "games"), seed, play)
         self.known: Sequence[str] = ()
         """The actions that the solution lists, out of their boxes."""
         self.unoffered: Sequence[str] = ()

@@ -14,12 +14,12 @@ import trio
 
 from actors.environments.admission import opened, validate
 from actors.environments.audit import audit
+from actors.links.faults import RequestFaults
+from actors.links.leasing import keep_busy
 from actors.sandbox import Programs, Sandbox, open_sandbox
 from replay.client import ReplayClient
 from spade.config import Config
 from spade.errors import BusError, RefusedError, RunError
-from spade.faults import RequestFaults
-from spade.leasing import keep_busy
 from spade.processes.entry import Launch, main, serving
 from spade.protocol import (
     AuditJob,

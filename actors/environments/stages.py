@@ -22,6 +22,7 @@ from actors.environments.sequential import BOUND, decide
 from actors.environments.trials import Probing, RejectedError, consuming
 from actors.sandbox.host import PLAYS, REPEATS
 from actors.text.measures.program import measure
+from spade.config import PATIENCE
 from spade.protocol import Measures, Observed, Stage, Verdict
 from spade.text import beside
 
@@ -48,7 +49,7 @@ class Admission(ABC, Generic[Action]):
         self.stages: list[Stage] = []
         self.seed_sensitive = False
         self.stage, self.began = self.loading[0], time.monotonic()
-        self.deadline = trio.move_on_after(probing.patience_s)
+        self.deadline = trio.move_on_after(PATIENCE * probing.trials.patience_s)
 
     # ------------------------------------------------------------ of each domain
 
@@ -118,8 +119,8 @@ class Admission(ABC, Generic[Action]):
         """
         low, extra_s = self.limits.random_win_share, self.limits.step_s / PLAYS_A_STEP
         while True:
-            self.probing.patience_s += extra_s
-            self.deadline.deadline += extra_s
+            self.trials.patience_s += extra_s
+            self.deadline.deadline += PATIENCE * extra_s
             plays.append(await play(self.probing.seed(len(plays))))
             wins = sum(each.won(self.probing.win_return) for each in plays)
             decision = decide(wins, len(plays), low, high) if low < high else "admit"
@@ -147,7 +148,7 @@ class Admission(ABC, Generic[Action]):
     async def budget(self) -> str:
         """Check that calls and memory stay under half of their limits.
 
-        A program near a limit would exceed it on a busy machine.
+        A program near a limit would exceed it in some plays.
         """
         time_s, memory = self.limits.step_s / 2, self.limits.memory_bytes // 2
         if self.trials.slowest_s > time_s:

@@ -2,7 +2,6 @@
 
 import random
 import sys
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Generic
@@ -13,7 +12,7 @@ from actors.sandbox.host import checked
 from actors.sandbox.process import Answer, ChildProcess
 from actors.sandbox.wire import Act, Loaded, LoadProgram, Request, Reset, Step
 from actors.text.conversation import converse
-from spade.config import Play
+from spade.config import DomainName, Play
 from spade.config import Sandbox as Limits
 from spade.errors import RunError
 from spade.protocol import Faulted, Observed, Repairs
@@ -34,8 +33,7 @@ class RejectedError(Exception):
 class Trials(Generic[Action]):
     """Plays of one program, each in a process of its own, and the measurements over all plays.
 
-    `request` makes the request for an action. A program is rejected if it has tools and `tools` is False, or the
-    reverse.
+    `request` makes the request for an action. A program of another domain than `domain` is rejected.
     """
 
     def __init__(
@@ -45,14 +43,14 @@ class Trials(Generic[Action]):
         limits: Limits,
         max_turns: int,
         request: Callable[[Action], Step | Act],
-        tools: bool,
+        domain: DomainName,
     ) -> None:
         self.sandbox = sandbox
         self.source = source
         self.limits = limits
         self.max_turns = max_turns
         self.request = request
-        self.tools = tools
+        self.domain = domain
         self.name = ""
         """The name of the program's class."""
         self.repairs: Repairs = ()
@@ -60,7 +58,11 @@ class Trials(Generic[Action]):
         self.life = "class"
         """The stage of life that the last process reached."""
         self.slowest_s = 0.0
-        """The time of the slowest call, without loading."""
+        """The time of the slowest call, as it counts (`ChildProcess.counted_s`), without loading."""
+        self.counted_s = 0.0
+        """The time of all calls, as it counts."""
+        self.patience_s = limits.load_s + 4 * limits.step_s
+        """Most seconds of all calls."""
         self.peak_bytes = 0
         """The most memory that a process took."""
 
@@ -73,10 +75,9 @@ class Trials(Generic[Action]):
         try:
             loaded = await self.ask(process, LoadProgram(self.source, self.max_turns))
             self.name, self.repairs = (loaded.name, loaded.repairs) if isinstance(loaded, Loaded) else ("", ())
-            if isinstance(loaded, Loaded) and loaded.tools != self.tools:
-                extends = "extends" if loaded.tools else "does not extend"
-                domain = "tools" if self.tools else "games"
-                raise RejectedError(f"its class {extends} ToolUseBaseEnv, and the domain here is {domain}")
+            if isinstance(loaded, Loaded) and loaded.domain != self.domain:
+                extends = "extends" if loaded.domain == "tools" else "does not extend"
+                raise RejectedError(f"its class {extends} ToolUseBaseEnv, and the domain here is {self.domain}")
             yield process, await self.observe(process, Reset(seed))
         finally:
             self.life = process.stage
@@ -84,10 +85,14 @@ class Trials(Generic[Action]):
 
     async def ask(self, process: ChildProcess, request: Request) -> Answer:
         """Return the program's answer. Raises RejectedError for a fault of the program, RunError for our own fault."""
-        loading, began = isinstance(request, LoadProgram), time.monotonic()
+        loading, before_s = isinstance(request, LoadProgram), process.counted_s
         answer = await process.request(request, self.limits.load_s if loading else self.limits.step_s)
+        took_s = process.counted_s - before_s
+        self.counted_s += took_s
         if not isinstance(answer, Faulted):
-            self.slowest_s = max(self.slowest_s, 0.0 if loading else time.monotonic() - began)
+            if self.counted_s > self.patience_s:
+                raise RejectedError(f"all stages together take more than {self.patience_s:g} s")
+            self.slowest_s = max(self.slowest_s, 0.0 if loading else took_s)
             self.peak_bytes = max(self.peak_bytes, process.grown())
             return answer
         if not answer.environment_fault:
@@ -126,7 +131,6 @@ class Probing(Generic[Action]):
 
     def __init__(self, trials: Trials[Action], seed: int, play: Play) -> None:
         self.trials = trials
-        self.patience_s = trials.limits.load_s + 4 * trials.limits.step_s
         self.win_return = play.win_return
         self.key = (seed % 2**64).to_bytes(8, "little")  # the wire may carry any integer
         self.rng = random.Random(derive(self.key, "probe"))

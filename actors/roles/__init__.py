@@ -1,1 +1,1 @@
-"""The processes that design, play and evaluate, and the parts they share."""
+"""The processes that design, curate, play and evaluate, and the work on jobs that they share."""

@@ -10,12 +10,12 @@ from functools import partial
 
 import trio
 
-from actors.roles.episode import play
-from actors.roles.manner import Played, manner_of_run
-from actors.roles.session import Session, attend
+from actors.links.leasing import keep_busy
+from actors.play.episode import play
+from actors.play.manner import Played, manner_of_run
+from actors.play.session import Session, attend
 from replay.client import ReplayClient
 from spade.config import Config
-from spade.leasing import keep_busy
 from spade.processes.entry import Launch, main
 from spade.protocol import EndedPlay, PlayLease
 

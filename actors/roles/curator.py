@@ -11,7 +11,7 @@ from pathlib import Path
 import trio
 from msgspec.structs import replace
 
-from actors.roles.connected import Connected, attend
+from actors.links.connected import Connected, attend
 from actors.roles.jobs import JobWork
 from spade.codec import program_digest
 from spade.config import ONE_ANSWER, Config

@@ -12,14 +12,13 @@ import msgspec
 import trio
 
 from actors.corpus import Grounds, load_grounds
-from actors.roles.domains import load_profile
+from actors.play.domains import load_profile
+from actors.play.session import Session, attend
 from actors.roles.jobs import JobWork
 from actors.roles.judge import Reviewer
 from actors.roles.screen import Screener
-from actors.roles.session import Session, attend
 from actors.text.design_prompt import fit_prompt
 from actors.text.leaks import leaked
-from actors.text.measures.shingles import most_similar
 from actors.text.profile import Document, Situation
 from actors.text.trajectory import TrajectoryBuilder
 from spade.codec import unpack_ids
@@ -121,13 +120,10 @@ class Designer(JobWork):
         verdict = await self._admission(source, derive(b"", "validate", job.sampler, attempt.number))
         if not verdict.passed:
             return FailedStage(verdict.stages[-1].name, verdict.stages[-1].reason)
-        # Programs of the memory may be long: they take their time beside the event loop.
-        nearest = await trio.to_thread.run_sync(most_similar, source, job.newest)
-        bound = self._config.design.novelty_bound
-        if nearest is not None and nearest[0] > bound:
-            return FailedStage(
-                "novelty", f"its similarity to {nearest[1]} is {beside(nearest[0], bound)}, over {bound:g}"
-            )
+        nearest, bound = await self._replay.similarity(source), self._config.design.novelty_bound
+        if nearest.value is not None and nearest.value > bound:
+            told = f"its similarity to {nearest.environment} is {beside(nearest.value, bound)}, over {bound:g}"
+            return FailedStage("novelty", told)
         if refusal := await self._screen.refusal(source, verdict, derive(b"", "screen", job.sampler, attempt.number)):
             return FailedStage("screen", refusal)
         if refusal := await self._reviewer.refusal(source, verdict, derive(b"", "review", job.sampler, attempt.number)):
@@ -150,7 +146,7 @@ class Designer(JobWork):
             shown=attempt.shown,
             reads=verdict.reads,
             repairs=written.repairs + verdict.repairs,
-            measures=msgspec.structs.replace(verdict.measures, reveals=reveals, similarity=nearest and nearest[0]),
+            measures=msgspec.structs.replace(verdict.measures, reveals=reveals, similarity=nearest.value),
             setting=attempt.situation.setting,
             variant=attempt.situation.variant,
             single_turn=verdict.single_turn,

@@ -4,7 +4,7 @@ from functools import partial
 
 import trio
 
-from actors.roles.session import Session
+from actors.play.session import Session
 from actors.text.measures.diversity import Embedding, vendi_share
 from spade.protocol import Diversity
 

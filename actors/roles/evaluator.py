@@ -15,10 +15,10 @@ from pathlib import Path
 
 import trio
 
+from actors.play.examiner import WIN, Examined, Examiner
+from actors.play.manner import Manner, manner_of_run, manner_of_suite, patient
+from actors.play.session import Session, attend
 from actors.roles.diversity import DiversityMeter
-from actors.roles.examiner import WIN, Examined, Examiner
-from actors.roles.manner import Manner, manner_of_run, manner_of_suite, patient
-from actors.roles.session import Session, attend
 from actors.suites import Suite
 from actors.suites.held_out import HeldOut, read_held_out
 from actors.text.measures.diversity import load_embedding

@@ -9,9 +9,9 @@ from functools import partial
 
 import trio
 
-from actors.roles.connected import Connected
+from actors.links.connected import Connected
+from actors.links.leasing import keep_busy
 from spade.errors import BusError, RefusedError, RunError, SuspectError
-from spade.leasing import keep_busy
 from spade.protocol import DesignJob, RejectCandidate, Stage, SubmitEnvironment, Validate, Verdict
 
 LEASE_BATCH = 4

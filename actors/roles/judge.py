@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from actors.roles.session import Session
+from actors.play.session import Session
 from actors.text.judge import judgement, reasoning, review
 from actors.text.profile import ChatMessage
 from spade.protocol import Verdict

@@ -8,8 +8,8 @@ from functools import partial
 
 import trio
 
+from actors.play.session import Session
 from actors.roles.judge import objection
-from actors.roles.session import Session
 from actors.text.profile import ChatMessage, Profile
 from spade.protocol import Verdict
 from spade.tokens import Tokenizer

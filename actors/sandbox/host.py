@@ -64,6 +64,7 @@ class ProgramEpisode:
         self.needs = needs
         self.process: ChildProcess | None = None
         self.over = self.tools = False
+        self.counted_s = 0.0
         self.turn = 0
         self.answer: Observed | Faulted = Faulted("lost", "the episode was closed before it began")
         self.lock = trio.Lock()
@@ -82,6 +83,7 @@ class ProgramEpisode:
         self.over = True
         if self.process is not None:
             self.process.end(Faulted("infrastructure", "the episode was closed"))
+            self.counted_s = self.process.counted_s
             self.process = None
 
 
@@ -168,7 +170,7 @@ class Sandbox:
         loaded = await process.request(request, limits.load_s)
         if isinstance(loaded, Faulted):
             return loaded
-        entry.tools = isinstance(loaded, Loaded) and loaded.tools
+        entry.tools = isinstance(loaded, Loaded) and loaded.domain == "tools"
         return checked(await process.request(Reset(seed), limits.step_s), limits)
 
     async def step(self, episode: str, turn: int, action: str, calls: Sequence[ToolCall] = ()) -> Observed | Faulted:
@@ -216,11 +218,13 @@ class Sandbox:
             self.faults[answer.kind] += 1
         return answer
 
-    def close(self, episode: str) -> None:
-        """End an episode and forget it. Idempotent."""
+    def close(self, episode: str) -> float:
+        """End an episode and forget it. Idempotent. Returns the seconds that count of its program's answers."""
         entry = self._episodes.pop(episode, None)
-        if entry is not None:
-            entry.free()
+        if entry is None:
+            return 0.0
+        entry.free()
+        return entry.counted_s
 
     async def prove(self) -> None:
         """Start the first zygote. Raises BreachError if it does not start or its walls do not hold."""

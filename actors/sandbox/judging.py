@@ -7,15 +7,13 @@ but its own output.
 import socket
 from collections.abc import Awaitable, Callable
 
-import trio
-
 from actors.sandbox.inside.messages import EXECUTION_BYTES
 from actors.sandbox.process import Answer, ChildProcess
 from actors.sandbox.wire import Execute, Executed, ExecutionWanted, Request, Resume
 from spade.protocol import Faulted
 
 VERDICT_S = 5.0
-"""Seconds that the judging child has beyond the time of its executions."""
+"""Seconds of processor time that the judging child has beyond the time of its executions."""
 
 FRAME_SPARE_BYTES = 1 << 10
 """Most bytes of an answer beside the output of an execution."""
@@ -35,17 +33,17 @@ class JudgingProcess(ChildProcess):
     async def request(self, request: Request, deadline_s: float) -> Answer | Faulted:
         """Return the answer, after all executions that the child wants.
 
-        The executions take at most `deadline_s` together. A later execution has no output.
+        The executions take at most `deadline_s` together, which counts as in a request. A later one outputs nothing.
         """
-        ends = trio.current_time() + deadline_s
+        ends_s = self.counted_s + deadline_s
         answer = await super().request(request, deadline_s)
         try:
             while isinstance(answer, ExecutionWanted):
-                output = await self._executed(answer, ends - trio.current_time())
+                output = await self._executed(answer, ends_s - self.counted_s)
                 if isinstance(output, Faulted):
                     self.end(output)
                     return output
-                answer = await super().request(Resume(output), max(ends + VERDICT_S - trio.current_time(), 0))
+                answer = await super().request(Resume(output), max(ends_s + VERDICT_S - self.counted_s, 0))
         except BaseException:
             self.kill()  # cancelled between two requests
             raise
@@ -63,6 +61,7 @@ class JudgingProcess(ChildProcess):
             request = Execute(wanted.code, wanted.function, wanted.given)
             answer = await process.request(request, min(wanted.seconds, left_s))
         finally:
+            self.counted_s += process.counted_s
             process.kill()
             self._executing = None
         if isinstance(answer, Faulted) and not answer.environment_fault:

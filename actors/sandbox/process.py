@@ -25,6 +25,7 @@ from actors.sandbox.wire import (
     pack,
     unpack,
 )
+from spade.config import PATIENCE
 from spade.decoding import UnreadableError
 from spade.protocol import Faulted
 
@@ -32,6 +33,8 @@ DETAIL_CHARACTERS = 2_000
 END_S = 2.0
 OVERTIME_S = 0.05
 """Most processor time between an answer and the next request. An honest program takes some tens of microseconds."""
+LOOK_S = 0.01
+"""The shortest pause between two looks at the processor time of a child that is close to its limit."""
 _SCHEDULED = 2  # CPUCLOCK_SCHED of linux/posix-timers.h
 _RESIDENT = re.compile(rb"^Rss(?:Anon|Shmem):\s+(\d+) kB", re.MULTILINE)
 _SIGNALS = {each.value: each.name for each in signal.Signals}  # without most real-time signals
@@ -52,7 +55,10 @@ class ChildProcess:
         self._ended = trio.Event()
         self._epitaph = Faulted("infrastructure", "the zygote did not say how the child ended")
         self._verdict: Faulted | None = None
-        self._rested_s: float | None = None
+        self._since_s: float | None = 0.0
+        self._answered = False
+        self.counted_s = 0.0
+        """The seconds of all requests that count: processor time, or a PATIENCE-th of the clock's if that is more."""
         self.program = ""
         """The source that the child runs."""
         self.stage = "class"
@@ -68,6 +74,8 @@ class ChildProcess:
         self._pid = pid_of(pidfd)
         if self._killed:
             self._signal()
+        elif self._since_s is None:
+            self._look()
 
     def ended(self, epitaph: Faulted) -> None:
         """Note that the child is dead and reaped, was never born, or that its state is unknown."""
@@ -84,17 +92,27 @@ class ChildProcess:
         except (FileNotFoundError, ProcessLookupError):
             return 0
 
-    def overtime_s(self) -> float:
-        """Return the processor seconds used since its last answer. Returns 0 during a request and once it is dead."""
-        if self._rested_s is None or self._pidfd is None:
+    def computed_s(self) -> float:
+        """Return the processor seconds since the last request or answer. Returns 0 if they are unknown or it is dead.
+
+        The kernel counts them, so that no program can change them.
+        """
+        if self._since_s is None or self._pidfd is None:
             return 0.0
         with suppress(OSError):
-            return processor_s(self._pid) - self._rested_s
+            return processor_s(self._pid) - self._since_s
         return 0.0
+
+    def _look(self) -> None:
+        """Count the processor time from now on, or from its birth as soon as that is known."""
+        self._since_s = None
+        if self._pidfd is not None:
+            with suppress(OSError):
+                self._since_s = processor_s(self._pid)
 
     def stop_overtime(self) -> None:
         """Kill the child if it computes between an answer and the next request."""
-        overtime_s = self.overtime_s()
+        overtime_s = self.computed_s() if self._answered else 0.0
         if overtime_s > OVERTIME_S:
             self.end(Faulted("timeout", f"it computed for {overtime_s:.2f} s after its answer"))
 
@@ -120,31 +138,41 @@ class ChildProcess:
         self._pidfd = None
 
     async def request(self, request: Request, deadline_s: float) -> Answer | Faulted:
-        """Send one request and return its answer within `deadline_s`. After a fault the child is dead."""
-        answer: Answer | Faulted = Faulted("timeout", f"no answer within {deadline_s:g} s")
+        """Send one request and return its answer. After a fault the child is dead.
+
+        The child may compute for `deadline_s`, and take PATIENCE times as long by the clock.
+        """
+        answer: Answer | Faulted = Faulted("timeout", f"no answer within {PATIENCE * deadline_s:g} s")
         self.stage = "class" if isinstance(request, LoadProgram) else "play"
         self.stop_overtime()
-        self._rested_s = None
+        if self._answered:
+            self._look()
+        self._answered, began = False, trio.current_time()
         try:
-            with trio.move_on_after(deadline_s):
-                answer = await self._exchange(request)
+            try:
+                with trio.move_on_after(PATIENCE * deadline_s):
+                    answer = await self._exchange(request, deadline_s)
+            finally:
+                self.counted_s += max(self.computed_s(), (trio.current_time() - began) / PATIENCE)
         except BaseException:
             self.kill()  # cancelled during the request, so the child's state is unknown
             raise
         if isinstance(answer, Faulted):
             self.kill()
-        elif self._pidfd is not None:
-            with suppress(OSError):
-                self._rested_s = processor_s(self._pid)
+        else:
+            self._answered = True
+            self._look()
         return answer
 
-    async def _exchange(self, request: Request) -> Answer | Faulted:
+    async def _exchange(self, request: Request, deadline_s: float) -> Answer | Faulted:
         nonce = token_hex(8)
         try:
             if self._unsolicited():
                 return Faulted("protocol", "the program wrote to the private channel")
             await self._send(pack(request, nonce))
-            body = await self._receive()
+            body = await self._receive(deadline_s)
+        except trio.TooSlowError:
+            return Faulted("timeout", f"no answer within {deadline_s:g} s of processor time")
         except (EOFError, OSError, trio.ClosedResourceError):
             return await self._obituary()
         if body is None:
@@ -176,11 +204,11 @@ class ChildProcess:
             except BlockingIOError:
                 await trio.lowlevel.wait_writable(self._channel)
 
-    async def _receive(self) -> bytes | None:
+    async def _receive(self, deadline_s: float) -> bytes | None:
         """Read the body of one frame. Returns None if the frame is too long or followed by more bytes."""
         data = bytearray()
         while True:
-            await trio.lowlevel.wait_readable(self._channel)
+            await self._wait_readable(deadline_s)
             more = self._channel.recv(1 << 16)
             if not more:
                 raise EOFError
@@ -192,6 +220,14 @@ class ChildProcess:
                 return None
             if len(data) == total:
                 return bytes(data[LENGTH.size :])
+
+    async def _wait_readable(self, deadline_s: float) -> None:
+        """Wait for bytes of the child. Raises TooSlowError once it has computed for `deadline_s`."""
+        while (left_s := deadline_s - self.computed_s()) > 0:
+            with trio.move_on_after(max(left_s, LOOK_S)):  # it has one processor, so it is not late before
+                await trio.lowlevel.wait_readable(self._channel)
+                return
+        raise trio.TooSlowError
 
     async def _obituary(self) -> Faulted:
         """Return the child's end as the zygote reports it. A child that only closed its channel is killed first."""
@@ -222,6 +258,8 @@ def private_bytes(pid: int) -> int:
 
 def processor_s(pid: int) -> float:
     """Return the processor seconds of a process since its birth. Raises OSError if it is gone."""
+    if pid < 0:
+        raise ProcessLookupError  # -1 would be the clock of this process
     return time.clock_gettime(~pid << 3 | _SCHEDULED)
 
 

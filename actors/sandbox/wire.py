@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from actors.sandbox.inside.messages import LENGTH, MOST_INSTRUCTIONS, NAME_CHARACTERS
+from spade.config import DomainName
 from spade.decoding import decoded
 
 OBSERVATION_BYTES = 262_144
@@ -90,8 +91,8 @@ class Loaded(ChildAnswer, frozen=True, tag="loaded"):
     """The name of the environment's class."""
     repairs: Annotated[tuple[Literal["f-string braces"], ...], msgspec.Meta(max_length=1)] = ()
     """The repairs that the child made to the program's text."""
-    tools: bool = False
-    """True if the program has tools."""
+    domain: DomainName = "games"
+    """The domain of the program, by its base class."""
 
 
 class CallResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -116,20 +116,18 @@ def take_up(state: RunState, environment: Environment) -> None:
     audit = environment.audit
     assert audit is not None
     state.audits[environment.id] = audit
-    state.audit_leases.add(audit, audit.began_at, audit.id)
+    state.audit_leases.add(audit)
 
 
 def lease(state: RunState, holder: str, request: int, now: float) -> AuditJob | None:
     """Lease the open audit that began first. Returns None if no audit is open."""
-    if request and (held := state.audit_leases.held(holder, request)):
+    if held := state.audit_leases.held(holder, request):
         return _job(state, held[0])
     audit = state.audit_leases.next()
     if audit is None:
         return None
-    audit.state, audit.holder, audit.request = "leased", holder, request
-    audit.lease += 1
-    audit.deadline = now + state.config.play.lease_s
-    _put_back(state, audit)
+    state.audit_leases.lease(audit, holder, request, now + state.config.play.lease_s)
+    state.touch("environments", audit.id, state.environments[audit.id])
     return _job(state, audit)
 
 
@@ -159,17 +157,6 @@ def _job(state: RunState, audit: Audit) -> AuditJob:
     )
 
 
-def _release(state: RunState, audit: Audit) -> None:
-    state.audit_leases.drop(audit)
-    audit.state, audit.holder = "open", ""
-    _put_back(state, audit)
-
-
-def _put_back(state: RunState, audit: Audit) -> None:
-    state.audit_leases.add(audit, audit.began_at, audit.id)
-    state.touch("environments", audit.id, state.environments[audit.id])
-
-
 def finish(state: RunState, audited: Audited) -> Environment | None:
     """Take the outcome of an audit. Returns the environment to close, or None if the audit is over already."""
     audit = state.audits.get(audited.environment)
@@ -194,17 +181,17 @@ def expire(state: RunState, now: float, live: frozenset[str] | None) -> list[Env
 
     `live` has the connected holders, or None if they are unknown.
     """
-    given_up = []
+    given_up, lost = [], {audit.id for audit in state.audit_leases.lost(now, live)}
     for audit in sorted(state.audits.values(), key=lambda each: (each.began_at, each.id)):
         environment = state.environments[audit.id]
-        lost = audit.state == "leased" and (now >= audit.deadline or (live is not None and audit.holder not in live))
         if now >= _deadline(state, environment):
             given_up.append(_end(state, audit, "late", "it was not over at the deadline of its round"))
-        elif lost and audit.lease >= LEASES:
+        elif audit.id in lost and audit.lease >= LEASES:
             given_up.append(_end(state, audit, "left out", f"it came to nothing under {LEASES} leases"))
-        elif lost:
+        elif audit.id in lost:
             state.counters.expired_leases += 1
-            _release(state, audit)
+            state.audit_leases.release(audit)
+            state.touch("environments", audit.id, environment)
     return given_up
 
 

@@ -15,9 +15,6 @@ from replay.ledger.statistics import SlotFigures
 from spade.pools import Entry
 from spade.protocol import DesignJob, RejectCandidate, SubmitEnvironment
 
-NOVELTY_WINDOW = 32
-"""Newest programs of the memory with which an admitted one is compared. With the seeds they are in each job."""
-
 
 def open_jobs(state: RunState, count: int, now: float) -> None:
     """Open `count` new design jobs, in the order of their rounds. Opens fewer if the pool cannot draw more."""
@@ -81,7 +78,7 @@ def _current_round(state: RunState) -> tuple[int, int]:
 
 def lease(state: RunState, count: int, holder: str, request: int, now: float) -> tuple[DesignJob, ...]:
     """Lease up to `count` open jobs, the oldest first."""
-    if request and (held := state.job_leases.held(holder, request)):
+    if held := state.job_leases.held(holder, request):
         return tuple(_as_leased(state, job) for job in held)
     leased: list[DesignJob] = []
     while len(leased) < count and (job := state.job_leases.next()) is not None:
@@ -92,10 +89,7 @@ def lease(state: RunState, count: int, holder: str, request: int, now: float) ->
 def _lease(state: RunState, job: Job, holder: str, request: int, now: float) -> DesignJob:
     if job.lease:
         job.earlier = (*job.earlier, job.seeds)
-    job.state, job.holder, job.request = "leased", holder, request
-    job.lease += 1
-    job.deadline = now + state.config.design.lease_s
-    state.job_leases.add(job)
+    state.job_leases.lease(job, holder, request, now + state.config.design.lease_s)
     return _as_leased(state, job)
 
 
@@ -118,7 +112,6 @@ def _as_leased(state: RunState, job: Job) -> DesignJob:
         sampler=state.seed("design", job.id, job.lease),
         seeds=seeds,
         avoid=avoid,
-        newest=state.memory.newest(NOVELTY_WINDOW),
     )
 
 
@@ -138,9 +131,7 @@ def _of_pool(state: RunState, job: Job) -> DesignJob:
 
 def release(state: RunState, job: Job) -> None:
     """Open a leased job again."""
-    state.job_leases.drop(job)
-    job.state, job.holder = "open", ""
-    state.job_leases.add(job, job.number)
+    state.job_leases.release(job)
     state.touch("jobs", job.id, job)
 
 
@@ -279,10 +270,9 @@ def expire(state: RunState, now: float, live: frozenset[str] | None) -> None:
 
     `live` names the connected holders (None: unknown).
     """
-    for job in list(state.job_leases):
-        if now >= job.deadline or (live is not None and job.holder not in live):
-            state.counters.expired_leases += 1
-            release(state, job)
+    for job in state.job_leases.lost(now, live):
+        state.counters.expired_leases += 1
+        release(state, job)
     # Sorted: the order of a dict differs after a restart.
     for group in sorted(state.design_groups.values(), key=lambda each: (each.deadline, each.id)):
         if not group.formed and (now >= group.deadline or _ages(state, group)):

@@ -8,7 +8,7 @@ import msgspec
 from replay.ledger.reward import clustered_mean
 from spade.config import Design
 from spade.estimates import mean_and_error
-from spade.protocol import Diversity, Evaluation, Measures, SkillFigures, ToolUse
+from spade.protocol import Diversity, Evaluation, Measures, Recent, SkillFigures, ToolUse
 
 PLAYS = 512  # an error of at most 0.022 in a win rate
 CANDIDATES = 100
@@ -29,21 +29,6 @@ class PlayFigures(msgspec.Struct, array_like=True, frozen=True):
     variant: str = ""
     tools: ToolUse | None = None
     """None if the program has no tools."""
-
-
-class ToolFigures(msgspec.Struct, frozen=True):
-    """Figures of tool use over plays. None: no play used tools, or the whole of a share is 0."""
-
-    calls_per_turn: float | None = None
-    """Calls that the model wrote, the malformed ones included."""
-    malformed_share: float | None = None
-    """Share of the calls written."""
-    refused_share: float | None = None
-    """Share of the calls written."""
-    done_share: float | None = None
-    """Share of the plays' instructions that were done."""
-    free_share: float | None = None
-    """Share of the done instructions that were free."""
 
 
 class SlotFigures(msgspec.Struct, array_like=True, frozen=True):
@@ -144,12 +129,44 @@ class Statistics(msgspec.Struct, array_like=True):
         """Return the mean turns of an episode, of one arm."""
         return _mean([play.turns for play in self.plays if play.hinted == hinted])
 
-    def tools(self) -> ToolFigures:
-        """Summarise the use of tools in the last unhinted plays."""
+    def recent(self) -> Recent:
+        """Return all figures of these lists."""
+        unhinted, unhinted_error = self.win_rate(hinted=False)
+        regret, regret_error = self.regret()
+        return msgspec.structs.replace(
+            self.tools(),
+            validity=self.validity(),
+            win_rate_unhinted=unhinted,
+            win_rate_hinted=self.win_rate(hinted=True)[0],
+            win_rate_error=unhinted_error,
+            regret=regret,
+            regret_error=regret_error,
+            learnable_share=self.learnable_share(),
+            zero_variance_share=self.zero_variance_share(),
+            reward_levels=self.reward_levels(),
+            response_tokens=self.response_tokens(hinted=False),
+            response_tokens_hinted=self.response_tokens(hinted=True),
+            designer_reward=self.designer_reward(),
+            examples_shown=self.examples_shown(),
+            turns=self.turns(hinted=False),
+            turns_hinted=self.turns(hinted=True),
+            program_lines=self.program_lines(),
+            hidden_variables=self.hidden_variables(),
+            revealing_share=self.revealing_share(),
+            similarity=self.similarity(),
+            skills=self.skills(),
+            variants=self.variants(),
+        )
+
+    def tools(self) -> Recent:
+        """Return the figures of tool use in the last unhinted plays.
+
+        A figure is None if no play used tools, or if the whole of its share is 0.
+        """
         plays = [(play.tools, play.turns) for play in self.plays if play.tools is not None and not play.hinted]
         turns, uses = sum(turns for _, turns in plays), [use for use, _ in plays]
         written, done = sum(use.calls + use.malformed for use in uses), sum(use.done for use in uses)
-        return ToolFigures(
+        return Recent(
             calls_per_turn=_part(written, turns),
             malformed_share=_part(sum(use.malformed for use in uses), written),
             refused_share=_part(sum(use.refused for use in uses), written),

@@ -59,11 +59,11 @@ def open_chunks(state: RunState, now: float, starving: bool) -> None:
 
 def lease(state: RunState, count: int, chunks: int, holder: str, request: int, now: float) -> tuple[PlayLease, ...]:
     """Lease up to `count` plays: first of chunks that have begun, then of at most `chunks` new ones."""
-    if request and (held := state.flight.leases.held(holder, request)):
+    if held := state.flight.held(holder, request):
         return tuple(_as_leased(state, play) for play in held)
     leased: list[PlayLease] = []
     while len(leased) < count:
-        if (play := state.flight.leases.next()) is not None:
+        if (play := state.flight.next()) is not None:
             leased.append(_lease(state, play, holder, request, now))
         elif chunks and (fresh := state.flight.next_chunk()) is not None:
             chunks -= 1
@@ -80,11 +80,8 @@ def _begin(state: RunState, environment: Environment, chunk: Chunk) -> None:
 
 
 def _lease(state: RunState, play: PlayRecord, holder: str, request: int, now: float) -> PlayLease:
-    state.flight.drop(play)
-    play.state, play.holder, play.request, play.version = "leased", holder, request, state.version
-    play.lease += 1
-    play.deadline = now + state.config.play.lease_s
-    state.flight.add(play)
+    play.version = state.version
+    state.flight.lease(play, holder, request, now + state.config.play.lease_s)
     state.touch("plays", play.id, play)
     return _as_leased(state, play)
 
@@ -107,9 +104,7 @@ def _as_leased(state: RunState, play: PlayRecord) -> PlayLease:
 
 def release(state: RunState, play: PlayRecord) -> None:
     """Open a leased play again. It keeps its seed."""
-    state.flight.drop(play)
-    play.state, play.holder = "open", ""
-    state.flight.add(play)
+    state.flight.release(play)
     state.touch("plays", play.id, play)
 
 
@@ -321,7 +316,6 @@ def expire(state: RunState, now: float, live: frozenset[str] | None) -> None:
         # A window may be over without being closed at its last play: a resume has made windows shorter.
         if environment.audit is None and (now >= environment.deadline or _over(state, environment)):
             end(state, environment, now)
-    for play in list(state.flight.leases):
-        if now >= play.deadline or (live is not None and play.holder not in live):
-            state.counters.expired_leases += 1
-            release(state, play)
+    for play in state.flight.lost(now, live):
+        state.counters.expired_leases += 1
+        release(state, play)

@@ -29,6 +29,7 @@ from replay.store.past_batches import dropped, packed_batch, recorded
 from replay.store.retention import Retention
 from spade.config import Config
 from spade.protocol import (
+    CompareProgram,
     Done,
     Enroll,
     Enrolled,
@@ -230,6 +231,8 @@ class Service:
                 return self.status()
             case GetNewestPrograms():
                 return request
+            case CompareProgram(source=source):
+                return self.ledger.state.memory.similarity(source)
             case GetProgram(program=digest):
                 return self._program(digest)
             case Serving():

@@ -83,7 +83,7 @@ GROUPS: dict[str, tuple[str, Commands]] = {
             "make": pool.make,
             "ls": pool.ls,
             "check": pool.check,
-            "import": pool.import_folder,
+            "import": pool.import_pool,
             "export": pool.export,
             "demonstrate": pool.demonstrate,
         },

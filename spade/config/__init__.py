@@ -15,6 +15,7 @@ from spade.config.paths import absolute_paths, setting, with_settings
 from spade.config.retired import RETIRED
 from spade.config.sections import (
     LONGEST_WAIT_S,
+    PATIENCE,
     Actors,
     Audit,
     Bus,
@@ -50,6 +51,7 @@ __all__ = [
     "MEANING",
     "ONE_ANSWER",
     "PATH_SETTINGS",
+    "PATIENCE",
     "RETIRED",
     "SKILLS",
     "SUITE_TRAITS",

@@ -1,6 +1,6 @@
 """Name each domain's skills and the settings that the domain allows.
 
-`actors.roles.domains` has the prompts and the conversation format of each domain.
+`actors.play.domains` has the prompts and the conversation format of each domain.
 """
 
 from collections.abc import Mapping

@@ -6,6 +6,8 @@
 from collections.abc import Mapping
 from typing import Literal, NamedTuple, cast, get_args
 
+from spade.config.domains import DomainName
+
 Library = Literal["reasoning-gym", "rlve", "gem", "gymnasium", "answers", "code"]
 """Libraries with environments that programs may extend, by the names of `sandbox.libraries`."""
 
@@ -51,8 +53,8 @@ class SuiteTraits(NamedTuple):
     """Library that the suite's programs extend, or None."""
     given: bool = False
     """True if the user brings the items as a file."""
-    tools: bool = False
-    """True if the suite's programs offer tools."""
+    domain: DomainName = "games"
+    """Domain of the suite's programs."""
 
 
 SUITE_TRAITS: Mapping[str, SuiteTraits] = {
@@ -63,7 +65,7 @@ SUITE_TRAITS: Mapping[str, SuiteTraits] = {
     "reasoning-gym-hard": SuiteTraits("reasoning-gym"),
     "gem": SuiteTraits("gem"),
     "nano": SuiteTraits(),
-    "nano-tools": SuiteTraits(tools=True),
+    "nano-tools": SuiteTraits(domain="tools"),
     "reasoning-gym-nano": SuiteTraits("reasoning-gym"),
     "reasoning-gym-transfer": SuiteTraits("reasoning-gym"),
 }

@@ -1,12 +1,15 @@
-"""Models of the Hugging Face hub: a snapshot of the files that a run needs, from the hub or from its cache."""
+"""Models and data sets of the Hugging Face hub: a snapshot of the needed files, from the hub or from its cache."""
 
 import logging
 import re
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 from spade.decoding import first_line
 from spade.errors import ConfigError
 from spade.policy.parameter_files import parameter_files
+from spade.text import line
 
 _FILES = ["*.json", "*.safetensors", "*.jinja", "*.txt", "*.model"]
 _NAME = re.compile(r"[\w.-]+/[\w.-]+(?:@[0-9a-f]{40})?", re.ASCII)
@@ -30,31 +33,68 @@ def snapshot(name: str) -> Path:
             f"model.path: there is no folder {name!r} here; give nano, nano-tools, a checkpoint folder, a name of the "
             "hub such as Qwen/Qwen3-0.6B, or OWNER/NAME@COMMIT with the 40 digits of a commit"
         )
-    if "@" in name and (cached := _cached(name)) and all(file.is_file() for file in parameter_files(cached)):
+    cached = _cached(name, "model", _FILES) if "@" in name else None
+    if cached and all(file.is_file() for file in parameter_files(cached)):
         return cached
     try:
-        return _snapshot(name, offline=False)
+        return _look_up(name, "model", _FILES)
+    except ConfigError as error:
+        raise ConfigError(
+            f"model.path: {name!r} is no folder here, and {error}; check the name, the network and `hf auth whoami`, "
+            "or give a checkpoint folder"
+        ) from None
+
+
+def data_set(name: str, patterns: Sequence[str]) -> Path:
+    """Return a folder with the files of the data set `OWNER/NAME` or `OWNER/NAME@COMMIT` that match a pattern.
+
+    The folder is named after the commit. The cache serves if the hub cannot. Raises ConfigError if neither has it.
+    """
+    if not is_name(name):
+        raise ConfigError(
+            f"{line(name, 100)!r} does not name a data set of the hub; write OWNER/NAME, or OWNER/NAME@COMMIT with the "
+            "40 digits of a commit"
+        )
+    try:
+        folder = _look_up(name, "dataset", patterns)
+    except ConfigError as error:
+        raise ConfigError(
+            f"{name}: {error}; check the name, the network and `hf auth whoami`, or give the folder of a copy"
+        ) from None
+    if not any(file.match(pattern) for file in folder.rglob("*") for pattern in patterns):
+        raise ConfigError(f"{name}: the data set has no file {' or '.join(patterns)}")
+    return folder
+
+
+_Kind = Literal["model", "dataset"]
+
+
+def _look_up(name: str, kind: _Kind, patterns: Sequence[str]) -> Path:
+    """Ask the hub, and take the cached copy if that fails. Raises ConfigError if there is none."""
+    try:
+        return _snapshot(name, kind, patterns, offline=False)
     except Exception as error:  # of the hub's client, of HTTP below it, or of an answer that is no JSON
-        cached = _cached(name)
+        cached = _cached(name, kind, patterns)
         if cached is None:
-            raise ConfigError(
-                f"model.path: {name!r} is no folder here, and the hub did not give it: {first_line(error)}; check the "
-                "name, the network and `hf auth whoami`, or give a checkpoint folder"
-            ) from None
+            raise ConfigError(f"the hub did not give it: {first_line(error)}") from None
         log.warning("the hub did not answer for %s (%s); its cached copy %s is used", name, first_line(error), cached)
         return cached
 
 
-def _cached(name: str) -> Path | None:
+def _cached(name: str, kind: _Kind, patterns: Sequence[str]) -> Path | None:
     try:
-        return _snapshot(name, offline=True)
+        return _snapshot(name, kind, patterns, offline=True)
     except Exception:
         return None
 
 
-def _snapshot(name: str, offline: bool) -> Path:
+def _snapshot(name: str, kind: _Kind, patterns: Sequence[str], offline: bool) -> Path:
     from huggingface_hub import snapshot_download
 
     repository, _, revision = name.partition("@")
-    folder = snapshot_download(repository, revision=revision or None, allow_patterns=_FILES, local_files_only=offline)
-    return Path(folder)
+    return Path(
+        snapshot_download(
+            repository, repo_type=kind, revision=revision or None, allow_patterns=list(patterns),
+            local_files_only=offline,
+        )
+    )  # fmt: skip

@@ -15,7 +15,7 @@ import msgspec
 import trio
 
 from spade import config
-from spade.errors import RunError
+from spade.errors import RunError, unwrap_errors
 from spade.processes.child import AnyLife, End, Life
 from spade.processes.entry import FINAL, Launch
 from spade.protocol import LifeNumber, Process, ProcessState, Role
@@ -227,18 +227,17 @@ async def supervise(
     RESTART_WINDOW_S, it ends by a ConfigError or RunError of its own, or it does not become ready.
     """
     supervisor = Supervisor(settings, logs, modules, lives)
-    failure: Exception | None = None
-    async with trio.open_nursery() as supervisor._nursery:
-        try:
-            with supervisor._body:
-                try:
+    try:
+        async with unwrap_errors(trio.open_nursery()) as supervisor._nursery:
+            try:
+                with supervisor._body:
                     yield supervisor
-                except Exception as error:  # raised again below, outside of the nursery
-                    failure = error
-        finally:
-            with trio.CancelScope(shield=True):
-                await supervisor._drain()
+            finally:
+                with trio.CancelScope(shield=True):
+                    await supervisor._drain()
+    except Exception as error:
+        if supervisor._failure is not None:
+            raise supervisor._failure from error
+        raise
     if supervisor._failure is not None:
-        raise supervisor._failure from failure
-    if failure is not None:
-        raise failure
+        raise supervisor._failure

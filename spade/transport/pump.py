@@ -17,7 +17,7 @@ import trio
 import zmq
 
 from spade.config import Bus
-from spade.errors import BusError
+from spade.errors import BusError, unwrap_errors
 
 NUMBER_BYTES = 8
 PUSH = bytes(NUMBER_BYTES)
@@ -228,21 +228,15 @@ async def background(*tasks: Callable[[], Awaitable[None]]) -> AsyncIterator[Non
 
     A cancellation reaches the block first. The tasks go on while the block ends, so that it can still use a connection.
     """
-    failure: Exception | None = None
     scopes = [trio.CancelScope(shield=True) for _ in tasks]
-    async with trio.open_nursery() as nursery:
+    async with unwrap_errors(trio.open_nursery()) as nursery:
         for task, scope in zip(tasks, scopes, strict=True):
             nursery.start_soon(_within, scope, task)
         try:
             yield
-        except Exception as error:  # raised again below, outside of the nursery
-            failure = error
         finally:
             for scope in scopes:
                 scope.cancel()
-        nursery.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
 
 
 async def _within(scope: trio.CancelScope, task: Callable[[], Awaitable[None]]) -> None:

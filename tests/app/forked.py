@@ -28,14 +28,14 @@ import replay.service.journal
 import replay.store.compact
 import replay.store.load
 import spade.app.commands.env.transcript
+import spade.app.evaluation.measuring
+import spade.app.evaluation.serving
 import spade.app.experiment.page
 import spade.app.experiment.pieces
 import spade.app.report.page
 import spade.app.screen.evaluations
 import spade.app.screen.view
 import spade.app.supervisor.orders
-import spade.app.supervisor.pinned.measuring
-import spade.app.supervisor.pinned.serving
 import spade.app.supervisor.pools
 import spade.app.supervisor.up
 import spade.cluster.schedulers

@@ -19,10 +19,10 @@ from statistics import fmean
 
 import trio
 
+from actors.links.leasing import keep_busy
 from replay.client import ReplayClient
 from spade.codec import pack_floats, pack_ids
 from spade.config import Config, digest, load
-from spade.leasing import keep_busy
 from spade.policy.model_folder import NANO
 from spade.protocol import Batch, DesignJob, Generated, StepMetrics, SubmitEnvironment, Trajectory
 from spade.tokens import Tokenizer

@@ -14,11 +14,11 @@ from pathlib import Path
 
 import trio
 
-from actors.roles.pool import Pool, open_pool
+from actors.links.pool import Pool, open_pool
 from spade.app.rundir import RunDir
 from spade.codec import pack_ids
 from spade.protocol import Generate
-from tests.actors.roles.gateway.clients import Line, free_port
+from tests.actors.gateway.clients import Line, free_port
 from tests.bench.harness import command
 from tests.chaos.processes import Command, adopt_orphans
 from tests.chaos.serving import SETTLE_S, until_ready

@@ -18,7 +18,7 @@ import torch
 
 from actors.engines.torch.engine import TorchEngine
 from actors.environments.offers import choose
-from actors.roles.domains import Talks, load_talks
+from actors.play.domains import Talks, load_talks
 from actors.text.conversation import Conversation, Move
 from actors.text.profile import ChatMessage
 from spade.codec import pack_ids, unpack_ids

@@ -21,7 +21,7 @@ import trio
 from spade.app.rundir import RunDir
 from spade.app.screen.observe import read_status
 from spade.app.screen.reach import reach
-from tests.actors.roles.gateway.clients import Line, free_port
+from tests.actors.gateway.clients import Line, free_port
 from tests.bench.harness import command
 from tests.chaos.processes import Command, adopt_orphans
 

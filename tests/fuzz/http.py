@@ -19,7 +19,7 @@ import trio
 
 from spade.config import load
 from spade.protocol import GetStatus
-from tests.actors.roles.gateway.clients import Served, free_port
+from tests.actors.gateway.clients import Served, free_port
 from tests.actors.small_services import SmallReplay, byte_tokenizer, says, service
 from tests.bench.harness import command
 from tests.fuzz.targets import Target

@@ -6,8 +6,8 @@ import pytest
 import trio
 import trio.testing
 
-from actors.roles.gateway import http, listening
-from tests.actors.roles.gateway.clients import gateway_settings, served
+from actors.gateway import http, listening
+from tests.actors.gateway.clients import gateway_settings, served
 from tests.actors.small_services import byte_tokenizer
 from tests.fuzz.http import H2, H2C, MODELS, WHOLE, broken, fire
 

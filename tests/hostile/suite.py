@@ -46,10 +46,10 @@ class Meeting(NamedTuple):
     in_turn: int
 
 
-ENDLESS = Meeting(Limits(load_s=6.0, step_s=1.0), 24, 1)
+ENDLESS = Meeting(Limits(load_s=1.0, step_s=0.3), 24, 1)
 """For programs that never answer, and take little of the machine while they wait for their limit."""
 
-HASTY = Meeting(Limits(load_s=6.0, step_s=3.0), 12, 1)
+HASTY = Meeting(Limits(load_s=2.0, step_s=1.0), 12, 1)
 """For programs that may not answer at all, and that some other limit may stop first."""
 
 PATIENT = Meeting(Limits(load_s=120.0, step_s=120.0), 12, 4)

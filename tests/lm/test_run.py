@@ -10,7 +10,7 @@ import trio
 from replay.inspect.contents import read_contents
 from replay.store import open_reader
 from spade.policy.model import load, parameters_digest
-from tests.actors.roles.gateway.clients import free_port
+from tests.actors.gateway.clients import free_port
 from tests.chaos.processes import Command
 from tests.chaos.serving import until_ready
 from tests.lm.test_import import spade

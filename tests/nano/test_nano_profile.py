@@ -4,7 +4,7 @@ import re
 
 from actors.nano.games import GAMES
 from actors.nano.prompts import class_name
-from actors.roles.domains import load_profile
+from actors.play.domains import load_profile
 from actors.text.fences import Written
 from actors.text.profile import ChatMessage, Document
 from spade.config import load

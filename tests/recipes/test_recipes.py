@@ -282,7 +282,8 @@ def test_a_recipe_is_fine_with_its_corpus_and_its_pool(name, here):
 def test_a_spec_that_ships_has_as_many_documents_as_the_paper(name):
     spec = read_spec(mixtures()[name])
     counts = {source.name: source.count for source in spec.source}
-    assert counts == {"games": {"mathematics": 10_000, "science": 5_000}, "tools": {"code": 15_000}}[name]
+    ours = {"games": {"mathematics": 10_000, "science": 5_000}, "tools": {"code": 15_000}}
+    assert counts == ours.get(name, {name.removesuffix("-official"): None}), "an official set is taken whole"
 
 
 @pytest.mark.parametrize("name", sorted(LARGE - LIBRARIES))

@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 
-from tests.actors.roles.gateway.clients import free_port
+from tests.actors.gateway.clients import free_port
 from tests.chaos.processes import Command
 from tests.chaos.serving import until_ready
 

@@ -4,7 +4,7 @@ import time
 
 import trio
 
-from tests.actors.roles.gateway.clients import Line, free_port
+from tests.actors.gateway.clients import Line, free_port
 from tests.chaos.processes import Command
 from tests.chaos.serving import OBSERVATION, SETTLE_S, until_ready
 

@@ -14,7 +14,7 @@ import pytest
 
 from spade.policy import model_folder
 from spade.tokens import Tokenizer
-from tests.actors.roles.gateway.clients import free_port
+from tests.actors.gateway.clients import free_port
 from tests.chaos.processes import children
 
 READY_S = 300

@@ -40,7 +40,7 @@ class Hub:
         if self.fault == "html":
             return 200, {"Content-Type": "text/html"}, b"<html>a portal</html>"
         parts = unquote(path.partition("?")[0]).strip("/").split("/")
-        if parts[:2] == ["api", "models"]:
+        if parts[:2] in (["api", "models"], ["api", "datasets"]):
             name, rest = "/".join(parts[2:4]), parts[4:]
             if name not in self.commits:
                 return 404, {"X-Error-Code": "RepoNotFound"}, b"{}"
@@ -51,6 +51,9 @@ class Hub:
                 return 200, {}, json.dumps(rows).encode()
             siblings = [{"rfilename": each} for each in files]
             return 200, {}, json.dumps({"id": name, "sha": commit, "siblings": siblings}).encode()
+        parts = parts[parts[0] == "datasets" :]
+        if len(parts) < 5:
+            return 404, {"X-Error-Code": "RepoNotFound"}, b"{}"
         name, commit, file = "/".join(parts[:2]), parts[3], "/".join(parts[4:])
         commit = self.commits[name] if commit == "main" else commit
         data = self.files[commit].get(file)

@@ -43,7 +43,7 @@ EXPECTED = {
     "CloseEpisode": {"agent", "evaluator"}, "KeepProgram": {"evaluator"}, "GetProgram": {"env-runner"},
     "Validate": {"designer", "curator", "evaluator"}, "LeaseDesigns": {"designer", "curator"},
     "RejectCandidate": {"designer", "curator"}, "SubmitEnvironment": {"designer", "curator"},
-    "ReleaseDesign": {"designer", "curator"},
+    "ReleaseDesign": {"designer", "curator"}, "CompareProgram": {"designer"},
     "LeasePlays": {"agent"}, "SubmitPlays": {"agent"}, "ReleasePlay": {"agent"},
     "LeaseAudit": {"env-runner"}, "Audited": {"env-runner"},
     "TakeBatch": {"learner"}, "Publish": {"learner"}, "RetireWeights": {"learner"},

@@ -7,15 +7,15 @@ import pytest
 
 from actors.suites import resolve
 from actors.suites.harnesses import HARNESSES, environment
-from spade.app.supervisor.pinned.exams import Exam
-from spade.app.supervisor.pinned.harnessed import by_harness
-from spade.app.supervisor.pinned.servers import ServerOptions
+from spade.app.evaluation.exams import Exam
+from spade.app.evaluation.harnessed import by_harness
+from spade.app.evaluation.servers import ServerOptions
 from spade.codec import pack_floats, pack_ids
 from spade.evaluations import Scheduled, open_folder, sample_seed
 from spade.protocol import Generated
 from spade.seeds import derive
 from spade.tokens import Tokenizer
-from tests.actors.roles.gateway.clients import gateway_settings, served
+from tests.actors.gateway.clients import gateway_settings, served
 from tests.actors.small_services import VERSION
 from tests.spade.token_shapes import TOOL_SHAPES
 

@@ -8,11 +8,12 @@ import trio
 
 from actors.environments.admission import opened
 from actors.sandbox import open_sandbox
+from spade.app.pools.importing import import_programs
 from spade.app.supervisor.library_pools import OFFICIAL16, SETS, programs_of_library
 from spade.app.supervisor.pools import programs_for
 from spade.config import Play, load
 from spade.errors import RunError
-from spade.pools import at_level
+from spade.pools import at_level, names
 from tests.suites.plays import limits, play
 
 SMALLEST = 0, 1, 3
@@ -113,3 +114,10 @@ async def test_a_program_that_makes_no_instance_is_not_admitted():
     assert not verdict.passed
     assert [stage.name for stage in verdict.stages] == ["open"]
     assert "exception" in verdict.stages[0].reason
+
+
+def test_environments_of_gymnasium_are_imported_as_a_pool(tmp_path):
+    config = load("nano", ())
+    made = import_programs("gymnasium:FrozenLake-v1,CliffWalking-v1", tmp_path / "pool", config, print)
+    assert (made.programs, made.admitted) == (2, 2)
+    assert names(tmp_path / "pool") == ["CliffWalking-v1", "FrozenLake-v1"]

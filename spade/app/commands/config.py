@@ -259,7 +259,7 @@ def _model(config: "Config") -> str:
     """
     from actors import corpus
     from actors.corpus.settings import BUILTIN
-    from actors.roles.domains import load_profile, load_talks
+    from actors.play.domains import load_profile, load_talks
     from actors.suites import SUITES
     from actors.text.design_prompt import fit_prompt
     from spade.policy import hub, model_folder

@@ -73,10 +73,10 @@ def run(
     The policy stays the same to the end, even if its run trains on. The same command, given again, plays only the
     samples that are missing. Exit code 1 if a suite lacks its headline figure.
     """
+    from spade.app.evaluation.measuring import EvalOptions, evaluate, named_suites
+    from spade.app.evaluation.servers import ServerOptions
     from spade.app.screen.curves import curves
     from spade.app.screen.evaluations import table
-    from spade.app.supervisor.pinned.measuring import EvalOptions, evaluate, named_suites
-    from spade.app.supervisor.pinned.servers import ServerOptions
 
     words = data or (), config, set_ or ()
     server = ServerOptions.typed("--endpoint", endpoint, endpoint_model, key)
@@ -151,9 +151,12 @@ def _own(where: Path) -> "Sequence[EvaluationRow]":
     from spade.app.rundir import RunDir
 
     try:
-        return read_journal(RunDir(where).metrics_path).evaluations
+        rows = read_journal(RunDir(where).metrics_path)
     except FileNotFoundError:
         return ()
+    if rows.gap:
+        complain(f"{where}/{rows.gap}")
+    return rows.evaluations
 
 
 def average(
@@ -180,8 +183,8 @@ def average(
 
     Columns are those of the paper's tables. Nothing is played.
     """
+    from spade.app.evaluation.averaging import AverageOptions, averages
     from spade.app.screen.evaluations import average_table
-    from spade.app.supervisor.pinned.averaging import AverageOptions, averages
 
     found = averages(AverageOptions(_there(where), suite, policy, against, protocol, seed))
     if json:

@@ -78,17 +78,31 @@ def check(folder: Folder, recipe: Recipe = None, set_: Set = None) -> None:
     check_sources([(folder / f"{name}.py", _source(folder, name)) for name in names(folder)], recipe, set_)
 
 
-def import_folder(
-    source: Annotated[Path, typer.Argument(metavar="SOURCE", help="A folder of environment programs (*.py).")], out: Out
+def import_pool(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="SOURCE",
+            help="hub:OWNER/NAME, a Parquet or JSON Lines file, a folder of these or of programs (*.py), or "
+            "LIBRARY:NAMES, such as gymnasium:FrozenLake-v1.",
+        ),
+    ],
+    out: Out,
+    recipe: Recipe = None,
+    set_: Set = None,
 ) -> None:
-    """Make a pool of the programs in a folder.
+    """Make a pool of other people's programs, each admitted as a design is.
 
-    Takes hints from NAME.hint.
+    Rejected programs are left out, and a table counts them by stage. The same command continues after a stop. The pool
+    appears when it is complete.
     """
-    from spade.app.supervisor.pools import SOURCES, write_pool
+    from spade.app.pools.importing import import_programs
+    from spade.config import load
 
-    count = write_pool(out, SOURCES["folder"](str(source)))
-    say(f"{out}: {count} programs of {source}")
+    made = import_programs(source, out, load(recipe or "nano", tuple(set_ or ())), say)
+    for row in made.rejections.rows():
+        say(row)
+    say(f"{out}: {made.admitted} of {made.programs} programs of {source}")
 
 
 def export(

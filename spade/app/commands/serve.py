@@ -27,6 +27,6 @@ def serve(
 
     The policy stays the same even if its run trains on, unless --live joins the run.
     """
-    from spade.app.supervisor.pinned.serving import ServeOptions, serve
+    from spade.app.evaluation.serving import ServeOptions, serve
 
     serve(ServeOptions(model, host, port, str(key or ""), live, policy, config, set_ or ()), say)

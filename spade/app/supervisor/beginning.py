@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from spade.app.rundir import Origin, RunDir
-from spade.app.supervisor.pinned.policies import KeptPolicy, kept_policies, sound_digest
+from spade.app.supervisor.kept import KeptPolicy, kept_policies, sound_digest
 from spade.app.supervisor.store_place import settle_store
 from spade.config import Config
 from spade.errors import ConfigError, RunError, WeightsError, reason

@@ -7,7 +7,7 @@ import trio
 
 from actors.corpus import load_grounds
 from actors.environments.admission import derive_check_seed, validate
-from actors.roles.domains import load_profile
+from actors.play.domains import load_profile
 from actors.sandbox import open_sandbox
 from actors.text.design_prompt import fit_prompt
 from actors.text.prompts import code, draw_challenge

@@ -21,7 +21,7 @@ MODULES: Mapping[Role, str] = {  # services before their clients; drained in the
     "curator": "actors.roles.curator",
     "agent": "actors.roles.agent",
     "evaluator": "actors.roles.evaluator",
-    "gateway": "actors.roles.gateway.process",
+    "gateway": "actors.gateway.process",
 }
 NO_LIMITS = Limits()
 SERVERS: frozenset[Role] = frozenset({"engine", "endpoint", "env-runner"})

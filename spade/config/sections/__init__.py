@@ -3,7 +3,7 @@
 Defaults are the paper's numbers for games (Qwen3-4B and Qwen3-30B-A3B) where the paper gives one.
 """
 
-from spade.config.sections.actors import Actors, Design, Evaluation, Play, Pool, PoolLibrary, Sandbox, Tier
+from spade.config.sections.actors import PATIENCE, Actors, Design, Evaluation, Play, Pool, PoolLibrary, Sandbox, Tier
 from spade.config.sections.bounds import Section
 from spade.config.sections.engines import Endpoint, Engine, Serve
 from spade.config.sections.learner import Learner, Loss
@@ -15,7 +15,7 @@ from spade.config.sections.tools import ToolUse
 from spade.config.suites import SUITE_TRAITS, Library
 
 __all__ = [
-    "LONGEST_WAIT_S",
+    "LONGEST_WAIT_S", "PATIENCE",
     "Actors", "Audit", "Bus", "Config", "Design", "Endpoint", "Engine", "Evaluation", "Learner", "Limits", "Loss",
     "Model", "Place", "PlacedRole", "Play", "Pool", "PoolLibrary", "Replay", "Reward", "Run", "Sandbox", "Section",
     "Serve", "Supervise", "Tier", "ToolUse",

@@ -277,6 +277,10 @@ class Evaluation(Section, frozen=True):
 
 Tier = Literal["namespaces", "landlock", "seccomp", "none"]
 
+PATIENCE = 10.0
+"""The seconds of a program's limits count its processor time. By the clock it may take this many times as long, for it
+may sleep, or a busy machine may give it a part of a processor."""
+
 
 class Sandbox(Section, frozen=True):
     """The walls around programs, and the limits of one episode's process and of the env-runner as a whole."""
@@ -286,10 +290,11 @@ class Sandbox(Section, frozen=True):
     without any. "none" raises no walls and is for your own programs."""
 
     load_s: Seconds = 10.0
-    """Seconds within which a program must be loaded."""
+    """Seconds of processor time within which a program must be loaded."""
 
     step_s: Seconds = 5.0
-    """Seconds within which a program must answer `reset`, `step`, or all calls of a message to its tools."""
+    """Seconds of processor time within which a program must answer `reset`, `step`, or all calls of a message to its
+    tools. One that sleeps has ten times as many by the clock (docs/sandbox.md)."""
 
     memory_bytes: Bytes = 268_435_456
     """Bytes of address space that an episode's process may add to those it starts with (256 MiB)."""

@@ -5,14 +5,14 @@ import trio
 import trio.testing
 
 from actors.engines import server as engine_server
-from actors.roles.pool import Pool
-from actors.roles.session import OverdueError, Session
+from actors.links.pool import Pool
+from actors.play.session import OverdueError, Session
 from spade import config
 from spade.codec import pack_ids
 from spade.policy.model import parameters_digest
 from spade.protocol import Generate, Generated, Overdue, Weights
 from tests.actors.engines.gate import gated
-from tests.actors.roles.test_pool import engines_connected, pooled
+from tests.actors.links.test_pool import engines_connected, pooled
 from tests.actors.small_services import SmallReplay, process, service
 
 SETTINGS = config.load("nano", ("bus.heartbeat_s=0.1", "engine.rows=4"))

@@ -1,14 +1,16 @@
 """Admission: every stage can be passed and can be failed, and the failing stage is the right one."""
 
+import itertools
 import re
 
 import msgspec
 import pytest
+import trio
 
 from actors.environments.admission import validate
 from actors.environments.trials import Trials
 from actors.sandbox.process import ChildProcess
-from actors.sandbox.wire import unpack
+from actors.sandbox.wire import Step, unpack
 from spade.config import Play
 from spade.config import Sandbox as Limits
 from spade.decoding import UnreadableError
@@ -64,8 +66,8 @@ FAILURES = [
         ("[str(self.goal)]", "[str(self.goal)] * 2"))),
     ("garbage", "ValueError", changed(("not action.isascii() or not action.isdigit()", "False"))),
     ("garbage", "nonsense wins", changed(("A number, please. Actions: 1..30\", 0.0, over", "Ok.\", 1.0, True"))),
-    ("budget", "a call took", changed(("class SearchEnv", "SLOW = []\nclass SearchEnv"),
-        ("self.turn += 1", "self.turn += 1\n        if action == '?!':\n            SLOW.append(time.sleep(1.6))"))),
+    ("budget", "a call took", changed(("self.turn += 1", "self.turn += 1\n        "
+        "end = time.process_time() + 1.6 * (action == '?!')\n        while time.process_time() < end: pass"))),
     ("budget", "MiB of memory", changed(("class SearchEnv", "BIG = b'x' * (25 << 20)\nclass SearchEnv"))),
     ("solution", "does not win", changed(("[str(self.goal)]", "[str(self.goal - 1)]"))),
     ("solution", "does not win", changed(("[str(self.goal)]", "[]"))),
@@ -198,19 +200,59 @@ async def test_the_plays_follow_the_runs_rules(sandbox):
     assert (await validate(sandbox, slow, 3, LIMITS, Play(max_turns=2))).stages[-1].name == "solution"
 
 
-async def test_the_whole_admission_has_a_deadline(own_sandbox, mock_clock, monkeypatch):
-    limits, request = Limits(load_s=0.5, step_s=0.5), ChildProcess.request
+@pytest.mark.parametrize("waits_s", [0.3, 0.6])
+async def test_a_program_that_waits_for_a_processor_passes(own_sandbox, monkeypatch, waits_s):
+    """More than half of `step_s` was refused by the stage `budget`, and more than `step_s` was a timeout."""
+    calls, exchange = itertools.count(), ChildProcess._exchange
 
-    async def slow(*arguments):
-        """As if each call took most of what it may."""
-        answer = await request(*arguments)
-        mock_clock.jump(0.4)
-        return answer
+    async def late(process, request, *rest):
+        if isinstance(request, Step) and next(calls) == 0:
+            await trio.sleep(waits_s)  # as if no processor was free for the program
+        return await exchange(process, request, *rest)
+
+    monkeypatch.setattr(ChildProcess, "_exchange", late)
+    verdict = await validate(own_sandbox, SEARCH, 3, Limits(load_s=60.0, step_s=0.5))
+    assert verdict.passed, verdict.stages[-1]
+
+
+async def test_a_program_that_waits_often_passes(own_sandbox, mock_clock, monkeypatch):
+    """All its calls together took more than load_s + 4 step_s."""
+    exchange = ChildProcess._exchange
+
+    async def late(*arguments):
+        mock_clock.jump(0.15)
+        return await exchange(*arguments)
+
+    monkeypatch.setattr(ChildProcess, "_exchange", late)
+    verdict = await validate(own_sandbox, SEARCH, 7, Limits(load_s=0.5, step_s=0.5))
+    assert verdict.passed, verdict.stages[-1]
+
+
+async def test_all_calls_of_an_admission_have_a_limit(own_sandbox, monkeypatch):
+    request = ChildProcess.request
+
+    async def slow(process, *rest):
+        """As if each call computed for most of what it may."""
+        process.counted_s += 0.4
+        return await request(process, *rest)
 
     monkeypatch.setattr(ChildProcess, "request", slow)
-    verdict = await validate(own_sandbox, SEARCH, 7, limits)
+    verdict = await validate(own_sandbox, SEARCH, 7, Limits(load_s=0.5, step_s=0.5))
     assert not verdict.passed
     assert "more than 2.5 s" in verdict.stages[-1].reason
+
+
+async def test_an_admission_that_waits_has_a_deadline_too(own_sandbox, mock_clock, monkeypatch):
+    play = Trials.play
+
+    async def slow(*arguments):
+        mock_clock.jump(4.0)
+        return await play(*arguments)
+
+    monkeypatch.setattr(Trials, "play", slow)
+    verdict = await validate(own_sandbox, SEARCH, 7, Limits(load_s=0.5, step_s=0.5))
+    assert not verdict.passed
+    assert "all stages together take more than 2" in verdict.stages[-1].reason
 
 
 async def test_a_test_of_luck_has_time_for_each_of_its_plays(own_sandbox, mock_clock, monkeypatch):
@@ -218,7 +260,7 @@ async def test_a_test_of_luck_has_time_for_each_of_its_plays(own_sandbox, mock_c
     limits, play = Limits(load_s=1.0, step_s=1.0), Trials.play
 
     async def slow(*arguments):
-        mock_clock.jump(0.19)
+        mock_clock.jump(1.9)
         return await play(*arguments)
 
     monkeypatch.setattr(Trials, "play", slow)

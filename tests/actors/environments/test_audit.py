@@ -7,6 +7,8 @@ import trio
 from actors.environments import runner as env_runner
 from actors.environments.audit import TRIES, audit
 from actors.sandbox import open_sandbox
+from actors.sandbox.process import ChildProcess
+from actors.sandbox.wire import Step
 from spade.codec import answer_digest
 from spade.config import Sandbox as Limits
 from spade.config import load
@@ -160,20 +162,21 @@ async def test_a_program_that_times_out_in_every_try_of_a_replay_is_found_and_on
         assert (outcome.finding, outcome.replays, outcome.left_out) == ("", 4, 0)
 
 
-async def test_a_program_that_takes_the_time_of_its_audit_is_found(own_sandbox, mock_clock):
-    """It was quick with its player. In its audit it is just quick enough for the deadline of a step."""
+@pytest.mark.parametrize("computes", [True, False])
+async def test_computing_all_the_time_of_an_audit_is_found(own_sandbox, mock_clock, monkeypatch, computes):
+    """It was quick with its player. If it only waits for a processor, its audit is left out."""
+    work, request = await job(own_sandbox, HONEST), ChildProcess.request
 
-    class Slow:
-        async def step(self, *arguments):
-            mock_clock.jump(0.5)
-            await trio.lowlevel.checkpoint()  # the deadline is seen before the program answers
-            return await own_sandbox.step(*arguments)
+    async def slow(process, asked, deadline_s):
+        process.counted_s += 0.5 * computes * isinstance(asked, Step)
+        mock_clock.jump(0.5 * isinstance(asked, Step))
+        await trio.lowlevel.checkpoint()  # the deadline is seen before the program answers
+        return await request(process, asked, deadline_s)
 
-        def __getattr__(self, name):
-            return getattr(own_sandbox, name)
-
-    outcome = await audit(Slow(), msgspec.structs.replace(await job(own_sandbox, HONEST), within_s=1.2))
-    assert outcome.finding.endswith("s, in 2 steps, and its audit was not over within 1.2 s")
+    monkeypatch.setattr(ChildProcess, "request", slow)
+    outcome = await audit(own_sandbox, msgspec.structs.replace(work, within_s=1.2))
+    assert outcome.finding.endswith("s, in 2 steps, and its audit was not over within 1.2 s" if computes else "")
+    assert bool(outcome.finding) == computes
     assert outcome.left_out >= 3
 
 

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 import trio
 
-from actors.roles.pool import LostError, open_pool
+from actors.links.pool import LostError, open_pool
 from spade.errors import SuspectError
 from spade.protocol import CloseEpisode, Observed, StepEpisode, Validate, Verdict
 from tests import peers

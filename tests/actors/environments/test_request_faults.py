@@ -11,11 +11,11 @@ import trio
 from actors.engines.foreign.asyncio_engine import AsyncioEngine
 from actors.engines.service.desk import Desk
 from actors.environments import runner as env_runner
+from actors.links.faults import RequestFaults
 from actors.sandbox import Sandbox
 from spade import config
 from spade.codec import pack_floats, pack_ids
 from spade.errors import BusError, RefusedError, SuspectError
-from spade.faults import RequestFaults
 from spade.processes.entry import Launch, serving
 from spade.processes.logs import Lines
 from spade.protocol import Generate, Generated, Observed, StepEpisode, Validate, Verdict

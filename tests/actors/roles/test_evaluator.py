@@ -7,9 +7,9 @@ import pytest
 import trio
 
 from actors.environments import runner as env_runner
+from actors.play.examiner import Examined
 from actors.roles import evaluator
 from actors.roles.evaluator import summary
-from actors.roles.examiner import Examined
 from actors.suites.held_out import read_held_out
 from actors.text import worlds
 from spade.codec import program_digest, unpack_ids

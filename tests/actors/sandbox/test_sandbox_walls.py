@@ -21,7 +21,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from actors.sandbox import open_sandbox
 from actors.sandbox.budget import excess
-from actors.sandbox.process import ChildProcess
+from actors.sandbox.process import ChildProcess, processor_s
 from actors.sandbox.wire import Step
 from spade.config import Sandbox as Limits
 from spade.errors import RunError
@@ -213,6 +213,11 @@ def test_no_bytes_on_the_channel_break_the_host(chunks, framed):
     ended = trio.run(ask)
     assert isinstance(ended, Faulted)
     assert ended.kind in ("protocol", "died")
+
+
+def test_the_time_of_a_process_that_has_gone_is_not_the_hosts():
+    with pytest.raises(ProcessLookupError):
+        processor_s(-1)
 
 
 async def test_more_episodes_than_descriptors_are_refused_at_once():

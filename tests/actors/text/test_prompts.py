@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from actors import corpus
 from actors.environments.admission import validate
-from actors.roles.domains import load_profile
+from actors.play.domains import load_profile
 from actors.text import worlds
 from actors.text.prompts import FullProfile, draw_challenge
 from actors.text.rules import SKILLS

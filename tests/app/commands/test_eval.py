@@ -9,10 +9,8 @@ from typer.testing import CliRunner
 from actors.suites import SUITES
 from replay.inspect.journal import EvaluationRow
 from spade.app import cli
-from spade.app.rundir import RunDir
-from spade.app.screen.evaluations import MeasuredSuite, row, sheet, table
-from spade.app.supervisor.pinned.examination import settings
-from spade.app.supervisor.pinned.measuring import (
+from spade.app.evaluation.examination import settings
+from spade.app.evaluation.measuring import (
     EvalOptions,
     Subject,
     _held_against,
@@ -24,8 +22,10 @@ from spade.app.supervisor.pinned.measuring import (
     evaluate,
     named_suites,
 )
-from spade.app.supervisor.pinned.policies import check_asked, pin, release
-from spade.app.supervisor.pinned.servers import ServerOptions
+from spade.app.evaluation.policies import check_asked, pin, release
+from spade.app.evaluation.servers import ServerOptions
+from spade.app.rundir import RunDir
+from spade.app.screen.evaluations import MeasuredSuite, row, sheet, table
 from spade.config import Pool, load
 from spade.errors import ConfigError, RunError
 from spade.evaluations import KeptEvaluation, Rules, SampleRecord, Scheduled, open_folder, summarised
@@ -84,7 +84,7 @@ def summary(right, prompt="0" * 32):
 )
 def test_bad_input_is_refused_in_one_line_before_anything_starts(given, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    measuring = "spade.app.supervisor.pinned.measuring"
+    measuring = "spade.app.evaluation.measuring"
     monkeypatch.setattr(f"{measuring}.measure", lambda *_: pytest.fail("something was started"))
     with pytest.raises((ConfigError, RunError)) as refused:
         evaluate(asked(**given), nothing, nothing)
@@ -95,8 +95,8 @@ def test_bad_input_is_refused_in_one_line_before_anything_starts(given, said, tm
 def test_a_suite_without_its_data_is_complained_of_and_the_others_are_played(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     measured, complaints = [], []
-    monkeypatch.setattr("spade.app.supervisor.pinned.measuring.measure", lambda *words: measured.append(words[3]))
-    monkeypatch.setattr("spade.app.supervisor.pinned.measuring._told", lambda exam, _: exam.suite.name)
+    monkeypatch.setattr("spade.app.evaluation.measuring.measure", lambda *words: measured.append(words[3]))
+    monkeypatch.setattr("spade.app.evaluation.measuring._told", lambda exam, _: exam.suite.name)
     assert evaluate(asked("gpqa-diamond,nano"), nothing, complaints.append) == ["nano"]
     (exams,) = measured
     assert [exam.suite.name for exam in exams] == ["nano"]
@@ -289,6 +289,16 @@ def test_what_a_run_s_own_evaluator_measured_is_listed_and_shown(tmp_path):
     assert isinstance(CliRunner().invoke(cli.app, ["eval", "show", str(run), "gem"]).exception, RunError)
     told = json.loads(CliRunner().invoke(cli.app, ["eval", "ls", str(run), "--json"]).output)
     assert [(each["in_run"]["step"], each["rules"]) for each in told] == [(0, None), (8, None), (8, None)]
+
+
+@pytest.mark.parametrize("words", [["ls"], ["ls", "--json"], ["show"]])
+def test_rows_of_a_journal_that_cannot_be_read_are_not_left_out_in_silence(tmp_path, words):
+    run = measured_run(tmp_path / "run", EvaluationRow(0, 9, 0.5, None, "nano"))
+    with (run / "metrics.jsonl").open("ab") as journal:
+        journal.write(b"null\n")
+    done = CliRunner().invoke(cli.app, ["eval", words[0], str(run), *words[1:]])
+    assert done.exit_code == 0
+    assert "metrics.jsonl: 1 rows cannot be read and are left out\n" in done.stderr
 
 
 def test_no_category_of_a_journal_forges_a_line(tmp_path):

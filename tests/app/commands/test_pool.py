@@ -42,19 +42,19 @@ def source(tmp_path):
     return folder
 
 
-def test_a_folder_is_imported_listed_and_checked(source, tmp_path):
-    pool = tmp_path / "pool"
-    code, told = run_spade("pool", "import", source, "-o", pool)
-    assert (code, told) == (0, f"{pool}: 2 programs of {source}\n")
-    assert read_program(pool, "vault").hint == "Use what is in place."
-    code, told = run_spade("pool", "ls", pool)
+def test_a_folder_is_checked_imported_and_listed(source, tmp_path):
+    code, told = run_spade("pool", "ls", source)
     assert code == 0
     assert [line.split()[:3] for line in told.splitlines()[1:]] == [["crash", "–", "no"], ["vault", "–", "yes"]]
-    code, told = run_spade("pool", "check", pool)
+    code, told = run_spade("pool", "check", source)
     assert code == 1
     assert "ZeroDivisionError" in told
-    (pool / "crash.py").unlink()
-    (pool / "crash.json").unlink()
+    pool = tmp_path / "pool"
+    code, told = run_spade("pool", "import", source, "-o", pool)
+    assert code == 0, told
+    assert "ZeroDivisionError" in told
+    assert told.splitlines()[-1] == f"{pool}: 1 of 2 programs of {source}"
+    assert read_program(pool, "vault").hint == "Use what is in place."
     code, told = run_spade("pool", "check", pool)
     assert code == 0, told
     assert "admitted" in told

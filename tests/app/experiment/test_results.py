@@ -60,7 +60,7 @@ def test_a_long_run_makes_a_small_file(tmp_path):
     plan = experiment(tmp_path)
     long = result(plan, plan.pieces[0], steps=4_000)
     full = {name: 1 / 3 for name in StepRow.__struct_fields__ if name not in ("learner_step", "skills", "variants")}
-    long.rows[:] = thinned([StepRow(step, **full) for step in range(1, 4_001)], MOST_ROWS)
+    long.rows[:] = thinned([StepRow(learner_step=step, **full) for step in range(1, 4_001)], MOST_ROWS)
     write_result(tmp_path, long)
     assert file_of(tmp_path, long.piece).stat().st_size < LARGEST_FILE
     assert [long.rows[0].learner_step, long.rows[-1].learner_step, len(long.rows)] == [1, 4_000, MOST_ROWS]

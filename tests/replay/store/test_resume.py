@@ -262,7 +262,7 @@ class Resume(RuleBasedStateMachine):
             assert {id: (w.plays, w.voids, w.ended) for id, w in flight.windows.items()} == plain.windows(state)
             assert flight.unscored == sum(chunk.scored_at is None for _, chunk, _ in plain.chunks(state))
             leased = [play.id for play in state.plays.values() if play.state == "leased"]
-            assert sorted(play.id for play in flight.leases) == sorted(leased)
+            assert sorted(play.id for play in flight) == sorted(leased)
             leased = [job.id for job in state.jobs.values() if job.state == "leased"]
             assert sorted(job.id for job in state.job_leases) == sorted(leased)
             under_way = {each.id for each in state.environments.values() if each.audit is not None}

@@ -210,8 +210,8 @@ async def _check(
     files: "list[tuple[Path, str | Verdict]]", config: "Config", take: "Callable[[Checked], None]"
 ) -> None:
     """Admit the programs one after the other, and hand over each verdict."""
-    from actors.environments.admission import derive_check_seed, domain_of, validate
     from actors.sandbox import open_sandbox
+    from spade.app.pools.admission import judge
     from spade.protocol import Verdict
 
     async with open_sandbox(config.sandbox, fixed_hashes=True) as sandbox:
@@ -219,12 +219,8 @@ async def _check(
             if isinstance(source, Verdict):
                 take((file, None, source))
                 continue
-            # The base class in the file tells the domain. A recipe has settings for both domains.
-            domain = await domain_of(sandbox, source, config.sandbox) or config.run.domain
-            verdict = await validate(
-                sandbox, source, derive_check_seed(source), config.sandbox, config.play, domain, config.tools
-            )
-            take((file, domain, verdict))
+            domain, verdict = await judge(sandbox, source, config)
+            take((file, domain or config.run.domain, verdict))
 
 
 def read_program(file: Path) -> str:

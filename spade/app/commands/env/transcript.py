@@ -60,7 +60,7 @@ def _said(kept: "KeptPlay") -> list[list[int]]:
 
 
 async def _again(kept: "KeptPlay", config: "Config", console: "Screen") -> "Conversation[Move]":
-    from actors.roles.domains import load_talks
+    from actors.play.domains import load_talks
     from actors.sandbox import open_sandbox
     from actors.text.conversation import converse
     from spade.app.commands.env.watched import Watched

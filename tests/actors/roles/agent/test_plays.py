@@ -77,7 +77,7 @@ async def test_the_end_of_an_episode(settings, tokenizer, say, outcome, rewards,
 async def test_a_turn_gets_the_rest_of_the_context_down_to_a_floor(
     settings, tokenizer, least, outcome, turns, monkeypatch
 ):
-    monkeypatch.setattr("actors.roles.voices.tokens.MIN_TURN_TOKENS", least)
+    monkeypatch.setattr("actors.play.voices.tokens.MIN_TURN_TOKENS", least)
     play = {"context_tokens": 500, "max_turn_tokens": 400}
     tight = changed(settings, play=play)
     small = SmallReplay(leases(1), programs=[HIGHER])

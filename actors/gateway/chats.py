@@ -1,0 +1,143 @@
+"""Chats: a client's messages in the form of the checkpoint's template, and an answer as a message. Pure."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from actors.gateway.bodies import Called, ChatBody, ChatMessageIn, ClientTool
+from actors.gateway.errors import bad
+from actors.text.toolcalls import Call, Dialect, Schemas
+from actors.text.toolcalls.schema import properties
+from spade.decoding import UnreadableError, decoded
+from spade.text import line
+from spade.tokens import THINK, THOUGHT, Chat
+
+_ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
+_SHOWN = 60
+
+
+class Spoken(NamedTuple):
+    """An answer as a message."""
+
+    content: str
+    """Its text."""
+    calls: tuple[Call, ...]
+    """The calls in it."""
+    thought: str | None
+    """The thought before it; None without a thought."""
+
+
+def chat_of(body: ChatBody, offered: Sequence[ClientTool]) -> Chat:
+    """Convert a request into a chat with the tools that it may call. Raises AskError."""
+    messages = [_message(number, message) for number, message in enumerate(body.messages)]
+    options = body.chat_template_kwargs
+    thinking = None if options is None else options.enable_thinking
+    variables: dict[str, bool] = {} if thinking is None else {"enable_thinking": thinking}
+    try:
+        return decoded(lambda _: Chat.of(messages, [_tool(tool) for tool in offered], variables), b"")
+    except UnreadableError as error:
+        raise bad(f"messages, tools: {error}", "messages") from None
+
+
+def schemas(offered: Sequence[ClientTool]) -> Schemas:
+    """Return the schemas of the arguments of each tool."""
+    return {tool.function.name: properties(tool.function.parameters) for tool in offered}
+
+
+def said(text: str, opened: bool, dialect: Dialect | None, known: Schemas) -> Spoken:
+    """Parse an answer. With a dialect, its calls are parsed. Calls that cannot be parsed stay text.
+
+    `opened`: the prompt begins the answer's thought.
+    """
+    thought, content = _parted(text, opened)
+    if dialect is None:
+        return Spoken(content, (), thought)
+    read = dialect.read(content, known)
+    calls, kept, end = list[Call](), list[str](), len(content)
+    for block, (begin, behind) in zip(read.blocks, read.places, strict=True):
+        if isinstance(block, Call):
+            calls.append(block)
+            end = min(end, begin)
+        elif begin > end:
+            kept.append(content[begin:behind])
+    if not calls:
+        return Spoken(content, (), thought)
+    return Spoken("\n".join([content[:end].rstrip(), *kept]).lstrip("\n"), tuple(calls), thought)
+
+
+def cut(text: str, stops: Sequence[str]) -> str:
+    """Return the text before the first of these stop strings."""
+    places = [place for stop in stops if (place := text.find(stop)) >= 0]
+    return text[: min(places)] if places else text
+
+
+def _parted(text: str, opened: bool) -> tuple[str | None, str]:
+    """Split an answer into the thought and the rest. An answer that was cut within its thought has only a thought."""
+    before, begun, after = text.partition(THINK)
+    if not begun and not opened:
+        return None, text
+    if begun and not opened and before.strip():
+        return None, text  # it speaks of thoughts
+    inner = after if begun else text
+    thought, ended, rest = inner.partition(THOUGHT)
+    return thought.strip("\n"), rest.lstrip("\n") if ended else ""
+
+
+def _message(number: int, message: ChatMessageIn) -> dict[str, Any]:
+    place = f"messages[{number}]"
+    if message.role not in _ROLES:
+        raise bad(f"{place}.role: {line(message.role, _SHOWN)!r} is none of {', '.join(_ROLES)}", "messages")
+    role = _ROLES[message.role]
+    if message.content is None and not (role == "assistant" and message.tool_calls):
+        raise bad(f"{place}.content: is missing", "messages")
+    shown: dict[str, Any] = {"role": role, "content": _text(place, message.content)}
+    if message.tool_calls:
+        if role != "assistant":
+            raise bad(f"{place}.tool_calls: only an assistant calls", "messages")
+        shown["tool_calls"] = [_called(place, call) for call in message.tool_calls]
+    if role == "assistant" and message.reasoning_content is not None:
+        shown["reasoning_content"] = message.reasoning_content
+    if role == "tool" and message.tool_call_id is not None:
+        shown["tool_call_id"] = message.tool_call_id
+    if message.name is not None:
+        shown["name"] = message.name
+    return shown
+
+
+def _text(place: str, content: str | list[dict[str, Any]] | None) -> str:
+    if not isinstance(content, list):
+        return content or ""
+    texts = list[str]()
+    for part in content:
+        kind, text = part.get("type"), part.get("text")
+        if kind != "text" or not isinstance(text, str):
+            raise bad(f"{place}.content: a part of type {line(str(kind), _SHOWN)!r} is not supported", "messages")
+        texts.append(text)
+    return "".join(texts)
+
+
+def _called(place: str, call: Called) -> dict[str, Any]:
+    """Return a call in the form of templates, with its arguments as an object. Raises AskError."""
+    arguments = call.function.arguments
+    if isinstance(arguments, str):
+        try:
+            arguments = decoded(msgspec.json.Decoder(dict[str, Any]).decode, (arguments or "{}").encode())
+        except UnreadableError as error:
+            place = f"{place}.tool_calls"
+            raise bad(f"{place}: arguments must be the JSON text of an object: {error}", "messages") from None
+    return {"id": call.id, "function": {"name": call.function.name, "arguments": arguments}}
+
+
+def _tool(tool: ClientTool) -> Mapping[str, Any]:
+    """Return a tool in the form of templates."""
+    function = {"name": tool.function.name, "description": tool.function.description or ""}
+    if tool.function.parameters is not None:
+        function |= {"parameters": tool.function.parameters}  # type: ignore[dict-item]
+    return {"type": "function", "function": function}
+
+
+def arguments_text(call: Call) -> str:
+    """Return the arguments of a call as a client gets them: JSON with unescaped letters of any language."""
+    return json.dumps(json.loads(call.arguments), ensure_ascii=False)

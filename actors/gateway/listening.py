@@ -1,0 +1,133 @@
+"""Connections of clients. On each, hypercorn speaks HTTP, within bounds of our own.
+
+An unforeseen error on a connection ends only that connection. Hypercorn's own server would end with it.
+"""
+
+import logging
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import trio
+from hypercorn.app_wrappers import ASGIWrapper
+from hypercorn.config import Config
+from hypercorn.protocol.h11 import H11Protocol
+from hypercorn.trio.tcp_server import TCPServer
+from hypercorn.trio.worker_context import WorkerContext
+from hypercorn.typing import ConnectionState
+
+from actors.links.faults import RequestFaults
+from spade.errors import ConfigError
+
+log = logging.getLogger(__name__)
+
+IDLE_S = 10.0
+"""Seconds in which a request's head must arrive, and between two requests."""
+STALLED_S = 30.0
+"""Seconds in which a client must take a part of an answer."""
+LINGER_S = 5.0
+"""Seconds that a connection stays open after an answer that came before the whole request."""
+_PART = 1 << 16  # bytes
+_BACKLOG = 1024  # connections that wait in the system's queue
+
+App = Callable[[Any, Any, Any], Awaitable[None]]
+
+
+class BoundedStream:
+    """A client's stream. If the client takes nothing for STALLED_S, the stream is broken.
+
+    Two tasks may send at once: an answer, and hypercorn's message to a client that leaves during the answer.
+    """
+
+    def __init__(self, stream: trio.SocketStream) -> None:
+        self._stream = stream
+        self._turn = trio.Lock()
+        self.socket = stream.socket
+        self.receive_some = stream.receive_some
+        self.send_eof = stream.send_eof
+        self.aclose = stream.aclose
+
+    async def send_all(self, data: bytes) -> None:
+        async with self._turn:
+            for at in range(0, len(data), _PART):
+                try:
+                    with trio.fail_after(STALLED_S):
+                        await self._stream.send_all(data[at : at + _PART])
+                except trio.TooSlowError:
+                    raise trio.BrokenResourceError("the client takes nothing") from None
+
+
+class PlainProtocol(H11Protocol):
+    """HTTP/1.1 without other protocols. Connections of HTTP/2 would need their own bounds, and hypercorn keeps none."""
+
+    async def _check_protocol(self, event: Any) -> None:
+        """Go on in HTTP/1.1 if a client offers another protocol. Clients must expect this."""
+
+
+class PlainServer(TCPServer):
+    """Hypercorn's server of one connection, which speaks PlainProtocol."""
+
+    async def _read_data(self) -> None:
+        made = self.protocol.protocol
+        self.protocol.protocol = PlainProtocol(
+            made.app, made.config, made.context, made.task_group, made.connection_state, False, made.client,
+            made.server, made.send,
+        )  # fmt: skip
+        await super()._read_data()
+
+
+async def listen(host: str, port: int) -> list[trio.SocketListener]:
+    """Open listeners at an address. Raises ConfigError if this fails."""
+    try:
+        return await trio.open_tcp_listeners(port, host=host, backlog=_BACKLOG)
+    except OSError as error:
+        raise ConfigError(f"serve.host, serve.port: {host}:{port}: {error.strerror or error}") from None
+
+
+async def serve_clients(app: App, listeners: list[trio.SocketListener], faults: RequestFaults) -> None:
+    """Serve until cancelled."""
+    config = Config()
+    config.accesslog, config.errorlog = None, logging.getLogger("hypercorn.error")
+    config.keep_alive_timeout = IDLE_S
+    config.keep_alive_max_requests = sys.maxsize
+    config.include_server_header = False
+    context = WorkerContext(None)
+
+    async def talk(stream: trio.SocketStream) -> None:
+        with trio.CancelScope() as scope:
+            try:
+                connection = ASGIWrapper(_lingering(app, scope))
+                bounded: Any = BoundedStream(stream)
+                await PlainServer(connection, config, context, ConnectionState({}), bounded).run()
+            except Exception as error:
+                faults.note(HttpConnection(), error)
+
+    async with trio.open_nursery() as nursery:
+        await trio.serve_listeners(talk, listeners, handler_nursery=nursery)
+
+
+class HttpConnection:
+    """The name under which errors of connections are counted."""
+
+
+def _lingering(app: App, scope: trio.CancelScope) -> App:
+    """Wrap the application. If it leaves part of its request unread, hypercorn would wait for that part for ever."""
+
+    async def lingering(asked: Any, receive: Callable[[], Awaitable[dict[str, Any]]], send: Any) -> None:
+        read = False
+
+        async def received() -> dict[str, Any]:
+            nonlocal read
+            event = await receive()
+            read = read or not event.get("more_body")
+            return event
+
+        await app(asked, received, send)
+        if not read:
+            with trio.move_on_after(LINGER_S):
+                while not read:
+                    await received()
+        if not read:
+            scope.cancel()
+
+    return lingering

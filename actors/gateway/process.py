@@ -1,0 +1,68 @@
+"""The gateway process: it joins a run, asks the run's engines as agents do, and speaks HTTP with clients."""
+
+import logging
+import resource
+from collections.abc import Callable
+
+import trio
+
+from actors.gateway.http import Application
+from actors.gateway.listening import listen, serve_clients
+from actors.gateway.routes import Routes, Served
+from actors.gateway.sampler import Sampler
+from actors.links.connected import Connected, attend
+from actors.links.faults import RequestFaults
+from actors.text.toolcalls import DIALECTS, find_dialect
+from spade.config import Config
+from spade.errors import RunError
+from spade.keyfiles import read_key
+from spade.policy import model_folder
+from spade.processes.entry import Launch, main
+from spade.tokens import Tokenizer
+
+log = logging.getLogger(__name__)
+
+
+def served(config: Config) -> Served:
+    """Return the model as clients know it. Raises RunError without a usable chat template."""
+    tokenizer = Tokenizer.load(model_folder.resolve(config.model.path), thinking=config.model.thinking)
+    name = config.serve.name or config.model.path
+    try:
+        return Served(name, tokenizer, find_dialect(tokenizer, DIALECTS, name), "")
+    except RunError as error:
+        return Served(name, tokenizer, None, str(error))
+
+
+async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
+    """Run a gateway process until cancelled. Raises ConfigError if it cannot listen at its address."""
+    model, key = served(config), read_key(config.serve.key, "serve.key")
+    _allow_descriptors()
+    listeners = await listen(config.serve.host, config.serve.port)
+    for listener in listeners:
+        log.info("listening at %s", listener.socket.getsockname()[:2])
+
+    async def work(connected: Connected) -> None:
+        faults = RequestFaults()
+        app = Application(Routes(model, Sampler(connected)), key, faults)
+        connected.gauges["request_faults"] = 0
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_count, connected, faults)
+            await serve_clients(app, listeners, faults)
+
+    await attend(launch, config, ("engine",), config.bus.call_deadline_s, ready, work)
+
+
+async def _count(connected: Connected, faults: RequestFaults) -> None:
+    while True:
+        await trio.sleep(connected.config.bus.heartbeat_s)
+        connected.gauges["request_faults"] = faults.total
+
+
+def _allow_descriptors() -> None:
+    """Raise the limit of descriptors to the system's. Each client takes one."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+if __name__ == "__main__":
+    main(run)

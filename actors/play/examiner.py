@@ -1,0 +1,212 @@
+"""The examiner plays samples of items, each to its end, and makes their records.
+
+A record depends only on its item, its sample and the policy. If our own services fail, the sample is played again. If
+an item's program fails, the answer is wrong, with the reason. If services end under a sample although no other sample
+is played, the sample is taken for the cause.
+"""
+
+import hashlib
+import logging
+import os
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from itertools import count
+from typing import NamedTuple
+
+import trio
+
+from actors.links.connected import Connected
+from actors.links.pool import MOST_ENDS
+from actors.play.episode import Undone, play
+from actors.play.manner import Manner, Played
+from spade.codec import program_digest
+from spade.errors import BusError, SuspectError
+from spade.evaluations import LONGEST_DETAIL, NO_PROMPT, ErrorKind, SampleRecord, SuiteItem, sample_seed
+from spade.protocol import PlayLease
+from spade.returns import won
+from spade.text import line
+
+log = logging.getLogger(__name__)
+
+WIN = 1.0
+"""The return of a right answer, in every suite."""
+
+Sample = tuple[SuiteItem, int]
+"""An item, and the number of one of its samples."""
+
+
+class Examined(NamedTuple):
+    """A sample that is over."""
+
+    record: SampleRecord
+    versions: frozenset[int]
+    """The policy versions that sampled its tokens."""
+
+
+class Examiner:
+    """Plays the items of one suite.
+
+      suite, seed  determine the seeds of the samples
+      manner       makes the manner of a play of an item, with a new talk each time. May raise BusError.
+      win_return   the least return of a right answer
+
+    Gauges: `episodes` going on, `turns` played, `samples` that are over, `samples_again` after our own services failed.
+    """
+
+    def __init__(
+        self,
+        connected: Connected,
+        suite: str,
+        seed: int,
+        manner: Callable[[SuiteItem], Awaitable[Manner]],
+        win_return: float = WIN,
+    ) -> None:
+        self._connected = connected
+        self._suite = suite
+        self._seed = seed
+        self._manner = manner
+        self._win_return = win_return
+        self._episodes = count(1)
+        self._gauges = connected.gauges
+        for name in ("episodes", "turns", "samples", "samples_again"):
+            self._gauges.setdefault(name, 0)
+
+    async def examine(self, samples: Iterable[Sample], over: Callable[[Examined], None]) -> None:
+        """Play samples, `evaluation.in_flight` at once. Calls `over` with each sample as soon as it is over."""
+        left = iter(samples)
+        suspects: list[Sample] = []
+        await self._connected.services()
+        async with trio.open_nursery() as nursery:
+            for _ in range(self._connected.config.evaluation.in_flight):
+                nursery.start_soon(self._one_by_one, left, over, suspects.append)
+        # Two ends do not prove a sample guilty while others were played: another sample, or a kill, may be the cause.
+        await self._one_by_one(iter(suspects), over, None)
+
+    async def _one_by_one(
+        self, left: Iterator[Sample], over: Callable[[Examined], None], suspect: Callable[[Sample], None] | None
+    ) -> None:
+        """Play samples one by one.
+
+        If services ended twice under a sample, pass it to `suspect`. None: each is played alone.
+        """
+        for item, number in left:
+            self._gauges["episodes"] += 1
+            try:
+                examined = await self._sample(item, number, alone=suspect is None)
+            finally:
+                self._gauges["episodes"] -= 1
+            if examined is not None:
+                over(examined)
+                self._gauges["samples"] += 1
+            elif suspect is not None:
+                suspect((item, number))
+
+    async def _sample(self, item: SuiteItem, number: int, *, alone: bool) -> Examined | None:
+        """Play a sample until it is over, or late twice.
+
+        Returns None if two services ended under it and it was not alone.
+        """
+        seed = sample_seed(self._suite, item.name, number, self._seed)
+        suspected = late = 0
+        while True:
+            await self._connected.services()
+            began = trio.current_time()
+            played = await self._play(item, seed)
+            if isinstance(played, Played):
+                if late or not _out_of_time(played):
+                    return Examined(_record(item, number, seed, played, self._win_return), _versions(played))
+                played = Undone(played.ended.fault, late=True)
+            if played.unserved:
+                log.info("%s, sample %d: %s", line(item.name), number, played.why)
+                return Examined(_failed(item, number, seed, "server", played, trio.current_time() - began), frozenset())
+            suspected, late = suspected + played.suspect, late + played.late
+            if suspected == MOST_ENDS and not alone:
+                log.info("%s, sample %d, is played alone later: %s", line(item.name), number, played.why)
+                return None
+            if MOST_ENDS in (suspected, late):
+                log.info("%s, sample %d: %s", line(item.name), number, played.why)
+                kind: ErrorKind = "environment" if suspected == MOST_ENDS else "timeout"
+                return Examined(_failed(item, number, seed, kind, played, trio.current_time() - began), frozenset())
+            log.info("%s, sample %d, is played again: %s", line(item.name), number, played.why)
+            self._gauges["samples_again"] += 1
+            # Services in trouble are not hammered with the same sample.
+            await trio.sleep(self._connected.config.bus.heartbeat_s)
+
+    async def _play(self, item: SuiteItem, seed: int) -> Played | Undone:
+        try:
+            manner = await self._manner(item)
+        except BusError as error:
+            return Undone(str(error), suspect=isinstance(error, SuspectError))
+        lease = PlayLease(
+            id=f"examiner-{os.getpid()}",
+            lease=next(self._episodes),  # an env-runner knows an episode by its name, so each name is used once
+            environment=item.name,
+            program=program_digest(item.program),
+            hint=None,
+            seed=item.seed,
+            sampler=seed,
+        )
+        return await play(self._connected, lease, manner, item.program)
+
+
+def _out_of_time(played: Played) -> bool:
+    """Return True if the program was late. The program or a busy machine may be the cause. A second play decides."""
+    return played.ended.fault.startswith("timeout:")
+
+
+def _versions(played: Played) -> frozenset[int]:
+    trajectory = played.ended.trajectory
+    return frozenset(version for version, _ in trajectory.versions) if trajectory else frozenset()
+
+
+def _record(item: SuiteItem, number: int, seed: int, played: Played, win_return: float) -> SampleRecord:
+    """Return the record of a play that is over."""
+    ended, said = played.ended, played.transcript
+    error: ErrorKind | None = None
+    if said.unfit:
+        error = "unfit"
+    elif ended.fault:
+        error = "environment" if said.said else "ungeneratable"
+    return SampleRecord(
+        item=item.name,
+        sample=number,
+        seed=seed,
+        prompt=_digest(said.prompt),
+        text="\n\n".join(said.said),
+        extracted=said.answer,
+        correct=error is None and won(ended.episode_return, win_return),
+        score=ended.episode_return,
+        finish=said.finish,
+        read=said.read,
+        sampled=said.sampled,
+        seconds=ended.seconds,
+        error=error,
+        detail=_detail(ended.fault),
+    )
+
+
+def _failed(item: SuiteItem, number: int, seed: int, kind: ErrorKind, why: Undone, seconds: float) -> SampleRecord:
+    """Return the record of a sample that proves nothing however often it is played."""
+    return SampleRecord(
+        item=item.name,
+        sample=number,
+        seed=seed,
+        prompt=NO_PROMPT,
+        text="",
+        extracted="",
+        correct=False,
+        score=0.0,
+        finish="",
+        read=0,
+        sampled=0,
+        seconds=seconds,
+        error=kind,
+        detail=_detail(why.why),
+    )
+
+
+def _detail(why: str) -> str:
+    return line(why, LONGEST_DETAIL)[:LONGEST_DETAIL]  # unprintable text becomes longer in a line
+
+
+def _digest(prompt: bytes) -> str:
+    return hashlib.blake2b(prompt, digest_size=16).hexdigest()

@@ -1,0 +1,86 @@
+"""The manner of a play, and a play's words."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from actors.play.session import Session
+from actors.play.voices import Voice
+from actors.play.voices.tokens import TokenVoice
+from actors.suites import Suite
+from actors.text.conversation import Talk
+from spade.config import ENGINE_KINDS, Config
+from spade.evaluations import Protocol, Sampling
+from spade.protocol import EndedPlay, Form, Needs
+
+LEAST_S = 600.0  # for a sample: the first one of a suite waits while its library is loaded
+
+
+@dataclass(frozen=True)
+class Manner:
+    """The way to render, sample and bound one play."""
+
+    talk: Talk
+    """Renders messages and reads actions."""
+    voice: Voice
+    """The model that plays."""
+    max_turns: int
+    needs: Needs = field(default_factory=Needs)
+    """Needs of its program beyond the env-runner's own limits."""
+
+
+def manner_of_run(session: Session, reads: Form, single_turn: bool) -> Manner:
+    """Return the manner of the run's own plays, the only plays that are trained on."""
+    play, talk = session.config.play, session.talk(reads, single_turn)
+    sampling = Sampling(temperature=play.temperature, max_tokens=play.max_turn_tokens)
+    return Manner(talk, TokenVoice(session, sampling, play.context_tokens, talk.marks), play.max_turns)
+
+
+def manner_of_suite(suite: Suite, protocol: Protocol, talks: Callable[[], Talk], session: Session) -> Manner:
+    """Return the manner of a suite's sample. A temperature of 0 becomes the lowest that the engines have."""
+    config, talk = session.config, talks()
+    coldest = ENGINE_KINDS[config.engine.kind].temperatures[0]
+    temperature = max(protocol.sampling.temperature, coldest)
+    sampling = msgspec.structs.replace(protocol.sampling, temperature=temperature)
+    context_tokens = protocol.context_tokens(config.engine.context_tokens)
+    return Manner(talk, TokenVoice(session, sampling, context_tokens, talk.marks), protocol.turns, suite.needs)
+
+
+def patient(config: Config, max_tokens: int) -> Config:
+    """Return the config with play and request deadlines long enough for turns of so many tokens."""
+    slower = max(1.0, max_tokens / config.play.max_turn_tokens)
+    replace = msgspec.structs.replace
+    play = replace(config.play, lease_s=max(config.play.lease_s * slower, LEAST_S))
+    engine = replace(config.engine, request_deadline_s=config.engine.request_deadline_s * slower)
+    return replace(config, play=play, engine=engine)
+
+
+@dataclass
+class WordsOfPlay:
+    """The model's side of a play."""
+
+    prompt: bytes = b""
+    """The first prompt, as in TurnSaid; empty without one."""
+    said: list[str] = field(default_factory=list)
+    """The text of each turn."""
+    answer: str = ""
+    """The last action that was, or would have been, sent to the program."""
+    finish: str = ""
+    """The reason why the last turn's sampling ended."""
+    read: int = 0
+    """Tokens of prompts, each counted once."""
+    sampled: int = 0
+    """Tokens of the turns."""
+    unfit: bool = False
+    """True if the first prompt does not fit the context."""
+
+
+@dataclass(frozen=True)
+class Played:
+    """A play that is over."""
+
+    ended: EndedPlay
+    """The play as it is handed in."""
+    transcript: WordsOfPlay
+    """The words of the play."""

@@ -1,0 +1,123 @@
+"""The session of an actor that samples: its connections, its profile, its tokenizer and its engines."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from actors.links import connected
+from actors.links.connected import Connected
+from actors.links.pool import Pool
+from actors.play.domains import Talks, load_profile, load_talks
+from actors.text.profile import ChatMessage, Profile
+from spade.codec import pack_ids, unpack_ids
+from spade.config import Config
+from spade.errors import BusError
+from spade.policy import model_folder
+from spade.processes.entry import Launch
+from spade.protocol import Generate, Generated, Overdue, Role
+from spade.tokens import Dialogue, Tokenizer, dialogues
+
+
+class OverdueError(BusError):
+    """An engine did not finish a request in time."""
+
+
+class Reply(NamedTuple):
+    """The model's answer to a question."""
+
+    text: str
+    cut: bool
+    """True if the answer reached its greatest length."""
+
+
+@dataclass(frozen=True)
+class Session(Connected):
+    """The connections of an actor that samples, with all that it needs to talk to its model."""
+
+    sampler: Role
+    """The role of its engines."""
+    tokenizer: Tokenizer
+    dialogue: Callable[[], Dialogue]
+    """Begins the dialogue of a play."""
+    talk: Talks
+    """Begins the talk of a play."""
+
+    @property
+    def profile(self) -> Profile:
+        """Return the designer's prompts. Raises ConfigError if the domain lacks prompts for the model."""
+        return load_profile(self.config)
+
+    @property
+    def engines(self) -> Pool:
+        """Return the services that sample for this actor."""
+        return self.pools[self.sampler]
+
+    async def generate(
+        self,
+        prompt: bytes,
+        max_tokens: int,
+        temperature: float,
+        seed: int,
+        near: str = "",
+        *,
+        top_p: float = 1.0,
+        top_k: int = 0,
+    ) -> Generated:
+        """Sample a continuation at the engine with the least to do. If that engine is lost, sample at another.
+
+        Prompts with the same beginning should have the same `near`. They then usually go to one engine, which caches
+        their keys. Raises OverdueError if this takes longer than engine.request_deadline_s, BusError if no engine
+        answers.
+        """
+        config = self.config
+        deadline_s = config.engine.request_deadline_s
+        request = Generate(prompt, max_tokens, temperature, seed, top_p, top_k, deadline_s=deadline_s)
+        # The engine gives up first, so that it samples nothing in vain, and gives the reason.
+        reply = await self.engines.call(request, request.deadline_s + config.bus.call_deadline_s, near)
+        if isinstance(reply, Overdue):
+            raise OverdueError(
+                f"an engine had no answer within engine.request_deadline_s = {request.deadline_s:g} s: "
+                f"{reply.waited_s:.1f} s in its queue, {reply.sampled_s:.1f} s being sampled; add engines or raise it"
+            )
+        return reply
+
+    async def ask(self, messages: Sequence[ChatMessage], most: int, temperature: float, seed: int) -> Reply | None:
+        """Ask a question that is not trained on.
+
+        Returns an answer of at most `most` tokens, or None if it does not fit.
+
+        Raises BusError as `generate` does.
+        """
+        room = self.config.engine.context_tokens - most
+        prompt = self.tokenizer.prompt_ids(messages, room)
+        if len(prompt) > room:
+            return None
+        generated = await self.generate(pack_ids(prompt), most, temperature, seed)
+        return Reply(self.tokenizer.decode(unpack_ids(generated.ids).tolist()), generated.finish == "length")
+
+
+async def attend(
+    launch: Launch,
+    config: Config,
+    lease_s: float,
+    ready: Callable[[], None],
+    work: Callable[[Session], Awaitable[None]],
+    corpus: str = "",
+) -> None:
+    """Connect, report ready, and work until told to leave.
+
+    The replay service may be away for `lease_s`. `corpus` is the digest of the documents to design from.
+    """
+    tokenizer = Tokenizer.load(model_folder.resolve(config.model.path), thinking=config.model.thinking)
+    dialogue = dialogues(tokenizer, config.play.thoughts)
+    talk = load_talks(config, tokenizer)
+    sampler: Role = "endpoint" if config.endpoint.serves(launch.role) else "engine"
+
+    async def speak(link: Connected) -> None:
+        await work(
+            Session(
+                link.config, link.replay, link.pools, link.outbox, link.retiring, sampler, tokenizer, dialogue, talk
+            )
+        )
+
+    await connected.attend(launch, config, (sampler, "env-runner"), lease_s, ready, speak, corpus)

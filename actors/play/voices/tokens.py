@@ -1,0 +1,77 @@
+"""The voice of a policy sampled from token ids, by our engines or by a server."""
+
+from collections.abc import Collection, Sequence
+from functools import partial
+
+import trio
+
+from actors.play.session import Session
+from actors.play.voices import TurnSaid
+from actors.text.profile import ChatMessage
+from actors.text.trajectory import TrajectoryBuilder
+from spade.codec import pack_ids, unpack_ids
+from spade.evaluations import Sampling
+from spade.protocol import Trajectory
+from spade.tokens import LONG_TEXT, Reading, Tools
+
+MIN_TURN_TOKENS = 1_024
+"""Least room for a turn. If the context has less left than this and than a turn may sample, the play is truncated."""
+
+
+class TokenVoice:
+    """A Voice (see there).
+
+    `context_tokens` bounds the tokens that a turn may read and sample. `marks` are special tokens that stay in its
+    text.
+    """
+
+    def __init__(self, session: Session, sampling: Sampling, context_tokens: int, marks: Collection[str]) -> None:
+        self._session = session
+        self._sampling = sampling
+        self._context_tokens = context_tokens
+        self._marks = marks
+        self._dialogue = session.dialogue()
+        self._builder = TrajectoryBuilder(sampling.temperature)
+
+    @property
+    def unfit(self) -> str:
+        """See Voice."""
+        return f"a first prompt of over {self._most} tokens does not fit play.context_tokens"
+
+    def trajectory(self) -> Trajectory:
+        """See Voice."""
+        return self._builder.trajectory()
+
+    async def say(self, messages: Sequence[ChatMessage], tools: Tools, seed: int, near: str) -> TurnSaid | None:
+        """See Voice."""
+        reading = await self._read(messages, tools)
+        if reading.tokens > self._most:
+            return None
+        self._builder.rewind(reading.kept)
+        self._builder.read(reading.ids)
+        generated = await self._session.generate(
+            self._builder.ids,
+            min(self._sampling.max_tokens, self._context_tokens - self._builder.tokens),
+            self._sampling.temperature,
+            seed,
+            near,
+            top_p=self._sampling.top_p,
+            top_k=self._sampling.top_k,
+        )
+        self._builder.sampled(generated)
+        ids = unpack_ids(generated.ids).tolist()
+        self._dialogue.said(ids)
+        text = self._session.tokenizer.decode(ids, self._marks)
+        return TurnSaid(text, pack_ids(list(reading.ids)), len(reading.ids), len(ids), generated.finish)
+
+    async def _read(self, messages: Sequence[ChatMessage], tools: Tools) -> Reading:
+        """Encode the next turn's prompt. Long messages are encoded in a thread, so that the event loop goes on."""
+        read = partial(self._dialogue.read, messages, self._builder.ids, self._most, tools)
+        length = sum(len(message.content) for message in messages) + len(tools.skeleton)
+        return read() if length <= LONG_TEXT else await trio.to_thread.run_sync(read)
+
+    @property
+    def _most(self) -> int:
+        """Return the most tokens of a prompt that leaves room for the shortest turn."""
+        least = min(MIN_TURN_TOKENS, self._sampling.max_tokens)
+        return self._context_tokens - least

@@ -1,0 +1,105 @@
+"""`spade eval average`: chooses the evaluations of one policy, or of a policy and its base, among the measured ones."""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from spade.app.evaluation.measuring import Subject, named_suites
+from spade.app.evaluation.policies import check_asked
+from spade.app.rundir import RunDir
+from spade.config import ProtocolName
+from spade.errors import ConfigError, RunError
+from spade.evaluations import TABLES, KeptEvaluation, SuiteAverage, averaged, found
+from spade.text import line
+
+_HEX = re.compile(r"[0-9a-f]+")
+_DIGITS = 16  # of a digest
+
+
+class AverageOptions(NamedTuple):
+    """The options of `spade eval average`, as they were typed."""
+
+    where: Path
+    """A run directory, or the folder in which models were measured."""
+
+    suites: str
+    """A table's name, or suites with commas."""
+
+    policy: str
+    """The policy to average. "" takes the only one."""
+
+    against: str
+    """Another run, or the base policy. "" compares with nothing."""
+
+    protocol: ProtocolName
+    """The protocol of the evaluations."""
+
+    seed: int
+    """The seed of the evaluations."""
+
+
+def averages(asked: AverageOptions) -> SuiteAverage:
+    """Return the average of the suites.
+
+    Raises ConfigError or RunError if an evaluation is missing, or if two evaluations are not comparable.
+    """
+    names = TABLES.get(asked.suites) or [suite.name for suite in named_suites(asked.suites)]
+    here = _measured(asked.where, asked)
+    base, before = "", None
+    if asked.against and RunDir(Path(asked.against)).exists:
+        other = _measured(Path(asked.against), asked)
+        before = _chosen(Path(asked.against), other, names, _policy(Path(asked.against), other, "", ""))
+    elif asked.against:
+        base = _policy(asked.where, here, asked.against, "")
+        before = _chosen(asked.where, here, names, base)
+    now = _chosen(asked.where, here, names, _policy(asked.where, here, asked.policy, base))
+    return averaged(now, before)
+
+
+def _measured(where: Path, asked: AverageOptions) -> list[KeptEvaluation]:
+    """Return the evaluations of a folder by the requested protocol and seed."""
+    kept = [
+        each for each in found(where) if (each.rules.protocol.name, each.rules.seed) == (asked.protocol, asked.seed)
+    ]
+    if not kept:
+        raise RunError(f"{where}: no measurement by the protocol {asked.protocol} with the seed {asked.seed}")
+    return kept
+
+
+def _policy(where: Path, kept: Sequence[KeptEvaluation], asked: str, base: str) -> str:
+    """Return the digest of a policy. Without a name, return the only measured policy other than the base."""
+    measured = sorted({each.rules.policy for each in kept})
+    there = ", ".join(digest[:_DIGITS] for digest in measured)
+    if not asked:
+        others = [digest for digest in measured if digest != base]
+        if len(others) != 1:
+            raise ConfigError(f"{where}: name one policy that was measured here by --policy; there is {there}")
+        return others[0]
+    check_asked(asked)
+    digests = [digest for digest in measured if digest.startswith(asked)]
+    if len(digests) > 1:
+        raise ConfigError(f"policy {line(asked, 60)}: several digests begin so: {', '.join(digests[:3])}")
+    if digests:
+        return digests[0]
+    if not RunDir(where).exists or _HEX.fullmatch(asked):
+        raise RunError(f"{where}: no policy {line(asked, 60)} was measured here; there is {there}")
+    with Subject.of(str(where), None).pinned(asked) as policy:
+        return policy.digest
+
+
+def _chosen(where: Path, kept: Sequence[KeptEvaluation], names: Sequence[str], policy: str) -> list[KeptEvaluation]:
+    """Return the policy's evaluation of each suite. Raises RunError unless each suite has exactly one."""
+    chosen = []
+    for name in names:
+        found = [each for each in kept if (each.rules.suite, each.rules.policy) == (name, policy)]
+        if not found:
+            raise RunError(
+                f"{where}: suite {name} was not measured for the policy {policy[:_DIGITS]}; "
+                f"play it: spade eval {where} --suite {name} --policy {policy[:_DIGITS]}"
+            )
+        if len(found) > 1:
+            folders = ", ".join(str(each.folder) for each in found)
+            raise RunError(f"suite {name}: was measured under several conditions; move all but one away: {folders}")
+        chosen += found
+    return chosen

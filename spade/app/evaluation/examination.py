@@ -1,0 +1,143 @@
+"""Measures a policy on suites: a small run without learner and designers, which ends when all samples are recorded.
+
+The run has its own replay service, engines and env-runners. This process publishes the pinned weights once. It plays
+and records the samples itself. So more engines may join, as in any run.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, nullcontext, suppress
+from functools import partial
+from pathlib import Path
+from shutil import rmtree
+
+import trio
+
+from actors.suites import Suite
+from actors.suites.harnesses import Harness
+from spade.app.evaluation.exams import Exam, Missing, Say
+from spade.app.evaluation.policies import PinnedPolicy
+from spade.app.evaluation.run import pinned_settings, published
+from spade.app.evaluation.servers import Servers, own_gateway
+from spade.app.rundir import RunDir
+from spade.app.supervisor import launches
+from spade.app.supervisor.up import keep_up
+from spade.config import Config, load
+from spade.errors import RunError
+from spade.evaluations import Protocol, open_folder
+from spade.transport import Client
+
+PROCESSES = "processes"
+LOAD_S, STEP_S = 60.0, 30.0  # seconds; a busy machine should not count as an error of an item
+_DIGITS = 16  # digits of a digest in a folder's name
+
+
+def settings(
+    base: str,
+    overrides: Sequence[str],
+    model: Path,
+    dtype: str,
+    exams: Sequence[tuple[Suite, Protocol]],
+    context: int,
+    others: Mapping[str, object],
+) -> Config:
+    """Derive the config of the processes from the run or recipe `base`: its settings of sampling and playing.
+
+    `others` are further settings. Raises ConfigError.
+    """
+    from actors.play.manner import patient
+
+    given = load(base)
+    patiently = patient(given, max(protocol.sampling.max_tokens for _, protocol in exams))
+    libraries = sorted({suite.library for suite, _ in exams if suite.library} | set(given.sandbox.libraries))
+    samples_at_once = given.engine.rows * max(given.actors.engines_bounds[0], 1)
+    own = {
+        "play.lease_s": patiently.play.lease_s,
+        # For such small weights, a record must not depend on the samples that run beside it.
+        "engine.arithmetic": "float64" if dtype == "float32" and given.engine.kind == "torch" else "model",
+        "engine.request_deadline_s": patiently.engine.request_deadline_s,
+        "evaluation.in_flight": min(samples_at_once, given.sandbox.episodes * max(given.actors.runners, 1)),
+        "sandbox.libraries": libraries,
+        **({"actors.runners": 0} if all(isinstance(suite, Harness) for suite, _ in exams) else {}),
+        "sandbox.load_s": max(given.sandbox.load_s, LOAD_S),
+        "sandbox.step_s": max(given.sandbox.step_s, STEP_S),
+        **others,
+    }
+    return pinned_settings(base, overrides, model, dtype, context, own)
+
+
+def measure(
+    place: Path,
+    config: Config,
+    policy: PinnedPolicy,
+    exams: Sequence[Exam],
+    say: Say,
+    servers: Servers,
+) -> None:
+    """Play and record the missing samples of these evaluations of one policy, or of a server's policy.
+
+    The processes have a run directory below `place`, which is deleted when all is recorded. Raises RunError, also if a
+    signal came first.
+    """
+    with ExitStack() as stack:
+        records = [stack.enter_context(open_folder(exam.root, exam.plan.rules, exam.plan.scheduled)) for exam in exams]
+        # The records now belong to this command alone. So do the run directories that a killed command left.
+        for exam in exams:
+            _forget(_processes(place, exam))
+        missing = [(exam, kept) for exam, kept in zip(exams, records, strict=True) if kept.missing]
+        if not missing:
+            return
+        if policy.folder is None:
+            raise RunError(f"{exams[0].root}: the weights of policy {policy.digest} are gone, so it cannot be measured")
+        run = _processes(place, missing[0][0])
+        run.create(config)
+        say(f"measuring {policy.digest[:_DIGITS]} ({policy.name}); its processes run in {run.path}")
+        body = partial(_examine, run, config, policy, missing, say, servers)
+        actor = partial(launches.actor, run, config, run.replay_address, "")
+        services = [launches.replay(run, config, "")]
+        if servers.policy is None and any(isinstance(exam.suite, Harness) for exam, _ in missing):
+            services.append(launches.gateway(run, config, run.replay_address, ""))
+        with run.lock("replay"):
+            trio.run(partial(keep_up, run, config, launches=services, actor=actor, body=body))
+        if left := sum(len(kept.missing) for kept in records):
+            raise RunError(f"stopped with {left} samples to play; the same command goes on from here")
+        _forget(run)
+
+
+def _processes(place: Path, exam: Exam) -> RunDir:
+    """Return the run directory for the processes of a command, named by its first evaluation."""
+    return RunDir(place / PROCESSES / exam.plan.rules.digest[:_DIGITS])
+
+
+def _forget(run: RunDir) -> None:
+    """Delete the run directory. Nobody else reads it: only the records of an evaluation are kept."""
+    if run.path.is_dir():
+        rmtree(run.socket_folder())
+        rmtree(run.path)
+        with suppress(OSError):  # not empty: another command is measuring
+            run.path.parent.rmdir()
+
+
+async def _examine(
+    run: RunDir,
+    config: Config,
+    policy: PinnedPolicy,
+    missing: Missing,
+    say: Say,
+    servers: Servers,
+    client: Client,
+) -> None:
+    """Publish the weights, if we sample, and play one evaluation after another."""
+    from spade.app.evaluation.harnessed import by_harness
+    from spade.app.evaluation.plays import by_chats, by_tokens
+
+    programs = [each for each in missing if not isinstance(each[0].suite, Harness)]
+    driven = [each for each in missing if isinstance(each[0].suite, Harness)]
+    sampled_here = nullcontext() if servers.policy else published(run, config, policy)
+    async with sampled_here:
+        if programs and servers.policy and not servers.tokens:
+            await by_chats(run, config, programs, say, servers.policy)
+        elif programs:
+            await by_tokens(run, config, programs, say)
+        if driven:
+            agent = servers.policy or await own_gateway(config, client)
+            await by_harness(driven, config, run.logs, agent, servers.user, say)

@@ -1,0 +1,241 @@
+"""Plays of suites that a harness drives: the harness asks, we sample, count and record.
+
+A harness words the requests. The rules of an evaluation decide sampling and seeds. Errors are counted here, as each
+request is answered, because a harness may hide an error and score the rest.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from functools import partial
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import trio
+
+from actors.play.voices.chats import ChatAnswer, sampling_fields
+from actors.play.voices.server import ChatServer
+from actors.suites.harnesses.worker import HarnessError, Over, Worker, worker
+from spade.app.evaluation.exams import Exam, Missing, Say, progress
+from spade.app.evaluation.servers import ServerOptions
+from spade.config import Config
+from spade.evaluations import ErrorKind, RecordFile, SampleRecord, Sampling, sample_seed
+from spade.openai_api import ServerError, parse_answer
+from spade.seeds import derive
+from spade.text import line
+
+MOST_ENDS = 2
+"""Most ends or delays of a harness during one sample. Then the sample is recorded as an error."""
+_FIELDS = ("role", "content", "tool_calls", "tool_call_id", "name", "reasoning_content")
+_DETAIL = 800  # characters
+_A_CORE = 2  # processes of a harness for each core, because they wait most of the time
+_USER = Sampling(temperature=0.0, max_tokens=2_048)
+
+
+class AskedModel(NamedTuple):
+    """A server, and the name of its model there."""
+
+    server: ChatServer
+    """The server."""
+
+    model: str
+    """The model's name."""
+
+
+class Voices(NamedTuple):
+    """The models that a harness may ask."""
+
+    agent: AskedModel
+    """The policy."""
+
+    user: AskedModel
+    """The model that plays the users."""
+
+
+class Talked:
+    """One play, with our answers."""
+
+    def __init__(self, voices: Voices, sampling: Sampling, seed: int) -> None:
+        self._voices = voices
+        self._sampling = sampling
+        self._seed = seed
+        self._asked = Counter[str]()
+        self.prompt = b""
+        self.said: list[str] = []
+        self.finish = ""
+        self.read = self.sampled = 0
+        self.overlong = False
+        self.failed = ""
+
+    async def answer(self, who: str, body: Mapping[str, Any]) -> tuple[int, bytes]:
+        """Answer a request; see Answering. After a failure, nothing more is sampled for the play."""
+        if self.failed:
+            return 500, _error(self.failed)
+        self._asked[who] += 1
+        asked = self._voices.agent if who == "agent" else self._voices.user
+        seed = derive(b"", "turn" if who == "agent" else "user", self._seed, self._asked[who])
+        try:
+            request = {**self._fields(who, asked.model), **_told(body), "seed": seed}
+            data = await asked.server.chat(request)
+            answer = parse_answer(asked.server.url, data, ChatAnswer)
+            if not answer.choices:
+                raise ServerError(f"{asked.server.url} answers with no choice", 502)
+        except ServerError as error:
+            if error.overlong and who == "agent":
+                self.overlong = True
+                return 400, _error(str(error))
+            self.failed = f"{who}: {error}"
+            return 500, _error(self.failed)
+        if who == "agent":
+            self._note(request, answer)
+        return 200, data
+
+    def _fields(self, who: str, model: str) -> dict[str, Any]:
+        return sampling_fields(model, self._sampling if who == "agent" else _USER)
+
+    def _note(self, request: Mapping[str, Any], answer: ChatAnswer) -> None:
+        choice = answer.choices[0]
+        self.prompt = self.prompt or msgspec.json.encode([request["messages"], request.get("tools")])
+        calls = [msgspec.json.encode(call).decode() for call in choice.message.tool_calls or []]
+        self.said.append("\n".join([choice.message.content or "", *calls]).strip())
+        self.finish = (choice.finish_reason or "")[:40]
+        if answer.usage is not None:
+            self.read = max(self.read, answer.usage.prompt_tokens)
+            self.sampled += max(answer.usage.completion_tokens, 0)
+
+    def error(self, over: Over) -> tuple[ErrorKind | None, str]:
+        """Return the error of the play with an explanation. Returns None and "" without an error."""
+        if self.failed:
+            return "server", self.failed
+        if self.overlong:
+            # If a later prompt does not fit, the play ends with a wrong answer, which is not an error.
+            return (None, "") if self.said else ("unfit", "the first prompt does not fit the context")
+        return ("harness", over.error) if over.error else (None, "")
+
+
+class HarnessPlayer:
+    """Plays the missing samples of an evaluation, in several processes of its harness."""
+
+    def __init__(self, exam: Exam, kept: RecordFile, voices: Voices, config: Config, logs: Path, say: Say) -> None:
+        self._exam = exam
+        self._kept = kept
+        self._voices = voices
+        self._config = config
+        self._logs = logs
+        self._left = list(reversed(kept.missing))
+        self._ends = Counter[tuple[str, int]]()
+        self._told = progress(exam, kept, say)
+
+    async def play(self) -> None:
+        """Play until nothing is missing. Raises HarnessError if a process of the harness does not start."""
+        at_once = min(self._config.evaluation.in_flight, len(self._left), _A_CORE * len(os.sched_getaffinity(0)))
+        broken: list[Exception] = []
+        async with trio.open_nursery() as nursery:
+
+            async def one(number: int) -> None:
+                try:
+                    while self._left:
+                        await self._life(number)
+                except HarnessError as error:  # raised below, outside the group that the nursery would make of it
+                    broken.append(error)
+                    nursery.cancel_scope.cancel()
+
+            for number in range(at_once):
+                nursery.start_soon(one, number)
+        if broken:
+            raise broken[0]
+
+    async def _life(self, number: int) -> None:
+        """Run one process of the harness, until nothing is left or it ends."""
+        name = self._exam.suite.name
+        log = self._logs / f"harness-{name}-{number}.log"
+        async with worker(name, log, self._config.sandbox.tier, self._exam.data) as process:
+            while self._left:
+                key = self._left.pop()
+                if not await self._sample(process, *key):
+                    return
+
+    async def _sample(self, process: Worker, item: str, number: int) -> bool:
+        """Play a sample. Returns False if the process can no longer be used."""
+        rules = self._exam.plan.rules
+        seed = sample_seed(rules.suite, item, number, rules.seed)
+        talked, began = Talked(self._voices, rules.protocol.sampling, seed), trio.current_time()
+        record = partial(self._record, item, number, seed, talked, began)
+        try:
+            over = await process.play(item, talked.answer)
+        except (HarnessError, trio.TooSlowError) as error:
+            self._ends[item, number] += 1
+            if self._ends[item, number] < MOST_ENDS:
+                self._left.insert(0, (item, number))
+            else:
+                late = isinstance(error, trio.TooSlowError)
+                record(Over(False, 0.0, "", ""), "timeout" if late else "harness", "too late" if late else str(error))
+            return False
+        record(over, *talked.error(over))
+        return True
+
+    def _record(
+        self, item: str, number: int, seed: int, talked: Talked, began: float, over: Over, kind: ErrorKind | None,
+        why: str,
+    ) -> None:  # fmt: skip
+        score = over.score if kind is None and -1e6 <= over.score <= 1e6 else 0.0
+        self._kept.add(
+            SampleRecord(
+                item=item,
+                sample=number,
+                seed=seed,
+                prompt=blake2b(talked.prompt, digest_size=16).hexdigest(),
+                text="\n\n".join(talked.said),
+                extracted=over.answer,
+                correct=kind is None and over.correct,
+                score=score,
+                finish=talked.finish,
+                read=talked.read,
+                sampled=talked.sampled,
+                seconds=trio.current_time() - began,
+                error=kind,
+                detail=line(why, _DETAIL),
+            )
+        )
+        self._told()
+
+
+async def by_harness(
+    missing: Missing,
+    config: Config,
+    logs: Path,
+    agent: ServerOptions,
+    user: ServerOptions | None,
+    say: Say,
+) -> None:
+    """Play the missing samples of these evaluations. Without a `user`, the policy also plays the users."""
+    deadline_s = config.engine.request_deadline_s
+    async with AsyncExitStack() as stack:
+        policy = AskedModel(await stack.enter_async_context(agent.open(deadline_s)), agent.model)
+        other = policy
+        if user is not None:
+            other = AskedModel(await stack.enter_async_context(user.open(deadline_s)), user.model)
+        for exam, kept in missing:
+            await HarnessPlayer(exam, kept, Voices(policy, other), config, logs, say).play()
+
+
+def _told(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Keep the parts of a request that a harness may word: its messages and the tools that may be called."""
+    messages = body.get("messages")
+    listed = messages if isinstance(messages, list) else []
+    found: dict[str, Any] = {"messages": [_message(each) for each in listed if isinstance(each, dict)]}
+    if body.get("tools"):
+        found["tools"] = body["tools"]
+    return found
+
+
+def _message(message: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {name: message[name] for name in _FIELDS if message.get(name) is not None}
+    return kept if kept.get("tool_calls") else {"content": "", **kept}
+
+
+def _error(why: str) -> bytes:
+    return msgspec.json.encode({"error": {"message": why, "type": "server_error", "param": None, "code": None}})

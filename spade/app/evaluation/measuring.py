@@ -1,0 +1,364 @@
+"""`spade eval`: resolves a request to evaluations of one policy or two, and reports their results."""
+
+import difflib
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from actors.suites import SUITES, Suite, check_sizes, resolve
+from actors.suites.harnesses import HARNESSES, Harness
+from actors.suites.talk import suite_talks
+from spade.app.evaluation.examination import measure, settings
+from spade.app.evaluation.exams import Exam, Say
+from spade.app.evaluation.policies import PinnedPolicy, check_asked, pinned, policies_named
+from spade.app.evaluation.servers import ServerOptions, Servers, free_port
+from spade.app.rundir import RunDir, did_you_mean
+from spade.app.screen.evaluations import NOT_PINNED, SELF, MeasuredSuite
+from spade.config import SUITE_TRAITS, Config, ProtocolName, load
+from spade.errors import ConfigError, SpadeError
+from spade.evaluations import Protocol, compared, read_summary, refuse_other, refuse_other_prompts
+from spade.evaluations.folder import EVALUATIONS
+from spade.policy.model_folder import ModelFacts, facts
+from spade.policy.model_folder import resolve as model_folder
+from spade.text import line
+from spade.tokens import Tokenizer
+
+_NEAREST = 3
+
+
+class EvalOptions(NamedTuple):
+    """The options of `spade eval`, as they were typed. If `model` is "", `endpoint` is asked by chats."""
+
+    model: str
+    suites: str
+    protocol: ProtocolName
+    policy: str
+    against: str
+    samples: int | None
+    items: int | None
+    seed: int
+    data: Sequence[str]
+    config: str | None
+    overrides: Sequence[str]
+    endpoint: ServerOptions | None = None
+    user: ServerOptions | None = None
+
+    @property
+    def chats(self) -> ServerOptions | None:
+        """Return the server that is asked by chats, because its tokenizer is unknown."""
+        return None if self.model else self.endpoint
+
+    @property
+    def curve(self) -> bool:
+        """Return True if several policies of a run are requested."""
+        return self.policy.startswith("every:")
+
+    @property
+    def servers(self) -> Servers:
+        """Return the servers of the evaluation."""
+        user = None if self.user is None or self.user.url == SELF else self.user
+        return Servers(self.endpoint, bool(self.model), user)
+
+    def found(self) -> "EvalOptions":
+        """Return the options with the servers' model names filled in.
+
+        Raises ConfigError if a server does not answer.
+        """
+        endpoint, user = self.endpoint, self.user
+        if endpoint is not None and (
+            self.chats or any(isinstance(each, Harness) for each in named_suites(self.suites))
+        ):
+            endpoint = endpoint.found("--endpoint")
+        if user is not None and user.url != SELF:
+            user = user.found("--user-url")
+        return self._replace(endpoint=endpoint, user=user)
+
+
+class Chosen(NamedTuple):
+    """A suite of the command, with its protocol and data file."""
+
+    suite: Suite
+    protocol: Protocol
+    data: Path | None
+
+
+class Subject(NamedTuple):
+    """A run or a model to be measured."""
+
+    root: Path
+    """Results go below this folder."""
+
+    run: RunDir | None
+    """The run. None for a model."""
+
+    model: str
+    """The model with which the run began, or the model itself."""
+
+    base: str
+    """The run or recipe with the settings of sampling and playing."""
+
+    dtype: str
+    """Number format of the weights."""
+
+    model_facts: ModelFacts
+    """Facts about the model."""
+
+    @property
+    def place(self) -> Path:
+        """Return the folder of its evaluations."""
+        return self.root / EVALUATIONS
+
+    @classmethod
+    def of(cls, model: str, config: str | None) -> "Subject":
+        """Find a run directory, or else a model. Raises ConfigError if it is neither."""
+        run = RunDir(Path(model))
+        if run.exists:
+            base = config or str(run.config_path)
+            path = str(run.start) if run.origin is not None else run.config().model.path
+            return cls(run.path, run, path, base, run.config().model.dtype, facts(model_folder(path)))
+        try:
+            found = facts(model_folder(model))
+        except ConfigError as error:
+            raise ConfigError(
+                f"{line(model, 200)}: is not a run, and as a model: {error}; {did_you_mean(model)}".rstrip("; ")
+            ) from None
+        return cls(Path.cwd(), None, model, config or "nano", found.dtype, found)
+
+    def pinned(self, asked: str, endpoint: ServerOptions | None = None) -> AbstractContextManager[PinnedPolicy]:
+        """Pin the requested policy: its weights stay during the block. If the endpoint is given, return its policy."""
+        if endpoint is not None:
+            return nullcontext(endpoint.policy(model_folder(self.model)))
+        return pinned(self.run, self.model, self.dtype, asked, self.place)
+
+
+class Planned(NamedTuple):
+    """The evaluations of one policy, and the config of their processes."""
+
+    subject: Subject
+    policy: PinnedPolicy
+    config: Config
+    exams: Sequence[Exam]
+    servers: Servers = Servers()
+
+    def measured(self, say: Say) -> dict[str, MeasuredSuite]:
+        """Measure the missing samples. Return all evaluations by suite."""
+        if self.exams:
+            measure(self.subject.place, self.config, self.policy, self.exams, say, self.servers)
+        return {exam.suite.name: _told(exam, self.policy) for exam in self.exams}
+
+
+def named_suites(names: str) -> list[Suite]:
+    """Return the suites in a comma-separated list. Raises ConfigError with the nearest names if one is unknown."""
+    known: Mapping[str, Suite] = {**SUITES, **HARNESSES}
+    each = [name.strip() for name in names.split(",") if name.strip()]
+    for name in each:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, _NEAREST, 0.0)
+            raise ConfigError(f"--suite {line(name, 60)!r}: unknown suite; did you mean {', '.join(near)}?")
+    if not each:
+        raise ConfigError(f"--suite: name one or more of {', '.join(known)}")
+    return [known[name] for name in dict.fromkeys(each)]
+
+
+def data_files(given: Sequence[str], suites: Sequence[Suite]) -> dict[str, Path]:
+    """Parse the files of `--data NAME=FILE`, by suite. Raises ConfigError."""
+    files: dict[str, Path] = {}
+    for text in given:
+        name, equals, file = text.partition("=")
+        if not (equals and file):
+            raise ConfigError(f"--data {line(text, 200)!r}: write NAME=FILE")
+        if name not in {suite.name for suite in suites}:
+            raise ConfigError(f"--data {line(name, 60)!r}: add this suite by --suite")
+        if files.setdefault(name, Path(file)) != Path(file):
+            raise ConfigError(f"--data {name}: two files are given")
+    return files
+
+
+def chosen(asked: EvalOptions) -> list[Chosen]:
+    """Return the suites and their protocols. Raises ConfigError."""
+    if asked.items is not None and asked.protocol != "short":
+        raise ConfigError("--items: a part of a suite is played with --protocol short alone")
+    suites = named_suites(asked.suites)
+    files = data_files(asked.data, suites)
+    found = []
+    for suite in suites:
+        protocol = suite.protocol(asked.protocol)
+        if asked.samples is not None:
+            protocol = msgspec.structs.replace(protocol, samples=asked.samples)
+        found.append(Chosen(suite, protocol, files.get(suite.name)))
+    return found
+
+
+def evaluate(asked: EvalOptions, say: Say, complain: Say) -> list[MeasuredSuite]:
+    """Measure the missing samples and return all results. A suite that cannot be played gets a line of complaint.
+
+    A policy "every:N" means each policy of the run at a multiple of N learner steps. Each is compared with the start of
+    the run, unless another policy is named. Raises SpadeError if nothing can be played, or if two policies would not be
+    comparable.
+    """
+    suites = chosen(asked)
+    if not asked.curve:
+        check_asked(asked.policy)
+    if not asked.model and asked.endpoint is None:
+        raise ConfigError("RUN|MODEL: name what to measure, or a server by --endpoint")
+    if asked.endpoint is not None and (asked.policy, asked.against) != ("newest", "none"):
+        raise ConfigError("--endpoint: a server has one policy, compared with none; leave --policy and --against out")
+    asked = asked.found()
+    subject = Subject.of(asked.model or "nano", asked.config)
+    with ExitStack() as pins:
+        # Pin all before the first is measured: the run continues meanwhile and may retire the others.
+        names = policies_named(subject.run, asked.policy)
+        policies = [pins.enter_context(subject.pinned(name, asked.endpoint)) for name in names]
+        first = _planned(subject, policies[0], suites, asked, complain)
+        playable = [each for each in suites if each.suite.name in {exam.suite.name for exam in first.exams}]
+        plans = [first, *(_planned(subject, policy, playable, asked, complain) for policy in policies[1:])]
+        against = "start" if asked.curve and asked.against == "none" else asked.against
+        if against == "none" or not first.exams:
+            return [each for plan in plans for each in plan.measured(say).values()]
+        other, named = _other(subject, against, asked.config)
+        before = _planned(other, pins.enter_context(other.pinned(named)), playable, asked, complain)
+        for plan in plans:
+            _refuse_others(plan, before)
+        found, held = [plan.measured(say) for plan in plans], before.measured(say)
+    return [_held_against(each, held.get(name)) for one in found for name, each in one.items()]
+
+
+def _other(subject: Subject, against: str, config: str | None) -> tuple[Subject, str]:
+    """Return the other side of the comparison: another run's newest policy, or a policy of the same subject."""
+    if RunDir(Path(against)).exists:
+        return Subject.of(against, config), "newest"
+    return subject, against
+
+
+def _planned(
+    subject: Subject, policy: PinnedPolicy, suites: Sequence[Chosen], asked: EvalOptions, complain: Say
+) -> Planned:
+    """Plan the evaluations of one policy."""
+    suites = _with_thoughts(subject, suites, asked)
+    context = max(each.protocol.context_tokens(subject.model_facts.context_tokens) for each in suites)
+    pairs = [(each.suite, each.protocol) for each in suites]
+    folder = policy.folder or Path(subject.model)
+    others = _others(asked)
+    config = settings(subject.base, asked.overrides, folder, subject.dtype, pairs, context, others)
+    return Planned(subject, policy, config, _exams(subject, policy, suites, asked, config, complain), asked.servers)
+
+
+def _with_thoughts(subject: Subject, suites: Sequence[Chosen], asked: EvalOptions) -> Sequence[Chosen]:
+    """Give harnesses longer turns if the model thinks, by its run or recipe and `--set model.thinking`."""
+    own = [each for each in asked.overrides if each.partition("=")[0].strip() == "model.thinking"]
+    if not load(subject.base, tuple(own)).model.thinking:
+        return suites
+    return [
+        each._replace(protocol=each.suite.for_thoughts(each.protocol)) if isinstance(each.suite, Harness) else each
+        for each in suites
+    ]
+
+
+def _others(asked: EvalOptions) -> dict[str, object]:
+    """Return the settings for the place of sampling: our gateway, or a foreign server."""
+    if asked.endpoint is None:
+        return {
+            "serve.host": "127.0.0.1",
+            "serve.port": free_port("127.0.0.1"),
+            "serve.key": "",
+            "serve.name": "policy",
+        }
+    return {"actors.engines": 0, "engine.arithmetic": "model"} if asked.chats else asked.endpoint.settings
+
+
+def _refuse_others(now: Planned, before: Planned) -> None:
+    """Raise ConfigError if evaluations of one suite differ in more than the policy."""
+    rules = {exam.suite.name: exam.plan.rules for exam in before.exams}
+    for exam in now.exams:
+        if exam.suite.name in rules:
+            refuse_other(exam.plan.rules, rules[exam.suite.name])
+
+
+def _exams(
+    subject: Subject,
+    policy: PinnedPolicy,
+    suites: Sequence[Chosen],
+    asked: EvalOptions,
+    config: Config,
+    complain: Say,
+) -> list[Exam]:
+    exams = []
+    tokenizer = Tokenizer.load(model_folder(subject.model), thinking=config.model.thinking)
+    for suite, plain, data in suites:
+        protocol = suite.with_examples(plain, config.play.examples)
+        try:
+            conditions = _conditions(config, suite, protocol, asked)
+            # otherwise the tokenizer belongs to another model
+            ours = asked.endpoint is None or not isinstance(suite, Harness)
+            talks = suite.talks(protocol, tokenizer) if ours else suite_talks(protocol, tokenizer)
+            plan = resolve(suite, protocol, policy.digest, asked.seed, data, asked.items, conditions)
+            check_sizes(f"suite {suite.name}", plan.items.values(), config)
+        except SpadeError as error:
+            complain(f"spade: {error}")
+        else:
+            exams.append(Exam(subject.root, suite, plan, talks, data))
+    return exams
+
+
+def _conditions(config: Config, suite: Suite, protocol: Protocol, asked: EvalOptions) -> dict[str, str]:
+    """Return the conditions (see Rules). Raises ConfigError if the suite cannot be played under them."""
+    if isinstance(suite, Harness):
+        return _served(config, protocol, asked) | _users(suite, asked)
+    if asked.chats is None:
+        pinned = {} if asked.endpoint is None else {"policy": NOT_PINNED}
+        return pinned | _run_here(config, protocol, known=asked.endpoint is None)
+    if SUITE_TRAITS[suite.name].domain == "tools":
+        raise ConfigError(f"suite {suite.name}: needs a server of token ids, and RUN|MODEL with its tokenizer")
+    return _served(config, protocol, asked)
+
+
+def _served(config: Config, protocol: Protocol, asked: EvalOptions) -> dict[str, str]:
+    """Return the conditions of a policy that is asked by chats, through our gateway or on a foreign server."""
+    if asked.endpoint is None:
+        return {"asked": "chats", **_run_here(config, protocol)}
+    return {"asked": "chats", "dtype": "unknown", "policy": NOT_PINNED, "tokens": "of the server's count"}
+
+
+def _run_here(config: Config, protocol: Protocol, *, known: bool = True) -> dict[str, str]:
+    """Return the conditions of a policy with known tokens. `known` tells if its arithmetic is known too."""
+    return {
+        "context_tokens": str(protocol.context_tokens(config.engine.context_tokens)),
+        "dtype": _arithmetic(config) if known else "unknown",
+        "thinking": str(config.model.thinking).lower(),
+        "thoughts": config.play.thoughts,
+    }
+
+
+def _users(suite: Harness, asked: EvalOptions) -> dict[str, str]:
+    """Return the model that plays the users. Raises ConfigError if the suite needs one and none is given."""
+    if not suite.users:
+        return {}
+    if asked.user is None:
+        raise ConfigError(
+            f"suite {suite.name}: a strong model must play its users; give --user-url URL, or --user-url {SELF}, "
+            "which makes the figures incomparable with any others"
+        )
+    return {"user": SELF if asked.user.url == SELF else asked.user.name}
+
+
+def _arithmetic(config: Config) -> str:
+    return config.model.dtype if config.engine.arithmetic == "model" else config.engine.arithmetic
+
+
+def _told(exam: Exam, policy: PinnedPolicy) -> MeasuredSuite:
+    summary = read_summary(exam.folder)
+    assert summary is not None, "an evaluation that was opened has a summary"
+    return MeasuredSuite(str(exam.folder), exam.plan.rules, policy.name, summary, step=policy.step)
+
+
+def _held_against(now: MeasuredSuite, before: MeasuredSuite | None) -> MeasuredSuite:
+    if before is None:
+        return msgspec.structs.replace(now, why="the other policy was not measured")
+    try:
+        refuse_other_prompts(now.rules, now.summary, before.summary)
+    except ConfigError as error:
+        return msgspec.structs.replace(now, against=before, why=str(error))
+    return msgspec.structs.replace(now, against=before, difference=compared(now.summary, before.summary))

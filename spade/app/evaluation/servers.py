@@ -1,0 +1,127 @@
+"""Foreign servers: their options, and a stand-in for their policy."""
+
+import hashlib
+import socket
+from pathlib import Path
+from typing import NamedTuple
+
+import trio
+
+from actors.play.voices.server import ChatServer
+from spade.app.evaluation.policies import PinnedPolicy
+from spade.config import Config
+from spade.disk import expand_home
+from spade.errors import ConfigError, SpadeError
+from spade.keyfiles import read_key
+from spade.text import line
+from spade.transport import Client
+
+_ASKED_S = 60.0  # seconds for a server to name its models
+_LONGEST = 1_000  # characters of a URL
+
+
+class ServerOptions(NamedTuple):
+    """An OpenAI-compatible server."""
+
+    url: str
+    """The root of its API."""
+
+    model: str
+    """Its model. "" means the only one."""
+
+    key: str
+    """The file of its key. "" sends no key."""
+
+    @classmethod
+    def typed(cls, option: str, url: str, model: str, key: str) -> "ServerOptions | None":
+        """Make a server from typed options, or None if all are empty. Raises ConfigError if only the URL is missing."""
+        if not url and (model or key):
+            raise ConfigError(f"{option}: is missing; a model or a key of that server is given")
+        return cls(url, model, key) if url else None
+
+    @property
+    def settings(self) -> dict[str, object]:
+        """Return the settings under which the server samples from token ids, instead of engines."""
+        key = str(expand_home(self.key).absolute()) if self.key else ""
+        return {
+            "endpoint.url": self.url,
+            "endpoint.model": self.model,
+            "endpoint.key": key,
+            "endpoint.roles": ["evaluator"],
+            "actors.engines": 0,
+            "engine.arithmetic": "model",
+        }
+
+    @property
+    def name(self) -> str:
+        """Return the model and its address, for people."""
+        return f"{line(self.model, 60) or 'the model'} at {line(self.url, 120)}"
+
+    @property
+    def digest(self) -> str:
+        """Return a digest of the server and its model, 32 hex digits."""
+        return hashlib.blake2b(f"{self.url}\0{self.model}".encode(), digest_size=16).hexdigest()
+
+    def policy(self, folder: Path) -> PinnedPolicy:
+        """Return a stand-in for the server's policy, which cannot be pinned. `folder` has the tokenizer."""
+        return PinnedPolicy(self.digest, folder, self.name)
+
+    def open(self, deadline_s: float) -> ChatServer:
+        """Open a connection to its chats. Raises ConfigError if the key cannot be read."""
+        return ChatServer(self.url, read_key(self.key, "key"), deadline_s)
+
+    def found(self, option: str) -> "ServerOptions":
+        """Return the options with the model's name filled in.
+
+        Raises ConfigError, which names the `option`, if that fails.
+        """
+        told = self.url.isprintable() and len(self.url) <= _LONGEST
+        if not (told and self.url.startswith(("http://", "https://"))):
+            raise ConfigError(f"{option}: write http://HOST:PORT/v1, is {line(self.url, 200)!r}")
+
+        async def ask() -> str:
+            async with self.open(_ASKED_S) as server:
+                return await server.model(self.model)
+
+        try:
+            return self._replace(model=trio.run(ask))
+        except SpadeError as error:
+            raise ConfigError(f"{option}: {error}") from None
+
+
+class Servers(NamedTuple):
+    """The servers of an evaluation."""
+
+    policy: ServerOptions | None = None
+    """Samples in place of our engines."""
+
+    tokens: bool = False
+    """True if it samples from token ids, which we know. Otherwise it is asked by chats."""
+
+    user: ServerOptions | None = None
+    """Plays the users of harnesses. None if the policy plays them."""
+
+
+async def own_gateway(config: Config, client: Client) -> ServerOptions:
+    """Wait until the run's own gateway answers and an engine is up. Return it. `client` is the replay service's."""
+    while not any(peer.role == "engine" for peer in client.pulse.peers):
+        await client.wait_pulse()
+    host = f"[{config.serve.host}]" if ":" in config.serve.host else config.serve.host
+    found = ServerOptions(f"http://{host}:{config.serve.port}/v1", config.serve.name, config.serve.key)
+    async with found.open(_ASKED_S) as server:
+        while True:
+            try:
+                await server.model(found.model)
+                return found
+            except ConfigError:
+                await client.wait_pulse()
+
+
+def free_port(host: str) -> int:
+    """Return a free port. The command chooses it, because a restarted gateway must find the same port."""
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        try:
+            probe.bind((host, 0))
+        except OSError as error:
+            raise ConfigError(f"--host {host}: {error.strerror}") from None
+        return int(probe.getsockname()[1])

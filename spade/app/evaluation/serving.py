@@ -1,0 +1,163 @@
+"""`spade serve`: a gateway over its own engines on a pinned policy, or over the engines of a live run."""
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from functools import partial
+from pathlib import Path
+from shutil import rmtree
+from typing import NamedTuple
+
+import trio
+
+from spade.app.evaluation.measuring import Subject
+from spade.app.evaluation.policies import PinnedPolicy, check_asked
+from spade.app.evaluation.run import pinned_settings, published
+from spade.app.evaluation.servers import free_port, own_gateway
+from spade.app.rundir import RunDir
+from spade.app.supervisor import launches
+from spade.app.supervisor.up import keep_up
+from spade.config import Config, load
+from spade.disk import expand_home
+from spade.errors import ConfigError
+from spade.text import line
+from spade.transport import Client
+from spade.transport.keys import command_tag
+
+SERVING = "serving"
+_MOST_TOKENS = 32_768  # most tokens of a default context: the keys of longer contexts take much memory
+_DIGITS = 16
+
+Say = Callable[[str], None]
+
+
+class ServeOptions(NamedTuple):
+    """The options of `spade serve`, as they were typed."""
+
+    model: str
+    """A run or a model."""
+
+    host: str
+    """The address to listen at."""
+
+    port: int
+    """The port. 0 takes any free port."""
+
+    key: str
+    """The file of the key that clients must send. "" lets every client in."""
+
+    live: bool
+    """True serves the newest policy of a live run."""
+
+    policy: str
+    """The policy to pin."""
+
+    config: str | None
+    """A config or recipe in place of the run's."""
+
+    overrides: Sequence[str]
+    """Settings as in `--set`."""
+
+
+def serve(asked: ServeOptions, say: Say) -> None:
+    """Serve until a signal, or until the live run ends. Raises SpadeError."""
+    if asked.live:
+        _serve_live(asked, say)
+        return
+    check_asked(asked.policy)
+    subject = Subject.of(asked.model, asked.config)
+    with subject.pinned(asked.policy) as policy:
+        if policy.folder is None:
+            raise ConfigError(f"--policy {asked.policy}: its weights are gone")
+        config = _settings(subject, policy, asked)
+        with ExitStack() as folders:
+            run = folders.enter_context(_Folder(subject.root, config, "replay"))
+            say(f"the policy is {policy.digest[:_DIGITS]} ({policy.name}); its processes run in {run.path}")
+            actor = partial(launches.actor, run, config, run.replay_address, "")
+            services = [launches.replay(run, config, ""), launches.gateway(run, config, run.replay_address, "")]
+            body = partial(_publish, run, config, policy, say)
+            trio.run(partial(keep_up, run, config, launches=services, actor=actor, body=body))
+
+
+def _settings(subject: Subject, policy: PinnedPolicy, asked: ServeOptions) -> Config:
+    """Derive the config of a pinned policy's processes."""
+    given = load(subject.base)
+    own = given.engine.context_tokens
+    context = own if subject.run or asked.config else min(subject.model_facts.context_tokens, _MOST_TOKENS)
+    others = {**_address(asked, _name(subject.run, asked)), "actors.runners": 0}
+    assert policy.folder is not None
+    return pinned_settings(subject.base, asked.overrides, policy.folder, subject.dtype, context, others)
+
+
+def _serve_live(asked: ServeOptions, say: Say) -> None:
+    """Join a run that is up, and follow its newest policy."""
+    run = RunDir(Path(asked.model)).require()
+    if asked.policy != "newest" or asked.config:
+        raise ConfigError("--live: follows the newest policy of the run by its own config; leave --policy and --config")
+    written = [f"{name}={json.dumps(value)}" for name, value in _address(asked, _name(run, asked)).items()]
+    config = load(str(run.config_path), (*written, *asked.overrides))
+    address = run.replay_address
+    with _Folder(run.path, config, "gateway") as folder:
+        tag = f"-{command_tag(config.bus)}"
+        say(f"joining {address} to serve its newest policy; logs in {folder.logs}")
+        orders = [launches.gateway(folder, config, address, tag)]
+        body = partial(_tell, config, say)
+        trio.run(partial(keep_up, folder, config, launches=orders, address=address, body=body))
+
+
+def _address(asked: ServeOptions, name: str) -> dict[str, object]:
+    key = str(expand_home(asked.key).absolute()) if asked.key else ""
+    port = asked.port or free_port(asked.host)
+    return {"serve.host": asked.host, "serve.port": port, "serve.key": key, "serve.name": name}
+
+
+def _name(run: RunDir | None, asked: ServeOptions) -> str:
+    """Return the model's name for clients: the name of the run's folder, or the model as requested."""
+    return run.path.name if run is not None else asked.model
+
+
+async def _publish(run: RunDir, config: Config, policy: PinnedPolicy, say: Say, client: Client) -> None:
+    async with published(run, config, policy):
+        await _tell(config, say, client)
+
+
+async def _tell(config: Config, say: Say, client: Client) -> None:
+    """Print the address once it answers. Then wait until cancelled."""
+    gateway = await own_gateway(config, client)
+    say(f"serving {line(config.serve.name)} at {gateway.url}; Ctrl-C stops it")
+    await trio.sleep_forever()
+
+
+class _Folder:
+    """The run directory of one `spade serve`, below `root`/serving. It locks one part, and is deleted at the end.
+
+    The next `spade serve` deletes directories that a killed one has left.
+    """
+
+    def __init__(self, root: Path, config: Config, part: str) -> None:
+        self._place = root / SERVING
+        self._run = RunDir(self._place / f"serve-{os.getpid()}")
+        self._config = config
+        self._lock = self._run.lock(part)
+
+    def __enter__(self) -> RunDir:
+        for left in self._place.glob("serve-*"):
+            if not RunDir(left).holders():
+                _forget(RunDir(left))
+        self._lock.__enter__()
+        self._run.create(self._config)
+        return self._run
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self._lock.__exit__(None, None, None)
+        if kind is None or kind is KeyboardInterrupt:  # after an error the logs stay, because they explain it
+            _forget(self._run)
+            with suppress(OSError):  # another command serves
+                self._place.rmdir()
+
+
+def _forget(run: RunDir) -> None:
+    with suppress(FileNotFoundError):
+        rmtree(run.socket_folder())
+        rmtree(run.path)

@@ -1,0 +1,169 @@
+"""Admit the programs of a foreign pool, several at once. A log keeps the verdicts, so that a stopped import goes on."""
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import trio
+
+from actors.environments.admission import derive_check_seed, domain_of, opened, validate
+from actors.sandbox import Sandbox, open_sandbox
+from spade.codec import program_digest
+from spade.config import Config, DomainName
+from spade.decoding import UnreadableError, decoded
+from spade.disk import read
+from spade.errors import RunError, reason
+from spade.pools import PoolProgram
+from spade.protocol import Verdict
+from spade.text import line
+
+LOG_BYTES = 1 << 28
+_TOLD_S = 5.0
+_LONGEST_REASON = 160
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """A line of the log: the outcome of one program."""
+
+    key: str
+    """Digest of the program and of the settings that judged it."""
+
+    stage: str = ""
+    """The stage that rejected the program, or "" if it was admitted."""
+
+    reason: str = ""
+    """The stage's reason."""
+
+
+class RejectedPrograms:
+    """Counts rejected programs by stage, with the first reason of each stage."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._first: dict[str, str] = {}
+
+    def add(self, name: str, judged: Judged) -> None:
+        """Count a rejected program."""
+        self._counts[judged.stage] += 1
+        self._first.setdefault(judged.stage, line(f"{name}: {judged.reason}", _LONGEST_REASON))
+
+    def rows(self) -> Iterator[str]:
+        """Yield the lines of a table, the most frequent stage first."""
+        if self._counts:
+            yield f"{'rejected by':<14} {'count':>6}  the first one"
+        for stage, count in self._counts.most_common():
+            yield f"{stage:<14} {count:>6}  {self._first[stage]}"
+
+
+def admit(
+    programs: Sequence[PoolProgram], config: Config, log: Path, libraries: bool, say: Callable[[str], None]
+) -> tuple[list[PoolProgram], RejectedPrograms]:
+    """Return the admitted programs in their order, and the rejected ones by stage.
+
+    Each program is judged as `spade env check` does, or opened once if it comes from a library. Verdicts are appended
+    to the file `log`, and a program with a verdict there is not judged again. Raises RunError if the sandbox fails or
+    the log cannot be used.
+    """
+    settings = msgspec.msgpack.encode((config.sandbox, config.play, config.tools, config.run.domain)).hex()
+    keys = [program_digest(f"{settings}\n{each.source}") for each in programs]
+    known = _read_log(log)
+    left = [(key, each) for key, each in dict(zip(keys, programs, strict=True)).items() if key not in known]
+    if left:
+        with _append(log) as keep:
+            trio.run(_judge_all, left, config, libraries, keep, known, say)
+    admitted, rejections = [], RejectedPrograms()
+    for key, program in zip(keys, programs, strict=True):
+        if known[key].stage:
+            rejections.add(program.name, known[key])
+        else:
+            admitted.append(program)
+    return admitted, rejections
+
+
+async def judge(
+    sandbox: Sandbox, source: str, config: Config, library: bool = False
+) -> tuple[DomainName | None, Verdict]:
+    """Admit a program of the domain that its base class names. The domain is None if the program does not load.
+
+    The seed is the program's own, so that one file always gets one verdict. Raises RunError if the sandbox fails.
+    """
+    seed = derive_check_seed(source)
+    if library:
+        return config.run.domain, await opened(sandbox, source, seed, config.sandbox, config.play)
+    domain = await domain_of(sandbox, source, config.sandbox)
+    return domain, await validate(
+        sandbox, source, seed, config.sandbox, config.play, domain or config.run.domain, config.tools
+    )
+
+
+async def _judge_all(
+    left: Sequence[tuple[str, PoolProgram]],
+    config: Config,
+    library: bool,
+    keep: Callable[[Judged], None],
+    known: dict[str, Judged],
+    say: Callable[[str], None],
+) -> None:
+    """Judge programs with one task for each core. Fills `known`."""
+    waiting, told = iter(left), time.monotonic()
+
+    async def work() -> None:
+        nonlocal told
+        for key, program in waiting:
+            _, verdict = await judge(sandbox, program.source, config, library)
+            last = verdict.stages[-1]
+            judged = Judged(key) if verdict.passed else Judged(key, last.name, last.reason)
+            keep(judged)
+            known[key] = judged
+            if time.monotonic() - told >= _TOLD_S:
+                told = time.monotonic()
+                done = sum(each in known for each, _ in left)
+                say(f"{done} of {len(left)} programs judged")
+
+    async with open_sandbox(config.sandbox, fixed_hashes=True) as sandbox, trio.open_nursery() as nursery:
+        for _ in range(os.cpu_count() or 1):
+            nursery.start_soon(work)
+
+
+@contextmanager
+def _append(log: Path) -> Iterator[Callable[[Judged], None]]:
+    """Yield a function that appends a line. A line is one write, so a kill leaves at most one torn line, at the end."""
+
+    def write(judged: Judged) -> None:
+        try:
+            file.write(msgspec.json.encode(judged) + b"\n")
+        except OSError as error:
+            raise RunError(f"{log}: {reason(error)}; the verdicts before this one are kept") from None
+
+    try:
+        file = log.open("ab", buffering=0)
+    except OSError as error:
+        raise RunError(f"{log}: {reason(error)}") from None
+    with file:
+        file.write(b"\n")  # ends a torn line
+        yield write
+
+
+def _read_log(log: Path) -> dict[str, Judged]:
+    """Read the verdicts of an earlier import. Skips torn lines."""
+    try:
+        data = read(log, LOG_BYTES)
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise RunError(f"{log}: {reason(error)}") from None
+    found: dict[str, Judged] = {}
+    for text in data.splitlines():
+        try:
+            judged = decoded(_lines.decode, text)
+        except UnreadableError:
+            continue
+        found[judged.key] = judged
+    return found
+
+
+_lines: msgspec.json.Decoder[Judged] = msgspec.json.Decoder(Judged)

@@ -1,0 +1,65 @@
+"""Import a foreign pool: read its programs, admit each one, and write the admitted ones."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple, get_args
+
+from msgspec.structs import replace
+
+from spade.app.pools.admission import RejectedPrograms, admit
+from spade.app.pools.tables import is_table, read_table
+from spade.app.supervisor.pools import SOURCES, write_pool
+from spade.config import Config, PoolLibrary
+from spade.errors import RunError
+from spade.pools import MOST_PROGRAMS, PoolProgram
+
+LOG = ".import"
+"""Suffix of the log beside the pool, which keeps the verdicts until the pool is complete."""
+
+
+class ImportedPool(NamedTuple):
+    """The outcome of an import."""
+
+    programs: int
+    """Programs of the source."""
+
+    admitted: int
+    """Programs of the pool."""
+
+    rejections: RejectedPrograms
+    """The other programs, by stage."""
+
+
+def import_programs(source: str, out: Path, config: Config, say: Callable[[str], None]) -> ImportedPool:
+    """Write the programs of a source that pass admission as the pool `out`. Nothing is written before all are judged.
+
+    Raises ConfigError or RunError if the source cannot be read, `out` exists, or no program is admitted.
+    """
+    if os.path.lexists(out):
+        raise RunError(f"{out}: exists already; give a new directory")
+    library = source.partition(":")[0] if source.partition(":")[0] in get_args(PoolLibrary) else ""
+    if library:
+        loaded = tuple(sorted({*config.sandbox.libraries, library}))
+        config = replace(config, sandbox=replace(config.sandbox, libraries=loaded))
+    programs = _read_programs(source, library)
+    if len(programs) > MOST_PROGRAMS:
+        raise RunError(f"{source}: has {len(programs)} programs; a pool holds at most {MOST_PROGRAMS}")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    log = out.with_name(out.name + LOG)
+    admitted, rejections = admit(programs, config, log, bool(library), say)
+    if not admitted:
+        for row in rejections.rows():
+            say(row)
+        raise RunError(f"{source}: none of {len(programs)} programs is admitted")
+    write_pool(out, iter(admitted))
+    log.unlink(missing_ok=True)
+    return ImportedPool(len(programs), len(admitted), rejections)
+
+
+def _read_programs(source: str, library: str) -> list[PoolProgram]:
+    if library:
+        return list(SOURCES[library](source.partition(":")[2]))
+    if is_table(source):
+        return read_table(source)
+    return list(SOURCES["folder"](source))

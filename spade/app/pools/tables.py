@@ -1,0 +1,93 @@
+"""Read the programs of a table: Parquet or JSON Lines, from files, folders, or a data set of the Hugging Face hub.
+
+The columns are those of the pools that the paper's authors published under `spade-rl` on the hub.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from actors.corpus.sources import TextRow, files, rows
+from spade.config import SKILLS
+from spade.disk import expand_home
+from spade.errors import RunError
+from spade.policy import hub
+from spade.pools import PoolProgram
+from spade.text import line
+
+CODE, DIGEST, SKILL, HINT = "code", "sha256", "skill", "hint"
+NAMES = ("file_name", "game_id", "name")
+"""Columns that name a program, best first."""
+HUB = "hub:"
+TABLES = ("*.parquet", "*.jsonl")
+_UNFIT = re.compile(r"[^A-Za-z0-9_.-]+")
+_LONGEST_NAME = 90  # characters, so that a number fits behind it
+
+
+def is_table(source: str) -> bool:
+    """Return True if `source` is a data set of the hub, a Parquet or JSON Lines file, or a folder with such files."""
+    if source.startswith(HUB):
+        return True
+    path = expand_home(source)
+    return any(path.match(pattern) or next(path.glob(pattern), None) is not None for pattern in TABLES)
+
+
+def read_table(source: str) -> list[PoolProgram]:
+    """Read all programs of a table, in its order. Equal programs come once.
+
+    Raises ConfigError if the hub does not give the data set, and RunError with the row that cannot be read, lacks a
+    program, or differs from its digest.
+    """
+    if source.startswith(HUB):
+        name = source.removeprefix(HUB)
+        folder = hub.data_set(name, TABLES)
+        origin = f"{HUB}{name.partition('@')[0]}@{folder.name}"
+    else:
+        folder = expand_home(source)
+        origin = line(folder.name, 100)
+    taken: set[str] = set()
+    return [
+        _read_program(row, origin, taken)
+        for file in files(folder)
+        if any(file.match(pattern) for pattern in TABLES)
+        for row in _without_copies(rows(file, CODE, (DIGEST, SKILL, HINT, *NAMES)))
+    ]
+
+
+def _without_copies(found: Iterator[TextRow]) -> Iterator[TextRow]:
+    seen: set[str] = set()
+    for row in found:
+        if row.text not in seen:
+            seen.add(row.text)
+            yield row
+
+
+def _read_program(row: TextRow, origin: str, taken: set[str]) -> PoolProgram:
+    """Convert a row into a program. Adds its name to `taken`."""
+    if not row.text.strip():
+        raise RunError(f"{row.where}: its column {CODE} is empty")
+    digest = row.word(DIGEST)
+    if digest and digest.lower() != hashlib.sha256(row.text.encode("utf-8", "surrogatepass")).hexdigest():
+        raise RunError(f"{row.where}: its program does not have the digest of the column {DIGEST}; get the table again")
+    skill = row.word(SKILL).replace("_", " ").casefold()
+    ids = (row.word(column) for column in NAMES)
+    given = next((each for each in ids if each), row.id)
+    named = ", ".join(f"{column} {line(row.word(column), 100)}" for column in ("game_id", SKILL) if row.word(column))
+    return PoolProgram(
+        _choose_name(given, taken),
+        row.text,
+        row.word(HINT),
+        next((each for each in SKILLS if each == skill), None),
+        f"{origin}, {named}" if named else origin,
+    )
+
+
+def _choose_name(given: str, taken: set[str]) -> str:
+    """Make a valid name that is not taken from the name that the table gives."""
+    name = _UNFIT.sub("_", Path(given).name.removesuffix(".py"))[:_LONGEST_NAME].strip("._-") or "program"
+    chosen, number = name, 2
+    while chosen in taken:
+        chosen, number = f"{name}_{number}", number + 1
+    taken.add(chosen)
+    return chosen

@@ -1,0 +1,72 @@
+"""The policies of a run on its disk: published, in checkpoints, kept for good, the best."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+from spade.app.rundir import RunDir
+from spade.errors import RunError
+
+
+class KeptPolicy(NamedTuple):
+    """A policy that a run keeps."""
+
+    step: int
+    """The learner step after which it was made."""
+
+    place: str
+    """"published", "checkpoint", "kept" or "best"."""
+
+    folder: Path
+    """Its folder."""
+
+    digests: tuple[str, ...] = ()
+    """The digests that its weights may have by the run's records. Empty if the records say nothing."""
+
+
+def kept_policies(run: RunDir) -> list[KeptPolicy]:
+    """List every policy on the disk. If a step was published twice, the newer policy comes first."""
+    from learner import checkpoint
+    from replay.inspect.environments import published
+    from spade.policy import best, kept
+
+    recorded = published(run.store)
+    there = [KeptPolicy(one.step, "published", run.weights / one.digest, (one.digest,)) for one in reversed(recorded)]
+    checkpoints = reversed(checkpoint.kept(run.checkpoints))
+    there += [KeptPolicy(step, "checkpoint", folder / "model") for step, folder in checkpoints]
+    for step, folder in reversed(kept.by_step(run.path / kept.FOLDER)):
+        there.append(KeptPolicy(step, "kept", folder, tuple(one.digest for one in recorded if one.step == step)))
+    if found := best.find(run.path / best.FOLDER):
+        there.append(KeptPolicy(found[1].step, "best", found[0], (found[1].digest,)))
+    return [policy for policy in there if policy.folder.is_dir()]
+
+
+def newest_policy(run: RunDir) -> KeptPolicy:
+    """Return the policy of the highest learner step. Raises RunError if it is missing, or if none was published.
+
+    A run that was stopped may have its last step in a checkpoint alone.
+    """
+    from replay.inspect.environments import published
+
+    recorded = published(run.store)
+    kept = [policy for policy in kept_policies(run) if policy.place != "best"]
+    newest = max(kept, key=lambda policy: policy.step, default=None)
+    if recorded and (newest is None or newest.step < recorded[-1].step):
+        raise RunError(
+            f"{run.weights / recorded[-1].digest}: the newest policy, of step {recorded[-1].step}, is missing"
+        )
+    if newest is None:
+        raise RunError(f"{run.path}: no policy was published yet")
+    return newest
+
+
+def sound_digest(policy: KeptPolicy) -> str:
+    """Return the digest of a policy's weights, every byte read.
+
+    Raises WeightsError if the weights were changed, or if the run published others after that step. OSError.
+    """
+    from spade.policy import manifest
+
+    digest = manifest.sound(policy.folder)
+    if policy.digests and digest not in policy.digests:
+        raise manifest.changed(policy.folder, policy.digests[-1])
+    return digest

@@ -1,0 +1,135 @@
+"""A run's policies pinned: they survive their retirement, and are let go without a trace."""
+
+import shutil
+
+import pytest
+from msgspec.structs import replace
+
+from spade.app.evaluation import policies
+from spade.app.evaluation.policies import pin, pinned, policies_named, release
+from spade.app.rundir import RunDir
+from spade.app.supervisor.kept import KeptPolicy
+from spade.config import load
+from spade.errors import ConfigError, RunError, WeightsError
+from spade.evaluations import found, open_folder
+from spade.policy import manifest
+from tests.spade.evaluations.samples import RULES, SCHEDULED
+
+
+@pytest.fixture
+def digests():
+    """The digests of the run's policies by their steps."""
+    return {}
+
+
+@pytest.fixture
+def run(tmp_path, tiny_checkpoint, digests, monkeypatch):
+    """A run with two published policies, of steps 3 and 7."""
+    run = RunDir(tmp_path / "run")
+    run.weights.mkdir(parents=True)
+    kept = []
+    for step in 3, 7:
+        made = tmp_path / f"step-{step}"
+        shutil.copytree(tiny_checkpoint, made)
+        file = made / manifest.PARAMETERS
+        file.write_bytes(file.read_bytes()[:-1] + bytes([step]))
+        digests[step] = manifest.write(made)
+        folder = made.rename(run.weights / digests[step])
+        kept.append(KeptPolicy(step, "published", folder))
+    monkeypatch.setattr(policies, "kept_policies", lambda _: [one for one in kept if one.folder.is_dir()])
+    return run
+
+
+def test_the_newest_is_pinned_and_outlives_its_retirement(run, digests, tiny_checkpoint):
+    place = run.path / "evaluations"
+    pinned = pin(run, str(tiny_checkpoint), "float32", "newest", place)
+    assert (pinned.digest, pinned.name) == (digests[7], "step 7")
+    shutil.rmtree(run.weights / pinned.digest)
+    assert manifest.sound(pinned.folder) == digests[7]
+    assert pin(run, str(tiny_checkpoint), "float32", pinned.digest[-32:], place).folder == pinned.folder
+    assert pin(run, str(tiny_checkpoint), "float32", "newest", place).name == "step 3"
+    release(pinned, place)
+    assert [path.name for path in (place / "weights").iterdir()] == [digests[3]]
+
+
+def test_weights_that_another_command_measures_stay_until_it_ends(run, tiny_checkpoint):
+    place = run.path / "evaluations"
+    with pinned(run, str(tiny_checkpoint), "float32", "newest", place) as policy:
+        release(pin(run, str(tiny_checkpoint), "float32", "newest", place), place)
+        assert policy.folder.is_dir()
+    assert not policy.folder.exists()
+
+
+def test_weights_stay_while_an_evaluation_of_them_has_samples_to_play(run, tiny_checkpoint):
+    place = run.path / "evaluations"
+    with (
+        pinned(run, str(tiny_checkpoint), "float32", "newest", place) as policy,
+        open_folder(run.path, replace(RULES, policy=policy.digest), SCHEDULED),
+    ):
+        pass
+    assert policy.folder.is_dir()
+    (kept,) = found(run.path)
+    (kept.folder / "protocol.toml").write_text("damaged")
+    release(policy, place)
+    assert policy.folder.is_dir()
+    shutil.rmtree(kept.folder)
+    release(policy, place)
+    assert not policy.folder.exists()
+
+
+def test_a_step_or_digest_that_is_not_kept_is_refused_with_those_that_are(run, digests, tiny_checkpoint):
+    place = run.path / "evaluations"
+    assert pin(run, str(tiny_checkpoint), "float32", "step:3", place).digest == digests[3]
+    for asked in "step:4", "0123456789abcdef":
+        with pytest.raises(RunError, match=r"step 3 \(published\), step 7 \(published\)"):
+            pin(run, str(tiny_checkpoint), "float32", asked, place)
+    (place / "weights" / digests[7][:8].ljust(32, "0")).mkdir()
+    with pytest.raises(ConfigError, match="several digests begin so"):
+        pin(run, str(tiny_checkpoint), "float32", digests[7][:8], place)
+
+
+@pytest.mark.parametrize("asked", ["newest", "step:7", "digest"])
+def test_damaged_weights_are_not_measured(run, digests, tiny_checkpoint, asked):
+    place = run.path / "evaluations"
+    asked = digests[7] if asked == "digest" else asked
+    pin(run, str(tiny_checkpoint), "float32", asked, place)
+    file = run.weights / digests[7] / manifest.PARAMETERS  # the pinned folder has the same file
+    file.write_bytes(file.read_bytes()[:-1] + b"x")
+    with pytest.raises(WeightsError, match="it was changed or cut short"):
+        pin(run, str(tiny_checkpoint), "float32", asked, place)
+    shutil.rmtree(run.weights / digests[7])
+    with pytest.raises(WeightsError, match="it was changed or cut short"):
+        pin(run, str(tiny_checkpoint), "float32", digests[7], place)
+
+
+def test_a_policy_of_a_curve_is_found_by_its_step_wherever_it_lies(run, tiny_checkpoint, monkeypatch):
+    folder = shutil.copytree(tiny_checkpoint, run.path / "policies" / "step-14")
+    digest = manifest.write(folder)
+    there = [*policies.kept_policies(run), KeptPolicy(14, "kept", folder), KeptPolicy(21, "best", folder)]
+    monkeypatch.setattr(policies, "kept_policies", lambda _: there)
+    assert policies_named(run, "every:7") == ["step:7", "step:14"]
+    pinned = pin(run, str(tiny_checkpoint), "float32", "step:14", run.path / "evaluations")
+    assert (pinned.digest, pinned.step) == (digest, 14)
+    run.create(load("nano"))
+    with pytest.raises(
+        RunError, match=r"no policy of 'every:5' is kept \(learner.keep_policy_every = 0\); there is step 3"
+    ):
+        policies_named(run, "every:5")
+
+
+def test_a_kept_policy_that_was_damaged_is_not_measured(run, tiny_checkpoint, monkeypatch):
+    folder = shutil.copytree(tiny_checkpoint, run.path / "policies" / "step-14")
+    manifest.write(folder)
+    data = (folder / manifest.PARAMETERS).read_bytes()
+    (folder / manifest.PARAMETERS).write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    monkeypatch.setattr(policies, "kept_policies", lambda _: [KeptPolicy(14, "kept", folder)])
+    with pytest.raises(WeightsError, match="was changed or cut short"):
+        pin(run, str(tiny_checkpoint), "float32", "step:14", run.path / "evaluations")
+    assert not (run.path / "evaluations" / "weights").exists()
+
+
+def test_the_start_of_a_run_is_its_model_where_it_lies(run, tiny_checkpoint):
+    pinned = pin(run, str(tiny_checkpoint), "float32", "start", run.path / "evaluations")
+    assert (pinned.folder, pinned.name) == (tiny_checkpoint, "start")
+    release(pinned, run.path / "evaluations")
+    assert tiny_checkpoint.is_dir()
