@@ -71,7 +71,8 @@ def kept_policies(run: RunDir) -> list[KeptPolicy]:
 def newest_policy(run: RunDir) -> KeptPolicy:
     """Return the policy of the highest learner step. Raises RunError if it is missing, or if none was published.
 
-    A run that was stopped may have its last step in a checkpoint alone.
+    A run that was stopped may have its last step in a checkpoint alone. Unlike `pin`, this function does not take an
+    older policy in the place of the newest.
     """
     from replay.inspect.environments import published
 
@@ -157,13 +158,13 @@ def pin(run: RunDir | None, model: str, dtype: str, asked: str, place: Path) -> 
         return _of_digest(run, found, place)
     if run is None:
         raise ConfigError(f"policy {asked!r}: only a run has steps; of a model there is newest alone")
-    if asked == "newest":
-        return _linked(newest_policy(run), place)
-    there = kept_policies(run)
-    of_step = (one for one in there if one.place != "best" and one.step == int(asked.removeprefix("step:")))
-    if (chosen := next(of_step, None)) is None:
-        raise RunError(f"{run.path}: the policy {asked!r} is not kept; there is {_listed(there)}")
-    return _linked(chosen, place)
+    kept = [policy for policy in kept_policies(run) if policy.place != "best"]
+    if asked != "newest":
+        kept = [policy for policy in kept if policy.step == int(asked.removeprefix("step:"))]
+    if not kept:
+        raise RunError(f"{run.path}: the policy {asked!r} is not kept; there is {_listed(kept_policies(run))}")
+    newest = max(kept, key=lambda policy: policy.step)
+    return _linked(newest, place)
 
 
 def release(policy: PinnedPolicy, place: Path) -> None:
