@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from actors.text.actions import boxed
-from actors.text.leaks import LEAST, Told, visible
+from actors.text.actions import find_boxed
+from actors.text.leaks import LEAST, Told, normalize_visible
 
 READ_CHARACTERS = 65_536
 VALUE_CHARACTERS = 200
@@ -26,13 +26,13 @@ class Hearing(NamedTuple):
     """The observation before each action, and the last observation, which no action follows."""
 
 
-def unseen_words(actions: Iterable[str], plays: Iterable[Hearing]) -> list[str]:
+def find_unseen_words(actions: Iterable[str], plays: Iterable[Hearing]) -> list[str]:
     """Return the words of the actions, of at least three letters or digits, that no observation of the plays states.
 
     An observation after an action with the word may be an echo, so it does not count. Shorter words in a row count as
     one word, since a secret may be cut into pieces.
     """
-    words = dict.fromkeys(word for action in actions for word in _pieces(action))
+    words = dict.fromkeys(word for action in actions for word in _split_action(action))
     for play in plays:
         said = set[str]()
         for action, observation in zip(play.actions, play.observations, strict=False):
@@ -40,14 +40,14 @@ def unseen_words(actions: Iterable[str], plays: Iterable[Hearing]) -> list[str]:
                 break
             heard = Told(observation[:READ_CHARACTERS])
             words = {word: None for word in words if word in said or not heard.states(word)}
-            said.update(_pieces(action))
+            said.update(_split_action(action))
     return list(words)
 
 
-def _pieces(action: str) -> list[str]:
+def _split_action(action: str) -> list[str]:
     """Return the long words of an action out of its box, and its runs of short words, each run as one word."""
     pieces, run = list[str](), ""
-    for word in [*_WORD.findall(visible(boxed(action) or action)), ""]:
+    for word in [*_WORD.findall(normalize_visible(find_boxed(action) or action)), ""]:
         if 0 < len(word) < LEAST:
             run += word
             continue
@@ -57,25 +57,25 @@ def _pieces(action: str) -> list[str]:
     return pieces
 
 
-def without(actions: Iterable[str], words: Sequence[str]) -> list[str]:
+def drop_words(actions: Iterable[str], words: Sequence[str]) -> list[str]:
     """Return the actions without any of the words."""
-    return [action for action in actions if not set(_pieces(action)) & set(words)]
+    return [action for action in actions if not set(_split_action(action)) & set(words)]
 
 
-def solving_words(
+def find_solving_words(
     solutions: Sequence[Sequence[str]], plays: Sequence[Sequence[Hearing]]
 ) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
     """Return the unseen words that all solutions share, and the other unseen words of each solution.
 
     A word is unseen if no play on the solution's instance shows it. `plays` has these plays for each solution.
     """
-    unseen = [unseen_words(solution, heard) for solution, heard in zip(solutions, plays, strict=True)]
+    unseen = [find_unseen_words(solution, heard) for solution, heard in zip(solutions, plays, strict=True)]
     shared = set.intersection(*map(set, unseen))
     others = [[word for word in words if word not in shared] for words in unseen]
     return [word for word in unseen[0] if word in shared], others
 
 
-def common_sequence(solutions: Sequence[Sequence[str]]) -> str:
+def find_common_sequence(solutions: Sequence[Sequence[str]]) -> str:
     """Return the first actions of the sequence that solves every instance, as one text.
 
     Returns "" if the solutions differ, if there is only one, or if they have few actions.

@@ -12,7 +12,7 @@ from actors.roles.pool import LostError, PooledService
 from actors.roles.session import OverdueError
 from actors.roles.voices import TurnSaid
 from actors.roles.voices.server import ServerError
-from actors.text.conversation import Conversation, Move, converse
+from actors.text.conversation import Conversation, Move, play_conversation
 from spade.codec import answer_digest
 from spade.decoding import UnreadableError
 from spade.errors import BusError, SuspectError
@@ -97,7 +97,7 @@ class Episode:
         """Play to the end. Raises BusError if our own services failed, so that the play proves nothing."""
         try:
             first = await self._open()
-            ended = self._end(await converse(first, self._max_turns, self._step, self._act))
+            ended = self._end(await play_conversation(first, self._max_turns, self._step, self._act))
             return Played(ended, self._transcript)
         finally:
             await self._close()
@@ -191,7 +191,7 @@ class Episode:
             seconds=trio.current_time() - self._opening,
             trajectory=None if fault else self._voice.trajectory(),
             fault=fault,
-            recording=None if fault else self._recording(played.actions),
+            recording=None if fault else self._make_recording(played.actions),
             calls=sum(len(move.calls) for move in played.actions),
             refused=sum(result.refused for seen in played.observed for result in seen.results),
             malformed=sum(block is not None for move in played.actions for block in move.blocks),
@@ -200,6 +200,6 @@ class Episode:
             free=max((seen.free for seen in played.observed), default=0),
         )
 
-    def _recording(self, moves: Sequence[Move]) -> Recording:
+    def _make_recording(self, moves: Sequence[Move]) -> Recording:
         actions, calls = tuple(move.action for move in moves), tuple(move.calls for move in moves)
         return Recording(actions, self._answers, self._max_turns, calls if any(calls) else ())

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from actors.roles.session import Session
-from actors.text.judge import judgement, question, reasoning, review
+from actors.text.judge import ask_question, read_judgement, read_reasoning, review
 from actors.text.profile import ChatMessage
 from spade.protocol import Verdict
 from spade.seeds import derive
@@ -32,8 +32,8 @@ class Judge:
         if known is not None or not self._asks:
             return known
         most = self._session.config.design.hint_max_tokens
-        reply = await self._session.ask(question(source, admitted.first_observation), most, TEMPERATURE, seed)
-        said = None if reply is None else judgement(reply.text)
+        reply = await self._session.ask(ask_question(source, admitted.first_observation), most, TEMPERATURE, seed)
+        said = None if reply is None else read_judgement(reply.text)
         self._session.gauges["judgements"] += 1
         self._session.gauges["judgements_unread"] += said is None
         return said
@@ -57,12 +57,12 @@ class Reviewer:
         asked = review(source, admitted.first_observation)
         for number in range(self._count):
             sampler = derive(b"", "review", seed, number)
-            if reason := await objection(self._session, "review", asked, most, REVIEW_TEMPERATURE, sampler):
+            if reason := await ask_objection(self._session, "review", asked, most, REVIEW_TEMPERATURE, sampler):
                 return reason
         return ""
 
 
-async def objection(
+async def ask_objection(
     session: Session, kind: str, asked: Sequence[ChatMessage], most: int, temperature: float, seed: int
 ) -> str:
     """Ask the model a question about a program. Returns its reason if it answers no, else "".
@@ -74,10 +74,10 @@ async def objection(
     said = await session.ask(asked, most, temperature, seed)
     if said is None:
         return "the program leaves no room for the question"
-    agrees = judgement(said.text)
+    agrees = read_judgement(said.text)
     session.gauges[f"{kind}s"] += 1
     session.gauges[f"{kind}s_unread"] += agrees is None
     if agrees is not False:
         return ""
     session.gauges[f"{kind}_no"] += 1
-    return reasoning(said.text) or "the model gave no reason"
+    return read_reasoning(said.text) or "the model gave no reason"

@@ -41,7 +41,7 @@ class JudgingProcess(ChildProcess):
         answer = await super().request(request, deadline_s)
         try:
             while isinstance(answer, ExecutionWanted):
-                output = await self._executed(answer, ends - trio.current_time())
+                output = await self._run_execution(answer, ends - trio.current_time())
                 if isinstance(output, Faulted):
                     self.end(output)
                     return output
@@ -51,7 +51,7 @@ class JudgingProcess(ChildProcess):
             raise
         return answer
 
-    async def _executed(self, wanted: ExecutionWanted, left_s: float) -> str | Faulted | None:
+    async def _run_execution(self, wanted: ExecutionWanted, left_s: float) -> str | Faulted | None:
         """Execute code in a sibling. Returns its output, None if the code fails in any way, or a fault of ours."""
         if left_s <= 0:
             return None

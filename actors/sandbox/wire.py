@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from actors.sandbox.inside.messages import LENGTH, MOST_INSTRUCTIONS, NAME_CHARACTERS
-from spade.decoding import decoded
+from spade.decoding import try_decode
 
 Instructions = Annotated[int, msgspec.Meta(ge=0, le=MOST_INSTRUCTIONS)]
 
@@ -226,4 +226,4 @@ def pack(request: Request, nonce: str) -> bytes:
 
 def unpack(body: bytes) -> Response:
     """Decode the body of an answer's frame. Raises UnreadableError if it is not a valid answer."""
-    return decoded(_responses.decode, body)
+    return try_decode(_responses.decode, body)

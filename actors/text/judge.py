@@ -7,10 +7,10 @@ The screen of a profile has another question, answered in the same form.
 import re
 
 from actors.text import rules
-from actors.text.actions import action_said, answer
+from actors.text.actions import answer, find_action
 from actors.text.profile import ChatMessage
-from actors.text.prompts import code
-from spade.text import line
+from actors.text.prompts import format_code
+from spade.text import as_line
 
 LONGEST_REASON = 1_000  # characters
 _AROUND = re.compile(r"\\[a-z]+|[^\w\s]|\s")
@@ -18,27 +18,27 @@ _AROUND = re.compile(r"\\[a-z]+|[^\w\s]|\s")
 _ANSWERS = {"yes": True, "no": False}
 
 
-def question(source: str, observation: str) -> list[ChatMessage]:
+def ask_question(source: str, observation: str) -> list[ChatMessage]:
     """Ask if the first observation of a program reveals the method."""
-    return _asked(rules.JUDGE, rules.QUESTION, source, observation)
+    return _make_messages(rules.JUDGE, rules.QUESTION, source, observation)
 
 
 def review(source: str, observation: str) -> list[ChatMessage]:
     """Ask if a program is sound. The answer "no" means that it is not."""
-    return _asked(rules.REVIEWER, rules.REVIEW, source, observation)
+    return _make_messages(rules.REVIEWER, rules.REVIEW, source, observation)
 
 
-def _asked(system: str, asked: str, source: str, observation: str) -> list[ChatMessage]:
+def _make_messages(system: str, asked: str, source: str, observation: str) -> list[ChatMessage]:
     shown = f"The first observation:\n\n<observation>\n{observation}\n</observation>"
-    return [ChatMessage("system", system), ChatMessage("user", f"{code(source)}\n\n{shown}\n\n{asked.strip()}")]
+    return [ChatMessage("system", system), ChatMessage("user", f"{format_code(source)}\n\n{shown}\n\n{asked.strip()}")]
 
 
-def judgement(completion: str) -> bool | None:
+def read_judgement(completion: str) -> bool | None:
     """Return True for yes, False for no, None if the answer cannot be read."""
-    return _ANSWERS.get(_AROUND.sub("", action_said(completion).lower()))
+    return _ANSWERS.get(_AROUND.sub("", find_action(completion).lower()))
 
 
-def reasoning(completion: str) -> str:
+def read_reasoning(completion: str) -> str:
     """Return the words before the box as one line, or "" without any."""
     words = answer(completion).rpartition("\\boxed")[0].split()
-    return line(" ".join(words), LONGEST_REASON)
+    return as_line(" ".join(words), LONGEST_REASON)

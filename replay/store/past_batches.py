@@ -4,21 +4,21 @@ from typing import cast
 
 import msgspec
 
-from replay.ledger.keys import batch_key
+from replay.ledger.keys import make_batch_key
 from replay.ledger.records import BatchRecord, RunCounters
 from replay.store.store import Store
 from spade.errors import RunError
 from spade.protocol import Batch, Group, Trajectory
 
 
-def recorded(store: Store, step: int) -> BatchRecord | None:
+def read_recorded(store: Store, step: int) -> BatchRecord | None:
     """Return the record of learner step `step`, or None if its batch was never taken."""
-    return store.get("batches", batch_key(step), BatchRecord)
+    return store.get("batches", make_batch_key(step), BatchRecord)
 
 
-def taken(store: Store, step: int) -> BatchRecord:
+def read_taken(store: Store, step: int) -> BatchRecord:
     """Return the record of learner step `step`. Raises RunError if its batch was never taken."""
-    record = recorded(store, step)
+    record = read_recorded(store, step)
     if record is None:
         last = len(store.scan("batches", BatchRecord))
         steps = f"its steps are 1 to {last}" if last else "it has no step yet"
@@ -26,16 +26,16 @@ def taken(store: Store, step: int) -> BatchRecord:
     return record
 
 
-def batch(store: Store, record: BatchRecord) -> Batch:
+def read_batch(store: Store, record: BatchRecord) -> Batch:
     """Rebuild the batch as the learner got it, with its trajectories. Raises RunError if retention deleted them."""
     counters = store.get("meta", "counters", RunCounters)
     if counters is not None and record.step <= counters.dropped_step:
-        raise RunError(dropped(record.step))
-    packed = packed_batch(store, record)
-    return msgspec.structs.replace(packed, groups=tuple(_unpacked(group) for group in packed.groups))
+        raise RunError(explain_dropped(record.step))
+    packed = read_packed_batch(store, record)
+    return msgspec.structs.replace(packed, groups=tuple(_unpack_group(group) for group in packed.groups))
 
 
-def packed_batch(store: Store, record: BatchRecord, last: bool = False) -> Batch:
+def read_packed_batch(store: Store, record: BatchRecord, last: bool = False) -> Batch:
     """Return the batch as sent. Its trajectories are msgspec.Raw, the stored bytes, which the receiver decodes.
 
     `last`: see `Batch`.
@@ -54,12 +54,12 @@ def packed_batch(store: Store, record: BatchRecord, last: bool = False) -> Batch
     return Batch(record.step, record.version, tuple(groups), last)
 
 
-def _unpacked(group: Group) -> Group:
+def _unpack_group(group: Group) -> Group:
     bodies = cast(tuple[msgspec.Raw, ...], group.trajectories)
     decoded = tuple(msgspec.msgpack.decode(body, type=Trajectory) for body in bodies)
     return msgspec.structs.replace(group, trajectories=decoded)
 
 
-def dropped(step: int) -> str:
+def explain_dropped(step: int) -> str:
     """Explain why a batch cannot be rebuilt."""
     return f"the trajectories of step {step} were deleted by retention (replay.retain_s, replay.retain_bytes)"

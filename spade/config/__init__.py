@@ -8,10 +8,10 @@ of each setting and the rules across settings.
 from spade.config.addresses import is_local, is_loopback
 from spade.config.domains import DOMAINS, SKILLS, DomainName, Skill
 from spade.config.engine_kinds import ENGINE_KINDS, EngineKind
-from spade.config.inheritance import mixtures, read_merged, read_toml, recipes, short_name
-from spade.config.loading import MEANING, differences, digest, dump, inline, load
+from spade.config.inheritance import list_mixtures, list_recipes, make_short_name, read_merged, read_toml
+from spade.config.loading import MEANING, compute_digest, dump, format_inline, list_differences, load
 from spade.config.paths import SETTINGS as PATH_SETTINGS
-from spade.config.paths import absolute_paths, setting, with_settings
+from spade.config.paths import get_setting, make_paths_absolute, replace_settings
 from spade.config.sections import (
     LONGEST_WAIT_S,
     Actors,
@@ -48,6 +48,7 @@ __all__ = [
     "Actors", "Audit", "Bus", "Config", "Design", "DomainName", "Endpoint", "Engine", "EngineKind", "Evaluation",
     "Learner", "Library", "Limits", "Loss", "Model", "Place", "PlacedRole", "Play", "Pool", "PoolLibrary",
     "ProtocolName", "Replay", "Reward", "Run", "Sandbox", "Serve", "Skill", "Supervise", "Tier", "ToolUse",
-    "absolute_paths", "differences", "digest", "dump", "inline", "is_local", "is_loopback", "load", "mixtures",
-    "read_merged", "read_toml", "recipes", "setting", "short_name", "with_settings",
+    "compute_digest", "dump", "format_inline", "get_setting", "is_local", "is_loopback", "list_differences",
+    "list_mixtures", "list_recipes", "load", "make_paths_absolute", "make_short_name", "read_merged", "read_toml",
+    "replace_settings",
 ]  # fmt: skip

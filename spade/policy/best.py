@@ -10,8 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from spade.decoding import UnreadableError, decoded
-from spade.disk import discard_unless_held, draft, link_folder, sync
+from spade.decoding import UnreadableError, try_decode
+from spade.disk import discard_unless_held, link_folder, open_draft, sync
 from spade.policy.manifest import PARAMETERS
 
 FOLDER, POLICY, RECORD = "best", "policy", "best.json"
@@ -48,9 +48,9 @@ _records: msgspec.json.Decoder[Best] = msgspec.json.Decoder(Best)
 
 def find(root: Path) -> tuple[Path, Best] | None:
     """Return the folder of the best policy and its evaluation, or None if no policy is kept."""
-    for folder in reversed(_numbered(root)):
+    for folder in reversed(_list_numbered(root)):
         try:
-            return folder / POLICY, decoded(_records.decode, (folder / RECORD).read_bytes())
+            return folder / POLICY, try_decode(_records.decode, (folder / RECORD).read_bytes())
         except (OSError, UnreadableError):  # the folder was deleted meanwhile, or is damaged
             continue
     return None
@@ -65,8 +65,8 @@ def keep(root: Path, weights: Path, new: Best) -> bool:
     before = find(root)
     if before is not None and before[1].measure == new.measure and new.win_rate < before[1].win_rate:
         return False
-    folder = root / str(1 + max((int(path.name) for path in _numbered(root)), default=0))
-    with draft(root) as made:
+    folder = root / str(1 + max((int(path.name) for path in _list_numbered(root)), default=0))
+    with open_draft(root) as made:
         link_folder(weights, made / POLICY)
         (made / RECORD).write_bytes(msgspec.json.encode(new))
         for path in (*made.rglob("*"), made):
@@ -78,6 +78,6 @@ def keep(root: Path, weights: Path, new: Best) -> bool:
     return True
 
 
-def _numbered(root: Path) -> list[Path]:
+def _list_numbered(root: Path) -> list[Path]:
     """Return the complete folders, newest last."""
     return sorted((path for path in root.glob("*") if path.name.isdecimal()), key=lambda path: int(path.name))

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import msgspec
 
-from spade.decoding import UnreadableError, decoded
-from spade.errors import RunError, reason
+from spade.decoding import UnreadableError, try_decode
+from spade.errors import RunError, format_reason
 from spade.policy.manifest import PARAMETERS
 
 _INDEX = f"{PARAMETERS}.index.json"
@@ -20,7 +20,7 @@ class _Index(msgspec.Struct):
 _indexes: msgspec.json.Decoder[_Index] = msgspec.json.Decoder(_Index)
 
 
-def parameter_files(folder: Path) -> dict[Path, set[str]]:
+def list_parameter_files(folder: Path) -> dict[Path, set[str]]:
     """Return the files that hold the parameters of the checkpoint `folder`, whether they are there or not.
 
     Each comes with the names of the tensors that the index places in it, none without an index.
@@ -31,9 +31,9 @@ def parameter_files(folder: Path) -> dict[Path, set[str]]:
     if (folder / PARAMETERS).is_file() or not index.is_file():
         return {folder / PARAMETERS: set()}
     try:
-        places = decoded(_indexes.decode, index.read_bytes()).weight_map
+        places = try_decode(_indexes.decode, index.read_bytes()).weight_map
     except (OSError, UnreadableError) as error:
-        raise RunError(f"{index}: {reason(error)}; give a whole checkpoint") from None
+        raise RunError(f"{index}: {format_reason(error)}; give a whole checkpoint") from None
     names = sorted(set(places.values()))
     if outside := [name for name in names if Path(name).name != name]:
         raise RunError(f"{index}: names {outside[0]!r}, which is no file of this folder; give a whole checkpoint")

@@ -12,7 +12,7 @@ import trio
 
 from actors.environments import runner as env_runner
 from spade import config, protocol
-from spade.codec import pack_floats, pack_ids, program_digest, unpack_ids
+from spade.codec import compute_program_digest, pack_floats, pack_ids, unpack_ids
 from spade.processes.entry import Launch
 from spade.tokens import Tokenizer
 from spade.transport import Incoming, Server, connect, serve
@@ -77,7 +77,7 @@ class SmallReplay:
         self.retired = ""
         self._leased: dict[str, protocol.PlayLease | protocol.DesignJob] = {}  # by id, under the newest lease
         self._over: set[object] = set()  # ids, and attempts
-        self._programs = {program_digest(source): protocol.Program(source) for source in programs}
+        self._programs = {compute_program_digest(source): protocol.Program(source) for source in programs}
         self._changed = trio.Event()
 
     def change(self) -> None:
@@ -217,7 +217,7 @@ async def small_replay(replay: SmallReplay, settings: config.Config) -> AsyncIte
     def ready(_: protocol.Hello) -> protocol.Ready:
         return protocol.Ready(pulse().peers, replay.weights)
 
-    digest = config.digest(settings)
+    digest = config.compute_digest(settings)
     async with (
         serve("tcp://127.0.0.1:0", digest=digest, bus=settings.bus, ready=ready, pulse=pulse) as server,
         trio.open_nursery() as nursery,
@@ -245,7 +245,7 @@ async def service(
             if response is not None:
                 await server.reply(incoming, response)
 
-    async with serve("tcp://127.0.0.1:0", digest=config.digest(settings), bus=settings.bus) as server:
+    async with serve("tcp://127.0.0.1:0", digest=config.compute_digest(settings), bus=settings.bus) as server:
         greeting = hello(settings, role, name, server.address)
         async with connect(replay.address, greeting, bus=settings.bus), trio.open_nursery() as nursery:
             nursery.start_soon(run, server)

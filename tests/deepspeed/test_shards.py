@@ -135,7 +135,7 @@ def ended(folder, settings, policy, out):
 
         with pytest.raises(SpadeError) as raised:
             checkpoint.write(out, 2, StepMetrics(), stuck, claimed)
-        return str(raised.value), checkpoint.newest(out)[1].step, sorted(os.listdir(out))
+        return str(raised.value), checkpoint.find_newest(out)[1].step, sorted(os.listdir(out))
 
 
 def test_a_rank_that_is_killed_while_it_writes_leaves_the_checkpoint_before(policy, checkpoint_folder, tmp_path):

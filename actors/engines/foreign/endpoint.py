@@ -14,17 +14,17 @@ import msgspec
 import numpy as np
 import trio
 
-from actors.engines.base import unfit
+from actors.engines.base import explain_misfit
 from actors.engines.foreign.asyncio_engine import AsyncioEngine
 from actors.engines.foreign.completions import Api, Completion, Models, StatusError
 from actors.engines.service.desk import Desk
 from spade.codec import pack_floats, pack_ids, unpack_ids
 from spade.config import Config
-from spade.decoding import UnreadableError, decoded
+from spade.decoding import UnreadableError, try_decode
 from spade.errors import BusError, ConfigError
 from spade.keyfiles import read_key
 from spade.policy import model_folder
-from spade.processes.entry import Launch, main, serving
+from spade.processes.entry import Launch, main, open_service
 from spade.protocol import Generate, Generated, Refused, Weights
 from spade.tokens import Tokenizer
 
@@ -55,7 +55,7 @@ class EndpointEngine(AsyncioEngine):
             raise
 
     def refusal(self, request: Generate) -> str | None:
-        return unfit(request, self._context, self._tokenizer.size)
+        return explain_misfit(request, self._context, self._tokenizer.size)
 
     def load_weights(self, weights: Weights) -> None:
         raise AssertionError("an endpoint has its own weights")
@@ -81,12 +81,12 @@ class EndpointEngine(AsyncioEngine):
         }
         try:
             answer = await self._api.ask("POST", "/completions", msgspec.json.encode(body))
-            return self._generated(prompt, request.max_tokens, _answered(self._url, answer, Completion))
+            return self._convert_answer(prompt, request.max_tokens, _parse_answer(self._url, answer, Completion))
         except BusError as error:
             log.warning("%s", error)
             return Refused(str(error))
 
-    def _generated(self, prompt: list[int], max_tokens: int, completion: Completion) -> Generated:
+    def _convert_answer(self, prompt: list[int], max_tokens: int, completion: Completion) -> Generated:
         """Check an answer and convert it to a reply.
 
         Raises BusError if the server read other tokens than it was sent, or if its answer cannot be used.
@@ -119,7 +119,7 @@ class EndpointEngine(AsyncioEngine):
     async def _find(self, name: str) -> str:
         """Find the model called `name`. If `name` is "", return the server's only model."""
         try:
-            models = _answered(self._url, await self._api.ask("GET", "/models"), Models)
+            models = _parse_answer(self._url, await self._api.ask("GET", "/models"), Models)
         except StatusError as error:
             if error.status < 500 and error.status != HTTPStatus.TOO_MANY_REQUESTS:
                 raise ConfigError(f"endpoint.url, endpoint.key: {error}") from None
@@ -132,9 +132,9 @@ class EndpointEngine(AsyncioEngine):
         return name
 
 
-def _answered(url: str, answer: bytes, kind: type[T]) -> T:
+def _parse_answer(url: str, answer: bytes, kind: type[T]) -> T:
     try:
-        return decoded(msgspec.json.Decoder(kind).decode, answer)
+        return try_decode(msgspec.json.Decoder(kind).decode, answer)
     except UnreadableError as error:
         raise BusError(f"{url} does not speak OpenAI's completions API: {error}") from None
 
@@ -144,7 +144,7 @@ async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None
     tokenizer = Tokenizer.load(model_folder.resolve(config.model.path))
     engine = await trio.to_thread.run_sync(EndpointEngine, config, tokenizer)
     with closing(engine):
-        async with serving(launch, config) as (server, replay):
+        async with open_service(launch, config) as (server, replay):
             log.info("passing on to %s at %s", config.endpoint.url, server.address)
             ready()
             await Desk(server, replay, engine, config).run()

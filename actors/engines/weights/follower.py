@@ -50,7 +50,14 @@ class Follower:
         Raises WeightsError, or RefusedError of the replay service, if the weights in use are not the published ones.
         """
         async with trio.open_nursery() as nursery:
-            for task in (self._pushed, self._pulsed, self._bring, self._tell, self._check, self._hold_again):
+            for task in (
+                self._follow_pushes,
+                self._follow_pulses,
+                self._bring,
+                self._tell,
+                self._check,
+                self._hold_again,
+            ):
                 nursery.start_soon(task)
 
     def digests(self, versions: tuple[tuple[int, int], ...]) -> bytes:
@@ -75,12 +82,12 @@ class Follower:
         put_newest(*self._served, swapped.weights)
         put_newest(*self._unchecked, swapped.weights)
 
-    async def _pushed(self) -> None:
+    async def _follow_pushes(self) -> None:
         async for message in self._replay.pushes:
             if isinstance(message, Weights):
                 self._hear(message)
 
-    async def _pulsed(self) -> None:
+    async def _follow_pulses(self) -> None:
         """Hear of new weights from pulses too, because a push may be lost with its connection."""
         pulse = self._replay.pulse
         while True:

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from actors.roles.voices import TurnSaid
-from actors.roles.voices.server import ChatServer, ServerError, answered
+from actors.roles.voices.server import ChatServer, ServerError, parse_answer
 from actors.text.profile import ChatMessage
 from spade.evaluations import Sampling
 from spade.tokens import Tools
@@ -45,7 +45,7 @@ class ChatVoice:
 
     def __init__(self, server: ChatServer, model: str, sampling: Sampling) -> None:
         self._server = server
-        self._fields = sampling_fields(model, sampling)
+        self._fields = make_sampling_fields(model, sampling)
         self._messages: list[dict[str, str]] = []
         self._before = 0  # tokens of the last prompt and its answer
 
@@ -62,7 +62,7 @@ class ChatVoice:
             if error.overlong:
                 return None
             raise
-        answer = answered(self._server.url, data, ChatAnswer)
+        answer = parse_answer(self._server.url, data, ChatAnswer)
         if not answer.choices:
             raise ServerError(f"{self._server.url} answers with no choice", 502)
         choice, used = answer.choices[0], answer.usage or Usage()
@@ -72,7 +72,7 @@ class ChatVoice:
         return TurnSaid(text, prompt, max(read, 0), max(used.completion_tokens, 0), (choice.finish_reason or "")[:40])
 
 
-def sampling_fields(model: str, sampling: Sampling) -> dict[str, Any]:
+def make_sampling_fields(model: str, sampling: Sampling) -> dict[str, Any]:
     """Return the sampling fields of a request. `top_k` is left out if sampling is from all tokens."""
     fields = {
         "model": model,

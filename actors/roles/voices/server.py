@@ -9,9 +9,9 @@ import httpx2
 import msgspec
 import trio
 
-from spade.decoding import UnreadableError, decoded
+from spade.decoding import UnreadableError, try_decode
 from spade.errors import BusError, ConfigError
-from spade.text import line
+from spade.text import as_line
 
 MOST_BYTES = 16 << 20
 """Bytes of an answer."""
@@ -89,7 +89,7 @@ class ChatServer:
         Raises ConfigError if the server lacks it.
         """
         try:
-            models = answered(self.url, await self._ask("GET", "/models"), _Models)
+            models = parse_answer(self.url, await self._ask("GET", "/models"), _Models)
         except ServerError as error:
             if name and error.status in (404, 405):
                 return name  # a server that does not list its models
@@ -98,7 +98,7 @@ class ChatServer:
         if not name and len(known) == 1:
             return known[0]
         if name not in known:
-            listed = ", ".join(line(each, 80) for each in known[:10]) or "nothing"
+            listed = ", ".join(as_line(each, 80) for each in known[:10]) or "nothing"
             raise ConfigError(f"{self.url} serves {listed}; name one of these")
         return name
 
@@ -119,16 +119,16 @@ class ChatServer:
         if response.status_code != _OK:
             said = " ".join(bytes(answer[:_SHOWN]).decode(errors="replace").split())
             raise ServerError(
-                f"{self.url}{path} answers {response.status_code}: {line(said, _SHOWN)}",
+                f"{self.url}{path} answers {response.status_code}: {as_line(said, _SHOWN)}",
                 response.status_code,
                 bytes(answer),
             )
         return bytes(answer)
 
 
-def answered(url: str, answer: bytes, kind: type[T]) -> T:
+def parse_answer(url: str, answer: bytes, kind: type[T]) -> T:
     """Parse an answer. Raises ServerError."""
     try:
-        return decoded(msgspec.json.Decoder(kind).decode, answer)
+        return try_decode(msgspec.json.Decoder(kind).decode, answer)
     except UnreadableError as error:
         raise ServerError(f"{url} does not speak OpenAI's API: {error}", 502) from None

@@ -9,7 +9,7 @@ LENGTH = 5  # tokens of a shingle
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 
 
-def shingles(source: str) -> frozenset[tuple[str, ...]]:
+def make_shingles(source: str) -> frozenset[tuple[str, ...]]:
     """Return all runs of five tokens. A shorter source is one run.
 
     A token is a word, a number or one sign, in code, comments and strings alike. So white space and line breaks do not
@@ -19,15 +19,15 @@ def shingles(source: str) -> frozenset[tuple[str, ...]]:
     return frozenset(tuple(tokens[start : start + LENGTH]) for start in range(max(1, len(tokens) - LENGTH + 1)))
 
 
-def most_similar(source: str, earlier: Iterable[EarlierProgram]) -> tuple[float, str] | None:
+def find_most_similar(source: str, earlier: Iterable[EarlierProgram]) -> tuple[float, str] | None:
     """Return the greatest similarity of `source` to an earlier program, in [0, 1], and this program's id, or None.
 
     Among equals, returns the first. The similarity is Jaccard's: shingles in both / shingles in either (Broder 1997).
     """
-    own = shingles(source)
+    own = make_shingles(source)
     nearest: tuple[float, str] | None = None
     for program in earlier:
-        other = shingles(program.source)
+        other = make_shingles(program.source)
         both = len(own & other)
         similarity = both / (len(own) + len(other) - both)
         if nearest is None or similarity > nearest[0]:

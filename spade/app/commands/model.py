@@ -35,9 +35,9 @@ def import_model(
     from spade.app.models.convert import convert
     from spade.app.models.findings import examine
     from spade.app.models.sources import open_source
-    from spade.disk import whole
+    from spade.disk import write_whole
 
-    with whole(out) as part:
+    with write_whole(out) as part:
         say(f"reading {source}")
         with open_source(source) as found:
             convert(found, part, dtype)
@@ -56,7 +56,7 @@ def export(
     from spade.app.rundir import RunDir
 
     found = RunDir(run).require()
-    folder = newest_weights(found)
+    folder = find_newest_weights(found)
     _copy(folder, folder.name, out)
     say(f"{out}: the newest policy of {found.path}")
 
@@ -73,7 +73,7 @@ def export_best(
     from spade.app.rundir import RunDir
 
     found = RunDir(run).require()
-    folder, best = best_policy(found)
+    folder, best = find_best_policy(found)
     if out is None:
         say(f"{folder}: {best}")
         return
@@ -83,21 +83,22 @@ def export_best(
 
 def _copy(policy: Path, digest: str, out: Path) -> None:
     """Copy a policy and check the digest of the copy. If it differs, raises RunError and leaves nothing behind."""
-    from spade.disk import hold, whole
+    from spade.disk import hold, write_whole
     from spade.policy import manifest
 
-    with whole(out) as part, hold(policy / manifest.PARAMETERS):
+    with write_whole(out) as part, hold(policy / manifest.PARAMETERS):
         shutil.copytree(policy, part)
         try:
-            manifest.sound(part, digest)
+            manifest.verify_parameters(part, digest)
         except WeightsError:
             raise RunError(
-                f"{manifest.changed(policy, digest)}; nothing was written: bring it back, or export another policy "
+                f"{manifest.make_changed_error(policy, digest)}; nothing was written: bring it back, or "
+                f"export another policy "
                 "(`spade model best`)"
             ) from None
 
 
-def best_policy(run: "RunDir") -> "tuple[Path, Best]":
+def find_best_policy(run: "RunDir") -> "tuple[Path, Best]":
     """Return the folder and figures of the policy with the best evaluation. Raises RunError if none has finished."""
     from spade.policy.best import FOLDER, find
 
@@ -109,9 +110,9 @@ def best_policy(run: "RunDir") -> "tuple[Path, Best]":
     return kept
 
 
-def newest_weights(run: "RunDir") -> Path:
+def find_newest_weights(run: "RunDir") -> Path:
     """Return the folder of the newest published policy. Raises RunError if none was published or the folder is gone."""
-    from replay.inspect.environments import newest_weights as read
+    from replay.inspect.environments import find_newest_weights as read
 
     weights = read(run.store)
     if weights is None:

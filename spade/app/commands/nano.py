@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from spade.app.commands.model import newest_weights
+from spade.app.commands.model import find_newest_weights
 from spade.app.commands.options import Json, Seed
 from spade.app.printing import complain, print_json, say, show
 
@@ -36,25 +36,28 @@ def measure(
     Prints validity, novelty, and win rates with and without the hint. For a run, prints its policy before the first
     learner step and its newest policy side by side. With --json, prints only the newest policy.
     """
-    from spade.app.rundir import RunDir, did_you_mean
+    from spade.app.rundir import RunDir, suggest_runs
     from spade.errors import ConfigError
     from spade.policy import manifest
     from spade.policy.model_folder import resolve
-    from spade.text import line
+    from spade.text import as_line
 
     run = RunDir(Path(model))
     try:
         origin = resolve(run.config().model.path if run.exists else model)
     except ConfigError as error:
-        raise ConfigError(f"{error}; {did_you_mean(model)}".rstrip("; ")) from None
-    newest = newest_weights(run) if run.exists else origin
+        raise ConfigError(f"{error}; {suggest_runs(model)}".rstrip("; ")) from None
+    newest = find_newest_weights(run) if run.exists else origin
     if run.exists:
-        manifest.sound(newest, newest.name)
-    complain(f"measuring {line(model, 200)} on held-out programs; this takes minutes")  # not into the JSON
-    from spade.app.nano.report import compared, report  # imports torch (seconds), so only after the model was found
+        manifest.verify_parameters(newest, newest.name)
+    complain(f"measuring {as_line(model, 200)} on held-out programs; this takes minutes")  # not into the JSON
+    from spade.app.nano.report import (  # imports torch (seconds), so only after the model was found
+        compare_reports,
+        report,
+    )
 
     result = report(newest, origin, seed)
     if json:
         print_json(result)
     else:
-        show(compared(report(origin, origin, seed), result) if run.exists else str(result))
+        show(compare_reports(report(origin, origin, seed), result) if run.exists else str(result))

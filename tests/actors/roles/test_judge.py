@@ -53,7 +53,7 @@ async def test_nobody_is_asked_where_the_config_does_not_want_it(settings, token
 
 async def test_a_program_without_room_for_the_question_is_not_judged(settings, tokenizer, monkeypatch):
     long = ChatMessage("user", "x" * settings.engine.context_tokens)
-    monkeypatch.setattr("actors.roles.judge.question", lambda source, observation: [long])
+    monkeypatch.setattr("actors.roles.judge.ask_question", lambda source, observation: [long])
     measures, asked = await designed(settings, tokenizer, "never said")
     assert measures == Measures(17, 1, None)
     assert len(asked) == 2

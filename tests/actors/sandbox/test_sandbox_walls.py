@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from trio.testing import wait_all_tasks_blocked
 
 from actors.sandbox import open_sandbox
-from actors.sandbox.budget import excess
+from actors.sandbox.budget import find_excess
 from actors.sandbox.process import ChildProcess
 from actors.sandbox.wire import Step
 from spade.config import Sandbox as Limits
@@ -185,9 +185,9 @@ async def test_a_program_of_many_small_children_gets_no_larger_one_of_another_ev
         process = ChildProcess(socket.socket())
         process.program = source
         grown[process] = size
-    evicted = [(child.program, grown[child]) for child in excess(grown, 110)]
+    evicted = [(child.program, grown[child]) for child in find_excess(grown, 110)]
     assert evicted == [("many", 31), ("many", 30)]
-    assert {*excess(grown, 0)} == {*grown}
+    assert {*find_excess(grown, 0)} == {*grown}
     for process in grown:
         process.kill()
 

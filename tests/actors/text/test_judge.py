@@ -1,10 +1,10 @@
 import pytest
 
-from actors.text.judge import judgement, question
+from actors.text.judge import ask_question, read_judgement
 
 
 def test_the_question_has_the_program_and_its_first_observation() -> None:
-    _, asked = question("class AEnv: ...", "Guess it. It is odd.")
+    _, asked = ask_question("class AEnv: ...", "Guess it. It is odd.")
     assert "class AEnv: ..." in asked.content
     assert "<observation>\nGuess it. It is odd.\n</observation>" in asked.content
 
@@ -18,4 +18,4 @@ def test_the_question_has_the_program_and_its_first_observation() -> None:
     ],
 )  # fmt: skip
 def test_the_last_box_behind_the_thoughts_counts(answer: str, told: bool | None) -> None:
-    assert judgement(answer) is told
+    assert read_judgement(answer) is told

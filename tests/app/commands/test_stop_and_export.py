@@ -12,7 +12,7 @@ from spade.app.commands.stop import stop
 from spade.app.rundir import RunDir
 from spade.config import load
 from spade.errors import RunError, WeightsError
-from spade.locks import here
+from spade.locks import describe_this_process
 from spade.policy import manifest
 from spade.policy.best import Best, keep
 
@@ -25,7 +25,7 @@ def run(tmp_path):
 
 
 def test_a_run_that_left_before_it_was_told_to_is_stopped(run, monkeypatch, capsys):
-    left = msgspec.structs.replace(here(), pid=1 << 30)  # no process of Linux has such a number
+    left = msgspec.structs.replace(describe_this_process(), pid=1 << 30)  # no process of Linux has such a number
     held = iter([{"learner": left}, {"learner": left}, {"learner": left}])
     monkeypatch.setattr(RunDir, "holders", lambda self: next(held, {}))
     stop(run.path)
@@ -35,9 +35,9 @@ def test_a_run_that_left_before_it_was_told_to_is_stopped(run, monkeypatch, caps
 @pytest.fixture
 def weights(run, tiny_checkpoint, monkeypatch):
     """The newest policy of the run."""
-    folder = run.weights / manifest.sound(tiny_checkpoint)
+    folder = run.weights / manifest.verify_parameters(tiny_checkpoint)
     shutil.copytree(tiny_checkpoint, folder)
-    monkeypatch.setattr(model, "newest_weights", lambda run: folder)
+    monkeypatch.setattr(model, "find_newest_weights", lambda run: folder)
     return folder
 
 
@@ -77,7 +77,7 @@ def test_a_build_says_what_it_does_before_it_imports_torch(tmp_path, monkeypatch
 
 
 def test_damaged_weights_are_not_measured(run, weights, monkeypatch):
-    monkeypatch.setattr(nano, "newest_weights", lambda run: weights)
+    monkeypatch.setattr(nano, "find_newest_weights", lambda run: weights)
     damage(weights)
     with pytest.raises(WeightsError, match="it was changed or cut short"):
         nano.measure(str(run.path))
@@ -91,7 +91,7 @@ def test_the_best_policy_is_exported_with_its_evaluation(run, weights, tmp_path,
     model.export_best(run.path, tmp_path / "out")
     said = capsys.readouterr().out.splitlines()
     assert all(each.endswith("held-out win rate 0.62 ± 0.03 over 192 plays after step 40") for each in said)
-    assert manifest.sound(tmp_path / "out", weights.name)
+    assert manifest.verify_parameters(tmp_path / "out", weights.name)
     damage(run.path / "best" / "1" / "policy")
     with pytest.raises(RunError, match="its digest is not"):
         model.export_best(run.path, tmp_path / "again")
