@@ -145,7 +145,7 @@ class _Mixture:
             except RunError as error:
                 raise RunError(f"source {as_line(source.name)}: {error}") from None
         kept = self._count_kept(number)
-        self._tell(_summarize_source(source.name, kept, progress))
+        self._tell(_summarise_source(source.name, kept, progress))
         if kept < (wanted or 1):
             raise RunError(
                 f"source {as_line(source.name)}: has {kept} documents, {wanted or 1} are wanted; lower its share, "
@@ -214,6 +214,6 @@ class _Mixture:
         self._base.commit()
 
 
-def _summarize_source(name: str, kept: int, progress: SourceProgress) -> str:
+def _summarise_source(name: str, kept: int, progress: SourceProgress) -> str:
     dropped = ", ".join(f"{count} {why}" for why, count in sorted(progress.dropped.items()) if count)
     return f"{name}: {kept} documents of {progress.rows} rows; dropped: {dropped or 'none'}"

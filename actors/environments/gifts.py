@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from actors.text.actions import find_boxed
-from actors.text.leaks import LEAST, Told, normalize_visible
+from actors.text.leaks import LEAST, Told, normalise_visible
 
 READ_CHARACTERS = 65_536
 VALUE_CHARACTERS = 200
@@ -47,7 +47,7 @@ def find_unseen_words(actions: Iterable[str], plays: Iterable[Hearing]) -> list[
 def _split_action(action: str) -> list[str]:
     """Return the long words of an action out of its box, and its runs of short words, each run as one word."""
     pieces, run = list[str](), ""
-    for word in [*_WORD.findall(normalize_visible(find_boxed(action) or action)), ""]:
+    for word in [*_WORD.findall(normalise_visible(find_boxed(action) or action)), ""]:
         if 0 < len(word) < LEAST:
             run += word
             continue

@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 Manners = Callable[[SuiteItem], Awaitable[Manner]]
 
 
-def summarize_samples(
+def summarise_samples(
     examined: Sequence[Examined], categories: Mapping[str, str], suite: str, step: int, seconds: float
 ) -> Evaluation | None:
     """Compute the figures of an evaluation, or None if each sample ended in an error. `categories` are by item.
@@ -109,7 +109,7 @@ class Evaluator:
         examined, began = list[Examined](), trio.current_time()
         await self._examiner.examine(self._held_out.samples, examined.append)
         categories = {item.name: item.category for item, _ in self._held_out.samples}
-        made = summarize_samples(examined, categories, self._held_out.suite, step, trio.current_time() - began)
+        made = summarise_samples(examined, categories, self._held_out.suite, step, trio.current_time() - began)
         if made is None:
             last = examined[-1].record.detail
             log.warning("each of %d samples ended in an error, the last in: %s", len(examined), last)

@@ -31,7 +31,7 @@ class Told:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        plain = _THOUSANDS.sub("", normalize_visible(text))
+        plain = _THOUSANDS.sub("", normalise_visible(text))
         words = _WORD.findall(plain)
         self._joined = "".join(words)
         self._bounds = {0, *accumulate(map(len, words))}
@@ -44,7 +44,7 @@ class Told:
             return digits in self._numbers or (
                 len(digits) >= LEAST_SPLIT and digits.isdigit() and self._has_words(digits)
             )
-        sought = "".join(_WORD.findall(normalize_visible(value)))
+        sought = "".join(_WORD.findall(normalise_visible(value)))
         return self._has_words(sought) if len(sought) >= LEAST else self._has(value.strip())
 
     def _has_words(self, sought: str) -> bool:
@@ -65,6 +65,6 @@ def strip_number(text: str) -> str:
     return re.sub(r"\.0+\Z", "", text.removeprefix("-"))
 
 
-def normalize_visible(text: str) -> str:
+def normalise_visible(text: str) -> str:
     """Return the text in lower case, without invisible characters."""
     return "".join(each for each in text if unicodedata.category(each) != "Cf").casefold()

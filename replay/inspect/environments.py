@@ -48,7 +48,7 @@ class EnvironmentDetail(EnvironmentSummary, frozen=True):
 def read_environments(path: Path) -> list[EnvironmentSummary]:
     """Read all environments, the oldest first. Raises RunError if the store does not exist."""
     with open_reader(path) as store:
-        return [_summarize_environment(environment) for environment in store.scan("environments", Environment)]
+        return [_summarise_environment(environment) for environment in store.scan("environments", Environment)]
 
 
 def read_environment(path: Path, id: str) -> EnvironmentDetail | None:
@@ -58,7 +58,7 @@ def read_environment(path: Path, id: str) -> EnvironmentDetail | None:
         source = store.get("sources", id, Source)
     if environment is None or source is None:
         return None
-    summary = msgspec.structs.asdict(_summarize_environment(environment))
+    summary = msgspec.structs.asdict(_summarise_environment(environment))
     return EnvironmentDetail(
         **summary,
         source=source.source,
@@ -97,7 +97,7 @@ def run_id(path: Path) -> str:
     return header.id
 
 
-def _summarize_environment(environment: Environment) -> EnvironmentSummary:
+def _summarise_environment(environment: Environment) -> EnvironmentSummary:
     score = environment.score
     return EnvironmentSummary(
         id=environment.id,

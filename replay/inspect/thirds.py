@@ -51,7 +51,7 @@ def read_thirds(path: Path) -> list[tuple[Third, list[str]]]:
         environments = store.scan("environments", Environment)
         parts = _split(environments)
         played = _count_played(store)
-        return [(_summarize_third(part, played), _read_sources(store, part)) for part in parts]
+        return [(_summarise_third(part, played), _read_sources(store, part)) for part in parts]
 
 
 def _split(environments: Sequence[Environment]) -> list[Sequence[Environment]]:
@@ -80,7 +80,7 @@ def _read_sources(store: Store, part: Sequence[Environment]) -> list[str]:
     return [source.source for source in store.get_many("sources", ids, Source)]
 
 
-def _summarize_third(part: Sequence[Environment], played: dict[str, _Played]) -> Third:
+def _summarise_third(part: Sequence[Environment], played: dict[str, _Played]) -> Third:
     sums = [played[environment.id] for environment in part if environment.id in played]
     scores = [environment.score for environment in part if environment.score is not None]
     with_tools = [environment for environment in part if environment.measures.tools is not None]

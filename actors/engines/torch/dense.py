@@ -70,11 +70,11 @@ class Dense:
         cos, sin = cos[0, :, None], sin[0, :, None]
         sin[..., : self._dim // 2].neg_()  # negated, so that the rotation is a roll by half
         for index, layer in enumerate(self._layers):
-            mixed = self._compute_attention(index, layer, self._normalize(x, layer.norm), cos, sin, cache)
+            mixed = self._compute_attention(index, layer, self._normalise(x, layer.norm), cos, sin, cache)
             x = torch.addmm(x, mixed, layer.out.t())
-            gate, up = linear(self._normalize(x, layer.norm_mlp), layer.gate_up).chunk(2, -1)
+            gate, up = linear(self._normalise(x, layer.norm_mlp), layer.gate_up).chunk(2, -1)
             x = torch.addmm(x, silu(gate) * up, layer.down.t())
-        return linear(self._normalize(x[keep], self._base.norm.weight), self._head.weight)
+        return linear(self._normalise(x[keep], self._base.norm.weight), self._head.weight)
 
     def _compute_attention(
         self, index: int, layer: Layer, x: Tensor, cos: Tensor, sin: Tensor, cache: KvStore
@@ -90,7 +90,7 @@ class Dense:
         cache.write(index, key, value)
         return compute_attention(query, index, cache, None, layer.window).flatten(1)
 
-    def _normalize(self, x: Tensor, scale: Tensor) -> Tensor:
+    def _normalise(self, x: Tensor, scale: Tensor) -> Tensor:
         return rms_norm(x, scale.shape, scale, self._eps)
 
 

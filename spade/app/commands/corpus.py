@@ -30,7 +30,7 @@ def build(
         raise ConfigError(f"{spec}: No such file or directory; give a TOML file, or a spec that ships: {shipped}")
     file = out or find_built_path(path.stem)
     mixture.build(read_spec(path), file, say)
-    say(_summarize_corpus(str(file)))
+    say(_summarise_corpus(str(file)))
 
 
 def show_corpus(
@@ -42,7 +42,7 @@ def show_corpus(
     from spade.errors import ConfigError
 
     if index is None:
-        say(_summarize_corpus(corpus))
+        say(_summarise_corpus(corpus))
         return
     documents = load(corpus)
     if index >= len(documents):
@@ -52,7 +52,7 @@ def show_corpus(
     show(document.text)
 
 
-def _summarize_corpus(corpus: str) -> str:
+def _summarise_corpus(corpus: str) -> str:
     from actors.corpus import load
 
     documents = load(corpus)

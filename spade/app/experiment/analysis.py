@@ -101,7 +101,7 @@ def collect_outcomes(result: RunResult) -> dict[str, float]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def summarize_arms(experiment: Experiment, results: Mapping[Piece, RunResult]) -> list[ArmSummary]:
+def summarise_arms(experiment: Experiment, results: Mapping[Piece, RunResult]) -> list[ArmSummary]:
     """Summarise the arms that have at least one result."""
     rows = []
     for name, arm in experiment.arms.items():
@@ -113,7 +113,7 @@ def summarize_arms(experiment: Experiment, results: Mapping[Piece, RunResult]) -
     return rows
 
 
-def summarize_pairs(experiment: Experiment, results: Mapping[Piece, RunResult]) -> list[PairSummary]:
+def summarise_pairs(experiment: Experiment, results: Mapping[Piece, RunResult]) -> list[PairSummary]:
     """Compare the pairs of arms that have results with a seed in common."""
     rows = []
     for one, other in experiment.pairs:

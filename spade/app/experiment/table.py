@@ -9,8 +9,8 @@ from spade.app.experiment.analysis import (
     Mean,
     PairSummary,
     list_missing,
-    summarize_arms,
-    summarize_pairs,
+    summarise_arms,
+    summarise_pairs,
 )
 from spade.app.experiment.designed import PARTS, DesignedLevel, compute_mean_level
 from spade.app.experiment.plan import Experiment, Piece
@@ -45,7 +45,7 @@ class TextTable(NamedTuple):
 
 def make_tables(experiment: Experiment, results: Mapping[Piece, RunResult]) -> list[TextTable]:
     """Return the tables of arms, of primary pairs, of exploratory pairs, and of designed levels."""
-    arms, pairs = summarize_arms(experiment, results), summarize_pairs(experiment, results)
+    arms, pairs = summarise_arms(experiment, results), summarise_pairs(experiment, results)
     kinds = (True, "Primary comparisons"), (False, "Exploratory comparisons")
     made = [_make_arm_table(arms)] if arms else []
     for primary, title in kinds:

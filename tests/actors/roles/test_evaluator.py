@@ -8,7 +8,7 @@ import trio
 
 from actors.environments import runner as env_runner
 from actors.roles import evaluator
-from actors.roles.evaluator import summarize_samples
+from actors.roles.evaluator import summarise_samples
 from actors.roles.examiner import Examined
 from actors.suites.held_out import read_held_out
 from actors.text import worlds
@@ -239,19 +239,19 @@ def examined(item, sample, correct, versions=(3,), error=None):
 def test_a_summary_has_its_error_over_items_and_not_over_samples():
     pairs = [examined(item, sample, item in "ab", (3, 5)) for item in "abcd" for sample in range(2)]
     error = pytest.approx(math.sqrt(0.5 * 0.5 / 3))
-    made = summarize_samples(pairs, {"a": "x", "b": "y", "c": "y", "d": "y"}, "nano", 2, 9.0)
+    made = summarise_samples(pairs, {"a": "x", "b": "y", "c": "y", "d": "y"}, "nano", 2, 9.0)
     assert made == Evaluation(2, 3, 5, 8, 0, 0.5, error, 9.0, "nano", {"x": 1.0, "y": pytest.approx(1 / 3)})
 
 
 def test_a_summary_of_many_categories_has_none_of_them():
     pairs = [examined(str(item), 0, True) for item in range(MOST_CATEGORIES + 1)]
-    made = summarize_samples(pairs, {each.record.item: each.record.item for each in pairs}, "gem", 2, 9.0)
+    made = summarise_samples(pairs, {each.record.item: each.record.item for each in pairs}, "gem", 2, 9.0)
     assert made is not None
     assert (made.win_rate, made.categories) == (1.0, {})
 
 
 def test_an_error_is_a_wrong_answer_and_errors_alone_are_no_evaluation():
     failed = examined("b", 0, False, (), "environment")
-    made = summarize_samples([examined("a", 0, True), failed], {"a": "", "b": ""}, "", 2, 9.0)
+    made = summarise_samples([examined("a", 0, True), failed], {"a": "", "b": ""}, "", 2, 9.0)
     assert made == Evaluation(2, 3, 3, 2, 1, 0.5, 0.5, 9.0, categories={"": 0.5})
-    assert summarize_samples([failed], {"b": ""}, "", 2, 9.0) is None
+    assert summarise_samples([failed], {"b": ""}, "", 2, 9.0) is None

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from replay.inspect.journal import StepRow
 from spade.app.cli import app
-from spade.app.experiment.analysis import HELD_OUT, RISE, collect_outcomes, summarize_arms, summarize_pairs
+from spade.app.experiment.analysis import HELD_OUT, RISE, collect_outcomes, summarise_arms, summarise_pairs
 from spade.app.experiment.page import render
 from spade.app.experiment.plan import Piece, read_experiment
 from spade.app.experiment.results import (
@@ -207,7 +207,7 @@ def test_differences_are_paired_by_seed(tmp_path):
     plan = experiment(tmp_path)
     wins = {"full-0": 30, "full-1": 40, "pool-0": 20, "pool-1": 32, "no-memory-0": 30}
     results = {piece: result(plan, piece, wins[str(piece)]) for piece in plan.pieces}
-    question, explored = summarize_pairs(plan, results)
+    question, explored = summarise_pairs(plan, results)
     assert (question.pair, question.primary) == (("full", "pool"), True)
     first = question.outcomes["level 1"]
     # Differences 0.2 and 0.16: a deviation of 0.02 · √2, and Student's quantile of one degree is 12.706.
@@ -216,7 +216,7 @@ def test_differences_are_paired_by_seed(tmp_path):
     assert first.low == pytest.approx(0.18 - 12.706 * 0.02, abs=1e-4)
     alone = explored.outcomes[HELD_OUT]
     assert (explored.primary, alone.value, alone.low, alone.runs) == (False, 0.0, None, 1)
-    rows = {row.arm: row for row in summarize_arms(plan, results)}
+    rows = {row.arm: row for row in summarise_arms(plan, results)}
     assert rows["full"].outcomes["level 1"].value == pytest.approx(0.7)
 
 
@@ -224,12 +224,12 @@ def test_a_pair_of_which_one_run_is_missing_is_left_out_of_the_interval(tmp_path
     plan = experiment(tmp_path, TEXT.replace("[0, 1]", "[0, 1, 2, 3, 4, 5]"))
     ours = {Piece("full", seed): result(plan, Piece("full", seed), 30 + seed) for seed in range(6)}
     theirs = {Piece("pool", seed): result(plan, Piece("pool", seed), 30 - seed) for seed in range(5)}
-    question, *_ = summarize_pairs(plan, ours | theirs)
+    question, *_ = summarise_pairs(plan, ours | theirs)
     # Differences 0, 0.04, … 0.16: a deviation of 0.04 · √2.5 over √5; Student's quantile of four degrees is 2.7764.
     found = question.outcomes["level 1"]
     assert (found.value, found.runs) == (pytest.approx(0.08), 5)
     assert found.high - found.value == pytest.approx(2.776445 * 0.04 * 0.5**0.5, abs=1e-6)
-    arm = summarize_arms(plan, ours)[0].outcomes["level 1"]
+    arm = summarise_arms(plan, ours)[0].outcomes["level 1"]
     # Six values, 0.02 apart: a deviation of 0.02 · √3.5 over √6; Student's quantile of five degrees is 2.5706.
     assert (arm.value, arm.runs) == (pytest.approx(0.65), 6)
     assert arm.value - arm.low == pytest.approx(2.570582 * 0.02 * (3.5 / 6) ** 0.5, abs=1e-6)
@@ -310,7 +310,7 @@ def test_a_category_cannot_take_the_place_of_the_primary_outcome(tmp_path):
 def test_values_that_are_all_alike_have_no_interval(tmp_path):
     plan = experiment(tmp_path)
     results = {piece: result(plan, piece) for piece in plan.pieces}
-    found = summarize_arms(plan, results)[0].outcomes["level 1"]
+    found = summarise_arms(plan, results)[0].outcomes["level 1"]
     assert (found.value, found.low, found.high, found.runs) == (0.6, None, None, 2)
 
 
