@@ -61,7 +61,7 @@ def moved(folder, settings, after, out):
         backend.load(after)
         out.mkdir()
         spread = brought(lambda: backend.save(out))
-        gathered = brought(lambda: deque(backend._gathered(optimizer=True), maxlen=0))
+        gathered = brought(lambda: deque(backend._gather(optimizer=True), maxlen=0))
         return spread, gathered, {name: one.detach() for name, one in backend.model.named_parameters()}
 
 

@@ -102,7 +102,7 @@ def _wires(folder: Path) -> list[Decoder]:
         return answer if isinstance(answer, Blamed) else check_answer(answer, Sandbox())
 
     def completion(data: bytes) -> object:
-        return encode(engine._generated([7], 4, _parse_answer(engine._url, data, Completion)))
+        return encode(engine._convert_answer([7], 4, _parse_answer(engine._url, data, Completion)))
 
     def models(data: bytes) -> object:
         return _parse_answer(engine._url, data, Models)
