@@ -40,7 +40,7 @@ def weights(run, tiny_checkpoint, monkeypatch):
     folder = run.weights / manifest.verify_parameters(tiny_checkpoint)
     shutil.copytree(tiny_checkpoint, folder)
     there = KeptPolicy(7, "published", folder, (folder.name,))
-    monkeypatch.setattr(policies, "newest_policy", lambda run: there)
+    monkeypatch.setattr(policies, "find_newest_policy", lambda run: there)
     return folder
 
 
