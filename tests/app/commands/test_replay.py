@@ -21,10 +21,10 @@ from spade import config
 from spade.app.commands.replay.batch import batch
 from spade.app.commands.replay.remake import remake
 from spade.app.commands.replay.verify import verify
-from spade.app.evaluation.policies import find_newest_policy
 from spade.app.rundir import RunDir
 from spade.app.screen.observe import read_status
 from spade.app.screen.reach import reach
+from spade.app.supervisor.kept import find_newest_policy
 from spade.disk import discard
 from spade.errors import RunError
 from spade.extras import describe_installing
