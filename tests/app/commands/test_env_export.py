@@ -1,0 +1,76 @@
+"""`spade env export`: the environments of a run in forms that other programs read."""
+
+import pytest
+
+from replay.inspect.environments import read_environments
+from spade.app.rundir import RunDir
+from spade.config import load
+from spade.pools import listed, names, read_program
+from tests.app.commands.test_pool import run_spade
+from tests.replay.kept_world import keep_world
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A run whose environments all have the same program, but for two."""
+    made = RunDir(tmp_path_factory.mktemp("runs") / "run")
+    made.create(load("nano"))
+    keep_world(made.store)
+    return made
+
+
+def test_files_hold_each_program_with_its_hint_and_lineage(run, tmp_path):
+    code, told = run_spade("env", "export", run.path, tmp_path / "out", "--format", "files")
+    assert code == 0, told
+    known = {each.id: each for each in read_environments(run.store)}
+    assert told == f"{tmp_path / 'out'}: {len(names(tmp_path / 'out'))} environments of {run.path}\n"
+    for entry in listed(tmp_path / "out").entries:
+        program = read_program(tmp_path / "out", entry.name)
+        lineage, environment = program.lineage, known[entry.name]
+        assert program.hint == "pull the second lever"
+        assert (lineage.environment, lineage.document) == (environment.id, environment.document)
+        assert (lineage.win_rate, lineage.regret) == (environment.win_rate_unhinted, environment.regret)
+        assert lineage.step is not None
+
+
+@pytest.mark.parametrize(
+    ("options", "holds"),
+    [
+        (("--skill", "optimization"), lambda each: each.skill == "optimization"),
+        (("--win-rate", "0..0.5"), lambda each: each.win_rate_unhinted is not None and each.win_rate_unhinted <= 0.5),
+        (("--regret", "0.1..1"), lambda each: each.regret is not None and each.regret >= 0.1),
+        (("--audited",), lambda each: each.audit.startswith("passed")),
+    ],
+)
+def test_filters_choose_environments(run, tmp_path, options, holds):
+    environments = [each for each in read_environments(run.store) if each.state != "quarantined"]
+    first = next(each for each in environments if holds(each))
+    assert not all(map(holds, environments)), "the filter chooses nothing here"
+    code, told = run_spade("env", "export", run.path, tmp_path / "out", "--format", "files", *options)
+    assert code == 0, told
+    assert first.id in names(tmp_path / "out"), "all programs are equal, so the oldest comes"
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--regret", "5..6"), "no environment passes the filters"),
+        (("--win-rate", "0.9..0.1"), "--win-rate '0.9..0.1': write two numbers like 0.2..0.8"),
+        (("--regret", "high"), "--regret 'high': write two numbers like 0.2..0.8"),
+        (("--skill", "poetry"), "--skill 'poetry': is no skill of"),
+    ],
+)
+def test_bad_filters_are_one_line_and_write_nothing(run, tmp_path, options, says):
+    code, told = run_spade("env", "export", run.path, tmp_path / "out", "--format", "files", *options)
+    assert (code, told.count("\n")) == (1, 1), told
+    assert says in told
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_exists_and_a_run_without_environments_are_refused(run, tmp_path):
+    code, told = run_spade("env", "export", run.path, tmp_path, "--format", "files")
+    assert (code, told) == (1, f"spade: {tmp_path}: exists already; give a new directory\n")
+    empty = RunDir(tmp_path / "empty")
+    empty.create(load("nano"))
+    code, told = run_spade("env", "export", empty.path, tmp_path / "out", "--format", "files")
+    assert (code, told.count("\n")) == (1, 1), told
