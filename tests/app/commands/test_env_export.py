@@ -1,11 +1,18 @@
 """`spade env export`: the environments of a run in forms that other programs read."""
 
+import json
+
+import msgspec
 import pytest
+from msgspec.structs import replace
+from pyarrow import parquet
 
 from replay.inspect.environments import read_environments
+from spade.app.pools.tables import read_table
 from spade.app.rundir import RunDir
+from spade.app.supervisor.pools import programs_of_run
 from spade.config import load
-from spade.pools import listed, names, read_program
+from spade.pools import Lineage, listed, names, read_program
 from tests.app.commands.test_pool import run_spade
 from tests.replay.kept_world import keep_world
 
@@ -31,6 +38,20 @@ def test_files_hold_each_program_with_its_hint_and_lineage(run, tmp_path):
         assert (lineage.environment, lineage.document) == (environment.id, environment.document)
         assert (lineage.win_rate, lineage.regret) == (environment.win_rate_unhinted, environment.regret)
         assert lineage.step is not None
+
+
+@pytest.mark.parametrize("format", ["hub", "parquet", "jsonl"])
+def test_a_table_is_a_pool_again_with_equal_programs(run, tmp_path, format):
+    kept = list(programs_of_run(run))
+    code, told = run_spade("env", "export", run.path, tmp_path / "out", "--format", format)
+    assert (code, told) == (0, f"{tmp_path / 'out'}: {len(kept)} environments of {run.path}\n")
+    read = read_table(str(tmp_path / "out"))
+    assert [replace(program, origin="") for program in read] == [
+        replace(program, origin="", lineage=None) for program in kept
+    ]
+    [table] = [file for file in (tmp_path / "out").iterdir() if file.suffix != ".md"]
+    rows = parquet.read_table(table).to_pylist() if format != "jsonl" else map(json.loads, table.open())
+    assert [msgspec.convert(row["lineage"], Lineage) for row in rows] == [program.lineage for program in kept]
 
 
 @pytest.mark.parametrize(

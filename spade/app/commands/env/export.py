@@ -20,7 +20,12 @@ _BOUNDS = re.compile(r"(-?\d+(?:\.\d+)?)\.\.(-?\d+(?:\.\d+)?)")
 def export(
     run: RunArgument,
     out: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write; must not exist.")],
-    format: Annotated[Literal["files"], typer.Option(help="files: a pool.")],
+    format: Annotated[
+        Literal["files", "hub", "parquet", "jsonl"],
+        typer.Option(
+            help="files: a pool; hub: a data set folder with a card; parquet, jsonl: the rows of the data set.",
+        ),
+    ],
     skill: Annotated[list[str] | None, typer.Option(metavar="SKILL", help="This skill; may be repeated.")] = None,
     win_rate: Annotated[
         str | None, typer.Option(metavar="A..B", help="An unhinted win rate from A to B, such as 0.2..0.8.")
@@ -34,6 +39,7 @@ def export(
     when it is complete.
     """
     from replay.inspect.pool import Filters
+    from spade.app.commands.env.tables import write_tables
     from spade.app.rundir import RunDir
     from spade.app.supervisor.pools import programs_of_run, write_pool
 
@@ -42,7 +48,12 @@ def export(
     filters = Filters(
         known_skills(skill, config, found.path), _bounds("--win-rate", win_rate), _bounds("--regret", regret), audited
     )
-    count = write_pool(out, programs_of_run(found, filters=filters))
+    programs = programs_of_run(found, filters=filters)
+    match format:
+        case "files":
+            count = write_pool(out, programs)
+        case "hub" | "parquet" | "jsonl":
+            count = write_tables(out, format, programs, config, found.path.name)
     say(f"{out}: {count} environments of {found.path}")
 
 
