@@ -50,7 +50,9 @@ def test_a_table_is_a_pool_again_with_equal_programs(run, tmp_path, format):
         replace(program, origin="", lineage=None) for program in kept
     ]
     [table] = [file for file in (tmp_path / "out").iterdir() if file.suffix != ".md"]
-    rows = parquet.read_table(table).to_pylist() if format != "jsonl" else map(json.loads, table.open())
+    rows = (
+        parquet.read_table(table).to_pylist() if format != "jsonl" else map(json.loads, table.read_text().splitlines())
+    )
     assert [msgspec.convert(row["lineage"], Lineage) for row in rows] == [program.lineage for program in kept]
 
 

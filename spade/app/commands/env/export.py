@@ -21,9 +21,10 @@ def export(
     run: RunArgument,
     out: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write; must not exist.")],
     format: Annotated[
-        Literal["files", "hub", "parquet", "jsonl"],
+        Literal["files", "hub", "parquet", "jsonl", "gymnasium"],
         typer.Option(
-            help="files: a pool; hub: a data set folder with a card; parquet, jsonl: the rows of the data set.",
+            help="files: a pool; hub: a data set folder with a card; parquet, jsonl: the rows of the data set; "
+            "gymnasium: a package to install, named like DIR.",
         ),
     ],
     skill: Annotated[list[str] | None, typer.Option(metavar="SKILL", help="This skill; may be repeated.")] = None,
@@ -32,6 +33,9 @@ def export(
     ] = None,
     regret: Annotated[str | None, typer.Option(metavar="A..B", help="A regret from A to B.")] = None,
     audited: Annotated[bool, typer.Option("--audited", help="Only environments that passed their audit.")] = False,
+    bare: Annotated[
+        bool, typer.Option("--bare", help="With gymnasium: run the programs without a sandbox, and without SPADE.")
+    ] = False,
 ) -> None:
     """Write environments of a run with their lineage.
 
@@ -40,6 +44,7 @@ def export(
     """
     from replay.inspect.pool import Filters
     from spade.app.commands.env.tables import write_tables
+    from spade.app.pools.packages import write_package
     from spade.app.rundir import RunDir
     from spade.app.supervisor.pools import programs_of_run, write_pool
 
@@ -49,11 +54,15 @@ def export(
         known_skills(skill, config, found.path), _bounds("--win-rate", win_rate), _bounds("--regret", regret), audited
     )
     programs = programs_of_run(found, filters=filters)
+    if bare and format != "gymnasium":
+        raise RunError(f"--bare: --format {format} runs no programs; leave --bare out")
     match format:
         case "files":
             count = write_pool(out, programs)
         case "hub" | "parquet" | "jsonl":
             count = write_tables(out, format, programs, config, found.path.name)
+        case "gymnasium":
+            count = write_package(out, programs, config, found.path.name, bare)
     say(f"{out}: {count} environments of {found.path}")
 
 
