@@ -56,13 +56,14 @@ def export(
     programs = programs_of_run(found, filters=filters)
     if bare and format != "gymnasium":
         raise RunError(f"--bare: --format {format} runs no programs; leave --bare out")
+    name = line(found.path.name, 80)
     match format:
         case "files":
             count = write_pool(out, programs)
         case "hub" | "parquet" | "jsonl":
-            count = write_tables(out, format, programs, config, found.path.name)
+            count = write_tables(out, format, programs, config, name)
         case "gymnasium":
-            count = write_package(out, programs, config, found.path.name, bare)
+            count = write_package(out, programs, config, name, bare)
     say(f"{out}: {count} environments of {found.path}")
 
 

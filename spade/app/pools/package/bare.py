@@ -15,7 +15,7 @@ GIVEN["np"] = numpy
 
 
 class BareEnv(ProgramEnv):
-    """A program in this process. Programs share the global generators of `random` and numpy, each with its own state."""
+    """A program in this process. It has its own state of the global generators of `random` and numpy."""
 
     def __init__(self, program: str) -> None:
         super().__init__(program)
