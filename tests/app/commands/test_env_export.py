@@ -1,6 +1,8 @@
 """`spade env export`: the environments of a run in forms that other programs read."""
 
 import json
+import tomllib
+from importlib import metadata
 
 import msgspec
 import pytest
@@ -97,3 +99,48 @@ def test_a_folder_that_exists_and_a_run_without_environments_are_refused(run, tm
     empty.create(load("nano"))
     code, told = run_spade("env", "export", empty.path, tmp_path / "out", "--format", "files")
     assert (code, told.count("\n")) == (1, 1), told
+
+
+@pytest.mark.parametrize(
+    ("folder", "options", "says"),
+    [
+        ("Some Games", (), "'Some Games' is no name of a package"),
+        ("7-games", (), "'7-games' is no name of a package"),
+        ("class", (), "'class' is no name of a package"),
+        ("json", (), "'json' is the name of another package; give DIR another name"),
+        ("games", ("--format", "hub", "--bare"), "--bare: --format hub runs no programs; leave --bare out"),
+    ],
+)
+def test_a_package_that_cannot_be_made_is_one_line(run, tmp_path, folder, options, says):
+    code, told = run_spade("env", "export", run.path, tmp_path / folder, "--format", "gymnasium", *options)
+    assert (code, told.count("\n")) == (1, 1), told
+    assert says in told
+    assert not list(tmp_path.iterdir())
+
+
+def test_programs_that_a_package_cannot_play_are_refused(tmp_path):
+    for recipe, options, says in (
+        ("nano-tools", (), "--format gymnasium: exports games, and the domain of run is tools"),
+        ("nano-fixed", ("--bare",), "--bare: the programs of run need the sandbox for reasoning-gym"),
+    ):
+        run = RunDir(tmp_path / recipe / "run")
+        run.create(load(recipe))
+        keep_world(run.store)
+        code, told = run_spade("env", "export", run.path, tmp_path / "out", "--format", "gymnasium", *options)
+        assert (code, told) == (1, f"spade: {says}\n")
+
+
+@pytest.mark.parametrize("bare", [False, True])
+def test_a_package_names_what_it_needs(run, tmp_path, bare):
+    code, told = run_spade(
+        "env", "export", run.path, tmp_path / "some-games", "--format", "gymnasium", *(["--bare"] if bare else [])
+    )
+    assert code == 0, told
+    with (tmp_path / "some-games" / "pyproject.toml").open("rb") as file:
+        project = tomllib.load(file)["project"]
+    ours = [] if bare else ["anyio>=4", f"spade-rl=={metadata.version('spade-rl')}"]
+    assert (project["name"], project["dependencies"]) == ("some-games", ["gymnasium>=1.4,<2", *ours])
+    told = (tmp_path / "some-games" / "README.md").read_text()
+    assert ("they run in your process with all of its rights" in told) == bare
+    assert "MIT License" in (tmp_path / "some-games" / "LICENSE").read_text()
+    assert names(tmp_path / "some-games" / "some_games" / "programs")

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 from anyio.from_thread import BlockingPortal, start_blocking_portal
+from trio.lowlevel import in_trio_run
 
 from actors.sandbox import Sandbox, open_sandbox
 from spade.config import Sandbox as Limits
@@ -29,6 +30,8 @@ class SandboxThread(NamedTuple):
 @cache
 def _start_sandbox(process: int) -> SandboxThread:
     """Start the sandbox of a process. A forked process is another one. The sandbox ends with the process."""
+    if in_trio_run():
+        raise RuntimeError("an environment blocks, so a task of trio plays it in a thread (trio.to_thread.run_sync)")
     with ExitStack() as stack:
         portal = stack.enter_context(start_blocking_portal("trio"))
         limits = msgspec.convert(SETTINGS["sandbox"], Limits)
