@@ -10,12 +10,12 @@ from replay.store import Store, open_reader
 from replay.store.load import Header
 from spade.codec import program_digest
 from spade.config import Skill
-from spade.pools import Lineage, PoolProgram
+from spade.pools import PoolProgram, ProgramLineage
 
 SKILLS: dict[str, Skill] = {skill: skill for skill in get_args(Skill)}
 
 
-class Bounds(NamedTuple):
+class FigureBounds(NamedTuple):
     """Two bounds of a figure, both included."""
 
     low: float
@@ -30,13 +30,13 @@ class Filters(NamedTuple):
     """Conditions on the environments of a run. Each default lets every environment pass."""
 
     skills: tuple[str, ...] = ()
-    """Skills, any of which passes."""
+    """Skills that pass. Without skills, each passes."""
 
-    win_rate: Bounds | None = None
-    """Bounds of the unhinted win rate."""
+    win_rate: FigureBounds | None = None
+    """FigureBounds of the unhinted win rate."""
 
-    regret: Bounds | None = None
-    """Bounds of the regret."""
+    regret: FigureBounds | None = None
+    """FigureBounds of the regret."""
 
     audited: bool = False
     """True lets only environments with a passed audit pass."""
@@ -91,14 +91,14 @@ def _remembered(store: Store) -> list[tuple[str, str]]:
     return [(record.environment, record.skill) for record in store.scan("memory", Remembered)]
 
 
-def _read_lineage(store: Store, id: str, source: Source) -> Lineage | None:
+def _read_lineage(store: Store, id: str, source: Source) -> ProgramLineage | None:
     """Read the lineage of an environment. Returns None if the run imported it into its memory."""
     header, environment = store.get("meta", "run", Header), store.get("environments", id, Environment)
     if header is None or environment is None:
         return None
     version, score = environment.designed_version, environment.score
     publication = store.get("publications", version_key(version), Publication) if version else None
-    return Lineage(
+    return ProgramLineage(
         run=header.id,
         environment=id,
         name=environment.name,

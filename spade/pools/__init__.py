@@ -5,9 +5,9 @@ from spade.pools.folder import (
     MOST_PROGRAMS,
     POOL,
     Entry,
-    Lineage,
     PoolList,
     PoolProgram,
+    ProgramLineage,
     SeedPool,
     listed,
     names,
@@ -19,7 +19,7 @@ from spade.pools.shipped import shipped_programs
 from spade.pools.writing import MADE, writing
 
 __all__ = [
-    "MADE", "MOST_PROGRAMS", "POOL", "Drawing", "Draws", "Entry", "LevelWindow", "Levels", "Lineage", "PoolList",
-    "PoolProgram", "SeedPool", "at_level", "is_entry", "listed", "names", "read_program", "shipped_programs",
+    "MADE", "MOST_PROGRAMS", "POOL", "Drawing", "Draws", "Entry", "LevelWindow", "Levels", "PoolList", "PoolProgram",
+    "ProgramLineage", "SeedPool", "at_level", "is_entry", "listed", "names", "read_program", "shipped_programs",
     "write_program", "writing",
 ]  # fmt: skip

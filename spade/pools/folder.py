@@ -29,8 +29,8 @@ PROGRAM_BYTES, RECORD_BYTES = 1 << 20, 1 << 16
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 
 
-class Lineage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The environment of a run that a program is from. A figure is None if the run did not measure it."""
+class ProgramLineage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The environment of a run that has the program. A figure is None until it is measured."""
 
     run: str
     """Id of the run."""
@@ -81,8 +81,8 @@ class ProgramRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omi
     levels: bool = False
     """True if it is a library's program and has a line that sets its level."""
 
-    lineage: Lineage | None = None
-    """Lineage of the program, if it is from a run."""
+    lineage: ProgramLineage | None = None
+    """ProgramLineage of the program, if it is from a run."""
 
 
 class PoolProgram(msgspec.Struct, frozen=True):
@@ -106,7 +106,7 @@ class PoolProgram(msgspec.Struct, frozen=True):
     levels: bool = False
     """As in ProgramRecord."""
 
-    lineage: Lineage | None = None
+    lineage: ProgramLineage | None = None
     """As in ProgramRecord."""
 
 

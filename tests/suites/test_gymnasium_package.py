@@ -18,7 +18,7 @@ from actors.text.actions import sent
 from spade.app.nano.simulation import SIMULATIONS
 from spade.app.pools.packages import write_package
 from spade.config import load
-from spade.pools import Lineage, PoolProgram
+from spade.pools import PoolProgram, ProgramLineage
 
 CONFIG = load("nano")
 DRAWS = """
@@ -48,7 +48,7 @@ def make_programs():
     sources = {f"e{number}": (shown.source, shown.hint, "inside") for number, shown in enumerate(worlds)}
     sources |= {"draws": (DRAWS, "", "box"), "fails": (FAILS, "", "inside")}
     return {
-        name: PoolProgram(name, source, hint, lineage=Lineage("0f", name, reads=reads))
+        name: PoolProgram(name, source, hint, lineage=ProgramLineage("0f", name, reads=reads))
         for name, (source, hint, reads) in sources.items()
     }
 

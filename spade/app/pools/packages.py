@@ -10,7 +10,6 @@ from shutil import copyfile
 
 import msgspec
 
-from actors.sandbox.inside.imports import PACKAGES
 from spade.app.pools.cards import render
 from spade.app.supervisor.pools import write_pool
 from spade.config import Config
@@ -25,6 +24,8 @@ _MODULES = Path(__file__).with_name("package")
 _INSIDE = Path(sys.modules["actors.sandbox.inside"].__path__[0])
 _COPIED = ("__init__", "fstrings", "given", "messages", "program", "repair", "scopes")
 """Modules of `actors/sandbox/inside` that run a program without walls."""
+_PACKAGES = ("math_verify", "mpmath", "sympy")
+"""Packages beside numpy that programs may import."""
 _VERSION = metadata.version("spade-rl")
 
 
@@ -42,18 +43,14 @@ def write_package(folder: Path, programs: Iterator[PoolProgram], config: Config,
     with whole(folder) as part:
         inner = part / module
         count = write_pool(inner / "programs", programs)
-        used = [name for name in PACKAGES if bare and name != "numpy" and _is_named(name, inner / "programs")]
+        used = [name for name in _PACKAGES if bare and _is_named(name, inner / "programs")]
         facts = {"run": run, "module": module, "bare": bare, "count": count, "packages": used, "version": _VERSION}
-        for name, template in (
+        for file, template in (
             (part / "pyproject.toml", "package.toml"), (part / "README.md", "package.md"),
             (inner / "__init__.py", "package.py.txt"),
         ):  # fmt: skip
-            name.write_text(render(template, config, **facts), encoding="utf-8")
-        settings = {
-            "max_turns": config.play.max_turns,
-            "observation_bytes": config.sandbox.observation_bytes,
-            "sandbox": config.sandbox,
-        }
+            file.write_text(render(template, config, **facts), encoding="utf-8")
+        settings = {"max_turns": config.play.max_turns, "sandbox": config.sandbox}
         (inner / "settings.json").write_bytes(msgspec.json.format(msgspec.json.encode(settings)))
         (part / "LICENSE").write_text(metadata.distribution("spade-rl").read_text("licenses/LICENSE") or "")
         copyfile(_MODULES / "environments.py", inner / "environments.py")

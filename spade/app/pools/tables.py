@@ -15,7 +15,7 @@ from spade.config import SKILLS
 from spade.disk import expand_home
 from spade.errors import RunError
 from spade.policy import hub
-from spade.pools import Lineage, PoolProgram
+from spade.pools import PoolProgram, ProgramLineage
 from spade.text import line
 
 CODE, DIGEST, SKILL, HINT = "code", "sha256", "skill", "hint"
@@ -42,7 +42,7 @@ class PoolRow(msgspec.Struct, frozen=True):
     code: str
     hint: str
     """The hint, or ""."""
-    lineage: Lineage | None
+    lineage: ProgramLineage | None
 
 
 def to_row(program: PoolProgram) -> PoolRow:

@@ -68,7 +68,7 @@ def _remedy(folder: Path) -> str:
 
 
 def programs_of_run(run: RunDir, memory: bool = False, filters: Filters = EVERY) -> Iterator[PoolProgram]:
-    """Return the environments of a run, or of its memory. Raises RunError if there are none."""
+    """Return the environments of a run, or of its memory. Raises RunError without any."""
     found = PoolReader(run.store, run.path.name, memory, filters).new()
     first = next(found, None)
     if first is None and filters != EVERY:

@@ -14,7 +14,7 @@ from spade.app.pools.tables import read_table
 from spade.app.rundir import RunDir
 from spade.app.supervisor.pools import programs_of_run
 from spade.config import load
-from spade.pools import Lineage, listed, names, read_program
+from spade.pools import ProgramLineage, listed, names, read_program
 from tests.app.commands.test_pool import run_spade
 from tests.replay.kept_world import keep_world
 
@@ -55,7 +55,7 @@ def test_a_table_is_a_pool_again_with_equal_programs(run, tmp_path, format):
     rows = (
         parquet.read_table(table).to_pylist() if format != "jsonl" else map(json.loads, table.read_text().splitlines())
     )
-    assert [msgspec.convert(row["lineage"], Lineage) for row in rows] == [program.lineage for program in kept]
+    assert [msgspec.convert(row["lineage"], ProgramLineage) for row in rows] == [program.lineage for program in kept]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from spade.errors import RunError
 from spade.text import line
 
 if TYPE_CHECKING:
-    from replay.inspect.pool import Bounds
+    from replay.inspect.pool import FigureBounds
 
 _BOUNDS = re.compile(r"(-?\d+(?:\.\d+)?)\.\.(-?\d+(?:\.\d+)?)")
 
@@ -67,13 +67,13 @@ def export(
     say(f"{out}: {count} environments of {found.path}")
 
 
-def _bounds(option: str, text: str | None) -> "Bounds | None":
+def _bounds(option: str, text: str | None) -> "FigureBounds | None":
     """Parse the bounds of a figure, such as 0.2..0.8. Raises RunError if they are malformed."""
-    from replay.inspect.pool import Bounds
+    from replay.inspect.pool import FigureBounds
 
     if text is None:
         return None
     match = _BOUNDS.fullmatch(text)
     if match is None or float(match[1]) > float(match[2]):
         raise RunError(f"{option} {line(text, 80)!r}: write two numbers like 0.2..0.8, the smaller one first")
-    return Bounds(float(match[1]), float(match[2]))
+    return FigureBounds(float(match[1]), float(match[2]))
