@@ -16,7 +16,7 @@ import msgspec
 
 from learner.claim import Check
 from spade.decoding import decoded
-from spade.disk import DRAFT, discard, draft, sync
+from spade.disk import DRAFT, discard, draft, open_regular, read_all, sync
 from spade.policy.kept import PREFIX, by_step
 from spade.protocol import StepMetrics
 
@@ -87,7 +87,7 @@ def kept(root: Path) -> list[tuple[int, Path]]:
 
 def verified(folder: Path) -> Manifest:
     """Check every file and return the manifest. Raises OSError or ValueError if the checkpoint is damaged."""
-    manifest = decoded(msgspec.json.Decoder(Manifest).decode, (folder / MANIFEST).read_bytes())
+    manifest = decoded(msgspec.json.Decoder(Manifest).decode, read_all(folder / MANIFEST))
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # hashing releases the interpreter's lock
         found = pool.map(lambda name: file_digest(folder / name), manifest.checksums)
         for (name, checksum), digest in zip(manifest.checksums.items(), found, strict=True):
@@ -98,5 +98,5 @@ def verified(folder: Path) -> Manifest:
 
 def file_digest(path: Path) -> str:
     """Return the blake2b-128 of a file in hex."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()

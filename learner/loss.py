@@ -20,6 +20,7 @@ from spade.config import Loss
 
 # exp of more is far outside every clip range; the bound keeps an unselected branch from inf * 0.
 LOG_RATIO_MAX = 20.0
+MASK_LOW, MASK_HIGH = 0.5, 5.0  # INTELLECT-3's (arXiv:2512.16144)
 
 
 class Tokens(NamedTuple):
@@ -90,12 +91,12 @@ def tis(tokens: Tokens, settings: Loss) -> Losses:
 
 
 def icepop(tokens: Tokens, settings: Loss) -> Losses:
-    """Return the loss of `tis` with w = pi_old / mu if mask_low <= w <= mask_high, else 0: such a token is left out.
+    """Return the loss of `tis` with w = pi_old / mu if MASK_LOW <= w <= MASK_HIGH, else 0: such a token is left out.
 
     This is IcePop, of Ring-1T (arXiv:2510.18855). As in that paper, the masked tokens stay in the denominator.
     """
     log_w = tokens.old - tokens.behaviour
-    masked = (log_w < math.log(settings.mask_low)) | (log_w > math.log(settings.mask_high))
+    masked = (log_w < math.log(MASK_LOW)) | (log_w > math.log(MASK_HIGH))
     weight = torch.exp(log_w.masked_fill(masked, -math.inf))
     surrogate, clipped = _surrogate(tokens.current - tokens.old, tokens.advantage, settings)
     return _losses(weight * surrogate, clipped=clipped & ~masked, masked=masked)

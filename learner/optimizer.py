@@ -10,6 +10,8 @@ from spade.config import Learner
 from spade.errors import RunError
 
 NON_FINITE_MAX = 10
+BETAS = 0.9, 0.98  # the paper's
+EPS = 1e-8  # torch's; a greater one did not help nano (docs/nano.md, "What was tried")
 
 
 def adamw(parameters: Iterable[Parameter], learner: Learner) -> torch.optim.AdamW:
@@ -17,8 +19,8 @@ def adamw(parameters: Iterable[Parameter], learner: Learner) -> torch.optim.Adam
     return torch.optim.AdamW(
         groups(parameters, learner.weight_decay),
         lr=learner.lr,
-        betas=(learner.adam_beta1, learner.adam_beta2),
-        eps=learner.adam_eps,
+        betas=BETAS,
+        eps=EPS,
         fused=True,
     )
 

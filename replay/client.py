@@ -24,6 +24,10 @@ class ReplayClient:
         """Lease up to `count` design jobs. Empty if none comes within `wait_s`. `pool`: digest of a curator's list."""
         return (await self._call(protocol.LeaseDesigns(count, wait_s, pool), wait_s)).jobs
 
+    async def similarity(self, source: str) -> protocol.Similarity:
+        """Compare an admitted program with earlier programs."""
+        return await self._call(protocol.CompareProgram(source))
+
     async def reject_candidate(self, rejected: protocol.RejectCandidate) -> None:
         """Report an attempt that failed admission. The service keeps it."""
         await self._call(rejected)

@@ -9,6 +9,7 @@ import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import BufferedReader
 from pathlib import Path
 from shutil import copyfile, copytree, rmtree
 from typing import BinaryIO
@@ -53,7 +54,7 @@ def hold(file: Path) -> BinaryIO:
     This works between processes of one machine. A shared file system may not carry locks to another machine.
     Raises OSError, or FileNotFoundError if the file is gone.
     """
-    opened = file.open("rb")
+    opened = open_regular(file)
     _lock(opened, fcntl.LOCK_SH)
     if not file.exists():  # another process discarded it meanwhile
         opened.close()
@@ -150,33 +151,43 @@ def replace(file: Path, data: bytes) -> None:
         raise
 
 
-@contextmanager
-def regular(file: Path) -> Iterator[BinaryIO]:
-    """Open a file that a person or another program named, for reading.
+def open_regular(file: Path) -> BufferedReader:
+    """Open a file for reading, if it is a regular file.
 
-    Raises RunError if it is not a regular file: a FIFO may never have a writer, and a device may never end. Raises an
-    OSError that names the file if it cannot be opened, or cannot be read in the block.
+    Raises OSError, which names the file. It refuses a FIFO, which may never have a writer, and a device, which may
+    never end.
     """
     descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(mode):
+        return os.fdopen(descriptor, "rb")
+    os.close(descriptor)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(file))
+    raise OSError(errno.EINVAL, "is not a regular file", str(file))
+
+
+@contextmanager
+def regular(file: Path) -> Iterator[BinaryIO]:
+    """Open a regular file for reading. Raises an OSError that names the file, also if a read in the block fails."""
     try:
-        mode = os.fstat(descriptor).st_mode
-        if stat.S_ISDIR(mode):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(file))
-        if not stat.S_ISREG(mode):
-            raise RunError(f"{file}: is not a regular file")
-        with os.fdopen(descriptor, "rb", closefd=False) as opened:
+        with open_regular(file) as opened:
             yield opened
     except OSError as error:
         error.filename = error.filename or str(file)  # a failed read names no file
         raise
-    finally:
-        os.close(descriptor)
+
+
+def read_all(file: Path) -> bytes:
+    """Read a regular file of a trusted size. Raises OSError."""
+    with regular(file) as opened:
+        return opened.read()
 
 
 def read(file: Path, most: int = 1 << 20) -> bytes:
     """Read a file that a person or another program named, at most `most` bytes.
 
-    Raises RunError if the file is longer or not a regular file. Raises OSError if it cannot be read.
+    Raises RunError if the file is longer. Raises OSError if it cannot be read or is not a regular file.
     """
     with regular(file) as opened:
         data = opened.read(most + 1) or b""  # None if a kernel's file lacks data now

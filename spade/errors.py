@@ -9,10 +9,30 @@
     └── RunError          a run directory or store that cannot be used as asked
 
 A failed episode is data, not an exception. A broken invariant is an ordinary Python exception and a crash.
+
+Each failure is classified once, at the boundary that can react to it:
+
+    one request          actors/links/faults.py turns a service's unforeseen error into a refusal.
+                         spade/transport/client.py turns the refusal into RefusedError or SuspectError, and silence into
+                         BusError
+    one play or design   Its actor tells the replay service, which leases the work again. A second SuspectError ends it:
+                         the play is void (replay/ledger/windows.py), or the program is rejected at the stage `contain`
+    one HTTP request     The gateway's AskError has the HTTP status
+    one process          spade/processes/entry.py decides by the error whether a restart can help
+    all processes        spade/processes/supervise.py restarts a process, or stops the run
+    one command          spade/app/cli.py prints a SpadeError or OSError as one line
+
+A nursery raises a group of errors, which no `except` clause of these boundaries matches. `unwrap_errors` prevents this.
 """
 
 import os
 import re
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from trio import Nursery
 
 LONE_SURROGATE = "it has a lone surrogate, which is half of a character"
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf]")  # a surrogate as UTF-8 would encode it
@@ -70,3 +90,20 @@ class WeightsError(SpadeError):
 
 class RunError(SpadeError):
     """A run directory, store or checkpoint that cannot be used as asked."""
+
+
+@asynccontextmanager
+async def unwrap_errors(opening: "AbstractAsyncContextManager[Nursery]") -> AsyncIterator["Nursery"]:
+    """Open a nursery for tasks that serve the block. The end of the block cancels them.
+
+    An error of the block is raised as it is. An error of a task is raised in a group.
+    """
+    failure: Exception | None = None
+    async with opening as nursery:
+        try:
+            yield nursery
+        except Exception as error:
+            failure = error
+        nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure

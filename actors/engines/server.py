@@ -13,6 +13,7 @@ from actors.engines.base import Engine
 from actors.engines.service.desk import Desk
 from actors.engines.torch.engine import TorchEngine
 from actors.engines.weights.fetch import Shelf
+from actors.engines.weights.follower import Follower
 from actors.engines.weights.swap import Swapped, compare, tolerance
 from spade.config import Config
 from spade.config import Engine as Settings
@@ -42,9 +43,7 @@ async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None
             log.info("serving policy version %d at %s", engine.version, server.address)
             ready()
             with closing(engine):
-                desk = Desk(server, replay, engine, config)
-                desk.follow(shelf, swapped)
-                await desk.run()
+                await Desk(server, replay, engine, config, Follower(replay, shelf, swapped)).run()
 
 
 def _load(config: Config, weights: Weights) -> tuple[Engine, Swapped]:

@@ -57,7 +57,7 @@ async def opened(sandbox: Sandbox, source: str, seed: int, limits: Limits, play:
 
     Raises RunError if the sandbox fails, not the program.
     """
-    trials = Trials(sandbox, source, limits, play.max_turns, Step, tools=False)
+    trials = Trials(sandbox, source, limits, play.max_turns, Step, "games")
     try:
         async with trials.opened(seed, PLAYS) as (_, first):
             observation = first.observation
@@ -67,7 +67,7 @@ async def opened(sandbox: Sandbox, source: str, seed: int, limits: Limits, play:
 
 
 async def domain_of(sandbox: Sandbox, source: str, limits: Limits) -> DomainName | None:
-    """Find the domain of a program by its base class. Returns None if the program does not load.
+    """Return the domain that a program names, or None if the program does not load.
 
     Raises RunError if the sandbox fails, not the program.
     """
@@ -75,11 +75,9 @@ async def domain_of(sandbox: Sandbox, source: str, limits: Limits) -> DomainName
     if isinstance(process, Faulted):
         raise RunError(f"the sandbox failed: {process.detail}")
     try:
-        loaded = await process.request(LoadProgram(source, 1, limits.observation_bytes), limits.load_s)
+        loaded = await process.request(LoadProgram(source, 1), limits.load_s)
     finally:
         process.kill()
     if isinstance(loaded, Faulted) and not loaded.environment_fault:
         raise RunError(f"the sandbox failed: {loaded.detail}")
-    if not isinstance(loaded, Loaded):
-        return None
-    return next(name for name, domain in DOMAINS.items() if domain.tools == loaded.tools)
+    return loaded.domain if isinstance(loaded, Loaded) else None

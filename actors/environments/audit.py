@@ -5,7 +5,7 @@ that nobody won. It finds:
 
 * programs that answer the same seed and actions differently than before
 * programs that random actions win
-* hints that state a winning word which a player cannot find
+* hints that state a winning word, or a word of a solution, which a player cannot find
 * programs that use up the time of their audit
 
 It also counts the lost instances that the solution wins. A try proves nothing if a deadline or our own fault ended it.
@@ -13,15 +13,15 @@ Such a try is repeated at most twice.
 """
 
 import random
-from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TypeVar
 
 import trio
 
 from actors.environments.domains import DOMAINS, Sent
-from actors.environments.gifts import Hearing, unseen_words, without
+from actors.environments.gifts import Hearing, heard, unseen_words, without
 from actors.environments.offers import offered
 from actors.environments.trials import RejectedError, Trials
 from actors.sandbox import Sandbox
@@ -29,11 +29,11 @@ from actors.sandbox.host import PLAYS
 from actors.sandbox.wire import Solve, Solved, Step
 from actors.text.actions import action_typed
 from actors.text.conversation import Conversation, Move, Player, converse
-from actors.text.leaks import Told
+from actors.text.leaks import NUMBER, Told
 from spade.codec import answer_digest
 from spade.config import DomainName
 from spade.errors import RunError
-from spade.protocol import DIGEST_BYTES, Audited, AuditJob, Faulted, Observed, RecordedPlay
+from spade.protocol import DIGEST_BYTES, Audited, AuditJob, Faulted, Observed, RecordedPlay, Recording
 from spade.returns import won
 
 TRIES = 3
@@ -83,8 +83,9 @@ class Auditor:
         self.replays = self.plays = self.wins = self.steps = self.tried = self.solved = 0
         self._sandbox = sandbox
         self._job = job
-        self._domain = DOMAINS[domain]
+        self._name, self._domain = domain, DOMAINS[domain]
         self._rng = random.Random(job.draw)
+        self._hint = Told(job.hint)
         self._sent: dict[tuple[int, str], Sent] = {}  # the moves of replays, by seed and play
         self._opened = 0
         self._answering_s = 0.0
@@ -102,7 +103,7 @@ class Auditor:
         async with trio.open_nursery() as nursery:
             for replay in replays[1::2]:
                 nursery.start_soon(self._replay, replay)
-        for rest in (self._play_at_random, self._play_solutions, self._find_gift):
+        for rest in (self._play_at_random, self._find_gift, self._play_solutions):
             if not self.findings:
                 await rest()
 
@@ -129,7 +130,7 @@ class Auditor:
         """Repeat a play and describe how it differs from the recording. Returns "" if both are equal."""
         recording = replay.recording
         expected = [recording.answers[at : at + DIGEST_BYTES] for at in range(0, len(recording.answers), DIGEST_BYTES)]
-        sent = list(map(Move, recording.actions, recording.calls or ((),) * len(recording.actions)))
+        sent = list(_moves(recording))
         answers = (await self._play(replay.seed, recording.max_turns, following(sent))).answers
         self._sent[replay.seed, replay.play] = [
             (move, await is_missed(move, answer))
@@ -177,8 +178,11 @@ class Auditor:
 
         A solution without actions loses if it lists actions on another instance. If it lists actions on no instance,
         nothing is known of the instances.
+
+        A solution must not need a word that the hint gives away. A number must be needed on two instances, since a hint
+        may name one as an example.
         """
-        listed, tried, solved = False, 0, 0
+        listed, tried, solved, given = False, 0, 0, Counter[str]()
         for seed in self._job.lost:
             try:
                 moves = await decided(partial(self._solution, seed))
@@ -189,8 +193,12 @@ class Auditor:
                 moves, won = [], False
             listed = listed or moves is not None
             tried, solved = tried + 1, solved + won
+            given.update(await self._given(seed, moves) if moves and won else ())
         if listed or await self._lists_elsewhere():
             self.tried, self.solved = tried, solved
+        gift = next((word for word, times in given.items() if times > 1 or not NUMBER.fullmatch(word)), "")
+        if gift:
+            self.findings.append(f"its solution wins a lost instance by {_told(gift)}")
 
     async def _lists_elsewhere(self) -> bool:
         """Return True if the solution lists actions on an instance that was won."""
@@ -205,8 +213,8 @@ class Auditor:
         Returns None if the solution lists no actions, and [] if the program fails. Raises UndecidedError if the sandbox
         fails.
         """
-        job, tools, limits = self._job, self._domain.tools, self._sandbox.limits
-        trials: Trials[str] = Trials(self._sandbox, job.source, limits, job.max_turns, Step, tools)
+        job, limits = self._job, self._sandbox.limits
+        trials: Trials[str] = Trials(self._sandbox, job.source, limits, job.max_turns, Step, self._name)
         try:
             async with trials.opened(seed, PLAYS) as (process, _):
                 solved = await trials.ask(process, Solve())
@@ -223,40 +231,44 @@ class Auditor:
         return won(played.episode_return, self._job.win_return)
 
     async def _find_gift(self) -> None:
-        """Look for a word of the hint that wins, although no observation in any play of the instance states it.
+        """Look for a hinted play that was won by a word of the hint, although no observation states it.
 
-        The same actions must also win another instance, and must lose both without the word. Otherwise the word was a
+        The same moves must also win another instance, and must lose both without the word. Otherwise the word was a
         guess or part of a method.
         """
-        if self._domain.tools:
-            return
-        hint = Told(self._job.hint)
-        for replay in self._job.replays if self._job.hint else ():
-            if not replay.hinted:
-                continue
-            # In a thread, since long observations take time.
-            unseen = await trio.to_thread.run_sync(unseen_words, replay.recording.actions, self._heard[replay.seed])
-            words = [word for word in unseen if hint.states(word)]
-            if not words:
-                continue
+        for replay in self._job.replays:
+            moves = list(_moves(replay.recording)) if replay.hinted else []
+            words = await self._given(replay.seed, moves)
             try:
-                if await self._is_gift(replay, words):
-                    told = f"wins by {words[0][:40]!r}, which its hint tells and no observation"
-                    self.findings.append(f"hinted play {replay.play} {told}")
+                if words and await self._is_gift(replay.seed, moves, words):
+                    self.findings.append(f"hinted play {replay.play} wins by {_told(words[0])}")
             except UndecidedError:
                 continue
 
-    async def _is_gift(self, replay: RecordedPlay, words: Sequence[str]) -> bool:
-        moves = [Move(action) for action in replay.recording.actions]
-        rest = [Move(action) for action in without(replay.recording.actions, words)]
-        if not await decided(partial(self._wins, replay.seed, moves)):
+    async def _is_gift(self, seed: int, moves: Sequence[Move], words: Sequence[str]) -> bool:
+        if not await decided(partial(self._wins, seed, moves)):
             return False
-        if await decided(partial(self._wins, replay.seed, rest)):
-            return False
-        for seed in self._job.lost:
-            if await decided(partial(self._wins, seed, moves)) and not await decided(partial(self._wins, seed, rest)):
+        rest = without(moves, words)
+        for other in self._job.lost:
+            if await decided(partial(self._wins, other, moves)) and not await decided(partial(self._wins, other, rest)):
                 return True
         return False
+
+    async def _given(self, seed: int, moves: Sequence[Move]) -> Sequence[str]:
+        """Return the words of these moves that the hint states and no observation in any play of the instance.
+
+        Returns () if the moves win without these words.
+        """
+        if not (self._job.hint and moves):
+            return ()
+        # In a thread, since long observations take time.
+        unseen = await trio.to_thread.run_sync(unseen_words, moves, self._heard[seed])
+        words = [word for word in unseen if self._hint.states(word)]
+        try:
+            needless = not words or await decided(partial(self._wins, seed, without(moves, words)))
+        except UndecidedError:
+            return ()
+        return () if needless else words
 
     async def _play(self, seed: int, max_turns: int, player: Player[Move]) -> Conversation[Move]:
         """Play to the end or the first fault. Raises UndecidedError if the play proves nothing."""
@@ -276,9 +288,8 @@ class Auditor:
         last = played.answers[-1]
         if isinstance(last, Faulted) and (last.kind == "timeout" or not last.environment_fault):
             raise UndecidedError(ours=last.kind != "timeout")
-        if self._job.hint and not self._domain.tools:
-            said = [move.action for move in played.actions]
-            self._heard[seed].append(Hearing(said, [seen.observation for seen in played.observed]))
+        if self._job.hint:
+            self._heard[seed].append(Hearing(played.actions, list(map(heard, played.observed))))
         return played
 
 
@@ -286,6 +297,14 @@ async def is_missed(move: Move, seen: Observed) -> bool:
     """Return whether the observation before a move does not offer its action."""
     await trio.lowlevel.checkpoint()  # reading a text takes time: let other tasks run in between
     return not move.calls and not offered(seen.observation).has(action_typed(move.action))
+
+
+def _moves(recording: Recording) -> Iterator[Move]:
+    return map(Move, recording.actions, recording.calls or ((),) * len(recording.actions))
+
+
+def _told(word: str) -> str:
+    return f"{word[:40]!r}, which its hint tells and no observation"
 
 
 def following(moves: Iterable[Move]) -> Player[Move]:

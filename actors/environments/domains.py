@@ -38,8 +38,6 @@ class DomainAdmission:
     """Makes a random player."""
     solution: Solving
     """Turns a solution into moves."""
-    tools: bool
-    """True if the programs of the domain have tools."""
 
 
 def _game_guesser(rng: random.Random, reads: Form, agents: Sent) -> Policy[Move]:
@@ -68,6 +66,6 @@ def _tool_solution(solved: Solved, _: Form) -> list[Move] | None:
 
 
 DOMAINS: Mapping[DomainName, DomainAdmission] = {
-    "games": DomainAdmission(GameAdmission, _game_guesser, _game_solution, tools=False),
-    "tools": DomainAdmission(ToolAdmission, _tool_guesser, _tool_solution, tools=True),
+    "games": DomainAdmission(GameAdmission, _game_guesser, _game_solution),
+    "tools": DomainAdmission(ToolAdmission, _tool_guesser, _tool_solution),
 }

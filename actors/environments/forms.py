@@ -46,7 +46,7 @@ class FormProbing(Probing[str]):
     """Plays of one game under secret seeds."""
 
     def __init__(self, sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play) -> None:
-        super().__init__(Trials(sandbox, source, limits, play.max_turns, Step, tools=False), seed, play)
+        super().__init__(Trials(sandbox, source, limits, play.max_turns, Step, "games"), seed, play)
         self.known: Sequence[str] = ()
         """The actions that the solution lists, out of their boxes."""
         self.unoffered: Sequence[str] = ()

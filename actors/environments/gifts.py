@@ -1,14 +1,17 @@
-"""Find words that win a game although no observation shows them. A hint that states one is a gift, not a method. Pure.
+"""Find words that win a play although no observation shows them. A hint that states one is a gift, not a method. Pure.
 
 The texts of a program are hostile, so only the beginning of each observation is read.
 """
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
+from actors.environments.tools.evidence import leaves
 from actors.text.actions import boxed
+from actors.text.conversation import Move
 from actors.text.leaks import LEAST, Told, visible
+from spade.protocol import Observed
 
 READ_CHARACTERS = 65_536
 VALUE_CHARACTERS = 200
@@ -17,20 +20,28 @@ LEAST_SEQUENCE, MOST_SEQUENCE = 4, 8
 _WORD = re.compile(r"[^\W_]+")
 
 
+Said = TypeVar("Said", str, Move)
+
+
 class Hearing(NamedTuple):
     """One play, as its player acted and read."""
 
-    actions: Sequence[str]
-    """The actions of the play."""
+    actions: Sequence[str | Move]
+    """The actions of the play, or its moves."""
     observations: Sequence[str]
     """The observation before each action, and the last observation, which no action follows."""
 
 
-def unseen_words(actions: Iterable[str], plays: Iterable[Hearing]) -> list[str]:
+def heard(seen: Observed) -> str:
+    """Return the texts of an answer. An escaped newline of a schema becomes a newline, so its "n" joins no word."""
+    return "\n".join((seen.observation, *(each.text for each in seen.results), seen.tools.replace("\\n", "\n")))
+
+
+def unseen_words(actions: Iterable[str | Move], plays: Iterable[Hearing]) -> list[str]:
     """Return the words of the actions, of at least three letters or digits, that no observation of the plays states.
 
     An observation after an action with the word may be an echo, so it does not count. Shorter words in a row count as
-    one word, since a secret may be cut into pieces.
+    one word, since a secret may be cut into pieces. A value of a call counts as one word, as a player writes texts.
     """
     words = dict.fromkeys(word for action in actions for word in _pieces(action))
     for play in plays:
@@ -38,14 +49,16 @@ def unseen_words(actions: Iterable[str], plays: Iterable[Hearing]) -> list[str]:
         for action, observation in zip(play.actions, play.observations, strict=False):
             if not words.keys() - said:
                 break
-            heard = Told(observation[:READ_CHARACTERS])
-            words = {word: None for word in words if word in said or not heard.states(word)}
+            told = Told(observation[:READ_CHARACTERS])
+            words = {word: None for word in words if word in said or not told.states(word)}
             said.update(_pieces(action))
     return list(words)
 
 
-def _pieces(action: str) -> list[str]:
-    """Return the long words of an action out of its box, and its runs of short words, each run as one word."""
+def _pieces(action: str | Move) -> list[str]:
+    """Return the long words of an action out of its box, its runs of short words, and the long values of its calls."""
+    if isinstance(action, Move):
+        return [*_pieces(action.action), *(value for value in leaves([action]) if len(value) >= LEAST)]
     pieces, run = list[str](), ""
     for word in [*_WORD.findall(visible(boxed(action) or action)), ""]:
         if 0 < len(word) < LEAST:
@@ -57,7 +70,7 @@ def _pieces(action: str) -> list[str]:
     return pieces
 
 
-def without(actions: Iterable[str], words: Sequence[str]) -> list[str]:
+def without(actions: Iterable[Said], words: Sequence[str]) -> list[Said]:
     """Return the actions without any of the words."""
     return [action for action in actions if not set(_pieces(action)) & set(words)]
 

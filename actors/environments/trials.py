@@ -12,7 +12,7 @@ from actors.sandbox.host import checked
 from actors.sandbox.process import Answer, ChildProcess
 from actors.sandbox.wire import Act, Loaded, LoadProgram, Request, Reset, Step
 from actors.text.conversation import converse
-from spade.config import Play
+from spade.config import DomainName, Play
 from spade.config import Sandbox as Limits
 from spade.errors import RunError
 from spade.protocol import Faulted, Observed, Repairs
@@ -33,8 +33,7 @@ class RejectedError(Exception):
 class Trials(Generic[Action]):
     """Plays of one program, each in a process of its own, and the measurements over all plays.
 
-    `request` makes the request for an action. A program is rejected if it has tools and `tools` is False, or the
-    reverse.
+    `request` makes the request for an action. A program of another domain than `domain` is rejected.
     """
 
     def __init__(
@@ -44,14 +43,14 @@ class Trials(Generic[Action]):
         limits: Limits,
         max_turns: int,
         request: Callable[[Action], Step | Act],
-        tools: bool,
+        domain: DomainName,
     ) -> None:
         self.sandbox = sandbox
         self.source = source
         self.limits = limits
         self.max_turns = max_turns
         self.request = request
-        self.tools = tools
+        self.domain = domain
         self.name = ""
         """The name of the program's class."""
         self.repairs: Repairs = ()
@@ -74,12 +73,11 @@ class Trials(Generic[Action]):
         if isinstance(process, Faulted):
             raise RunError(f"the sandbox failed: {process.detail}")
         try:
-            loaded = await self.ask(process, LoadProgram(self.source, self.max_turns, self.limits.observation_bytes))
+            loaded = await self.ask(process, LoadProgram(self.source, self.max_turns))
             self.name, self.repairs = (loaded.name, loaded.repairs) if isinstance(loaded, Loaded) else ("", ())
-            if isinstance(loaded, Loaded) and loaded.tools != self.tools:
-                extends = "extends" if loaded.tools else "does not extend"
-                domain = "tools" if self.tools else "games"
-                raise RejectedError(f"its class {extends} ToolUseBaseEnv, and the domain here is {domain}")
+            if isinstance(loaded, Loaded) and loaded.domain != self.domain:
+                extends = "extends" if loaded.domain == "tools" else "does not extend"
+                raise RejectedError(f"its class {extends} ToolUseBaseEnv, and the domain here is {self.domain}")
             yield process, await self.observe(process, Reset(seed))
         finally:
             self.life = process.stage

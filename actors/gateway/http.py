@@ -14,6 +14,7 @@ from actors.gateway.errors import LATER_S, AskError
 from actors.gateway.routes import JSON, Routes, Sent, as_json
 from actors.links.faults import RequestFaults
 from spade.config import is_loopback
+from spade.errors import unwrap_errors
 from spade.text import line
 
 log = logging.getLogger(__name__)
@@ -159,8 +160,7 @@ async def _body(headers: Mapping[bytes, bytes], receive: Receive, held: Callable
 async def _unless_gone(receive: Receive, route: Callable[[bytes], Awaitable[Sent]], data: bytes) -> Sent:
     """Return the route's answer. If the client hangs up first, cancels the work and raises GoneError."""
     answer: Sent | None = None
-    failed: Exception | None = None
-    async with trio.open_nursery() as nursery:
+    async with unwrap_errors(trio.open_nursery()) as nursery:
 
         async def watch() -> None:
             while (await receive())["type"] != "http.disconnect":
@@ -168,13 +168,7 @@ async def _unless_gone(receive: Receive, route: Callable[[bytes], Awaitable[Sent
             nursery.cancel_scope.cancel()
 
         nursery.start_soon(watch)
-        try:
-            answer = await route(data)
-        except Exception as error:  # raised below, outside of the group that the nursery would make of it
-            failed = error
-        nursery.cancel_scope.cancel()
-    if failed is not None:
-        raise failed
+        answer = await route(data)
     if answer is None:
         raise GoneError
     return answer

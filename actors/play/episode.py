@@ -11,12 +11,12 @@ from actors.links.pool import LostError, PooledService
 from actors.play.manner import Manner, Played, WordsOfPlay
 from actors.play.session import OverdueError
 from actors.play.voices import TurnSaid
-from actors.play.voices.server import ServerError
 from actors.text.conversation import Conversation, Move, converse
 from spade.codec import answer_digest
 from spade.config import PATIENCE
 from spade.decoding import UnreadableError
 from spade.errors import BusError, SuspectError
+from spade.openai_api import ServerError
 from spade.protocol import (
     CloseEpisode,
     EndedPlay,

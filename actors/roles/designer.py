@@ -15,11 +15,10 @@ from actors.corpus import Grounds, load_grounds
 from actors.play.domains import load_profile
 from actors.play.session import Session, attend
 from actors.roles.jobs import JobWork
-from actors.roles.judge import Judge, Reviewer
+from actors.roles.judge import Reviewer
 from actors.roles.screen import Screener
 from actors.text.design_prompt import fit_prompt
 from actors.text.leaks import leaked
-from actors.text.measures.shingles import most_similar
 from actors.text.profile import Document, Situation
 from actors.text.trajectory import TrajectoryBuilder
 from spade.codec import unpack_ids
@@ -72,7 +71,6 @@ class Designer(JobWork):
         self._session = session
         self._documents = grounds.documents
         self._settings = grounds.settings
-        self._judge = Judge(session)
         self._screen = Screener(session)
         self._reviewer = Reviewer(session)
         self._gauges.update(attempts=0)
@@ -122,13 +120,10 @@ class Designer(JobWork):
         verdict = await self._admission(source, derive(b"", "validate", job.sampler, attempt.number))
         if not verdict.passed:
             return FailedStage(verdict.stages[-1].name, verdict.stages[-1].reason)
-        # Programs of the memory may be long: they take their time beside the event loop.
-        nearest = await trio.to_thread.run_sync(most_similar, source, job.newest)
-        bound = self._config.design.novelty_bound
-        if nearest is not None and nearest[0] > bound:
-            return FailedStage(
-                "novelty", f"its similarity to {nearest[1]} is {beside(nearest[0], bound)}, over {bound:g}"
-            )
+        nearest, bound = await self._replay.similarity(source), self._config.design.novelty_bound
+        if nearest.value is not None and nearest.value > bound:
+            told = f"its similarity to {nearest.environment} is {beside(nearest.value, bound)}, over {bound:g}"
+            return FailedStage("novelty", told)
         if refusal := await self._screen.refusal(source, verdict, derive(b"", "screen", job.sampler, attempt.number)):
             return FailedStage("screen", refusal)
         if refusal := await self._reviewer.refusal(source, verdict, derive(b"", "review", job.sampler, attempt.number)):
@@ -136,7 +131,7 @@ class Designer(JobWork):
         hint = await self._hint(source, verdict, job, attempt) if self._config.hinted else ""
         if isinstance(hint, FailedStage):
             return hint
-        reveals = await self._judge.reveals(source, verdict, derive(b"", "judge", job.sampler, attempt.number))
+        reveals = self._session.profile.reveals(verdict.name, verdict.first_observation)
         return SubmitEnvironment(
             job=job.id,
             lease=job.lease,
@@ -151,7 +146,7 @@ class Designer(JobWork):
             shown=attempt.shown,
             reads=verdict.reads,
             repairs=written.repairs + verdict.repairs,
-            measures=msgspec.structs.replace(verdict.measures, reveals=reveals, similarity=nearest and nearest[0]),
+            measures=msgspec.structs.replace(verdict.measures, reveals=reveals, similarity=nearest.value),
             setting=attempt.situation.setting,
             variant=attempt.situation.variant,
             single_turn=verdict.single_turn,

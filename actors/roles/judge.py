@@ -1,42 +1,15 @@
-"""The model itself as the judge of first observations and the reviewer of programs. Not trained on."""
+"""The model itself as the reviewer of programs. Not trained on."""
 
 from collections.abc import Sequence
 
 from actors.play.session import Session
-from actors.text.judge import judgement, question, reasoning, review
+from actors.text.judge import judgement, reasoning, review
 from actors.text.profile import ChatMessage
 from spade.protocol import Verdict
 from spade.seeds import derive
 
-TEMPERATURE = 0.1
-"""As good as greedy, and within the temperatures of each kind of engine."""
 REVIEW_TEMPERATURE = 0.6
 """High enough that several reviews of one program find different faults."""
-
-
-class Judge:
-    """Judges first observations. Gauges: `judgements` asked for, `judgements_unread` with an unreadable answer."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._asks = session.config.design.judge
-        if self._asks:
-            session.gauges.update(judgements=0, judgements_unread=0)
-
-    async def reveals(self, source: str, admitted: Verdict, seed: int) -> bool | None:
-        """Return True if the first observation reveals the method, None if this is not known.
-
-        If the profile can tell from the text alone, the model is not asked. Raises BusError if no engine answers.
-        """
-        known = self._session.profile.reveals(admitted.name, admitted.first_observation)
-        if known is not None or not self._asks:
-            return known
-        most = self._session.config.design.hint_max_tokens
-        reply = await self._session.ask(question(source, admitted.first_observation), most, TEMPERATURE, seed)
-        said = None if reply is None else judgement(reply.text)
-        self._session.gauges["judgements"] += 1
-        self._session.gauges["judgements_unread"] += said is None
-        return said
 
 
 class Reviewer:
@@ -53,7 +26,7 @@ class Reviewer:
 
         Raises BusError if no engine answers.
         """
-        most = self._session.config.design.review_max_tokens
+        most = self._session.config.design.max_tokens
         asked = review(source, admitted.first_observation)
         for number in range(self._count):
             sampler = derive(b"", "review", seed, number)

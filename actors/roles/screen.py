@@ -36,7 +36,7 @@ class Screener:
         """
         if not self._asks:
             return ""
-        session, most = self._session, self._session.config.tools.screen_max_tokens
+        session, most = self._session, self._session.config.design.max_tokens
         room = session.config.engine.context_tokens - most
         # Programs and transcripts may be long: they take their time beside the event loop.
         asked = await trio.to_thread.run_sync(

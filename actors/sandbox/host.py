@@ -18,13 +18,20 @@ from actors.sandbox.inside.libraries import JUDGES, LIBRARIES
 from actors.sandbox.judging import JudgingProcess
 from actors.sandbox.process import Answer, ChildProcess
 from actors.sandbox.tiers import LADDER, TIERS, Layers, attacker
-from actors.sandbox.wire import Act, Answered, Inspect, Inspected, Loaded, LoadProgram, Reset, Step
+from actors.sandbox.wire import OBSERVATION_BYTES, Act, Answered, Inspect, Inspected, Loaded, LoadProgram, Reset, Step
 from actors.sandbox.zygote import FIXED_HASH_SEED, Kind, Make, Zygote, drawn_hash_seed, run_zygote
 from spade.config import Sandbox as Limits
 from spade.protocol import Faulted, Needs, Observed, ToolCall, ToolResult
 from spade.text import beside
 
 REWARD_BOUND = 10.0
+RUNNER_BYTES = 4 << 30
+"""Most bytes that all programs together may take. Beyond it the plays that grew most are ended and retried."""
+PROCESSOR_STEPS = 12
+"""Whole steps of processor time that the process of an episode may take, of its turns."""
+ITEM_STEP_S, ITEM_BYTES = 300.0, 2 << 30
+"""Most seconds of a step and bytes that an item of a suite may be given: as much as all tests of a problem of
+LiveCodeBench take."""
 RECENT = 0.05
 """The weight of the newest value in a moving average."""
 PLAYS, REPEATS = TWINS = range(2)
@@ -159,11 +166,11 @@ class Sandbox:
             process.kill()
             return entry.answer
         entry.process = process
-        request = LoadProgram(entry.source, entry.max_turns, limits.observation_bytes)
+        request = LoadProgram(entry.source, entry.max_turns)
         loaded = await process.request(request, limits.load_s)
         if isinstance(loaded, Faulted):
             return loaded
-        entry.tools = isinstance(loaded, Loaded) and loaded.tools
+        entry.tools = isinstance(loaded, Loaded) and loaded.domain == "tools"
         return checked(await process.request(Reset(seed), limits.step_s), limits)
 
     async def step(self, episode: str, turn: int, action: str, calls: Sequence[ToolCall] = ()) -> Observed | Faulted:
@@ -227,17 +234,17 @@ class Sandbox:
             raise BreachError(f"the zygote did not start: {error!r}") from None
 
     async def watch(self) -> None:
-        """Keep all children together under `runner_bytes`, and end children that compute between their turns."""
+        """Keep all children together under RUNNER_BYTES, and end children that compute between their turns."""
         while True:
-            await trio.sleep(pause_s(self.limits.runner_bytes - self._grown_bytes))
+            await trio.sleep(pause_s(RUNNER_BYTES - self._grown_bytes))
             children = [child for zygote in self._zygotes.values() for child in zygote.children]
             for child in children:
                 child.stop_overtime()
             grown = {child: child.grown() for child in children}
             self._grown_bytes = sum(grown.values())
-            for child in excess(grown, self.limits.runner_bytes):
+            for child in excess(grown, RUNNER_BYTES):
                 share = f"{grown[child] >> 20} of {self._grown_bytes >> 20} MiB"
-                reason = f"overload: the env-runner is over sandbox.runner_bytes, this program had {share}"
+                reason = f"overload: all programs are over {RUNNER_BYTES >> 20} MiB together, this program had {share}"
                 child.end(Faulted("infrastructure", reason))
                 self._grown_bytes -= grown[child]
                 self._evictions += 1
@@ -261,7 +268,7 @@ class Sandbox:
 
     async def _born(self, zygote: Zygote, source: str, limits: Limits, make: Make = ChildProcess) -> ChildProcess:
         self.spawns += 1
-        process = await zygote.fork(limits.memory_bytes, limits.processor_s, make)
+        process = await zygote.fork(limits.memory_bytes, PROCESSOR_STEPS * limits.step_s, make)
         process.program = source
         return process
 
@@ -286,9 +293,9 @@ class Sandbox:
     async def _withstand(self, zygote: Zygote, what: str) -> None:
         """Raise BreachError if a program makes this attack and is not stopped."""
         source, limits = attacker(what), self.limits
-        process = await zygote.fork(limits.memory_bytes, limits.processor_s)
+        process = await zygote.fork(limits.memory_bytes, PROCESSOR_STEPS * limits.step_s)
         try:
-            for request in (LoadProgram(source, 1, limits.observation_bytes), Reset(0)):
+            for request in (LoadProgram(source, 1), Reset(0)):
                 answer = await process.request(request, limits.load_s)
                 if isinstance(answer, Faulted):
                     raise BreachError(answer.detail)
@@ -300,12 +307,11 @@ class Sandbox:
 
 
 def widened(limits: Limits, needs: Needs) -> Limits:
-    """Return the limits widened to an episode's needs, as far as the config allows for a suite."""
+    """Return the limits widened to an episode's needs, at most to ITEM_STEP_S and ITEM_BYTES."""
     return msgspec.structs.replace(
         limits,
-        step_s=max(limits.step_s, min(needs.step_s, limits.suite_s)),
-        processor_s=max(limits.processor_s, min(needs.processor_s, limits.suite_s)),
-        memory_bytes=max(limits.memory_bytes, min(needs.memory_bytes, limits.suite_bytes)),
+        step_s=max(limits.step_s, min(needs.step_s, ITEM_STEP_S)),
+        memory_bytes=max(limits.memory_bytes, min(needs.memory_bytes, ITEM_BYTES)),
     )
 
 
@@ -321,15 +327,15 @@ def checked(answer: Answer | Faulted, limits: Limits, calls: int = 0) -> Observe
         )
     if not answer.free <= answer.done <= answer.instructions:
         return Faulted("protocol", f"{answer.done} of {answer.instructions} instructions are done, {answer.free} free")
-    if len(answer.text.encode()) > limits.observation_bytes:
-        return Faulted("protocol", f"the observation is over {limits.observation_bytes} bytes")
+    if len(answer.text.encode()) > OBSERVATION_BYTES:
+        return Faulted("protocol", f"the observation is over {OBSERVATION_BYTES} bytes")
     if len(answer.results) != calls:
         return Faulted("protocol", f"{len(answer.results)} results of {calls} calls")
-    if sum(len(result.text.encode()) for result in answer.results) > limits.observation_bytes:
-        return Faulted("protocol", f"the results of a message are over {limits.observation_bytes} bytes")
+    if sum(len(result.text.encode()) for result in answer.results) > OBSERVATION_BYTES:
+        return Faulted("protocol", f"the results of a message are over {OBSERVATION_BYTES} bytes")
     tools = msgspec.json.encode(answer.tools).decode() if answer.tools else ""
-    if len(tools.encode()) > limits.observation_bytes:
-        return Faulted("protocol", f"the tools are over {limits.observation_bytes} bytes")
+    if len(tools.encode()) > OBSERVATION_BYTES:
+        return Faulted("protocol", f"the tools are over {OBSERVATION_BYTES} bytes")
     results = tuple(ToolResult(result.text, result.refused) for result in answer.results)
     played = answer.text, answer.reward, answer.terminated, answer.truncated
     return Observed(*played, results, tools, answer.done, answer.instructions, answer.free)

@@ -13,7 +13,7 @@ from actors.sandbox.host import BreachError, Sandbox
 from actors.sandbox.inside.libraries import LIBRARIES
 from actors.sandbox.tiers import ATTACKS, LADDER, LIMITED, TIERS, Layers
 from spade.config import Sandbox as Limits
-from spade.errors import RunError
+from spade.errors import RunError, unwrap_errors
 from spade.extras import installing
 
 DESCRIPTORS_EACH = 2  # a channel and a pidfd
@@ -57,17 +57,10 @@ async def open_layers(
     layers: Layers, limits: Limits, attacks: Iterable[str] = (), fixed_hashes: bool = False
 ) -> AsyncIterator[Sandbox]:
     """Open a sandbox of exactly these layers, tested by these attacks. Leaving it kills every child."""
-    failure: Exception | None = None
-    async with trio.open_nursery() as nursery:
-        try:
-            sandbox = Sandbox(layers, limits, nursery, attacks, fixed_hashes)
-            nursery.start_soon(sandbox.watch)
-            yield sandbox
-        except Exception as error:  # raised again below, outside the nursery and so not in a group
-            failure = error
-        nursery.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
+    async with unwrap_errors(trio.open_nursery()) as nursery:
+        sandbox = Sandbox(layers, limits, nursery, attacks, fixed_hashes)
+        nursery.start_soon(sandbox.watch)
+        yield sandbox
 
 
 def require(libraries: Iterable[str]) -> None:

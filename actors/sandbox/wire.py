@@ -9,8 +9,11 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from actors.sandbox.inside.messages import LENGTH, MOST_INSTRUCTIONS, NAME_CHARACTERS
+from spade.config import DomainName
 from spade.decoding import decoded
 
+OBSERVATION_BYTES = 262_144
+"""Most bytes of one observation, or of all results of a message to tools, as UTF-8. More is a fault of the program."""
 Instructions = Annotated[int, msgspec.Meta(ge=0, le=MOST_INSTRUCTIONS)]
 
 
@@ -21,7 +24,7 @@ class LoadProgram(msgspec.Struct, frozen=True, tag_field="do", tag="load"):
     """The program's text."""
     max_turns: int
     """Most turns of an episode."""
-    observation_bytes: int
+    observation_bytes: int = OBSERVATION_BYTES
     """Most bytes of an observation, and of the results of a message."""
 
 
@@ -88,8 +91,8 @@ class Loaded(ChildAnswer, frozen=True, tag="loaded"):
     """The name of the environment's class."""
     repairs: Annotated[tuple[Literal["f-string braces"], ...], msgspec.Meta(max_length=1)] = ()
     """The repairs that the child made to the program's text."""
-    tools: bool = False
-    """True if the program has tools."""
+    domain: DomainName = "games"
+    """The domain of the program, by its base class."""
 
 
 class CallResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

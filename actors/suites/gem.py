@@ -34,6 +34,6 @@ GEM = Suite(
     {"paper": _protocol("paper", 32), "short": _protocol("short", 4)},
     read,
     packages={"gem-llm": "0.1.0"},
-    needs=Needs(step_s=120.0, processor_s=120.0),  # drawing a hard room of Sokoban takes up to 20 s of processor time
+    needs=Needs(step_s=120.0),  # drawing a hard room of Sokoban takes up to 20 s of processor time
     remedy="pip install --no-deps gem-llm==0.1.0",
 )

@@ -10,7 +10,7 @@ import msgspec
 from actors.suites import SUITES, Suite, check_sizes, resolve
 from actors.suites.rows import LONGEST_ID
 from actors.suites.suite import items_digest
-from spade.config import Config
+from spade.config import Config, SuiteChoice
 from spade.disk import read, refuse_outside
 from spade.errors import ConfigError, SpadeError, reason
 from spade.evaluations import EvaluationPlan, Protocol, SuiteItem
@@ -48,27 +48,30 @@ def read_held_out(config: Config) -> HeldOut | None:
 
     Raises ConfigError or RunError, in one line, if they cannot be read.
     """
-    if config.evaluation.suite:
-        try:
-            return _of_suite(config, SUITES[config.evaluation.suite])
-        except SpadeError as error:
-            raise type(error)(f"evaluation.suite: {error}") from None
-    return _of_folder(config, Path(config.evaluation.programs)) if config.evaluation.programs else None
+    if not config.evaluation.suite:
+        return None
+    measured = config.evaluation.measured
+    if not measured.name:
+        return _of_folder(config, Path(measured.path))
+    try:
+        return _of_suite(config, SUITES[measured.name], measured)
+    except SpadeError as error:
+        raise type(error)(f"evaluation.suite: {error}") from None
 
 
-def _of_suite(config: Config, suite: Suite) -> HeldOut:
-    evaluation, seed = config.evaluation, config.run.seed or 0
-    protocol = suite.with_examples(suite.protocol(evaluation.protocol), config.play.examples)
+def _of_suite(config: Config, suite: Suite, measured: SuiteChoice) -> HeldOut:
+    seed = config.run.seed or 0
+    protocol = suite.with_examples(suite.protocol(measured.protocol), config.play.examples)
     longest, context_tokens = protocol.sampling.max_tokens, config.engine.context_tokens
     if longest >= context_tokens:
         raise ConfigError(
             f"suite {suite.name}: its turns of {longest} tokens do not fit engine.context_tokens = {context_tokens}"
         )
     conditions = {"context_tokens": str(protocol.context_tokens(context_tokens)), "thoughts": config.play.thoughts}
-    data = Path(evaluation.data) if evaluation.data else None
+    data = Path(measured.path) if measured.path else None
     plan = resolve(suite, protocol, _POLICY, seed, data, conditions=conditions)
     check_sizes(f"suite {suite.name}", plan.items.values(), config)
-    samples = _chosen(plan, seed, evaluation.plays)
+    samples = _chosen(plan, seed, config.evaluation.plays)
     return HeldOut((suite, protocol), samples, _measure(plan.rules, [(item.name, number) for item, number in samples]))
 
 
@@ -92,23 +95,21 @@ def _of_folder(config: Config, folder: Path) -> HeldOut:
     """Read the *.py of a folder. Takes them in name order, in turn, each time with another instance."""
     files = sorted(folder.glob("*.py"))
     if not files:
-        raise ConfigError(
-            f"evaluation.programs: {folder} has no environment program (*.py); give another, or evaluation.suite"
-        )
+        raise ConfigError(f"evaluation.suite: {folder} has no environment program (*.py); give another, or a suite")
     for file in files:
         if len(file.stem) > LONGEST_ID or not file.stem.isprintable():
-            raise ConfigError(f"evaluation.programs: {folder}: {line(file.stem, 60)!r} is no name of a program")
+            raise ConfigError(f"evaluation.suite: {folder}: {line(file.stem, 60)!r} is no name of a program")
         refuse_outside(file)
     try:
         sources = [read(file).decode() for file in files]
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"evaluation.programs: {folder} cannot be read ({reason(error)})") from None
+        raise ConfigError(f"evaluation.suite: {folder} cannot be read ({reason(error)})") from None
     seed, items = config.run.seed or 0, list[SuiteItem]()
     for number in range(config.evaluation.plays or len(files)):
         turn, place = divmod(number, len(files))
         instance = derive(b"", "evaluation: instance", seed, number) & INSTANCE_MASK
         items.append(SuiteItem(f"{files[place].stem}/{turn}", files[place].stem, sources[place], instance))
-    check_sizes(f"evaluation.programs: {folder}", items, config)
+    check_sizes(f"evaluation.suite: {folder}", items, config)
     return HeldOut(None, tuple((item, 0) for item in items), _measure(config.play, seed, items_digest(items)))
 
 

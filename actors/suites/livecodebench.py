@@ -112,5 +112,5 @@ LIVECODEBENCH = Suite(
     read,
     size=175,
     columns="test6.jsonl with question_id, question_content, starter_code, public_ and private_test_cases, metadata",
-    needs=Needs(step_s=300.0, processor_s=300.0, memory_bytes=2 << 30),
+    needs=Needs(step_s=300.0, memory_bytes=2 << 30),
 )

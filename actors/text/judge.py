@@ -1,6 +1,6 @@
 """Yes-or-no questions to the model itself, and the reading of its answers.
 
-The judge asks if a first observation reveals the method. A review asks if a program does what it tells the player.
+A review asks if a program does what it tells the player.
 The screen of a profile has another question, answered in the same form.
 """
 
@@ -18,19 +18,11 @@ _AROUND = re.compile(r"\\[a-z]+|[^\w\s]|\s")
 _ANSWERS = {"yes": True, "no": False}
 
 
-def question(source: str, observation: str) -> list[ChatMessage]:
-    """Ask if the first observation of a program reveals the method."""
-    return _asked(rules.JUDGE, rules.QUESTION, source, observation)
-
-
 def review(source: str, observation: str) -> list[ChatMessage]:
     """Ask if a program is sound. The answer "no" means that it is not."""
-    return _asked(rules.REVIEWER, rules.REVIEW, source, observation)
-
-
-def _asked(system: str, asked: str, source: str, observation: str) -> list[ChatMessage]:
     shown = f"The first observation:\n\n<observation>\n{observation}\n</observation>"
-    return [ChatMessage("system", system), ChatMessage("user", f"{code(source)}\n\n{shown}\n\n{asked.strip()}")]
+    asked = f"{code(source)}\n\n{shown}\n\n{rules.REVIEW.strip()}"
+    return [ChatMessage("system", rules.REVIEWER), ChatMessage("user", asked)]
 
 
 def judgement(completion: str) -> bool | None:

@@ -93,7 +93,7 @@ class Profile(Protocol):
         ...
 
     def reveals(self, name: str, observation: str) -> bool | None:
-        """Return True if the program's first observation reveals the method. None if only a judge can tell.
+        """Return True if the program's first observation reveals the method. None if this is not known.
 
         An observation reveals the method if it states the rule or the strategy that wins.
         """

@@ -83,15 +83,10 @@ class FullProfile:
         return None
 
     def _task(self, skill: str, challenge: Challenge) -> str:
-        meaning, concepts = rules.SKILLS[skill]
         course = f"about {challenge.steps} or more actions long when played well"
         length = "answered in one turn" if challenge.single_turn else course
-        asked = (
-            f"Design an environment that trains {skill}: {meaning}. It shall be {challenge.difficulty} and {length}."
-        )
-        if not self._settings.example_worlds:
-            return asked
-        return f"{asked}\nWorlds of this skill might be, to give you the idea (find your own): {concepts}."
+        asked = f"{challenge.difficulty} and {length}"
+        return f"Design an environment that trains {skill}: {rules.SKILLS[skill]}. It shall be {asked}."
 
     def _answer(self) -> tuple[str, str, str]:
         """Return the interface, the rules and a worked example of a world that asks one question."""

@@ -2,31 +2,15 @@
 
 SKILLS = {
     "mathematical reasoning": (
-        "working with quantities, equations, number properties and estimates until an exact conclusion holds",
-        "balancing unknown weights; steering a recurrence to a target; sharing stock under divisibility rules",
+        "working with quantities, equations, number properties and estimates until an exact conclusion holds"
     ),
-    "logical deduction": (
-        "combining facts and rules, keeping track of what is still possible, and ruling out the rest",
-        "finding who holds what from yes-or-no questions; opening a lock by clues; telling liars from truth-tellers",
-    ),
-    "spatial reasoning": (
-        "keeping positions, directions, shapes and their transformations in mind",
-        "finding a way through rooms seen one at a time; packing pieces; turning a solid until a face shows",
-    ),
-    "pattern recognition": (
-        "seeing the regularity behind examples and carrying it to a case not seen before",
-        "learning an unknown rule from trials; forecasting a hidden cycle; decoding a cipher by feeding it text",
-    ),
-    "optimization": (
-        "finding the best, or a good enough, choice under limits of budget, time or capacity",
-        "tuning controls of an unknown machine; planning deliveries; spending few measurements to find a peak",
-    ),
-    "causal inference": (
-        "telling cause from coincidence by acting on a system and watching what follows",
-        "finding which switch drives which lamp; isolating a faulty part; separating a cause from its side effect",
-    ),
+    "logical deduction": "combining facts and rules, keeping track of what is still possible, and ruling out the rest",
+    "spatial reasoning": "keeping positions, directions, shapes and their transformations in mind",
+    "pattern recognition": "seeing the regularity behind examples and carrying it to a case not seen before",
+    "optimization": "finding the best, or a good enough, choice under limits of budget, time or capacity",
+    "causal inference": "telling cause from coincidence by acting on a system and watching what follows",
 }
-"""Each skill's meaning, and example worlds that train it."""
+"""Each skill's meaning."""
 
 DESIGNER = (
     "You design small worlds that teach a reasoning agent. Each is a complete Python program that runs unattended. "
@@ -170,18 +154,6 @@ Write one hint of two to four sentences:
 - the form in which an action has to be written.
 Do not give the answer away: no hidden value, no winning sequence, nothing that holds for one instance only. Do not
 speak of the program or its code. Reply with the hint alone.
-"""
-
-JUDGE = (
-    "You review small worlds before a player enters them. You read the program and the first text that the player is "
-    "shown, and you tell how much that text gives away."
-)
-
-QUESTION = r"""
-Decide whether the first observation already reveals the method: whether a player who has read nothing else could say
-by which rule or strategy this world is won. It does so if it states the hidden rule, the decisive insight or the steps
-to take. It does not if it only tells the goal, the state, and which actions there are and how to write them.
-Reason in a few sentences. Then end your reply with \boxed{yes} if it reveals the method, or with \boxed{no}.
 """
 
 REVIEWER = (

@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from spade.decoding import UnreadableError, decoded
 from spade.disk import regular
-from spade.protocol import SkillFigures
+from spade.protocol import Recent
 
 ROW_BYTES = 1 << 22
 """Greatest length of a row. A longer row counts as unreadable."""
@@ -18,36 +18,13 @@ Step = Annotated[int, Meta(ge=0, le=1 << 53)]
 Figure = float | None
 
 
-class StepRow(msgspec.Struct, frozen=True, tag_field="kind", tag="step"):
+class StepRow(Recent, frozen=True, kw_only=True, array_like=False, tag_field="kind", tag="step"):
     """One learner step. `docs/metrics.md` defines names, units and windows. None: not measured."""
 
     learner_step: Step
     elapsed_s: float = 0.0
     plays: Figure = None
     environments: Figure = None
-    validity: Figure = None
-    win_rate_unhinted: Figure = None
-    win_rate_hinted: Figure = None
-    win_rate_error: Figure = None
-    regret: Figure = None
-    regret_error: Figure = None
-    learnable_share: Figure = None
-    zero_variance_share: Figure = None
-    designer_reward: Figure = None
-    reward_levels: Figure = None
-    response_tokens: Figure = None
-    response_tokens_hinted: Figure = None
-    turns: Figure = None
-    turns_hinted: Figure = None
-    program_lines: Figure = None
-    hidden_variables: Figure = None
-    revealing_share: Figure = None
-    similarity: Figure = None
-    calls_per_turn: Figure = None
-    malformed_share: Figure = None
-    refused_share: Figure = None
-    done_share: Figure = None
-    free_share: Figure = None
     level_low: Figure = None
     level_high: Figure = None
     plays_per_s: Figure = None
@@ -66,8 +43,6 @@ class StepRow(msgspec.Struct, frozen=True, tag_field="kind", tag="step"):
     effective_sample_share: Figure = None
     agent_sequences: Figure = None
     designer_sequences: Figure = None
-    skills: dict[str, SkillFigures] = {}
-    variants: dict[str, SkillFigures] = {}
 
 
 class EvaluationRow(msgspec.Struct, frozen=True, tag_field="kind", tag="evaluation"):
@@ -120,6 +95,11 @@ class JournalRows(msgspec.Struct, frozen=True):
     events: tuple[EventRow, ...] = ()
     unreadable: int = 0
     """Number of rows that cannot be read."""
+
+    @property
+    def gap(self) -> str:
+        """State how many rows cannot be read. Returns "" if all can."""
+        return f"metrics.jsonl: {self.unreadable} rows cannot be read and are left out" if self.unreadable else ""
 
 
 def read_journal(file: Path) -> JournalRows:

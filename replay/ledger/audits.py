@@ -6,6 +6,7 @@ audit also plays the actions of `solution()` on instances that nobody won. Losse
 as void.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Literal
@@ -20,6 +21,9 @@ from spade.returns import won as is_won
 LEASES = 3
 """After this number of leases without an outcome an audit is left out."""
 FINDING_CHARACTERS = 500
+HONEST_DEVIATIONS = 2.33
+"""Standard deviations over the mean that a number of won random plays exceeds once in a hundred audits of an honest
+environment that random actions win half of the time."""
 LEAST_INSTANCES = 8
 """Least number of instances played more than once that prove something if the plays of each end alike."""
 
@@ -44,6 +48,11 @@ def record(state: RunState, play: PlayRecord, recording: Recording) -> None:
 def _largest(state: RunState) -> int:
     """Return the most bytes of a recording. The recordings of both arms take at most half of a message together."""
     return state.config.bus.max_message_bytes // (4 * state.config.audit.replays)
+
+
+def suspicious_wins(plays: int) -> int:
+    """Return the number of won random plays, of `plays`, that is a finding: 13 of 16, and all of few plays."""
+    return max(1, min(plays, math.ceil((plays + HONEST_DEVIATIONS * math.sqrt(plays)) / 2)))
 
 
 def _size(recording: Recording) -> int:
@@ -107,20 +116,18 @@ def take_up(state: RunState, environment: Environment) -> None:
     audit = environment.audit
     assert audit is not None
     state.audits[environment.id] = audit
-    state.audit_leases.add(audit, audit.began_at, audit.id)
+    state.audit_leases.add(audit)
 
 
 def lease(state: RunState, holder: str, request: int, now: float) -> AuditJob | None:
     """Lease the open audit that began first. Returns None if no audit is open."""
-    if request and (held := state.audit_leases.held(holder, request)):
+    if held := state.audit_leases.held(holder, request):
         return _job(state, held[0])
     audit = state.audit_leases.next()
     if audit is None:
         return None
-    audit.state, audit.holder, audit.request = "leased", holder, request
-    audit.lease += 1
-    audit.deadline = now + state.config.play.lease_s
-    _put_back(state, audit)
+    state.audit_leases.lease(audit, holder, request, now + state.config.play.lease_s)
+    state.touch("environments", audit.id, state.environments[audit.id])
     return _job(state, audit)
 
 
@@ -139,7 +146,7 @@ def _job(state: RunState, audit: Audit) -> AuditJob:
             for play in map(state.plays.__getitem__, audit.replays)
         ),
         seeds=tuple(instance(index) for index in audit.indices),
-        wins=settings.audit.random_wins,
+        wins=suspicious_wins(settings.audit.random_plays),
         win_return=_win(state),
         max_turns=settings.play.max_turns,
         draw=state.seed("audit", audit.id, audit.lease),
@@ -148,17 +155,6 @@ def _job(state: RunState, audit: Audit) -> AuditJob:
         lost=tuple(instance(index) for index in audit.lost),
         hint=state.sources[audit.id].hint,
     )
-
-
-def _release(state: RunState, audit: Audit) -> None:
-    state.audit_leases.drop(audit)
-    audit.state, audit.holder = "open", ""
-    _put_back(state, audit)
-
-
-def _put_back(state: RunState, audit: Audit) -> None:
-    state.audit_leases.add(audit, audit.began_at, audit.id)
-    state.touch("environments", audit.id, state.environments[audit.id])
 
 
 def finish(state: RunState, audited: Audited) -> Environment | None:
@@ -172,7 +168,7 @@ def finish(state: RunState, audited: Audited) -> Environment | None:
         return _end(state, audit, "failed", audited.finding[:FINDING_CHARACTERS])
     if audited.left_out:
         return _end(state, audit, "left out", f"{audited.left_out} recorded plays came to no result")
-    lost, most_wins = audited.plays - audited.wins, state.config.audit.random_wins - 1
+    lost, most_wins = audited.plays - audited.wins, suspicious_wins(state.config.audit.random_plays) - 1
     if audit.indices and lost < len(audit.indices) - most_wins:
         return _end(state, audit, "left out", f"only {audited.plays} random plays came to a result")
     unsolved = audited.solved < audited.tried
@@ -185,17 +181,17 @@ def expire(state: RunState, now: float, live: frozenset[str] | None) -> list[Env
 
     `live` has the connected holders, or None if they are unknown.
     """
-    given_up = []
+    given_up, lost = [], {audit.id for audit in state.audit_leases.lost(now, live)}
     for audit in sorted(state.audits.values(), key=lambda each: (each.began_at, each.id)):
         environment = state.environments[audit.id]
-        lost = audit.state == "leased" and (now >= audit.deadline or (live is not None and audit.holder not in live))
         if now >= _deadline(state, environment):
             given_up.append(_end(state, audit, "late", "it was not over at the deadline of its round"))
-        elif lost and audit.lease >= LEASES:
+        elif audit.id in lost and audit.lease >= LEASES:
             given_up.append(_end(state, audit, "left out", f"it came to nothing under {LEASES} leases"))
-        elif lost:
+        elif audit.id in lost:
             state.counters.expired_leases += 1
-            _release(state, audit)
+            state.audit_leases.release(audit)
+            state.touch("environments", audit.id, environment)
     return given_up
 
 

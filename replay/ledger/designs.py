@@ -78,7 +78,7 @@ def _current_round(state: RunState) -> tuple[int, int]:
 
 def lease(state: RunState, count: int, holder: str, request: int, now: float) -> tuple[DesignJob, ...]:
     """Lease up to `count` open jobs, the oldest first."""
-    if request and (held := state.job_leases.held(holder, request)):
+    if held := state.job_leases.held(holder, request):
         return tuple(_as_leased(state, job) for job in held)
     leased: list[DesignJob] = []
     while len(leased) < count and (job := state.job_leases.next()) is not None:
@@ -89,10 +89,7 @@ def lease(state: RunState, count: int, holder: str, request: int, now: float) ->
 def _lease(state: RunState, job: Job, holder: str, request: int, now: float) -> DesignJob:
     if job.lease:
         job.earlier = (*job.earlier, job.seeds)
-    job.state, job.holder, job.request = "leased", holder, request
-    job.lease += 1
-    job.deadline = now + state.config.design.lease_s
-    state.job_leases.add(job)
+    state.job_leases.lease(job, holder, request, now + state.config.design.lease_s)
     return _as_leased(state, job)
 
 
@@ -115,7 +112,6 @@ def _as_leased(state: RunState, job: Job) -> DesignJob:
         sampler=state.seed("design", job.id, job.lease),
         seeds=seeds,
         avoid=avoid,
-        newest=state.memory.newest(state.config.design.novelty_window),
     )
 
 
@@ -135,9 +131,7 @@ def _of_pool(state: RunState, job: Job) -> DesignJob:
 
 def release(state: RunState, job: Job) -> None:
     """Open a leased job again."""
-    state.job_leases.drop(job)
-    job.state, job.holder = "open", ""
-    state.job_leases.add(job, job.number)
+    state.job_leases.release(job)
     state.touch("jobs", job.id, job)
 
 
@@ -276,10 +270,9 @@ def expire(state: RunState, now: float, live: frozenset[str] | None) -> None:
 
     `live` names the connected holders (None: unknown).
     """
-    for job in list(state.job_leases):
-        if now >= job.deadline or (live is not None and job.holder not in live):
-            state.counters.expired_leases += 1
-            release(state, job)
+    for job in state.job_leases.lost(now, live):
+        state.counters.expired_leases += 1
+        release(state, job)
     # Sorted: the order of a dict differs after a restart.
     for group in sorted(state.design_groups.values(), key=lambda each: (each.deadline, each.id)):
         if not group.formed and (now >= group.deadline or _ages(state, group)):

@@ -1,32 +1,50 @@
-"""The environment memory: earlier environments that designers are shown."""
+"""The environment memory: earlier environments that designers are shown, and with which new programs are compared."""
 
+import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from random import Random
+from typing import NamedTuple
 
 import msgspec
 
 from replay.ledger.keys import seed_id
 from replay.ledger.records import Remembered
 from spade.pools import PoolProgram
-from spade.protocol import EarlierProgram, MemorySeed
+from spade.protocol import MemorySeed, Similarity
 
 SEED_WIN_RATES = (0.15, 0.85)
+SEED_SHARE = 0.2  # least share of the jobs that vary seeds, if the run has any
 TOO_EASY = 0.9
 TOO_HARD = 0.1
 HIGHEST = 10
-NEWEST_BYTES = 1 << 19  # bytes of programs in one job; a message holds several jobs
+NOVELTY_WINDOW = 32  # newest programs of the memory with which a program is compared
+NEWEST_BYTES = 1 << 19  # bytes of programs with which a program is compared, and most characters of this program
+LENGTH = 5  # tokens of a shingle
+_TOKEN = re.compile(r"\w+|[^\w\s]")
+
+Shingles = frozenset[tuple[str, ...]]
+
+
+class EarlierProgram(NamedTuple):
+    """An earlier program, with which a new program is compared."""
+
+    environment: str
+    """The id of its environment."""
+    source: str
+    """Its source text."""
 
 
 class EnvironmentMemory:
     """At most `capacity` environments. The oldest leave first. Seeds (programs of the run's start) never leave."""
 
-    def __init__(self, capacity: int, remembered: Iterable[Remembered] = (), seed_share: float = 0.0) -> None:
+    def __init__(self, capacity: int, remembered: Iterable[Remembered] = (), seed_share: float = SEED_SHARE) -> None:
         self._records = deque(remembered)
         self._capacity = capacity
         self._seed_share = seed_share
         self._seeds: Sequence[PoolProgram] = ()
+        self._shingles: dict[str, Shingles] = {}  # of the programs of the last comparison, by environment
 
     def __len__(self) -> int:
         return len(self._records)
@@ -48,14 +66,10 @@ class EnvironmentMemory:
         """Return True if the run has seeds."""
         return bool(self._seeds)
 
-    def newest(self, count: int) -> tuple[EarlierProgram, ...]:
-        """Return the `count` newest, the newest first, then the seeds. Stops before they exceed half a MiB together.
-
-        Returns nothing if `count` is 0.
-        """
-        if not count:
-            return ()
-        records = (EarlierProgram(each.environment, each.source) for each in islice(reversed(self._records), count))
+    def newest(self) -> tuple[EarlierProgram, ...]:
+        """Return the 32 newest, the newest first, then the seeds. Stops before they exceed half a MiB together."""
+        newest = islice(reversed(self._records), NOVELTY_WINDOW)
+        records = (EarlierProgram(each.environment, each.source) for each in newest)
         seeds = (EarlierProgram(seed_id(each.name), each.source) for each in self._seeds)
         room, found = NEWEST_BYTES, list[EarlierProgram]()
         for program in chain(records, seeds):
@@ -65,11 +79,18 @@ class EnvironmentMemory:
             found.append(program)
         return tuple(found)
 
+    def similarity(self, source: str) -> Similarity:
+        """Compare a program with the programs of `newest`."""
+        known, earlier = self._shingles, self.newest()
+        self._shingles = {each.environment: known.get(each.environment) or shingles(each.source) for each in earlier}
+        nearest = most_similar(shingles(source[:NEWEST_BYTES]), self._shingles)
+        return Similarity() if nearest is None else Similarity(*nearest)
+
     def seeds(self, skill: str, count: int, draw: int, hinted: bool = True) -> tuple[MemorySeed, ...]:
         """Draw up to `count` environments of the skill to vary, by `draw`, from the ten of highest regret.
 
         They have a win rate in [0.15, 0.85] and a regret over 0. Without `hinted` plays, rank by reward instead of
-        regret. With probability `design.seed_share`, or if no environment qualifies, draw from the seeds.
+        regret. With probability SEED_SHARE, or if no environment qualifies, draw from the seeds.
         """
         low, high = SEED_WIN_RATES
 
@@ -129,3 +150,27 @@ def _reason(record: Remembered) -> str:
     if hinted >= SEED_WIN_RATES[0]:
         return f"too hard without its hint: {won}, {hinted:.0%} with it"
     return f"too hard: {won}, and the hint did not help"
+
+
+def shingles(source: str) -> Shingles:
+    """Return all runs of five tokens. A shorter source is one run.
+
+    A token is a word, a number or one sign, in code, comments and strings alike. So white space and line breaks do not
+    make programs differ. A source that is not valid Python also has tokens.
+    """
+    tokens = _TOKEN.findall(source)
+    return frozenset(tuple(tokens[start : start + LENGTH]) for start in range(max(1, len(tokens) - LENGTH + 1)))
+
+
+def most_similar(own: Shingles, earlier: Mapping[str, Shingles]) -> tuple[float, str] | None:
+    """Return the greatest similarity of a program to an earlier one, in [0, 1], and the earlier one's id, or None.
+
+    Among equals, returns the first. The similarity is Jaccard's: shingles in both / shingles in either (Broder 1997).
+    """
+    nearest: tuple[float, str] | None = None
+    for environment, other in earlier.items():
+        both = len(own & other)
+        similarity = both / (len(own) + len(other) - both)
+        if nearest is None or similarity > nearest[0]:
+            nearest = similarity, environment
+    return nearest

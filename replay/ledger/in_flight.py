@@ -15,19 +15,23 @@ Work = TypeVar("Work", Job, PlayRecord, Audit)
 
 
 class Leases(Generic[Work]):
-    """One kind of work: open work in the order of leasing, and leased work by holder and request."""
+    """One kind of work: open work in the order of leasing, and leased work by holder and request.
 
-    def __init__(self) -> None:
+    `order` returns the place of open work in the order of leasing. It is unique.
+    """
+
+    def __init__(self, order: Callable[[Work], tuple[float | str, ...]]) -> None:
+        self._order: Callable[[Work], tuple[float | str, ...]] = order
         # Entries of work that was leased or closed meanwhile are skipped.
         self._open: list[tuple[tuple[float | str, ...], Work]] = []
         self._held: dict[tuple[str, int], dict[str, Work]] = {}
 
-    def add(self, work: Work, *order: float | str) -> None:
-        """Add work in its present state. Open work is leased by its `order`, which is unique."""
+    def add(self, work: Work) -> None:
+        """Add work in its present state."""
         if work.state == "leased":
             self._held.setdefault((work.holder, work.request), {})[work.id] = work
         elif work.state == "open":
-            heappush(self._open, (order, work))
+            heappush(self._open, (self._order(work), work))
 
     def drop(self, work: Work) -> None:
         """Remove work that is about to change."""
@@ -45,10 +49,33 @@ class Leases(Generic[Work]):
                 return work
         return None
 
+    def lease(self, work: Work, holder: str, request: int, deadline: float) -> None:
+        """Lease open work to the holder, under its request of this number."""
+        self.drop(work)
+        work.state, work.holder, work.request, work.deadline = "leased", holder, request, deadline
+        work.lease += 1
+        self.add(work)
+
+    def release(self, work: Work) -> None:
+        """Open leased work again."""
+        self.drop(work)
+        work.state, work.holder = "open", ""
+        self.add(work)
+
     def held(self, holder: str, request: int) -> list[Work]:
-        """Return the work leased to a holder under its request of this number, sorted by id."""
-        held = self._held.get((holder, request), {})
+        """Return the work leased to a holder under its request of this number, sorted by id.
+
+        A request of number 0 is never sent again, so it holds nothing.
+        """
+        held = self._held.get((holder, request), {}) if request else {}
         return [held[id] for id in sorted(held)]
+
+    def lost(self, now: float, live: frozenset[str] | None) -> list[Work]:
+        """Return leased work if its deadline is past, or if its holder is not in `live`, the connected holders.
+
+        `live` is None if the connected holders are unknown.
+        """
+        return [work for work in self if now >= work.deadline or (live is not None and work.holder not in live)]
 
     def __iter__(self) -> Iterator[Work]:
         """Yield all leased work."""
@@ -87,25 +114,25 @@ class Window:
         self.ended = 0
 
 
-class Flight:
+class Flight(Leases[PlayRecord]):
     """The plays of the active environments, indexed for each question asked of them.
+
+    Plays of the chunks that have begun are leased, the oldest chunk first, both arms in one drawn order.
 
     windows    the window of each environment
     resting    environments whose newest chunk is scored
     unscored   number of chunks that are not scored
-    leases     plays of the chunks that have begun: the oldest chunk first, both arms in one drawn order
     sequences  unhinted plays of the chunks in flight (begun, not scored), counted by the chunk's earliest learner step:
                the first whose weights a play was leased at or sampled by. None: no play is leased or finished.
     """
 
     def __init__(self, steps: dict[int, int], place: Callable[[PlayRecord], int]) -> None:
         """Begin empty. `steps`: the learner step of each version. `place`: a play's place within its chunk."""
+        super().__init__(lambda play: (self._opened_at(play), play.environment, play.chunk, place(play)))
         self._steps = steps
-        self._place = place
         self.windows: dict[str, Window] = {}
         self.resting: dict[str, Environment] = {}
         self.unscored = 0
-        self.leases: Leases[PlayRecord] = Leases()
         self.sequences: dict[int | None, int] = {}
         self._chunks: dict[tuple[str, int], Tally] = {}
         self._fresh: list[tuple[float, str, int]] = []  # in the order in which they begin; closed ones are skipped
@@ -124,13 +151,21 @@ class Flight:
         else:
             self.resting[environment.id] = environment
 
+    def next_chunk(self) -> tuple[Environment, Chunk] | None:
+        """Remove and return the oldest chunk that has not begun."""
+        while self._fresh:
+            _, id, index = heappop(self._fresh)
+            if id in self.windows:
+                return self.windows[id].environment, self._chunks[id, index].chunk
+        return None
+
     def begin(self, environment: Environment, chunk: Chunk) -> None:
         """Mark the chunk as begun: its plays may be leased from now on."""
         tally = self._chunks[environment.id, chunk.index]
         chunk.begun = True
         self._fly(tally, 1)
         for play in tally.plays:
-            self._offer(play, tally)
+            super().add(play)
 
     def score(self, environment: Environment, chunk: Chunk, now: float) -> None:
         """Mark the chunk as scored at `now`."""
@@ -162,13 +197,14 @@ class Flight:
         self.add(play)
 
     def add(self, play: PlayRecord) -> None:
-        """Count a play in its present state."""
-        self._offer(play, self._count(play, 1))
+        """Count a play in its present state. Until its chunk has begun, the play cannot be leased."""
+        if self._count(play, 1).chunk.begun:
+            super().add(play)
 
     def drop(self, play: PlayRecord) -> None:
         """Remove a play from the counts before it changes."""
         self._count(play, -1)
-        self.leases.drop(play)
+        super().drop(play)
 
     def _count(self, play: PlayRecord, one: int) -> Tally:
         tally, window = self._chunks[play.environment, play.chunk], self.windows[play.environment]
@@ -191,26 +227,12 @@ class Flight:
         _shift(tally.steps, step, one)
         self._fly(tally, 1)
 
+    def _opened_at(self, play: PlayRecord) -> float:
+        return self._chunks[play.environment, play.chunk].chunk.opened_at
+
     def _fly(self, tally: Tally, one: int) -> None:
         if tally.chunk.begun and tally.chunk.scored_at is None:
             _shift(self.sequences, min(tally.steps, default=None), one * tally.unhinted)
-
-    # ------------------------------------------------------------ leases
-
-    def _offer(self, play: PlayRecord, tally: Tally) -> None:
-        """Add a play to the leases if its chunk has begun. Until then the play waits."""
-        if tally.chunk.begun:
-            order = tally.chunk.opened_at, play.environment, play.chunk
-            # Only an open play needs its place, which is a hash.
-            self.leases.add(play, *order, *([self._place(play)] if play.state == "open" else []))
-
-    def next_chunk(self) -> tuple[Environment, Chunk] | None:
-        """Remove and return the oldest chunk that has not begun."""
-        while self._fresh:
-            _, id, index = heappop(self._fresh)
-            if id in self.windows:
-                return self.windows[id].environment, self._chunks[id, index].chunk
-        return None
 
 
 def _shift(counts: dict[Key, int], key: Key, by: int) -> None:

@@ -261,7 +261,7 @@ class RunningMean(Record):
 class MovingAverages(Record):
     """Two moving averages of a skill's mean unhinted return over its windows."""
 
-    fast: float  # with the weight reward.fast
+    fast: float  # with the weight FAST of the reward
     slow: float  # with the weight reward.slow
     windows: int = 1  # number of windows in the averages
 

@@ -18,6 +18,8 @@ from spade.returns import won
 
 LEARNABLE = (0.2, 0.8)
 ENDED = ("finished", "void")
+NOVELTY_WEIGHT = 0.2  # beside the anchor at weight 1
+FAST = 0.2  # forgets over about five windows, under a round's of a skill
 
 
 class Regret(msgspec.Struct, frozen=True):
@@ -145,13 +147,13 @@ def least_anchor(window: Measured, settings: Reward) -> float:
 
 
 def calibrated_novelty(window: Measured, settings: Reward) -> float:
-    """Return the difficulty anchor + novelty_weight · (1 − similarity); 0 if all plays may have been won, or lost.
+    """Return the difficulty anchor + NOVELTY_WEIGHT · (1 − similarity); 0 if all plays may have been won, or lost.
 
     Without an earlier program to compare with, the novelty is 1.
     """
     if not 0 < window.win_rate.least <= window.win_rate.greatest < 1:
         return 0.0
-    return least_anchor(window, settings) + settings.novelty_weight * (1 - (window.similarity or 0.0))
+    return least_anchor(window, settings) + NOVELTY_WEIGHT * (1 - (window.similarity or 0.0))
 
 
 KINDS: dict[str, Callable[[Measured, Reward], float | None]] = {
@@ -163,13 +165,13 @@ KINDS: dict[str, Callable[[Measured, Reward], float | None]] = {
 
 
 def averaged(before: MovingAverages | None, mean: float, settings: Reward) -> MovingAverages:
-    """Add the mean return of one window to the averages of a skill, by the weights `fast` and `slow`.
+    """Add the mean return of one window to the averages of a skill, by the weights FAST and `reward.slow`.
 
     The first window sets both averages.
     """
     if before is None:
         return MovingAverages(mean, mean)
-    fast = before.fast + settings.fast * (mean - before.fast)
+    fast = before.fast + FAST * (mean - before.fast)
     slow = before.slow + settings.slow * (mean - before.slow)
     return MovingAverages(fast, slow, before.windows + 1)
 

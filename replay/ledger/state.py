@@ -67,11 +67,11 @@ class RunState:
         self.secret = secret
         self.counters = RunCounters()
         self.command: CommandLimits | None = None  # None: the command that serves the run gave no limit
-        self.statistics = Statistics.of(config.replay)
+        self.statistics = Statistics.of(config.design)
         self.history = History()
-        self.memory = EnvironmentMemory(config.design.memory_records, seed_share=config.design.seed_share)
+        self.memory = EnvironmentMemory(config.design.memory_records)
         self.jobs: dict[str, Job] = {}
-        self.job_leases: Leases[Job] = Leases()
+        self.job_leases: Leases[Job] = Leases(lambda job: (job.number,))
         self.environments: dict[str, Environment] = {}
         self.sources: dict[str, Source] = {}
         self.programs: dict[str, str] = {}  # digests, by active environment
@@ -84,7 +84,7 @@ class RunState:
         self.flight = Flight(self.steps, self._place)
         self.recordings: dict[str, dict[str, Recording]] = {}  # of each active environment, by play
         self.audits: dict[str, Audit] = {}  # that are not over, by environment
-        self.audit_leases: Leases[Audit] = Leases()
+        self.audit_leases: Leases[Audit] = Leases(lambda audit: (audit.began_at, audit.id))
         self.quarantine: set[str] = set()
         self.pool: Drawing | None = None  # of design.source "pool"
         self.levels: Levels | None = None  # of pool.difficulty "window"
@@ -129,7 +129,7 @@ class RunState:
     def add_job(self, job: Job) -> None:
         """Add an open job."""
         self.jobs[job.id] = job
-        self.job_leases.add(job, job.number)
+        self.job_leases.add(job)
 
     def close_job(self, job: Job, state: Literal["admitted", "failed"]) -> None:
         """Remove a job from memory; the store keeps it."""

@@ -6,10 +6,11 @@ from collections.abc import Callable
 import msgspec
 
 from replay.ledger.reward import clustered_mean
-from spade.config import Replay
+from spade.config import Design
 from spade.estimates import mean_and_error
-from spade.protocol import Diversity, Evaluation, Measures, SkillFigures, ToolUse
+from spade.protocol import Diversity, Evaluation, Measures, Recent, SkillFigures, ToolUse
 
+PLAYS = 512  # an error of at most 0.022 in a win rate
 CANDIDATES = 100
 HISTORY = 240
 METER_S = 60
@@ -30,21 +31,6 @@ class PlayFigures(msgspec.Struct, array_like=True, frozen=True):
     """None if the program has no tools."""
 
 
-class ToolFigures(msgspec.Struct, frozen=True):
-    """Figures of tool use over plays. None: no play used tools, or the whole of a share is 0."""
-
-    calls_per_turn: float | None = None
-    """Calls that the model wrote, the malformed ones included."""
-    malformed_share: float | None = None
-    """Share of the calls written."""
-    refused_share: float | None = None
-    """Share of the calls written."""
-    done_share: float | None = None
-    """Share of the plays' instructions that were done."""
-    free_share: float | None = None
-    """Share of the done instructions that were free."""
-
-
 class SlotFigures(msgspec.Struct, array_like=True, frozen=True):
     """A slot that closed, or whose job failed (reward 0, not learnable, the rest unknown). None: not measured."""
 
@@ -62,9 +48,9 @@ class Statistics(msgspec.Struct, array_like=True):
     """Bounded lists of the newest events."""
 
     keep_plays: int
-    """Length of `plays`, by `config.replay`."""
+    """Length of `plays`."""
     keep_slots: int
-    """Length of `slots` and `variances`, by `config.replay`."""
+    """Length of `slots` and `variances`."""
     plays: list[PlayFigures] = []
     slots: list[SlotFigures] = []
     variances: list[bool] = []
@@ -75,9 +61,9 @@ class Statistics(msgspec.Struct, array_like=True):
     """For each candidate: number of examples of the memory in its prompt."""
 
     @classmethod
-    def of(cls, config: Replay) -> "Statistics":
-        """Return empty lists of the configured lengths."""
-        return cls(config.statistics_plays, config.learnable_slots)
+    def of(cls, design: Design) -> "Statistics":
+        """Return empty lists: of plays, and of as many slots as a run has open at once."""
+        return cls(PLAYS, design.active_environments)
 
     def add_play(self, figures: PlayFigures) -> None:
         """Add a finished play of either arm."""
@@ -143,12 +129,44 @@ class Statistics(msgspec.Struct, array_like=True):
         """Return the mean turns of an episode, of one arm."""
         return _mean([play.turns for play in self.plays if play.hinted == hinted])
 
-    def tools(self) -> ToolFigures:
-        """Summarise the use of tools in the last unhinted plays."""
+    def recent(self) -> Recent:
+        """Return all figures of these lists."""
+        unhinted, unhinted_error = self.win_rate(hinted=False)
+        regret, regret_error = self.regret()
+        return msgspec.structs.replace(
+            self.tools(),
+            validity=self.validity(),
+            win_rate_unhinted=unhinted,
+            win_rate_hinted=self.win_rate(hinted=True)[0],
+            win_rate_error=unhinted_error,
+            regret=regret,
+            regret_error=regret_error,
+            learnable_share=self.learnable_share(),
+            zero_variance_share=self.zero_variance_share(),
+            reward_levels=self.reward_levels(),
+            response_tokens=self.response_tokens(hinted=False),
+            response_tokens_hinted=self.response_tokens(hinted=True),
+            designer_reward=self.designer_reward(),
+            examples_shown=self.examples_shown(),
+            turns=self.turns(hinted=False),
+            turns_hinted=self.turns(hinted=True),
+            program_lines=self.program_lines(),
+            hidden_variables=self.hidden_variables(),
+            revealing_share=self.revealing_share(),
+            similarity=self.similarity(),
+            skills=self.skills(),
+            variants=self.variants(),
+        )
+
+    def tools(self) -> Recent:
+        """Return the figures of tool use in the last unhinted plays.
+
+        A figure is None if no play used tools, or if the whole of its share is 0.
+        """
         plays = [(play.tools, play.turns) for play in self.plays if play.tools is not None and not play.hinted]
         turns, uses = sum(turns for _, turns in plays), [use for use, _ in plays]
         written, done = sum(use.calls + use.malformed for use in uses), sum(use.done for use in uses)
-        return ToolFigures(
+        return Recent(
             calls_per_turn=_part(written, turns),
             malformed_share=_part(sum(use.malformed for use in uses), written),
             refused_share=_part(sum(use.refused for use in uses), written),

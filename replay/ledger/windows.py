@@ -16,6 +16,7 @@ from spade.returns import differ
 from spade.returns import won as is_won
 
 LEVELS = 256
+VOID_SHARE = 0.25  # of a window's plays that may end in faults of the program before it is quarantined
 SUSPECTED = 2  # the program is blamed after this many leases under which a service ended
 
 
@@ -58,11 +59,11 @@ def open_chunks(state: RunState, now: float, starving: bool) -> None:
 
 def lease(state: RunState, count: int, chunks: int, holder: str, request: int, now: float) -> tuple[PlayLease, ...]:
     """Lease up to `count` plays: first of chunks that have begun, then of at most `chunks` new ones."""
-    if request and (held := state.flight.leases.held(holder, request)):
+    if held := state.flight.held(holder, request):
         return tuple(_as_leased(state, play) for play in held)
     leased: list[PlayLease] = []
     while len(leased) < count:
-        if (play := state.flight.leases.next()) is not None:
+        if (play := state.flight.next()) is not None:
             leased.append(_lease(state, play, holder, request, now))
         elif chunks and (fresh := state.flight.next_chunk()) is not None:
             chunks -= 1
@@ -79,11 +80,8 @@ def _begin(state: RunState, environment: Environment, chunk: Chunk) -> None:
 
 
 def _lease(state: RunState, play: PlayRecord, holder: str, request: int, now: float) -> PlayLease:
-    state.flight.drop(play)
-    play.state, play.holder, play.request, play.version = "leased", holder, request, state.version
-    play.lease += 1
-    play.deadline = now + state.config.play.lease_s
-    state.flight.add(play)
+    play.version = state.version
+    state.flight.lease(play, holder, request, now + state.config.play.lease_s)
     state.touch("plays", play.id, play)
     return _as_leased(state, play)
 
@@ -106,9 +104,7 @@ def _as_leased(state: RunState, play: PlayRecord) -> PlayLease:
 
 def release(state: RunState, play: PlayRecord) -> None:
     """Open a leased play again. It keeps its seed."""
-    state.flight.drop(play)
-    play.state, play.holder = "open", ""
-    state.flight.add(play)
+    state.flight.release(play)
     state.touch("plays", play.id, play)
 
 
@@ -173,7 +169,7 @@ def _note_levels(state: RunState, environment: Environment, rewards: tuple[float
 def _settle(state: RunState, environment: Environment, now: float) -> None:
     """Quarantine the window, score its newest chunk, and end the window, if any of these is due."""
     window = state.flight.windows[environment.id]
-    if window.voids > state.config.play.void_share * window.plays:
+    if window.voids > VOID_SHARE * window.plays:
         close(state, environment, now, quarantined=True)
         return
     chunk = environment.chunks[-1]
@@ -320,7 +316,6 @@ def expire(state: RunState, now: float, live: frozenset[str] | None) -> None:
         # A window may be over without being closed at its last play: a resume has made windows shorter.
         if environment.audit is None and (now >= environment.deadline or _over(state, environment)):
             end(state, environment, now)
-    for play in list(state.flight.leases):
-        if now >= play.deadline or (live is not None and play.holder not in live):
-            state.counters.expired_leases += 1
-            release(state, play)
+    for play in state.flight.lost(now, live):
+        state.counters.expired_leases += 1
+        release(state, play)

@@ -29,6 +29,7 @@ from replay.store.past_batches import dropped, packed_batch, recorded
 from replay.store.retention import Retention
 from spade.config import Config
 from spade.protocol import (
+    CompareProgram,
     Done,
     Enroll,
     Enrolled,
@@ -50,11 +51,12 @@ from spade.protocol import (
     TakeBatch,
     Weights,
 )
-from spade.transport import Incoming, Server
+from spade.transport import WINDOW, Incoming, Server
 from spade.waits import describe_all
 
 ROUND = 256
 TICK_S = 0.5
+COMMIT_DELAY_S = 0.002  # for which a commit may wait for as many requests as the last one had
 CLOCK_S = 5.0  # a kill loses at most this much of the run clock
 
 log = logging.getLogger(__name__)
@@ -74,7 +76,7 @@ class Service:
         self._started = trio.current_time()
         self._next_tick = self._committed = self._base_s
         self._expected = 1  # requests of the last round: peers that are answered together often ask again together
-        self._waiting = Waiting(config.bus.window)
+        self._waiting = Waiting(WINDOW)
         self._peers = Peers(config, self._base_s)
         self._retention = Retention(opened.state, store)
         self._lives = Lives(opened.state, store)
@@ -140,7 +142,7 @@ class Service:
             arrived.append(await server.receive())
         if not arrived:
             return arrived
-        with trio.move_on_after(self._config.replay.commit_delay_ms / 1_000):
+        with trio.move_on_after(COMMIT_DELAY_S):
             while len(arrived) < ROUND:
                 if (next_ := server.receive_nowait()) is not None:
                     arrived.append(next_)
@@ -229,6 +231,8 @@ class Service:
                 return self.status()
             case GetNewestPrograms():
                 return request
+            case CompareProgram(source=source):
+                return self.ledger.state.memory.similarity(source)
             case GetProgram(program=digest):
                 return self._program(digest)
             case Serving():

@@ -70,39 +70,10 @@ def _drawn(pool: Drawing | None, levels: Levels | None) -> Drawn:
 
 
 def _recent(state: RunState) -> Recent:
-    statistics = state.statistics
-    unhinted, unhinted_error = statistics.win_rate(hinted=False)
-    regret, regret_error = statistics.regret()
-    tools = statistics.tools()
-    return Recent(
-        validity=statistics.validity(),
-        win_rate_unhinted=unhinted,
-        win_rate_hinted=statistics.win_rate(hinted=True)[0],
-        win_rate_error=unhinted_error,
-        regret=regret,
-        regret_error=regret_error,
-        learnable_share=statistics.learnable_share(),
-        zero_variance_share=statistics.zero_variance_share(),
-        reward_levels=statistics.reward_levels(),
-        response_tokens=statistics.response_tokens(hinted=False),
-        designer_reward=statistics.designer_reward(),
-        examples_shown=statistics.examples_shown(),
+    return msgspec.structs.replace(
+        state.statistics.recent(),
         return_gap={skill: abs(each.fast - each.slow) for skill, each in state.counters.averages.items()},
-        response_tokens_hinted=statistics.response_tokens(hinted=True),
-        turns=statistics.turns(hinted=False),
-        turns_hinted=statistics.turns(hinted=True),
-        program_lines=statistics.program_lines(),
-        hidden_variables=statistics.hidden_variables(),
-        revealing_share=statistics.revealing_share(),
         diversity=None if state.history.diversity is None else state.history.diversity.share,
-        skills=statistics.skills(),
-        variants=statistics.variants(),
-        calls_per_turn=tools.calls_per_turn,
-        malformed_share=tools.malformed_share,
-        refused_share=tools.refused_share,
-        done_share=tools.done_share,
-        free_share=tools.free_share,
-        similarity=statistics.similarity(),
     )
 
 
@@ -123,7 +94,7 @@ def waiting_for(state: RunState, roles: frozenset[Role]) -> str:
     queued, batch = batches.waiting(state), state.config.learner.batch_sequences
     if state.version_at(state.counters.taken_step + 1) > state.version:
         return f"learner step {state.counters.taken_step} is running, {queued} of {batch} sequences wait for the next"
-    playing = sum(1 for _ in state.flight.leases)
+    playing = sum(1 for _ in state.flight)
     empty = state.config.design.active_environments - len(state.environments) - len(state.jobs)
     pool = f"; {empty} slots are empty: {pool_limit(state.pool)}" if state.pool is not None and empty > 0 else ""
     return f"{queued} of {batch} sequences for step {state.counters.taken_step + 1}, {playing} plays in flight{pool}"

@@ -46,7 +46,7 @@ class Waiting:
             f"{type(request).__name__} cannot wait"
         )
         if self._count[incoming.peer] >= self._most:
-            return Refused(f"{self._most} of your requests wait already (bus.window)")
+            return Refused(f"{self._most} of your requests wait already")
         self._count[incoming.peer] += key not in self._kept
         self._kept[key] = (incoming, now + request.wait_s)
         return None

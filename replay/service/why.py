@@ -44,7 +44,7 @@ def why_no_play(ledger: Ledger) -> str:
     open_plays = sum(play.state == "open" for play in state.plays.values())
     if open_plays:
         return f"{open_plays} plays are held back while {ledger.load().outstanding} sequences are to be trained"
-    leased = sum(1 for _ in state.flight.leases)
+    leased = sum(1 for _ in state.flight)
     return f"{leased} plays are leased, the next chunks open with newer weights"
 
 
@@ -73,7 +73,7 @@ def pool_limit(pool: Drawing) -> str:
 def own(state: RunState, now: float) -> tuple[Wait, ...]:
     """Return the holders that the loop waits for: of plays, design jobs and audits, and the learner while it trains."""
     play_s, design_s = state.config.play.lease_s, state.config.design.lease_s
-    plays = [(play.holder, now - play.deadline + play_s) for play in state.flight.leases]
+    plays = [(play.holder, now - play.deadline + play_s) for play in state.flight]
     jobs = [(job.holder, now - job.deadline + design_s) for job in state.job_leases]
     step = state.counters.taken_step
     training_since = state.batches[step].at if step in state.batches and step > state.published_step else None

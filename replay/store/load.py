@@ -10,9 +10,9 @@ from replay.ledger import audits, provenance, records
 from replay.ledger.environment_memory import EnvironmentMemory
 from replay.ledger.keys import LEVEL_PREFIX, batch_key, environment_prefix
 from replay.ledger.state import CommandLimits, RunState
-from replay.ledger.statistics import History, Statistics
+from replay.ledger.statistics import PLAYS, History, Statistics
 from replay.store.store import Store
-from spade.config import MEANING, Config, digest, dump
+from spade.config import MEANING, RETIRED, Config, digest, dump
 from spade.errors import RunError
 from spade.pools import Draws, LevelWindow, PoolList, SeedPool
 from spade.protocol import LifeNumber, Recording
@@ -104,10 +104,10 @@ def load(store: Store, config: Config, secret: bytes) -> RunState:
     statistics = store.get("meta", "statistics", Statistics)
     if statistics is not None:
         state.statistics = msgspec.structs.replace(
-            statistics, keep_plays=config.replay.statistics_plays, keep_slots=config.replay.learnable_slots
+            statistics, keep_plays=PLAYS, keep_slots=config.design.active_environments
         )
     design, remembered = config.design, store.scan("memory", records.Remembered)
-    state.memory = EnvironmentMemory(design.memory_records, remembered, design.seed_share)
+    state.memory = EnvironmentMemory(design.memory_records, remembered)
     if (seeds := store.get("meta", "seeds", SeedPool)) is not None:
         state.memory.begin_with(seeds.programs)
     if (pool := store.get("meta", "pool", PoolList)) is not None:
@@ -147,7 +147,7 @@ def _load_environment(state: RunState, store: Store, environment: records.Enviro
 def _changes(before: str, now: str) -> dict[str, tuple[str, str]]:
     """Return the settings that differ, by path."""
     old, new = _flat(tomllib.loads(before)), _flat(tomllib.loads(now))
-    keys = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
+    keys = sorted(key for key in (old.keys() | new.keys()) - RETIRED.keys() if old.get(key) != new.get(key))
     return {key: (old.get(key, "unset"), new.get(key, "unset")) for key in keys}
 
 

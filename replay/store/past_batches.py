@@ -1,6 +1,7 @@
 """Past batches, rebuilt from the store."""
 
-from typing import cast
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -31,8 +32,7 @@ def batch(store: Store, record: BatchRecord) -> Batch:
     counters = store.get("meta", "counters", RunCounters)
     if counters is not None and record.step <= counters.dropped_step:
         raise RunError(dropped(record.step))
-    packed = packed_batch(store, record)
-    return msgspec.structs.replace(packed, groups=tuple(_unpacked(group) for group in packed.groups))
+    return _build(store, record, msgspec.msgpack.Decoder(Trajectory).decode)
 
 
 def packed_batch(store: Store, record: BatchRecord, last: bool = False) -> Batch:
@@ -40,24 +40,23 @@ def packed_batch(store: Store, record: BatchRecord, last: bool = False) -> Batch
 
     `last`: see `Batch`.
     """
+    return _build(store, record, msgspec.Raw, last)
+
+
+def _build(store: Store, record: BatchRecord, read: Callable[[bytes], Any], last: bool = False) -> Batch:
+    """Return the batch with the result of `read` for each stored trajectory."""
     bodies = iter(store.bodies([member.trajectory for group in record.groups for member in group.members]))
     groups = (
         Group(
             id=group.id,
             role=group.role,
             rewards=tuple(member.reward for member in group.members),
-            trajectories=cast(tuple[Trajectory, ...], tuple(msgspec.Raw(next(bodies)) for _ in group.members)),
+            trajectories=tuple(read(next(bodies)) for _ in group.members),
             baseline=group.baseline,
         )
         for group in record.groups
     )
     return Batch(record.step, record.version, tuple(groups), last)
-
-
-def _unpacked(group: Group) -> Group:
-    bodies = cast(tuple[msgspec.Raw, ...], group.trajectories)
-    decoded = tuple(msgspec.msgpack.decode(body, type=Trajectory) for body in bodies)
-    return msgspec.structs.replace(group, trajectories=decoded)
 
 
 def dropped(step: int) -> str:

@@ -9,7 +9,7 @@ import trio
 
 from spade.cluster.needs import MachineShare
 from spade.cluster.post import News, Parcel, pack
-from spade.errors import ConfigError, SpadeError
+from spade.errors import ConfigError, SpadeError, unwrap_errors
 from spade.processes.child import End, LifeWatcher
 from spade.processes.entry import FINAL
 
@@ -155,16 +155,10 @@ class PlacedLife:
 
         Returns False if its machine is lost meanwhile, or if the machines to avoid have changed.
         """
-        answer: Where | PostGoneError | None = None
-        async with trio.open_nursery() as nursery:
+        answer: Where | None = None
+        async with unwrap_errors(trio.open_nursery()) as nursery:
             nursery.start_soon(self._look, away, told, nursery.cancel_scope)
-            try:
-                answer = await post.call("where")
-            except PostGoneError as error:  # raised below, outside of the nursery
-                answer = error
-            nursery.cancel_scope.cancel()
-        if isinstance(answer, PostGoneError):
-            raise answer
+            answer = await post.call("where")
         if answer is None or answer.node in self._lost.away():  # the machine may have been lost since `_look` looked
             return False
         self._where = answer

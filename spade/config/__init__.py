@@ -9,9 +9,10 @@ from spade.config.addresses import is_local, is_loopback
 from spade.config.domains import DOMAINS, SKILLS, DomainName, Skill
 from spade.config.engine_kinds import ENGINE_KINDS, EngineKind
 from spade.config.inheritance import mixtures, read_merged, read_toml, recipes, short_name
-from spade.config.loading import MEANING, differences, digest, dump, inline, load
+from spade.config.loading import MEANING, config_of, differences, digest, dump, inline, load
 from spade.config.paths import SETTINGS as PATH_SETTINGS
 from spade.config.paths import absolute_paths, setting, with_settings
+from spade.config.retired import RETIRED
 from spade.config.sections import (
     LONGEST_WAIT_S,
     PATIENCE,
@@ -41,14 +42,64 @@ from spade.config.sections import (
     Tier,
     ToolUse,
 )
-from spade.config.suites import ONE_ANSWER, SUITE_TRAITS, Library, ProtocolName
+from spade.config.suites import ONE_ANSWER, SUITE_TRAITS, Library, ProtocolName, SuiteChoice
 
 __all__ = [
-    "DOMAINS", "ENGINE_KINDS", "LONGEST_WAIT_S", "MEANING", "ONE_ANSWER", "PATH_SETTINGS", "PATIENCE",
-    "SKILLS", "SUITE_TRAITS",
-    "Actors", "Audit", "Bus", "Config", "Design", "DomainName", "Endpoint", "Engine", "EngineKind", "Evaluation",
-    "Learner", "Library", "Limits", "Loss", "Model", "Place", "PlacedRole", "Play", "Pool", "PoolLibrary",
-    "ProtocolName", "Replay", "Reward", "Run", "Sandbox", "Serve", "Skill", "Supervise", "Tier", "ToolUse",
-    "absolute_paths", "differences", "digest", "dump", "inline", "is_local", "is_loopback", "load", "mixtures",
-    "read_merged", "read_toml", "recipes", "setting", "short_name", "with_settings",
+    "DOMAINS",
+    "ENGINE_KINDS",
+    "LONGEST_WAIT_S",
+    "MEANING",
+    "ONE_ANSWER",
+    "PATH_SETTINGS",
+    "PATIENCE",
+    "RETIRED",
+    "SKILLS",
+    "SUITE_TRAITS",
+    "Actors",
+    "Audit",
+    "Bus",
+    "Config",
+    "Design",
+    "DomainName",
+    "Endpoint",
+    "Engine",
+    "EngineKind",
+    "Evaluation",
+    "Learner",
+    "Library",
+    "Limits",
+    "Loss",
+    "Model",
+    "Place",
+    "PlacedRole",
+    "Play",
+    "Pool",
+    "PoolLibrary",
+    "ProtocolName",
+    "Replay",
+    "Reward",
+    "Run",
+    "Sandbox",
+    "Serve",
+    "Skill",
+    "SuiteChoice",
+    "Supervise",
+    "Tier",
+    "ToolUse",
+    "absolute_paths",
+    "config_of",
+    "differences",
+    "digest",
+    "dump",
+    "inline",
+    "is_local",
+    "is_loopback",
+    "load",
+    "mixtures",
+    "read_merged",
+    "read_toml",
+    "recipes",
+    "setting",
+    "short_name",
+    "with_settings",
 ]  # fmt: skip

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import inspect
 
 from spade.config.sections import Section
-from spade.config.sections.bounds import NOT_BLANK
+from spade.config.sections.bounds import NOT_BLANK, RANGE
 
 
 def fields(section: type[Section]) -> dict[str, inspect.Field]:
@@ -29,7 +29,7 @@ def _alternatives(type_: inspect.Type, unsaid: Collection[float]) -> Iterator[st
         case inspect.FloatType():
             yield f"a number{_bounds(type_, unsaid)}"
         case inspect.StrType(pattern=pattern):
-            yield "a text that is not blank" if pattern == NOT_BLANK else "a text"
+            yield {NOT_BLANK: "a text that is not blank", RANGE: 'a range such as "1..8"'}.get(pattern or "", "a text")
         case inspect.LiteralType(values=values):
             for value in values:
                 yield msgspec.json.encode(value).decode()

@@ -13,8 +13,9 @@ from spade.config.addresses import check_bind, check_endpoint, check_serve
 from spade.config.domains import DOMAINS
 from spade.config.engine_kinds import ENGINE_KINDS
 from spade.config.sections import Config, Evaluation, Learner, Pool, PoolLibrary, ToolUse
-from spade.config.suites import HARNESS_SUITES, SUITE_TRAITS
+from spade.config.suites import HARNESS_SUITES, SUITE_TRAITS, ProtocolName
 from spade.errors import ConfigError
+from spade.protocol import MOST_ACTORS
 
 SEED_SOURCES = ("folder", "run", "shipped")
 POOL_SOURCES = (*SEED_SOURCES, *get_args(PoolLibrary))
@@ -37,7 +38,6 @@ def check(config: Config) -> None:
     _check_engine(config)
     _check_progress(config)
     _check_arms(config)
-    _check_novelty(config)
     check_bind(config.bus)
     check_endpoint(config.endpoint, config.design.train)
     check_serve(config.serve)
@@ -139,33 +139,31 @@ def _is_source(source: str, kinds: Collection[str]) -> bool:
 
 
 def _check_evaluation(evaluation: Evaluation) -> None:
-    """Refuse a suite that no run can play, a suite together with a folder, and data that the suite does not take."""
-    suite, there = evaluation.suite, ", ".join(SUITE_TRAITS)
+    """Refuse a suite that no run can play, an unknown protocol, a missing file, and a file that a suite cannot take."""
+    if not evaluation.suite:
+        return
+    (suite, path, protocol), there = evaluation.measured, ", ".join(SUITE_TRAITS)
     if suite in HARNESS_SUITES:
         raise ConfigError(
             f"evaluation.suite: {suite!r} needs a harness, a program of others that drives the policy, and no run "
             f"plays such a suite; take one of {there}"
         )
     if suite and suite not in SUITE_TRAITS:
-        raise ConfigError(f"evaluation.suite: unknown suite {suite!r}; take one of {there}")
-    if suite and evaluation.programs:
+        raise ConfigError(f"evaluation.suite: unknown suite {suite!r}; take one of {there}, or write folder:DIR")
+    if protocol not in get_args(ProtocolName):
         raise ConfigError(
-            f"evaluation.programs: a run is measured on a folder or on a suite, here {suite!r}; "
-            "--set evaluation.suite= leaves the suite out"
+            f"evaluation.suite: unknown protocol {protocol!r}; take one of {', '.join(get_args(ProtocolName))}"
         )
-    given = bool(suite) and SUITE_TRAITS[suite].given
-    if given and not evaluation.data:
-        raise ConfigError(f"evaluation.data: the suite {suite!r} needs its file; docs/evaluation.md has its columns")
-    if evaluation.data and not given:
-        what = f"the suite {suite!r} brings its items itself" if suite else "needs an evaluation.suite that takes data"
-        raise ConfigError(f"evaluation.data: {what}; leave it out")
+    if not path and (not suite or SUITE_TRAITS[suite].given):
+        what = f"the suite {suite!r} needs its file: {suite}:FILE" if suite else "write folder:DIR"
+        raise ConfigError(f"evaluation.suite: {what}; docs/evaluation.md says what is in it")
+    if path and suite and not SUITE_TRAITS[suite].given:
+        raise ConfigError(f"evaluation.suite: the suite {suite!r} brings its items itself; leave {path!r} out")
 
 
 def _check_challenges(config: Config) -> None:
     """Refuse difficulties that need more turns than a play has, and questions without a prompt in the profile."""
     if config.model.profile == "nano":  # its prompts do not state a difficulty
-        if config.design.judge:
-            raise ConfigError("design.judge: model.profile 'nano' lacks the prompt and does not need it; leave it out")
         if config.tools.screen:
             raise ConfigError("tools.screen: model.profile 'nano' lacks the prompt; leave it out")
         if config.design.reviews:
@@ -191,11 +189,9 @@ def _check_variants(tools: ToolUse) -> None:
 
 def _check_pairs(config: Config) -> None:
     """Refuse pairs of settings in the wrong order."""
-    reward, learner, actors, audit = config.reward, config.learner, config.actors, config.audit
+    reward, learner, actors = config.reward, config.learner, config.actors
     if reward.anchor_low > reward.anchor_high:
         raise ConfigError(f"reward.anchor_low: {reward.anchor_low} is over reward.anchor_high = {reward.anchor_high}")
-    if reward.slow >= reward.fast:
-        raise ConfigError(f"reward.slow: must be under reward.fast = {reward.fast}, is {reward.slow}")
     if learner.schedule == "cosine" and learner.lr_min > learner.lr:
         raise ConfigError(
             f"learner.lr_min: {learner.lr_min} is over learner.lr = {learner.lr}, from which the cosine falls; lower "
@@ -207,14 +203,9 @@ def _check_pairs(config: Config) -> None:
             f"learner.warmup_steps = {learner.warmup_steps}; raise learner.schedule_steps, or take "
             'learner.schedule = "constant"'
         )
-    if actors.agents_min > actors.agents_max:
-        raise ConfigError(f"actors.agents_min: {actors.agents_min} is over actors.agents_max = {actors.agents_max}")
-    if actors.engines_min > actors.engines_max:
-        raise ConfigError(f"actors.engines_min: {actors.engines_min} is over actors.engines_max = {actors.engines_max}")
-    if audit.random_plays and audit.random_wins > audit.random_plays:
-        raise ConfigError(
-            f"audit.random_wins: {audit.random_wins} of audit.random_plays = {audit.random_plays} can never be won"
-        )
+    for name, (least, most) in {"agents": actors.agents_bounds, "engines": actors.engines_bounds}.items():
+        if not least <= most <= MOST_ACTORS:
+            raise ConfigError(f"actors.{name}: a range must rise, to {MOST_ACTORS} at most, is {least}..{most}")
 
 
 def _check_backend(learner: Learner) -> None:
@@ -241,9 +232,8 @@ def _check_gpus(config: Config) -> None:
         raise ConfigError(f"engine.gpus: {len(engine.gpus)} cannot be shared by engine.tensor_parallel = {each}")
     most = config.actors.engines_bounds[1]
     if engine.gpus and most * each > len(engine.gpus):
-        setting = "actors.engines_max" if config.actors.engines == "auto" else "actors.engines"
         raise ConfigError(
-            f"engine.gpus: {len(engine.gpus)} are too few for {setting} = {most} of "
+            f"engine.gpus: {len(engine.gpus)} are too few for actors.engines = {config.actors.engines} of "
             f"engine.tensor_parallel = {each}; name more, or one twice to share it"
         )
     parts = [engine.gpus[at : at + each] for at in range(0, len(engine.gpus), each)]
@@ -292,16 +282,11 @@ def _check_progress(config: Config) -> None:
         raise ConfigError(
             f"play.context_tokens: {play.context_tokens} do not fit engine.context_tokens = {engine.context_tokens}"
         )
-    designs = design.source == "model"
-    for name, most, asked in (
-        ("design.max_tokens", design.max_tokens, True),
-        ("tools.screen_max_tokens", config.tools.screen_max_tokens, config.tools.screen),
-        ("design.review_max_tokens", design.review_max_tokens, bool(design.reviews)),
-    ):
-        if designs and asked and most >= engine.context_tokens:
-            raise ConfigError(
-                f"{name}: {most} leave no room for a prompt in engine.context_tokens = {engine.context_tokens}"
-            )
+    if design.source == "model" and design.max_tokens >= engine.context_tokens:
+        raise ConfigError(
+            f"design.max_tokens: {design.max_tokens} leave no room for a prompt in engine.context_tokens = "
+            f"{engine.context_tokens}"
+        )
     if learner.batch_sequences < play.group_size:
         raise ConfigError("learner.batch_sequences: must hold at least one group (play.group_size)")
     if config.bus.silence_s <= 2 * config.bus.heartbeat_s:
@@ -331,11 +316,3 @@ def _check_arms(config: Config) -> None:
             "play.hinted: reward.kind = 'regret' is measured with the hint; take play.hinted=auto, or another "
             "reward.kind"
         )
-
-
-def _check_novelty(config: Config) -> None:
-    """Refuse settings that need the similarity to earlier programs, if the run does not measure it."""
-    bounded, paid = config.design.novelty_bound < 1, config.reward.kind == "calibrated_novelty"
-    if (bounded or paid) and not config.design.novelty_window:
-        needs = f"design.novelty_bound = {config.design.novelty_bound}" if bounded else "reward.kind"
-        raise ConfigError(f"design.novelty_window: {needs} compares programs of the memory; set 1 or more")

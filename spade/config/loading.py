@@ -14,6 +14,7 @@ from spade.config.allowed import allowed, fields
 from spade.config.checks import check
 from spade.config.inheritance import Merged, read_merged
 from spade.config.paths import absolute_paths
+from spade.config.retired import current
 from spade.config.sections import Config
 from spade.errors import ConfigError
 from spade.text import line
@@ -33,7 +34,9 @@ def load(name: str = "nano", overrides: tuple[str, ...] = ()) -> Config:
     for override in overrides:
         _override(merged, override)
     try:
-        config = msgspec.convert(merged.tree, Config)
+        config = config_of(merged.tree)
+    except ConfigError as error:
+        raise ConfigError(f"{merged.files[0]}: {merged.told(str(error))}") from None
     except msgspec.ValidationError as error:
         raise ConfigError(_refused(str(error), merged)) from None
     if config.bus.keys:  # observers with other working directories read the keys too
@@ -43,6 +46,11 @@ def load(name: str = "nano", overrides: tuple[str, ...] = ()) -> Config:
     except ConfigError as error:
         raise ConfigError(merged.told(str(error))) from None
     return config
+
+
+def config_of(tree: Mapping[str, Any]) -> Config:
+    """Convert settings that this version or an earlier one wrote. Raises ConfigError or msgspec.ValidationError."""
+    return msgspec.convert(current(tree), Config)
 
 
 def differences(one: Config, other: Config) -> dict[str, tuple[Any, Any]]:
@@ -122,6 +130,9 @@ def dump(config: Config) -> str:
 def digest(config: Config) -> str:
     """Return the digest of the sections in `MEANING`. Peers and resumes must agree on the digest."""
     meaning = {name: msgspec.to_builtins(getattr(config, name)) for name in MEANING}
+    shrink, slow = (meaning["reward"].pop(name) for name in ("shrink", "slow"))
+    # `novelty_weight` and `fast` were settings: runs of that time resume.
+    meaning["reward"] |= {"novelty_weight": 0.2, "shrink": shrink, "fast": 0.2, "slow": slow}
     return hashlib.blake2b(msgspec.json.encode(meaning), digest_size=16).hexdigest()
 
 

@@ -5,11 +5,12 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from spade.config.sections import Config
+from spade.config.suites import SuiteChoice
 from spade.disk import expand_home
 
 SETTINGS = (
-    "model.path", "design.corpus", "design.seeds", "pool.source", "tools.settings", "evaluation.data",
-    "evaluation.programs", "evaluation.embedding", "endpoint.key", "serve.key", "replay.store", "bus.keys",
+    "model.path", "design.corpus", "design.seeds", "pool.source", "tools.settings",
+    "evaluation.suite", "evaluation.embedding", "endpoint.key", "serve.key", "replay.store", "bus.keys",
 )  # fmt: skip
 PACKAGE_MODELS = ("nano", "nano-tools")
 """Names of models that come with the package. A folder of such a name is given as `./nano`."""
@@ -44,6 +45,9 @@ def with_settings(config: Config, values: Mapping[str, str]) -> Config:
 
 
 def _absolute(setting: str, value: str) -> str:
+    if setting == "evaluation.suite":
+        measured = SuiteChoice.parse(value)
+        return str(measured._replace(path=_path(measured.path))) if measured.path else value
     kind, _, place = value.partition(":")
     if setting in _SOURCES:
         return f"{kind}:{_path(place)}" if kind in _KINDS and place else value

@@ -4,7 +4,9 @@
 """
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast, get_args
+
+from spade.config.domains import DomainName
 
 Library = Literal["reasoning-gym", "rlve", "gem", "gymnasium", "answers", "code"]
 """Libraries with environments that programs may extend, by the names of `sandbox.libraries`."""
@@ -16,6 +18,34 @@ ProtocolName = Literal["paper", "release", "short"]
 """Ways to play a suite. A suite may lack some of them."""
 
 
+class SuiteChoice(NamedTuple):
+    """The parts of `evaluation.suite`: "folder:DIR", or "NAME", "NAME:FILE", each with or without "@PROTOCOL"."""
+
+    name: str = ""
+    """Name of the suite, "" for a folder of programs."""
+    path: str = ""
+    """The folder, or the file with the suite's items."""
+    protocol: ProtocolName = "paper"
+    """Name of the suite's protocol."""
+
+    @classmethod
+    def parse(cls, text: str) -> "SuiteChoice":
+        """Parse the setting. In the path of a file, an @ only begins the protocol if one of that name follows."""
+        kind, _, folder = text.partition(":")
+        if kind == "folder":
+            return cls("", folder)
+        suite, at, protocol = text.rpartition("@")
+        if not at or (":" in text and protocol not in get_args(ProtocolName)):
+            suite, protocol = text, "paper"
+        name, _, path = suite.partition(":")
+        return cls(name, path, cast(ProtocolName, protocol))  # the checks of a config refuse others
+
+    def __str__(self) -> str:
+        """Format the parts as the setting has them."""
+        protocol = f"@{self.protocol}" if self.name and self.protocol != "paper" else ""
+        return f"{self.name or 'folder'}{':' if self.path else ''}{self.path}{protocol}"
+
+
 class SuiteTraits(NamedTuple):
     """Traits of one suite."""
 
@@ -23,8 +53,8 @@ class SuiteTraits(NamedTuple):
     """Library that the suite's programs extend, or None."""
     given: bool = False
     """True if the user brings the items as a file."""
-    tools: bool = False
-    """True if the suite's programs offer tools."""
+    domain: DomainName = "games"
+    """Domain of the suite's programs."""
 
 
 SUITE_TRAITS: Mapping[str, SuiteTraits] = {
@@ -35,7 +65,7 @@ SUITE_TRAITS: Mapping[str, SuiteTraits] = {
     "reasoning-gym-hard": SuiteTraits("reasoning-gym"),
     "gem": SuiteTraits("gem"),
     "nano": SuiteTraits(),
-    "nano-tools": SuiteTraits(tools=True),
+    "nano-tools": SuiteTraits(domain="tools"),
     "reasoning-gym-nano": SuiteTraits("reasoning-gym"),
     "reasoning-gym-transfer": SuiteTraits("reasoning-gym"),
 }

@@ -5,14 +5,18 @@ ROOT/7/best.json    the evaluation
 ROOT/.draft-…/      a folder that is being written or deleted, or the rest of one after a crash. Never chosen
 """
 
+import logging
 import os
 from pathlib import Path
 
 import msgspec
 
 from spade.decoding import UnreadableError, decoded
-from spade.disk import discard_unless_held, draft, link_folder, sync
+from spade.disk import discard_unless_held, draft, link_folder, read_all, sync
+from spade.errors import RunError, reason
 from spade.policy.manifest import PARAMETERS
+
+log = logging.getLogger(__name__)
 
 FOLDER, POLICY, RECORD = "best", "policy", "best.json"
 
@@ -47,22 +51,32 @@ _records: msgspec.json.Decoder[Best] = msgspec.json.Decoder(Best)
 
 
 def find(root: Path) -> tuple[Path, Best] | None:
-    """Return the folder of the best policy and its evaluation, or None if no policy is kept."""
+    """Return the folder of the best policy and its evaluation, or None if no policy is kept.
+
+    Raises RunError if the record of the evaluation is damaged.
+    """
     for folder in reversed(_numbered(root)):
         try:
-            return folder / POLICY, decoded(_records.decode, (folder / RECORD).read_bytes())
-        except (OSError, UnreadableError):  # the folder was deleted meanwhile, or is damaged
-            continue
+            return folder / POLICY, decoded(_records.decode, read_all(folder / RECORD))
+        except (OSError, UnreadableError) as error:
+            if folder.exists():  # else it was deleted meanwhile
+                raise RunError(
+                    f"{folder / RECORD}: cannot be read ({reason(error)}); bring it back, or delete {folder}"
+                ) from None
     return None
 
 
 def keep(root: Path, weights: Path, new: Best) -> bool:
     """Keep the published folder `weights`, durably, in place of the earlier best policy.
 
-    Returns False if the earlier one is better. Of two equal policies, the later one is kept. Raises OSError. Then the
-    earlier one is still there.
+    Returns False if the earlier one is better. Of two equal policies, the later one is kept. A policy with a damaged
+    record is replaced. Raises OSError. Then the earlier one is still there.
     """
-    before = find(root)
+    try:
+        before = find(root)
+    except RunError as error:
+        log.warning("the best policy is replaced: %s", error)
+        before = None
     if before is not None and before[1].measure == new.measure and new.win_rate < before[1].win_rate:
         return False
     folder = root / str(1 + max((int(path.name) for path in _numbered(root)), default=0))

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from spade.decoding import UnreadableError, decoded
+from spade.disk import read_all
 from spade.errors import WeightsError
 from spade.policy.logprobs import log_distribution
 
@@ -57,7 +58,7 @@ def read(folder: Path) -> Canary | None:
     be read.
     """
     try:
-        return decoded(msgspec.json.Decoder(Canary).decode, (folder / FILE).read_bytes())
+        return decoded(msgspec.json.Decoder(Canary).decode, read_all(folder / FILE))
     except FileNotFoundError:
         return None
     except UnreadableError as error:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from spade.disk import discard, draft, link_folder, sync
+from spade.disk import discard, draft, link_folder, read_all, sync
 from spade.policy.manifest import MANIFEST
 
 FOLDER, PREFIX = "policies", "step-"
@@ -46,6 +46,6 @@ def keep(root: Path, step: int, weights: Path, check: Callable[[], None]) -> boo
 def _same(one: Path, other: Path) -> bool:
     """Compare the digests that two folders record of their parameters."""
     try:
-        return (one / MANIFEST).read_bytes() == (other / MANIFEST).read_bytes()
+        return read_all(one / MANIFEST) == read_all(other / MANIFEST)
     except FileNotFoundError:
         return False

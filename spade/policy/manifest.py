@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from spade.decoding import UnreadableError, decoded
+from spade.disk import open_regular, read_all
 from spade.errors import WeightsError
 from spade.protocol import DIGEST_BYTES
 
@@ -92,7 +93,7 @@ def measure(folder: Path) -> Manifest:
     """
     file = folder / PARAMETERS
     layout = _layout(file)
-    with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+    with open_regular(file) as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
 
         def hashed(name: str) -> Tensor:
             entry, start, end = layout[name]
@@ -118,7 +119,7 @@ def read(folder: Path, digest: str) -> Manifest:
     if the folder holds other weights, OSError if they are missing.
     """
     try:
-        manifest = decode((folder / MANIFEST).read_bytes(), digest)
+        manifest = decode(read_all(folder / MANIFEST), digest)
     except FileNotFoundError:
         manifest = measure(folder)
         if digest_of(manifest) != digest:
@@ -152,9 +153,9 @@ def sound(folder: Path, named: str | None = None) -> str:
     Raises WeightsError if it is not `named`. By default this is the digest of the folder's manifest, if there is one.
     Raises OSError.
     """
-    if named is None and (folder / MANIFEST).is_file():
+    if named is None and (folder / MANIFEST).exists():
         try:
-            named = digest_of(decoded(_manifests.decode, (folder / MANIFEST).read_bytes()))
+            named = digest_of(decoded(_manifests.decode, read_all(folder / MANIFEST)))
         except UnreadableError as error:
             raise WeightsError(f"{folder / MANIFEST}: cannot be read ({error})") from None
     digest = digest_of(measure(folder))
@@ -170,7 +171,7 @@ def changed(folder: Path, digest: str) -> WeightsError:
 
 def _layout(file: Path) -> dict[str, tuple[_Entry, int, int]]:
     """Return the header entry of each tensor, with its bytes as [first, last) of the file."""
-    with file.open("rb") as opened:
+    with open_regular(file) as opened:
         first = header_bytes(opened.read(LENGTH_BYTES))
         size = os.fstat(opened.fileno()).st_size
         try:

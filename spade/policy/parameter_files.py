@@ -5,6 +5,7 @@ from pathlib import Path
 import msgspec
 
 from spade.decoding import UnreadableError, decoded
+from spade.disk import read_all
 from spade.errors import RunError, reason
 from spade.policy.manifest import PARAMETERS
 
@@ -25,16 +26,24 @@ def parameter_files(folder: Path) -> dict[Path, set[str]]:
 
     Each comes with the names of the tensors that the index places in it, none without an index.
 
-    Raises RunError if its index cannot be read.
+    Raises RunError if its index cannot be read, or if a file is not a regular file.
     """
-    index = folder / _INDEX
-    if (folder / PARAMETERS).is_file() or not index.is_file():
-        return {folder / PARAMETERS: set()}
+    index, whole = folder / _INDEX, folder / PARAMETERS
+    if whole.exists() or not index.is_file():
+        return _regular({whole: set()})
     try:
-        places = decoded(_indexes.decode, index.read_bytes()).weight_map
+        places = decoded(_indexes.decode, read_all(index)).weight_map
     except (OSError, UnreadableError) as error:
         raise RunError(f"{index}: {reason(error)}; give a whole checkpoint") from None
     names = sorted(set(places.values()))
     if outside := [name for name in names if Path(name).name != name]:
         raise RunError(f"{index}: names {outside[0]!r}, which is no file of this folder; give a whole checkpoint")
-    return {folder / name: {tensor for tensor, place in places.items() if place == name} for name in names}
+    return _regular({folder / name: {tensor for tensor, place in places.items() if place == name} for name in names})
+
+
+def _regular(files: dict[Path, set[str]]) -> dict[Path, set[str]]:
+    """Raise RunError if a file is there but not a regular file. safetensors would wait for the writer of a FIFO."""
+    for file in files:
+        if file.exists() and not file.is_file():
+            raise RunError(f"{file}: is not a regular file; give a whole checkpoint")
+    return files

@@ -15,6 +15,8 @@ from spade.codec import program_digest
 from spade.config import Pool
 from spade.pools.folder import Entry, PoolList
 
+WINDOW_WIDTH = 4  # most levels of a window, RLVE's
+HIGHEST = 20  # level of a window; RLVE itself does not bound it
 FAILURES = 5
 """A level is closed after its programs failed to make an instance in so many slots in a row."""
 _LEVEL = re.compile(r"^    level = \d+$", re.MULTILINE)
@@ -71,7 +73,7 @@ def counted(window: LevelWindow, level: int, won: bool, rule: Pool, most: int) -
         return msgspec.structs.replace(window, failures=failures, plays=plays, wins=wins)
     bound = most if window.cap is None else min(most, window.cap)
     high = window.high + (wins / plays >= rule.window_rate and window.high < bound)
-    low = max(window.low, high - rule.window_width + 1)
+    low = max(window.low, high - WINDOW_WIDTH + 1)
     return msgspec.structs.replace(window, failures=failures, plays=0, wins=0, low=low, high=high)
 
 
@@ -101,7 +103,7 @@ class Levels:
         windows: Iterable[LevelWindow] = (),
     ) -> None:
         self._rule, self._keep = rule, keep
-        self._most = {entry.name: rule.level_most if entry.levels else 0 for entry in pool.entries}
+        self._most = {entry.name: HIGHEST if entry.levels else 0 for entry in pool.entries}
         self._windows = {name: LevelWindow(name) for name in self._most} | {each.name: each for each in windows}
 
     @property

@@ -7,7 +7,7 @@ from spade.config import Config, load
 MADE = ".make"  # directory of this run
 _DESIGNS_ONLY = (
     "design.source=model", "design.seeds=''", "pool.source=''", "play.hinted=true", "actors.agents=0",
-    "evaluation.programs=''", "evaluation.suite=''", "evaluation.data=''",
+    "evaluation.suite=''",
     # No agent plays, so a window ends at once and its slot asks for the next design.
     "play.window_deadline_s=1.0", "replay.stall_s=1e9",
 )  # fmt: skip

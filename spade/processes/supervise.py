@@ -15,12 +15,13 @@ import msgspec
 import trio
 
 from spade import config
-from spade.errors import RunError
+from spade.errors import RunError, unwrap_errors
 from spade.processes.child import AnyLife, End, Life
 from spade.processes.entry import FINAL, Launch
 from spade.protocol import LifeNumber, Process, ProcessState, Role
 
 RETIRING: frozenset[Role] = frozenset({"designer", "curator", "agent"})  # these finish their work in hand
+RESTART_WINDOW_S = 600.0  # over which restarts are counted, as long as a start may take by default
 _FIRST_TRIES = 3  # starts of a process that was never ready, in place of the whole budget
 _BACKOFF_S = 0.1  # doubled with each end in the window
 _BACKOFF_MAX_S = 5.0
@@ -185,8 +186,8 @@ class Supervisor:
         child.ends.append(now)
         budget, within = min(settings.restarts, _FIRST_TRIES - 1), ""  # budget of first starts, over any time
         if child.was_ready:
-            budget, within = settings.restarts, f" within {settings.restart_window_s:g} s"
-            while child.ends[0] < now - settings.restart_window_s:
+            budget, within = settings.restarts, f" within {RESTART_WINDOW_S:g} s"
+            while child.ends[0] < now - RESTART_WINDOW_S:
                 child.ends.popleft()
         if end.code == FINAL:
             self._fail(child, f"{name}: {end.why}")
@@ -223,21 +224,20 @@ async def supervise(
     machine processes live.
 
     Raises RunError and cancels the block in three cases: a process dies more than supervise.restarts times within
-    supervise.restart_window_s, it ends by a ConfigError or RunError of its own, or it does not become ready.
+    RESTART_WINDOW_S, it ends by a ConfigError or RunError of its own, or it does not become ready.
     """
     supervisor = Supervisor(settings, logs, modules, lives)
-    failure: Exception | None = None
-    async with trio.open_nursery() as supervisor._nursery:
-        try:
-            with supervisor._body:
-                try:
+    try:
+        async with unwrap_errors(trio.open_nursery()) as supervisor._nursery:
+            try:
+                with supervisor._body:
                     yield supervisor
-                except Exception as error:  # raised again below, outside of the nursery
-                    failure = error
-        finally:
-            with trio.CancelScope(shield=True):
-                await supervisor._drain()
+            finally:
+                with trio.CancelScope(shield=True):
+                    await supervisor._drain()
+    except Exception as error:
+        if supervisor._failure is not None:
+            raise supervisor._failure from error
+        raise
     if supervisor._failure is not None:
-        raise supervisor._failure from failure
-    if failure is not None:
-        raise failure
+        raise supervisor._failure

@@ -30,13 +30,14 @@ from spade.protocol.base import (
     reply_type,
 )
 from spade.protocol.designs import (
+    CompareProgram,
     DesignJob,
     Designs,
-    EarlierProgram,
     LeaseDesigns,
     MemorySeed,
     RejectCandidate,
     ReleaseDesign,
+    Similarity,
     SubmitEnvironment,
 )
 from spade.protocol.engines import Generate, Generated, GetWeights, GiveUp, HoldWeights, Overdue, Serving, WeightsPart
@@ -86,13 +87,13 @@ from spade.protocol.training import (
 )
 from spade.protocol.trajectories import Recording, Trajectory
 
-PROTOCOL_VERSION = 9
+PROTOCOL_VERSION = 10
 
 AnyRequest = (
     Hello | Heartbeat | Goodbye
     | Generate | GiveUp | Serving | HoldWeights | GetWeights
     | OpenEpisode | StepEpisode | CloseEpisode | Validate | KeepProgram | GetProgram
-    | LeaseDesigns | RejectCandidate | SubmitEnvironment | ReleaseDesign
+    | LeaseDesigns | CompareProgram | RejectCandidate | SubmitEnvironment | ReleaseDesign
     | LeasePlays | SubmitPlays | ReleasePlay
     | LeaseAudit | Audited
     | TakeBatch | Publish | RetireWeights | Checkpointed | AwaitCommand
@@ -104,7 +105,7 @@ Response = (
     Ready | Refused | Rehello | Pulse | Done
     | Generated | Overdue | WeightsPart
     | Observed | Faulted | Verdict | Program | NewestPrograms
-    | Designs | Plays | Audits
+    | Designs | Similarity | Plays | Audits
     | Batch | NotYet | Published | Retired | Weights | Meet | Gather | Save | Load
     | Enrolled | Orders | Status
 )  # fmt: skip
@@ -112,8 +113,8 @@ Response = (
 __all__ = [
     "DIGEST_BYTES", "MOST_ACTORS", "MOST_ARGUMENTS", "MOST_CALLS", "MOST_CATEGORIES", "MOST_GAUGES", "MOST_HELD",
     "MOST_HINT", "MOST_ITEMS", "MOST_NAME", "MOST_PROGRAMS", "MOST_RETIRED", "MOST_VALUES", "PROTOCOL_VERSION",
-    "AnyRequest", "AuditJob", "Audited", "Audits", "AwaitCommand", "Batch", "Checkpointed", "CloseEpisode", "Counts",
-    "DesignJob", "Designs", "Diversity", "Done", "Drawn", "EarlierProgram", "EndedPlay", "Enroll", "Enrolled",
+    "AnyRequest", "AuditJob", "Audited", "Audits", "AwaitCommand", "Batch", "Checkpointed", "CloseEpisode",
+    "CompareProgram", "Counts", "DesignJob", "Designs", "Diversity", "Done", "Drawn", "EndedPlay", "Enroll", "Enrolled",
     "Evaluated", "Evaluation", "Faulted", "Finish", "Form", "Gather", "Generate", "Generated", "GetNewestPrograms",
     "GetProgram", "GetStatus", "GetWeights", "GiveUp", "Goodbye", "Group", "Heartbeat", "Hello", "Histories",
     "HoldWeights", "KeepProgram", "LeaseAudit", "LeaseDesigns", "LeasePlays", "LifeNumber", "Load", "MeasuredDiversity",
@@ -121,7 +122,7 @@ __all__ = [
     "Outcome", "Overdue", "Peer", "PlayLease", "Plays", "Process", "ProcessState", "Program", "Publish", "Published",
     "Pulse", "Ready", "Recent", "RecordedPlay", "Recording", "Refused", "Rehello", "RejectCandidate", "ReleaseDesign",
     "ReleasePlay", "Repair", "Repairs", "Reply", "ReportProcesses", "Request", "Response", "RetireWeights", "Retired",
-    "Role", "Save", "Serving", "SkillFigures", "Stage", "Status", "StepEpisode", "StepMetrics", "StopRun",
+    "Role", "Save", "Serving", "Similarity", "SkillFigures", "Stage", "Status", "StepEpisode", "StepMetrics", "StopRun",
     "SubmitEnvironment", "SubmitPlays", "TakeBatch", "ToolCall", "ToolResult", "ToolUse", "Traffic", "Trajectory",
     "Validate", "Verdict", "Wait", "Weights", "WeightsPart", "reply_type",
 ]  # fmt: skip

@@ -25,16 +25,6 @@ class MemorySeed(Wire, frozen=True):
     """The reason to avoid the environment, or ""."""
 
 
-class EarlierProgram(Wire, frozen=True):
-    """An earlier program, with which a new program is compared."""
-
-    environment: str
-    """Id of the earlier program's environment."""
-
-    source: str
-    """Source text of the earlier program."""
-
-
 class DesignJob(Wire, frozen=True):
     """One slot to fill with a new environment.
 
@@ -71,9 +61,6 @@ class DesignJob(Wire, frozen=True):
     digest: Name = ""
     """Digest of the pool's program."""
 
-    newest: tuple[EarlierProgram, ...] = ()
-    """Programs of the memory that the new program must not resemble, newest first."""
-
     level: int = 0
     """Level of the pool's program, if the program has levels."""
 
@@ -96,6 +83,23 @@ class LeaseDesigns(Request[Designs], frozen=True):
 
     pool: Name = ""
     """Digest of the curator's list of programs. "" for a designer."""
+
+
+class Similarity(Wire, frozen=True):
+    """The similarity of a program to the most similar of the newest programs of the memory and the seeds."""
+
+    value: float | None = None
+    """Similarity from 0 to 1, or None if there is no earlier program."""
+
+    environment: str = ""
+    """Id of the most similar program's environment."""
+
+
+class CompareProgram(Request[Similarity], frozen=True):
+    """Compare an admitted program with earlier programs."""
+
+    source: str
+    """Source text of the program."""
 
 
 class RejectCandidate(Request[Done], frozen=True):

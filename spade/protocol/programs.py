@@ -87,14 +87,11 @@ Wanted = Annotated[float, Meta(ge=0, le=1e9)]
 class Needs(Wire, frozen=True):
     """Resources that a suite's item needs beyond the env-runner's own limits. 0 asks for nothing more.
 
-    `sandbox.suite_s` and `sandbox.suite_bytes` bound them.
+    `actors.sandbox.host` bounds them.
     """
 
     step_s: Wanted = 0.0
     """Seconds of a step."""
-
-    processor_s: Wanted = 0.0
-    """Seconds of processor time."""
 
     memory_bytes: Annotated[int, Meta(ge=0, le=2**50)] = 0
     """Bytes of memory."""

@@ -18,8 +18,9 @@ def read_settings(folder: Path) -> dict[str, Any]:
 
 def read_tokenizer(path: Path) -> tokenizers.Tokenizer:
     """Read a tokenizer.json and turn off truncation and padding. Raises RunError if it does not parse."""
+    text = read_text(path)
     try:
-        bpe = tokenizers.Tokenizer.from_file(str(path))
+        bpe = tokenizers.Tokenizer.from_str(text)
     except Exception as error:  # the Rust side raises bare Exception
         raise RunError(f"{path}: {printable(error)}") from None
     bpe.no_truncation()
@@ -48,7 +49,7 @@ def end_ids(folder: Path) -> frozenset[int]:
     """
     found: set[int] = set()
     generation = folder / "generation_config.json"
-    if generation.is_file():
+    if generation.exists():
         listed = read_json(generation, GenerationFile).eos_token_id
         found.update([listed] if isinstance(listed, int) else listed or [])
     eos = special_tokens(read_settings(folder)).get("eos_token")
@@ -62,7 +63,7 @@ def end_ids(folder: Path) -> frozenset[int]:
 def template_text(folder: Path, settings: Mapping[str, Any]) -> str:
     """Return the chat template from chat_template.jinja, or else from tokenizer_config.json (`settings`)."""
     file = folder / "chat_template.jinja"
-    if file.is_file():
+    if file.exists():
         return read_text(file)
     template = settings.get("chat_template")
     if isinstance(template, list):

@@ -11,6 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from spade.decoding import UnreadableError, decoded, printable
+from spade.disk import read_all
 from spade.errors import RunError, reason
 
 T = TypeVar("T")
@@ -52,7 +53,7 @@ def read_text(path: Path) -> str:
 
 def _read(path: Path, decode: Callable[[bytes], T]) -> T:
     try:
-        return decoded(decode, path.read_bytes())
+        return decoded(decode, read_all(path))
     except (OSError, UnreadableError) as error:
         raise RunError(f"{path}: {reason(error)}; a checkpoint folder needs this file") from None
 

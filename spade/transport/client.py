@@ -31,7 +31,7 @@ from spade.protocol import (
 )
 from spade.transport.calls import Calls
 from spade.transport.curve import Failure, Watch, has_keys, secure_client
-from spade.transport.pump import NUMBER_BYTES, PUSH, Beat, Pump, background, put_newest
+from spade.transport.pump import NUMBER_BYTES, PUSH, WINDOW, Beat, Pump, background, put_newest
 from spade.waits import Waits
 
 _PUSHES = 64  # pushes kept if the owner does not read them
@@ -62,7 +62,7 @@ class Client:
         self._pushed, self.pushes = trio.open_memory_channel[Response](_PUSHES)
         self._bus = bus
         self._numbers = itertools.count(1)
-        self._calls = Calls(bus.window, self._numbers, self._send_live)
+        self._calls = Calls(WINDOW, self._numbers, self._send_live)
         self._greeting: set[int] = set()  # numbers of the hellos in this handshake
         self._live = False
         self.life = ""

@@ -23,8 +23,8 @@ from typing import NamedTuple
 from zmq.auth import create_certificates, load_certificate
 
 from spade.config import Bus
-from spade.disk import draft
-from spade.errors import ConfigError
+from spade.disk import draft, open_regular, read_all
+from spade.errors import ConfigError, reason
 from spade.transport.rights import ACTORS, HOST, LOCAL, ROLES, Grant
 
 SERVER, CLIENT = "server", "client"
@@ -189,9 +189,9 @@ def _metadata(path: Path, name: str) -> str:
     pyzmq itself reads only the keys.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_all(path).decode()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read ({error})") from None
+        raise ConfigError(f"{path}: cannot be read ({reason(error)})") from None
     found = re.search(rf'^[ \t]*{name}[ \t]*=[ \t]*"?([^"\n]*?)"?[ \t]*$', text, re.MULTILINE)
     return found[1] if found else ""
 
@@ -207,9 +207,10 @@ def _load_pair(path: Path) -> Pair:
 
 def _load(path: Path) -> tuple[bytes, bytes | None]:
     try:
+        open_regular(path).close()  # load_certificate would wait for the writer of a FIFO
         public, secret = load_certificate(path)
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{path} is missing or no key ({error}); {_HOW}") from None
+        raise ConfigError(f"{path} is missing or no key ({reason(error)}); {_HOW}") from None
     if any(key is not None and len(key) != _KEY_BYTES for key in (public, secret)):
         raise ConfigError(f"{path}: a key has {_KEY_BYTES} characters; {_HOW}")
     return public, secret

@@ -17,13 +17,14 @@ import trio
 import zmq
 
 from spade.config import Bus
-from spade.errors import BusError
+from spade.errors import BusError, unwrap_errors
 
 NUMBER_BYTES = 8
 PUSH = bytes(NUMBER_BYTES)
 _IPC = "ipc://"
 _BATCH = 256  # messages handled before other tasks get their turn
 _LINGER_MS = 500  # time for a closed socket to hand its last messages (a goodbye) to the system
+WINDOW = 256  # calls of one client that may wait for their answers; the next call waits for a place
 _BACKLOG = 4  # queued messages for each place in the window: a request, its repetition, pulses and pushes
 _RECONNECT_MS = 50
 _RECONNECT_MAX_MS = 1_000
@@ -63,7 +64,7 @@ class Pump:
         self._file: tuple[Path, int] | None = None  # a server's socket file, and its inode
         self.socket.setsockopt(zmq.LINGER, _LINGER_MS)
         self.socket.setsockopt(zmq.MAXMSGSIZE, bus.max_message_bytes + _OVERHEAD)
-        self.socket.set_hwm(_BACKLOG * bus.window)
+        self.socket.set_hwm(_BACKLOG * WINDOW)
         if kind == zmq.ROUTER:
             # Without this option a ROUTER silently drops messages that it cannot route or queue.
             self.socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
@@ -227,21 +228,15 @@ async def background(*tasks: Callable[[], Awaitable[None]]) -> AsyncIterator[Non
 
     A cancellation reaches the block first. The tasks go on while the block ends, so that it can still use a connection.
     """
-    failure: Exception | None = None
     scopes = [trio.CancelScope(shield=True) for _ in tasks]
-    async with trio.open_nursery() as nursery:
+    async with unwrap_errors(trio.open_nursery()) as nursery:
         for task, scope in zip(tasks, scopes, strict=True):
             nursery.start_soon(_within, scope, task)
         try:
             yield
-        except Exception as error:  # raised again below, outside of the nursery
-            failure = error
         finally:
             for scope in scopes:
                 scope.cancel()
-        nursery.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
 
 
 async def _within(scope: trio.CancelScope, task: Callable[[], Awaitable[None]]) -> None:

@@ -12,6 +12,7 @@ from spade.protocol import (
     AwaitCommand,
     Checkpointed,
     CloseEpisode,
+    CompareProgram,
     Enroll,
     Evaluated,
     Generate,
@@ -60,7 +61,7 @@ _REQUESTS: dict[Role, tuple[type[AnyRequest], ...]] = {
     "engine": (Serving, HoldWeights, GetWeights),
     "endpoint": (),
     "env-runner": (GetProgram, LeaseAudit, Audited),
-    "designer": (Generate, Validate, LeaseDesigns, RejectCandidate, SubmitEnvironment, ReleaseDesign),
+    "designer": (Generate, Validate, LeaseDesigns, CompareProgram, RejectCandidate, SubmitEnvironment, ReleaseDesign),
     "curator": (Validate, LeaseDesigns, RejectCandidate, SubmitEnvironment, ReleaseDesign),
     "agent": (Generate, OpenEpisode, StepEpisode, CloseEpisode, LeasePlays, SubmitPlays, ReleasePlay),
     "evaluator": (

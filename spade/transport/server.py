@@ -29,7 +29,7 @@ from spade.protocol import (
 )
 from spade.transport.curve import Failure, Watch, gate, has_keys, secure_server
 from spade.transport.inbox import Inbox, Incoming
-from spade.transport.pump import NUMBER_BYTES, PUSH, Beat, Context, Pump, background, put_newest
+from spade.transport.pump import NUMBER_BYTES, PUSH, WINDOW, Beat, Context, Pump, background, put_newest
 from spade.transport.rights import LOCAL, Grant, forbidden, ungranted
 
 _PEERS = 4_096
@@ -76,7 +76,7 @@ class Server:
         self._pulse = pulse
         self._heard: dict[bytes, float] = {}
         self._users: dict[bytes, str] = {}  # the key of each peer's hello
-        self._inbox = Inbox(_WAITING * bus.window)
+        self._inbox = Inbox(_WAITING * WINDOW)
         self._apart: dict[type[AnyRequest], Inbox] = {}
         self._drained_at = trio.current_time()
         self._pump = Pump(zmq.ROUTER, bus, self._on_frames, context)
@@ -236,7 +236,7 @@ class Server:
     def _on_request(self, incoming: Incoming) -> None:
         if not self._apart.get(type(incoming.message), self._inbox).put(incoming):
             self._drop(incoming.peer, f"more than {_WAITING} windows of requests")
-            reason = f"{self._inbox.most} of your requests wait already (bus.window = {self._bus.window})"
+            reason = f"{self._inbox.most} of your requests wait already"
             self.reply_nowait(incoming, Refused(reason))
 
     def _drop(self, peer: bytes, what: str) -> None:

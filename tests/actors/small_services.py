@@ -11,6 +11,7 @@ import tokenizers
 import trio
 
 from actors.environments import runner as env_runner
+from replay.ledger.environment_memory import most_similar, shingles
 from spade import config, protocol
 from spade.codec import pack_floats, pack_ids, program_digest, unpack_ids
 from spade.processes.entry import Launch
@@ -68,6 +69,7 @@ class SmallReplay:
         self.together: list[int] = []
         self.fetched: list[str] = []
         self.newest: list[str] = []
+        self.earlier: dict[str, str] = {}
         self.counts: list[int] = []
         self.peers: tuple[protocol.Peer, ...] = ()
         self.forgetful = False
@@ -135,6 +137,9 @@ class SmallReplay:
                 self.fetched.append(digest)
                 refused = protocol.Refused(f"no active environment has the program {digest!r}")
                 return self._programs.get(digest, refused)
+            case protocol.CompareProgram(source=source):
+                earlier = {environment: shingles(each) for environment, each in self.earlier.items()}
+                return protocol.Similarity(*(most_similar(shingles(source), earlier) or ()))
             case protocol.Serving():
                 return protocol.Done()
             case protocol.HoldWeights(digests=digests) if self.retired in digests:

@@ -49,6 +49,7 @@ def requests(play, job):
             for digest in (program_digest("class OtherEnv: ..."), "e000000", "", "x" * 256)
         ),
         (protocol.GetProgram(DIGEST), protocol.Program(SOURCE)),
+        (protocol.CompareProgram(SOURCE), protocol.Similarity()),
         (protocol.SubmitPlays((replace(whole, id="nobody"),)), protocol.Done()),
         (protocol.SubmitPlays((replace(whole, lease=9),)), f"play {play.id}: its lease 9 was never given"),
         (protocol.SubmitPlays((replace(whole, id=other),)), f"play {other}: its lease 1 was never given"),

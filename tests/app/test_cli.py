@@ -203,7 +203,7 @@ def test_env_check_shows_each_verdict_before_the_next_program_is_admitted(tmp_pa
     """An interrupt after many programs would else lose all verdicts."""
     (tmp_path / "endless.py").write_text("while True:\n    pass\n")
     command = [sys.executable, "-m", "spade.app.cli", "env", "check", "missing.py", "endless.py"]
-    patient = ["--set", "sandbox.load_s=600", "--set", "sandbox.processor_s=600"]
+    patient = ["--set", "sandbox.load_s=600", "--set", "sandbox.step_s=50"]
     with subprocess.Popen([*command, *patient], cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:

@@ -54,8 +54,8 @@ def test_a_command_on_odd_streams_ends_without_a_traceback(run, tmp_path, line, 
 @pytest.mark.parametrize(("words", "says"), [
     ("env check fifo", ""),
     ("env check /dev/zero endless .", ""),
-    ("env play fifo", "spade: fifo: is not a regular file\n"),
-    ("env play /dev/zero", "spade: /dev/zero: is not a regular file\n"),
+    ("env play fifo", "spade: fifo: cannot be read as an environment program (is not a regular file)\n"),
+    ("env play /dev/zero", "/dev/zero: cannot be read as an environment program (is not a regular file)\n"),
     ("env play endless", "spade: endless: is over 1048576 bytes\n"),
     ("env play loop", "loop: no such file"),
     ("config check fifo", "spade: fifo: is not a regular file\n"),
@@ -88,8 +88,8 @@ def test_characters_that_a_stream_cannot_encode_are_escaped(run):
 BEYOND = [
     ["config", "check", "nano", "--set", setting]
     for setting in (
-        "actors.agents=1000000000", "actors.engines=257", f"bus.window={10**30}", f"bus.window={10**400}",
-        f"bus.window={'9' * 5_000}", f"run.skills={'[' * 3_000}", "bus.window=65537", "learner.lr=1e999",
+        "actors.agents=1000000000", "actors.engines=257", f"learner.processes={10**30}", f"learner.processes={10**400}",
+        f"learner.processes={'9' * 5_000}", f"run.skills={'[' * 3_000}", "actors.engines=65537", "learner.lr=1e999",
         "bus.bind=tcp://127.0.0.1:99999999", f"bus.bind=tcp://127.0.0.1:{'9' * 5_000}", "learner.lr=nan",
         "supervise.drain_s=1e300", "run.seed=99999999999999999999", 'model.path="a\\u0000b"', "model.path=\udcff",
     )

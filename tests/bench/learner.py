@@ -34,6 +34,7 @@ from learner.advantage import group_advantages
 from learner.backends.torch import TorchBackend
 from learner.batch import prepare
 from learner.logprobs import trained_logprobs
+from learner.optimizer import BETAS, EPS
 from spade.codec import pack_floats, pack_ids, pack_mask, unpack_ids, unpack_mask
 from spade.config import Config, load
 from spade.policy.model import load as load_model
@@ -117,8 +118,7 @@ def rows(batch: Batch) -> list[tuple[Tensor, Tensor, float]]:
 
 def adamw(model: Any, config: Config) -> torch.optim.AdamW:
     learner = config.learner
-    betas = learner.adam_beta1, learner.adam_beta2
-    return torch.optim.AdamW(model.parameters(), learner.lr, betas, learner.adam_eps, weight_decay=0.0, fused=True)
+    return torch.optim.AdamW(model.parameters(), learner.lr, BETAS, EPS, weight_decay=0.0, fused=True)
 
 
 def ours(model: Any, batch: Batch, config: Config) -> Step:

@@ -69,10 +69,9 @@ def pace(recipe: str, config: Config, play_s: float, apart: float) -> Pace:
     """The assumed pace of a recipe whose plays take `play_s` on average."""
     design_s, step_s = ASSUMED[recipe]
     actors = config.actors
-    agents = actors.agents if isinstance(actors.agents, int) else actors.agents_min
     return Pace(
         play_s=play_s, spread=math.sqrt(1 - apart * apart), apart=apart, design_s=design_s, step_s=step_s,
-        audit_s=AUDIT_S, episodes=agents * actors.episodes_in_flight,
+        audit_s=AUDIT_S, episodes=actors.agents_bounds[0] * actors.episodes_in_flight,
         designs=actors.designers * actors.designs_in_flight, failed_attempts=0.5, tick_s=play_s / 10,
     )  # fmt: skip
 

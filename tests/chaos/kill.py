@@ -28,7 +28,7 @@ SMALL = (
     "design.active_environments=6", "design.round_jobs=3", "design.round_deadline_s=60", "design.lease_s=20",
     "play.group_size=4", "play.window_chunks=2", "play.window_deadline_s=90", "play.lease_s=20", "play.chunk_wait_s=10",
     "learner.batch_sequences=16", "learner.checkpoint_every=3", "learner.group_deadline_s=120", "bus.silence_s=3",
-    "actors.agents=2", "evaluation.plays=24", "supervise.restarts=10000", "supervise.restart_window_s=5",
+    "actors.agents=2", "evaluation.plays=24", "supervise.restarts=10000",
     "supervise.ready_s=600", "supervise.drain_s=60",
 )  # fmt: skip
 

@@ -24,8 +24,7 @@ import msgspec
 import trio
 
 from actors import corpus
-from actors.engines.foreign.completions import Completion, Models
-from actors.engines.foreign.endpoint import EndpointEngine, _answered
+from actors.engines.foreign.endpoint import Completion, EndpointEngine
 from actors.sandbox.host import checked
 from actors.sandbox.inside.messages import FRAME_BYTES, LENGTH
 from actors.sandbox.process import ChildProcess
@@ -39,6 +38,7 @@ from spade.config import Sandbox, dump, load
 from spade.decoding import UnreadableError
 from spade.errors import BusError, ConfigError, RunError, SpadeError, WeightsError
 from spade.locks import here
+from spade.openai_api import parse_answer, read_models
 from spade.policy import canary, manifest
 from spade.protocol import Faulted, Status
 from spade.protocol import Process as Told
@@ -102,10 +102,10 @@ def _wires(folder: Path) -> list[Decoder]:
         return answer if isinstance(answer, Blamed) else checked(answer, Sandbox())
 
     def completion(data: bytes) -> object:
-        return encode(engine._generated([7], 4, _answered(engine._url, data, Completion)))
+        return encode(engine._generated([7], 4, parse_answer(engine._url, data, Completion)))
 
     def models(data: bytes) -> object:
-        return _answered(engine._url, data, Models)
+        return read_models(engine._url, data)
 
     whole = [encode(request) for request in REQUESTS]
     pair = {"data": [{"id": "nano"}]}

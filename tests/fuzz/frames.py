@@ -25,7 +25,7 @@ REQUESTS: tuple[protocol.AnyRequest, ...] = (
     protocol.OpenEpisode("episode", program_digest(_PROGRAM), 3, 4),
     protocol.StepEpisode("episode", 1, "left", (protocol.ToolCall("find", "{}"),)),
     protocol.CloseEpisode("episode"), protocol.Validate(_PROGRAM, 3), protocol.KeepProgram(_PROGRAM),
-    protocol.LeaseDesigns(1, 0.0), protocol.LeasePlays(3, 0.0),
+    protocol.LeaseDesigns(1, 0.0), protocol.CompareProgram(_PROGRAM), protocol.LeasePlays(3, 0.0),
     protocol.RejectCandidate("no job", 1, 1, "tides", "class", "parse", "no class", _TRAJECTORY, last=True),
     protocol.SubmitEnvironment("no job", 1, 1, "tides", "Env", _PROGRAM, "left", True, "go", _TRAJECTORY),
     protocol.ReleaseDesign("no job", 1),

@@ -21,7 +21,7 @@ from tests.replay.replay_world import config
 _FOREVER = "1000000"
 SETTINGS = config(
     "design.active_environments=3", "design.round_jobs=3", "design.active_skills=1", "play.window_chunks=1",
-    "play.group_size=2", "learner.batch_sequences=2", "bus.window=64", "bus.max_message_bytes=262144",
+    "play.group_size=2", "learner.batch_sequences=2", "bus.max_message_bytes=262144",
     "sandbox.episodes=8", "sandbox.load_s=2", "sandbox.step_s=1", "run.seed=1",
     *(f"{name}={_FOREVER}" for name in (
         "design.lease_s", "design.round_deadline_s", "play.lease_s", "play.window_deadline_s",

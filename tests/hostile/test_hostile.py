@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from actors.sandbox import open_sandbox
+from actors.sandbox import host, open_sandbox
 from actors.sandbox.budget import WATCH_S, pause_s
 from actors.sandbox.process import OVERTIME_S, processor_s
 from actors.sandbox.tiers import ATTACKS, LADDER, TIERS
@@ -167,10 +167,11 @@ async def test_no_state_passes_between_episodes_or_programs():
 
 
 @pytest.mark.parametrize("memory", ["b'x' * (96 << 20)", "mmap.mmap(-1, 96 << 20)\nhoard[::4096] = bytes(96 << 8)"])
-async def test_the_runner_as_a_whole_has_a_budget_of_memory(memory):
+async def test_the_runner_as_a_whole_has_a_budget_of_memory(memory, monkeypatch):
     """Shared memory counts as any other memory if no wall refuses it."""
     hoard = program(module="import mmap", reset=f"global hoard\nhoard = {memory}")
-    async with open_sandbox(Limits(tier="none", runner_bytes=160 << 20)) as sandbox:
+    monkeypatch.setattr(host, "RUNNER_BYTES", 160 << 20)
+    async with open_sandbox(Limits(tier="none")) as sandbox:
         assert isinstance(await sandbox.open("small", program(), 1, 99), Observed)
         assert isinstance(await sandbox.open("one", hoard, 1, 99), Observed)
         await sandbox.open("two", hoard, 1, 99)
@@ -179,18 +180,18 @@ async def test_the_runner_as_a_whole_has_a_budget_of_memory(memory):
         ends = [await sandbox.step(name, 1, "go") for name in ("one", "two")]
         (evicted,) = [end for end in ends if isinstance(end, Faulted)]
         assert (evicted.kind, evicted.environment_fault) == ("infrastructure", False)
-        assert "sandbox.runner_bytes" in evicted.detail
+        assert "over 160 MiB together" in evicted.detail
         assert isinstance(await sandbox.step("small", 1, "go"), Observed)
 
 
-async def test_programs_that_grow_together_are_evicted_together():
+async def test_programs_that_grow_together_are_evicted_together(monkeypatch):
     """Four that hold 64 MiB each: three of them go in one look, and the budget holds again."""
     hoard = program(reset="global hoard\nhoard = b'x' * (64 << 20)")
     async with open_sandbox(Limits()) as sandbox:
         for name in "abcd":
             assert isinstance(await sandbox.open(name, hoard, 1, 99), Observed)
         await sandbox.open("small", program(), 1, 99)
-        sandbox.limits = Limits(runner_bytes=100 << 20)
+        monkeypatch.setattr(host, "RUNNER_BYTES", 100 << 20)
         while not sandbox.gauges()["evictions"]:  # noqa: ASYNC110 - the sandbox tells nobody
             await trio.sleep(0.01)
         assert sandbox.gauges()["evictions"] == 3

@@ -33,7 +33,7 @@ def plain(member, settings, frozen=None):
             case "tis":
                 rows.append((-min(w, settings.cap) * gain, clipped, w > settings.cap, False))
             case "icepop":
-                kept = settings.mask_low <= w <= settings.mask_high
+                kept = 0.5 <= w <= 5.0
                 rows.append((-w * gain if kept else 0.0, clipped and kept, False, not kept))
             case "sequence_tis":
                 rows.append((-min(whole, settings.cap) * gain, clipped, whole > settings.cap, False))

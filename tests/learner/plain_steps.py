@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import torch
 
+from learner import optimizer as optimizers
 from learner.advantage import group_advantages
 from spade import codec
 
@@ -39,7 +40,7 @@ def by_the_book(policy, batch, wanted, reference=None):
     rest = [one for one in model.parameters() if one.dim() == 1]
     optimizer = torch.optim.AdamW(
         [{"params": decay, "weight_decay": learner.weight_decay}, {"params": rest, "weight_decay": 0.0}],
-        lr=learner.lr, betas=(learner.adam_beta1, learner.adam_beta2), eps=learner.adam_eps, fused=False,
+        lr=learner.lr, betas=optimizers.BETAS, eps=optimizers.EPS, fused=False,
     )  # fmt: skip
     for _ in range(learner.steps_per_batch):
         total, tokens = torch.zeros(()), 0

@@ -46,7 +46,7 @@ def test_one_that_was_cut_off_while_it_was_written_is_never_chosen(tmp_path):
     assert os.listdir(tmp_path) == ["step-1"]
 
 
-@pytest.mark.parametrize("damage", ["truncate", "flip", "remove", "manifest", "no manifest"])
+@pytest.mark.parametrize("damage", ["truncate", "flip", "remove", "manifest", "no manifest", "fifo", "manifest fifo"])
 def test_a_damaged_one_is_passed_over(tmp_path, damage, caplog):
     write(tmp_path, 1)
     folder = write(tmp_path, 2)
@@ -61,6 +61,12 @@ def test_a_damaged_one_is_passed_over(tmp_path, damage, caplog):
             os.truncate(folder / checkpoint.MANIFEST, 20)
         case "no manifest":
             (folder / checkpoint.MANIFEST).unlink()
+        case "fifo":
+            (folder / "state").unlink()
+            os.mkfifo(folder / "state")
+        case "manifest fifo":
+            (folder / checkpoint.MANIFEST).unlink()
+            os.mkfifo(folder / checkpoint.MANIFEST)
     assert checkpoint.newest(tmp_path)[1].step == 1
     assert "step-2: passed over" in caplog.text
 

@@ -15,7 +15,8 @@ from spade.protocol import Batch
 from tests.learner.plain_losses import plain, plain_mean
 from tests.learner.plain_steps import by_the_book, parameters, sequences
 
-QUICK = ("learner.lr=1e-3", "learner.microbatch_tokens=40", "learner.designer_weight_max=32.0", "learner.adam_eps=1e-3")
+pytestmark = pytest.mark.usefixtures("large_eps")
+QUICK = ("learner.lr=1e-3", "learner.microbatch_tokens=40", "learner.designer_weight_max=32.0")
 
 
 def settings(*overrides):

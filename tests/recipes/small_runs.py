@@ -13,7 +13,7 @@ from spade.app.cli import app
 SOON_S = 240.0  # a busy machine takes long to start and to play
 SMALL = (
     "design.active_environments=6", "design.round_jobs=6", "play.group_size=4", "play.window_chunks=1",
-    "learner.batch_sequences=16", "audit.random_plays=4", "audit.random_wins=4", "evaluation.suite=",
+    "learner.batch_sequences=16", "audit.random_plays=4", "evaluation.suite=",
     "evaluation.diversity_programs=0",
 )  # fmt: skip
 

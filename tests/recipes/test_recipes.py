@@ -254,7 +254,7 @@ def test_a_recipe_of_rlve_has_the_numbers_of_its_row(size):
     assert (slots, plays, slots * plays) == (16, 16, config.learner.batch_sequences)
     assert (config.play.temperature, config.play.instances, config.loss.kl) == (1.0, "group", 0.0)
     pool = config.pool
-    assert (pool.difficulty, pool.window_plays, pool.window_rate, pool.window_width) == ("window", 128, 0.9, 4)
+    assert (pool.difficulty, pool.window_plays, pool.window_rate) == ("window", 128, 0.9)
     assert not config.hinted
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from spade import disk
 from spade.disk import hold
+from spade.errors import RunError
 from spade.policy import best
 from spade.policy.best import Best, find, keep
 from spade.policy.manifest import PARAMETERS
@@ -102,3 +103,23 @@ def test_one_that_is_being_read_stays_until_the_next(tmp_path):
         assert parameters(tmp_path) == 2
     keep(root, published(tmp_path, 3), told(3, 0.7))
     assert not old.exists()
+
+
+@pytest.mark.parametrize("damage", ["cut", "gone", "fifo"])
+def test_a_damaged_record_is_named_and_the_next_evaluation_replaces_it(tmp_path, damage, caplog):
+    root = tmp_path / "best"
+    keep(root, published(tmp_path, 1), told(1, 0.5))
+    record = root / "1" / best.RECORD
+    match damage:
+        case "cut":
+            os.truncate(record, 20)
+        case "gone":
+            record.unlink()
+        case "fifo":
+            record.unlink()
+            os.mkfifo(record)
+    with pytest.raises(RunError, match=rf"best/1/best\.json: .*; bring it back, or delete {root}/1"):
+        find(root)
+    assert keep(root, published(tmp_path, 2), told(2, 0.1))
+    assert parameters(tmp_path) == 2
+    assert "best/1/best.json" in caplog.text

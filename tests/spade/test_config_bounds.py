@@ -92,11 +92,11 @@ def test_defaults_are_within_their_bounds():
 
 @pytest.mark.parametrize(("path", "words"), [
     ("learner.lr", "a number over 0, at most 2_147_483_647"),
-    ("learner.adam_beta1", "a number over 0, under 1"),
-    ("play.void_share", "a number from 0 to 1"),
+    ("loss.clip_low", "a number over 0, under 1"),
+    ("sandbox.random_win_share", "a number from 0 to 1"),
     ("play.group_size", "a whole number from 2 to 2_147_483_647"),
     ("run.seed", "a whole number from 0 to 9_223_372_036_854_775_807 or left out"),
-    ("actors.agents", 'a whole number from 0 to 256 or "auto"'),
+    ("actors.agents", 'a whole number from 0 to 256 or a range such as "1..8"'),
     ("learner.zero_stage", "0, 1, 2 or 3"),
     ("engine.gpus", "a list, each a whole number from 0 to 2_147_483_647"),
 ])  # fmt: skip

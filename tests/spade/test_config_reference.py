@@ -27,7 +27,7 @@ def test_the_page_is_current():
 
 
 def test_a_row_of_the_page_has_values_default_and_documentation():
-    row = next(line for line in reference().splitlines() if line.startswith("| `commit_delay_ms`"))
+    row = next(line for line in reference().splitlines() if line.startswith("| `retain_s`"))
     setting, values, default, doc = row.strip("| ").split(" | ")
-    assert (setting, values, default) == ("`commit_delay_ms`", "a number from 0", "`2.0`")
-    assert doc.startswith("Milliseconds")
+    assert (setting, values, default) == ("`retain_s`", "a number from 0", "`0.0`")
+    assert doc.startswith("Seconds")

@@ -138,3 +138,13 @@ def test_what_is_no_regular_file_keeps_its_name(tmp_path, name):
     with pytest.raises(OSError, match="is not a regular file"):
         disk.replace(tmp_path / name, b"1")
     assert (tmp_path / name).is_fifo()
+
+
+@pytest.mark.parametrize("reader", [disk.read, disk.read_all, disk.open_regular, disk.hold])
+def test_a_reader_refuses_a_fifo_or_a_device_and_does_not_wait(tmp_path, reader):
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "endless").symlink_to("/dev/zero")
+    for name in ("fifo", "endless"):
+        with pytest.raises(OSError, match="is not a regular file") as refused:
+            reader(tmp_path / name)
+        assert refused.value.filename == str(tmp_path / name)

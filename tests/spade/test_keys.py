@@ -17,7 +17,7 @@ from spade.errors import BusError, ConfigError
 from spade.protocol import PROTOCOL_VERSION, CloseEpisode, Done, Hello, Observed, StepEpisode
 from spade.transport import Client, Server, connect, keys, serve
 
-BUS = Bus(heartbeat_s=0.05, silence_s=60.0, call_deadline_s=60.0, window=8)
+BUS = Bus(heartbeat_s=0.05, silence_s=60.0, call_deadline_s=60.0)
 DIGEST = "d" * 32
 HELLO = Hello(PROTOCOL_VERSION, DIGEST, "agent", "agent-0@far", os.getpid())
 LOOPBACK = "tcp://127.0.0.1:*"
@@ -284,6 +284,7 @@ def test_keys_whose_making_failed_are_made_by_the_same_command(tmp_path: Path) -
 @pytest.mark.parametrize(("damage", "reason"), [
     (lambda path: path.unlink(), "is missing or no key"),
     (lambda path: path.write_text("nothing"), "is missing or no key"),
+    (lambda path: (path.unlink(), os.mkfifo(path)), "is not a regular file"),
     (lambda path: path.chmod(0o640), "others may read this secret; `chmod 600"),
     (lambda path: path.write_text('public-key = "short"'), "a key has 40 characters"),
     (lambda path: path.write_text(f'public-key = "{"x" * 40}"'), "there is no secret key in it"),

@@ -3,8 +3,10 @@
 import math
 import random
 from collections import Counter
+from contextlib import contextmanager
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +16,7 @@ from spade.pools import Entry, Levels, LevelWindow, PoolList, at_level, is_entry
 from spade.pools.levels import FAILURES
 
 SOURCE = "class SortingEnv(RlveEnv):\n    problem = 'Sorting'\n    level = 0\n"
-RULE = Pool(window_plays=8, window_rate=0.75, window_width=3, level_most=5)
+RULE = Pool(window_plays=8, window_rate=0.75)
 POOL = PoolList((Entry("graded", "a", levels=True), Entry("plain", "b")))
 streams = st.lists(st.tuples(st.integers(0, 2**32), st.booleans() | st.just(True)), max_size=300)
 
@@ -24,37 +26,53 @@ def levels_of(rule=RULE, windows=()):
     return Levels(rule, POOL, lambda window: kept.update({window.name: window}), windows), kept
 
 
+@contextmanager
+def bounded(width, most):
+    """Windows of at most so many levels, up to the highest one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("spade.pools.levels.WINDOW_WIDTH", width)
+        patch.setattr("spade.pools.levels.HIGHEST", most)
+        yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _small_windows():
+    with bounded(3, 5):
+        yield
+
+
 class Plain:
     """RLVE's rule for one name as its paper tells it, play by play."""
 
-    def __init__(self, rule):
-        self.rule, self.low, self.high, self.results = rule, 0, 0, []
+    def __init__(self, rule, width, most):
+        self.rule, self.width, self.most, self.low, self.high, self.results = rule, width, most, 0, 0, []
 
     def count(self, level, won):
         if level != self.high:
             return
         self.results.append(won)
         if len(self.results) == self.rule.window_plays:
-            if sum(self.results) / len(self.results) >= self.rule.window_rate and self.high < self.rule.level_most:
+            if sum(self.results) / len(self.results) >= self.rule.window_rate and self.high < self.most:
                 self.high += 1
-                while self.high - self.low >= self.rule.window_width:
+                while self.high - self.low >= self.width:
                     self.low += 1
             self.results = []
 
 
 @given(streams, st.integers(1, 12), st.floats(0.05, 1), st.integers(1, 5), st.integers(0, 6))
 def test_a_window_moves_as_the_plain_rule_says(stream, plays, rate, width, most):
-    rule = Pool(window_plays=plays, window_rate=rate, window_width=width, level_most=most)
-    levels, plain = levels_of(rule)[0], Plain(rule)
-    for key, won in stream:
-        level = levels.windows["graded"].drawn(key)
-        assert plain.low <= level <= plain.high
-        levels.count("graded", level, won)
-        plain.count(level, won)
-        window = levels.windows["graded"]
-        assert (window.low, window.high, window.plays, window.wins) == (
-            plain.low, plain.high, len(plain.results), sum(plain.results),
-        )  # fmt: skip
+    rule = Pool(window_plays=plays, window_rate=rate)
+    with bounded(width, most):
+        levels, plain = levels_of(rule)[0], Plain(rule, width, most)
+        for key, won in stream:
+            level = levels.windows["graded"].drawn(key)
+            assert plain.low <= level <= plain.high
+            levels.count("graded", level, won)
+            plain.count(level, won)
+            window = levels.windows["graded"]
+            assert (window.low, window.high, window.plays, window.wins) == (
+                plain.low, plain.high, len(plain.results), sum(plain.results),
+            )  # fmt: skip
 
 
 class Rlve:
@@ -86,17 +104,18 @@ def test_ten_thousand_learners_who_play_step_by_step_rise_exactly_as_under_rlves
         groups, group = draw.randint(1, 4), draw.randint(1, 4)
         rate, width = draw.uniform(0.3, 1.0), draw.randint(1, 5)
         skill, gain = draw.uniform(-1.0, 3.0), draw.uniform(0.0, 0.2)
-        ours = levels_of(Pool(window_plays=groups * group, window_rate=rate, window_width=width, level_most=1_000))[0]
-        theirs = Rlve(groups, group, rate, width)
-        for _ in range(24):
-            level = ours.windows["graded"].drawn(draw.getrandbits(32))
-            results = [draw.random() < 1 / (1 + math.exp(level - skill)) for _ in range(group)]
-            for won in results:
-                ours.count("graded", level, won)
-            theirs.step(level, results)
-            skill += gain * group
-            window = ours.windows["graded"]
-            assert list(range(window.low, window.high + 1)) == theirs.levels(), seed
+        with bounded(width, 1_000):
+            ours = levels_of(Pool(window_plays=groups * group, window_rate=rate))[0]
+            theirs = Rlve(groups, group, rate, width)
+            for _ in range(24):
+                level = ours.windows["graded"].drawn(draw.getrandbits(32))
+                results = [draw.random() < 1 / (1 + math.exp(level - skill)) for _ in range(group)]
+                for won in results:
+                    ours.count("graded", level, won)
+                theirs.step(level, results)
+                skill += gain * group
+                window = ours.windows["graded"]
+                assert list(range(window.low, window.high + 1)) == theirs.levels(), seed
         ends[theirs.highest] += 1
     assert ends[0] > 100
     assert max(ends) > 12

@@ -1,5 +1,7 @@
 """Digests of published parameters, tensor by tensor."""
 
+import os
+
 import pytest
 import torch
 from safetensors.torch import save_file
@@ -75,3 +77,12 @@ def test_files_that_are_not_the_published_weights_are_refused(tmp_path):
         manifest.read(one, digest)
     with pytest.raises(FileNotFoundError):
         manifest.read(tmp_path / "gone", digest)
+
+
+@pytest.mark.parametrize("name", [manifest.PARAMETERS, manifest.MANIFEST])
+def test_a_fifo_in_place_of_a_file_is_refused_and_not_waited_for(tmp_path, name):
+    digest = manifest.write(folder(tmp_path / "one"))
+    (tmp_path / "one" / name).unlink()
+    os.mkfifo(tmp_path / "one" / name)
+    with pytest.raises(OSError, match="is not a regular file"):
+        manifest.read(tmp_path / "one", digest)

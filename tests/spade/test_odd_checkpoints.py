@@ -1,6 +1,7 @@
 """Checkpoints of others with a fault, each refused in one line that names it."""
 
 import json
+import os
 import shutil
 from functools import partial
 
@@ -162,3 +163,14 @@ def test_files_that_do_not_fit_are_found_without_loading_them(fault, tmp_path):
         check_files(folder)
     assert fault in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "name", ["config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors"]
+)
+def test_a_fifo_in_place_of_a_file_is_named_and_not_waited_for(folder, name):
+    write_tokenizer(folder)
+    (folder / name).unlink(missing_ok=True)
+    os.mkfifo(folder / name)
+    with pytest.raises(RunError, match=f"{name}: is not a regular file"):
+        check_files(folder)

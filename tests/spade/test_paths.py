@@ -9,7 +9,7 @@ from tests.conftest import write_checkpoint
 
 RELATIVE = {
     "model.path": "models/tiny", "design.corpus": "docs.jsonl", "design.seeds": "folder:seeds",
-    "pool.source": "run:runs/old", "tools.settings": "settings.txt", "evaluation.programs": "held_out",
+    "pool.source": "run:runs/old", "tools.settings": "settings.txt", "evaluation.suite": "folder:held_out",
     "endpoint.key": "key", "serve.key": "key", "replay.store": "store", "bus.keys": "keys",
 }  # fmt: skip
 NAMES = {
@@ -30,9 +30,16 @@ def here(tmp_path, monkeypatch):
 def test_a_relative_path_becomes_absolute(name, here):
     value = RELATIVE[name]
     pooled = ("design.source=pool",) if name == "pool.source" else ()
-    found = setting(absolute_paths(load("nano", ("evaluation.suite=", f"{name}={value}", *pooled))), name)
+    found = setting(absolute_paths(load("nano", (f"{name}={value}", *pooled))), name)
     kind, colon, path = value.rpartition(":")
     assert found == f"{kind}{colon}{here / path}"
+
+
+@pytest.mark.parametrize("end", ["", "@short"])
+def test_the_file_of_a_suite_becomes_absolute(end, here):
+    config = load("nano", (f"evaluation.suite=aime25:aime@home.jsonl{end}",))
+    assert absolute_paths(config).evaluation.suite == f"aime25:{here / 'aime@home.jsonl'}{end}"
+    assert absolute_paths(load("nano", ("evaluation.suite=nano@short",))).evaluation.suite == "nano@short"
 
 
 def test_what_is_no_path_stays():
@@ -49,7 +56,7 @@ def test_a_model_of_the_package_stays_beside_a_folder_of_its_name(name, here):
     assert absolute_paths(load("nano", (f"model.path=./{name}",))).model.path == str(here / name)
 
 
-@pytest.mark.parametrize("name", ["evaluation.programs", "replay.store", "serve.key"])
+@pytest.mark.parametrize("name", ["design.corpus", "replay.store", "serve.key"])
 def test_the_home_of_an_unknown_user_is_a_folder_of_that_name(name, here):
     config = absolute_paths(load("nano", ("evaluation.suite=", f"{name}=~nobody-of-that-name/x")))
     assert setting(config, name) == str(here / "~nobody-of-that-name" / "x")

@@ -31,7 +31,7 @@ from spade.protocol import (
 from spade.transport import Client, Server, connect, keys, rights, serve
 from tests.fuzz.frames import REQUESTS
 
-BUS = Bus(heartbeat_s=0.05, silence_s=60.0, call_deadline_s=30.0, window=64)
+BUS = Bus(heartbeat_s=0.05, silence_s=60.0, call_deadline_s=30.0)
 DIGEST = "d" * 32
 LOOPBACK = "tcp://127.0.0.1:*"
 ROLES: tuple[Role, ...] = get_args(Role)
@@ -43,7 +43,7 @@ EXPECTED = {
     "CloseEpisode": {"agent", "evaluator"}, "KeepProgram": {"evaluator"}, "GetProgram": {"env-runner"},
     "Validate": {"designer", "curator", "evaluator"}, "LeaseDesigns": {"designer", "curator"},
     "RejectCandidate": {"designer", "curator"}, "SubmitEnvironment": {"designer", "curator"},
-    "ReleaseDesign": {"designer", "curator"},
+    "ReleaseDesign": {"designer", "curator"}, "CompareProgram": {"designer"},
     "LeasePlays": {"agent"}, "SubmitPlays": {"agent"}, "ReleasePlay": {"agent"},
     "LeaseAudit": {"env-runner"}, "Audited": {"env-runner"},
     "TakeBatch": {"learner"}, "Publish": {"learner"}, "RetireWeights": {"learner"},

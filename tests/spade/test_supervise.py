@@ -16,7 +16,7 @@ from spade.protocol import Role
 from tests.spade.roles import SOON_S, orders, until
 
 ROLES: dict[Role, str] = dict.fromkeys(("replay", "agent"), "tests.spade.roles")
-SETTINGS = config.Supervise(restarts=2, restart_window_s=600.0, drain_s=SOON_S)
+SETTINGS = config.Supervise(restarts=2, drain_s=SOON_S)
 
 
 def diary(run: Path) -> list[str]:
@@ -113,9 +113,12 @@ async def test_readiness_has_a_deadline(tmp_path: Path) -> None:
     assert all(child.state == "failed" and gone(child.pid) for child in supervisor.processes())
 
 
-async def test_a_process_that_was_never_ready_is_not_tried_for_long(tmp_path: Path) -> None:
+async def test_a_process_that_was_never_ready_is_not_tried_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Also where three starts take longer than the window: else what hangs would be started for ever."""
-    settings = config.Supervise(restarts=20, restart_window_s=0.001)
+    monkeypatch.setattr("spade.processes.supervise.RESTART_WINDOW_S", 0.001)
+    settings = config.Supervise(restarts=20)
     with pytest.raises(RunError, match=r"^agent-0: .* 3 ends"):
         async with supervise(settings, tmp_path / "logs", ROLES) as supervisor:
             await supervisor.add(orders(tmp_path, "agent-0", "lonely"))

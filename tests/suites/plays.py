@@ -30,7 +30,7 @@ async def asked(sandbox, source, seed):
     process = await sandbox.child(source)
     most = sandbox.limits
     try:
-        first = await process.request(LoadProgram(source, 100, most.observation_bytes), most.load_s)
+        first = await process.request(LoadProgram(source, 100), most.load_s)
         if not isinstance(first, Faulted):
             first = await process.request(Reset(seed), most.step_s)
 

@@ -1,5 +1,7 @@
 """A remote engine: any server of OpenAI's completions API that reads token ids of the run's tokenizer.
 
+Requests have two fields that vLLM added: `return_token_ids` and `stop_token_ids`. Other servers answer with text alone.
+
 It samples for roles that are not trained (`endpoint.roles`), such as a frozen, stronger designer. The server uses no
 published weights. So its answers carry no policy version and are never trained on.
 """
@@ -7,8 +9,6 @@ published weights. So its answers carry no policy version and are never trained 
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from http import HTTPStatus
-from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -16,13 +16,12 @@ import trio
 
 from actors.engines.base import unfit
 from actors.engines.foreign.asyncio_engine import AsyncioEngine
-from actors.engines.foreign.completions import Api, Completion, Models, StatusError
 from actors.engines.service.desk import Desk
 from spade.codec import pack_floats, pack_ids, unpack_ids
 from spade.config import Config
-from spade.decoding import UnreadableError, decoded
 from spade.errors import BusError, ConfigError
 from spade.keyfiles import read_key
+from spade.openai_api import OpenAIClient, ServerError, parse_answer
 from spade.policy import model_folder
 from spade.processes.entry import Launch, main, serving
 from spade.protocol import Generate, Generated, Refused, Weights
@@ -32,7 +31,27 @@ log = logging.getLogger(__name__)
 
 _MOST_FLOAT = float(np.finfo(np.float32).max)
 
-T = TypeVar("T")
+
+class Logprobs(msgspec.Struct):
+    """Log-probabilities of the sampled tokens."""
+
+    token_logprobs: list[float | None] | None = None
+
+
+class Choice(msgspec.Struct):
+    """An answer. Fields that the server does not send are None."""
+
+    text: str = ""
+    token_ids: list[int] | None = None
+    prompt_token_ids: list[int] | None = None
+    logprobs: Logprobs | None = None
+    finish_reason: str | None = None
+
+
+class Completion(msgspec.Struct):
+    """The answer to a completions request."""
+
+    choices: list[Choice]
 
 
 class EndpointEngine(AsyncioEngine):
@@ -44,7 +63,9 @@ class EndpointEngine(AsyncioEngine):
         Raises ConfigError if the server does not know the key or the model, BusError if no server answers.
         """
         self._url = config.endpoint.url
-        self._api = Api(self._url, read_key(config.endpoint.key, "endpoint.key"), config.engine.request_deadline_s)
+        self._api = OpenAIClient(
+            self._url, read_key(config.endpoint.key, "endpoint.key"), config.engine.request_deadline_s
+        )
         self._context = config.engine.context_tokens
         self._tokenizer = tokenizer
         super().__init__(config.engine.rows)
@@ -81,7 +102,9 @@ class EndpointEngine(AsyncioEngine):
         }
         try:
             answer = await self._api.ask("POST", "/completions", msgspec.json.encode(body))
-            return self._generated(prompt, request.max_tokens, _answered(self._url, answer, Completion))
+            return self._generated(
+                prompt, request.max_tokens, parse_answer(self._url, answer, Completion, "completions API")
+            )
         except BusError as error:
             log.warning("%s", error)
             return Refused(str(error))
@@ -119,24 +142,11 @@ class EndpointEngine(AsyncioEngine):
     async def _find(self, name: str) -> str:
         """Find the model called `name`. If `name` is "", return the server's only model."""
         try:
-            models = _answered(self._url, await self._api.ask("GET", "/models"), Models)
-        except StatusError as error:
-            if error.status < 500 and error.status != HTTPStatus.TOO_MANY_REQUESTS:
-                raise ConfigError(f"endpoint.url, endpoint.key: {error}") from None
-            raise
-        known = [model.id for model in models.data]
-        if not name and len(known) == 1:
-            return known[0]
-        if name not in known:
-            raise ConfigError(f"endpoint.model: {self._url} serves {', '.join(known) or 'nothing'}; name one of these")
-        return name
-
-
-def _answered(url: str, answer: bytes, kind: type[T]) -> T:
-    try:
-        return decoded(msgspec.json.Decoder(kind).decode, answer)
-    except UnreadableError as error:
-        raise BusError(f"{url} does not speak OpenAI's completions API: {error}") from None
+            return await self._api.find_model(name, "endpoint.model: ")
+        except ServerError as error:
+            if error.passing:
+                raise
+            raise ConfigError(f"endpoint.url, endpoint.key: {error}") from None
 
 
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:

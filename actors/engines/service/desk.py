@@ -16,7 +16,6 @@ from trio.lowlevel import current_trio_token
 from actors.engines.base import Engine, Results
 from actors.engines.service.role_shares import RoleShares
 from actors.engines.service.thread import Cancel, Order, Stop, Submit, work
-from actors.engines.weights.fetch import Shelf
 from actors.engines.weights.follower import Follower
 from actors.engines.weights.swap import Swapped, tolerance
 from actors.links.faults import RequestFaults
@@ -54,10 +53,13 @@ class Asked:
 class Desk:
     """The part of the service in trio's thread.
 
-    It keeps requests by sender and gives the engine as many as fit its rows.
+    It keeps requests by sender and gives the engine as many as fit its rows. `follower` keeps the engine on the newest
+    published weights. None: the engine has weights of its own.
     """
 
-    def __init__(self, server: Server, replay: Client, engine: Engine, config: Config) -> None:
+    def __init__(
+        self, server: Server, replay: Client, engine: Engine, config: Config, follower: Follower | None = None
+    ) -> None:
         self._server = server
         self._replay = replay
         self._engine = engine
@@ -73,15 +75,10 @@ class Desk:
         self._faults = RequestFaults()
         self._numbers: dict[tuple[bytes, int], int] = {}
         self._count = itertools.count(1)
-        self._follower: Follower | None = None
+        self._follower = follower
         self._waits = config.engine.swap == "wait"
         self._newer: Weights | None = None  # ordered as soon as `engine.swap` allows
         self._tolerance = tolerance(config)
-
-    def follow(self, shelf: Shelf, swapped: Swapped) -> None:
-        """Keep the engine on the newest published weights. `swapped` are the weights it began with."""
-        self._follower = Follower(self._replay, shelf, self.order)
-        self._follower.served(swapped)
 
     def order(self, weights: Weights) -> None:
         """Order the engine to sample from these weights. They must be on this host.
@@ -102,7 +99,7 @@ class Desk:
                     for task in (self._accept, self._forget, self._expire, self._measure):
                         desk.start_soon(task)
                     if self._follower is not None:
-                        desk.start_soon(self._follower.run)
+                        desk.start_soon(self._follower.run, self.order)
             finally:
                 self._orders.put(Stop())
 

@@ -27,30 +27,31 @@ _REMEMBERED = 1_024  # versions; sequences in flight use the last few
 
 
 class Follower:
-    """The weights of one engine. `order` hands weights that are on this host to the engine's thread.
+    """The weights of one engine, which began with the weights `swapped`.
 
     Gauges: `swap_ms` is the time from hearing of the version in use to sampling from it. `canary_mismatch` is its
     canary's difference.
     """
 
-    def __init__(self, replay: Client, shelf: Shelf, order: Callable[[Weights], None]) -> None:
+    def __init__(self, replay: Client, shelf: Shelf, swapped: Swapped) -> None:
         self._replay = replay
         self._shelf = shelf
-        self._order = order
         self._version = 0
         self._heard: dict[int, float] = {}
         self._digests: dict[int, bytes] = {}
         self._new = trio.open_memory_channel[Weights](1)
         self._served = trio.open_memory_channel[Weights](1)
         self._unchecked = trio.open_memory_channel[Weights](1)
+        self.served(swapped)
 
-    async def run(self) -> None:
-        """Follow until cancelled.
+    async def run(self, order: Callable[[Weights], None]) -> None:
+        """Follow until cancelled. `order` hands weights that are on this host to the engine's thread.
 
         Raises WeightsError, or RefusedError of the replay service, if the weights in use are not the published ones.
         """
         async with trio.open_nursery() as nursery:
-            for task in (self._pushed, self._pulsed, self._bring, self._tell, self._check, self._hold_again):
+            nursery.start_soon(self._bring, order)
+            for task in (self._pushed, self._pulsed, self._tell, self._check, self._hold_again):
                 nursery.start_soon(task)
 
     def digests(self, versions: tuple[tuple[int, int], ...]) -> bytes:
@@ -94,11 +95,11 @@ class Follower:
             self._heard[weights.version] = trio.current_time()
             put_newest(*self._new, weights)
 
-    async def _bring(self) -> None:
+    async def _bring(self, order: Callable[[Weights], None]) -> None:
         async for weights in self._new[1]:
             here = await self._shelf.bring(weights)
             if here is not None:
-                self._order(here)
+                order(here)
 
     async def _tell(self) -> None:
         async for weights in self._served[1]:

@@ -8,7 +8,7 @@ import trio
 
 from actors.engines.weights.missing import ALL
 from spade.config import Bus
-from spade.errors import BusError, RefusedError
+from spade.errors import BusError, RefusedError, unwrap_errors
 from spade.protocol import GetWeights, Hello, WeightsPart
 from spade.transport import Client, connect
 
@@ -37,17 +37,10 @@ class PartSources:
         ours = hello.address or ""
         everyone = sorted({ours, *addresses})
         self.begin = everyone.index(ours) / len(everyone)
-        failure: Exception | None = None
-        async with trio.open_nursery() as nursery:
+        async with unwrap_errors(trio.open_nursery()) as nursery:
             for address in random.sample(addresses, min(ENGINES, len(addresses))):
                 nursery.start_soon(self._keep, address, hello, bus)
-            try:
-                yield
-            except Exception as error:  # raised again below, outside the nursery
-                failure = error
-            nursery.cancel_scope.cancel()
-        if failure is not None:
-            raise failure
+            yield
 
     async def part(self, request: GetWeights) -> WeightsPart:
         """Fetch a part from the learner, the authority on its files. Raises BusError."""

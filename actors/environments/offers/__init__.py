@@ -101,7 +101,7 @@ def _exact(text: str, draw: int) -> tuple[tuple[str, ...], tuple[range, ...]]:
     stopped = [len(item) > 1 and item.endswith(".") for item in items]
     joined = (len(items) == 1 and _JOINED.fullmatch(items[0])) or _PARTED.search(text)
     barred = any("|" in item for item in items)
-    if joined or barred or comment or (stopped[-1:] == [True] and not all(stopped)):
+    if joined or barred or comment or (any(stopped) and not all(stopped)):
         return (), ()
     found = {item: _RANGE.fullmatch(item) for item in items}
     ranges = {item: range(int(each[1]), int(each[2]) + 1) for item, each in found.items() if each}

@@ -55,7 +55,7 @@ class ToolAdmission(Admission[Move]):
     nothing = Move("")
 
     def __init__(self, sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play, tools: ToolUse) -> None:
-        trials = Trials(sandbox, source, limits, play.max_turns, sent, tools=True)
+        trials = Trials(sandbox, source, limits, play.max_turns, sent, "tools")
         super().__init__(Probing(trials, seed, play))
         self.free_share = tools.free_share
         self.openings: list[tuple[Observed, Inspected]] = []

@@ -6,9 +6,10 @@ from typing import Any
 import msgspec
 
 from actors.play.voices import TurnSaid
-from actors.play.voices.server import ChatServer, ServerError, answered
+from actors.play.voices.server import ChatServer
 from actors.text.profile import ChatMessage
 from spade.evaluations import Sampling
+from spade.openai_api import ServerError, parse_answer
 from spade.tokens import Tools
 
 
@@ -62,7 +63,7 @@ class ChatVoice:
             if error.overlong:
                 return None
             raise
-        answer = answered(self._server.url, data, ChatAnswer)
+        answer = parse_answer(self._server.url, data, ChatAnswer)
         if not answer.choices:
             raise ServerError(f"{self._server.url} answers with no choice", 502)
         choice, used = answer.choices[0], answer.usage or Usage()

@@ -14,6 +14,9 @@ from spade.evaluations import Sampling
 from spade.protocol import Trajectory
 from spade.tokens import LONG_TEXT, Reading, Tools
 
+MIN_TURN_TOKENS = 1_024
+"""Least room for a turn. If the context has less left than this and than a turn may sample, the play is truncated."""
+
 
 class TokenVoice:
     """A Voice (see there).
@@ -70,5 +73,5 @@ class TokenVoice:
     @property
     def _most(self) -> int:
         """Return the most tokens of a prompt that leaves room for the shortest turn."""
-        least = min(self._session.config.play.min_turn_tokens, self._sampling.max_tokens)
+        least = min(MIN_TURN_TOKENS, self._sampling.max_tokens)
         return self._context_tokens - least

@@ -7,11 +7,12 @@ import math
 import random
 import sys
 import types
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
 
-from .given import GIVEN
+from .given import GIVEN, ToolUseBaseEnv
 from .messages import NAME_CHARACTERS
 from .repair import REPAIR, compiled
 
@@ -20,6 +21,9 @@ FILE = f"{MODULE}.py"
 TEXT_CHARACTERS = 2_000
 OPTIONAL = ("solution", "close")
 """Optional methods of an environment. `reset` and `step` are required."""
+
+LISTS = (list, tuple, deque, Iterator)
+"""The types of a list that a solution may return."""
 
 Kind = Literal["exception", "protocol", "reward"]
 Stage = Literal["parse", "class", "interface", "construct", "schema", "play"]
@@ -62,7 +66,7 @@ class LoadedProgram:
             self.build()
         with guarded("play"):
             reseed(seed)
-            answer = begin(self.instance, seed)
+            answer = plain(begin(self.instance, seed))
             if not (type(answer) is tuple and len(answer) == 2):
                 raise ProgramError("protocol", "play", f"reset must return (observation, info), not {shape(answer)}")
             return self.observed("reset", answer[0], answer[1], 0.0, False, False)
@@ -77,6 +81,7 @@ class LoadedProgram:
 
     def stepped(self, answer: object) -> Answer:
         """Check the result of `step` and return it as an answer."""
+        answer = plain(answer)
         if not (type(answer) is tuple and len(answer) == 5):
             wanted = "(observation, reward, terminated, truncated, info)"
             raise ProgramError("protocol", "play", f"step must return {wanted}, not {shape(answer)}")
@@ -89,7 +94,7 @@ class LoadedProgram:
         with guarded("play"):
             answer = self.instance.solution() if hasattr(self.kind, "solution") else ""
             actions = None
-            if is_a(answer, list) or is_a(answer, tuple):
+            if is_a(answer, LISTS):
                 actions = [clean(str(scalar(action))) for action in answer]
             elif answer is not None and not is_a(answer, str):
                 wanted = "a list of actions or a text"
@@ -126,8 +131,11 @@ def execute(source: str) -> tuple[type, tuple[str, ...]]:
 def environment_class(module: types.ModuleType) -> type:
     """Find the class with `reset` and `step` that no other such class extends. If there are several, take `…Env`."""
     own = {kind: None for kind in vars(module).values() if isinstance(kind, type) and kind.__module__ == MODULE}
+    if ToolUseBaseEnv.__name__ in map(name_of, own):
+        raise ProgramError("protocol", "class", f"it must not define {ToolUseBaseEnv.__name__}, which is given")
     playable = [kind for kind in own if all(callable(getattr(kind, name, None)) for name in ("reset", "step"))]
     leaves = [kind for kind in playable if not any(kind in other.__mro__[1:] for other in playable)]
+    leaves = [kind for kind in leaves if not is_interface(kind)] or leaves
     chosen = leaves if len(leaves) == 1 else [kind for kind in leaves if name_of(kind).endswith("Env")]
     if len(chosen) != 1:
         names = ", ".join(name_of(kind) for kind in chosen or own) or "none"
@@ -137,6 +145,11 @@ def environment_class(module: types.ModuleType) -> type:
     if hidden:
         raise ProgramError("protocol", "interface", f"{' and '.join(hidden)} of {name_of(chosen[0])} is not a method")
     return chosen[0]
+
+
+def is_interface(kind: type) -> bool:
+    """Return True for an abstract class or a Protocol."""
+    return inspect.isabstract(kind) or bool(getattr(kind, "_is_protocol", False))
 
 
 def turn_budget(kind: type, max_turns: int) -> dict[str, int]:
@@ -224,6 +237,11 @@ def scalar(value: object) -> object:
     if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
         return value.item()  # type: ignore[attr-defined]
     return value
+
+
+def plain(value: object) -> object:
+    """Return a named tuple, or another kind of tuple, as a tuple. Return any other value unchanged."""
+    return tuple.__getitem__(value, slice(None)) if is_a(value, tuple) else value  # type: ignore[call-overload]
 
 
 def shape(value: object) -> str:

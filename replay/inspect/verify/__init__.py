@@ -7,14 +7,12 @@ settings in force.
 import tomllib
 from collections.abc import Iterator
 
-import msgspec
-
 from replay.inspect.contents import StoreContents
 from replay.inspect.verify.batches import training_problems
 from replay.inspect.verify.scores import score_problems
 from replay.inspect.verify.work import work_problems
 from replay.ledger.keys import batch_key, memory_key, queue_key, reject_key, version_key
-from spade.config import Config, digest
+from spade.config import Config, config_of, digest
 from spade.decoding import UnreadableError, decoded
 
 
@@ -39,7 +37,7 @@ def problems(found: StoreContents) -> list[str]:
 
 
 def _settings(data: bytes) -> Config:
-    return msgspec.convert(tomllib.loads(data.decode()), Config)
+    return config_of(tomllib.loads(data.decode()))
 
 
 def _keys(found: StoreContents) -> Iterator[str]:

@@ -273,8 +273,9 @@ def _model(config: "Config") -> str:
     tokenizer = check_files(model_folder.resolve(path), thinking=config.model.thinking)
     dialogues(tokenizer, config.play.thoughts)
     load_talks(config, tokenizer)
-    if suite := SUITES.get(config.evaluation.suite):
-        suite.talks(suite.protocol(config.evaluation.protocol), tokenizer)
+    measured = config.evaluation.measured
+    if suite := SUITES.get(measured.name):
+        suite.talks(suite.protocol(measured.protocol), tokenizer)
     if config.design.source == "pool":
         return f"model {path}"
     profile, document = load_profile(config), corpus.load("builtin", config.run.domain)[0]

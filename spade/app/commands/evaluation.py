@@ -151,9 +151,12 @@ def _own(where: Path) -> "Sequence[EvaluationRow]":
     from spade.app.rundir import RunDir
 
     try:
-        return read_journal(RunDir(where).metrics_path).evaluations
+        rows = read_journal(RunDir(where).metrics_path)
     except FileNotFoundError:
         return ()
+    if rows.gap:
+        complain(f"{where}/{rows.gap}")
+    return rows.evaluations
 
 
 def average(

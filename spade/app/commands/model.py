@@ -12,6 +12,7 @@ from spade.errors import RunError, WeightsError
 
 if TYPE_CHECKING:
     from spade.app.rundir import RunDir
+    from spade.app.supervisor.kept import KeptPolicy
     from spade.policy.best import Best
 
 
@@ -54,11 +55,12 @@ def export(
     The folder appears when it is complete and its weights have the digest that the run recorded. The run may be up.
     """
     from spade.app.rundir import RunDir
+    from spade.app.supervisor.kept import newest_policy
 
     found = RunDir(run).require()
-    folder = newest_weights(found)
-    _copy(folder, folder.name, out)
-    say(f"{out}: the newest policy of {found.path}")
+    policy = newest_policy(found)
+    _copy(policy, out)
+    say(f"{out}: the newest policy of {found.path}, after step {policy.step}")
 
 
 def export_best(
@@ -71,30 +73,34 @@ def export_best(
     prints which policy it is.
     """
     from spade.app.rundir import RunDir
+    from spade.app.supervisor.kept import KeptPolicy
 
     found = RunDir(run).require()
     folder, best = best_policy(found)
     if out is None:
         say(f"{folder}: {best}")
         return
-    _copy(folder, best.digest, out)
+    _copy(KeptPolicy(best.step, "best", folder, (best.digest,)), out)
     say(f"{out}: the best policy of {found.path}, {best}")
 
 
-def _copy(policy: Path, digest: str, out: Path) -> None:
-    """Copy a policy and check the digest of the copy. If it differs, raises RunError and leaves nothing behind."""
+def _copy(policy: "KeptPolicy", out: Path) -> None:
+    """Copy a policy. If a file of it or of the copy is damaged, raises RunError and leaves nothing behind."""
+    from spade.app.supervisor.kept import sound_digest
     from spade.disk import hold, whole
     from spade.policy import manifest
+    from spade.policy.checkpoint_files import check_files
 
-    with whole(out) as part, hold(policy / manifest.PARAMETERS):
-        shutil.copytree(policy, part)
+    with whole(out) as part, hold(policy.folder / manifest.PARAMETERS):
         try:
+            digest = sound_digest(policy)
+            shutil.copytree(policy.folder, part)
             manifest.sound(part, digest)
-        except WeightsError:
+        except WeightsError as error:
             raise RunError(
-                f"{manifest.changed(policy, digest)}; nothing was written: bring it back, or export another policy "
-                "(`spade model best`)"
+                f"{error}; nothing was written: bring it back, or export another policy (`spade model best`)"
             ) from None
+        check_files(policy.folder)
 
 
 def best_policy(run: "RunDir") -> "tuple[Path, Best]":
@@ -107,17 +113,3 @@ def best_policy(run: "RunDir") -> "tuple[Path, Best]":
             f"{run.path}: no evaluation is over yet, so no policy is the best; evaluation.suite sets what is played"
         )
     return kept
-
-
-def newest_weights(run: "RunDir") -> Path:
-    """Return the folder of the newest published policy. Raises RunError if none was published or the folder is gone."""
-    from replay.inspect.environments import newest_weights as read
-
-    weights = read(run.store)
-    if weights is None:
-        raise RunError(f"{run.path}: no policy was published yet")
-    # Not weights.path: the run directory may have moved since the publication.
-    folder = run.weights / weights.digest
-    if not folder.is_dir():
-        raise RunError(f"{folder}: the newest policy, version {weights.version}, is missing")
-    return folder

@@ -5,7 +5,6 @@ from typing import Annotated, Literal
 
 import typer
 
-from spade.app.commands.model import newest_weights
 from spade.app.commands.options import Json, Seed
 from spade.app.printing import complain, print_json, say, show
 
@@ -37,8 +36,8 @@ def measure(
     learner step and its newest policy side by side. With --json, prints only the newest policy.
     """
     from spade.app.rundir import RunDir, did_you_mean
+    from spade.app.supervisor.kept import newest_policy, sound_digest
     from spade.errors import ConfigError
-    from spade.policy import manifest
     from spade.policy.model_folder import resolve
     from spade.text import line
 
@@ -47,9 +46,11 @@ def measure(
         origin = resolve(run.config().model.path if run.exists else model)
     except ConfigError as error:
         raise ConfigError(f"{error}; {did_you_mean(model)}".rstrip("; ")) from None
-    newest = newest_weights(run) if run.exists else origin
+    newest = origin
     if run.exists:
-        manifest.sound(newest, newest.name)
+        policy = newest_policy(run)
+        sound_digest(policy)
+        newest = policy.folder
     complain(f"measuring {line(model, 200)} on held-out programs; this takes minutes")  # not into the JSON
     from spade.app.nano.report import compared, report  # imports torch (seconds), so only after the model was found
 

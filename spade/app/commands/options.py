@@ -53,7 +53,7 @@ Headless = Annotated[
 ]
 Agents = Annotated[
     str | None,
-    typer.Option(metavar="N|auto", help="How many; auto: between actors.agents_min and actors.agents_max, by load."),
+    typer.Option(metavar="N|MIN..MAX", help="How many; a range starts and retires them by load."),
 ]
 Count = Annotated[int, typer.Option(min=0, help="How many.")]
 Cluster = Annotated[

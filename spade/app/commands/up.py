@@ -94,7 +94,7 @@ def _keep_all_up(run: "RunDir", config: "Resolved", corpus: str, limits: "Limits
     replay = launches.replay(run, config, corpus, limits)
     services = [replay, launches.learner(run, config), *launches.ranks(run, config)]
     evaluation = config.evaluation
-    if evaluation.suite or evaluation.programs or evaluation.diversity_programs:
+    if evaluation.suite or evaluation.diversity_programs:
         services.append(launches.evaluator(run, config))
     actor = partial(launches.actor, run, config, run.replay_address, "")
     return trio.run(partial(keep_up, run, config, launches=services, actor=actor, body=body, lives=lives))

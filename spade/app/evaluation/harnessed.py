@@ -17,12 +17,13 @@ import msgspec
 import trio
 
 from actors.play.voices.chats import ChatAnswer, sampling_fields
-from actors.play.voices.server import ChatServer, ServerError, answered
+from actors.play.voices.server import ChatServer
 from actors.suites.harnesses.worker import HarnessError, Over, Worker, worker
 from spade.app.evaluation.exams import Exam, Missing, Say, progress
 from spade.app.evaluation.servers import ServerOptions
 from spade.config import Config
 from spade.evaluations import ErrorKind, RecordFile, SampleRecord, Sampling, sample_seed
+from spade.openai_api import ServerError, parse_answer
 from spade.seeds import derive
 from spade.text import line
 
@@ -79,7 +80,7 @@ class Talked:
         try:
             request = {**self._fields(who, asked.model), **_told(body), "seed": seed}
             data = await asked.server.chat(request)
-            answer = answered(asked.server.url, data, ChatAnswer)
+            answer = parse_answer(asked.server.url, data, ChatAnswer)
             if not answer.choices:
                 raise ServerError(f"{asked.server.url} answers with no choice", 502)
         except ServerError as error:

@@ -310,7 +310,7 @@ def _conditions(config: Config, suite: Suite, protocol: Protocol, asked: EvalOpt
     if asked.chats is None:
         pinned = {} if asked.endpoint is None else {"policy": NOT_PINNED}
         return pinned | _run_here(config, protocol, known=asked.endpoint is None)
-    if SUITE_TRAITS[suite.name].tools:
+    if SUITE_TRAITS[suite.name].domain == "tools":
         raise ConfigError(f"suite {suite.name}: needs a server of token ids, and RUN|MODEL with its tokenizer")
     return _served(config, protocol, asked)
 

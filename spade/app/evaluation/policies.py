@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from spade.app.rundir import RunDir, did_you_mean
-from spade.app.supervisor.kept import KeptPolicy, kept_policies, sound_digest
+from spade.app.supervisor.kept import KeptPolicy, kept_policies, newest_policy, sound_digest
 from spade.errors import ConfigError, RunError
 from spade.text import line
 
@@ -90,13 +90,13 @@ def pin(run: RunDir | None, model: str, dtype: str, asked: str, place: Path) -> 
         return _of_digest(run, found, place)
     if run is None:
         raise ConfigError(f"policy {asked!r}: only a run has steps; of a model there is newest alone")
-    kept = [policy for policy in kept_policies(run) if policy.place != "best"]
-    if asked != "newest":
-        kept = [policy for policy in kept if policy.step == int(asked.removeprefix("step:"))]
-    if not kept:
-        raise RunError(f"{run.path}: the policy {asked!r} is not kept; there is {_listed(kept_policies(run))}")
-    newest = max(kept, key=lambda policy: policy.step)
-    return _linked(newest, place)
+    if asked == "newest":
+        return _linked(newest_policy(run), place)
+    there = kept_policies(run)
+    of_step = (one for one in there if one.place != "best" and one.step == int(asked.removeprefix("step:")))
+    if (chosen := next(of_step, None)) is None:
+        raise RunError(f"{run.path}: the policy {asked!r} is not kept; there is {_listed(there)}")
+    return _linked(chosen, place)
 
 
 def release(policy: PinnedPolicy, place: Path) -> None:

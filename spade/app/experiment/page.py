@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping
 
-import msgspec
-
 from replay.inspect.designs import DesignRecords
 from spade.app.experiment.plan import Experiment, Piece
 from spade.app.experiment.results import RunResult
@@ -16,18 +14,17 @@ from spade.config import Config
 
 def render(name: str, experiment: Experiment, results: Mapping[Piece, RunResult], made_at: float) -> str:
     """Render the whole page as HTML."""
-    runs = [_seen(result) for result in results.values()]
+    runs = [_seen(result, experiment.config(piece)) for piece, result in results.items()]
     found = arms([run.name for run in runs], [piece.arm for piece in results], [run.config for run in runs])
     lead = page.Lead(f"Experiment {name}", state(experiment, results), tables(experiment, results))
     return page.render(runs, found, made_at, lead)
 
 
-def _seen(result: RunResult) -> SeenRun:
+def _seen(result: RunResult, config: Config) -> SeenRun:
     """Convert a result to the form of a report.
 
     Environments and health are missing, because they come from the store.
     """
-    config = msgspec.convert(result.config, Config)
     return SeenRun(
         str(result.piece), f"it made {result.steps} steps", "", config, None, None, result.journal, DesignRecords(), (),
         {}, {}, (),

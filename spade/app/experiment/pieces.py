@@ -9,7 +9,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
 import trio
 
 import spade
@@ -27,7 +26,6 @@ from spade.app.experiment.results import (
 )
 from spade.app.experiment.workplace import Workplace, refuse_left
 from spade.app.rundir import RunDir
-from spade.config import Config
 from spade.errors import RunError
 from spade.evaluations import Summary, found
 from spade.pools import MADE, names
@@ -115,7 +113,7 @@ def _result(place: Workplace, piece: Piece) -> RunResult:
         arm=piece.arm, seed=piece.seed, plan=experiment.digest(piece), spade=spade.__version__,
         origins=place.origins, steps=last.learner_step, agent=agent, designer=designer,
         plays=int(last.plays or 0), environments=int(last.environments or 0),
-        held_out=last_policy.categories, config=_tree(run.config()), rows=thinned(rows.steps, MOST_ROWS),
+        held_out=last_policy.categories, rows=thinned(rows.steps, MOST_ROWS),
         evaluations=thinned(rows.evaluations, MOST_EVALUATIONS),
         diversities=thinned(rows.diversities, MOST_EVALUATIONS),
         designed=designed_levels(run, last.learner_step) if experiment.suite == "nano" else [],
@@ -136,14 +134,6 @@ def measured(place: Workplace, run: RunDir) -> Summary:
         if ours and summary is not None and summary.headline is not None:
             return summary
     raise RunError(f"{run.path}: its last policy was not measured on {suite.name}; the same command does")
-
-
-def _tree(config: Config) -> dict[str, object]:
-    """Return the settings as data. The folder of the pool is replaced, because it means nothing on another machine."""
-    tree: dict[str, object] = msgspec.to_builtins(config)
-    if config.pool.source.startswith("folder:"):
-        tree["pool"] = {**msgspec.to_builtins(config.pool), "source": "folder:pool"}
-    return tree
 
 
 def _rows(run: RunDir) -> JournalRows:

@@ -11,23 +11,21 @@ from msgspec import Meta
 from replay.inspect.journal import DiversityRow, EvaluationRow, JournalRows, StepRow
 from spade.app.experiment.designed import MOST_LEVELS, DesignedLevel
 from spade.app.experiment.plan import Experiment, Piece
-from spade.app.report.arms import settings_apart
 from spade.app.report.series import LARGEST
-from spade.config import Config
 from spade.decoding import UnreadableError, decoded
 from spade.disk import read, replace
 from spade.errors import RunError
 from spade.estimates import Share
-from spade.text import line
 
 MOST_ROWS = 120
 """Most learner steps with kept figures. The windows of a run's figures are longer than the gaps between them."""
 MOST_EVALUATIONS = 120
 MOST_CATEGORIES = 64
 DIGITS = 5
-LARGEST_FILE = 200_000
+LARGEST_FILE = 16_000
 _LARGEST_READ = 1 << 22
-_KEPT = frozenset(StepRow.__struct_fields__) - {"skills", "variants"}
+_KEPT = ("learner_step", "regret", "learnable_share", "validity")  # the figures that are compared
+TABLES = ("rows", "evaluations", "diversities", "designed")
 _Row = TypeVar("_Row")
 _Count = Annotated[int, Meta(ge=0, le=1 << 53)]
 _Category = Annotated[str, Meta(max_length=200)]
@@ -79,9 +77,6 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     held_out: Annotated[dict[_Category, Share], Meta(min_length=1, max_length=MOST_CATEGORIES)]
     """The last policy's share of held-out items won, by category."""
 
-    config: dict[str, Any]
-    """The run's settings."""
-
     rows: Annotated[list[StepRow], Meta(max_length=MOST_ROWS)]
     """Figures by learner step, thinned."""
 
@@ -105,7 +100,7 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
         return JournalRows(tuple(self.rows), tuple(self.evaluations), tuple(self.diversities))
 
 
-_results: msgspec.json.Decoder[RunResult] = msgspec.json.Decoder(RunResult)
+_trees: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, Any])
 
 
 def thinned(rows: Sequence[_Row], most: int) -> list[_Row]:
@@ -120,10 +115,10 @@ def file_of(folder: Path, piece: Piece) -> Path:
 
 
 def write_result(folder: Path, result: RunResult) -> None:
-    """Write the results of a run. Raises RunError if they are too large."""
+    """Write the results of a run, each list of rows as its columns. Raises RunError if they are too large."""
     tree = msgspec.to_builtins(result)
-    tree["rows"] = [_small({name: value for name, value in row.items() if name in _KEPT}) for row in tree["rows"]]
-    tree["evaluations"] = [_small(row) for row in tree["evaluations"]]
+    tree["rows"] = [{name: row.get(name) for name in _KEPT} for row in tree["rows"]]
+    tree |= {table: _rounded(_columns(tree[table])) for table in TABLES}
     tree["digest"] = _digest(tree)
     data = msgspec.json.encode(tree) + b"\n"
     if len(data) > LARGEST_FILE:
@@ -132,15 +127,32 @@ def write_result(folder: Path, result: RunResult) -> None:
     replace(file_of(folder, result.piece), data)
 
 
-def _small(row: dict[str, Any]) -> dict[str, Any]:
-    """Remove unmeasured values and round the others."""
-    return {name: _rounded(value) for name, value in row.items() if value is not None}
-
-
 def _rounded(value: Any) -> Any:
+    """Round all numbers of a tree."""
     if isinstance(value, dict):
-        return _small(value)
+        return {name: _rounded(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_rounded(each) for each in value]
     return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
+
+
+def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Turn rows into columns, without their tags. Tables of the same keys become columns of their own, in turn."""
+    names = (name for name in (rows[0] if rows else {}) if name != "kind")
+    return {name: _column([row[name] for row in rows]) for name in names}
+
+
+def _column(values: Sequence[Any]) -> Any:
+    alike = all(isinstance(each, dict) and each.keys() == values[0].keys() != set() for each in values)
+    return _columns(values) if alike else values
+
+
+def rows_of(columns: Any) -> Any:
+    """Turn columns into rows. Raises ValueError if the columns have different lengths."""
+    if not isinstance(columns, dict):
+        return columns  # rows, as older versions wrote them
+    parts = [rows_of(column) for column in columns.values()]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*parts, strict=True)]
 
 
 def _digest(tree: dict[str, Any]) -> str:
@@ -151,9 +163,10 @@ def _digest(tree: dict[str, Any]) -> str:
 
 def _result(data: bytes) -> RunResult:
     """Decode the results of a file. Raises ValueError if they were changed, or if no run can have such figures."""
-    result, tree = _results.decode(data), msgspec.json.decode(data)
+    tree = _trees.decode(data)
     if tree.get("digest", "") not in ("", _digest(tree)):  # files of older versions lack a digest
         raise ValueError("its digest is not the digest of its content: it was changed")
+    result = msgspec.convert(tree | {table: rows_of(tree.get(table)) for table in TABLES}, RunResult)
     if not all(0 <= share.mean <= 1 for share in result.held_out.values()):
         raise ValueError("a share of `held_out` is not in [0, 1]")
     rows = [(row.learner_step, "") for row in result.rows]
@@ -207,24 +220,13 @@ def read_results(folder: Path, experiment: Experiment) -> dict[Piece, RunResult]
             raise RunError(f"{file}: is damaged ({error}); bring it back, or delete it to make the run anew") from None
         if result.piece != piece or result.plan != experiment.digest(piece):
             raise RunError(f"{file}: is of other settings than the experiment has now; move it away")
-        if why := _contradiction(result, experiment):
+        if experiment.match(piece) is None and result.steps != experiment.steps:
+            why = f"{result.steps} learner steps, not {experiment.steps}"
             raise RunError(f"{file}: is damaged ({why}); bring it back, or delete it to make the run anew")
         found[piece] = result
     refuse_others(folder, found)
     _refuse_unmatched(folder, found, experiment)
     return found
-
-
-def _contradiction(result: RunResult, experiment: Experiment) -> str:
-    """Describe how a result deviates from its plan. Returns "" if it does not."""
-    if experiment.match(result.piece) is None and result.steps != experiment.steps:
-        return f"{result.steps} learner steps, not {experiment.steps}"
-    try:
-        config = msgspec.convert(result.config, Config)
-    except msgspec.ValidationError as error:
-        return f"config: {line(str(error), 200)}"
-    apart = settings_apart({"planned": experiment.config(result.piece), "there": config}).keys() - {"pool.source"}
-    return f"its settings are not the planned ones: {', '.join(sorted(apart))}" if apart else ""
 
 
 def _refuse_unmatched(folder: Path, results: Mapping[Piece, RunResult], experiment: Experiment) -> None:

@@ -39,7 +39,7 @@ class Judged(msgspec.Struct, frozen=True):
     """The stage's reason."""
 
 
-class Rejections:
+class RejectedPrograms:
     """Counts rejected programs by stage, with the first reason of each stage."""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class Rejections:
 
 def admit(
     programs: Sequence[PoolProgram], config: Config, log: Path, libraries: bool, say: Callable[[str], None]
-) -> tuple[list[PoolProgram], Rejections]:
+) -> tuple[list[PoolProgram], RejectedPrograms]:
     """Return the admitted programs in their order, and the rejected ones by stage.
 
     Each program is judged as `spade env check` does, or opened once if it comes from a library. Verdicts are appended
@@ -75,7 +75,7 @@ def admit(
     if left:
         with _append(log) as keep:
             trio.run(_judge_all, left, config, libraries, keep, known, say)
-    admitted, rejections = [], Rejections()
+    admitted, rejections = [], RejectedPrograms()
     for key, program in zip(keys, programs, strict=True):
         if known[key].stage:
             rejections.add(program.name, known[key])

@@ -7,7 +7,7 @@ from typing import NamedTuple, get_args
 
 from msgspec.structs import replace
 
-from spade.app.pools.admission import Rejections, admit
+from spade.app.pools.admission import RejectedPrograms, admit
 from spade.app.pools.tables import is_table, read_table
 from spade.app.supervisor.pools import SOURCES, write_pool
 from spade.config import Config, PoolLibrary
@@ -27,7 +27,7 @@ class ImportedPool(NamedTuple):
     admitted: int
     """Programs of the pool."""
 
-    rejections: Rejections
+    rejections: RejectedPrograms
     """The other programs, by stage."""
 
 

@@ -70,8 +70,8 @@ def collect(run: RunDir, name: str, status: Status | str, verdict: str, most: in
     config = _or_note(notes, run.config)
     record = _or_note(notes, run.record)
     rows = _or_note(notes, lambda: _rows(run)) or JournalRows()
-    if rows.unreadable:
-        notes.append(f"metrics.jsonl: {rows.unreadable} rows cannot be read and are left out")
+    if rows.gap:
+        notes.append(rows.gap)
     if not rows.evaluations:
         notes.append("no evaluation is over, so there is no held-out win rate (evaluation.suite sets what is played)")
     why: dict[str, list[str]] = {}

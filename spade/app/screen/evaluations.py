@@ -94,7 +94,7 @@ def own_sheet(measured: Sequence[EvaluationRow]) -> str:
 
 
 def _own_name(own: EvaluationRow) -> str:
-    return f"{line(own.suite, _NAME) or 'evaluation.programs'}, in the run"
+    return f"{line(own.suite, _NAME) or 'programs of a folder'}, in the run"
 
 
 def _own_figure(own: EvaluationRow) -> str:

@@ -151,12 +151,9 @@ class Patience:
 
 
 async def autoscale(client: Client, actors: Actors, config: Config) -> None:
-    """Keep changing the numbers that are "auto" within their bounds, until an order fixes them."""
-    bounds: dict[Role, tuple[int, int]] = {}
-    if config.actors.engines == "auto":
-        bounds["engine"] = config.actors.engines_bounds
-    if config.actors.agents == "auto":
-        bounds["agent"] = config.actors.agents_bounds
+    """Keep changing the numbers that are ranges within their bounds, until an order fixes them."""
+    asked: dict[Role, tuple[int, int]] = {"engine": config.actors.engines_bounds, "agent": config.actors.agents_bounds}
+    bounds = {role: (least, most) for role, (least, most) in asked.items() if least < most}
     patience: dict[Role, Patience] = {"engine": Patience(ENGINE_LOOKS), "agent": Patience(LOOKS)}
     while free := [role for role in bounds if role not in actors.fixed]:
         # After a restart of the replay service, the next question is answered.

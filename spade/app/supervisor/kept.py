@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from spade.app.rundir import RunDir
+from spade.errors import RunError
 
 
 class KeptPolicy(NamedTuple):
@@ -37,6 +38,25 @@ def kept_policies(run: RunDir) -> list[KeptPolicy]:
     if found := best.find(run.path / best.FOLDER):
         there.append(KeptPolicy(found[1].step, "best", found[0], (found[1].digest,)))
     return [policy for policy in there if policy.folder.is_dir()]
+
+
+def newest_policy(run: RunDir) -> KeptPolicy:
+    """Return the policy of the highest learner step. Raises RunError if it is missing, or if none was published.
+
+    A run that was stopped may have its last step in a checkpoint alone.
+    """
+    from replay.inspect.environments import published
+
+    recorded = published(run.store)
+    kept = [policy for policy in kept_policies(run) if policy.place != "best"]
+    newest = max(kept, key=lambda policy: policy.step, default=None)
+    if recorded and (newest is None or newest.step < recorded[-1].step):
+        raise RunError(
+            f"{run.weights / recorded[-1].digest}: the newest policy, of step {recorded[-1].step}, is missing"
+        )
+    if newest is None:
+        raise RunError(f"{run.path}: no policy was published yet")
+    return newest
 
 
 def sound_digest(policy: KeptPolicy) -> str:

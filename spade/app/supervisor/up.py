@@ -90,8 +90,7 @@ async def keep_up(
                         nursery.start_soon(supervisor.add, launch)
                 if actors is not None:
                     actors.begin(actor_counts(config))
-                    if "auto" in (config.actors.agents, config.actors.engines):
-                        nursery.start_soon(autoscale, client, actors, config)
+                    nursery.start_soon(autoscale, client, actors, config)
             finished = await _finished(client, lasting)
             nursery.cancel_scope.cancel()
     return finished

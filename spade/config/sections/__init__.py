@@ -61,6 +61,6 @@ class Config(Section, frozen=True):
     @property
     def libraries(self) -> tuple[Library, ...]:
         """The libraries that env-runners load: the listed libraries, and the library of the evaluation's suite."""
-        listed, suite = self.sandbox.libraries, self.evaluation.suite
+        listed, suite = self.sandbox.libraries, self.evaluation.measured.name
         needed = SUITE_TRAITS[suite].library if suite else None
         return listed if needed is None or needed in listed else (*listed, needed)

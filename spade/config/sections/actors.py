@@ -6,6 +6,7 @@ from msgspec import Meta
 
 from spade.config.sections.bounds import (
     MOST,
+    RANGE,
     Bytes,
     Count,
     CountOrZero,
@@ -16,19 +17,20 @@ from spade.config.sections.bounds import (
     Share,
     ShareAboveZero,
 )
-from spade.config.suites import Library, ProtocolName
+from spade.config.suites import Library, SuiteChoice
 from spade.protocol import MOST_ACTORS, MOST_PROGRAMS
 
 PoolLibrary = Literal["reasoning-gym", "rlve", "gem", "gymnasium"]
 """Libraries that are sources of pools."""
 Processes = Annotated[int, Meta(ge=0, le=MOST_ACTORS)]
+ProcessRange = Annotated[str, Meta(pattern=RANGE)]
 
 
 class Design(Section, frozen=True):
     """The designer's side. Rounds of design jobs ask for the skills in turn.
 
-    `single_turn_share`, `difficulties`, `max_turns` and `example_worlds` apply to `model.profile` "full". Of these the
-    domain `tools` uses only `difficulties`. The profile "nano" asks for nothing but a skill and a document.
+    `single_turn_share`, `difficulties` and `max_turns` apply to `model.profile` "full". The domain `tools` uses only
+    `difficulties` of these. The profile "nano" asks for nothing but a skill and a document.
     docs/designing.md describes the prompts.
     """
 
@@ -54,7 +56,8 @@ class Design(Section, frozen=True):
     """Sampling temperature of programs and hints. The default is the paper's; vLLM takes 0.01 to 2."""
 
     max_tokens: Count = 16_384
-    """Tokens of one program with the designer's reasoning. The default is the paper's (20,000 for Qwen3-8B)."""
+    """Tokens of one program with the designer's reasoning, and of an answer to a question about it (`design.reviews`,
+    `tools.screen`). The default is the paper's (20,000 for Qwen3-8B)."""
 
     hint_max_tokens: Count = 512
     """Tokens of one hint. A model that thinks needs room for its thoughts, since a hint that is cut is useless."""
@@ -73,9 +76,6 @@ class Design(Section, frozen=True):
     seeds: str = ""
     """Source of programs, as in `pool.source`, that prompts show to be varied from the start. They are neither played
     nor trained on (docs/pools.md, "Seeds"). "" shows no such programs."""
-
-    seed_share: Share = 0.2
-    """Least share of the jobs that vary such programs. The others vary environments of the memory, if some are fit."""
 
     round_deadline_s: Seconds = 86_400.0
     """Seconds from the opening of a designer group's first job until the group is scored with the windows that have
@@ -97,31 +97,17 @@ class Design(Section, frozen=True):
     """Turns of a game in the interface that the prompt shows, at most `play.max_turns`. A design may set another number
     up to that limit. Each further turn is one more guess for a player who guesses. The default is the paper's."""
 
-    example_worlds: bool = False
-    """True names a few ideas of the skill beside the document."""
-
     train: bool = True
     """False trains the policy on plays alone: designs are kept and never trained. After a resume with another value it
     holds from the next designer group."""
-
-    judge: bool = False
-    """True asks the model about each admitted program whether its first observation reveals the method
-    (`revealing_share` in docs/metrics.md), within `design.hint_max_tokens`. Nano's are told without asking."""
 
     reviews: Annotated[int, Meta(ge=0, le=16)] = 0
     """Questions to the model about each admitted program, whether its code does what it tells the player
     (docs/designing.md, "Self-review"); one no rejects it. For games of `model.profile` "full"."""
 
-    review_max_tokens: Count = 8_192
-    """Tokens of one answer to that question, with the model's reasoning."""
-
-    novelty_window: CountOrZero = 32
-    """Newest environments of the memory with which each admitted program is compared (`similarity` in docs/metrics.md);
-    0 compares none."""
-
     novelty_bound: Share = 1.0
-    """Greatest similarity to one of them, 0 to 1, with which a program is admitted (docs/designing.md, "Novelty"). At
-    the default none is rejected."""
+    """Greatest similarity to one of the 32 newest programs of the memory or to a seed, 0 to 1, with which a program is
+    admitted (docs/designing.md, "Novelty"). At the default none is rejected."""
 
 
 class Pool(Section, frozen=True):
@@ -145,12 +131,6 @@ class Pool(Section, frozen=True):
 
     window_rate: ShareAboveZero = 0.9
     """Share of these plays that must be won for the window to rise by a level. The default is RLVE's."""
-
-    window_width: Count = 4
-    """Levels of a window at most. The default is RLVE's."""
-
-    level_most: CountOrZero = 20
-    """Highest level of a window. RLVE itself does not bound the level."""
 
     reward: Literal["win", "score"] = "win"
     """The return of a play of a library's program: "win" pays 1 if the library counts the play as right, else 0.
@@ -193,10 +173,6 @@ class Play(Section, frozen=True):
     """Least episode return that counts as won. The default is the highest return, which a program gives at its goal
     alone."""
 
-    void_share: Share = 0.25
-    """Share of the plays of a window that may end in faults of the program; beyond it the environment is
-    quarantined."""
-
     chunk_wait_s: Seconds = 600.0
     """Seconds that the next chunk of a window waits for newer weights than the last one began with."""
 
@@ -206,10 +182,6 @@ class Play(Section, frozen=True):
 
     lease_s: Seconds = 7_200.0
     """Seconds that an agent has for one play; then the play is leased again. The default is chosen by simulation."""
-
-    min_turn_tokens: Count = 1_024
-    """Least room for a turn in tokens. If the context has less left than this and than `play.max_turn_tokens`, the play
-    is truncated instead of beginning a turn."""
 
     thoughts: Literal["keep", "strip"] = "keep"
     """Thoughts of earlier turns: "keep" leaves them in the context, "strip" removes them as the model's own chat
@@ -232,18 +204,15 @@ class Actors(Section, frozen=True):
     designers: Processes = 1
     """Designer processes, if `design.source` is "model"."""
 
-    curators: Processes = 1
-    """Curator processes, which bring the programs of a pool, if `design.source` is "pool"."""
-
-    agents: Processes | Literal["auto"] = 2
-    """Agent processes; "auto" starts and retires them by load, from `actors.agents_min` to `actors.agents_max`."""
+    agents: Processes | ProcessRange = 2
+    """Agent processes. "1..8" begins with 1, and starts and retires them by load up to 8."""
 
     runners: Processes = 1
     """Env-runner processes, which run the environment programs."""
 
-    engines: Processes | Literal["auto"] = 1
-    """Engine processes, which sample tokens; "auto" starts and drains them by load, from `actors.engines_min` to
-    `actors.engines_max` (docs/clusters.md, "Numbers by load")."""
+    engines: Processes | ProcessRange = 1
+    """Engine processes, which sample tokens. "1..4" begins with 1, and starts and drains them by load up to 4
+    (docs/clusters.md, "Numbers by load")."""
 
     designs_in_flight: Count = 8
     """Design jobs that one designer or curator has in hand at once."""
@@ -251,27 +220,20 @@ class Actors(Section, frozen=True):
     episodes_in_flight: Count = 64
     """Plays that one agent has in hand at once. They are asynchronous tasks of one process."""
 
-    agents_min: Annotated[int, Meta(ge=1, le=MOST_ACTORS)] = 1
-    """Least number of agents under "auto", with which a run starts."""
-
-    agents_max: Annotated[int, Meta(ge=1, le=MOST_ACTORS)] = 8
-    """Greatest number of agents under "auto"."""
-
-    engines_min: Annotated[int, Meta(ge=1, le=MOST_ACTORS)] = 1
-    """Least number of engines under "auto", with which a run starts."""
-
-    engines_max: Annotated[int, Meta(ge=1, le=MOST_ACTORS)] = 4
-    """Greatest number of engines under "auto"."""
-
     @property
     def agents_bounds(self) -> tuple[int, int]:
         """The least and the greatest number of agents; a run starts with the least."""
-        return (self.agents_min, self.agents_max) if self.agents == "auto" else (self.agents, self.agents)
+        return _bounds(self.agents)
 
     @property
     def engines_bounds(self) -> tuple[int, int]:
         """The least and the greatest number of engines; a run starts with the least."""
-        return (self.engines_min, self.engines_max) if self.engines == "auto" else (self.engines, self.engines)
+        return _bounds(self.engines)
+
+
+def _bounds(processes: int | str) -> tuple[int, int]:
+    least, _, most = str(processes).partition("..")
+    return int(least), int(most or least)
 
 
 class Evaluation(Section, frozen=True):
@@ -281,20 +243,11 @@ class Evaluation(Section, frozen=True):
     """
 
     suite: str = ""
-    """The suite to play, with its own prompts and settings (docs/evaluation.md, "While a run trains"): `nano`,
-    `nano-tools`, `reasoning-gym-nano`, `reasoning-gym-transfer`, `reasoning-gym-hard`, `gem`, or, with
-    `evaluation.data`, `aime25`, `aime26`, `gpqa-diamond`, `livecodebench-v6`. "" plays no suite. Libraries of the suite
-    need not be listed in `sandbox.libraries`."""
-
-    protocol: ProtocolName = "paper"
-    """The suite's numbers; "short" also takes a part of a given file, and any version of a library."""
-
-    data: str = ""
-    """The file of a suite that brings no items (docs/evaluation.md, "Given data")."""
-
-    programs: str = ""
-    """A folder of environment programs (`*.py`) to play in place of a suite, as the run's own are played. "" for
-    none."""
+    """The items, "" for none. "folder:DIR" has environment programs (`*.py`), which are played as the run's own.
+    Otherwise it is a suite, with its own prompts and settings (docs/evaluation.md, "While a run trains"): `nano`,
+    `nano-tools`, `reasoning-gym-nano`, `reasoning-gym-transfer`, `reasoning-gym-hard`, `gem`, or, each with the file of
+    its items ("aime25:FILE"), `aime25`, `aime26`, `gpqa-diamond`, `livecodebench-v6`. "@short" behind it takes short
+    numbers, a part of a given file, and any version of a library. Its libraries need not be in `sandbox.libraries`."""
 
     plays: CountOrZero = 256
     """Episodes of one evaluation, on the same instance and sampling seeds in each evaluation. They take the suite's
@@ -315,6 +268,11 @@ class Evaluation(Section, frozen=True):
     embedding: Name = "tfidf"
     """Measure of the similarity of two programs: `tfidf` compares their words. The folder or hub name of a
     sentence-transformers model (extra `measures`) compares their embeddings, on the evaluator's CPU."""
+
+    @property
+    def measured(self) -> SuiteChoice:
+        """The parts of `suite`."""
+        return SuiteChoice.parse(self.suite)
 
 
 Tier = Literal["namespaces", "landlock", "seccomp", "none"]
@@ -341,28 +299,10 @@ class Sandbox(Section, frozen=True):
     memory_bytes: Bytes = 268_435_456
     """Bytes of address space that an episode's process may add to those it starts with (256 MiB)."""
 
-    runner_bytes: Bytes = 4_294_967_296
-    """Bytes that all programs of an env-runner may take together (4 GiB); beyond it the plays that grew most are
-    ended and retried."""
-
-    observation_bytes: Bytes = 262_144
-    """Bytes of one observation, or of all results of a message to tools, as UTF-8 (256 KiB); more is a fault of the
-    program."""
-
-    processor_s: Seconds = 60.0
-    """Seconds of processor time that an episode's process may take, rounded up to whole ones."""
-
     libraries: tuple[Library, ...] = ()
     """Libraries whose environments programs may extend (docs/sandbox.md, "Libraries"): `reasoning-gym`, `rlve`, `gem`,
     `gymnasium`; `answers`, mathematics and choices; `code`, programs on tests. A zygote loads them when a program first
     names one of their base classes."""
-
-    suite_s: Seconds = 300.0
-    """Most seconds of a step, and of processor time, that an item of a suite may be given beyond `sandbox.step_s` and
-    `sandbox.processor_s`. The default is what all tests of a problem of LiveCodeBench may take."""
-
-    suite_bytes: Bytes = 2_147_483_648
-    """Most bytes of address space that an item of a suite may be given beyond `sandbox.memory_bytes` (2 GiB)."""
 
     episodes: Count = 256
     """Episodes that an env-runner has open at once; it refuses more, and those plays are leased again."""

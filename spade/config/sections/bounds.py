@@ -13,6 +13,7 @@ MOST = 2**31 - 1
 MOST_BYTES = 2**50
 MOST_SECONDS = 1e9  # 31 years
 NOT_BLANK = r"\S"
+RANGE = r"^[1-9][0-9]{0,3}\.\.[1-9][0-9]{0,3}\Z"
 
 Count = Annotated[int, Meta(ge=1, le=MOST)]
 CountOrZero = Annotated[int, Meta(ge=0, le=MOST)]
@@ -23,7 +24,6 @@ ShareAboveZero = Annotated[float, Meta(gt=0, le=1)]
 Fraction = Annotated[float, Meta(gt=0, lt=1)]
 Seconds = Annotated[float, Meta(gt=0, le=MOST_SECONDS)]
 SecondsOrZero = Annotated[float, Meta(ge=0, le=MOST_SECONDS)]
-Milliseconds = Annotated[float, Meta(ge=0, le=MOST_SECONDS)]
 Bytes = Annotated[int, Meta(ge=1, le=MOST_BYTES)]
 BytesOrZero = Annotated[int, Meta(ge=0, le=MOST_BYTES)]
 Gpu = Annotated[int, Meta(ge=0, le=MOST)]

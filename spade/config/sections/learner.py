@@ -1,11 +1,8 @@
 """Settings of the loss, the optimisation and the learner's processes."""
 
-from typing import Annotated, Literal
-
-from msgspec import Meta
+from typing import Literal
 
 from spade.config.sections.bounds import (
-    MOST,
     Count,
     CountOrZero,
     Fraction,
@@ -14,7 +11,6 @@ from spade.config.sections.bounds import (
     PositiveOrZero,
     Seconds,
     Section,
-    ShareAboveZero,
 )
 
 
@@ -36,12 +32,6 @@ class Loss(Section, frozen=True):
 
     clip_high: Positive = 0.28
     """Distance above 1 at which the ratio of policies is clipped. The default is the paper's, as in DAPO."""
-
-    mask_low: ShareAboveZero = 0.5
-    """Importance weight under which "icepop" leaves a token out. The default is INTELLECT-3's (arXiv:2512.16144)."""
-
-    mask_high: Annotated[float, Meta(ge=1, le=MOST)] = 5.0
-    """Importance weight over which "icepop" leaves a token out. The default is INTELLECT-3's."""
 
     kl: PositiveOrZero = 0.0
     """Weight of the KL to the model that the run started from. The default is the paper's (0.005 for Qwen3-8B); at 0
@@ -96,12 +86,6 @@ class Learner(Section, frozen=True):
     lr_min: PositiveOrZero = 0.0
     """Learning rate at the end of a cosine, at most `lr`."""
 
-    adam_beta1: Fraction = 0.9
-    """Fraction of AdamW's mean of gradients. The default is the paper's."""
-
-    adam_beta2: Fraction = 0.98
-    """Fraction of AdamW's mean of squared gradients. The default is the paper's."""
-
     weight_decay: PositiveOrZero = 0.1
     """AdamW's weight decay of matrices. Vectors do not decay. The default is the paper's."""
 
@@ -147,9 +131,6 @@ class Learner(Section, frozen=True):
     group_deadline_s: Seconds = 28_800.0
     """Seconds that a group may wait for its batch; then it is not trained. The default is chosen by simulation
     (docs/learner.md, "Policy lag")."""
-
-    adam_eps: Positive = 1e-8
-    """AdamW's term that keeps the division stable. The default is torch's."""
 
     activation_checkpointing: bool = True
     """True keeps each layer's input alone and computes the rest again for the gradient: less memory, more time."""

@@ -7,7 +7,6 @@ from msgspec import Meta
 from spade.config.sections.bounds import Bytes, CountOrZero, Seconds, Section
 
 LONGEST_WAIT_S = 3_600.0  # of a request for work
-MOST_WINDOW = 65_536  # requests; a socket's queue has four times as many
 
 
 class Bus(Section, frozen=True):
@@ -26,9 +25,6 @@ class Bus(Section, frozen=True):
     """Bytes of one message (64 MiB). The largest is a batch on its way to the learner; a config whose batches could be
     larger is refused."""
 
-    window: Annotated[int, Meta(ge=1, le=MOST_WINDOW)] = 256
-    """Calls of one client that may wait for their answers; the next call waits for a place."""
-
     bind: str = ""
     """Address tcp://HOST:PORT at which the replay service listens. Engines and env-runners take free ports of the same
     host. "" keeps all sockets in the run directory."""
@@ -41,10 +37,7 @@ class Supervise(Section, frozen=True):
     """The care of processes: restarts, and the time that starting and ending may take."""
 
     restarts: CountOrZero = 20
-    """Restarts of a process within `restart_window_s`; one more death ends the run with its reason."""
-
-    restart_window_s: Seconds = 600.0
-    """Seconds over which restarts are counted."""
+    """Restarts of a process within ten minutes; one more death ends the run with its reason."""
 
     ready_s: Seconds = 600.0
     """Seconds within which a starting process must be ready. A failed start is noticed at once, so this bounds one that

@@ -4,9 +4,7 @@ from typing import Literal
 
 from spade.config.sections.bounds import (
     BytesOrZero,
-    Count,
     CountOrZero,
-    Milliseconds,
     Positive,
     PositiveOrZero,
     Seconds,
@@ -23,7 +21,7 @@ class Reward(Section, frozen=True):
     kind: Literal["regret", "learning_potential", "win_rate", "calibrated_novelty"] = "regret"
     """Measure that is paid. "regret", the paper's, pays regret_weight * clip(regret / regret_scale) + anchor_weight *
     anchor(win rate). "learning_potential" pays the distance of the mean unhinted return from the skill's slow average.
-    "win_rate" pays the anchor alone, at weight 1. "calibrated_novelty" pays the anchor + novelty_weight * (1 -
+    "win_rate" pays the anchor alone, at weight 1. "calibrated_novelty" pays the anchor + 0.2 * (1 -
     similarity) if some plays were won and some were not."""
 
     regret_scale: Positive = 0.15
@@ -44,19 +42,12 @@ class Reward(Section, frozen=True):
     anchor_ramp: Positive = 0.25
     """Distance in win rate over which the anchor falls to 0 on each side. The default is the paper's."""
 
-    novelty_weight: PositiveOrZero = 0.2
-    """Weight of the novelty under "calibrated_novelty", beside the anchor at weight 1."""
-
     shrink: bool = False
     """True shrinks the regret towards 0 by its standard error (positive-part James-Stein), before it is divided."""
 
-    fast: ShareAboveZero = 0.2
-    """Weight of a window in the fast average of its skill's mean unhinted returns. At the default it forgets over about
-    five windows, under a round's of a skill."""
-
     slow: ShareAboveZero = 0.05
-    """The same of the slow average, with which "learning_potential" compares; under `reward.fast`. At the default it
-    forgets over about twenty windows."""
+    """Weight of a window in the average of its skill's mean unhinted returns with which "learning_potential" compares.
+    At the default it forgets over about twenty windows."""
 
 
 class Audit(Section, frozen=True):
@@ -70,10 +61,6 @@ class Audit(Section, frozen=True):
 
     random_plays: CountOrZero = 16
     """Plays of random actions on instances that the agent won."""
-
-    random_wins: Count = 13
-    """Number of won random plays that is a finding. At the default, an honest environment that random actions win half
-    of the time is quarantined once in a hundred windows."""
 
     solutions: CountOrZero = 4
     """Instances that nobody won, on which the actions of `solution()` are played. Losses that it cannot avoid count as
@@ -94,18 +81,9 @@ class Replay(Section, frozen=True):
     """Fate of acknowledged work: "sync" flushes every commit to the disk; under "nosync" commits survive the death of
     the process, not of the machine."""
 
-    learnable_slots: Count = 24
-    """Number of newest closed or failed slots from which the status computes learnable share and regret."""
-
-    statistics_plays: Count = 512
-    """Number of newest finished plays from which the status computes win rates and lengths."""
-
     stall_s: Seconds = 600.0
     """Seconds without a learner step or a finished play after which a run has stalled; the log then says once which
     process waits for which."""
-
-    commit_delay_ms: Milliseconds = 2.0
-    """Milliseconds for which a commit may wait for as many requests as the last one had; 0 commits at once."""
 
     retain_s: SecondsOrZero = 0.0
     """Seconds after which trajectories are deleted that were trained and that no resume needs; 0 keeps them."""

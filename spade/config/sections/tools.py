@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from spade.config.sections.bounds import Count, Name, PositiveOrZero, Section, Share
+from spade.config.sections.bounds import Name, PositiveOrZero, Section, Share
 from spade.protocol import MOST_CALLS
 
 
@@ -21,9 +21,6 @@ class ToolUse(Section, frozen=True):
     screen: bool = False
     """True asks the model about each admitted program if a player can know everything needed to win. The program is
     rejected if the answer is no (docs/designing.md). For `model.profile` "full"."""
-
-    screen_max_tokens: Count = 16_384
-    """Tokens of one answer to that question, with the model's reasoning."""
 
     variants: tuple[PositiveOrZero, PositiveOrZero, PositiveOrZero, PositiveOrZero] = (3.0, 2.0, 1.0, 1.0)
     """Weights with which jobs ask for the four variants: execute, read then write, missing value, irrelevant. The

@@ -8,6 +8,7 @@ import trio
 
 from actors.engines.service.desk import Desk
 from actors.engines.weights.fetch import Shelf
+from actors.engines.weights.follower import Follower
 from actors.engines.weights.swap import Swapped
 from spade import config
 from spade.protocol import Generate, Generated, Weights
@@ -69,8 +70,8 @@ async def asked_over_swaps(
         connected(server.address, settings, "agent") as caller,
         trio.open_nursery() as nursery,
     ):
-        desk = Desk(server, client, Meeting(engine, rows - 1, order), settings)
-        desk.follow(Shelf(client, settings.bus, folder, ""), Swapped(weights[0], None))
+        follower = Follower(client, Shelf(client, settings.bus, folder, ""), Swapped(weights[0], None))
+        desk = Desk(server, client, Meeting(engine, rows - 1, order), settings, follower)
         nursery.start_soon(desk.run)
         answers = [Generated(b"", b"", (), "stop")] * len(requests)
 

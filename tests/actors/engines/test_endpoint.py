@@ -8,7 +8,6 @@ from contextlib import closing
 
 import pytest
 
-from actors.engines.foreign import completions as completions_api
 from actors.engines.foreign import endpoint
 from actors.engines.foreign.endpoint import EndpointEngine
 from actors.engines.torch.engine import TorchEngine
@@ -18,6 +17,7 @@ from actors.text.trajectory import TrajectoryBuilder
 from spade.codec import pack_ids, unpack_ids
 from spade.config import Config, Endpoint, Engine, load
 from spade.errors import BusError, ConfigError
+from spade.openai_api import OpenAIClient
 from spade.policy.model import parameters_digest
 from spade.protocol import DesignJob, Generate, Refused, Weights
 from spade.tokens import Tokenizer
@@ -183,7 +183,7 @@ def reset_one(server):
 
 
 def test_an_answer_is_read_up_to_a_bound_and_to_its_end(server, engine, monkeypatch):
-    monkeypatch.setattr(completions_api, "MOST_BYTES", 1_000)
+    monkeypatch.setattr(OpenAIClient, "most_bytes", 1_000)
     server.fixed = 200, bytes(1_001)
     assert "answers with more than 1000 bytes" in refusal_of(engine)
     server.fixed, server.promised = (200, b'{"choices": []}'), 100

@@ -138,7 +138,7 @@ async def test_a_hint_that_gives_away_a_word_which_wins_where_nobody_had_won_is_
     ("source", "changes"),
     [
         (SECRET, {"hint": "Try what magicians say."}),
-        (SECRET, {"hinted": False}),
+        (SECRET.replace("def solution", "def unasked"), {"hinted": False}),
         (SECRET.replace("Door {", "Xyzzy is a word. Door {"), {}),
         (SECRET, {"lost": ()}),
         # It wins this instance alone, as an answer to which a method leads.
@@ -267,3 +267,85 @@ def test_a_sequence_that_solves_every_instance_is_kept_by_its_beginning():
     assert common_sequence([list("abba"), list("abbb")]) == ""
     assert common_sequence([list("abb"), list("abb")]) == ""
     assert common_sequence([list("abbacdab")]) == ""
+
+
+# On odd seeds the numbers count only after a word that nothing but the hint tells.
+NUMBERS = """
+import random
+
+class NumbersEnv:
+    def reset(self, seed):
+        self.left = random.Random(seed).sample(range(100, 999), 2)
+        self.open = seed % 2 == 0
+        self.right = " ".join(map(str, self.left))
+        return f"Enter {self.right}.", {}
+    def step(self, action):
+        self.open = self.open or action == SECRET
+        if self.open and action == str(self.left[0]):
+            self.left.pop(0)
+        won = not self.left
+        return "Go on.", float(won), won or action == "end", False, {}
+    def solution(self):
+        return ([] if self.open else [SECRET]) + list(map(str, self.left))
+"""
+# The same as a service.
+SERVICE = """
+class ArchiveEnv(ToolUseBaseEnv):
+    def reset(self, seed):
+        self.number = str(random.Random(seed).randrange(100, 999))
+        self._state = {"open": seed % 2 == 0, "archived": []}
+        self._user_messages = ["Archive the oldest document."]
+        self._message_criteria = [lambda state: self.number in state["archived"]]
+        return self._user_messages[0], {}
+    def tool_oldest(self) -> str:
+        return f"Number {self.number}"
+    def tool_override(self, phrase: str) -> str:
+        self._state["open"] = self._state["open"] or phrase == SECRET
+        return "Done."
+    def tool_archive(self, number: str) -> str:
+        if self._state["open"]:
+            self._state["archived"].append(number)
+        return "Done."
+    def solution(self):
+        first = [] if self._state["open"] else [("override", {"phrase": SECRET})]
+        return [*first, ("oldest", {}), ("archive", {"number": self.number})]
+"""
+
+
+async def gift_of_solutions(sandbox, source, domain, hint, secret='"xyzzy"', lost=ODD):
+    outcome = await audit(sandbox, job(source.replace("SECRET", secret), won=(), lost=lost, hint=hint), domain)
+    assert sandbox.live == 0
+    return outcome.finding
+
+
+@pytest.mark.parametrize(("source", "domain"), [(NUMBERS, "games"), (SERVICE, "tools")], ids=["game", "tools"])
+async def test_a_hint_that_gives_away_what_a_solution_needs_on_a_lost_instance_is_found(sandbox, source, domain):
+    """The secret is needed on some instances alone, so admission may miss it, and its other steps differ."""
+    found = await gift_of_solutions(sandbox, source, domain, "First say Xyzzy.", lost=(5, 8))
+    assert found == "its solution wins a lost instance by 'xyzzy', which its hint tells and no observation"
+    assert "'4271'" in await gift_of_solutions(sandbox, source, domain, "First say 4271.", '"4271"')
+    assert await gift_of_solutions(sandbox, source, domain, "First say the magic word.") == ""
+    assert await gift_of_solutions(sandbox, source, domain, "First say Xyzzy.", lost=(6, 8)) == ""
+    shown = source.replace("Enter", "Enter xyzzy,").replace("-> str:", '-> str:\n        """Not xyzzy."""')
+    assert await gift_of_solutions(sandbox, shown, domain, "First say Xyzzy.") == ""
+    # The program opens anyway, so the solution does without the word.
+    needless = source.replace('self._state["open"] or', "True or").replace("if self._state", "if True or self._state")
+    needless = needless.replace("if self.open and", "if")
+    assert await gift_of_solutions(sandbox, needless, domain, "First say Xyzzy.") == ""
+
+
+async def test_a_number_of_a_hint_that_one_solution_happens_to_need_is_no_gift(sandbox):
+    """An honest hint may name a number as an example, and it may be the answer of an instance."""
+    happens = "str(random.Random(self.left[0]).randrange(100, 999))"
+    numbers = [
+        str(random.Random(random.Random(seed).sample(range(100, 999), 2)[0]).randrange(100, 999)) for seed in ODD
+    ]
+    assert await gift_of_solutions(sandbox, NUMBERS, "games", f"Not {numbers[0]}, surely.", happens) == ""
+
+
+async def test_a_hint_may_use_words_of_a_text_that_the_player_writes(sandbox):
+    """The value of an argument is a secret as a whole, as in admission."""
+    writes = SERVICE.replace("phrase == SECRET", "'finished' in phrase")
+    hint = "Before you archive, write that all is finished."
+    assert await gift_of_solutions(sandbox, writes, "tools", hint, '"The work is finished."') == ""
+    assert await gift_of_solutions(sandbox, writes, "tools", "Write: the work is finished.", '"The work is finished."')

@@ -72,6 +72,7 @@ UNCERTAIN = [
     ("Available actions: “ask Anna”, “ask Bert”, \u2018decide\u2019", ["ask Anna", "ask Bert", "decide"]),
     ("Actions: **run**, **hide**", ["run", "hide"]),
     (r"Actions: hit, stand. Reply with \boxed{action}.", ["hit", "stand"]),
+    ("Actions: look take wait. Choose one!", ["look", "take", "wait"]),
     (r"Actions: look, decide:anna (end with \boxed{action})", ["look", "decide:anna"]),
     ("Actions (one per turn): LOOK, TAKE ITEM, GO NORTH", ["LOOK", "TAKE ITEM", "GO NORTH"]),
     # labels and texts of lines

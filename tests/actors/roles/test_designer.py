@@ -385,7 +385,8 @@ def test_examples_that_a_profile_does_not_show_are_not_named(tokenizer):
 async def test_a_program_too_like_one_of_the_memory_is_rejected_and_the_next_attempt_may_differ(settings, tokenizer):
     bounded = changed(settings, design={"novelty_bound": 0.7})
     other = GOOD.replace("Vault", "Safe").replace("in place", "fit").replace("left", "tries").replace("code", "key")
-    small = SmallReplay(jobs=[job(newest=(protocol.EarlierProgram("e7", GOOD),))])
+    small = SmallReplay(jobs=[job()])
+    small.earlier = {"e7": GOOD}
     async with designing(small, bounded, tokenizer, script(GOOD.replace("Vault", "Chest"), other)):
         await small.until_done(2)
     rejected, submitted = small.done
@@ -395,7 +396,8 @@ async def test_a_program_too_like_one_of_the_memory_is_rejected_and_the_next_att
 
 
 async def test_a_copy_is_admitted_and_measured_where_no_bound_is_set(settings, tokenizer):
-    small = SmallReplay(jobs=[job(newest=(protocol.EarlierProgram("e7", GOOD),))])
+    small = SmallReplay(jobs=[job()])
+    small.earlier = {"e7": GOOD}
     async with designing(small, settings, tokenizer, script(GOOD)):
         await small.until_done(1)
     (submitted,) = small.done

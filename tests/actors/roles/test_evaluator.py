@@ -61,7 +61,7 @@ def settings(tmp_path, tokenizer):
     (folder / "a.py").write_text(PARITY)
     (folder / "b.py").write_text(FAULTY)
     return actor_settings(
-        tmp_path, "evaluation.suite=", f"evaluation.programs={str(folder)!r}", "evaluation.plays=12",
+        tmp_path, f"evaluation.suite=folder:{folder}", "evaluation.plays=12",
         "evaluation.in_flight=3", "evaluation.every_steps=5", "play.context_tokens=700", "play.max_turn_tokens=40",
         "sandbox.random_win_share=1",  # of what a guess wins half of the time, the luck need not be tested
     )  # fmt: skip
@@ -104,10 +104,7 @@ async def test_a_suite_is_played_by_its_own_numbers_with_the_library_that_it_nee
         csv.writer(file).writerows([names, *([f"Which {n}?", f"right {n}", "b", "c", "d"] for n in range(4))])
     suited = changed(
         settings, engine={"context_tokens": 9_000},
-        evaluation={
-            "programs": "", "suite": "gpqa-diamond", "protocol": "short", "data": str(tmp_path / "gpqa.csv"),
-            "plays": 6, "in_flight": 6,
-        },
+        evaluation={"suite": f"gpqa-diamond:{tmp_path}/gpqa.csv@short", "plays": 6, "in_flight": 6},
     )  # fmt: skip
     assert suited.sandbox.libraries == ()
     chosen = read_held_out(suited).samples

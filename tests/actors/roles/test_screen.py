@@ -52,8 +52,8 @@ def tokenizer(tmp_path):
 @pytest.fixture
 def settings(tmp_path, tokenizer):
     return actor_settings(
-        tmp_path, "run.domain=tools", "model.profile=full", "design.max_tokens=1000", "design.hint_max_tokens=200",
-        "tools.screen=true", "tools.screen_max_tokens=3000", "engine.context_tokens=40000", "design.attempts=2",
+        tmp_path, "run.domain=tools", "model.profile=full", "design.hint_max_tokens=200",
+        "tools.screen=true", "design.max_tokens=3000", "engine.context_tokens=40000", "design.attempts=2",
         "play.max_turns=12", "design.corpus=none",
     )  # fmt: skip
 
@@ -83,7 +83,7 @@ async def test_the_screen_is_asked_before_the_hint_and_lets_through_what_it_find
     assert (submitted.source, submitted.hint) == (PROGRAM, HINT)
     design = settings.design.temperature
     assert [request.temperature for request in asked] == [design, TEMPERATURE, design]
-    assert asked[1].max_tokens == settings.tools.screen_max_tokens
+    assert asked[1].max_tokens == settings.design.max_tokens
     question = tokenizer.decode(unpack_ids(asked[1].prompt).tolist())
     for part in (PROGRAM.strip(), "find() -> T-142", "`home`"):
         assert part in question
@@ -118,8 +118,8 @@ async def test_nothing_is_screened_where_the_config_does_not_want_it_or_admissio
 
 
 async def test_a_program_beside_which_the_question_has_no_room_is_rejected(settings, tokenizer):
-    long = changed(settings, engine={"context_tokens": 30_000}, tools={"screen_max_tokens": 29_900})
-    (first, _), _ = await designed(long, tokenizer, DRAFT, DRAFT)
+    long = DRAFT.replace(PROGRAM, f"{PROGRAM}# {'x' * 19_000}\n")
+    (first, _), _ = await designed(changed(settings, design={"max_tokens": 20_000}), tokenizer, long, long)
     assert (first.stage, first.reason) == ("screen", "the program leaves no room for the question")
 
 

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 import trio
 
-from actors.sandbox import open_sandbox
+from actors.sandbox import host, open_sandbox
 from actors.sandbox.host import widened
 from actors.sandbox.inside import execution
 from actors.sandbox.inside.libraries import LIBRARIES, answers
@@ -274,31 +274,33 @@ async def test_a_problem_may_have_16_mib_of_tests():
 # ---------------------------------------------------------------- limits, and what is not there
 
 
-async def test_an_episode_gets_the_seconds_and_the_memory_that_it_needs():
+async def test_an_episode_gets_the_seconds_and_the_memory_that_it_needs(monkeypatch):
+    monkeypatch.setattr(host, "RUNNER_BYTES", 8 << 30)
     hog = "from time import process_time\nkept = bytearray(3 << 28)\nwhile process_time() < 1.2: pass\n" + RIGHT
     source = program("CodeTestsEnv", tests=json.dumps([{"input": "2", "output": "4"}]), test_s=90.0)
     needs = Needs(step_s=100.0, memory_bytes=2 << 30)
-    async with open_sandbox(msgspec.structs.replace(LIMITS, step_s=1.0, runner_bytes=8 << 30)) as sandbox:
+    async with open_sandbox(msgspec.structs.replace(LIMITS, step_s=1.0)) as sandbox:
         await sandbox.open("e", source, 1, 1)
         assert (await sandbox.step("e", 1, hog)).reward == 0  # no memory
         await sandbox.open("f", source, 1, 1, needs)
         assert (await sandbox.step("f", 1, hog)).reward == 1
 
 
-async def test_processor_time_is_limited_and_may_be_more_for_an_item():
+async def test_processor_time_is_limited_and_may_be_more_for_an_item(monkeypatch):
+    monkeypatch.setattr(host, "PROCESSOR_STEPS", 0.1)
     busy = f"from time import process_time\nwhile process_time() < 1.5: pass\n{RIGHT}"
     one = program("CodeTestsEnv", tests=json.dumps([{"input": "2", "output": "4"}]), test_s=90.0)
-    async with open_sandbox(msgspec.structs.replace(LIMITS, processor_s=1.0)) as sandbox:
+    async with open_sandbox(msgspec.structs.replace(LIMITS, step_s=10.0)) as sandbox:
         await sandbox.open("e", one, 1, 1)
         assert (await sandbox.step("e", 1, busy)).reward == 0
-        await sandbox.open("f", one, 1, 1, Needs(step_s=100.0, processor_s=20.0))
+        await sandbox.open("f", one, 1, 1, Needs(step_s=200.0))
         assert (await sandbox.step("f", 1, busy)).reward == 1
 
 
-def test_the_config_bounds_what_an_episode_may_need_and_nothing_is_narrowed():
-    limits = Limits(suite_s=100.0, suite_bytes=1 << 30)
-    much = widened(limits, Needs(1e9, 1e9, 1 << 50))
-    assert (much.step_s, much.processor_s, much.memory_bytes) == (100.0, 100.0, 1 << 30)
+def test_the_needs_of_an_episode_are_bounded_and_nothing_is_narrowed():
+    limits = Limits()
+    much = widened(limits, Needs(1e9, 1 << 50))
+    assert (much.step_s, much.memory_bytes) == (300.0, 2 << 30)
     assert widened(limits, Needs()) == limits
 
 

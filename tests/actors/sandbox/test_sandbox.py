@@ -242,6 +242,34 @@ async def test_a_program_may_be_written_by_any_editor(sandbox, text):
     assert (loaded.name, loaded.repairs) == ("DoorEnv", ("f-string braces",) if "braces" in text else ())
 
 
+async def test_the_answer_of_a_step_may_be_a_named_tuple(sandbox):
+    named = "Result = namedtuple('Result', 'text reward terminated truncated info')\n"
+    source = named + DOOR.replace('return f"The', 'return Result(f"The').replace("over, False, {}", "over, False, {})")
+    assert (await play(sandbox, source, "?"))[-1] == Observed("The ? door is shut. Actions: red blue", 0.25)
+    short = source.replace(" info'", "'").replace("False, {})", "False)")
+    assert "not a tuple of 4" in (await play(sandbox, short, "?"))[-1].detail
+
+
+SAID = ["iter([self.goal])", "deque([self.goal])", "map(str, [self.goal])", "(yield self.goal)"]
+
+
+@pytest.mark.parametrize("said", SAID)
+async def test_the_actions_of_a_solution_may_be_any_sequence_or_iterator(sandbox, said):
+    process = await sandbox.child("")
+    source = DOOR.replace("return [self.goal]", f"return {said}")
+    for request in (LoadProgram(source, 9, 9_999), Reset(1), Solve()):
+        answer = await process.request(request, 60)
+    process.kill()
+    assert answer.actions in (("red",), ("blue",))
+
+
+async def test_an_interface_that_no_class_extends_is_no_environment(sandbox):
+    methods = "    {0}\n    def reset(self, seed): ...\n    {0}\n    def step(self, action): ...\n"
+    for base, mark in (("typing.Protocol", ""), ("ABC", "@abstractmethod")):
+        source = f"import typing\nclass PlayEnv({base}):\n{methods.format(mark)}{DOOR}"
+        assert await sandbox.open("e", source, 1, 3) == Observed("Which door? Actions: red blue")
+
+
 async def test_a_solution_without_a_body_is_left_out(sandbox):
     process = await sandbox.child("")
     source = DOOR.replace("return [self.goal]", "pass")

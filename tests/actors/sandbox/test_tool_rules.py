@@ -11,7 +11,6 @@ from actors.sandbox.host import PLAYS, REPEATS
 from actors.sandbox.wire import Act, Inspect, LoadProgram, Reset
 from actors.text.profile import Document
 from spade.protocol import Faulted
-from tests.actors.odd_programs import LIMITS
 from tests.actors.sandbox.test_tools import LOOK, SUBMIT, WORK, last, play, texts
 from tests.actors.tool_programs import PAPERS, PARCELS, SOUND, TICKETS, call, tools
 
@@ -110,7 +109,7 @@ def arguments(properties, rng):
 async def transcript(sandbox, source, seed, twin):
     """The answers to reset and to messages of that seed in a process of the twin zygote, and its last state."""
     process = await sandbox.child(source, twin)
-    await process.request(LoadProgram(source, 20, LIMITS.observation_bytes), 60)
+    await process.request(LoadProgram(source, 20), 60)
     answers = [await process.request(Reset(seed), 60)]
     offered = {tool.function.name: tool.function.parameters["properties"] for tool in answers[0].tools}
     for message in (*messages(offered, seed), Inspect()):
@@ -147,7 +146,7 @@ async def test_the_two_hash_seeds_differ(sandbox):
     orders = set()
     for twin in (PLAYS, REPEATS):
         process = await sandbox.child(ORDER, twin)
-        for request in (LoadProgram(ORDER, 9, LIMITS.observation_bytes), Reset(1), Act((("look", "{}"),))):
+        for request in (LoadProgram(ORDER, 9), Reset(1), Act((("look", "{}"),))):
             answer = await process.request(request, 60)
         process.kill()
         orders.add(answer.results)

@@ -43,7 +43,7 @@ def texts(answer):
 async def solved(sandbox, source, seed, twin=PLAYS):
     """The transcript of the reference solution, a call a turn, in processes of the twin zygote."""
     solver, player = [await sandbox.child(source, twin) for _ in range(2)]
-    requests = (LoadProgram(source, 20, LIMITS.observation_bytes), Reset(seed))
+    requests = (LoadProgram(source, 20), Reset(seed))
     for process in (solver, player):
         transcript = [await process.request(request, 60) for request in requests]
     calls = (await solver.request(Solve(), 60)).calls
@@ -208,6 +208,8 @@ SOLUTIONS = [
     ("'''work(times=(1)); look(what=\"a ) work(3)\") rework(2) tool_work(-1) work(...) work(n) work(1, 2) look('''",
      [("work", '{"times": 1}'), ("look", '{"what": "a ) work(3)"}'), ("work", '{"times": -1}')]),
     ("'There is no way.'", []),
+    ("iter([('work', {'times': 2})])", [("work", '{"times": 2}')]),
+    ("[('look', {'what': Enum('Way', {'IN': 'in'}).IN})]", [("look", '{"what": "in"}')]),
     ("[('fly', {})]", [("fly", "{}")]),
 ]  # fmt: skip
 
@@ -241,6 +243,26 @@ ORDINARY = tools(
     module="from __future__ import annotations\nclass Way(Enum):\n    IN = 'in'\n    OUT = 'out'",
     extra="def tool_fly(self, way: Way, far: Union[int, float] = 1, **more):\n        return f'{way.name} {far}'",
 ).replace("import ctypes, os, signal, sys, threading\n", "")
+
+
+async def test_a_tool_may_take_and_give_an_enum_of_its_class(sandbox):
+    """The statement at the top makes all annotations texts, and a class is no scope of its methods."""
+    source = ORDINARY.replace("class Way(Enum):\n    IN = 'in'\n    OUT = 'out'", "")
+    source = source.replace(
+        "    def tool_fly", "    class Way(Enum):\n        IN = 'in'\n        OUT = 'out'\n    def tool_fly"
+    )
+    source = source.replace("return f'{way.name} {far}'", "return {'went': [way]}")
+    assert texts((await play(sandbox, source, ("", [call("fly", '{"way": "out"}')])))[-1]) == ['{"went": ["out"]}']
+
+
+async def test_reset_may_call_the_reset_of_the_base(sandbox):
+    source = tools(reset="super().reset(seed)")
+    assert (await sandbox.open("e", source, 1, 3)).observation == "One."
+
+
+async def test_a_program_that_defines_the_given_base_is_told_so(sandbox):
+    source = tools(module="class ToolUseBaseEnv:\n    pass")
+    assert "must not define ToolUseBaseEnv, which is given" in (await sandbox.open("e", source, 1, 3)).detail
 
 
 async def test_a_tool_may_take_an_enum_a_union_and_further_arguments(sandbox):

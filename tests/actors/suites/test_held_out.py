@@ -21,7 +21,7 @@ def held_out(*overrides, seed=3):
 
 
 def test_items_are_drawn_by_the_seed_of_the_run_and_come_again_when_all_have_come():
-    short = "evaluation.protocol=short"
+    short = "evaluation.suite=nano@short"
     few, all_twice = held_out(short, "evaluation.plays=10"), held_out(short, "evaluation.plays=72")
     assert few.samples == all_twice.samples[:10]
     assert all_twice.items == 36
@@ -41,7 +41,7 @@ def test_no_number_of_plays_is_all_samples_of_the_protocol():
 def test_programs_of_a_folder_are_played_in_turn_each_time_on_another_instance(tmp_path):
     for name in "ba":
         (tmp_path / f"{name}.py").write_text(f"class {name.upper()}Env: ...")
-    folder = "evaluation.suite=", f"evaluation.programs={tmp_path}"
+    folder = (f"evaluation.suite=folder:{tmp_path}",)
     found = held_out(*folder, "evaluation.plays=5")
     assert [item.name for item, _ in found.samples] == ["a/0", "b/0", "a/1", "b/1", "a/2"]
     assert len({item.seed for item, _ in found.samples}) == 5
@@ -54,15 +54,15 @@ def test_programs_of_a_folder_are_played_in_turn_each_time_on_another_instance(t
 def test_a_program_whose_name_cannot_be_told_is_refused_in_one_line(tmp_path, name):
     (tmp_path / os.fsdecode(name)).write_text("class AEnv: ...")
     with pytest.raises(ConfigError, match="is no name of a program") as refused:
-        held_out("evaluation.suite=", f"evaluation.programs={tmp_path}")
+        held_out(f"evaluation.suite=folder:{tmp_path}")
     assert str(refused.value).isprintable()
 
 
 def test_an_item_that_no_message_can_hold_is_refused(tmp_path):
     """Else each of its samples would be played again for ever."""
     (tmp_path / "a.jsonl").write_text('{"problem": "' + "x" * 1_100_000 + '", "answer": 1}')
-    given = "evaluation.suite=aime25", "evaluation.protocol=short", f"evaluation.data={tmp_path / 'a.jsonl'}"
-    config = load("nano", (*given, "engine.context_tokens=9_000"))
+    given = f"evaluation.suite=aime25:{tmp_path / 'a.jsonl'}@short"
+    config = load("nano", (given, "engine.context_tokens=9_000"))
     small = msgspec.structs.replace(config, bus=msgspec.structs.replace(config.bus, max_message_bytes=2_000_000))
     with pytest.raises(RunError, match=r"item '1' has 1100.* over half of bus\.max_message_bytes"):
         read_held_out(small)
@@ -80,17 +80,17 @@ def test_a_run_may_be_measured_on_nothing():
 
 
 @pytest.mark.parametrize(
-    ("overrides", "said"),
+    ("suite", "said"),
     [
-        (("suite=gem",), "suite gem: its turns of 8192 tokens do not fit engine.context_tokens = 768"),
-        (("suite=nano", "protocol=release"), "suite nano: has no protocol 'release'; it has paper, short"),
-        (("suite=gpqa-diamond", "data=/none.csv"), "suite gpqa-diamond: /none.csv cannot be read (No such file or"),
+        ("gem", "suite gem: its turns of 8192 tokens do not fit engine.context_tokens = 768"),
+        ("nano@release", "suite nano: has no protocol 'release'; it has paper, short"),
+        ("gpqa-diamond:/none.csv", "suite gpqa-diamond: /none.csv cannot be read (No such file or"),
     ],
 )
-def test_what_cannot_be_played_is_refused_in_one_line(overrides, said):
-    room = () if overrides[0] == "suite=gem" else ("engine.context_tokens=20000",)
+def test_what_cannot_be_played_is_refused_in_one_line(suite, said):
+    room = () if suite == "gem" else ("engine.context_tokens=20000",)
     with pytest.raises((ConfigError, RunError)) as refused:
-        held_out(*(f"evaluation.{each}" for each in overrides), *room)
+        held_out(f"evaluation.suite={suite}", *room)
     assert str(refused.value).startswith(f"evaluation.suite: {said}")
     assert len(str(refused.value).splitlines()) == 1
 
@@ -132,7 +132,7 @@ def test_a_run_with_examples_shows_them_on_suites_whose_answers_are_in_a_box():
 def test_examples_are_part_of_the_measure(tmp_path):
     data = tmp_path / "aime.jsonl"
     data.write_text('{"problem": "1 + 1?", "answer": "2"}\n')
-    given = ("evaluation.suite=aime25", "evaluation.protocol=short", f"evaluation.data={data}", *ROOMY)
+    given = (f"evaluation.suite=aime25:{data}@short", *ROOMY)
     plain, shown = held_out(*given), held_out(*given, "play.examples=[['4 + 3?', '7']]")
     assert shown.played_by[1].examples == (("4 + 3?", "7"),)
     assert plain.samples == shown.samples

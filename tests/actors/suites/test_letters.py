@@ -189,6 +189,7 @@ SENTENCES = {
         "I would go with D, since",
         "the answer to this question is D",
         "My final choice is D",
+        "The answer would be C if x were 0, but x is 1, so the answer is D.",
     ],
     "": [
         "I choose nothing.",
@@ -223,6 +224,9 @@ SENTENCES = {
         "Option B is not correct.",
         "If option B is correct, then x.",
         "Is option B correct?",
+        "The answer would be B if x were 0.",
+        "The answer is C only if x is 0.",
+        "Answer: B unless x is 0",
         "Options A and B are correct.",
         "Statement A is correct.",
         "A mixture is the correct answer.",

@@ -67,7 +67,7 @@ def test_another_suffix_and_what_is_no_file_are_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"is none of \.jsonl, \.csv, \.parquet"):
         list(rows(written(tmp_path, "a.json", "[]")))
     os.mkfifo(tmp_path / "a.jsonl")
-    with pytest.raises(RunError, match="not a regular file"):
+    with pytest.raises(OSError, match="not a regular file"):
         list(rows(tmp_path / "a.jsonl"))
 
 

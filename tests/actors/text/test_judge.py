@@ -1,10 +1,10 @@
 import pytest
 
-from actors.text.judge import judgement, question
+from actors.text.judge import judgement, review
 
 
 def test_the_question_has_the_program_and_its_first_observation() -> None:
-    _, asked = question("class AEnv: ...", "Guess it. It is odd.")
+    _, asked = review("class AEnv: ...", "Guess it. It is odd.")
     assert "class AEnv: ..." in asked.content
     assert "<observation>\nGuess it. It is odd.\n</observation>" in asked.content
 

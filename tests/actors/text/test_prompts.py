@@ -108,12 +108,6 @@ def test_a_job_asks_for_the_same_whatever_its_document():
     assert len({request(draw=draw) for draw in range(20)}) == len(Design().difficulties)
 
 
-def test_worlds_of_the_skill_are_named_only_where_that_is_set():
-    named = SKILLS["causal inference"][1]
-    assert named not in request()
-    assert named in request(Design(example_worlds=True))
-
-
 def test_either_role_is_told_how_many_turns_there_are_and_that_running_out_of_them_truncates():
     short = FullProfile(Design(max_turns=11), Play(max_turns=13))
     text = short.design("optimization", DOCUMENT, (), None)[1].content

@@ -53,7 +53,7 @@ def test_the_documents_of_an_own_corpus_are_counted(tmp_path):
 
 
 def test_programs_of_an_evaluation_are_counted_or_refused(tmp_path):
-    folder = "evaluation.suite=", f"evaluation.programs={tmp_path}"
+    folder = (f"evaluation.suite=folder:{tmp_path}",)
     (said,) = refused(*folder)
     assert "has no environment program" in said
     (tmp_path / "tide.py").write_text("class TideEnv: ...")

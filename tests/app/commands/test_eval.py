@@ -279,16 +279,26 @@ def test_what_a_run_s_own_evaluator_measured_is_listed_and_shown(tmp_path):
     listed = CliRunner().invoke(cli.app, ["eval", "ls", str(run)]).output.splitlines()
     assert [" ".join(each.split()) for each in listed] == [
         "nano, in the run step 0 0.406 ± 0.035, 192 plays",
-        "evaluation.programs, in the run step 8 0.200, 60 plays",
+        "programs of a folder, in the run step 8 0.200, 60 plays",
         "nano, in the run step 8 0.625 ± 0.035, 192 plays",
     ]
     shown = CliRunner().invoke(cli.app, ["eval", "show", str(run), "nano"]).output
     assert "  step 8        0.625 ± 0.035, 192 plays" in shown.splitlines()
     assert "by category, after step 8" in shown
-    assert "evaluation.programs" not in shown
+    assert "programs of a folder" not in shown
     assert isinstance(CliRunner().invoke(cli.app, ["eval", "show", str(run), "gem"]).exception, RunError)
     told = json.loads(CliRunner().invoke(cli.app, ["eval", "ls", str(run), "--json"]).output)
     assert [(each["in_run"]["step"], each["rules"]) for each in told] == [(0, None), (8, None), (8, None)]
+
+
+@pytest.mark.parametrize("words", [["ls"], ["ls", "--json"], ["show"]])
+def test_rows_of_a_journal_that_cannot_be_read_are_not_left_out_in_silence(tmp_path, words):
+    run = measured_run(tmp_path / "run", EvaluationRow(0, 9, 0.5, None, "nano"))
+    with (run / "metrics.jsonl").open("ab") as journal:
+        journal.write(b"null\n")
+    done = CliRunner().invoke(cli.app, ["eval", words[0], str(run), *words[1:]])
+    assert done.exit_code == 0
+    assert "metrics.jsonl: 1 rows cannot be read and are left out\n" in done.stderr
 
 
 def test_no_category_of_a_journal_forges_a_line(tmp_path):

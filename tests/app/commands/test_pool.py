@@ -70,7 +70,7 @@ def test_a_link_that_leaves_its_pool_is_refused(source, tmp_path, kind):
         read_program(source, "vault")
     if kind == "py":
         with pytest.raises(RunError, match="is a link that leaves its folder"):
-            read_held_out(load("nano", ("evaluation.suite=", f"evaluation.programs={source}")))
+            read_held_out(load("nano", (f"evaluation.suite=folder:{source}",)))
     (source / f"vault.{kind}").unlink()
     (source / "vault.py").unlink(missing_ok=True)
     (source / "deep").mkdir()

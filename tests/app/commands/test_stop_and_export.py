@@ -9,9 +9,11 @@ import pytest
 
 from spade.app.commands import model, nano
 from spade.app.commands.stop import stop
+from spade.app.evaluation import policies
 from spade.app.rundir import RunDir
+from spade.app.supervisor.kept import KeptPolicy
 from spade.config import load
-from spade.errors import RunError, WeightsError
+from spade.errors import RunError, SpadeError, WeightsError
 from spade.locks import here
 from spade.policy import manifest
 from spade.policy.best import Best, keep
@@ -37,7 +39,8 @@ def weights(run, tiny_checkpoint, monkeypatch):
     """The newest policy of the run."""
     folder = run.weights / manifest.sound(tiny_checkpoint)
     shutil.copytree(tiny_checkpoint, folder)
-    monkeypatch.setattr(model, "newest_weights", lambda run: folder)
+    there = KeptPolicy(7, "published", folder, (folder.name,))
+    monkeypatch.setattr(policies, "newest_policy", lambda run: there)
     return folder
 
 
@@ -69,6 +72,17 @@ def test_damaged_weights_are_not_exported(run, weights, tmp_path):
     assert os.listdir(tmp_path) == ["run"]
 
 
+@pytest.mark.parametrize(("name", "says"), [
+    ("tokenizer.json", "/tokenizer.json: "), ("config.json", "/config.json: "), ("manifest.json", "/manifest.json: "),
+])  # fmt: skip
+def test_a_policy_with_another_damaged_file_is_not_exported(run, weights, tmp_path, name, says):
+    manifest.write(weights)
+    os.truncate(weights / name, 30)
+    with pytest.raises(SpadeError, match=says):
+        model.export(run.path, tmp_path / "out")
+    assert os.listdir(tmp_path) == ["run"]
+
+
 def test_a_build_says_what_it_does_before_it_imports_torch(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "spade.app.nano.build", None)
     with pytest.raises(ImportError):
@@ -76,8 +90,7 @@ def test_a_build_says_what_it_does_before_it_imports_torch(tmp_path, monkeypatch
     assert capsys.readouterr().out.startswith(f"{tmp_path}/out: building the nano model of games")
 
 
-def test_damaged_weights_are_not_measured(run, weights, monkeypatch):
-    monkeypatch.setattr(nano, "newest_weights", lambda run: weights)
+def test_damaged_weights_are_not_measured(run, weights):
     damage(weights)
     with pytest.raises(WeightsError, match="it was changed or cut short"):
         nano.measure(str(run.path))

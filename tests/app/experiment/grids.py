@@ -53,8 +53,7 @@ def result(of: Experiment, piece: Piece, wins: int = 30, origins: Origins = OURS
         arm=piece.arm, seed=piece.seed, plan=of.digest(piece), spade="0", origins=origins, steps=steps,
         agent=90 * steps, designer=6 * steps, plays=100, environments=9,
         held_out={name: share([ItemTally(1, n < won) for n in range(50)]) for name, won in levels.items()},
-        config=msgspec.to_builtins(of.config(piece)),
-        rows=[StepRow(step, validity=1.0, regret=step / 7) for step in range(1, steps + 1)],
+        rows=[StepRow(learner_step=step, validity=1.0, regret=step / 7) for step in range(1, steps + 1)],
         evaluations=[
             EvaluationRow(step, 8, 0.5, categories={"level 1": step / 100, "level 2": 0}) for step in (0, 8, 9, 10, 12)
         ],

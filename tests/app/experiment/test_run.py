@@ -23,8 +23,8 @@ reference = "full"
 primary = [["full", "pool"]]
 set = [
     "design.active_environments=6", "design.round_jobs=6", "play.group_size=4", "play.window_chunks=1",
-    "learner.batch_sequences=16", "audit.random_plays=4", "audit.random_wins=4", "evaluation.plays=12",
-    "evaluation.every_steps=2", "evaluation.protocol=short", "evaluation.diversity_programs=0",
+    "learner.batch_sequences=16", "audit.random_plays=4", "evaluation.plays=12",
+    "evaluation.every_steps=2", "evaluation.suite=nano@short", "evaluation.diversity_programs=0",
 ]
 
 [arms.full]

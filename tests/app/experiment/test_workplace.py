@@ -107,7 +107,7 @@ def over(place, piece, steps):
     """A run that has made so many learner steps, the last of them with a batch in its store."""
     run = begin(place, piece)
     keep_world(run.store)
-    rows = [StepRow(step) for step in range(1, steps + 1)]
+    rows = [StepRow(learner_step=step) for step in range(1, steps + 1)]
     (run.path / "metrics.jsonl").write_bytes(b"\n".join(map(msgspec.json.encode, rows)))
     return run
 

@@ -121,8 +121,7 @@ async def test_actors_grow_and_shrink_within_their_bounds_until_an_order(tmp_pat
     """The shell against real processes and a replay service whose status is told: starving at first, fed then."""
     monkeypatch.setattr(autoscaling, "LOOK_S", 0.05)
     monkeypatch.setattr(autoscaling, "ENGINE_LOOKS", LOOKS)
-    auto = ("actors.agents=auto", "actors.agents_max=3", "actors.engines=auto", "actors.engines_max=2")
-    config = load("nano", (*auto, "supervise.drain_s=1.0"))
+    config = load("nano", ("actors.agents=1..3", "actors.engines=1..2", "supervise.drain_s=1.0"))
     full, wait_s, busy, requests = config.actors.episodes_in_flight, 9.0, 1.0, 1.0
     looks = 0
 
@@ -155,7 +154,7 @@ async def test_actors_grow_and_shrink_within_their_bounds_until_an_order(tmp_pat
         trio.open_nursery() as nursery,
     ):
         actors = Actors(supervisor, launch, 10.0, nursery)
-        actors.begin({"agent": config.actors.agents_min, "engine": config.actors.engines_min})
+        actors.begin({"agent": 1, "engine": 1})
         nursery.start_soon(answer)
         nursery.start_soon(autoscaling.autoscale, client, actors, config)
         await ready(3, 1)

@@ -125,9 +125,7 @@ def test_designers_are_shown_what_paid_most_where_there_is_no_regret():
 
 
 def test_learning_potential_is_the_distance_from_the_slow_average_of_the_skill():
-    ledger = begin(
-        "reward.kind=learning_potential", "reward.slow=0.25", "reward.fast=0.5", "run.skills=['optimization']"
-    )
+    ledger = begin("reward.kind=learning_potential", "reward.slow=0.25", "run.skills=['optimization']")
     scores = []
     for won in ((0, 1, 2, 3), (), (0, 1), (0, 1, 2, 3)):
         design(ledger)

@@ -16,7 +16,7 @@ from tests.replay.replay_world import SECRET, audited, config, ended, environmen
 ONE = (
     "design.active_environments=1", "design.round_jobs=1", "design.active_skills=1", "play.group_size=4",
     "play.window_chunks=1", "learner.batch_sequences=4", "play.lease_s=10", "play.window_deadline_s=100",
-    "design.round_deadline_s=200", "audit.replays=1", "audit.random_plays=8", "audit.random_wins=6",
+    "design.round_deadline_s=200", "audit.replays=1", "audit.random_plays=8",
 )  # fmt: skip
 
 
@@ -91,7 +91,7 @@ def test_a_finding_quarantines_the_environment_with_its_reason_and_pays_nothing(
 def test_an_audit_is_given_recorded_plays_of_both_arms_and_the_instances_that_were_won(ledger):
     leases = play(ledger, {1, 3})
     job = lease(ledger)
-    assert (job.environment, job.source, job.wins) == ("e000000", "class LampEnv: ...", 6)
+    assert (job.environment, job.source, job.wins) == ("e000000", "class LampEnv: ...", 8)
     by_id = {each.id: each for each in leases}
     assert sorted(by_id[each.play].hinted for each in job.replays) == [False, True]
     for each in job.replays:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from replay.ledger.environment_memory import NEWEST_BYTES, EnvironmentMemory
 from replay.ledger.records import Remembered
 from spade.pools import PoolProgram
-from spade.protocol import MemorySeed
+from spade.protocol import MemorySeed, Similarity
 
 
 def remembered(number, win_rate, regret=0.1, skill="optimization", hinted=None, reward=None):
@@ -38,11 +38,10 @@ def test_seeds_are_of_the_skill_within_the_band_and_among_the_ten_of_highest_reg
 
 
 def test_the_newest_come_first_whatever_their_skill_and_as_many_as_have_room():
-    memory = EnvironmentMemory(200, [remembered(n, 0.5, skill=f"skill {n}") for n in range(5)])
-    assert [each.environment for each in memory.newest(3)] == ["e000004", "e000003", "e000002"]
-    assert memory.newest(0) == ()
-    memory.add(Remembered(5, "e000005", "optimization", "x" * NEWEST_BYTES, 0.1, 0.5, None))
-    assert [each.environment for each in memory.newest(3)] == ["e000005"]
+    memory = EnvironmentMemory(200, [remembered(n, 0.5, skill=f"skill {n}") for n in range(40)])
+    assert [each.environment for each in memory.newest()] == [f"e{number:06d}" for number in range(39, 7, -1)]
+    memory.add(Remembered(40, "e000040", "optimization", "x" * NEWEST_BYTES, 0.1, 0.5, None))
+    assert [each.environment for each in memory.newest()] == ["e000040"]
 
 
 def begun(*skills, share=0.0):
@@ -81,8 +80,7 @@ def test_a_seed_has_no_figures_and_new_programs_are_compared_with_it_last():
     memory = begun("optimization")
     assert memory.seeds("optimization", 2, 0) == (MemorySeed("SEED:p0", "seed 0", None, None),)
     memory.add(remembered(0, 0.5))
-    assert [each.environment for each in memory.newest(1)] == ["e000000", "SEED:p0"]
-    assert memory.newest(0) == ()
+    assert [each.environment for each in memory.newest()] == ["e000000", "SEED:p0"]
 
 
 def test_an_environment_whose_hint_did_not_help_is_no_seed():
@@ -149,3 +147,16 @@ def test_the_draw_is_repeatable_and_without_repetition(rates, count, draw):
     assert seeds == memory.seeds("optimization", count, draw)
     assert len({seed.environment for seed in seeds}) == len(seeds) <= count
     assert all(0.15 <= seed.win_rate <= 0.85 for seed in seeds)
+
+
+def test_a_program_is_compared_with_the_newest_programs_as_they_are_now():
+    memory = EnvironmentMemory(2)
+    program = "def f(a, b): return a + b"
+    assert memory.similarity(program) == Similarity()
+    for number, source in enumerate((program, "x y z", "p q r s t u")):
+        memory.add(Remembered(number, f"e{number:06d}", "optimization", source, 0.1, 0.5, None))
+        if number < 2:
+            assert memory.similarity(program) == Similarity(1.0, "e000000")
+    assert memory.similarity(program) == Similarity(0.0, "e000002"), "the first has left the memory"
+    long = "x y z" + " " * NEWEST_BYTES + "b c d"
+    assert memory.similarity(long) == Similarity(1.0, "e000001"), "only its beginning is compared"

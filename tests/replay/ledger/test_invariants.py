@@ -19,7 +19,7 @@ ACCIDENTS = st.builds(
 SETTINGS = st.builds(
     lambda batch, lag, chunks, replays: config(
         f"audit.replays={replays}", f"audit.random_plays={8 * replays}", f"learner.batch_sequences={batch}",
-        f"learner.agent_lag={lag}", f"play.window_chunks={chunks}", "audit.random_wins=8", "play.lease_s=20",
+        f"learner.agent_lag={lag}", f"play.window_chunks={chunks}", "play.lease_s=20",
         "play.window_deadline_s=60", "design.round_deadline_s=60", "learner.group_deadline_s=60",
     ),
     st.sampled_from([24, 48, 96]), st.integers(0, 4), st.integers(1, 3), st.integers(0, 2),

@@ -14,7 +14,6 @@ from tests.replay.replay_world import config, ended, environment, leased_job, re
 ONE = (
     "design.active_environments=1", "design.round_jobs=1", "design.active_skills=1", "play.group_size=4",
     "play.window_chunks=1", "learner.batch_sequences=4", "audit.replays=1", "audit.random_plays=8",
-    "audit.random_wins=6",
 )  # fmt: skip
 LARGEST = 2**64 - 1  # that a message carries
 

@@ -128,12 +128,12 @@ def test_clusters_of_one_give_the_ordinary_error(values):
 
 
 def test_novelty_is_paid_beside_the_anchor_and_only_where_some_plays_are_won_and_some_are_not():
-    settings = Reward(anchor_low=0.3, anchor_high=0.3, anchor_ramp=0.5, novelty_weight=0.4)
+    settings = Reward(anchor_low=0.3, anchor_high=0.3, anchor_ramp=0.5)
 
     def paid(win_rate, similarity):
         return KINDS["calibrated_novelty"](measured(None, win_rate, similarity=similarity), settings)
 
-    assert paid(0.3, 0.75) == pytest.approx(1.1)
-    assert paid(0.9, 0.75) == pytest.approx(0.1)
-    assert paid(0.9, None) == pytest.approx(0.4)
+    assert paid(0.3, 0.75) == pytest.approx(1.05)
+    assert paid(0.9, 0.75) == pytest.approx(0.05)
+    assert paid(0.9, None) == pytest.approx(0.2)
     assert (paid(0.0, None), paid(1.0, None)) == (0.0, 0.0)

@@ -10,15 +10,13 @@ from replay.ledger.statistics import (
     PlayFigures,
     SlotFigures,
     Statistics,
-    ToolFigures,
 )
-from spade.config import Replay
-from spade.protocol import Evaluation, Measures, SkillFigures, ToolUse
+from spade.protocol import Evaluation, Measures, Recent, SkillFigures, ToolUse
 
 
 @pytest.fixture
 def statistics():
-    return Statistics.of(Replay(learnable_slots=4, statistics_plays=6))
+    return Statistics(keep_plays=6, keep_slots=4)
 
 
 def play(environment="e0", hinted=False, won=True, turns=2, sampled=10, skill="maze", variant="", tools=None):
@@ -64,14 +62,12 @@ def test_a_failed_job_fills_a_slot_that_is_not_learnable(statistics):
 def test_tools_are_used_in_unhinted_plays_and_a_game_has_no_figures_of_them(statistics):
     statistics.add_play(play())
     statistics.add_play(play(hinted=True, tools=ToolUse(9, 9, 9, 9, 9, 9)))
-    assert statistics.tools() == ToolFigures()
+    assert statistics.tools() == Recent()
     statistics.add_play(play(turns=3, tools=ToolUse(0, 0, 0, 4, 0, 0)))
     # Without a call there is no share of calls, and without an instruction done none of those.
-    assert statistics.tools() == ToolFigures(calls_per_turn=0.0, done_share=0.0)
+    assert statistics.tools() == Recent(calls_per_turn=0.0, done_share=0.0)
     statistics.add_play(play(turns=2, tools=ToolUse(calls=6, refused=3, malformed=2, instructions=4, done=4, free=1)))
-    figures = ToolFigures(
-        calls_per_turn=8 / 5, malformed_share=2 / 8, refused_share=3 / 8, done_share=0.5, free_share=0.25
-    )
+    figures = Recent(calls_per_turn=8 / 5, malformed_share=2 / 8, refused_share=3 / 8, done_share=0.5, free_share=0.25)
     assert statistics.tools() == figures
 
 

@@ -56,7 +56,7 @@ def test_a_waiting_request_past_its_time_is_told_that_there_is_nothing(request_,
 def test_a_peer_may_have_so_many_and_takes_no_place_of_another():
     waiting = Waiting(WINDOW)
     assert [waiting.keep(asked(number=number), 0.0) for number in range(MOST)] == [None] * MOST
-    assert waiting.keep(asked(number=MOST), 0.0) == protocol.Refused("6 of your requests wait already (bus.window)")
+    assert waiting.keep(asked(number=MOST), 0.0) == protocol.Refused("6 of your requests wait already")
     assert waiting.keep(asked(b"b"), 0.0) is None
     tried(waiting, lambda incoming, now: protocol.Done() if incoming.id == 2 else None)
     assert waiting.keep(asked(number=MOST), 0.0) is None

@@ -12,6 +12,7 @@ from replay.inspect.contents import read_contents
 from replay.inspect.verify import problems
 from replay.ledger.ledger import Ledger
 from replay.ledger.records import Environment, PlayRecord, RunCounters
+from replay.ledger.reward import FAST
 from replay.store import open_reader, open_store
 from replay.store.load import Header, load
 from spade.config import digest, dump
@@ -19,7 +20,7 @@ from tests.replay.kept_world import ACCIDENTS
 from tests.replay.replay_world import SECRET, World, config, snapshot
 
 SETTINGS = config(
-    "reward.kind=learning_potential", "reward.fast=0.5", "reward.slow=0.125", "learner.batch_sequences=24",
+    "reward.kind=learning_potential", "reward.slow=0.125", "learner.batch_sequences=24",
     "play.lease_s=4", "play.window_chunks=1", "play.group_size=4", "design.lease_s=20", "audit.replays=1",
 )  # fmt: skip
 UNTIL = 40.0
@@ -85,7 +86,7 @@ def test_rewards_are_those_of_a_plain_reference_whatever_was_killed(tmp_path_fac
     for skill, values in seen.items():
         if values:
             kept = counters.averages[skill]
-            assert (kept.fast, kept.slow) == pytest.approx((plain_average(0.5, values), plain_average(0.125, values)))
+            assert (kept.fast, kept.slow) == pytest.approx((plain_average(FAST, values), plain_average(0.125, values)))
             assert kept.windows == len(values)
 
 

@@ -77,13 +77,13 @@ def test_each_process_has_gpus_wherever_the_script_lets_it_land(processes, engin
 def test_the_script_names_the_config_and_its_settings_as_they_were_given(tmp_path):
     odd = tmp_path / "a 'b' $(exit 3).toml"
     odd.write_text('extends = "nano"\n')
-    script = slurm(str(odd), ("run.seed=7", "actors.agents=auto"), 8)
+    script = slurm(str(odd), ("run.seed=7", "actors.agents=1..8"), 8)
     lines = [line for line in script.splitlines() if line.startswith(("config=", "run=${1"))]
     told = subprocess.run(
         ["bash", "-euc", "\n".join([*lines, 'echo "$config"', 'echo "$run"'])], capture_output=True, text=True
     )
     assert told.stdout.splitlines() == [str(odd), "runs/a 'b' $(exit 3)"]
-    assert re.findall("--set (.*) ", script) == ["run.seed=7", "actors.agents=auto"]
+    assert re.findall("--set (.*) ", script) == ["run.seed=7", "actors.agents=1..8"]
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -115,8 +115,8 @@ def test_the_manifest_has_containers_for_each_process_and_a_config_that_means_th
         assert json.loads(said)[group["groupName"]] >= 1  # as `ray start` has it after a shell
 
 
-def test_the_manifest_buys_as_many_machines_for_actors_as_auto_may_start():
-    wide = ("actors.agents=auto", "actors.agents_max=30", "place.memory={agent=3221225472}")
+def test_the_manifest_buys_as_many_machines_for_actors_as_a_range_may_start():
+    wide = ("actors.agents=1..30", "place.memory={agent=3221225472}")
     *_, job = documents(kubernetes("nano", wide, 8))
     *_, actors = job["spec"]["rayClusterSpec"]["workerGroupSpecs"]
     assert (actors["replicas"], actors["minReplicas"], actors["maxReplicas"]) == (1, 0, math.ceil(32 / 8))

@@ -129,7 +129,7 @@ def test_a_file_that_is_no_file_is_refused(tmp_path):
     fifo, link = tmp_path / "fifo", tmp_path / "link"
     os.mkfifo(fifo)
     link.symlink_to("/dev/zero")
-    with pytest.raises(RunError, match=r"not a regular file"):
+    with pytest.raises(OSError, match=r"not a regular file"):
         RecordFile(fifo, SCHEDULED)
     with pytest.raises(OSError, match=r"symbolic links"):
         RecordFile(link, SCHEDULED)

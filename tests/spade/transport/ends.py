@@ -13,9 +13,9 @@ from spade.config import Bus
 from spade.protocol import PROTOCOL_VERSION, Hello, Observed, StepEpisode
 from spade.transport import Client, Server, connect, serve
 
-BUS = Bus(heartbeat_s=0.05, silence_s=5.0, call_deadline_s=60.0, window=8)
-HASTY = Bus(heartbeat_s=0.05, silence_s=0.5, call_deadline_s=60.0, window=8)
-QUIET = Bus(heartbeat_s=100.0, silence_s=300.0, window=8)  # no beat is under way when a caller leaves
+BUS = Bus(heartbeat_s=0.05, silence_s=5.0, call_deadline_s=60.0)
+HASTY = Bus(heartbeat_s=0.05, silence_s=0.5, call_deadline_s=60.0)
+QUIET = Bus(heartbeat_s=100.0, silence_s=300.0)  # no beat is under way when a caller leaves
 DIGEST = "d" * 32
 
 

@@ -18,8 +18,8 @@ from spade.protocol import (
     Status,
     StepEpisode,
 )
-from spade.transport import Client, connect, serve
-from tests.spade.transport.ends import BUS, DIGEST, QUIET, echo, hello, pair
+from spade.transport import WINDOW, Client, connect, serve
+from tests.spade.transport.ends import DIGEST, QUIET, echo, hello, pair
 
 
 @pytest.mark.parametrize("bind", ["ipc", "tcp://127.0.0.1:*", "tcp://127.0.0.1:0"])
@@ -96,9 +96,9 @@ async def test_no_answer_is_an_error_at_the_deadline(address: str) -> None:
 
 async def test_the_window_holds_calls_back(address: str) -> None:
     async with pair(address) as (server, client), trio.open_nursery() as nursery:
-        for index in range(BUS.window + 3):
+        for index in range(WINDOW + 3):
             nursery.start_soon(client.call, CloseEpisode(str(index)))
-        held = [await server.receive() for _ in range(BUS.window)]
+        held = [await server.receive() for _ in range(WINDOW)]
         await client.wait_pulse()
         await client.wait_pulse()  # one heartbeat has gone there and back: nothing else is on its way
         assert server.receive_nowait() is None
@@ -111,14 +111,14 @@ async def test_the_window_holds_calls_back(address: str) -> None:
 async def test_cancelled_calls_leave_nothing_behind(address: str) -> None:
     async with pair(address) as (server, client):
         async with trio.open_nursery() as nursery:
-            for index in range(2 * BUS.window):
+            for index in range(2 * WINDOW):
                 nursery.start_soon(client.call, StepEpisode("cancelled", index, ""))
             abandoned = await server.receive()
             nursery.cancel_scope.cancel()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(echo, server)
             await server.reply(abandoned, Observed("too late"))
-            for _ in range(2 * BUS.window):  # every place of the window is free again
+            for _ in range(2 * WINDOW):  # every place of the window is free again
                 assert await client.call(StepEpisode("e", 1, "fresh")) == Observed("fresh")
             nursery.cancel_scope.cancel()
 

@@ -15,13 +15,13 @@ import zmq
 from spade.config import Bus
 from spade.errors import BusError, SuspectError
 from spade.protocol import CloseEpisode, Observed, StepEpisode
-from spade.transport import Client, connect, serve
+from spade.transport import WINDOW, Client, connect, serve
 from spade.transport.pump import Pump
 from tests.spade.transport.ends import BUS, DIGEST, HASTY, hello, hold_client, pair
 
 
 async def test_a_dead_server_is_noticed_before_it_could_be_called_silent(address: str) -> None:
-    patient = Bus(heartbeat_s=0.05, silence_s=300.0, window=8)
+    patient = Bus(heartbeat_s=0.05, silence_s=300.0)
     async with trio.open_nursery() as nursery:
         async with serve(address, digest=DIGEST, bus=patient):
             client = await nursery.start(hold_client, address, patient)
@@ -63,7 +63,7 @@ from spade.protocol import Observed
 from spade.transport import serve
 
 async def main(address, digest, answers):
-    bus = Bus(heartbeat_s=0.05, silence_s=0.5, window=8)
+    bus = Bus(heartbeat_s=0.05, silence_s=0.5)
     async with serve(address, digest=digest, bus=bus) as server:
         with trio.open_signal_receiver(signal.SIGTERM) as signals:
             async with trio.open_nursery() as nursery:
@@ -112,7 +112,7 @@ async def read_turns(process: trio.Process, count: int) -> list[int]:
 
 
 async def test_calls_survive_the_kill_and_restart_of_their_server(address: str) -> None:
-    turns = list(range(HASTY.window))
+    turns = list(range(WINDOW))
     answers, answered = trio.open_memory_channel[tuple[int, object]](len(turns))
 
     async def ask(client: Client, turn: int) -> None:

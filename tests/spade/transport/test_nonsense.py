@@ -9,7 +9,7 @@ from spade.codec import encode
 from spade.config import Bus
 from spade.errors import RefusedError
 from spade.protocol import CloseEpisode, Done, Heartbeat, Observed, OpenEpisode, Ready, Refused, Rehello, StepEpisode
-from spade.transport import connect, serve
+from spade.transport import WINDOW, connect, serve
 from tests.spade.transport.ends import BUS, DIGEST, echo, frames, hello, pair, raw, read
 
 
@@ -37,7 +37,7 @@ async def test_nonsense_is_counted_and_answered_where_it_can_be(address: str) ->
 
 
 async def test_frames_over_the_limit_are_refused_before_they_are_read(address: str) -> None:
-    bus = Bus(heartbeat_s=0.05, silence_s=5.0, call_deadline_s=10.0, window=8, max_message_bytes=4_096)
+    bus = Bus(heartbeat_s=0.05, silence_s=5.0, call_deadline_s=10.0, max_message_bytes=4_096)
     async with pair(address, bus) as (server, client), trio.open_nursery() as nursery:
         nursery.start_soon(echo, server)
         with raw(address) as peer:
@@ -61,11 +61,11 @@ async def test_a_peer_beyond_its_window_is_refused(address: str) -> None:
     async with serve(address, digest=DIGEST, bus=BUS) as server:
         with raw(address) as peer:
             peer.send_multipart(frames(1, encode(hello("greedy"))))
-            for number in range(2, 2 * BUS.window + 3):
+            for number in range(2, 2 * WINDOW + 3):
                 peer.send_multipart(frames(number, encode(CloseEpisode("e"))))
             assert isinstance((await read(peer))[1], Ready)
             number, answer = await read(peer)
-            assert number == 2 * BUS.window + 2
+            assert number == 2 * WINDOW + 2
             assert isinstance(answer, Refused)
         assert server.dropped == 1
 

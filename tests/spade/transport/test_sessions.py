@@ -96,7 +96,7 @@ async def test_a_silent_peer_is_given_up_and_greeted_again(address: str) -> None
 
 
 async def test_a_peer_that_does_not_read_is_given_up_not_waited_for(address: str) -> None:
-    patient = Bus(silence_s=300.0, window=8)
+    patient = Bus(silence_s=300.0)
     async with serve(address, digest=DIGEST, bus=patient) as server:
         with raw(address, RCVHWM=1) as peer:
             peer.send_multipart(frames(1, encode(hello("deaf"))))

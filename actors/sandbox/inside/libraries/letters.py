@@ -40,6 +40,9 @@ _DOUBT = re.compile(
     re.IGNORECASE,
 )
 _SENTENCE = re.compile(r"[.!?]\s|\n")
+_TURN = re.compile(r"[.!?]\s|\n|,\s+but\s", re.IGNORECASE)
+"""The places where a doubt ends: the end of a sentence, and a clause with "but"."""
+_CONDITION = re.compile(r"\s++(?:only\s++)?(?:if|unless|when)\b", re.IGNORECASE)
 
 _SENTENCE_LENGTH = 300  # most characters of a sentence that are read
 
@@ -92,10 +95,11 @@ def stated(text: str, letters: str) -> str:
     """
     plain = _plain(text).strip()
     for found in reversed(list(_patterns(letters).stated.finditer(plain))):
-        before = _SENTENCE.split(plain[max(0, found.start() - _SENTENCE_LENGTH) : found.start()])[-1]
+        before = _TURN.split(plain[max(0, found.start() - _SENTENCE_LENGTH) : found.start()])[-1]
         # The mark behind the letter may be the sentence's end.
         behind = _SENTENCE.split(plain[found.end() - 1 : found.end() + _SENTENCE_LENGTH])[0][1:]
-        if not _DOUBT.search(before) and not behind.lstrip("\"'\u201d\u2019)]").startswith("?"):
+        rest = behind.lstrip("\"'\u201d\u2019)]")
+        if not (_DOUBT.search(before) or rest.startswith("?") or _CONDITION.match(rest)):
             return found["named"] or found["bare"] or _single(found, behind, letters)
     alone = _patterns(letters).label.fullmatch(plain) if len(plain) < _SENTENCE_LENGTH else None
     return _single(alone, "", letters) if alone else ""

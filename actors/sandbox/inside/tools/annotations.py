@@ -21,7 +21,7 @@ _WANTED = "str, int, float, bool, list[...], dict, Literal[...], an Enum of text
 def derive(method: Callable[..., object]) -> Schema:
     """Return the schema of a bound method's arguments. Arguments without a default are required. Raises SchemaError."""
     try:
-        hints = typing.get_type_hints(method)
+        hints = _hints(method)
     except Exception as error:  # the program's annotations may raise anything
         raise SchemaError(f"its annotations cannot be read: {error}") from None
     properties: dict[str, Schema] = {}
@@ -56,7 +56,7 @@ class Caller:
 
     def __init__(self, method: Callable[..., object]) -> None:
         try:
-            hints = typing.get_type_hints(method)
+            hints = _hints(method)
         except Exception:  # only a tool that `_tools` declares may have annotations that cannot be read
             hints = {}
         self._hints = {name: hint for name, hint in hints.items() if _has_enum(hint)}
@@ -69,6 +69,15 @@ class Caller:
             named[name] = _converted(self._hints[name], named[name])
         placed = [named.pop(each.name, each.default) for each in self._placed]
         return method(*placed, **named)
+
+
+def _hints(method: Callable[..., object]) -> dict[str, Any]:
+    """Return the annotations of a bound method. Texts may name what its module has, or else its class."""
+    try:
+        return typing.get_type_hints(method)
+    except NameError:
+        kind = type(getattr(method, "__self__", None))
+        return typing.get_type_hints(method, localns=dict(inspect.getmembers_static(kind)))
 
 
 def _named(method: Callable[..., object]) -> dict[str, inspect.Parameter]:

@@ -40,7 +40,7 @@ class ToolProgram(LoadedProgram):
         self.begun = False
 
     def loaded(self) -> Answer:
-        return super().loaded() | {"tools": True}
+        return super().loaded() | {"domain": "tools"}
 
     def build(self) -> None:
         super().build()

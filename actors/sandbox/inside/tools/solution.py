@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..program import clean, is_a, shape
+from ..program import LISTS, clean, is_a, shape
 from .toolset import PREFIX, Tool
 from .values import as_json, blamed
 
@@ -29,7 +29,7 @@ _UNREADABLE = (SyntaxError, TypeError, ValueError, MemoryError, RecursionError)
 
 def calls(said: object, tools: Mapping[str, Tool]) -> list[Call]:
     """Return the calls of a solution in their order. Raises ProgramError if it has none of the forms."""
-    if not is_a(said, (str, list, tuple)):
+    if not is_a(said, (str, *LISTS)):
         raise blamed(f"solution must return a list of calls or a text, not {shape(said)}")
     found: list[Call] = []
     for place, entry in enumerate([said] if is_a(said, str) else said, 1):  # type: ignore[arg-type, var-annotated]

@@ -2,11 +2,18 @@
 
 import json
 import math
+from enum import Enum
 from typing import Any
 
 from ..program import ProgramError, clean, is_a, scalar, shape
 
-_encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+
+def _member_value(member: object) -> object:
+    """Return the value of a member of an Enum. Raises TypeError for anything else that JSON lacks."""
+    return member.value if isinstance(member, Enum) else json.JSONEncoder().default(member)
+
+
+_encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, default=_member_value)
 STATE_BYTES = 262_144
 """Most bytes of the canonical form of a state."""
 

@@ -7,7 +7,7 @@ import typer
 
 from spade.app.commands.options import RunArgument
 from spade.app.printing import say
-from spade.errors import WeightsError, reason
+from spade.errors import WeightsError, placed, reason
 
 if TYPE_CHECKING:
     from replay.inspect.contents import StoreContents
@@ -68,7 +68,7 @@ def _file_problems(run: "RunDir", found: "StoreContents") -> Iterator[str]:
             held = checkpoint.verified(folder).step
         except (OSError, ValueError) as error:
             if folder.exists():
-                yield f"{folder}: is damaged ({error})"
+                yield f"{folder}: is damaged ({placed(error)})"
             continue
         steps.append(held)
         if held != step:

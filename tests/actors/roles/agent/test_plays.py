@@ -74,8 +74,11 @@ async def test_the_end_of_an_episode(settings, tokenizer, say, outcome, rewards,
 @pytest.mark.parametrize(
     ("least", "outcome", "turns"), [(1, "terminated", 4), (350, "truncated", 3), (999, "truncated", 2)]
 )
-async def test_a_turn_gets_the_rest_of_the_context_down_to_a_floor(settings, tokenizer, least, outcome, turns):
-    play = {"context_tokens": 500, "max_turn_tokens": 400, "min_turn_tokens": least}
+async def test_a_turn_gets_the_rest_of_the_context_down_to_a_floor(
+    settings, tokenizer, least, outcome, turns, monkeypatch
+):
+    monkeypatch.setattr("actors.play.voices.tokens.MIN_TURN_TOKENS", least)
+    play = {"context_tokens": 500, "max_turn_tokens": 400}
     tight = changed(settings, play=play)
     small = SmallReplay(leases(1), programs=[HIGHER])
     async with playing(small, tight, tokenizer, lambda _: "\\boxed{9}") as asked:
@@ -118,7 +121,7 @@ async def test_stripped_a_play_is_the_sequences_that_the_engine_saw_and_sampled(
 @pytest.mark.parametrize(("thoughts", "outcome", "turns"), [("keep", "truncated", 2), ("strip", "terminated", 3)])
 async def test_stripped_thoughts_take_no_room_from_later_turns(tmp_path, settings, thoughts, outcome, turns):
     token_shapes.qwen3(tmp_path)
-    play = {"thoughts": thoughts, "context_tokens": 190, "max_turn_tokens": 60, "min_turn_tokens": 60}
+    play = {"thoughts": thoughts, "context_tokens": 190, "max_turn_tokens": 60}
     tight = changed(settings, model={"thinking": True}, play=play)
     small = SmallReplay(leases(1), programs=[HIGHER])
     async with playing(small, tight, Tokenizer.load(tmp_path), thinking_aloud) as asked:

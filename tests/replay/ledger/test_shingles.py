@@ -4,12 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.text.measures.shingles import most_similar, shingles
-from spade.protocol import EarlierProgram
+from replay.ledger import environment_memory
+from replay.ledger.environment_memory import shingles
 
 
 def earlier(*sources):
-    return [EarlierProgram(f"e{number}", source) for number, source in enumerate(sources)]
+    return {f"e{number}": shingles(source) for number, source in enumerate(sources)}
+
+
+def most_similar(source, earlier):
+    return environment_memory.most_similar(shingles(source), earlier)
 
 
 def test_the_nearest_program_is_named_with_its_share_of_common_runs():
@@ -24,7 +28,7 @@ def test_space_makes_no_program_another_one_and_a_name_does():
 
 
 def test_nothing_is_similar_where_there_is_no_earlier_program():
-    assert most_similar("a b", []) is None
+    assert most_similar("a b", {}) is None
 
 
 @given(st.text(), st.lists(st.text(), min_size=1, max_size=4))
