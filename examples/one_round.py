@@ -20,7 +20,7 @@ from spade.codec import unpack_ids
 from spade.config import load
 from spade.policy.model_folder import resolve
 from spade.protocol import Batch, Generate, Group, Verdict, Weights
-from spade.returns import differ
+from spade.returns import has_different_returns
 from spade.tokens import Tokenizer
 
 CONFIG, SKILL, DESIGNS = load("nano", tuple(sys.argv[1:])), "optimization", 3
@@ -85,7 +85,7 @@ async def main() -> None:
                 print(f"  win rate {score.win_rate}, and {score.win_rate_hinted} with the hint {hint!r}")
                 print(f"  regret {score.regret} ± {score.regret_error}: its designer earns {rewards[i]:.3f}")
                 returns = tuple(record.episode_return for record, _ in unhinted)
-                if differ(returns) and not score.voids:
+                if has_different_returns(returns) and not score.voids:
                     groups.append(Group(source, "agent", returns, tuple(player.trajectory() for _, player in unhinted)))
     groups.append(Group("designs", "designer", tuple(rewards), tuple(each.trajectory() for each in designers)))
     backend, _ = open_backend(CONFIG, None)

@@ -17,11 +17,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from learner.advantage import designer_weight, group_advantages
-from learner.prefixes import Counts, cut, even_limit, lay_out, lexicographic, shared_lengths
+from learner.advantage import compute_designer_weight, group_advantages
+from learner.prefixes import Counts, count_shared, cut, find_even_limit, join_layout, sort_lexicographic
 from spade.codec import unpack_floats
 from spade.protocol import Group, Trajectory
-from spade.sequences import sequences
+from spade.sequences import split_sequences
 
 
 class Row(NamedTuple):
@@ -125,14 +125,14 @@ def prepare(
     several `ranks` the micro-batches have about the same size. Without `share` every sequence is computed whole.
     Raises ValueError if the batch has not one trained token.
     """
-    weight = designer_weight(groups, designer_weight_max)
-    rows = [row for group in groups for row in _rows(group, weight) if len(row.trained)]
+    weight = compute_designer_weight(groups, designer_weight_max)
+    rows = [row for group in groups for row in _make_rows(group, weight) if len(row.trained)]
     if not rows:
         raise ValueError("a batch without one trained token")
-    rows = [rows[index] for index in lexicographic([row.read for row in rows])]
+    rows = [rows[index] for index in sort_lexicographic([row.read for row in rows])]
     lengths = np.array([len(row.read) for row in rows])
-    shared = shared_lengths([row.read for row in rows]) if share else np.zeros_like(lengths)
-    limit = even_limit(lengths, shared, microbatch_tokens, ranks) if ranks > 1 else microbatch_tokens
+    shared = count_shared([row.read for row in rows]) if share else np.zeros_like(lengths)
+    limit = find_even_limit(lengths, shared, microbatch_tokens, ranks) if ranks > 1 else microbatch_tokens
     return Prepared(
         micro=tuple(_pack(rows[part], shared[part]) for part in cut(lengths, shared, limit)),
         trained_tokens=sum(len(row.trained) for row in rows),
@@ -147,13 +147,13 @@ def _count(groups: Sequence[Group], role: str) -> int:
     return sum(len(group.trajectories) for group in groups if group.role == role)
 
 
-def _rows(group: Group, weight: float) -> Iterator[Row]:
+def _make_rows(group: Group, weight: float) -> Iterator[Row]:
     designer = group.role == "designer"
     for trajectory, advantage in zip(group.trajectories, group_advantages(group), strict=True):
-        yield from _trajectory(trajectory, float(advantage), weight if designer else 1.0, designer)
+        yield from _make_trajectory_rows(trajectory, float(advantage), weight if designer else 1.0, designer)
 
 
-def _trajectory(trajectory: Trajectory, advantage: float, weight: float, designer: bool) -> Iterator[Row]:
+def _make_trajectory_rows(trajectory: Trajectory, advantage: float, weight: float, designer: bool) -> Iterator[Row]:
     """Yield the rows of a trajectory.
 
     Raises ValueError if a sequence starts with a sampled token, since no earlier token predicts it.
@@ -161,7 +161,7 @@ def _trajectory(trajectory: Trajectory, advantage: float, weight: float, designe
     behaviour = unpack_floats(trajectory.logprobs)
     versions, counts = np.asarray(trajectory.versions, dtype=np.int64).reshape(-1, 2).T
     version = np.repeat(versions, counts)
-    for ids, trained, sampled in sequences(trajectory):
+    for ids, trained, sampled in split_sequences(trajectory):
         if len(trained) and trained[0] == 0:
             raise ValueError("a trajectory that starts with a sampled token has no prompt to learn from")
         yield Row(
@@ -178,7 +178,7 @@ def _trajectory(trajectory: Trajectory, advantage: float, weight: float, designe
 
 
 def _pack(rows: Sequence[Row], shared: Counts) -> MicroBatch:
-    layout = lay_out([row.read for row in rows], shared)
+    layout = join_layout([row.read for row in rows], shared)
     counts = [len(row.trained) for row in rows]
 
     def per_token(values: Sequence[float | bool], dtype: torch.dtype) -> Tensor:

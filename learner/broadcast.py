@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import trio
 
-from spade.config import Config, digest
-from spade.disk import hold, out_of_descriptors
-from spade.errors import reason
+from spade.config import Config, compute_digest
+from spade.disk import hold, is_out_of_descriptors
+from spade.errors import format_reason
 from spade.policy.manifest import PARAMETERS
-from spade.policy.parts import part, refusal
+from spade.policy.parts import check_request, read_part
 from spade.protocol import GetWeights, Hello, Refused, Response, WeightsPart
 from spade.transport import Server, serve
-from spade.transport.pump import background
+from spade.transport.pump import run_in_background
 
 if TYPE_CHECKING:
     from learner.backends.ranks import Ranks  # imports torch, which commands that only serve weights do not need
@@ -35,9 +35,12 @@ async def broadcast(
     if bind is None:
         yield None
         return
-    async with serve(bind, digest=digest(config), bus=config.bus) as server:
+    async with serve(bind, digest=compute_digest(config), bus=config.bus) as server:
         most = config.bus.max_message_bytes // 2  # a message is a little larger than its data
-        async with background(partial(_answer, server, root, most)), ranks.served(server) if ranks else nullcontext():
+        async with (
+            run_in_background(partial(_answer, server, root, most)),
+            ranks.served(server) if ranks else nullcontext(),
+        ):
             yield server.address
 
 
@@ -74,7 +77,7 @@ async def _answer(server: Server, root: Path, most: int) -> None:
                 incoming = await server.receive()
                 match incoming.message:
                     case GetWeights() as request:
-                        response = await _bring(holds, incoming.hello, root, request, most)
+                        response = await _answer_request(holds, incoming.hello, root, request, most)
                     case other:
                         response = Refused(f"the learner does not serve {type(other).__name__}")
                 await server.reply(incoming, response)
@@ -82,18 +85,18 @@ async def _answer(server: Server, root: Path, most: int) -> None:
         holds.keep_only(())
 
 
-async def _bring(holds: Holds, peer: Hello, root: Path, request: GetWeights, most: int) -> Response:
+async def _answer_request(holds: Holds, peer: Hello, root: Path, request: GetWeights, most: int) -> Response:
     """Answer a peer's request, and hold the requested weights from now on."""
-    if refused := refusal(request):
+    if refused := check_request(request):
         return refused
     try:
-        response = await trio.to_thread.run_sync(part, root / request.digest, request, most)
+        response = await trio.to_thread.run_sync(read_part, root / request.digest, request, most)
         if isinstance(response, WeightsPart):
             await holds.keep(peer, root / request.digest / PARAMETERS)
     except OSError as error:
-        if not out_of_descriptors(error):
+        if not is_out_of_descriptors(error):
             raise
-        log.error("%s is sent no weights: %s; too many connections are open", peer.name, reason(error))
+        log.error("%s is sent no weights: %s; too many connections are open", peer.name, format_reason(error))
         return Refused("the learner has no descriptors left; ask for newer weights")
     return response
 

@@ -15,9 +15,9 @@ from pathlib import Path
 import msgspec
 
 from learner.claim import Check
-from spade.decoding import decoded
-from spade.disk import DRAFT, discard, draft, open_regular, read_all, sync
-from spade.policy.kept import PREFIX, by_step
+from spade.decoding import try_decode
+from spade.disk import DRAFT, discard, open_draft, open_regular, read_all, sync
+from spade.policy.kept import PREFIX, list_by_step
 from spade.protocol import StepMetrics
 
 MANIFEST = "manifest.json"
@@ -42,10 +42,10 @@ def write(root: Path, step: int, metrics: StepMetrics, save: Callable[[Path], di
     `save` returns digests by path in the folder, for files that were already hashed by the process that wrote them.
     """
     folder = root / f"{PREFIX}{step}"
-    with draft(root) as made:
+    with open_draft(root) as made:
         measured = save(made)
         files = sorted(str(path.relative_to(made)) for path in made.rglob("*") if path.is_file())
-        checksums = {name: file_digest(made / name) for name in files if name not in measured} | measured
+        checksums = {name: compute_file_digest(made / name) for name in files if name not in measured} | measured
         manifest = Manifest(step, metrics, checksums)
         (made / MANIFEST).write_bytes(msgspec.json.encode(manifest))
         # A network file system may not yet list a file that another machine wrote, but opening the file by name works.
@@ -59,44 +59,44 @@ def write(root: Path, step: int, metrics: StepMetrics, save: Callable[[Path], di
     return folder
 
 
-def newest(root: Path, until: float = math.inf) -> tuple[Path, Manifest] | None:
+def find_newest(root: Path, until: float = math.inf) -> tuple[Path, Manifest] | None:
     """Return the undamaged checkpoint of the highest step up to `until`, with every byte checked, or None."""
-    for step, folder in reversed(kept(root)):
+    for step, folder in reversed(list_kept(root)):
         if step > until:
             continue
         try:
-            return folder, verified(folder)
+            return folder, verify_checkpoint(folder)
         except (OSError, ValueError) as error:
             log.warning("%s: passed over: %s", folder, error)
     return None
 
 
 def prune(root: Path, step: int, keep: int, check: Check) -> None:
-    """Delete drafts, checkpoints beyond `step` (`newest` found these damaged), and all but the newest `keep`."""
-    found = kept(root)
+    """Delete drafts, checkpoints beyond `step` (`find_newest` found these damaged), and all but the newest `keep`."""
+    found = list_kept(root)
     stay = [folder for number, folder in found if number <= step][-keep:]
     for folder in [*root.glob(f"{DRAFT}*"), *(folder for _, folder in found if folder not in stay)]:
         check()  # after the listing, so that files of a newer life are never deleted
         discard(folder)
 
 
-def kept(root: Path) -> list[tuple[int, Path]]:
+def list_kept(root: Path) -> list[tuple[int, Path]]:
     """List the checkpoints that have their final name, by rising step."""
-    return by_step(root)
+    return list_by_step(root)
 
 
-def verified(folder: Path) -> Manifest:
+def verify_checkpoint(folder: Path) -> Manifest:
     """Check every file and return the manifest. Raises OSError or ValueError if the checkpoint is damaged."""
-    manifest = decoded(msgspec.json.Decoder(Manifest).decode, read_all(folder / MANIFEST))
+    manifest = try_decode(msgspec.json.Decoder(Manifest).decode, read_all(folder / MANIFEST))
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # hashing releases the interpreter's lock
-        found = pool.map(lambda name: file_digest(folder / name), manifest.checksums)
+        found = pool.map(lambda name: compute_file_digest(folder / name), manifest.checksums)
         for (name, checksum), digest in zip(manifest.checksums.items(), found, strict=True):
             if digest != checksum:
                 raise ValueError(f"{name} is damaged")
     return manifest
 
 
-def file_digest(path: Path) -> str:
+def compute_file_digest(path: Path) -> str:
     """Return the blake2b-128 of a file in hex."""
     with open_regular(path) as file:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()

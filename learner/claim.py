@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from spade.decoding import UnreadableError, decoded
+from spade.decoding import UnreadableError, try_decode
 from spade.disk import DRAFT, discard, read
 from spade.errors import RunError
 from spade.protocol import LifeNumber
@@ -45,7 +45,7 @@ class Claim:
 
         Raises RunError as `check` does.
         """
-        begins = self._life > self._newest()
+        begins = self._life > self._read_newest()
         self.check()
         for draft in [path for root in roots for path in root.glob(f"{DRAFT}*")] if begins else []:
             log.info("%s: deleted, since no older life may finish it", draft)
@@ -54,7 +54,7 @@ class Claim:
 
     def check(self) -> None:
         """Claim the run. Raises RunError if a newer life has claimed it, or if the claim file is damaged."""
-        newest = self._newest()
+        newest = self._read_newest()
         if newest > self._life:
             raise RunError(self._life.over(self._name, newest))
         if newest < self._life:  # also if an older life, which began at the same time, has written last
@@ -73,9 +73,9 @@ class Claim:
             self.check()
             raise
 
-    def _newest(self) -> LifeNumber:
+    def _read_newest(self) -> LifeNumber:
         try:
-            return decoded(_numbers.decode, read(self._file))
+            return try_decode(_numbers.decode, read(self._file))
         except FileNotFoundError:
             return LifeNumber()
         except UnreadableError as error:

@@ -16,7 +16,7 @@ from spade.policy.logprobs import log_distribution
 LOGITS = 1 << 26
 
 
-def trained_logprobs(model: Any, micro: MicroBatch) -> tuple[Tensor, Tensor]:
+def compute_trained_logprobs(model: Any, micro: MicroBatch) -> tuple[Tensor, Tensor]:
     """Return the log-probability of each trained token and the entropy at its position, at its sampling temperature.
 
     Both are float32, (n,), in nats. The entropy carries no gradient. `model` is a Hugging Face causal language model.

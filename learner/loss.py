@@ -59,7 +59,7 @@ class Losses(NamedTuple):
     """float32, no gradient: KL to the reference policy, in nats; 0 without a reference."""
 
 
-def token_losses(tokens: Tokens, settings: Loss) -> Losses:
+def compute_token_losses(tokens: Tokens, settings: Loss) -> Losses:
     """Return the loss of every token by `settings.kind`, plus `settings.kl` times its KL to the reference, if any.
 
     Every kind is linear in a positive factor of the advantage, so the weight multiplies the loss. The KL term is added
@@ -86,8 +86,8 @@ def tis(tokens: Tokens, settings: Loss) -> Losses:
     """
     log_w = tokens.old - tokens.behaviour
     weight = torch.exp(log_w.clamp(max=math.log(settings.cap)))
-    surrogate, clipped = _surrogate(tokens.current - tokens.old, tokens.advantage, settings)
-    return _losses(weight * surrogate, clipped=clipped, truncated=log_w > math.log(settings.cap))
+    surrogate, clipped = _compute_surrogate(tokens.current - tokens.old, tokens.advantage, settings)
+    return _make_losses(weight * surrogate, clipped=clipped, truncated=log_w > math.log(settings.cap))
 
 
 def icepop(tokens: Tokens, settings: Loss) -> Losses:
@@ -98,8 +98,8 @@ def icepop(tokens: Tokens, settings: Loss) -> Losses:
     log_w = tokens.old - tokens.behaviour
     masked = (log_w < math.log(MASK_LOW)) | (log_w > math.log(MASK_HIGH))
     weight = torch.exp(log_w.masked_fill(masked, -math.inf))
-    surrogate, clipped = _surrogate(tokens.current - tokens.old, tokens.advantage, settings)
-    return _losses(weight * surrogate, clipped=clipped & ~masked, masked=masked)
+    surrogate, clipped = _compute_surrogate(tokens.current - tokens.old, tokens.advantage, settings)
+    return _make_losses(weight * surrogate, clipped=clipped & ~masked, masked=masked)
 
 
 def sequence_tis(tokens: Tokens, settings: Loss) -> Losses:
@@ -108,10 +108,10 @@ def sequence_tis(tokens: Tokens, settings: Loss) -> Losses:
     Token-level weights approximate this sequence-level weight (arXiv:2512.01374). It is truncated to bound its variance
     (Ionides 2008, Journal of Computational and Graphical Statistics 17(2)).
     """
-    log_w = _sequence_sum(tokens.old - tokens.behaviour, tokens.sequence)
+    log_w = _sum_by_sequence(tokens.old - tokens.behaviour, tokens.sequence)
     weight = torch.exp(log_w.clamp(max=math.log(settings.cap)))
-    surrogate, clipped = _surrogate(tokens.current - tokens.old, tokens.advantage, settings)
-    return _losses(weight * surrogate, clipped=clipped, truncated=log_w > math.log(settings.cap))
+    surrogate, clipped = _compute_surrogate(tokens.current - tokens.old, tokens.advantage, settings)
+    return _make_losses(weight * surrogate, clipped=clipped, truncated=log_w > math.log(settings.cap))
 
 
 def cispo(tokens: Tokens, settings: Loss) -> Losses:
@@ -121,7 +121,7 @@ def cispo(tokens: Tokens, settings: Loss) -> Losses:
     """
     log_w = (tokens.current - tokens.behaviour).detach()
     weight = torch.exp(log_w.clamp(max=math.log(settings.cap)))
-    return _losses(-weight * tokens.advantage * tokens.current, truncated=log_w > math.log(settings.cap))
+    return _make_losses(-weight * tokens.advantage * tokens.current, truncated=log_w > math.log(settings.cap))
 
 
 def gspo(tokens: Tokens, settings: Loss) -> Losses:
@@ -130,9 +130,9 @@ def gspo(tokens: Tokens, settings: Loss) -> Losses:
     This is GSPO (arXiv:2507.18071). The paper averages by sequence and clips at 3e-4 and 4e-4.
     """
     log_ratio = tokens.current - tokens.behaviour
-    mean = _sequence_sum(log_ratio, tokens.sequence) / lengths(tokens.sequence)
-    surrogate, clipped = _surrogate(mean, tokens.advantage, settings)
-    return _losses(surrogate, clipped=clipped)
+    mean = _sum_by_sequence(log_ratio, tokens.sequence) / count_lengths(tokens.sequence)
+    surrogate, clipped = _compute_surrogate(mean, tokens.advantage, settings)
+    return _make_losses(surrogate, clipped=clipped)
 
 
 KINDS: dict[str, Callable[[Tokens, Loss], Losses]] = {
@@ -153,8 +153,8 @@ def k3(current: Tensor, reference: Tensor) -> Tensor:
     return torch.exp(log_q) - 1 - log_q
 
 
-def averaged(loss: Tensor, whole: Tensor, settings: Loss) -> Tensor:
-    """Return each token's part of the sum that is divided by `denominator`: shape (n,).
+def average_loss(loss: Tensor, whole: Tensor, settings: Loss) -> Tensor:
+    """Return each token's part of the sum that is divided by `compute_denominator`: shape (n,).
 
     By "token" it is the loss, so every token of the batch counts the same (DAPO, arXiv:2503.14476).
     By "sequence" it is loss / `whole`, the trained tokens of the trajectory. So every trajectory counts the same, into
@@ -163,17 +163,17 @@ def averaged(loss: Tensor, whole: Tensor, settings: Loss) -> Tensor:
     return loss if settings.aggregation == "token" else loss / whole
 
 
-def denominator(trained_tokens: int, trajectories: int, settings: Loss) -> int:
+def compute_denominator(trained_tokens: int, trajectories: int, settings: Loss) -> int:
     """Return the denominator of the whole batch, however it is cut: its trained tokens, or its trajectories."""
     return trained_tokens if settings.aggregation == "token" else trajectories
 
 
-def lengths(sequence: Tensor) -> Tensor:
+def count_lengths(sequence: Tensor) -> Tensor:
     """Return the number of trained tokens in the sequence of each token: float32, (n,)."""
-    return _sequence_sum(torch.ones_like(sequence, dtype=torch.float32), sequence)
+    return _sum_by_sequence(torch.ones_like(sequence, dtype=torch.float32), sequence)
 
 
-def _surrogate(log_ratio: Tensor, advantage: Tensor, settings: Loss) -> tuple[Tensor, Tensor]:
+def _compute_surrogate(log_ratio: Tensor, advantage: Tensor, settings: Loss) -> tuple[Tensor, Tensor]:
     """Return -min(r * A, clip(r) * A), and for each token True if the clipped branch was selected."""
     ratio = torch.exp(log_ratio.clamp(max=LOG_RATIO_MAX))
     clip = ratio.clamp(1 - settings.clip_low, 1 + settings.clip_high)
@@ -182,7 +182,7 @@ def _surrogate(log_ratio: Tensor, advantage: Tensor, settings: Loss) -> tuple[Te
     return -torch.minimum(ratio * advantage, clip * advantage), clipped
 
 
-def _sequence_sum(values: Tensor, sequence: Tensor) -> Tensor:
+def _sum_by_sequence(values: Tensor, sequence: Tensor) -> Tensor:
     """Return the sum of `values` over the sequence of each token: (n,).
 
     The sums are stored by sequence in a tensor of n entries, so the host need not wait for a count from the device.
@@ -190,7 +190,7 @@ def _sequence_sum(values: Tensor, sequence: Tensor) -> Tensor:
     return torch.zeros_like(values).index_add(0, sequence, values)[sequence]
 
 
-def _losses(
+def _make_losses(
     loss: Tensor, *, clipped: Tensor | None = None, truncated: Tensor | None = None, masked: Tensor | None = None
 ) -> Losses:
     none = torch.zeros_like(loss, dtype=torch.bool)

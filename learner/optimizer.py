@@ -14,10 +14,10 @@ BETAS = 0.9, 0.98  # the paper's
 EPS = 1e-8  # torch's; a greater one did not help nano (docs/nano.md, "What was tried")
 
 
-def adamw(parameters: Iterable[Parameter], learner: Learner) -> torch.optim.AdamW:
+def make_adamw(parameters: Iterable[Parameter], learner: Learner) -> torch.optim.AdamW:
     """Build AdamW (arXiv:1711.05101). The fused kernel is far faster on many small tensors."""
     return torch.optim.AdamW(
-        groups(parameters, learner.weight_decay),
+        split_parameters(parameters, learner.weight_decay),
         lr=learner.lr,
         betas=BETAS,
         eps=EPS,
@@ -25,7 +25,7 @@ def adamw(parameters: Iterable[Parameter], learner: Learner) -> torch.optim.Adam
     )
 
 
-def groups(parameters: Iterable[Parameter], weight_decay: float) -> list[dict[str, object]]:
+def split_parameters(parameters: Iterable[Parameter], weight_decay: float) -> list[dict[str, object]]:
     """Split the parameters into two groups: matrices with weight decay, vectors (norms, biases) without."""
     kept = list(parameters)
     return [
@@ -34,7 +34,7 @@ def groups(parameters: Iterable[Parameter], weight_decay: float) -> list[dict[st
     ]
 
 
-def learning_rate(step: int, learner: Learner) -> float:
+def compute_learning_rate(step: int, learner: Learner) -> float:
     """Return the learning rate of learner step `step` (from 1). A resume needs no state, since only the step counts.
 
     The rate rises linearly over `warmup_steps` and reaches `lr` at the step after them. Then a constant schedule stays.

@@ -18,13 +18,13 @@ LEAST = 16  # tokens; a shorter shared beginning is computed again, since one mo
 JOINED = 8  # tokens taken from a predecessor that cost as much as one computed token: attention copies their keys
 
 
-def lexicographic(sequences: Sequence[Ids]) -> list[int]:
+def sort_lexicographic(sequences: Sequence[Ids]) -> list[int]:
     """Return the indices of the sequences in lexicographic order. Equal sequences keep their order."""
     keys = [ids.astype(">u4").tobytes() for ids in sequences]
     return sorted(range(len(keys)), key=keys.__getitem__)
 
 
-def shared_lengths(ordered: Sequence[Ids]) -> Counts:
+def count_shared(ordered: Sequence[Ids]) -> Counts:
     """Return for each sequence how many of its first tokens it takes from its predecessor: at least LEAST, or 0."""
     shared = np.zeros(len(ordered), np.int64)
     for index in range(1, len(ordered)):
@@ -61,7 +61,7 @@ def cut(lengths: Counts, shared: Counts, limit: int) -> list[slice]:
     return slices[::-1]
 
 
-def even_limit(lengths: Counts, shared: Counts, limit: int, ranks: int) -> int:
+def find_even_limit(lengths: Counts, shared: Counts, limit: int, ranks: int) -> int:
     """Return the smallest limit under which no rank has more runs to compute than under `limit`."""
 
     def rounds(limit: int) -> int:
@@ -86,7 +86,7 @@ class Layout(NamedTuple):
     """For each sequence, the index in the row of each of its tokens."""
 
 
-def lay_out(sequences: Sequence[Ids], shared: Counts) -> Layout:
+def join_layout(sequences: Sequence[Ids], shared: Counts) -> Layout:
     """Lay out ordered sequences in one row, without the tokens that each takes from its predecessor.
 
     A segment ends where sequences part. The first sequence takes nothing, whatever `shared` says.

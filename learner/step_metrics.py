@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from learner.batch import MicroBatch, Prepared
-from learner.loss import Losses, denominator
+from learner.loss import Losses, compute_denominator
 from spade.config import Loss
 from spade.protocol import StepMetrics
 
@@ -28,7 +28,7 @@ class Totals:
     agent_tokens: int = 0
     """Trained tokens of agents."""
     loss: float = 0.0
-    """Averaged losses (`loss.averaged`)."""
+    """Averaged losses (`loss.average_loss`)."""
     loss_agent: float = 0.0
     """Unweighted losses of the agents' tokens."""
     loss_designer: float = 0.0
@@ -114,29 +114,31 @@ class Totals:
         step. Non-finite figures become 0.
         """
         passes = self.tokens // work.trained_tokens
-        count = passes * denominator(work.trained_tokens, work.agent_sequences + work.designer_sequences, settings)
+        count = passes * compute_denominator(
+            work.trained_tokens, work.agent_sequences + work.designer_sequences, settings
+        )
         seen = max((lag + 1 for lag, tokens in enumerate(self.lag_tokens) if tokens), default=0)
         return StepMetrics(
-            loss=_finite(self.loss / count),
-            loss_agent=_finite(self.loss_agent / max(self.agent_tokens, 1)),
-            loss_designer=_finite(self.loss_designer / max(self.tokens - self.agent_tokens, 1)),
-            grad_norm=_finite(grad_norm),
+            loss=_make_finite(self.loss / count),
+            loss_agent=_make_finite(self.loss_agent / max(self.agent_tokens, 1)),
+            loss_designer=_make_finite(self.loss_designer / max(self.tokens - self.agent_tokens, 1)),
+            grad_norm=_make_finite(grad_norm),
             clip_fraction=self.clipped / self.tokens,
             truncated_fraction=self.truncated / self.tokens,
-            effective_sample_share=_finite(math.exp(2 * self.log_w - self.log_w2) / self.tokens),
-            mismatch=_finite(self.mismatch / self.tokens),
-            entropy=_finite(self.entropy / self.tokens),
+            effective_sample_share=_make_finite(math.exp(2 * self.log_w - self.log_w2) / self.tokens),
+            mismatch=_make_finite(self.mismatch / self.tokens),
+            entropy=_make_finite(self.entropy / self.tokens),
             agent_sequences=work.agent_sequences,
             designer_sequences=work.designer_sequences,
             designer_weight=work.designer_weight,
             trained_tokens=work.trained_tokens,
             skipped=skipped,
             masked_fraction=self.masked / self.tokens,
-            kl=_finite(self.kl / self.tokens),
+            kl=_make_finite(self.kl / self.tokens),
             lr=lr,
             tokens_by_lag=tuple(round(tokens / passes) for tokens in self.lag_tokens[:seen]),
             mismatch_by_lag=tuple(
-                _finite(total / max(tokens, 1))
+                _make_finite(total / max(tokens, 1))
                 for total, tokens in zip(self.lag_mismatch[:seen], self.lag_tokens[:seen], strict=True)
             ),
             computed_fraction=work.computed_tokens / work.read_tokens,
@@ -153,5 +155,5 @@ def _log_add(left: float, right: float) -> float:
     return high if low == -math.inf else high + math.log1p(math.exp(low - high))
 
 
-def _finite(value: float) -> float:
+def _make_finite(value: float) -> float:
     return value if math.isfinite(value) else 0.0

@@ -28,7 +28,7 @@ from spade.errors import RefusedError, RunError
 from spade.policy import kept
 from spade.policy.model import require_gpus
 from spade.policy.model_folder import resolve
-from spade.processes.entry import Launch, joined, main
+from spade.processes.entry import Launch, connect_to_replay, main
 from spade.protocol import Batch, StepMetrics
 
 log = logging.getLogger(__name__)
@@ -117,7 +117,7 @@ class Learner:
         announced = await self._replay.publish(self._backend.step, digest, str(folder), self._metrics)
         newest = self._replay.client.pulse.weights or announced
         needed = frozenset({announced.digest, newest.digest})
-        spare = await trio.to_thread.run_sync(weights.spare, self._weights, needed)
+        spare = await trio.to_thread.run_sync(weights.list_spare, self._weights, needed)
         retired = await self._replay.retire(spare) if spare else ()
         await trio.to_thread.run_sync(weights.prune, self._weights, retired, self._claim.check)
 
@@ -130,10 +130,10 @@ class Learner:
     def _link_policy(self, step: int) -> None:
         """Link the policy of `step` to its published files. Write these files first if they are missing."""
         with self._claim.held():
-            if kept.keep(self._policies, step, self._written(), self._claim.check):
+            if kept.keep(self._policies, step, self._write_policy(), self._claim.check):
                 log.info("the policy of step %d is kept", step)
 
-    def _written(self) -> Path:
+    def _write_policy(self) -> Path:
         """Return the folder below `weights` with the current policy. Write the folder if it is missing."""
         if self._published is None or self._published[0] != self._backend.step:
             self._write_weights()
@@ -168,7 +168,7 @@ class Learner:
         Returns digests as `Backend.save` does.
         """
         measured = self._backend.save(draft)
-        link_folder(self._written(), draft / "model")
+        link_folder(self._write_policy(), draft / "model")
         if self._config.learner.lora_rank:
             lora.write_adapter(draft / state.FILE, self._config.learner, draft / "adapter")
         return measured
@@ -200,13 +200,13 @@ async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None
     async with broadcast(launch.bind, folder / "weights", config, ranks) as address:
         claim = Claim(folder / "checkpoints", launch.name, launch.life)
         await trio.to_thread.run_sync(claim.take, *(folder / name for name in ("checkpoints", "weights", kept.FOLDER)))
-        async with joined(launch, config, address) as client, trio.open_nursery() as nursery:
+        async with connect_to_replay(launch, config, address) as client, trio.open_nursery() as nursery:
             nursery.start_soon(ranks.watch)
             replay = ReplayClient(client, config.bus.call_deadline_s)
             with ExitStack() as waits:
                 for holder in ["its backend", *ranks.names]:
                     waits.enter_context(client.waits.on(holder, "the model"))
-                found = await trio.to_thread.run_sync(checkpoint.newest, folder / "checkpoints")
+                found = await trio.to_thread.run_sync(checkpoint.find_newest, folder / "checkpoints")
                 backend, metrics = await trio.to_thread.run_sync(
                     open_backend, config, found, ranks, abandon_on_cancel=True
                 )

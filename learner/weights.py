@@ -27,7 +27,7 @@ def publish(model: Any, dtype: str, tokenizer: Path, root: Path) -> tuple[str, P
     return digest, folder
 
 
-def spare(root: Path, needed: frozenset[str]) -> list[str]:
+def list_spare(root: Path, needed: frozenset[str]) -> list[str]:
     """List the digests of published weights, oldest first, without the newest `KEPT` and the `needed` ones."""
     folders = sorted((path for path in root.iterdir() if path.is_dir()), key=lambda path: path.stat().st_mtime_ns)
     whole = [path.name for path in folders if not path.name.startswith(".")]

@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from spade.decoding import decoded
+from spade.decoding import try_decode
 from spade.protocol import DIGEST_BYTES, AnyRequest, Observed, Response, Trajectory
 
 _encoder = msgspec.msgpack.Encoder()
@@ -22,12 +22,12 @@ def encode(message: msgspec.Struct) -> bytes:
 
 def decode_request(data: bytes) -> AnyRequest:
     """Decode a request. Raises UnreadableError if the bytes are malformed."""
-    return decoded(_requests.decode, data)
+    return try_decode(_requests.decode, data)
 
 
 def decode_response(data: bytes) -> Response:
     """Decode a reply or a push. Raises UnreadableError if the bytes are malformed."""
-    return decoded(_responses.decode, data)
+    return try_decode(_responses.decode, data)
 
 
 def answer_digest(answer: Observed) -> bytes:
@@ -35,7 +35,7 @@ def answer_digest(answer: Observed) -> bytes:
     return blake2b(encode(answer), digest_size=DIGEST_BYTES).digest()
 
 
-def program_digest(source: str) -> str:
+def compute_program_digest(source: str) -> str:
     """Return the name of a program on the bus: SHA-256 of its UTF-8 text in hex, 64 digits."""
     return sha256(source.encode()).hexdigest()
 
@@ -76,12 +76,12 @@ def unpack_mask(trajectory: Trajectory) -> NDArray[np.uint8]:
     return np.repeat(kinds, np.asarray(trajectory.spans, dtype=np.int64))
 
 
-def named(value: Any) -> Any:
+def convert_to_named(value: Any) -> Any:
     """Convert structs, nested ones too, to dicts by field name. On the wire and on disk they are arrays."""
     if isinstance(value, msgspec.Struct):
-        return {name: named(getattr(value, name)) for name in value.__struct_fields__}
+        return {name: convert_to_named(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(value, dict):
-        return {key: named(item) for key, item in value.items()}
+        return {key: convert_to_named(item) for key, item in value.items()}
     if isinstance(value, list | tuple) and value and not isinstance(value[0], int | float):
-        return [named(item) for item in value]
+        return [convert_to_named(item) for item in value]
     return value

@@ -10,8 +10,8 @@ from typing import TypeVar
 
 import msgspec
 
-from spade.errors import LONE_SURROGATE, SpadeError, reason
-from spade.text import line, visible
+from spade.errors import LONE_SURROGATE, SpadeError, format_reason
+from spade.text import as_line, make_visible
 
 LONGEST = 300  # characters of an error's text
 
@@ -29,19 +29,19 @@ class UnreadableError(SpadeError, ValueError):
     """Bytes that cannot be decoded. The error's text is one printable line of at most LONGEST characters."""
 
 
-def decoded(decode: Callable[[bytes], T], data: bytes) -> T:
+def try_decode(decode: Callable[[bytes], T], data: bytes) -> T:
     """Decode `data` with `decode`. Raises UnreadableError for any exception of `decode`."""
     try:
         return decode(data)
     except msgspec.DecodeError as error:
         # msgspec calls a lone surrogate before a quotation mark "truncated".
         lone = any(sign in str(error) for sign in ("truncated", "surrogate")) and _LONE_SURROGATE.search(data)
-        raise UnreadableError(LONE_SURROGATE if lone else printable(error)) from None
+        raise UnreadableError(LONE_SURROGATE if lone else make_printable(error)) from None
     except Exception as error:
-        raise UnreadableError(printable(error)) from None
+        raise UnreadableError(make_printable(error)) from None
 
 
-def each_decoded(read: Iterator[T]) -> Iterator[T]:
+def read_each(read: Iterator[T]) -> Iterator[T]:
     """Yield the items that a library reads from untrusted bytes.
 
     Raises UnreadableError if the library raises any exception.
@@ -51,18 +51,18 @@ def each_decoded(read: Iterator[T]) -> Iterator[T]:
         try:
             item = next(read, done)
         except Exception as error:
-            raise UnreadableError(printable(error)) from None
+            raise UnreadableError(make_printable(error)) from None
         if item is done:
             return
         yield item  # type: ignore[misc]
 
 
-def printable(error: Exception) -> str:
+def make_printable(error: Exception) -> str:
     """Return the text of an error as one printable line of at most LONGEST characters. It may quote foreign bytes."""
-    return visible(" ".join((reason(error) or type(error).__name__)[:LONGEST].split()))[:LONGEST]
+    return make_visible(" ".join((format_reason(error) or type(error).__name__)[:LONGEST].split()))[:LONGEST]
 
 
-def first_line(error: Exception) -> str:
+def read_first_line(error: Exception) -> str:
     """Return the type of a foreign error and the first line of its text, on one printable line."""
     text = next(filter(None, map(str.strip, str(error).splitlines())), "")
-    return line(f"{type(error).__name__}: {text}", LONGEST)
+    return as_line(f"{type(error).__name__}: {text}", LONGEST)

@@ -14,7 +14,7 @@ from pathlib import Path
 from shutil import copyfile, copytree, rmtree
 from typing import BinaryIO
 
-from spade.errors import RunError, reason
+from spade.errors import RunError, format_reason
 
 DRAFT = ".draft-"
 """Prefix of a folder that is being written or deleted, or that a crash left in either state."""
@@ -24,7 +24,7 @@ _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 log = logging.getLogger(__name__)
 
 
-def out_of_descriptors(error: OSError) -> bool:
+def is_out_of_descriptors(error: OSError) -> bool:
     """Return True if the process has run out of descriptors. Connections of its peers may use them up."""
     return error.errno in (errno.EMFILE, errno.ENFILE)
 
@@ -102,7 +102,7 @@ def _link_or_copy(source: str, target: str) -> None:
 
 
 @contextmanager
-def draft(parent: Path) -> Iterator[Path]:
+def open_draft(parent: Path) -> Iterator[Path]:
     """Yield a new folder in `parent`. Fill it and rename it, or it is deleted after the block. Raises OSError."""
     parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=DRAFT, dir=parent))
@@ -114,7 +114,7 @@ def draft(parent: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def whole(folder: Path) -> Iterator[Path]:
+def write_whole(folder: Path) -> Iterator[Path]:
     """Yield a draft folder. It is renamed to `folder` at the end of the block, or deleted if the block fails.
 
     Raises RunError if `folder` exists or cannot be made, for example on a full disk.
@@ -122,11 +122,11 @@ def whole(folder: Path) -> Iterator[Path]:
     if os.path.lexists(folder):
         raise RunError(f"{folder}: exists already; give a new directory")
     try:
-        with draft(folder.parent) as beside:
+        with open_draft(folder.parent) as beside:
             yield beside / folder.name
             os.replace(beside / folder.name, folder)
     except OSError as error:
-        raise RunError(f"{folder}: was not made ({reason(error)}); nothing of it is left") from None
+        raise RunError(f"{folder}: was not made ({format_reason(error)}); nothing of it is left") from None
 
 
 def replace(file: Path, data: bytes) -> None:
@@ -168,7 +168,7 @@ def open_regular(file: Path) -> BufferedReader:
 
 
 @contextmanager
-def regular(file: Path) -> Iterator[BinaryIO]:
+def open_for_reading(file: Path) -> Iterator[BinaryIO]:
     """Open a regular file for reading. Raises an OSError that names the file, also if a read in the block fails."""
     try:
         with open_regular(file) as opened:
@@ -180,7 +180,7 @@ def regular(file: Path) -> Iterator[BinaryIO]:
 
 def read_all(file: Path) -> bytes:
     """Read a regular file of a trusted size. Raises OSError."""
-    with regular(file) as opened:
+    with open_for_reading(file) as opened:
         return opened.read()
 
 
@@ -189,7 +189,7 @@ def read(file: Path, most: int = 1 << 20) -> bytes:
 
     Raises RunError if the file is longer. Raises OSError if it cannot be read or is not a regular file.
     """
-    with regular(file) as opened:
+    with open_for_reading(file) as opened:
         data = opened.read(most + 1) or b""  # None if a kernel's file lacks data now
     if len(data) > most:
         raise RunError(f"{file}: is over {most} bytes")
@@ -202,7 +202,7 @@ def refuse_outside(file: Path) -> None:
         raise RunError(f"{file}: is a link that leaves its folder; put a copy of the file in its place")
 
 
-def file_system(path: Path) -> str:
+def find_file_system(path: Path) -> str:
     """Return the kernel's name for the type of the file system that holds `path`, or "" if unknown.
 
     Raises OSError if the path does not exist.
@@ -222,7 +222,7 @@ def expand_home(path: str) -> Path:
     return Path(os.path.expanduser(path))
 
 
-def private(folder: Path) -> None:
+def make_private(folder: Path) -> None:
     """Make `folder` private to this user (mode 0700). Creates it, or closes it to others if it exists.
 
     Raises RunError if it belongs to another user or cannot be closed. Raises OSError.

@@ -42,7 +42,7 @@ class SpadeError(Exception):
     """Base of all errors that a user sees as one line and a non-zero exit."""
 
 
-def reason(error: BaseException) -> str:
+def format_reason(error: BaseException) -> str:
     """Return the text of an error, without the system's error number and without bytes that are not text."""
     match error:
         case OSError(strerror=str(words)):
@@ -58,11 +58,11 @@ def reason(error: BaseException) -> str:
     return str(error)
 
 
-def placed(error: BaseException) -> str:
+def format_placed(error: BaseException) -> str:
     """Return the reason of an error, after the name of its file if the system gives one."""
     where = getattr(error, "filename", None)
     place = "" if where is None or isinstance(where, int) else f"{os.fsdecode(where)}: "
-    return f"{place}{reason(error)}"
+    return f"{place}{format_reason(error)}"
 
 
 class ConfigError(SpadeError):

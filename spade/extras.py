@@ -13,7 +13,7 @@ _PACKAGES = {kind.extra: kind.packages for kind in ENGINE_KINDS.values() if kind
 }
 
 
-def wanted(extra: str) -> str:
+def get_requirement(extra: str) -> str:
     """Return the requirement of an extra, for example "vllm==0.32.0"."""
     for line in metadata.requires(_PROJECT) or ():
         requirement, _, marker = line.partition(";")
@@ -22,7 +22,7 @@ def wanted(extra: str) -> str:
     raise AssertionError(f"pyproject.toml has no extra {extra}")
 
 
-def installing(extra: str) -> str:
+def describe_installing(extra: str) -> str:
     """Return the commands that install an extra.
 
     No package index has this project, so a command needs the clone or a wheel.
@@ -30,7 +30,7 @@ def installing(extra: str) -> str:
     return f"pip install -e '.[{extra}]' in the clone, or pip install 'WHEEL[{extra}]' with the wheel's path"
 
 
-def installed(extra: str) -> str | None:
+def find_installed(extra: str) -> str | None:
     """Return the installed version of the extra's package, or None if it is not installed."""
     for name in _PACKAGES.get(extra, (extra,)):
         try:
@@ -40,17 +40,17 @@ def installed(extra: str) -> str | None:
     return None
 
 
-def fits(extra: str) -> bool:
+def is_supported(extra: str) -> bool:
     """Return True if the installed version is supported."""
-    found = installed(extra)
-    _, exact, version = wanted(extra).partition("==")
+    found = find_installed(extra)
+    _, exact, version = get_requirement(extra).partition("==")
     # A build may carry a local tag: 0.32.0+cu130.
     return found is not None and (not exact or found.partition("+")[0] == version)
 
 
 def require(extra: str) -> None:
     """Raise ConfigError, with advice, if no supported version of `extra` is installed."""
-    if not fits(extra):
-        found = installed(extra)
+    if not is_supported(extra):
+        found = find_installed(extra)
         state = f"{found} is installed" if found else "it is not installed"
-        raise ConfigError(f"{extra}: {wanted(extra)} is supported, {state}; {installing(extra)}")
+        raise ConfigError(f"{extra}: {get_requirement(extra)} is supported, {state}; {describe_installing(extra)}")

@@ -19,10 +19,10 @@ from pathlib import Path
 
 import msgspec
 
-from spade.decoding import UnreadableError, decoded
+from spade.decoding import UnreadableError, try_decode
 from spade.disk import read
 from spade.errors import RunError
-from spade.text import line
+from spade.text import as_line
 
 _BYTES = 1_024  # size of a lock file; a host's name has at most 64 bytes
 _TRIES = 100  # a reader of another namespace may have the lock for an instant, too
@@ -48,23 +48,23 @@ class Holder(msgspec.Struct, frozen=True):
     @property
     def near(self) -> bool:
         """Return True if the holder's pid means the same process to us."""
-        ours = here()
+        ours = describe_this_process()
         return (self.boot, self.pids) == (ours.boot, ours.pids)
 
     @property
     def far(self) -> bool:
         """Return True if the holder is on another host, which our locks may not reach."""
-        ours = here()
+        ours = describe_this_process()
         return self.boot != ours.boot and self.host != ours.host
 
     def __str__(self) -> str:
-        return f"pid {self.pid}" if self.near else f"pid {self.pid} of {line(self.host)}"
+        return f"pid {self.pid}" if self.near else f"pid {self.pid} of {as_line(self.host)}"
 
 
 _holders: msgspec.json.Decoder[Holder] = msgspec.json.Decoder(Holder)
 
 
-def here() -> Holder:
+def describe_this_process() -> Holder:
     """Describe this process as a holder of locks."""
     host = socket.gethostname()
     try:
@@ -75,7 +75,7 @@ def here() -> Holder:
 
 
 @contextmanager
-def locked(file: Path, told: Callable[[Holder], str]) -> Iterator[None]:
+def hold_lock(file: Path, told: Callable[[Holder], str]) -> Iterator[None]:
     """Hold the lock of `file` in the block. The file names this process meanwhile.
 
     Raises RunError with the text of `told(holder)` if another process holds the lock. Also raises RunError if `file` is
@@ -88,7 +88,7 @@ def locked(file: Path, told: Callable[[Holder], str]) -> Iterator[None]:
         if (other := _take(descriptor, file)) is not None:
             raise RunError(told(other))
         # One write of fixed length: a reader sees the old holder or the new holder, never a part.
-        os.pwrite(descriptor, msgspec.json.encode(here()).ljust(_BYTES), 0)
+        os.pwrite(descriptor, msgspec.json.encode(describe_this_process()).ljust(_BYTES), 0)
         os.ftruncate(descriptor, _BYTES)
         try:
             yield
@@ -98,12 +98,12 @@ def locked(file: Path, told: Callable[[Holder], str]) -> Iterator[None]:
         os.close(descriptor)
 
 
-def holder(file: Path) -> Holder | None:
+def find_holder(file: Path) -> Holder | None:
     """Return the process that holds the lock of `file`, or None if nobody is known to hold it.
 
     A process of another host is returned even if it may have ended.
     """
-    stated = _stated(file)
+    stated = _read_holder(file)
     if stated is None or stated.far:
         return stated
     held = _has(stated.pid, file) if stated.near else _is_locked(file)
@@ -116,20 +116,20 @@ def _take(descriptor: int, file: Path) -> Holder | None:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if (found := holder(file)) is not None:
+            if (found := find_holder(file)) is not None:
                 return found
         except OSError as error:
             raise RunError(f"{file}: cannot be locked ({error.strerror}); choose a directory elsewhere") from None
         else:
-            left = _stated(file)
+            left = _read_holder(file)
             return left if left is not None and left.far else None
     raise RunError(f"{file}: is locked by a process outside this run; end it")
 
 
-def _stated(file: Path) -> Holder | None:
+def _read_holder(file: Path) -> Holder | None:
     """Return the holder that the file names, or None if it is empty, damaged or unreadable."""
     try:
-        return decoded(_holders.decode, read(file, _BYTES))
+        return try_decode(_holders.decode, read(file, _BYTES))
     except (OSError, UnreadableError, RunError):
         return None
 

@@ -9,9 +9,9 @@ import anyio
 import httpx2
 import msgspec
 
-from spade.decoding import UnreadableError, decoded
+from spade.decoding import UnreadableError, try_decode
 from spade.errors import BusError, ConfigError
-from spade.text import line
+from spade.text import as_line
 
 _SHOWN = 300
 
@@ -84,7 +84,7 @@ class OpenAIClient:
         except (httpx2.HTTPError, httpx2.InvalidURL, UnicodeError) as error:  # UnicodeError: an invalid host name
             raise ServerError(f"{self.url}: {str(error) or type(error).__name__}") from None
         if response.status_code != HTTPStatus.OK:
-            said = line(" ".join(answer[:_SHOWN].decode(errors="replace").split()), _SHOWN)
+            said = as_line(" ".join(answer[:_SHOWN].decode(errors="replace").split()), _SHOWN)
             failed = f"{self.url}{path} answers {response.status_code}: {said}"
             raise ServerError(failed, response.status_code, bytes(answer))
         return bytes(answer)
@@ -98,7 +98,7 @@ class OpenAIClient:
         if not name and len(known) == 1:
             return known[0]
         if name not in known:
-            listed = ", ".join(line(each, 80) for each in known[:10]) or "nothing"
+            listed = ", ".join(as_line(each, 80) for each in known[:10]) or "nothing"
             raise ConfigError(f"{setting}{self.url} serves {listed}; name one of these")
         return name
 
@@ -115,6 +115,6 @@ def read_models(url: str, answer: bytes) -> list[str]:
 def parse_answer(url: str, answer: bytes, kind: type[T], api: str = "API") -> T:
     """Parse an answer. Raises ServerError."""
     try:
-        return decoded(msgspec.json.Decoder(kind).decode, answer)
+        return try_decode(msgspec.json.Decoder(kind).decode, answer)
     except UnreadableError as error:
         raise ServerError(f"{url} does not speak OpenAI's {api}: {error}", 502) from None

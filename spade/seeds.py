@@ -10,7 +10,7 @@ SEED_BITS = 63
 INSTANCE_MASK = 0x7FFF_FFFF  # bits of an environment's seed, which the generator of every library accepts
 
 
-def new_secret() -> bytes:
+def draw_secret() -> bytes:
     """Draw a run's secret, 32 bytes. It stays in the store and is never shown to a program."""
     return secrets.token_bytes(32)
 

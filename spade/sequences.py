@@ -23,7 +23,7 @@ class TokenSequence(NamedTuple):
     """Range of these n tokens among the trajectory's sampled tokens."""
 
 
-def sequences(trajectory: Trajectory) -> Iterator[TokenSequence]:
+def split_sequences(trajectory: Trajectory) -> Iterator[TokenSequence]:
     """Yield the sequences in order. Each sampled token is trained in exactly one sequence.
 
     `trajectory.contexts` has the lengths of the sequences.

@@ -5,7 +5,7 @@ LONGEST_S = 1e12  # longest time that is printed
 _KEPT = frozenset("\n\t")
 
 
-def visible(text: str) -> str:
+def make_visible(text: str) -> str:
     """Escape each unprintable character as Python does. Newlines and tabs stay.
 
     Unprintable are controls, escapes, marks of direction, characters without width, unassigned characters and lone
@@ -16,20 +16,20 @@ def visible(text: str) -> str:
     return "".join(char if char.isprintable() or char in _KEPT else ascii(char)[1:-1] for char in text)
 
 
-def line(text: str, most: int = LONGEST_LINE) -> str:
+def as_line(text: str, most: int = LONGEST_LINE) -> str:
     """Return `text` as one line. Newlines and tabs are escaped too, and the text is cut to `most` characters."""
-    shown = visible(text[:most]).replace("\n", "\\n").replace("\t", "\\t")
+    shown = make_visible(text[:most]).replace("\n", "\\n").replace("\t", "\\t")
     return shown if len(text) <= most else f"{shown}… ({len(text)} characters)"
 
 
-def beside(value: float, bound: float) -> str:
+def format_beside(value: float, bound: float) -> str:
     """Format a figure that is over a bound, with enough digits to differ from `f"{bound:g}"`."""
     shown = float(f"{bound:g}")
     texts = (f"{value:.{digits}g}" for digits in range(4, 18))
     return next((text for text in texts if abs(float(text)) != abs(shown)), repr(value))
 
 
-def clock(seconds: float) -> str:
+def format_clock(seconds: float) -> str:
     """Format a time as mm:ss, or as h:mm:ss from one hour on."""
     minutes, rest = divmod(int(min(max(seconds, 0), LONGEST_S)), 60)
     hours, minutes = divmod(minutes, 60)

@@ -50,7 +50,7 @@ def describe_all(waits: Sequence[Wait], processes: Sequence[Process] = ()) -> li
     return [describe(wait, processes) for wait in sorted(waits, key=lambda wait: (-wait.for_s, wait.who, wait.holder))]
 
 
-def root_causes(waits: Sequence[Wait]) -> list[Wait]:
+def find_root_causes(waits: Sequence[Wait]) -> list[Wait]:
     """Return the ends of the chains of waits: for each holder that itself does not wait, the longest wait for it."""
     waiting = {wait.who for wait in waits}
     longest: dict[str, Wait] = {}
@@ -60,6 +60,6 @@ def root_causes(waits: Sequence[Wait]) -> list[Wait]:
     return list(longest.values())
 
 
-def with_owner(waits: Sequence[Wait], who: str) -> tuple[Wait, ...]:
+def add_owner(waits: Sequence[Wait], who: str) -> tuple[Wait, ...]:
     """Return the waits with their owner's name."""
     return tuple(msgspec.structs.replace(wait, who=who) for wait in waits)

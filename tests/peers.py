@@ -11,7 +11,7 @@ import trio
 
 from replay.client import ReplayClient
 from spade.app.supervisor.launches import MODULES
-from spade.config import Config, digest, dump
+from spade.config import Config, compute_digest, dump
 from spade.processes.entry import Launch
 from spade.processes.supervise import Supervisor, supervise
 from spade.protocol import PROTOCOL_VERSION, Hello, Role
@@ -26,7 +26,7 @@ def changed(settings: Config, **sections: dict[str, Any]) -> Config:
 
 def hello(settings: Config, role: Role, name: str = "", address: str | None = None) -> Hello:
     """The greeting of a peer of this process; `address` where it serves."""
-    return Hello(PROTOCOL_VERSION, digest(settings), role, name or f"{role}-0", os.getpid(), address)
+    return Hello(PROTOCOL_VERSION, compute_digest(settings), role, name or f"{role}-0", os.getpid(), address)
 
 
 @asynccontextmanager

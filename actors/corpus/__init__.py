@@ -10,14 +10,14 @@ from pathlib import Path
 
 from actors.corpus.documents import Corpus, HeldCorpus, make, read_line
 from actors.corpus.indexed import IndexedCorpus
-from actors.corpus.settings import digest_with, read_settings
-from actors.corpus.sources import rows
+from actors.corpus.settings import compute_digest, read_settings
+from actors.corpus.sources import read_rows
 from actors.text.profile import Document
-from spade.config import DOMAINS, Config, DomainName, mixtures
+from spade.config import DOMAINS, Config, DomainName, list_mixtures
 from spade.decoding import UnreadableError
-from spade.errors import ConfigError, RunError, reason
+from spade.errors import ConfigError, RunError, format_reason
 
-__all__ = ["Corpus", "Grounds", "built_at", "load", "load_grounds"]
+__all__ = ["Corpus", "Grounds", "find_built_path", "load", "load_grounds"]
 
 BUILTIN: Mapping[DomainName, str] = {"games": "documents.jsonl", "tools": "notes.jsonl"}
 """For each domain, the file in this folder with the shipped documents."""
@@ -45,7 +45,7 @@ def load_grounds(config: Config) -> Grounds:
     """
     documents = load(config.design.corpus, config.run.domain)
     settings = read_settings(config.tools.settings) if DOMAINS[config.run.domain].variants else ()
-    return Grounds(documents, settings, digest_with(documents.digest, settings))
+    return Grounds(documents, settings, compute_digest(documents.digest, settings))
 
 
 def load(path: str, domain: DomainName = "games") -> Corpus:
@@ -60,17 +60,17 @@ def load(path: str, domain: DomainName = "games") -> Corpus:
     try:
         return _load(path, domain)
     except FileNotFoundError:
-        raise ConfigError(f"design.corpus: {path}: No such file or directory; {_remedy(path)}") from None
+        raise ConfigError(f"design.corpus: {path}: No such file or directory; {_suggest_remedy(path)}") from None
     except OSError as error:
         place = path if error.filename is None else os.fsdecode(error.filename)
         raise ConfigError(
-            f"design.corpus: {place}: {reason(error)}; give a file of documents, 'builtin' or 'none'"
+            f"design.corpus: {place}: {format_reason(error)}; give a file of documents, 'builtin' or 'none'"
         ) from None
     except (RunError, ConfigError) as error:
         raise ConfigError(f"design.corpus: {error}") from None
 
 
-def built_at(name: str) -> Path:
+def find_built_path(name: str) -> Path:
     """Return the path to which `spade corpus build NAME` writes a mixture. Recipes look for their mixture there."""
     return Path("corpora") / f"{name}.jsonl"
 
@@ -83,13 +83,13 @@ def _load(path: str, domain: DomainName) -> Corpus:
             read_line(line, 0) for line in (Path(__file__).parent / BUILTIN[domain]).read_bytes().splitlines()
         )
     file = Path(path)
-    return _held(file) if file.is_dir() or file.suffix == ".parquet" else IndexedCorpus(file)
+    return _hold_documents(file) if file.is_dir() or file.suffix == ".parquet" else IndexedCorpus(file)
 
 
-def _held(path: Path) -> Corpus:
+def _hold_documents(path: Path) -> Corpus:
     documents: list[Document] = []
     held = 0
-    for row in rows(path):
+    for row in read_rows(path):
         held += len(row.text)
         if held > HELD_CHARACTERS:
             raise RunError(
@@ -105,9 +105,9 @@ def _held(path: Path) -> Corpus:
     return HeldCorpus(documents)
 
 
-def _remedy(path: str) -> str:
+def _suggest_remedy(path: str) -> str:
     """Suggest how to get the documents that are missing at `path`."""
-    for name in mixtures():
-        if Path(path).absolute() == built_at(name).absolute():
+    for name in list_mixtures():
+        if Path(path).absolute() == find_built_path(name).absolute():
             return f"`spade corpus build {name}` makes it, --set design.corpus=builtin takes the few that ship"
     return "give a file of documents (`spade corpus build` makes one), 'builtin' or 'none'"

@@ -19,7 +19,7 @@ _END = re.compile(
 Counter = Callable[[str], int]
 
 
-def counter(tokenizer: str) -> Counter:
+def make_counter(tokenizer: str) -> Counter:
     """Return a counter of tokens by the tokenizer of a model (named as in model.path). "" estimates tokens from bytes.
 
     Raises ConfigError or RunError if the tokenizer cannot be loaded.
@@ -30,7 +30,7 @@ def counter(tokenizer: str) -> Counter:
     return lambda text: len(loaded.encode(text))
 
 
-def whole_sentences(text: str, tokens: int, count: Counter) -> str:
+def cut_at_sentence(text: str, tokens: int, count: Counter) -> str:
     """Return the longest beginning of `text` that ends with a sentence and has at most `tokens`.
 
     Returns "" if the first sentence is longer.

@@ -8,7 +8,7 @@ from typing import BinaryIO, overload
 import msgspec
 
 from actors.text.profile import Document
-from spade.decoding import UnreadableError, decoded
+from spade.decoding import UnreadableError, try_decode
 
 LONGEST = 1 << 24  # bytes of a document in a file
 _TITLE_CHARACTERS = 60
@@ -52,7 +52,7 @@ def read_line(line: bytes, number: int) -> Document:
     Raises UnreadableError if the line is not a document.
     """
     try:
-        read = decoded(_lines.decode, line)
+        read = try_decode(_lines.decode, line)
     except UnreadableError as error:
         raise UnreadableError(f"{error}; a line is a JSON object with a 'text'") from None
     return make(read.text, str(number if read.id is None else read.id), read.field, read.title)
@@ -63,7 +63,7 @@ def write_line(document: Document) -> bytes:
     return msgspec.json.encode(document) + b"\n"
 
 
-def each_line(opened: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
+def read_lines(opened: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
     """Yield the lines that are not blank: number from 1, place in bytes, line.
 
     Raises UnreadableError if a line is over LONGEST bytes.

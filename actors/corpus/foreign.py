@@ -6,10 +6,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from spade.decoding import UnreadableError, each_decoded
-from spade.disk import regular
+from spade.decoding import UnreadableError, read_each
+from spade.disk import open_for_reading
 from spade.errors import ConfigError, RunError
-from spade.extras import installing
+from spade.extras import describe_installing
 
 _BATCH = 64  # rows of a Parquet file read at once
 
@@ -17,12 +17,12 @@ PlacedRow = tuple[str, Mapping[str, Any]]
 """The location of a row, for error messages, and the row."""
 
 
-def placed(read_rows: Iterator[Mapping[str, Any]], place: str) -> Iterator[PlacedRow]:
+def number_rows(read_rows: Iterator[Mapping[str, Any]], place: str) -> Iterator[PlacedRow]:
     """Yield the rows with their locations, numbered from 1.
 
     Raises RunError with the row at which reading raised any exception.
     """
-    left = each_decoded(read_rows)
+    left = read_each(read_rows)
     for number in count(1):
         where = f"{place}, row {number}"
         try:
@@ -34,18 +34,20 @@ def placed(read_rows: Iterator[Mapping[str, Any]], place: str) -> Iterator[Place
         yield where, columns
 
 
-def parquet_rows(file: Path, needed: str = "", beside: Sequence[str] = ()) -> Iterator[PlacedRow]:
+def read_parquet_rows(file: Path, needed: str = "", beside: Sequence[str] = ()) -> Iterator[PlacedRow]:
     """Yield the rows of a Parquet file. If it has the column `needed`, yield only this column and those in `beside`.
 
-    Raises RunError as `placed` does, ConfigError without pyarrow, OSError.
+    Raises RunError as `number_rows` does, ConfigError without pyarrow, OSError.
     """
     if find_spec("pyarrow") is None:
-        raise ConfigError(f"{file}: give JSON Lines, or install pyarrow, which Parquet needs: {installing('export')}")
+        raise ConfigError(
+            f"{file}: give JSON Lines, or install pyarrow, which Parquet needs: {describe_installing('export')}"
+        )
     from pyarrow import parquet
 
-    with regular(file) as opened:
+    with open_for_reading(file) as opened:
 
-        def batches() -> Iterator[Mapping[str, Any]]:
+        def read_batches() -> Iterator[Mapping[str, Any]]:
             table = parquet.ParquetFile(opened)
             names = table.schema_arrow.names
             # If `needed` is missing, a row with all columns lets the error list them.
@@ -53,4 +55,4 @@ def parquet_rows(file: Path, needed: str = "", beside: Sequence[str] = ()) -> It
             for batch in table.iter_batches(_BATCH, columns=wanted):
                 yield from batch.to_pylist()
 
-        yield from placed(batches(), str(file))
+        yield from number_rows(read_batches(), str(file))

@@ -15,11 +15,11 @@ from typing import BinaryIO
 
 import msgspec
 
-from actors.corpus.documents import LONGEST, Corpus, Digest, each_line, read_line
+from actors.corpus.documents import LONGEST, Corpus, Digest, read_line, read_lines
 from actors.text.profile import Document
-from spade.decoding import UnreadableError, decoded
-from spade.disk import read, regular, replace
-from spade.errors import RunError, reason
+from spade.decoding import UnreadableError, try_decode
+from spade.disk import open_for_reading, read, replace
+from spade.errors import RunError, format_reason
 
 log = logging.getLogger(__name__)
 
@@ -52,9 +52,9 @@ class IndexedCorpus(Corpus):
     def __init__(self, path: Path) -> None:
         """Open the JSONL. Raises RunError if `path` is not a JSONL of documents, OSError if it cannot be read."""
         self._path = path
-        with regular(path) as opened:
+        with open_for_reading(path) as opened:
             found = os.fstat(opened.fileno())
-            index = _kept(path, found) or _made(path, opened, found)
+            index = _load_kept_index(path, found) or _make_index(path, opened, found)
             self._descriptor = os.dup(opened.fileno())
         self._places = array("Q")
         self._places.frombytes(index.places)
@@ -72,7 +72,7 @@ class IndexedCorpus(Corpus):
         start = self._places[place]
         end = self._places[place + 1] if place + 1 < len(self._places) else self._size
         if not start < end <= self._size:
-            raise RunError(f"{_file(self._path)}: names places that are not in the file; remove it")
+            raise RunError(f"{_name_index_file(self._path)}: names places that are not in the file; remove it")
         line = os.pread(self._descriptor, min(end - start, LONGEST), start)
         try:
             return read_line(line, place + 1)
@@ -83,31 +83,31 @@ class IndexedCorpus(Corpus):
             ) from None
 
 
-def _file(path: Path) -> Path:
+def _name_index_file(path: Path) -> Path:
     return path.with_name(f"{path.name}.index")
 
 
-def checked(digest: str, places: bytes) -> str:
+def compute_check(digest: str, places: bytes) -> str:
     """Return the check of an index."""
     return hashlib.blake2b(digest.encode() + places, digest_size=16, person=sys.byteorder.encode()).hexdigest()
 
 
-def _kept(path: Path, found: os.stat_result) -> CorpusIndex | None:
+def _load_kept_index(path: Path, found: os.stat_result) -> CorpusIndex | None:
     """Return the index beside the file, or None if it is missing, damaged or out of date."""
     try:
         # each document takes at least 8 bytes of the file
-        index = decoded(_indices.decode, read(_file(path), found.st_size + 1_024))
+        index = try_decode(_indices.decode, read(_name_index_file(path), found.st_size + 1_024))
     except (OSError, RunError, UnreadableError):
         return None
     same = (index.size, index.changed) == (found.st_size, found.st_mtime_ns)
-    whole = index.places and len(index.places) % 8 == 0 and checked(index.digest, index.places) == index.check
+    whole = index.places and len(index.places) % 8 == 0 and compute_check(index.digest, index.places) == index.check
     return index if same and whole else None
 
 
-def _made(path: Path, opened: BinaryIO, found: os.stat_result) -> CorpusIndex:
+def _make_index(path: Path, opened: BinaryIO, found: os.stat_result) -> CorpusIndex:
     places, digest = array("Q"), Digest()
     try:
-        for number, at, line in each_line(opened):
+        for number, at, line in read_lines(opened):
             try:
                 digest.add(read_line(line, len(places) + 1))
             except UnreadableError as error:
@@ -121,9 +121,11 @@ def _made(path: Path, opened: BinaryIO, found: os.stat_result) -> CorpusIndex:
     if not places:
         raise RunError(f"{path} holds no document; one JSON object with a 'text' stands on each line")
     packed = places.tobytes()
-    index = CorpusIndex(found.st_size, found.st_mtime_ns, digest.hex, checked(digest.hex, packed), packed)
+    index = CorpusIndex(found.st_size, found.st_mtime_ns, digest.hex, compute_check(digest.hex, packed), packed)
     try:
-        replace(_file(path), msgspec.msgpack.encode(index))
+        replace(_name_index_file(path), msgspec.msgpack.encode(index))
     except OSError as error:
-        log.warning("%s: was not written (%s); each process makes it for itself", _file(path), reason(error))
+        log.warning(
+            "%s: was not written (%s); each process makes it for itself", _name_index_file(path), format_reason(error)
+        )
     return index

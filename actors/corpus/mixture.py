@@ -15,13 +15,13 @@ from pathlib import Path
 
 import msgspec
 
-from actors.corpus.cutting import counter, whole_sentences
+from actors.corpus.cutting import cut_at_sentence, make_counter
 from actors.corpus.documents import LONGEST, make, write_line
 from actors.corpus.sources import TextRow
 from actors.corpus.spec import CorpusSource, CorpusSpec, Exclusions
-from spade.decoding import UnreadableError, decoded
-from spade.errors import RunError, reason
-from spade.text import line
+from spade.decoding import UnreadableError, try_decode
+from spade.errors import RunError, format_reason
+from spade.text import as_line
 
 ROWS = 1_000  # rows between two commits of the draft
 TELL_ROWS = 100_000
@@ -67,7 +67,7 @@ def build(spec: CorpusSpec, out: Path, tell: Callable[[str], None]) -> None:
     out.parent.mkdir(parents=True, exist_ok=True)
     draft = out.with_name(f"{out.name}.draft")
     fingerprint = spec.fingerprint()
-    with _opened(draft, fingerprint) as base:
+    with _open_draft(draft, fingerprint) as base:
         _refuse_existing(out)  # again under the lock: another build may have finished it
         mixture = _Mixture(spec, base, tell)
         for number, count in enumerate(spec.counts()):
@@ -94,11 +94,11 @@ def _write(base: sqlite3.Connection, out: Path) -> None:
     except OSError as error:
         with suppress(OSError):
             part.unlink()
-        raise RunError(f"{out}: was not written ({reason(error)}); the same command goes on") from None
+        raise RunError(f"{out}: was not written ({format_reason(error)}); the same command goes on") from None
 
 
 @contextmanager
-def _opened(draft: Path, fingerprint: bytes) -> Iterator[sqlite3.Connection]:
+def _open_draft(draft: Path, fingerprint: bytes) -> Iterator[sqlite3.Connection]:
     """Open the draft. Empty it if it belongs to another spec or other files."""
     if draft.exists() and not draft.is_file():
         raise RunError(f"{draft}: is not a regular file; remove it")
@@ -113,10 +113,12 @@ def _opened(draft: Path, fingerprint: bytes) -> Iterator[sqlite3.Connection]:
                 base.commit()
             yield base
     except sqlite3.OperationalError as error:
-        why = "another process builds this corpus" if "locked" in str(error) else line(str(error))
+        why = "another process builds this corpus" if "locked" in str(error) else as_line(str(error))
         raise RunError(f"{draft}: {why}") from None
     except sqlite3.DatabaseError as error:
-        raise RunError(f"{draft}: is damaged ({line(str(error))}); remove it, and the corpus is built anew") from None
+        raise RunError(
+            f"{draft}: is damaged ({as_line(str(error))}); remove it, and the corpus is built anew"
+        ) from None
 
 
 class _Mixture:
@@ -128,25 +130,26 @@ class _Mixture:
         self._tell = tell
         self._seed = spec.seed.to_bytes(8, "big")
         self._exclusions = Exclusions(spec)
-        self._count = counter(spec.tokenizer)
+        self._count = make_counter(spec.tokenizer)
 
     def take(self, number: int, wanted: int | None) -> None:
         """Read a source to its end, continuing from its progress."""
         source = self._spec.source[number]
-        progress = self._progress(number)
+        progress = self._read_progress(number)
         if not progress.done:
             try:
                 self._read(number, source, wanted, progress)
             except OSError as error:
                 place = source.path if error.filename is None else os.fsdecode(error.filename)
-                raise RunError(f"source {line(source.name)}: {place}: {reason(error)}") from None
+                raise RunError(f"source {as_line(source.name)}: {place}: {format_reason(error)}") from None
             except RunError as error:
-                raise RunError(f"source {line(source.name)}: {error}") from None
-        kept = self._kept(number)
-        self._tell(_summary(source.name, kept, progress))
+                raise RunError(f"source {as_line(source.name)}: {error}") from None
+        kept = self._count_kept(number)
+        self._tell(_summarise_source(source.name, kept, progress))
         if kept < (wanted or 1):
             raise RunError(
-                f"source {line(source.name)}: has {kept} documents, {wanted or 1} are wanted; lower its share, or read "
+                f"source {as_line(source.name)}: has {kept} documents, {wanted or 1} are wanted; lower its share, "
+                f"or read "
                 "more rows"
             )
 
@@ -156,7 +159,7 @@ class _Mixture:
             if dropped := self._add(number, source.name, row, progress.greatest):
                 progress.drop(dropped)
             if progress.rows % ROWS == 0:
-                if wanted and self._kept(number) > 2 * wanted:
+                if wanted and self._count_kept(number) > 2 * wanted:
                     self._prune(number, wanted, progress)
                 self._commit(number, progress)
             if progress.rows % TELL_ROWS == 0:
@@ -177,7 +180,7 @@ class _Mixture:
         own = row.word("id") or row.id
         if {own, f"{name}/{own}"} & self._exclusions.ids or self._exclusions.hold(text):
             return "excluded"
-        if self._spec.tokens and not (text := whole_sentences(text, self._spec.tokens, self._count)):
+        if self._spec.tokens and not (text := cut_at_sentence(text, self._spec.tokens, self._count)):
             return "first sentence over the tokens"
         written = write_line(make(text, f"{name}/{own}", name, row.word("title")))
         if len(written) > LONGEST:
@@ -195,14 +198,14 @@ class _Mixture:
             gone = self._base.execute("DELETE FROM documents WHERE source = ? AND key > ?", (number, progress.greatest))
             progress.drop("not drawn", gone.rowcount)
 
-    def _kept(self, number: int) -> int:
+    def _count_kept(self, number: int) -> int:
         ((kept,),) = self._base.execute("SELECT count(*) FROM documents WHERE source = ?", (number,))
         return int(kept)
 
-    def _progress(self, number: int) -> SourceProgress:
+    def _read_progress(self, number: int) -> SourceProgress:
         found = self._base.execute("SELECT state FROM progress WHERE source = ?", (number,)).fetchone()
         try:
-            return SourceProgress() if found is None else decoded(_progresses.decode, found[0])
+            return SourceProgress() if found is None else try_decode(_progresses.decode, found[0])
         except UnreadableError as error:
             raise sqlite3.DatabaseError(str(error)) from None
 
@@ -211,6 +214,6 @@ class _Mixture:
         self._base.commit()
 
 
-def _summary(name: str, kept: int, progress: SourceProgress) -> str:
+def _summarise_source(name: str, kept: int, progress: SourceProgress) -> str:
     dropped = ", ".join(f"{count} {why}" for why, count in sorted(progress.dropped.items()) if count)
     return f"{name}: {kept} documents of {progress.rows} rows; dropped: {dropped or 'none'}"

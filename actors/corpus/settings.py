@@ -4,7 +4,7 @@ import hashlib
 from pathlib import Path
 
 from spade.disk import read
-from spade.errors import ConfigError, RunError, reason
+from spade.errors import ConfigError, RunError, format_reason
 from spade.protocol import MOST_NAME
 
 BUILTIN = (
@@ -30,7 +30,7 @@ def read_settings(path: str) -> tuple[str, ...]:
     try:
         text = read(Path(path)).decode()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"tools.settings: {path}: {reason(error)}; give a text file, or 'builtin'") from None
+        raise ConfigError(f"tools.settings: {path}: {format_reason(error)}; give a text file, or 'builtin'") from None
     except RunError as error:
         raise ConfigError(f"tools.settings: {error}") from None
     lines = [(number, stripped) for number, each in enumerate(text.split("\n"), 1) if (stripped := each.strip())]
@@ -44,7 +44,7 @@ def read_settings(path: str) -> tuple[str, ...]:
     return tuple(setting for _, setting in lines)
 
 
-def digest_with(documents: str, settings: tuple[str, ...]) -> str:
+def compute_digest(documents: str, settings: tuple[str, ...]) -> str:
     """Return the digest of documents and settings. With the shipped settings, it is the documents' digest alone."""
     if settings in ((), BUILTIN):
         return documents

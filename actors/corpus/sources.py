@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from actors.corpus.documents import LONGEST, each_line
-from actors.corpus.foreign import PlacedRow, parquet_rows, placed
-from spade.decoding import UnreadableError, decoded
-from spade.disk import read, regular
+from actors.corpus.documents import LONGEST, read_lines
+from actors.corpus.foreign import PlacedRow, number_rows, read_parquet_rows
+from spade.decoding import UnreadableError, try_decode
+from spade.disk import open_for_reading, read
 from spade.errors import ConfigError, RunError
-from spade.extras import installing
-from spade.text import line, visible
+from spade.extras import describe_installing
+from spade.text import as_line, make_visible
 
 TEXTS = (".txt", ".md", ".rst", ".tex")
 TABLES = (".jsonl", ".parquet")
@@ -45,7 +45,7 @@ class TextRow(NamedTuple):
         return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
 
 
-def files(path: Path) -> list[Path]:
+def list_files(path: Path) -> list[Path]:
     """Return the file itself, or the files of a folder in name order. Does not follow links to folders.
 
     Raises OSError, or RunError if a folder lacks such files.
@@ -62,28 +62,28 @@ def files(path: Path) -> list[Path]:
     return found
 
 
-def rows(path: Path, column: str = "text", beside: Sequence[str] = _OWN) -> Iterator[TextRow]:
+def read_rows(path: Path, column: str = "text", beside: Sequence[str] = _OWN) -> Iterator[TextRow]:
     """Yield the rows of a file or folder. A text file is one row. `beside` are the other columns to read from Parquet.
 
     Raises RunError with the file and the line or row that cannot be read, ConfigError if a package is missing, OSError.
     """
-    for file in files(path):
-        name = "" if file == path else visible(f"{file.relative_to(path)}")
+    for file in list_files(path):
+        name = "" if file == path else make_visible(f"{file.relative_to(path)}")
         if file.suffix == ".parquet":
-            yield from _taken(parquet_rows(file, column, beside), name, column)
+            yield from _take_rows(read_parquet_rows(file, column, beside), name, column)
         elif file.suffix in TEXTS:
-            yield TextRow(str(file), name or visible(file.name), _text_file(file), {})
+            yield TextRow(str(file), name or make_visible(file.name), _read_text_file(file), {})
         else:
-            yield from _jsonl(file, name, column)
+            yield from _read_jsonl(file, name, column)
 
 
-def hub_rows(dataset: str, config: str, revision: str, split: str, column: str) -> Iterator[TextRow]:
+def stream_hub_rows(dataset: str, config: str, revision: str, split: str, column: str) -> Iterator[TextRow]:
     """Stream the rows of a data set, by its name on the hub or from a local folder.
 
     Raises RunError if it cannot be read, ConfigError if the package is missing.
     """
     if find_spec("datasets") is None:
-        raise ConfigError(f"data sets of Hugging Face need the package datasets: {installing('corpus')}")
+        raise ConfigError(f"data sets of Hugging Face need the package datasets: {describe_installing('corpus')}")
     import datasets
 
     datasets.disable_progress_bars()
@@ -98,17 +98,17 @@ def hub_rows(dataset: str, config: str, revision: str, split: str, column: str) 
                 dataset, config or None, split=split, revision=revision or None, streaming=True
             )
 
-    yield from _taken(placed(stream(), dataset), "", column)
+    yield from _take_rows(number_rows(stream(), dataset), "", column)
 
 
 def _raise(error: OSError) -> None:
     raise error
 
 
-def _text_file(file: Path) -> str:
+def _read_text_file(file: Path) -> str:
     data = read(file, LONGEST)
     try:
-        text = decoded(bytes.decode, data)
+        text = try_decode(bytes.decode, data)
     except UnreadableError as error:
         raise RunError(f"{file}: {error}") from None
     if "\0" in text:
@@ -116,33 +116,33 @@ def _text_file(file: Path) -> str:
     return text
 
 
-def _jsonl(file: Path, name: str, column: str) -> Iterator[TextRow]:
-    with regular(file) as opened:
+def _read_jsonl(file: Path, name: str, column: str) -> Iterator[TextRow]:
+    with open_for_reading(file) as opened:
         try:
-            for number, _, line in each_line(opened):
+            for number, _, line in read_lines(opened):
                 where = f"{file}, line {number}"
                 try:
-                    columns = decoded(_rows.decode, line)
+                    columns = try_decode(_rows.decode, line)
                 except UnreadableError as error:
                     raise UnreadableError(f"line {number}: {error}") from None
-                yield TextRow(where, _id(name, number), _text(where, columns, column), columns)
+                yield TextRow(where, _make_id(name, number), _read_text(where, columns, column), columns)
         except UnreadableError as error:
             raise RunError(f"{file}, {error}") from None
 
 
-def _taken(placed_rows: Iterator[PlacedRow], name: str, column: str) -> Iterator[TextRow]:
+def _take_rows(placed_rows: Iterator[PlacedRow], name: str, column: str) -> Iterator[TextRow]:
     for number, (where, columns) in enumerate(placed_rows, 1):
-        yield TextRow(where, _id(name, number), _text(where, columns, column), columns)
+        yield TextRow(where, _make_id(name, number), _read_text(where, columns, column), columns)
 
 
-def _id(name: str, number: int) -> str:
+def _make_id(name: str, number: int) -> str:
     return f"{name}:{number}" if name else str(number)
 
 
-def _text(where: str, columns: Mapping[str, Any], column: str) -> str:
+def _read_text(where: str, columns: Mapping[str, Any], column: str) -> str:
     """Return the text of a row, or "" if it is null."""
     if column not in columns:
-        there = line(", ".join(map(str, columns)), LONGEST_SHOWN) or "none"
+        there = as_line(", ".join(map(str, columns)), LONGEST_SHOWN) or "none"
         raise RunError(f"{where}: has no text in column {column!r}; its columns: {there}")
     text = columns[column]
     if text is not None and not isinstance(text, str):

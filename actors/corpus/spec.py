@@ -8,12 +8,12 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from actors.corpus.sources import TextRow, files, hub_rows, rows
+from actors.corpus.sources import TextRow, list_files, read_rows, stream_hub_rows
 from spade.config import read_toml
-from spade.decoding import UnreadableError, decoded
+from spade.decoding import UnreadableError, try_decode
 from spade.disk import read
 from spade.errors import ConfigError
-from spade.text import line
+from spade.text import as_line
 
 EXCLUSION_BYTES = 1 << 28
 SHORTEST = 20  # characters; a shorter text would also exclude unrelated documents
@@ -55,10 +55,10 @@ class CorpusSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Share of the spec's `documents`, instead of `count`."""
 
     def read(self) -> Iterator[TextRow]:
-        """Yield the source's rows. Raises as `rows` and `hub_rows` do."""
+        """Yield the source's rows. Raises as `rows` and `stream_hub_rows` do."""
         if self.dataset:
-            return hub_rows(self.dataset, self.config, self.revision, self.split, self.column)
-        return rows(Path(self.path), self.column)
+            return stream_hub_rows(self.dataset, self.config, self.revision, self.split, self.column)
+        return read_rows(Path(self.path), self.column)
 
 
 class CorpusSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -89,7 +89,7 @@ class CorpusSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Return the number of documents to draw from each source. None means all."""
         if self.documents is None:
             return [source.count for source in self.source]
-        return [*shares([source.weight or 0.0 for source in self.source], self.documents)]
+        return [*share_out([source.weight or 0.0 for source in self.source], self.documents)]
 
     def fingerprint(self) -> bytes:
         """Return a digest of the spec and its local files. Files count by name, size and modification time.
@@ -97,14 +97,14 @@ class CorpusSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Raises RunError, or OSError if a file is missing.
         """
         named = [Path(text) for text in (self.exclude_ids, self.exclude_texts) if text]
-        named += [file for source in self.source if source.path for file in files(Path(source.path))]
+        named += [file for source in self.source if source.path for file in list_files(Path(source.path))]
         sets = (Path(source.dataset) for source in self.source if source.dataset)
         named += [file for folder in sets if folder.is_dir() for file in sorted(folder.rglob("*")) if file.is_file()]
         seen = [(str(file), found.st_size, found.st_mtime_ns) for file in named for found in [file.stat()]]
         return hashlib.blake2b(msgspec.msgpack.encode((self, seen)), digest_size=16).digest()
 
 
-def shares(weights: list[float], total: int) -> list[int]:
+def share_out(weights: list[float], total: int) -> list[int]:
     """Share out `total` by weight. The rest after rounding down goes to the largest remainders, the first of equals."""
     exact = [weight * total / sum(weights) for weight in weights]
     whole = [int(share) for share in exact]
@@ -120,7 +120,7 @@ def read_spec(path: Path) -> CorpusSpec:
     try:
         spec = msgspec.convert(tree, CorpusSpec)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{path}: {line(str(error), 300)}") from None
+        raise ConfigError(f"{path}: {as_line(str(error), 300)}") from None
     _check(path, spec)
     return spec
 
@@ -131,7 +131,7 @@ def _check(path: Path, spec: CorpusSpec) -> None:
     if len(set(names)) < len(names):
         raise ConfigError(f"{path}: two sources have one name")
     for source in spec.source:
-        where = f"{path}: source {line(source.name, 100)}"
+        where = f"{path}: source {as_line(source.name, 100)}"
         _check_texts(where, source)
         if bool(source.path) == bool(source.dataset):
             raise ConfigError(f"{where}: give a path or a dataset")
@@ -164,10 +164,10 @@ class Exclusions:
 
         Raises ConfigError that names the line of a text that is too short, RunError, OSError.
         """
-        self.ids = frozenset(text for _, text in _lines(spec.exclude_ids))
+        self.ids = frozenset(text for _, text in _read_lines(spec.exclude_ids))
         self._texts: dict[str, list[str]] = {}
-        for number, text in _lines(spec.exclude_texts):
-            folded = _folded(text)
+        for number, text in _read_lines(spec.exclude_texts):
+            folded = _fold_text(text)
             if len(folded) < SHORTEST:
                 raise ConfigError(
                     f"{spec.exclude_texts}, line {number}: a text to leave out has {SHORTEST} characters or more"
@@ -178,7 +178,7 @@ class Exclusions:
         """Return True if `text` contains one of the excluded texts."""
         if not self._texts:
             return False
-        folded = _folded(text)
+        folded = _fold_text(text)
         return any(
             folded.startswith(one, at)
             for at in range(len(folded) - SHORTEST + 1)
@@ -186,15 +186,15 @@ class Exclusions:
         )
 
 
-def _folded(text: str) -> str:
+def _fold_text(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def _lines(path: str) -> list[tuple[int, str]]:
+def _read_lines(path: str) -> list[tuple[int, str]]:
     if not path:
         return []
     try:
-        text = decoded(bytes.decode, read(Path(path), EXCLUSION_BYTES))
+        text = try_decode(bytes.decode, read(Path(path), EXCLUSION_BYTES))
     except UnreadableError as error:
         raise ConfigError(f"{path}: {error}") from None
     return [(number, one.strip()) for number, one in enumerate(text.split("\n"), 1) if one.strip()]

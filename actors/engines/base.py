@@ -87,7 +87,7 @@ class Engine(Protocol):
         ...
 
 
-def unfit(request: Generate, context_tokens: int, vocabulary: int) -> str | None:
+def explain_misfit(request: Generate, context_tokens: int, vocabulary: int) -> str | None:
     """Explain why a model with `vocabulary` tokens can never serve a request. Returns None if it can."""
     if not request.prompt or len(request.prompt) % 4 or request.max_tokens < 1 or request.seed < 0:
         return "a request needs a prompt of int32 ids, max_tokens of at least 1 and a seed of at least 0"

@@ -14,7 +14,7 @@ from actors.engines.service.desk import Desk
 from actors.engines.torch.engine import TorchEngine
 from actors.engines.weights.fetch import Shelf
 from actors.engines.weights.follower import Follower
-from actors.engines.weights.swap import Swapped, compare, tolerance
+from actors.engines.weights.swap import Swapped, compare, compute_tolerance
 from spade.config import Config
 from spade.config import Engine as Settings
 from spade.disk import hold
@@ -22,10 +22,10 @@ from spade.errors import BusError, WeightsError
 from spade.policy import canary
 from spade.policy.manifest import PARAMETERS
 from spade.policy.model import require_gpus
-from spade.processes.entry import Launch, main, serving
+from spade.processes.entry import Launch, main, open_service
 from spade.protocol import Weights
 from spade.transport import Client
-from spade.transport.pump import background
+from spade.transport.pump import run_in_background
 
 log = logging.getLogger(__name__)
 
@@ -35,10 +35,10 @@ async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None
     require_gpus("engine.gpus", config.engine.gpus, launch.gpus)
     if config.engine.threads:
         torch.set_num_threads(config.engine.threads)
-    async with serving(launch, config) as (server, replay):
+    async with open_service(launch, config) as (server, replay):
         shelf = Shelf(replay, config.bus, Path(launch.run), config.model.path)
-        async with background(partial(shelf.pass_on, server)):
-            weights = await _first_weights(replay, shelf, config.supervise.ready_s)
+        async with run_in_background(partial(shelf.pass_on, server)):
+            weights = await _fetch_first_weights(replay, shelf, config.supervise.ready_s)
             engine, swapped = await trio.to_thread.run_sync(_load, config, weights)
             log.info("serving policy version %d at %s", engine.version, server.address)
             ready()
@@ -55,7 +55,7 @@ def _load(config: Config, weights: Weights) -> tuple[Engine, Swapped]:
     with held:
         expected = canary.read(folder)
         engine = open_engine(weights, config.engine, config.model.dtype)
-    return engine, Swapped(weights, compare(engine, weights, expected, tolerance(config)))
+    return engine, Swapped(weights, compare(engine, weights, expected, compute_tolerance(config)))
 
 
 def open_engine(weights: Weights, settings: Settings, dtype: str) -> Engine:
@@ -73,7 +73,7 @@ def open_engine(weights: Weights, settings: Settings, dtype: str) -> Engine:
             return VllmEngine(weights, settings, dtype)
 
 
-async def _first_weights(replay: Client, shelf: Shelf, deadline_s: float) -> Weights:
+async def _fetch_first_weights(replay: Client, shelf: Shelf, deadline_s: float) -> Weights:
     """Bring the newest published weights to this host. Waits for the learner's first weights."""
     if replay.pulse.weights is None:
         log.info("waiting for the first published weights")

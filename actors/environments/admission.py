@@ -8,7 +8,7 @@ from actors.environments.trials import RejectedError, Trials
 from actors.sandbox import Sandbox
 from actors.sandbox.host import PLAYS
 from actors.sandbox.wire import Loaded, LoadProgram, Step
-from spade.codec import program_digest
+from spade.codec import compute_program_digest
 from spade.config import PATIENCE, DomainName, Play, ToolUse
 from spade.config import Sandbox as Limits
 from spade.errors import RunError
@@ -21,7 +21,7 @@ def derive_check_seed(source: str) -> int:
 
     A run uses secret seeds, which programs cannot foresee.
     """
-    return derive(b"", "env check", program_digest(source))
+    return derive(b"", "env check", compute_program_digest(source))
 
 
 async def validate(
@@ -52,7 +52,7 @@ async def validate(
     return await admission.verdict()
 
 
-async def opened(sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play) -> Verdict:
+async def admit_opened(sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play) -> Verdict:
     """Admit a program of a library if it resets under this seed. Nothing else is played.
 
     Raises RunError if the sandbox fails, not the program.
@@ -66,7 +66,7 @@ async def opened(sandbox: Sandbox, source: str, seed: int, limits: Limits, play:
     return Verdict(True, (Stage("open", True),), trials.name, True, observation, "inside", trials.repairs)
 
 
-async def domain_of(sandbox: Sandbox, source: str, limits: Limits) -> DomainName | None:
+async def find_domain(sandbox: Sandbox, source: str, limits: Limits) -> DomainName | None:
     """Return the domain that a program names, or None if the program does not load.
 
     Raises RunError if the sandbox fails, not the program.

@@ -21,20 +21,20 @@ from typing import TypeVar
 import trio
 
 from actors.environments.domains import DOMAINS, Sent
-from actors.environments.gifts import Hearing, heard, unseen_words, without
-from actors.environments.offers import offered
+from actors.environments.gifts import Hearing, drop_words, find_unseen_words, heard
+from actors.environments.offers import read_offer
 from actors.environments.trials import RejectedError, Trials
 from actors.sandbox import Sandbox
 from actors.sandbox.host import PLAYS
 from actors.sandbox.wire import Solve, Solved, Step
-from actors.text.actions import action_typed
-from actors.text.conversation import Conversation, Move, Player, converse
+from actors.text.actions import read_typed_action
+from actors.text.conversation import Conversation, Move, Player, play_conversation
 from actors.text.leaks import NUMBER, Told
 from spade.codec import answer_digest
 from spade.config import DomainName
 from spade.errors import RunError
 from spade.protocol import DIGEST_BYTES, Audited, AuditJob, Faulted, Observed, RecordedPlay, Recording
-from spade.returns import won
+from spade.returns import is_won
 
 TRIES = 3
 
@@ -117,7 +117,7 @@ class Auditor:
     async def _replay(self, replay: RecordedPlay) -> None:
         """Repeat a recorded play. It did not time out before, so it is a finding if every try times out now."""
         try:
-            finding = await decided(partial(self._compare, replay))
+            finding = await try_until_decided(partial(self._compare, replay))
         except UndecidedError as undecided:
             if not undecided.ours:
                 self.findings.append(f"play {replay.play} was run again and timed out in each of {TRIES} tries")
@@ -131,7 +131,7 @@ class Auditor:
         recording = replay.recording
         expected = [recording.answers[at : at + DIGEST_BYTES] for at in range(0, len(recording.answers), DIGEST_BYTES)]
         sent = list(_moves(recording))
-        answers = (await self._play(replay.seed, recording.max_turns, following(sent))).answers
+        answers = (await self._play(replay.seed, recording.max_turns, follow_moves(sent))).answers
         self._sent[replay.seed, replay.play] = [
             (move, await is_missed(move, answer))
             for move, answer in zip(sent, answers, strict=False)
@@ -152,7 +152,7 @@ class Auditor:
             if not self.wins < job.wins <= self.wins + left:
                 break
             try:
-                won = await decided(partial(self._win_at_random, seed))
+                won = await try_until_decided(partial(self._win_at_random, seed))
             except UndecidedError:
                 continue
             self.plays += 1
@@ -161,15 +161,15 @@ class Auditor:
             self.findings.append(f"random actions win {self.wins} of {self.plays} plays on instances that were won")
 
     async def _win_at_random(self, seed: int) -> bool:
-        policy = self._domain.guesser(self._rng, self._job.reads, self._sent_elsewhere(seed))
+        policy = self._domain.guesser(self._rng, self._job.reads, self._collect_sent_elsewhere(seed))
 
         async def anything(seen: Observed) -> Move:
             return policy(seen)
 
         played = await self._play(seed, self._job.max_turns, anything)
-        return won(played.episode_return, self._job.win_return)
+        return is_won(played.episode_return, self._job.win_return)
 
-    def _sent_elsewhere(self, seed: int) -> Sent:
+    def _collect_sent_elsewhere(self, seed: int) -> Sent:
         """Return the moves of agents on other instances. Moves on the same instance may be its answer."""
         return [each for (other, _), sent in self._sent.items() if other != seed for each in sent]
 
@@ -185,8 +185,8 @@ class Auditor:
         listed, tried, solved, given = False, 0, 0, Counter[str]()
         for seed in self._job.lost:
             try:
-                moves = await decided(partial(self._solution, seed))
-                won = moves is not None and await decided(partial(self._wins, seed, moves))
+                moves = await try_until_decided(partial(self._ask_solution, seed))
+                won = moves is not None and await try_until_decided(partial(self._check_wins, seed, moves))
             except UndecidedError as undecided:
                 if undecided.ours:
                     continue
@@ -194,20 +194,23 @@ class Auditor:
             listed = listed or moves is not None
             tried, solved = tried + 1, solved + won
             given.update(await self._given(seed, moves) if moves and won else ())
-        if listed or await self._lists_elsewhere():
+        if listed or await self._check_lists_elsewhere():
             self.tried, self.solved = tried, solved
         gift = next((word for word, times in given.items() if times > 1 or not NUMBER.fullmatch(word)), "")
         if gift:
             self.findings.append(f"its solution wins a lost instance by {_told(gift)}")
 
-    async def _lists_elsewhere(self) -> bool:
+    async def _check_lists_elsewhere(self) -> bool:
         """Return True if the solution lists actions on an instance that was won."""
         try:
-            return bool(self._job.seeds) and await decided(partial(self._solution, self._job.seeds[0])) is not None
+            return (
+                bool(self._job.seeds)
+                and await try_until_decided(partial(self._ask_solution, self._job.seeds[0])) is not None
+            )
         except UndecidedError:
             return False
 
-    async def _solution(self, seed: int) -> list[Move] | None:
+    async def _ask_solution(self, seed: int) -> list[Move] | None:
         """Ask the program for its solution of an instance, as moves.
 
         Returns None if the solution lists no actions, and [] if the program fails. Raises UndecidedError if the sandbox
@@ -226,9 +229,9 @@ class Auditor:
             self._answering_s += trials.counted_s
         return self._domain.solution(solved, job.reads) if isinstance(solved, Solved) else []
 
-    async def _wins(self, seed: int, moves: Iterable[Move]) -> bool:
-        played = await self._play(seed, self._job.max_turns, following(moves))
-        return won(played.episode_return, self._job.win_return)
+    async def _check_wins(self, seed: int, moves: Iterable[Move]) -> bool:
+        played = await self._play(seed, self._job.max_turns, follow_moves(moves))
+        return is_won(played.episode_return, self._job.win_return)
 
     async def _find_gift(self) -> None:
         """Look for a hinted play that was won by a word of the hint, although no observation states it.
@@ -246,11 +249,13 @@ class Auditor:
                 continue
 
     async def _is_gift(self, seed: int, moves: Sequence[Move], words: Sequence[str]) -> bool:
-        if not await decided(partial(self._wins, seed, moves)):
+        if not await try_until_decided(partial(self._check_wins, seed, moves)):
             return False
-        rest = without(moves, words)
+        rest = drop_words(moves, words)
         for other in self._job.lost:
-            if await decided(partial(self._wins, other, moves)) and not await decided(partial(self._wins, other, rest)):
+            if await try_until_decided(partial(self._check_wins, other, moves)) and not await try_until_decided(
+                partial(self._check_wins, other, rest)
+            ):
                 return True
         return False
 
@@ -262,10 +267,10 @@ class Auditor:
         if not (self._job.hint and moves):
             return ()
         # In a thread, since long observations take time.
-        unseen = await trio.to_thread.run_sync(unseen_words, moves, self._heard[seed])
+        unseen = await trio.to_thread.run_sync(find_unseen_words, moves, self._heard[seed])
         words = [word for word in unseen if self._hint.states(word)]
         try:
-            needless = not words or await decided(partial(self._wins, seed, without(moves, words)))
+            needless = not words or await try_until_decided(partial(self._check_wins, seed, drop_words(moves, words)))
         except UndecidedError:
             return ()
         return () if needless else words
@@ -282,7 +287,7 @@ class Auditor:
 
         try:
             first = await self._sandbox.open(name, self._job.source, seed, max_turns)
-            played = await converse(first, max_turns, step, player)
+            played = await play_conversation(first, max_turns, step, player)
         finally:
             self._answering_s += self._sandbox.close(name)
         last = played.answers[-1]
@@ -296,7 +301,7 @@ class Auditor:
 async def is_missed(move: Move, seen: Observed) -> bool:
     """Return whether the observation before a move does not offer its action."""
     await trio.lowlevel.checkpoint()  # reading a text takes time: let other tasks run in between
-    return not move.calls and not offered(seen.observation).has(action_typed(move.action))
+    return not move.calls and not read_offer(seen.observation).has(read_typed_action(move.action))
 
 
 def _moves(recording: Recording) -> Iterator[Move]:
@@ -307,7 +312,7 @@ def _told(word: str) -> str:
     return f"{word[:40]!r}, which its hint tells and no observation"
 
 
-def following(moves: Iterable[Move]) -> Player[Move]:
+def follow_moves(moves: Iterable[Move]) -> Player[Move]:
     """Return a player that makes these moves, then leaves."""
     left = iter(moves)
 
@@ -317,7 +322,7 @@ def following(moves: Iterable[Move]) -> Player[Move]:
     return act
 
 
-async def decided(once: Callable[[], Awaitable[Result]]) -> Result:
+async def try_until_decided(once: Callable[[], Awaitable[Result]]) -> Result:
     """Return the first result of up to TRIES tries.
 
     Raises UndecidedError if no try has a result. It is `ours` if any try failed by our own fault.

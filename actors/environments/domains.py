@@ -12,7 +12,7 @@ from actors.environments.tools.stages import DONE, ToolAdmission
 from actors.environments.trials import Policy
 from actors.sandbox import Sandbox
 from actors.sandbox.wire import Solved
-from actors.text.actions import action_typed, sayable, sent
+from actors.text.actions import format_action, read_typed_action, strip_action
 from actors.text.conversation import Move
 from spade.config import DomainName, Play, ToolUse
 from spade.config import Sandbox as Limits
@@ -40,32 +40,32 @@ class DomainAdmission:
     """Turns a solution into moves."""
 
 
-def _game_guesser(rng: random.Random, reads: Form, agents: Sent) -> Policy[Move]:
-    actions = [(action_typed(move.action), is_missed) for move, is_missed in agents if move.action.strip()]
+def _make_game_guesser(rng: random.Random, reads: Form, agents: Sent) -> Policy[Move]:
+    actions = [(read_typed_action(move.action), is_missed) for move, is_missed in agents if move.action.strip()]
     known, missed = [action for action, _ in actions], [action for action, is_missed in actions if is_missed]
 
     def act(seen: Observed) -> Move:
-        return Move(sent(choose(seen.observation, rng, known, missed), reads))
+        return Move(format_action(choose(seen.observation, rng, known, missed), reads))
 
     return act
 
 
-def _tool_guesser(rng: random.Random, _: Form, agents: Sent) -> Policy[Move]:
+def _make_tool_guesser(rng: random.Random, _: Form, agents: Sent) -> Policy[Move]:
     return RandomCaller(rng, [move for move, _ in agents]).act
 
 
-def _game_solution(solved: Solved, reads: Form) -> list[Move] | None:
+def _read_game_solution(solved: Solved, reads: Form) -> list[Move] | None:
     if solved.actions is None:
         return None
-    return [Move(sent(sayable(action), reads)) for action in solved.actions]
+    return [Move(format_action(strip_action(action), reads)) for action in solved.actions]
 
 
-def _tool_solution(solved: Solved, _: Form) -> list[Move] | None:
+def _read_tool_solution(solved: Solved, _: Form) -> list[Move] | None:
     calls = [Move("", (ToolCall(name, arguments),)) for name, arguments in solved.calls]
     return [*calls, DONE] if calls else None
 
 
 DOMAINS: Mapping[DomainName, DomainAdmission] = {
-    "games": DomainAdmission(GameAdmission, _game_guesser, _game_solution),
-    "tools": DomainAdmission(ToolAdmission, _tool_guesser, _tool_solution),
+    "games": DomainAdmission(GameAdmission, _make_game_guesser, _read_game_solution),
+    "tools": DomainAdmission(ToolAdmission, _make_tool_guesser, _read_tool_solution),
 }

@@ -9,13 +9,13 @@ from functools import partial
 
 import trio
 
-from actors.environments.offers import choose, offered
-from actors.environments.probes import NOTHING, Transcript, heeded
-from actors.environments.trials import SOLVED_PLAYS, Probing, RejectedError, Trials, consuming
+from actors.environments.offers import choose, read_offer
+from actors.environments.probes import NOTHING, Transcript, has_heeded
+from actors.environments.trials import SOLVED_PLAYS, Probing, RejectedError, Trials, make_policy
 from actors.sandbox import Sandbox
 from actors.sandbox.host import PLAYS
 from actors.sandbox.wire import Solve, Solved, Step
-from actors.text.actions import boxed, sayable, sent
+from actors.text.actions import find_boxed, format_action, strip_action
 from spade.config import PATIENCE, Play
 from spade.config import Sandbox as Limits
 from spade.protocol import Form, Observed
@@ -27,7 +27,7 @@ TRIED_ACTIONS = 4
 """Random actions that show if a program without a listed solution reads a form. A single one may change nothing."""
 
 
-async def form_of(sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play) -> Form:
+async def find_form(sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play) -> Form:
     """Find the form as admission does, without its other stages. Returns "inside" if the program fails before that.
 
     Its calls take at most load_s + 4 step_s. Raises RunError if the sandbox fails, not the program.
@@ -67,7 +67,9 @@ class FormProbing(Probing[str]):
 
         Raises RejectedError if the kept observations take too much memory.
         """
-        transcript = await self.trials.play(seed, lambda seen: sent(policy(seen.observation), self.reads), PLAYS)
+        transcript = await self.trials.play(
+            seed, lambda seen: format_action(policy(seen.observation), self.reads), PLAYS
+        )
         self.keep(transcript)
         return transcript
 
@@ -87,7 +89,7 @@ class FormProbing(Probing[str]):
                 listed = ", ".join(actions)[:200]
                 raise RejectedError(f"the solution does not win; its {len(actions)} actions are [{listed}]")
             if not self.known:
-                self.known, self.unoffered = actions, await unoffered(self.transcripts[-1])
+                self.known, self.unoffered = actions, await list_unoffered(self.transcripts[-1])
             self.solutions.append(actions[: len(self.transcripts[-1].actions)])
             self.solving_plays.add((self.transcripts[-1].actions, self.transcripts[-1].answers))
             forms = (found,)
@@ -102,7 +104,7 @@ class FormProbing(Probing[str]):
             solved = await self.trials.ask(process, Solve())
         if not isinstance(solved, Solved) or solved.actions is None:
             return None
-        return [sayable(action) for action in solved.actions]
+        return [strip_action(action) for action in solved.actions]
 
     async def first_of(self, holds: Callable[[], Awaitable[bool]], forms: Sequence[Form]) -> Form | None:
         """Find the first form for which `holds` is True and set it as the form that the program reads.
@@ -121,24 +123,24 @@ class FormProbing(Probing[str]):
 
     async def wins(self, seed: int, actions: Sequence[str]) -> bool:
         """Return True if these actions, or the first of them, win a play."""
-        play = await self.probe(seed, consuming(list(actions), ""))
+        play = await self.probe(seed, make_policy(list(actions), ""))
         return play.won(self.win_return) and len(play.actions) <= len(actions)
 
     async def heeds(self) -> bool:
         """Return True if actions in this form change a play of one seed."""
         for policy in (*[self.anything] * TRIED_ACTIONS, lambda _: NOTHING):
             play = await self.probe(self.seed(0), policy)
-            if any(heeded(play, other) for other in self.transcripts[:-1]):
+            if any(has_heeded(play, other) for other in self.transcripts[:-1]):
                 return True
         return False
 
 
-async def unoffered(play: Transcript[str]) -> tuple[str, ...]:
+async def list_unoffered(play: Transcript[str]) -> tuple[str, ...]:
     """Return the actions of a play, out of their boxes, that the observation before them does not offer."""
     found = []
     for action, answer in zip(play.actions, play.answers, strict=False):
         await trio.lowlevel.checkpoint()  # reading a text takes time: let other tasks run in between
-        said = boxed(action) or action
-        if not offered(answer.observation).has(said.strip()):
+        said = find_boxed(action) or action
+        if not read_offer(answer.observation).has(said.strip()):
             found.append(said)
     return tuple(found)

@@ -20,14 +20,21 @@ import trio
 from msgspec import structs
 
 from actors.environments.forms import FormProbing
-from actors.environments.gifts import VALUE_CHARACTERS, Hearing, common_sequence, solving_words, unseen_words, without
-from actors.environments.offers import FORM, Offer, offered
+from actors.environments.gifts import (
+    VALUE_CHARACTERS,
+    Hearing,
+    drop_words,
+    find_common_sequence,
+    find_solving_words,
+    find_unseen_words,
+)
+from actors.environments.offers import FORM, Offer, read_offer
 from actors.environments.probes import NONSENSE, NUMBERS, Transcript
 from actors.environments.slips import SlippingPlayer
 from actors.environments.stages import Admission
-from actors.environments.trials import RejectedError, consuming
+from actors.environments.trials import RejectedError, make_policy
 from actors.sandbox import Sandbox
-from actors.text.actions import sent
+from actors.text.actions import format_action
 from spade.config import Play, ToolUse
 from spade.config import Sandbox as Limits
 from spade.protocol import MOST_VALUES, Verdict
@@ -115,7 +122,7 @@ class GameAdmission(Admission[str]):
             said.append(nonsense.pop(0) if nonsense else slipping.act(observation))
             return said[-1]
 
-        never = {sent(each, self.form.reads) for each in NONSENSE}
+        never = {format_action(each, self.form.reads) for each in NONSENSE}
         while nonsense or (slipping.waiting and more):
             more -= not nonsense
             if not nonsense and self.form.solutions:
@@ -143,13 +150,13 @@ class GameAdmission(Admission[str]):
                 if play.seed == self.form.seed(index):
                     plays[index].append(Hearing(play.actions, [answer.observation for answer in play.answers]))
         # In a thread, since long observations take time.
-        shared, others = await trio.to_thread.run_sync(solving_words, solutions, plays)
+        shared, others = await trio.to_thread.run_sync(find_solving_words, solutions, plays)
         if shared and all([await self.wins_without(index, shared) for index in range(len(solutions))]):
             shared = []
         found = [*shared]
         for index, words in enumerate(others):
             found += await self.needed(index, words)
-        sequence = common_sequence(solutions)
+        sequence = find_common_sequence(solutions)
         found += [sequence] if sequence else []
         self.values = tuple(value[:VALUE_CHARACTERS] for value in found[:MOST_VALUES])
 
@@ -159,21 +166,21 @@ class GameAdmission(Admission[str]):
         Such earlier actions are steps of a search. For the guesses 500, 250, 375 a hint may state the first two.
         Otherwise return all `words`.
         """
-        last = unseen_words(self.form.solutions[index][-1:], ())
+        last = find_unseen_words(self.form.solutions[index][-1:], ())
         early = [word for word in words if word not in last]
         wins = early and await self.wins_without(index, early)
         return [word for word in words if word in last] if wins else words
 
     async def wins_without(self, index: int, words: Sequence[str]) -> bool:
         """Play a solution without the actions that have one of the words. Returns True if it still wins."""
-        left = without(self.form.solutions[index], words)
-        play = await self.form.probe(self.form.seed(index), consuming(left, ""))
+        left = drop_words(self.form.solutions[index], words)
+        play = await self.form.probe(self.form.seed(index), make_policy(left, ""))
         return play.won(self.form.win_return)
 
     @cached_property
     def offer(self) -> Offer:
         """The actions that the first observation offers."""
-        return offered(self.form.transcripts[0].answers[0].observation)
+        return read_offer(self.form.transcripts[0].answers[0].observation)
 
     @property
     def remark(self) -> str:

@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeVar
 
-from actors.environments.tools.evidence import leaves
-from actors.text.actions import boxed
+from actors.environments.tools.evidence import collect_leaves
+from actors.text.actions import find_boxed
 from actors.text.conversation import Move
-from actors.text.leaks import LEAST, Told, visible
+from actors.text.leaks import LEAST, Told, normalise_visible
 from spade.protocol import Observed
 
 READ_CHARACTERS = 65_536
@@ -37,13 +37,13 @@ def heard(seen: Observed) -> str:
     return "\n".join((seen.observation, *(each.text for each in seen.results), seen.tools.replace("\\n", "\n")))
 
 
-def unseen_words(actions: Iterable[str | Move], plays: Iterable[Hearing]) -> list[str]:
+def find_unseen_words(actions: Iterable[str | Move], plays: Iterable[Hearing]) -> list[str]:
     """Return the words of the actions, of at least three letters or digits, that no observation of the plays states.
 
     An observation after an action with the word may be an echo, so it does not count. Shorter words in a row count as
     one word, since a secret may be cut into pieces. A value of a call counts as one word, as a player writes texts.
     """
-    words = dict.fromkeys(word for action in actions for word in _pieces(action))
+    words = dict.fromkeys(word for action in actions for word in _split_action(action))
     for play in plays:
         said = set[str]()
         for action, observation in zip(play.actions, play.observations, strict=False):
@@ -51,16 +51,16 @@ def unseen_words(actions: Iterable[str | Move], plays: Iterable[Hearing]) -> lis
                 break
             told = Told(observation[:READ_CHARACTERS])
             words = {word: None for word in words if word in said or not told.states(word)}
-            said.update(_pieces(action))
+            said.update(_split_action(action))
     return list(words)
 
 
-def _pieces(action: str | Move) -> list[str]:
+def _split_action(action: str | Move) -> list[str]:
     """Return the long words of an action out of its box, its runs of short words, and the long values of its calls."""
     if isinstance(action, Move):
-        return [*_pieces(action.action), *(value for value in leaves([action]) if len(value) >= LEAST)]
+        return [*_split_action(action.action), *(value for value in collect_leaves([action]) if len(value) >= LEAST)]
     pieces, run = list[str](), ""
-    for word in [*_WORD.findall(visible(boxed(action) or action)), ""]:
+    for word in [*_WORD.findall(normalise_visible(find_boxed(action) or action)), ""]:
         if 0 < len(word) < LEAST:
             run += word
             continue
@@ -70,25 +70,25 @@ def _pieces(action: str | Move) -> list[str]:
     return pieces
 
 
-def without(actions: Iterable[Said], words: Sequence[str]) -> list[Said]:
+def drop_words(actions: Iterable[Said], words: Sequence[str]) -> list[Said]:
     """Return the actions without any of the words."""
-    return [action for action in actions if not set(_pieces(action)) & set(words)]
+    return [action for action in actions if not set(_split_action(action)) & set(words)]
 
 
-def solving_words(
+def find_solving_words(
     solutions: Sequence[Sequence[str]], plays: Sequence[Sequence[Hearing]]
 ) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
     """Return the unseen words that all solutions share, and the other unseen words of each solution.
 
     A word is unseen if no play on the solution's instance shows it. `plays` has these plays for each solution.
     """
-    unseen = [unseen_words(solution, heard) for solution, heard in zip(solutions, plays, strict=True)]
+    unseen = [find_unseen_words(solution, heard) for solution, heard in zip(solutions, plays, strict=True)]
     shared = set.intersection(*map(set, unseen))
     others = [[word for word in words if word not in shared] for words in unseen]
     return [word for word in unseen[0] if word in shared], others
 
 
-def common_sequence(solutions: Sequence[Sequence[str]]) -> str:
+def find_common_sequence(solutions: Sequence[Sequence[str]]) -> str:
     """Return the first actions of the sequence that solves every instance, as one text.
 
     Returns "" if the solutions differ, if there is only one, or if they have few actions.

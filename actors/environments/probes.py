@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from spade.protocol import Observed
-from spade.returns import episode_return, won
+from spade.returns import compute_episode_return, is_won
 
 NOTHING = "none of these"
 NONSENSE = ("", "?!", NOTHING, "☃", "{}[]()\\n%s", "x" * 1_000, f"\\boxed{{{NOTHING}}}")
@@ -38,54 +38,54 @@ class Transcript(msgspec.Struct, Generic[Action], frozen=True):
     def won(self, win_return: float) -> bool:
         """Return True if the episode's return is a win."""
         last = self.answers[-1]
-        return won(episode_return([last.reward], last.terminated), win_return)
+        return is_won(compute_episode_return([last.reward], last.terminated), win_return)
 
 
-def rewarded_otherwise(transcripts: Sequence[Transcript[Action]]) -> bool:
+def has_other_rewards(transcripts: Sequence[Transcript[Action]]) -> bool:
     """Return True if two plays of one instance differ in a reward or in their end. Then the actions matter."""
-    return any(len({transcript.outcome for transcript in plays}) > 1 for plays in _by_seed(transcripts))
+    return any(len({transcript.outcome for transcript in plays}) > 1 for plays in _group_by_seed(transcripts))
 
 
-def unchanging(transcripts: Sequence[Transcript[Action]]) -> bool:
+def is_unchanging(transcripts: Sequence[Transcript[Action]]) -> bool:
     """Return True if all plays of each instance have the same answers, whatever their actions were."""
-    return all(len({transcript.answers for transcript in plays}) == 1 for plays in _by_seed(transcripts))
+    return all(len({transcript.answers for transcript in plays}) == 1 for plays in _group_by_seed(transcripts))
 
 
-def _by_seed(transcripts: Sequence[Transcript[Action]]) -> Iterable[list[Transcript[Action]]]:
+def _group_by_seed(transcripts: Sequence[Transcript[Action]]) -> Iterable[list[Transcript[Action]]]:
     grouped: dict[int, list[Transcript[Action]]] = {}
     for transcript in transcripts:
         grouped.setdefault(transcript.seed, []).append(transcript)
     return grouped.values()
 
 
-def heeded(one: Transcript[str], other: Transcript[str]) -> bool:
+def has_heeded(one: Transcript[str], other: Transcript[str]) -> bool:
     """Return True if two plays of one seed differ by more than an echo of their actions."""
     if one.outcome != other.outcome:
         return True
     turns = zip(one.actions, other.actions, one.answers[1:], other.answers[1:], strict=True)
     return any(
-        _without(mine.observation, {said, also}) != _without(theirs.observation, {said, also})
+        _remove_said(mine.observation, {said, also}) != _remove_said(theirs.observation, {said, also})
         for said, also, mine, theirs in turns
     )
 
 
-def _without(observation: str, said: set[str]) -> str:
+def _remove_said(observation: str, said: set[str]) -> str:
     for action in sorted(said, key=len, reverse=True):
         observation = observation.replace(action, "")
     return observation
 
 
-def difference(first: Observed, second: Observed) -> str:
+def describe_difference(first: Observed, second: Observed) -> str:
     """Describe how two answers to the same action under the same seed differ. Returns "" if they are equal."""
     if first == second:
         return ""
     if first.observation != second.observation:
-        return f"the observation was {_apart(first.observation, second.observation)}"
+        return f"the observation was {_quote_difference(first.observation, second.observation)}"
     for mine, theirs in zip(first.results, second.results, strict=False):
         if mine != theirs:
-            return f"a result was {_apart(mine.text, theirs.text)}"
+            return f"a result was {_quote_difference(mine.text, theirs.text)}"
     if first.tools != second.tools:
-        return f"the tools were {_apart(first.tools, second.tools)}"
+        return f"the tools were {_quote_difference(first.tools, second.tools)}"
     if first.done != second.done:
         return f"{first.done} instructions were done, then {second.done}"
     return (
@@ -94,7 +94,7 @@ def difference(first: Observed, second: Observed) -> str:
     )
 
 
-def _apart(one: str, other: str) -> str:
+def _quote_difference(one: str, other: str) -> str:
     """Quote two different texts from their first difference on."""
     pairs = enumerate(zip(one, other, strict=False))
     same = next((place for place, (mine, theirs) in pairs if mine != theirs), min(len(one), len(other)))

@@ -12,7 +12,7 @@ from typing import TypeVar
 import msgspec
 import trio
 
-from actors.environments.admission import opened, validate
+from actors.environments.admission import admit_opened, validate
 from actors.environments.audit import audit
 from actors.links.faults import RequestFaults
 from actors.links.leasing import keep_busy
@@ -20,7 +20,7 @@ from actors.sandbox import Programs, Sandbox, open_sandbox
 from replay.client import ReplayClient
 from spade.config import Config
 from spade.errors import BusError, RefusedError, RunError
-from spade.processes.entry import Launch, main, serving
+from spade.processes.entry import Launch, main, open_service
 from spade.protocol import (
     AuditJob,
     CloseEpisode,
@@ -100,20 +100,20 @@ class Runner:
         except Exception as error:
             match incoming.message:
                 case OpenEpisode() as request:  # its progress is unknown
-                    self._evict(_own(incoming.hello, request).episode)
+                    self._evict(_add_owner(incoming.hello, request).episode)
                 case StepEpisode() as request:
-                    self._evict(_own(incoming.hello, request).episode)
+                    self._evict(_add_owner(incoming.hello, request).episode)
             return self._faults.refusal(incoming.message, error)
 
     async def _answer(self, incoming: Incoming) -> Response:
         owner = incoming.hello
         match incoming.message:
             case OpenEpisode() as request:
-                return await self._open(owner, _own(owner, request))
+                return await self._open(owner, _add_owner(owner, request))
             case StepEpisode() as request:
-                return await self._step(owner, _own(owner, request))
+                return await self._step(owner, _add_owner(owner, request))
             case CloseEpisode() as request:
-                self._evict(_own(owner, request).episode)
+                self._evict(_add_owner(owner, request).episode)
                 return Done()
             case Validate() as request:
                 return await self._validate(request)
@@ -128,8 +128,8 @@ class Runner:
     async def _open(self, owner: Hello, request: OpenEpisode) -> Response:
         tenant = self._tenants.get(request.episode)
         if tenant is None:
-            if self._full():
-                return self._overloaded()
+            if self._is_full():
+                return self._refuse_overload()
             tenant = self._tenants[request.episode] = Tenant(owner)
         async with tenant.lock:
             if tenant.first is None:
@@ -149,15 +149,15 @@ class Runner:
         return await self._sandbox.step(request.episode, request.turn, request.action, request.calls)
 
     async def _validate(self, request: Validate) -> Response:
-        if self._full():
-            return self._overloaded()
+        if self._is_full():
+            return self._refuse_overload()
         self._validating += 1
         try:
             asked, limits, play = (self._sandbox, request.source, request.seed), self._config.sandbox, self._config.play
             if request.plays:
                 verdict = await validate(*asked, limits, play, self._config.run.domain, self._config.tools)
             else:
-                verdict = await opened(*asked, limits, play)
+                verdict = await admit_opened(*asked, limits, play)
         except RunError as error:
             return Refused(str(error))
         finally:
@@ -193,10 +193,10 @@ class Runner:
             log.warning("the audit of %s is not handed in: %s", job.environment, error)
         self._audits += 1
 
-    def _full(self) -> bool:
+    def _is_full(self) -> bool:
         return len(self._tenants) + self._validating >= self._config.sandbox.episodes
 
-    def _overloaded(self) -> Refused:
+    def _refuse_overload(self) -> Refused:
         limit = self._config.sandbox.episodes
         return Refused(f"overloaded: sandbox.episodes = {limit} are going on; try later or start another env-runner")
 
@@ -231,7 +231,7 @@ class Runner:
             await trio.sleep(self._config.bus.heartbeat_s)
 
 
-def _own(owner: Hello, request: OnEpisode) -> OnEpisode:
+def _add_owner(owner: Hello, request: OnEpisode) -> OnEpisode:
     """Return the request with its owner in the episode's name, so that a peer reaches only its own episodes."""
     return msgspec.structs.replace(request, episode=f"{owner.name}/{owner.pid}/{request.episode}")
 
@@ -239,7 +239,7 @@ def _own(owner: Hello, request: OnEpisode) -> OnEpisode:
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
     """Serve episodes at `launch.bind` until cancelled. Raises RunError if the sandbox cannot work on this machine."""
     limits = msgspec.structs.replace(config.sandbox, libraries=config.libraries)
-    async with open_sandbox(limits) as sandbox, serving(launch, config) as (server, replay):
+    async with open_sandbox(limits) as sandbox, open_service(launch, config) as (server, replay):
         log.info("serving up to %d episodes at %s", config.sandbox.episodes, server.address)
         ready()
         await Runner(server, replay, sandbox, config).run()

@@ -20,31 +20,31 @@ Decision = Literal["reject", "admit", "go on"]
 def decide(wins: int, plays: int, low: float, high: float) -> Decision:
     """Reject a share of `high` or more, admit a share of `low` or less. Requires 0 <= low < high <= 1."""
     losses = plays - wins
-    if _outweighs((high, (1 + high) / 2), low, wins, losses):
+    if _is_likelier((high, (1 + high) / 2), low, wins, losses):
         return "reject"
-    if _outweighs((low / 2, low), high, wins, losses):
+    if _is_likelier((low / 2, low), high, wins, losses):
         return "admit"
     if plays < BOUND:
         return "go on"
-    return "reject" if _likelihood(high, wins, losses) > _likelihood(low, wins, losses) else "admit"
+    return "reject" if _compute_likelihood(high, wins, losses) > _compute_likelihood(low, wins, losses) else "admit"
 
 
-def _outweighs(shares: tuple[float, float], other: float, wins: int, losses: int) -> bool:
+def _is_likelier(shares: tuple[float, float], other: float, wins: int, losses: int) -> bool:
     """Return True if the mean likelihood of two shares is at least 1 / ERROR times the likelihood of another share."""
-    logs = [_likelihood(share, wins, losses) for share in shares]
+    logs = [_compute_likelihood(share, wins, losses) for share in shares]
     most = max(logs)
     if most == -inf:
         return False
     mean = most + log(sum(exp(each - most) for each in logs) / len(logs))
-    return mean >= _likelihood(other, wins, losses) - log(ERROR)
+    return mean >= _compute_likelihood(other, wins, losses) - log(ERROR)
 
 
-def _likelihood(share: float, wins: int, losses: int) -> float:
+def _compute_likelihood(share: float, wins: int, losses: int) -> float:
     """Return the logarithm of a share's likelihood."""
-    return _power(share, wins) + _power(1 - share, losses)
+    return _compute_power(share, wins) + _compute_power(1 - share, losses)
 
 
-def _power(base: float, exponent: int) -> float:
+def _compute_power(base: float, exponent: int) -> float:
     if not exponent:
         return 0.0
     return exponent * log(base) if base > 0 else -inf

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from enum import IntEnum, auto
 
-from actors.environments.offers import offered
+from actors.environments.offers import read_offer
 
 WRONG = "qqq"
 """A word that programs do not expect."""
@@ -26,7 +26,7 @@ class Slip(IntEnum):
     FAR_NUMBER = auto()
 
 
-def damaged(action: str) -> tuple[str, list[tuple[Slip, str]]]:
+def list_slips(action: str) -> tuple[str, list[tuple[Slip, str]]]:
     """Return the verb of an action and all possible slips, each with the damaged action.
 
     All numbers and all single words count as the same verb, since a program mostly looks them up in one place.
@@ -67,13 +67,13 @@ class SlippingPlayer:
         self._path, self._turns = list(path), -1 if path else 0
 
     def _look(self, observation: str) -> None:
-        offer = offered(observation)
+        offer = read_offer(observation)
         if offer.kind != "guessed":
             self._note(offer.readings[0])
 
     def _note(self, actions: Sequence[str]) -> None:
         for action in actions:
-            verb, slips = damaged(action)
+            verb, slips = list_slips(action)
             for slip, text in slips:
                 if (slip, verb) not in self._seen:
                     self._seen.add((slip, verb))

@@ -17,14 +17,14 @@ from typing import ClassVar, Generic
 
 import trio
 
-from actors.environments.probes import Action, Transcript, difference, rewarded_otherwise, unchanging
+from actors.environments.probes import Action, Transcript, describe_difference, has_other_rewards, is_unchanging
 from actors.environments.sequential import BOUND, decide
-from actors.environments.trials import Probing, RejectedError, consuming
+from actors.environments.trials import Probing, RejectedError, make_policy
 from actors.sandbox.host import PLAYS, REPEATS
 from actors.text.measures.program import measure
 from spade.config import PATIENCE
 from spade.protocol import Measures, Observed, Stage, Verdict
-from spade.text import beside
+from spade.text import format_beside
 
 REFUSED_GAP = 0.15
 """If random play wins a program by this share more often than random_win_share, it passes at most once in 100 times."""
@@ -152,7 +152,7 @@ class Admission(ABC, Generic[Action]):
         """
         time_s, memory = self.limits.step_s / 2, self.limits.memory_bytes // 2
         if self.trials.slowest_s > time_s:
-            raise RejectedError(f"a call took {beside(self.trials.slowest_s, time_s)} s, more than {time_s:g} s")
+            raise RejectedError(f"a call took {format_beside(self.trials.slowest_s, time_s)} s, more than {time_s:g} s")
         if self.trials.peak_bytes > memory:
             raise RejectedError(f"it takes {self.trials.peak_bytes >> 20} MiB of memory, more than {memory >> 20} MiB")
         return f"at most {1000 * self.trials.slowest_s:.1f} ms a call, {self.trials.peak_bytes / 2**20:.1f} MiB"
@@ -162,12 +162,12 @@ class Admission(ABC, Generic[Action]):
         plays = self.probing.transcripts
         firsts: dict[int, Observed] = {}
         for transcript in plays:
-            same(firsts.setdefault(transcript.seed, transcript.answers[0]), transcript.answers[0], "reset")
+            require_same(firsts.setdefault(transcript.seed, transcript.answers[0]), transcript.answers[0], "reset")
         for first in (plays[0], plays[-1]):
-            again = await self.trials.play(first.seed, consuming(list(first.actions), self.nothing), REPEATS)
-            same(first.answers[0], again.answers[0], "reset")
+            again = await self.trials.play(first.seed, make_policy(list(first.actions), self.nothing), REPEATS)
+            require_same(first.answers[0], again.answers[0], "reset")
             for action, one, two in zip(first.actions, first.answers[1:], again.answers[1:], strict=False):
-                same(one, two, self.told(action))
+                require_same(one, two, self.told(action))
         return ""
 
     async def effect(self) -> str:
@@ -178,15 +178,15 @@ class Admission(ABC, Generic[Action]):
         uncertain. The program then passes: its designer is paid only after an agent wins, and wins are audited.
         """
         plays = list(self.probing.transcripts)
-        if rewarded_otherwise(plays):
+        if has_other_rewards(plays):
             return ""
         times = Counter(play.seed for play in plays)
         won = {play.seed: play for play in plays if play.won(self.probing.win_return)}
         for play in [play for seed, play in won.items() if times[seed] == 1][:WINS_REPEATED]:
-            plays.append(await self.trials.play(play.seed, consuming([], self.nothing), PLAYS))
-            if rewarded_otherwise((play, plays[-1])):
+            plays.append(await self.trials.play(play.seed, make_policy([], self.nothing), PLAYS))
+            if has_other_rewards((play, plays[-1])):
                 return ""
-        if unchanging(plays):
+        if is_unchanging(plays):
             raise RejectedError(f"whatever is done, the same happens{self.remark}")
         figures = f"{len(won)} of {len(times)} instances were won"
         if won:
@@ -194,8 +194,8 @@ class Admission(ABC, Generic[Action]):
         return f"uncertain: {figures}, and no two plays of one instance differ in a reward{self.remark}"
 
 
-def same(first: Observed, second: Observed, after: str) -> None:
+def require_same(first: Observed, second: Observed, after: str) -> None:
     """Raise RejectedError if two answers to the same actions differ."""
-    changed = difference(first, second)
+    changed = describe_difference(first, second)
     if changed:
         raise RejectedError(f"not repeatable: after {after} under the same seed, {changed}")

@@ -8,10 +8,10 @@ from typing import Generic
 
 from actors.environments.probes import Action, Transcript
 from actors.sandbox import Sandbox
-from actors.sandbox.host import checked
+from actors.sandbox.host import check_answer
 from actors.sandbox.process import Answer, ChildProcess
 from actors.sandbox.wire import Act, Loaded, LoadProgram, Request, Reset, Step
-from actors.text.conversation import converse
+from actors.text.conversation import play_conversation
 from spade.config import DomainName, Play
 from spade.config import Sandbox as Limits
 from spade.errors import RunError
@@ -101,7 +101,7 @@ class Trials(Generic[Action]):
 
     async def observe(self, process: ChildProcess, request: Reset | Step | Act) -> Observed:
         calls = len(request.calls) if isinstance(request, Act) else 0
-        answer = checked(await self.ask(process, request), self.limits, calls)
+        answer = check_answer(await self.ask(process, request), self.limits, calls)
         if isinstance(answer, Faulted):
             raise RejectedError(f"{answer.kind}: {answer.detail}")
         return answer
@@ -122,7 +122,7 @@ class Trials(Generic[Action]):
         async def act(seen: Observed) -> Action:
             return policy(seen)
 
-        played = await converse(first, self.max_turns, step, act)
+        played = await play_conversation(first, self.max_turns, step, act)
         return Transcript(seed, tuple(played.actions), tuple(played.observed))
 
 
@@ -153,6 +153,6 @@ class Probing(Generic[Action]):
         self.transcripts.append(transcript)
 
 
-def consuming(actions: list[Action], nothing: Action) -> Callable[[object], Action]:
+def make_policy(actions: list[Action], nothing: Action) -> Callable[[object], Action]:
     """Return a policy that takes one action after the other from the list, then does nothing."""
     return lambda _: actions.pop(0) if actions else nothing

@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from actors.gateway.chats import Spoken, arguments_text
+from actors.gateway.chats import Spoken, format_arguments
 from actors.gateway.errors import AskError
 from spade.codec import unpack_floats, unpack_ids
 from spade.protocol import DIGEST_BYTES, Generated
 from spade.tokens import Tokenizer
-from spade.tokens.pieces import offsets
+from spade.tokens.pieces import compute_offsets
 
 Json = dict[str, Any]
 _KINDS = {400: "invalid_request_error", 401: "authentication_error", 403: "permission_error", 404: "not_found_error"}
@@ -37,7 +37,7 @@ class Heading(NamedTuple):
         return {**common, "system_fingerprint": weights, **fields}
 
 
-def weights_of(answers: Sequence[Generated]) -> str:
+def format_weights(answers: Sequence[Generated]) -> str:
     """Return the version and digest of each policy that sampled a token, the oldest first.
 
     Example: "3-0a1b…". Several are separated by commas.
@@ -49,13 +49,13 @@ def weights_of(answers: Sequence[Generated]) -> str:
     return ",".join(f"{version}-{digest}" for version, digest in sorted(found.items()))
 
 
-def usage(prompt: int, answers: Sequence[Generated]) -> Json:
+def count_usage(prompt: int, answers: Sequence[Generated]) -> Json:
     """Return the numbers of tokens read and sampled."""
     sampled = sum(len(answer.ids) // 4 for answer in answers)
     return {"prompt_tokens": prompt, "completion_tokens": sampled, "total_tokens": prompt + sampled}
 
 
-def chat_choice(index: int, said: Spoken, answer: Generated, logprobs: Json | None) -> Json:
+def make_chat_choice(index: int, said: Spoken, answer: Generated, logprobs: Json | None) -> Json:
     """Return a choice of a chat."""
     message: Json = {"role": "assistant", "content": said.content, "refusal": None}
     if said.thought is not None:
@@ -66,7 +66,7 @@ def chat_choice(index: int, said: Spoken, answer: Generated, logprobs: Json | No
             {
                 "id": f"call_{secrets.token_hex(12)}",
                 "type": "function",
-                "function": {"name": call.name, "arguments": arguments_text(call)},
+                "function": {"name": call.name, "arguments": format_arguments(call)},
             }
             for call in said.calls
         ]
@@ -74,7 +74,7 @@ def chat_choice(index: int, said: Spoken, answer: Generated, logprobs: Json | No
     return {"index": index, "message": message, "logprobs": logprobs, "finish_reason": finish}
 
 
-def chat_logprobs(tokenizer: Tokenizer, answer: Generated, pieces: Sequence[bytes]) -> Json:
+def list_chat_logprobs(tokenizer: Tokenizer, answer: Generated, pieces: Sequence[bytes]) -> Json:
     """Return the log-probability of each sampled token, in nats. `pieces`: the bytes that each token adds to the text.
 
     Control tokens, and tokens behind a stop string, add none.
@@ -87,17 +87,17 @@ def chat_logprobs(tokenizer: Tokenizer, answer: Generated, pieces: Sequence[byte
     return {"content": content, "refusal": None}
 
 
-def completion_logprobs(tokenizer: Tokenizer, answer: Generated, pieces: Sequence[bytes]) -> Json:
+def list_completion_logprobs(tokenizer: Tokenizer, answer: Generated, pieces: Sequence[bytes]) -> Json:
     """Return the texts of a completion's tokens, their log-probabilities in nats, and their places in its text.
 
     A place counts the characters before the character that the token begins in.
     """
     tokens = [tokenizer.token_text(id) for id in unpack_ids(answer.ids).tolist()]
     floats = unpack_floats(answer.logprobs).tolist()
-    return {"tokens": tokens, "token_logprobs": floats, "top_logprobs": None, "text_offset": offsets(pieces)}
+    return {"tokens": tokens, "token_logprobs": floats, "top_logprobs": None, "text_offset": compute_offsets(pieces)}
 
 
-def streamed_chat(heading: Heading, weights: str, choices: Sequence[Json], used: Json | None) -> Iterator[Json]:
+def stream_chat(heading: Heading, weights: str, choices: Sequence[Json], used: Json | None) -> Iterator[Json]:
     """Yield the chunks of a chat. Each choice comes in one piece, since engines answer once."""
     chunk = heading._replace(kind="chat.completion.chunk")
     none = {} if used is None else {"usage": None}
@@ -114,7 +114,7 @@ def streamed_chat(heading: Heading, weights: str, choices: Sequence[Json], used:
         yield chunk.body(weights, choices=[], usage=used)
 
 
-def streamed_completion(heading: Heading, weights: str, choices: Sequence[Json], used: Json | None) -> Iterator[Json]:
+def stream_completion(heading: Heading, weights: str, choices: Sequence[Json], used: Json | None) -> Iterator[Json]:
     """Yield the chunks of completions, one for each choice."""
     none = {} if used is None else {"usage": None}
     for choice in choices:
@@ -123,12 +123,12 @@ def streamed_completion(heading: Heading, weights: str, choices: Sequence[Json],
         yield heading.body(weights, choices=[], usage=used)
 
 
-def events(chunks: Iterator[Json]) -> bytes:
+def format_events(chunks: Iterator[Json]) -> bytes:
     """Return a complete stream of server-sent events."""
     return b"".join(b"data: " + msgspec.json.encode(chunk) + b"\n\n" for chunk in chunks) + b"data: [DONE]\n\n"
 
 
-def error_body(error: AskError) -> Json:
+def make_error_body(error: AskError) -> Json:
     """Return an error as OpenAI's clients read it."""
     kind = _KINDS.get(error.status, "invalid_request_error" if error.status < 500 else "server_error")
     return {"error": {"message": str(error), "type": kind, "param": error.param, "code": error.code}}

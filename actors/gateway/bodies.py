@@ -5,12 +5,12 @@ from typing import Annotated, Any, TypeVar, cast
 import msgspec
 from msgspec import Meta
 
-from actors.gateway.errors import bad
+from actors.gateway.errors import make_bad_request_error
 from actors.gateway.refusals import REFUSALS, check_supported
-from spade.decoding import UnreadableError, decoded
+from spade.decoding import UnreadableError, try_decode
 from spade.protocol import MOST_NAME
 from spade.protocol.base import MOST_STOPS
-from spade.text import line
+from spade.text import as_line
 from spade.tokens import MOST_MESSAGES
 
 MOST_CHOICES = 64
@@ -119,11 +119,13 @@ class CompletionBody(_Sampled, kw_only=True):
             return [given]
         kinds = {type(each) for each in given}
         if len(kinds) != 1:
-            raise bad("prompt: must be a text, token ids, or a list of texts or of token ids, not empty", "prompt")
+            raise make_bad_request_error(
+                "prompt: must be a text, token ids, or a list of texts or of token ids, not empty", "prompt"
+            )
         if kinds == {int}:
             return [cast("list[int]", given)]
         if len(given) * (self.n or 1) > MOST_PROMPTS:
-            raise bad(f"prompt: a request may have {MOST_PROMPTS} answers, prompts × n", "prompt")
+            raise make_bad_request_error(f"prompt: a request may have {MOST_PROMPTS} answers, prompts × n", "prompt")
         return cast("list[str | list[int]]", given)
 
 
@@ -133,27 +135,27 @@ Body = TypeVar("Body", ChatBody, CompletionBody)
 def read(data: bytes, kind: type[Body]) -> tuple[Body, list[str]]:
     """Read a body. Returns the body and the names of ignored fields. Raises AskError that names the field to blame."""
     try:
-        fields = decoded(msgspec.json.Decoder(dict[str, Any]).decode, data)
+        fields = try_decode(msgspec.json.Decoder(dict[str, Any]).decode, data)
     except UnreadableError as error:
-        raise bad(f"the body must be a JSON object: {error}") from None
+        raise make_bad_request_error(f"the body must be a JSON object: {error}") from None
     known = kind.__struct_fields__
     check_supported(fields)
     try:
-        body = decoded(lambda _: msgspec.convert(fields, kind), b"")
+        body = try_decode(lambda _: msgspec.convert(fields, kind), b"")
     except UnreadableError as error:
         what, _, place = str(error).partition(" - at `$.")
         place = place.removesuffix("`")
-        raise bad(f"{place or 'the body'}: {what}", place.partition("[")[0]) from None
+        raise make_bad_request_error(f"{place or 'the body'}: {what}", place.partition("[")[0]) from None
     _check_stops(body.stops)
     others = fields.keys() - REFUSALS.keys() - QUIET - set(known)
-    return body, sorted(line(name, _SHOWN) for name in others)
+    return body, sorted(as_line(name, _SHOWN) for name in others)
 
 
-def seed_of(seed: int) -> int:
+def convert_seed(seed: int) -> int:
     """Convert a client's seed to the range of the bus."""
     return seed % _SEEDS
 
 
 def _check_stops(stops: tuple[str, ...]) -> None:
     if any(not 0 < len(stop) <= MOST_NAME for stop in stops):
-        raise bad(f"stop: each string must have 1 to {MOST_NAME} characters", "stop")
+        raise make_bad_request_error(f"stop: each string must have 1 to {MOST_NAME} characters", "stop")

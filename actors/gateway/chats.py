@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from actors.gateway.bodies import Called, ChatBody, ChatMessageIn, ClientTool
-from actors.gateway.errors import bad
+from actors.gateway.errors import make_bad_request_error
 from actors.text.toolcalls import Call, Dialect, Schemas
-from actors.text.toolcalls.schema import properties
-from spade.decoding import UnreadableError, decoded
-from spade.text import line
+from actors.text.toolcalls.schema import read_properties
+from spade.decoding import UnreadableError, try_decode
+from spade.text import as_line
 from spade.tokens import THINK, THOUGHT, Chat
 
 _ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
@@ -29,29 +29,29 @@ class Spoken(NamedTuple):
     """The thought before it; None without a thought."""
 
 
-def chat_of(body: ChatBody, offered: Sequence[ClientTool]) -> Chat:
+def convert_chat(body: ChatBody, offered: Sequence[ClientTool]) -> Chat:
     """Convert a request into a chat with the tools that it may call. Raises AskError."""
-    messages = [_message(number, message) for number, message in enumerate(body.messages)]
+    messages = [_convert_message(number, message) for number, message in enumerate(body.messages)]
     options = body.chat_template_kwargs
     thinking = None if options is None else options.enable_thinking
     variables: dict[str, bool] = {} if thinking is None else {"enable_thinking": thinking}
     try:
-        return decoded(lambda _: Chat.of(messages, [_tool(tool) for tool in offered], variables), b"")
+        return try_decode(lambda _: Chat.of(messages, [_convert_tool(tool) for tool in offered], variables), b"")
     except UnreadableError as error:
-        raise bad(f"messages, tools: {error}", "messages") from None
+        raise make_bad_request_error(f"messages, tools: {error}", "messages") from None
 
 
-def schemas(offered: Sequence[ClientTool]) -> Schemas:
+def collect_schemas(offered: Sequence[ClientTool]) -> Schemas:
     """Return the schemas of the arguments of each tool."""
-    return {tool.function.name: properties(tool.function.parameters) for tool in offered}
+    return {tool.function.name: read_properties(tool.function.parameters) for tool in offered}
 
 
-def said(text: str, opened: bool, dialect: Dialect | None, known: Schemas) -> Spoken:
+def parse_answer(text: str, opened: bool, dialect: Dialect | None, known: Schemas) -> Spoken:
     """Parse an answer. With a dialect, its calls are parsed. Calls that cannot be parsed stay text.
 
     `opened`: the prompt begins the answer's thought.
     """
-    thought, content = _parted(text, opened)
+    thought, content = _split_thought(text, opened)
     if dialect is None:
         return Spoken(content, (), thought)
     read = dialect.read(content, known)
@@ -67,13 +67,13 @@ def said(text: str, opened: bool, dialect: Dialect | None, known: Schemas) -> Sp
     return Spoken("\n".join([content[:end].rstrip(), *kept]).lstrip("\n"), tuple(calls), thought)
 
 
-def cut(text: str, stops: Sequence[str]) -> str:
+def cut_at_stops(text: str, stops: Sequence[str]) -> str:
     """Return the text before the first of these stop strings."""
     places = [place for stop in stops if (place := text.find(stop)) >= 0]
     return text[: min(places)] if places else text
 
 
-def _parted(text: str, opened: bool) -> tuple[str | None, str]:
+def _split_thought(text: str, opened: bool) -> tuple[str | None, str]:
     """Split an answer into the thought and the rest. An answer that was cut within its thought has only a thought."""
     before, begun, after = text.partition(THINK)
     if not begun and not opened:
@@ -85,18 +85,20 @@ def _parted(text: str, opened: bool) -> tuple[str | None, str]:
     return thought.strip("\n"), rest.lstrip("\n") if ended else ""
 
 
-def _message(number: int, message: ChatMessageIn) -> dict[str, Any]:
+def _convert_message(number: int, message: ChatMessageIn) -> dict[str, Any]:
     place = f"messages[{number}]"
     if message.role not in _ROLES:
-        raise bad(f"{place}.role: {line(message.role, _SHOWN)!r} is none of {', '.join(_ROLES)}", "messages")
+        raise make_bad_request_error(
+            f"{place}.role: {as_line(message.role, _SHOWN)!r} is none of {', '.join(_ROLES)}", "messages"
+        )
     role = _ROLES[message.role]
     if message.content is None and not (role == "assistant" and message.tool_calls):
-        raise bad(f"{place}.content: is missing", "messages")
-    shown: dict[str, Any] = {"role": role, "content": _text(place, message.content)}
+        raise make_bad_request_error(f"{place}.content: is missing", "messages")
+    shown: dict[str, Any] = {"role": role, "content": _read_text(place, message.content)}
     if message.tool_calls:
         if role != "assistant":
-            raise bad(f"{place}.tool_calls: only an assistant calls", "messages")
-        shown["tool_calls"] = [_called(place, call) for call in message.tool_calls]
+            raise make_bad_request_error(f"{place}.tool_calls: only an assistant calls", "messages")
+        shown["tool_calls"] = [_convert_call(place, call) for call in message.tool_calls]
     if role == "assistant" and message.reasoning_content is not None:
         shown["reasoning_content"] = message.reasoning_content
     if role == "tool" and message.tool_call_id is not None:
@@ -106,31 +108,35 @@ def _message(number: int, message: ChatMessageIn) -> dict[str, Any]:
     return shown
 
 
-def _text(place: str, content: str | list[dict[str, Any]] | None) -> str:
+def _read_text(place: str, content: str | list[dict[str, Any]] | None) -> str:
     if not isinstance(content, list):
         return content or ""
     texts = list[str]()
     for part in content:
         kind, text = part.get("type"), part.get("text")
         if kind != "text" or not isinstance(text, str):
-            raise bad(f"{place}.content: a part of type {line(str(kind), _SHOWN)!r} is not supported", "messages")
+            raise make_bad_request_error(
+                f"{place}.content: a part of type {as_line(str(kind), _SHOWN)!r} is not supported", "messages"
+            )
         texts.append(text)
     return "".join(texts)
 
 
-def _called(place: str, call: Called) -> dict[str, Any]:
+def _convert_call(place: str, call: Called) -> dict[str, Any]:
     """Return a call in the form of templates, with its arguments as an object. Raises AskError."""
     arguments = call.function.arguments
     if isinstance(arguments, str):
         try:
-            arguments = decoded(msgspec.json.Decoder(dict[str, Any]).decode, (arguments or "{}").encode())
+            arguments = try_decode(msgspec.json.Decoder(dict[str, Any]).decode, (arguments or "{}").encode())
         except UnreadableError as error:
             place = f"{place}.tool_calls"
-            raise bad(f"{place}: arguments must be the JSON text of an object: {error}", "messages") from None
+            raise make_bad_request_error(
+                f"{place}: arguments must be the JSON text of an object: {error}", "messages"
+            ) from None
     return {"id": call.id, "function": {"name": call.function.name, "arguments": arguments}}
 
 
-def _tool(tool: ClientTool) -> Mapping[str, Any]:
+def _convert_tool(tool: ClientTool) -> Mapping[str, Any]:
     """Return a tool in the form of templates."""
     function = {"name": tool.function.name, "description": tool.function.description or ""}
     if tool.function.parameters is not None:
@@ -138,6 +144,6 @@ def _tool(tool: ClientTool) -> Mapping[str, Any]:
     return {"type": "function", "function": function}
 
 
-def arguments_text(call: Call) -> str:
+def format_arguments(call: Call) -> str:
     """Return the arguments of a call as a client gets them: JSON with unescaped letters of any language."""
     return json.dumps(json.loads(call.arguments), ensure_ascii=False)

@@ -16,6 +16,6 @@ class AskError(SpadeError):
         self.code = code
 
 
-def bad(message: str, param: str | None = None, code: str | None = None) -> AskError:
+def make_bad_request_error(message: str, param: str | None = None, code: str | None = None) -> AskError:
     """Return the error for a request that no such server could serve."""
     return AskError(400, message, param, code)

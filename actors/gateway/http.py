@@ -9,13 +9,13 @@ from typing import Any
 
 import trio
 
-from actors.gateway.answers import error_body
+from actors.gateway.answers import make_error_body
 from actors.gateway.errors import LATER_S, AskError
 from actors.gateway.routes import JSON, Routes, Sent, as_json
 from actors.links.faults import RequestFaults
 from spade.config import is_loopback
 from spade.errors import unwrap_errors
-from spade.text import line
+from spade.text import as_line
 
 log = logging.getLogger(__name__)
 
@@ -64,14 +64,14 @@ class Application:
         except GoneError:
             return
         except AskError as error:
-            answer, status = as_json(error_body(error)), HTTPStatus(error.status)
+            answer, status = as_json(make_error_body(error)), HTTPStatus(error.status)
             if error.status in (429, 503):
                 headers[b"retry-after"] = str(LATER_S).encode()
             if error.status in _AFTER or asked.keys() >= _LENGTHS:
                 headers[b"connection"] = b"close"
         except Exception as error:
             unforeseen = AskError(500, self._faults.note(self, error))
-            answer, status = as_json(error_body(unforeseen)), HTTPStatus.INTERNAL_SERVER_ERROR
+            answer, status = as_json(make_error_body(unforeseen)), HTTPStatus.INTERNAL_SERVER_ERROR
         headers |= {b"content-type": answer.kind.encode(), b"content-length": str(len(answer.body)).encode()}
         await send({"type": "http.response.start", "status": int(status), "headers": list(headers.items())})
         await send({"type": "http.response.body", "body": answer.body})
@@ -97,11 +97,11 @@ class Application:
             raise AskError(415, f"the body's content-type must be {JSON}")
         coding = headers.get(b"content-encoding", b"identity").strip().lower()
         if coding not in (b"identity", b""):
-            told = line(coding.decode("latin-1"), _SHOWN)
+            told = as_line(coding.decode("latin-1"), _SHOWN)
             raise AskError(415, f"the body has content-encoding {told}: bodies are not decompressed; send it without")
-        with self._body_held() as held:
-            data = await _body(headers, receive, held)
-            return await _unless_gone(receive, self._post[path], data)
+        with self._count_body() as held:
+            data = await _read_body(headers, receive, held)
+            return await _run_unless_gone(receive, self._post[path], data)
 
     def _admit(self, headers: Mapping[bytes, bytes], path: str) -> None:
         """Raise AskError if the client may not ask."""
@@ -116,7 +116,7 @@ class Application:
                 raise AskError(401, "the key is missing or wrong", code="invalid_api_key")
 
     @contextmanager
-    def _body_held(self) -> Iterator[Callable[[int], None]]:
+    def _count_body(self) -> Iterator[Callable[[int], None]]:
         """Count the bytes of a body while it is in memory.
 
         The yielded function raises AskError if they are too many.
@@ -135,7 +135,7 @@ class Application:
             self._held -= mine
 
 
-async def _body(headers: Mapping[bytes, bytes], receive: Receive, held: Callable[[int], None]) -> bytes:
+async def _read_body(headers: Mapping[bytes, bytes], receive: Receive, held: Callable[[int], None]) -> bytes:
     """Read the whole body. Raises AskError, GoneError."""
     declared = headers.get(b"content-length", b"0")
     if not declared.isdigit() or len(declared) > 12 or int(declared) > MOST_BODY:
@@ -157,7 +157,7 @@ async def _body(headers: Mapping[bytes, bytes], receive: Receive, held: Callable
     raise AskError(408, f"the body did not come within {BODY_S:g} s")
 
 
-async def _unless_gone(receive: Receive, route: Callable[[bytes], Awaitable[Sent]], data: bytes) -> Sent:
+async def _run_unless_gone(receive: Receive, route: Callable[[bytes], Awaitable[Sent]], data: bytes) -> Sent:
     """Return the route's answer. If the client hangs up first, cancels the work and raises GoneError."""
     answer: Sent | None = None
     async with unwrap_errors(trio.open_nursery()) as nursery:

@@ -96,7 +96,7 @@ async def serve_clients(app: App, listeners: list[trio.SocketListener], faults: 
     async def talk(stream: trio.SocketStream) -> None:
         with trio.CancelScope() as scope:
             try:
-                connection = ASGIWrapper(_lingering(app, scope))
+                connection = ASGIWrapper(_wrap_lingering(app, scope))
                 bounded: Any = BoundedStream(stream)
                 await PlainServer(connection, config, context, ConnectionState({}), bounded).run()
             except Exception as error:
@@ -110,7 +110,7 @@ class HttpConnection:
     """The name under which errors of connections are counted."""
 
 
-def _lingering(app: App, scope: trio.CancelScope) -> App:
+def _wrap_lingering(app: App, scope: trio.CancelScope) -> App:
     """Wrap the application. If it leaves part of its request unread, hypercorn would wait for that part for ever."""
 
     async def lingering(asked: Any, receive: Callable[[], Awaitable[dict[str, Any]]], send: Any) -> None:

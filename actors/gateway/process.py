@@ -23,7 +23,7 @@ from spade.tokens import Tokenizer
 log = logging.getLogger(__name__)
 
 
-def served(config: Config) -> Served:
+def describe_served(config: Config) -> Served:
     """Return the model as clients know it. Raises RunError without a usable chat template."""
     tokenizer = Tokenizer.load(model_folder.resolve(config.model.path), thinking=config.model.thinking)
     name = config.serve.name or config.model.path
@@ -35,8 +35,8 @@ def served(config: Config) -> Served:
 
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
     """Run a gateway process until cancelled. Raises ConfigError if it cannot listen at its address."""
-    model, key = served(config), read_key(config.serve.key, "serve.key")
-    _allow_descriptors()
+    model, key = describe_served(config), read_key(config.serve.key, "serve.key")
+    _raise_descriptor_limit()
     listeners = await listen(config.serve.host, config.serve.port)
     for listener in listeners:
         log.info("listening at %s", listener.socket.getsockname()[:2])
@@ -58,7 +58,7 @@ async def _count(connected: Connected, faults: RequestFaults) -> None:
         connected.gauges["request_faults"] = faults.total
 
 
-def _allow_descriptors() -> None:
+def _raise_descriptor_limit() -> None:
     """Raise the limit of descriptors to the system's. Each client takes one."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

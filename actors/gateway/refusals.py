@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from actors.gateway.errors import AskError, bad
+from actors.gateway.errors import AskError, make_bad_request_error
 
 _SAMPLING = "it would change what is sampled"
 _TEXT = "answers are text and calls of tools"
@@ -68,8 +68,8 @@ def check_supported(fields: Mapping[str, Any]) -> None:
     """Raise AskError for a field that is not supported, with the reason."""
     for name, value in fields.items():
         refusal = REFUSALS.get(name)
-        if refusal is not None and value is not None and not any(_same(value, each) for each in refusal.harmless):
-            raise _unsupported(name, refusal.why)
+        if refusal is not None and value is not None and not any(_is_same(value, each) for each in refusal.harmless):
+            raise _refuse_unsupported(name, refusal.why)
     _check_logprobs(fields)
 
 
@@ -79,14 +79,14 @@ def _check_logprobs(fields: Mapping[str, Any]) -> None:
     if "prompt" not in fields or isinstance(asked, bool) or not isinstance(asked, int):
         return
     if asked > 1:
-        raise _unsupported("logprobs", f"{_ONE_LOGPROB}, so it can be 0 or 1")
+        raise _refuse_unsupported("logprobs", f"{_ONE_LOGPROB}, so it can be 0 or 1")
     if fields.get("echo") is True:
-        raise _unsupported("echo", f"with logprobs it asks for those of the prompt, but {_ONE_LOGPROB}")
+        raise _refuse_unsupported("echo", f"with logprobs it asks for those of the prompt, but {_ONE_LOGPROB}")
 
 
-def _unsupported(name: str, why: str) -> AskError:
-    return bad(f"{name} is not supported: {why}", name, "unsupported_parameter")
+def _refuse_unsupported(name: str, why: str) -> AskError:
+    return make_bad_request_error(f"{name} is not supported: {why}", name, "unsupported_parameter")
 
 
-def _same(value: object, other: object) -> bool:
+def _is_same(value: object, other: object) -> bool:
     return value == other and isinstance(value, bool) == isinstance(other, bool)

@@ -9,15 +9,15 @@ import msgspec
 import trio
 
 from actors.gateway import answers
-from actors.gateway.bodies import Body, ChatBody, ClientTool, CompletionBody, read, seed_of
-from actors.gateway.chats import chat_of, cut, said, schemas
-from actors.gateway.errors import AskError, bad
+from actors.gateway.bodies import Body, ChatBody, ClientTool, CompletionBody, convert_seed, read
+from actors.gateway.chats import collect_schemas, convert_chat, cut_at_stops, parse_answer
+from actors.gateway.errors import AskError, make_bad_request_error
 from actors.gateway.sampler import Draw, Sampler
 from actors.text.toolcalls import Dialect
 from spade.codec import unpack_ids
 from spade.decoding import UnreadableError
 from spade.protocol import Generated
-from spade.text import line
+from spade.text import as_line
 from spade.tokens import LONG_TEXT, THINK, THOUGHT, ChatPrompt, Tokenizer
 from spade.tokens.pieces import clip
 
@@ -74,14 +74,14 @@ class Routes:
 
     def models(self) -> Sent:
         """List the one model that is served."""
-        return as_json({"object": "list", "data": [self._model()]})
+        return as_json({"object": "list", "data": [self._describe_model()]})
 
     def model(self, name: str) -> Sent:
         """Describe the model of this name. Raises AskError if another one is served."""
         self._check_name(name)
-        return as_json(self._model())
+        return as_json(self._describe_model())
 
-    def _model(self) -> answers.Json:
+    def _describe_model(self) -> answers.Json:
         """Describe the model that is served, with the length of its context."""
         return {
             "id": self._served.name, "object": "model", "created": int(self._since), "owned_by": "spade",
@@ -91,7 +91,7 @@ class Routes:
     def _check_name(self, name: str) -> None:
         """Raise AskError unless the model of this name is served."""
         if name != self._served.name:
-            told = line(name, _SHOWN)
+            told = as_line(name, _SHOWN)
             raise AskError(404, f"no model {told!r} here; there is {self._served.name}", "model", "model_not_found")
 
     def health(self) -> Sent:
@@ -102,44 +102,51 @@ class Routes:
 
     async def chat(self, data: bytes) -> Sent:
         """Answer a chat. Raises AskError."""
-        body, offered, prompt = await self._aside(len(data), lambda: self._read_chat(data))
+        body, offered, prompt = await self._run_aside(len(data), lambda: self._read_chat(data))
         most = body.max_completion_tokens if body.max_completion_tokens is not None else body.max_tokens
         (drawn,) = await self._sampler.draw([self._draw(body, prompt.ids, most, "messages")])
-        choices = [self._chat_choice(index, body, offered, prompt.opens, answer) for index, answer in enumerate(drawn)]
+        choices = [
+            self._make_chat_choice(index, body, offered, prompt.opens, answer) for index, answer in enumerate(drawn)
+        ]
         heading = answers.Heading.new("chatcmpl", "chat.completion", self._served.name, time.time())
-        used, weights = answers.usage(len(prompt.ids), drawn), answers.weights_of(drawn)
+        used, weights = answers.count_usage(len(prompt.ids), drawn), answers.format_weights(drawn)
         if body.stream:
-            chunks = answers.streamed_chat(heading, weights, choices, used if body.usage_streamed else None)
-            return Sent(answers.events(chunks), EVENTS)
+            chunks = answers.stream_chat(heading, weights, choices, used if body.usage_streamed else None)
+            return Sent(answers.format_events(chunks), EVENTS)
         return as_json(heading.body(weights, choices=choices, usage=used))
 
     async def completions(self, data: bytes) -> Sent:
         """Complete texts, or lists of token ids. Raises AskError."""
-        body, prompts = await self._aside(len(data), lambda: self._read_completion(data))
+        body, prompts = await self._run_aside(len(data), lambda: self._read_completion(data))
         most = _DEFAULT_TOKENS if body.max_tokens is None else body.max_tokens
         drawn = await self._sampler.draw([self._draw(body, prompt.ids, most, prompt.place) for prompt in prompts])
         every = [(prompt, answer) for prompt, found in zip(prompts, drawn, strict=True) for answer in found]
-        choices = [self._completion(index, body, prompt, answer) for index, (prompt, answer) in enumerate(every)]
+        choices = [self._make_completion(index, body, prompt, answer) for index, (prompt, answer) in enumerate(every)]
         heading = answers.Heading.new("cmpl", "text_completion", self._served.name, time.time())
         sampled = [answer for _, answer in every]
-        used, weights = answers.usage(sum(len(each.ids) for each in prompts), sampled), answers.weights_of(sampled)
+        used, weights = (
+            answers.count_usage(sum(len(each.ids) for each in prompts), sampled),
+            answers.format_weights(sampled),
+        )
         if body.stream:
-            chunks = answers.streamed_completion(heading, weights, choices, used if body.usage_streamed else None)
-            return Sent(answers.events(chunks), EVENTS)
+            chunks = answers.stream_completion(heading, weights, choices, used if body.usage_streamed else None)
+            return Sent(answers.format_events(chunks), EVENTS)
         return as_json(heading.body(weights, choices=choices, usage=used))
 
     def _read_chat(self, data: bytes) -> tuple[ChatBody, list[ClientTool], ChatPrompt]:
-        body = self._body(data, ChatBody)
-        offered = self._offered(body)
-        return body, offered, self._prompt(body, offered)
+        body = self._read_body(data, ChatBody)
+        offered = self._list_offered(body)
+        return body, offered, self._render_prompt(body, offered)
 
     def _read_completion(self, data: bytes) -> tuple[CompletionBody, list[CompletionPrompt]]:
-        body = self._body(data, CompletionBody)
+        body = self._read_body(data, CompletionBody)
         prompts = body.prompts()
         places = ["prompt"] if len(prompts) == 1 else [f"prompt[{index}]" for index in range(len(prompts))]
-        return body, [self._completed(place, prompt) for place, prompt in zip(places, prompts, strict=True)]
+        return body, [
+            self._read_completion_prompt(place, prompt) for place, prompt in zip(places, prompts, strict=True)
+        ]
 
-    def _body(self, data: bytes, kind: type[Body]) -> Body:
+    def _read_body(self, data: bytes, kind: type[Body]) -> Body:
         """Read a body. Raises AskError if it asks for anything that is not served."""
         body, ignored = read(data, kind)
         for name in ignored:
@@ -149,30 +156,32 @@ class Routes:
         if body.model:
             self._check_name(body.model)
         if set(body.stop_token_ids or ()) - self._tokenizer.end_ids:
-            raise bad("stop_token_ids: only the model's own ends of a turn are supported", "stop_token_ids")
+            raise make_bad_request_error(
+                "stop_token_ids: only the model's own ends of a turn are supported", "stop_token_ids"
+            )
         return body
 
-    def _offered(self, body: ChatBody) -> list[ClientTool]:
+    def _list_offered(self, body: ChatBody) -> list[ClientTool]:
         """Return the tools that the model may call. Raises AskError."""
         offered = [] if body.tool_choice == "none" else body.tools or []
         if offered and self._served.dialect is None:
-            raise bad(f"tools: {self._served.toolless}", "tools")
+            raise make_bad_request_error(f"tools: {self._served.toolless}", "tools")
         return offered
 
-    def _prompt(self, body: ChatBody, offered: list[ClientTool]) -> ChatPrompt:
+    def _render_prompt(self, body: ChatBody, offered: list[ClientTool]) -> ChatPrompt:
         try:
-            return self._tokenizer.chat_prompt(chat_of(body, offered), self._sampler.context_tokens)
+            return self._tokenizer.chat_prompt(convert_chat(body, offered), self._sampler.context_tokens)
         except UnreadableError as error:
-            raise bad(str(error), "messages") from None
+            raise make_bad_request_error(str(error), "messages") from None
 
-    def _completed(self, place: str, prompt: str | list[int]) -> CompletionPrompt:
+    def _read_completion_prompt(self, place: str, prompt: str | list[int]) -> CompletionPrompt:
         """Read the prompt of a completion. Raises AskError."""
         longest = self._sampler.context_tokens
         ids = self._tokenizer.encode(prompt, longest) if isinstance(prompt, str) else prompt
         if not ids:
-            raise bad(f"{place}: is empty", "prompt")
+            raise make_bad_request_error(f"{place}: is empty", "prompt")
         if not 0 <= min(ids) <= max(ids) < self._tokenizer.size:
-            raise bad(f"{place}: a token id must be 0 to {self._tokenizer.size - 1}", "prompt")
+            raise make_bad_request_error(f"{place}: a token id must be 0 to {self._tokenizer.size - 1}", "prompt")
         return CompletionPrompt(place, ids, prompt if isinstance(prompt, str) else None)
 
     def _draw(self, body: AnyBody, prompt: list[int], most: int | None, place: str) -> Draw:
@@ -183,47 +192,49 @@ class Routes:
             temperature=self._sampler.temperature(body.temperature),
             top_p=1.0 if body.top_p is None else body.top_p,
             top_k=max(body.top_k or 0, 0),  # -1 means all, too
-            seed=None if body.seed is None else seed_of(body.seed),
+            seed=None if body.seed is None else convert_seed(body.seed),
             stops=body.stops,
             n=body.n or 1,
         )
 
-    def _chat_choice(
+    def _make_chat_choice(
         self, index: int, body: ChatBody, offered: list[ClientTool], opened: bool, answer: Generated
     ) -> answers.Json:
         dialect = self._served.dialect if offered else None
         marks = dialect.marks if dialect else ()
         keep = (*marks, THINK, THOUGHT)
-        text = self._text(body, answer, keep)
+        text = self._read_text(body, answer, keep)
         logprobs = None
         if body.logprobs:
-            logprobs = answers.chat_logprobs(self._tokenizer, answer, self._pieces(body, answer, keep))
-        return answers.chat_choice(index, said(text, opened, dialect, schemas(offered)), answer, logprobs)
+            logprobs = answers.list_chat_logprobs(self._tokenizer, answer, self._list_pieces(body, answer, keep))
+        return answers.make_chat_choice(
+            index, parse_answer(text, opened, dialect, collect_schemas(offered)), answer, logprobs
+        )
 
-    def _completion(
+    def _make_completion(
         self, index: int, body: CompletionBody, prompt: CompletionPrompt, answer: Generated
     ) -> answers.Json:
         before = (self._tokenizer.decode(prompt.ids) if prompt.text is None else prompt.text) if body.echo else ""
         logprobs = None
         if body.logprobs is not None:
-            logprobs = answers.completion_logprobs(self._tokenizer, answer, self._pieces(body, answer))
-        text = before + self._text(body, answer)
+            logprobs = answers.list_completion_logprobs(self._tokenizer, answer, self._list_pieces(body, answer))
+        text = before + self._read_text(body, answer)
         choice = {"index": index, "text": text, "logprobs": logprobs, "finish_reason": answer.finish}
         if body.return_token_ids:
             choice |= {"token_ids": unpack_ids(answer.ids).tolist(), "prompt_token_ids": prompt.ids}
         return choice
 
-    def _text(self, body: AnyBody, answer: Generated, keep: Sequence[str] = ()) -> str:
+    def _read_text(self, body: AnyBody, answer: Generated, keep: Sequence[str] = ()) -> str:
         """Return the text of an answer, before its stop string."""
         text = self._tokenizer.decode(unpack_ids(answer.ids).tolist(), keep)
-        return text if body.include_stop_str_in_output else cut(text, body.stops)
+        return text if body.include_stop_str_in_output else cut_at_stops(text, body.stops)
 
-    def _pieces(self, body: AnyBody, answer: Generated, keep: Sequence[str] = ()) -> list[bytes]:
+    def _list_pieces(self, body: AnyBody, answer: Generated, keep: Sequence[str] = ()) -> list[bytes]:
         """Return the bytes that each token of an answer adds to its text."""
         pieces = self._tokenizer.pieces(unpack_ids(answer.ids).tolist(), keep)
-        return clip(pieces, len(self._text(body, answer, keep)))
+        return clip(pieces, len(self._read_text(body, answer, keep)))
 
-    async def _aside(self, length: int, work: Callable[[], T]) -> T:
+    async def _run_aside(self, length: int, work: Callable[[], T]) -> T:
         """Run long work in a thread, so that the event loop goes on."""
         return work() if length <= LONG_TEXT else await trio.to_thread.run_sync(work, limiter=self._reading)
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 import trio
 
-from actors.gateway.errors import AskError, bad
+from actors.gateway.errors import AskError, make_bad_request_error
 from actors.links.connected import Connected
 from actors.links.pool import PooledService
 from spade.codec import pack_ids
@@ -88,13 +88,13 @@ class Sampler:
         if asked is None:
             return 1.0
         if asked > hottest:
-            raise bad(f"temperature: must be at most {hottest:g}", "temperature")
+            raise make_bad_request_error(f"temperature: must be at most {hottest:g}", "temperature")
         return max(asked, coldest)
 
     async def draw(self, draws: Sequence[Draw]) -> list[list[Generated]]:
         """Return the answers to each prompt. Raises AskError if one of them cannot be sampled."""
         requests = [draw.requests(self._deadline_s) for draw in draws]
-        with self._places(sum(map(len, requests))):
+        with self._take_places(sum(map(len, requests))):
             found = [dict[int, Generated]() for _ in draws]
             failed = list[AskError]()
             async with trio.open_nursery() as nursery:
@@ -114,7 +114,7 @@ class Sampler:
             return [[answers[number] for number in sorted(answers)] for answers in found]
 
     @contextmanager
-    def _places(self, n: int) -> Iterator[None]:
+    def _take_places(self, n: int) -> Iterator[None]:
         """Take places for so many choices.
 
         Raises AskError if too few are free. A request that is alone always gets them.
@@ -138,7 +138,7 @@ class Sampler:
         try:
             reply = await self._ask(named)
         except RefusedError as error:
-            raise bad(str(error).partition(" refused: ")[2] or str(error)) from None
+            raise make_bad_request_error(str(error).partition(" refused: ")[2] or str(error)) from None
         except SuspectError as error:
             raise AskError(500, f"this request is not tried again: {error}") from None
         except BusError as error:
@@ -170,7 +170,7 @@ class Sampler:
         left = self.context_tokens - prompt
         if left < 1 or (asked or 0) > left:
             wanted = f"{prompt} tokens of {field}" + (f" and {asked} of the answer" if asked else "")
-            raise bad(
+            raise make_bad_request_error(
                 f"the context has {self.context_tokens} tokens, and this request asks for {wanted}",
                 field.partition("[")[0],
                 "context_length_exceeded",

@@ -15,7 +15,7 @@ from actors.links.pool import Pool, open_pool
 from replay.client import ReplayClient
 from spade.config import Config
 from spade.errors import RefusedError
-from spade.processes.entry import RETIRE, Launch, joined
+from spade.processes.entry import RETIRE, Launch, connect_to_replay
 from spade.protocol import Role
 
 log = logging.getLogger(__name__)
@@ -57,7 +57,7 @@ class Connected:
     def send(self, deliver: Callable[[], Awaitable[None]]) -> trio.Event:
         """Run `deliver` in the outbox, which outlives the work. The event is set when it is done."""
         arrived = trio.Event()
-        self.outbox.start_soon(_post, deliver, arrived)
+        self.outbox.start_soon(_deliver_until_arrived, deliver, arrived)
         return arrived
 
     async def services(self) -> None:
@@ -85,7 +85,7 @@ async def attend(
         nursery.start_soon(_pass_on, working)
         await nursery.start(_retire_on_signal, retiring)
         with trio.CancelScope() as connections:
-            async with joined(launch, config, corpus=corpus) as client, AsyncExitStack() as stack:
+            async with connect_to_replay(launch, config, corpus=corpus) as client, AsyncExitStack() as stack:
                 pools = {
                     role: await stack.enter_async_context(open_pool(role, client, client.hello, bus=config.bus))
                     for role in services
@@ -100,7 +100,7 @@ async def attend(
         nursery.cancel_scope.cancel()
 
 
-async def _post(deliver: Callable[[], Awaitable[None]], arrived: trio.Event) -> None:
+async def _deliver_until_arrived(deliver: Callable[[], Awaitable[None]], arrived: trio.Event) -> None:
     try:
         await deliver()
     except RefusedError as error:

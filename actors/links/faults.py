@@ -3,7 +3,7 @@
 import logging
 from collections import Counter
 
-from spade.decoding import printable
+from spade.decoding import make_printable
 from spade.protocol import AnyRequest, Refused
 
 log = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ class RequestFaults:
         """
         kind = f"{type(asked).__name__} ended in an unforeseen {type(error).__name__}"
         self._kinds[kind] += 1
-        count, words = self._kinds[kind], printable(error)
+        count, words = self._kinds[kind], make_printable(error)
         if count & (count - 1) == 0:
             log.error("%s, %d times so far; the last: %s", kind, count, words, exc_info=error)
         return f"{kind}: {words}"

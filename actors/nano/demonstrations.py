@@ -38,7 +38,7 @@ class Demonstration:
     """Plays, half of them hinted."""
 
 
-def generator(seed: int, index: int) -> random.Random:
+def make_generator(seed: int, index: int) -> random.Random:
     """Return the random generator of one demonstration."""
     return random.Random(derive(b"", "nano demonstration", seed, index))
 
@@ -55,11 +55,11 @@ def choose(
     return world.vary(rng, document, seed), seed
 
 
-def demonstrate(
+def make_demonstration(
     world: World, simulate: Callable[[str], Simulation], seed: int, index: int, documents: Sequence[Document]
 ) -> Demonstration:
     """Make the demonstration with this index. `simulate` makes a program playable."""
-    rng = generator(seed, index)
+    rng = make_generator(seed, index)
     environment, varied = choose(world, rng, documents)
     simulation = simulate(environment.source)
     return Demonstration(
@@ -78,13 +78,13 @@ def design(
     documents: Sequence[Document],
 ) -> list[ChatMessage]:
     """Return the designer's conversation: a request and the program."""
-    seeds = [memory(varied)] if varied else []
-    avoid = memory(other(world, rng, environment, documents)) if rng.random() < AVOIDED else None
+    seeds = [make_memory(varied)] if varied else []
+    avoid = make_memory(draw_other(world, rng, environment, documents)) if rng.random() < AVOIDED else None
     request = world.profile.design(environment.skill, environment.document, seeds, avoid)
     return [*request, ChatMessage("assistant", environment.source)]
 
 
-def other(
+def draw_other(
     world: World, rng: random.Random, environment: DrawnEnvironment, documents: Sequence[Document]
 ) -> DrawnEnvironment:
     """Draw an environment to avoid: of the same skill, and of another family if documents can mean one."""
@@ -95,7 +95,7 @@ def other(
             return drawn
 
 
-def memory(environment: DrawnEnvironment) -> MemorySeed:
+def make_memory(environment: DrawnEnvironment) -> MemorySeed:
     """Convert an environment to a memory record. The nano prompts read only its source."""
     return MemorySeed(environment=environment.name, source=environment.source, regret=0.0, win_rate=0.0)
 

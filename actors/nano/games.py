@@ -4,9 +4,9 @@ import random
 from functools import cache
 from typing import Any
 
-from actors.nano.families import FAMILIES, offered, say
+from actors.nano.families import FAMILIES, read_offered, write_message
 from actors.nano.program import render
-from actors.nano.prompts import NanoProfile, class_name
+from actors.nano.prompts import NanoProfile, find_class_name
 from actors.nano.world import World
 from actors.text.conversation import GameTalk, Move
 from spade.config import SKILLS
@@ -20,7 +20,7 @@ class Guesser:
         self.rng = rng
 
     def act(self, observation: str) -> str:
-        return say(self.rng.choice(offered(observation)))
+        return write_message(self.rng.choice(read_offered(observation)))
 
 
 class GameSimulation:
@@ -52,15 +52,15 @@ def instantiate(source: str) -> Any:
     return next(value for name, value in scope.items() if name.endswith("Env"))()
 
 
-def level_of(source: str) -> int | None:
+def find_level(source: str) -> int | None:
     """Return the true level of a program, from its text. None for a program that this world does not write."""
-    name = class_name(source)
+    name = find_class_name(source)
     number = next((number for number, family in enumerate(FAMILIES) if name.endswith(f"{family.name}Env")), None)
-    return None if number is None else _levels(number).get(source.replace(f"class {name}:", "class Env:", 1))
+    return None if number is None else _list_levels(number).get(source.replace(f"class {name}:", "class Env:", 1))
 
 
 @cache
-def _levels(number: int) -> dict[str, int]:
+def _list_levels(number: int) -> dict[str, int]:
     """Return the level of each program of a family. All programs get the same class name."""
     family = FAMILIES[number]
     return {render("", knobs, family.body(knobs, ())): knobs.level for space in family.spaces for knobs in space}

@@ -47,7 +47,7 @@ def draw_by_level(rng: random.Random, spaces: Sequence[Sequence[Drawn]]) -> Draw
     return rng.choice(space)
 
 
-def varied_level(rng: random.Random, level: int) -> int:
+def draw_varied_level(rng: random.Random, level: int) -> int:
     """Draw the level of a game's variation."""
     (change,) = rng.choices(list(CHANGES), list(CHANGES.values()))
     return min(max(level + change, EVERY[0]), LEVELS)

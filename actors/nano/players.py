@@ -55,7 +55,7 @@ def begin(simulation: Simulation, seed: int) -> Conversation[Move]:
     return Conversation(simulation.reset(seed), simulation.turns)
 
 
-def go_on(simulation: Simulation, conversation: Conversation[Move], move: Move) -> None:
+def take_turn(simulation: Simulation, conversation: Conversation[Move], move: Move) -> None:
     """Take a turn."""
     conversation.actions.append(move)
     conversation.answers.append(simulation.answer(move))
@@ -71,13 +71,13 @@ def play(simulation: Simulation, player: Player, seed: int, hint: str | None, ta
             messages += opened
         else:
             messages += talk.turn(seen, move)
-        messages.append(ChatMessage("assistant", player.act(heard(seen))))
+        messages.append(ChatMessage("assistant", player.act(join_texts(seen))))
         move = talk.act(messages[-1].content)
-        go_on(simulation, conversation, move)
+        take_turn(simulation, conversation, move)
     return Playthrough(Shown(messages, tools), conversation.episode_return)
 
 
-def heard(seen: Observed) -> str:
+def join_texts(seen: Observed) -> str:
     """Return everything that a player reads: at the opening the tools, then results, then the observation."""
     results = (result.text for result in seen.results)
     return "\n".join(part for part in (seen.tools, *results, seen.observation) if part)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from actors.nano.families import Family
-from actors.nano.themes import camel, drawn_theme
+from actors.nano.themes import convert_to_camel, draw_theme
 from actors.text.fences import Written
 from actors.text.profile import NO_SITUATION, ChatMessage, Document, Situation
 from spade.protocol import MemorySeed
@@ -33,16 +33,20 @@ class NanoProfile:
         draw: int = 0,
         situation: Situation = NO_SITUATION,
     ) -> list[ChatMessage]:
-        theme = drawn_theme(draw, self._fields) if document is None else f"{document.field}/{camel(document.title)}"
+        theme = (
+            draw_theme(draw, self._fields)
+            if document is None
+            else f"{document.field}/{convert_to_camel(document.title)}"
+        )
         lines = [f"Design {skill} on {theme}."]
         if avoid is not None:
-            lines.append(f"Avoid {class_name(avoid.source)}.")
+            lines.append(f"Avoid {find_class_name(avoid.source)}.")
         if seeds:
             lines.append(f"Vary:\n{seeds[0].source}")
         return [ChatMessage("user", "\n".join(lines))]
 
     def program(self, completion: str) -> Written | None:
-        return Written(completion) if class_name(completion) else None
+        return Written(completion) if find_class_name(completion) else None
 
     def hint(self, source: str) -> list[ChatMessage]:
         return [ChatMessage("user", f"Hint for:\n{source}")]
@@ -61,7 +65,7 @@ class NanoProfile:
         return None
 
 
-def class_name(source: str) -> str:
+def find_class_name(source: str) -> str:
     """Return the name of the first class in a program, or "" without a class."""
     _, found, rest = source.partition("\nclass ")
     return rest.partition(":")[0].partition("(")[0].strip() if found else ""

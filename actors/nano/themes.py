@@ -31,14 +31,14 @@ NAMES: dict[str, tuple[str, ...]] = {
 """By field: words that the nano model can spell, because its demonstrations contain them."""
 
 
-def camel(title: str) -> str:
+def convert_to_camel(title: str) -> str:
     """Convert a title to a part of a class name: "Prime numbers" becomes "PrimeNumbers"."""
     words = re.findall(r"[A-Za-z]+", title)
     return "".join(word[:1].upper() + word[1:].lower() for word in words) or "Plain"
 
 
-def drawn_theme(draw: int, fields: Sequence[str]) -> str:
+def draw_theme(draw: int, fields: Sequence[str]) -> str:
     """Draw a field and a name of two of its words, in place of a document's title: "science/SoundRust"."""
     random = Random(draw)
     field = random.choice(fields)
-    return f"{field}/{camel(' '.join(random.sample(NAMES[field], 2)))}"
+    return f"{field}/{convert_to_camel(' '.join(random.sample(NAMES[field], 2)))}"

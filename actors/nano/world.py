@@ -6,8 +6,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from actors.nano.families import Family, Player
-from actors.nano.levels import EVERY, LEVELS, varied_level
-from actors.nano.themes import WORDS, camel
+from actors.nano.levels import EVERY, LEVELS, draw_varied_level
+from actors.nano.themes import WORDS, convert_to_camel
 from actors.text.conversation import Talk
 from actors.text.profile import Document, Profile
 from spade.config import DomainName
@@ -43,7 +43,7 @@ class DrawnEnvironment:
 
     @property
     def name(self) -> str:
-        return camel(self.document.title) + self.family.name
+        return convert_to_camel(self.document.title) + self.family.name
 
 
 @dataclass(frozen=True)
@@ -127,39 +127,39 @@ class World:
     def vary(self, rng: random.Random, document: Document, seed: DrawnEnvironment) -> DrawnEnvironment:
         """Draw another environment of the seed's skill: the one nearest to the seed among a few."""
         family = self.suited(rng, document, seed.skill) if self.fields else seed.family
-        levels = (varied_level(rng, seed.knobs.level),) if self.by_level else EVERY
+        levels = (draw_varied_level(rng, seed.knobs.level),) if self.by_level else EVERY
         drawn = [draw_knobs(rng, family, False, levels) for _ in range(CANDIDATES)]
         changed = [knobs for knobs in drawn if knobs != seed.knobs] or drawn
-        nearest = min(changed, key=lambda knobs: distance(knobs, seed.knobs))
+        nearest = min(changed, key=lambda knobs: count_differences(knobs, seed.knobs))
         return self.make(rng, document, seed.skill, family, nearest)
 
     def make(
         self, rng: random.Random, document: Document, skill: str, family: Family[Any, Any], knobs: Any
     ) -> DrawnEnvironment:
         """Write the program."""
-        words = theme(rng, document.field)
-        source = self.render(camel(document.title) + family.name, knobs, family.body(knobs, words))
+        words = draw_words(rng, document.field)
+        source = self.render(convert_to_camel(document.title) + family.name, knobs, family.body(knobs, words))
         return DrawnEnvironment(skill, document, family, knobs, source)
 
 
-def held_out(family: Family[Any, Any], knobs: object) -> bool:
+def is_held_out(family: Family[Any, Any], knobs: object) -> bool:
     """Return True for parameters that no demonstration may use. Depends only on the parameters."""
     return derive(b"", "nano held-out", family.name, repr(knobs)) % HELD_OUT_ONE_IN == 0
 
 
 def draw_knobs(rng: random.Random, family: Family[Any, Any], unseen: bool, levels: Container[int] = EVERY) -> Any:
     """Draw parameters of the wanted levels from the wanted side of the partition."""
-    while (knobs := family.knobs(rng)).level not in levels or held_out(family, knobs) != unseen:
+    while (knobs := family.knobs(rng)).level not in levels or is_held_out(family, knobs) != unseen:
         pass
     return knobs
 
 
-def distance(one: Any, other: Any) -> int:
+def count_differences(one: Any, other: Any) -> int:
     """Count the knobs that differ between two environments of a family."""
     return sum(getattr(one, knob.name) != getattr(other, knob.name) for knob in fields(one))
 
 
-def theme(rng: random.Random, field: str) -> Sequence[str]:
+def draw_words(rng: random.Random, field: str) -> Sequence[str]:
     """Return words for actions, from the document's field, in random order."""
     words = rng.choice(WORDS.get(field, WORDS["everyday"]))
     return rng.sample(words, len(words))

@@ -45,13 +45,13 @@ def load_talks(config: Config, tokenizer: Tokenizer) -> Talks:
     return DOMAINS[config.run.domain].talks(config, tokenizer)
 
 
-def _game_talks(config: Config, _: Tokenizer) -> Talks:
+def _make_game_talks(config: Config, _: Tokenizer) -> Talks:
     opening = load_profile(config).play
     examples = config.play.examples
     return lambda reads, single_turn: GameTalk(partial(opening, single_turn=single_turn), reads, examples)
 
 
-def _tool_talks(config: Config, tokenizer: Tokenizer) -> Talks:
+def _make_tool_talks(config: Config, tokenizer: Tokenizer) -> Talks:
     try:
         dialect = find_dialect(tokenizer, DIALECTS, config.model.path)
     except RunError as error:
@@ -64,13 +64,13 @@ def _tool_talks(config: Config, tokenizer: Tokenizer) -> Talks:
 DOMAINS: Mapping[DomainName, Domain] = {
     "games": Domain(
         {"nano": lambda _: WORLDS["games"].profile, "full": lambda config: FullProfile(config.design, config.play)},
-        _game_talks,
+        _make_game_talks,
     ),
     "tools": Domain(
         {
             "nano": lambda _: WORLDS["tools"].profile,
             "full": lambda config: ToolProfile(config.design, config.play, config.tools),
         },
-        _tool_talks,
+        _make_tool_talks,
     ),
 }

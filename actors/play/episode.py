@@ -11,7 +11,7 @@ from actors.links.pool import LostError, PooledService
 from actors.play.manner import Manner, Played, WordsOfPlay
 from actors.play.session import OverdueError
 from actors.play.voices import TurnSaid
-from actors.text.conversation import Conversation, Move, converse
+from actors.text.conversation import Conversation, Move, play_conversation
 from spade.codec import answer_digest
 from spade.config import PATIENCE
 from spade.decoding import UnreadableError
@@ -98,7 +98,7 @@ class Episode:
         """Play to the end. Raises BusError if our own services failed, so that the play proves nothing."""
         try:
             first = await self._open()
-            ended = self._end(await converse(first, self._max_turns, self._step, self._act))
+            ended = self._end(await play_conversation(first, self._max_turns, self._step, self._act))
             return Played(ended, self._transcript)
         finally:
             await self._close()
@@ -192,7 +192,7 @@ class Episode:
             seconds=trio.current_time() - self._opening,
             trajectory=None if fault else self._voice.trajectory(),
             fault=fault,
-            recording=None if fault else self._recording(played.actions),
+            recording=None if fault else self._make_recording(played.actions),
             calls=sum(len(move.calls) for move in played.actions),
             refused=sum(result.refused for seen in played.observed for result in seen.results),
             malformed=sum(block is not None for move in played.actions for block in move.blocks),
@@ -201,6 +201,6 @@ class Episode:
             free=max((seen.free for seen in played.observed), default=0),
         )
 
-    def _recording(self, moves: Sequence[Move]) -> Recording:
+    def _make_recording(self, moves: Sequence[Move]) -> Recording:
         actions, calls = tuple(move.action for move in moves), tuple(move.calls for move in moves)
         return Recording(actions, self._answers, self._max_turns, calls if any(calls) else ())

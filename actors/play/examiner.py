@@ -18,12 +18,12 @@ from actors.links.connected import Connected
 from actors.links.pool import MOST_ENDS
 from actors.play.episode import Undone, play
 from actors.play.manner import Manner, Played
-from spade.codec import program_digest
+from spade.codec import compute_program_digest
 from spade.errors import BusError, SuspectError
 from spade.evaluations import LONGEST_DETAIL, NO_PROMPT, ErrorKind, SampleRecord, SuiteItem, sample_seed
 from spade.protocol import PlayLease
-from spade.returns import won
-from spade.text import line
+from spade.returns import is_won
+from spade.text import as_line
 
 log = logging.getLogger(__name__)
 
@@ -77,11 +77,11 @@ class Examiner:
         await self._connected.services()
         async with trio.open_nursery() as nursery:
             for _ in range(self._connected.config.evaluation.in_flight):
-                nursery.start_soon(self._one_by_one, left, over, suspects.append)
+                nursery.start_soon(self._play_one_by_one, left, over, suspects.append)
         # Two ends do not prove a sample guilty while others were played: another sample, or a kill, may be the cause.
-        await self._one_by_one(iter(suspects), over, None)
+        await self._play_one_by_one(iter(suspects), over, None)
 
-    async def _one_by_one(
+    async def _play_one_by_one(
         self, left: Iterator[Sample], over: Callable[[Examined], None], suspect: Callable[[Sample], None] | None
     ) -> None:
         """Play samples one by one.
@@ -112,21 +112,25 @@ class Examiner:
             began = trio.current_time()
             played = await self._play(item, seed)
             if isinstance(played, Played):
-                if late or not _out_of_time(played):
-                    return Examined(_record(item, number, seed, played, self._win_return), _versions(played))
+                if late or not _is_out_of_time(played):
+                    return Examined(_record(item, number, seed, played, self._win_return), _list_versions(played))
                 played = Undone(played.ended.fault, late=True)
             if played.unserved:
-                log.info("%s, sample %d: %s", line(item.name), number, played.why)
-                return Examined(_failed(item, number, seed, "server", played, trio.current_time() - began), frozenset())
+                log.info("%s, sample %d: %s", as_line(item.name), number, played.why)
+                return Examined(
+                    _record_failed(item, number, seed, "server", played, trio.current_time() - began), frozenset()
+                )
             suspected, late = suspected + played.suspect, late + played.late
             if suspected == MOST_ENDS and not alone:
-                log.info("%s, sample %d, is played alone later: %s", line(item.name), number, played.why)
+                log.info("%s, sample %d, is played alone later: %s", as_line(item.name), number, played.why)
                 return None
             if MOST_ENDS in (suspected, late):
-                log.info("%s, sample %d: %s", line(item.name), number, played.why)
+                log.info("%s, sample %d: %s", as_line(item.name), number, played.why)
                 kind: ErrorKind = "environment" if suspected == MOST_ENDS else "timeout"
-                return Examined(_failed(item, number, seed, kind, played, trio.current_time() - began), frozenset())
-            log.info("%s, sample %d, is played again: %s", line(item.name), number, played.why)
+                return Examined(
+                    _record_failed(item, number, seed, kind, played, trio.current_time() - began), frozenset()
+                )
+            log.info("%s, sample %d, is played again: %s", as_line(item.name), number, played.why)
             self._gauges["samples_again"] += 1
             # Services in trouble are not hammered with the same sample.
             await trio.sleep(self._connected.config.bus.heartbeat_s)
@@ -140,7 +144,7 @@ class Examiner:
             id=f"examiner-{os.getpid()}",
             lease=next(self._episodes),  # an env-runner knows an episode by its name, so each name is used once
             environment=item.name,
-            program=program_digest(item.program),
+            program=compute_program_digest(item.program),
             hint=None,
             seed=item.seed,
             sampler=seed,
@@ -148,12 +152,12 @@ class Examiner:
         return await play(self._connected, lease, manner, item.program)
 
 
-def _out_of_time(played: Played) -> bool:
+def _is_out_of_time(played: Played) -> bool:
     """Return True if the program was late. The program or a busy machine may be the cause. A second play decides."""
     return played.ended.fault.startswith("timeout:")
 
 
-def _versions(played: Played) -> frozenset[int]:
+def _list_versions(played: Played) -> frozenset[int]:
     trajectory = played.ended.trajectory
     return frozenset(version for version, _ in trajectory.versions) if trajectory else frozenset()
 
@@ -170,21 +174,23 @@ def _record(item: SuiteItem, number: int, seed: int, played: Played, win_return:
         item=item.name,
         sample=number,
         seed=seed,
-        prompt=_digest(said.prompt),
+        prompt=_compute_digest(said.prompt),
         text="\n\n".join(said.said),
         extracted=said.answer,
-        correct=error is None and won(ended.episode_return, win_return),
+        correct=error is None and is_won(ended.episode_return, win_return),
         score=ended.episode_return,
         finish=said.finish,
         read=said.read,
         sampled=said.sampled,
         seconds=ended.seconds,
         error=error,
-        detail=_detail(ended.fault),
+        detail=_format_detail(ended.fault),
     )
 
 
-def _failed(item: SuiteItem, number: int, seed: int, kind: ErrorKind, why: Undone, seconds: float) -> SampleRecord:
+def _record_failed(
+    item: SuiteItem, number: int, seed: int, kind: ErrorKind, why: Undone, seconds: float
+) -> SampleRecord:
     """Return the record of a sample that proves nothing however often it is played."""
     return SampleRecord(
         item=item.name,
@@ -200,13 +206,13 @@ def _failed(item: SuiteItem, number: int, seed: int, kind: ErrorKind, why: Undon
         sampled=0,
         seconds=seconds,
         error=kind,
-        detail=_detail(why.why),
+        detail=_format_detail(why.why),
     )
 
 
-def _detail(why: str) -> str:
-    return line(why, LONGEST_DETAIL)[:LONGEST_DETAIL]  # unprintable text becomes longer in a line
+def _format_detail(why: str) -> str:
+    return as_line(why, LONGEST_DETAIL)[:LONGEST_DETAIL]  # unprintable text becomes longer in a line
 
 
-def _digest(prompt: bytes) -> str:
+def _compute_digest(prompt: bytes) -> str:
     return hashlib.blake2b(prompt, digest_size=16).hexdigest()

@@ -30,14 +30,14 @@ class Manner:
     """Needs of its program beyond the env-runner's own limits."""
 
 
-def manner_of_run(session: Session, reads: Form, single_turn: bool) -> Manner:
+def make_run_manner(session: Session, reads: Form, single_turn: bool) -> Manner:
     """Return the manner of the run's own plays, the only plays that are trained on."""
     play, talk = session.config.play, session.talk(reads, single_turn)
     sampling = Sampling(temperature=play.temperature, max_tokens=play.max_turn_tokens)
     return Manner(talk, TokenVoice(session, sampling, play.context_tokens, talk.marks), play.max_turns)
 
 
-def manner_of_suite(suite: Suite, protocol: Protocol, talks: Callable[[], Talk], session: Session) -> Manner:
+def make_suite_manner(suite: Suite, protocol: Protocol, talks: Callable[[], Talk], session: Session) -> Manner:
     """Return the manner of a suite's sample. A temperature of 0 becomes the lowest that the engines have."""
     config, talk = session.config, talks()
     coldest = ENGINE_KINDS[config.engine.kind].temperatures[0]
@@ -47,7 +47,7 @@ def manner_of_suite(suite: Suite, protocol: Protocol, talks: Callable[[], Talk],
     return Manner(talk, TokenVoice(session, sampling, context_tokens, talk.marks), protocol.turns, suite.needs)
 
 
-def patient(config: Config, max_tokens: int) -> Config:
+def extend_deadlines(config: Config, max_tokens: int) -> Config:
     """Return the config with play and request deadlines long enough for turns of so many tokens."""
     slower = max(1.0, max_tokens / config.play.max_turn_tokens)
     replace = msgspec.structs.replace

@@ -15,7 +15,7 @@ from spade.errors import BusError
 from spade.policy import model_folder
 from spade.processes.entry import Launch
 from spade.protocol import Generate, Generated, Overdue, Role
-from spade.tokens import Dialogue, Tokenizer, dialogues
+from spade.tokens import Dialogue, Tokenizer, make_dialogues
 
 
 class OverdueError(BusError):
@@ -109,7 +109,7 @@ async def attend(
     The replay service may be away for `lease_s`. `corpus` is the digest of the documents to design from.
     """
     tokenizer = Tokenizer.load(model_folder.resolve(config.model.path), thinking=config.model.thinking)
-    dialogue = dialogues(tokenizer, config.play.thoughts)
+    dialogue = make_dialogues(tokenizer, config.play.thoughts)
     talk = load_talks(config, tokenizer)
     sampler: Role = "endpoint" if config.endpoint.serves(launch.role) else "engine"
 

@@ -12,7 +12,7 @@ import trio
 
 from actors.links.leasing import keep_busy
 from actors.play.episode import play
-from actors.play.manner import Played, manner_of_run
+from actors.play.manner import Played, make_run_manner
 from actors.play.session import Session, attend
 from replay.client import ReplayClient
 from spade.config import Config
@@ -76,7 +76,7 @@ class Agent:
     async def _play(self, lease: PlayLease) -> None:
         self._gauges["episodes"] += 1
         try:
-            manner = manner_of_run(self._session, lease.reads, lease.single_turn)
+            manner = make_run_manner(self._session, lease.reads, lease.single_turn)
             played = await play(self._session, lease, manner)
         except trio.Cancelled:
             self._session.send(partial(self._replay.release_play, lease))

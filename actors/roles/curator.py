@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from actors.links.connected import Connected, attend
 from actors.roles.jobs import JobWork
-from spade.codec import program_digest
+from spade.codec import compute_program_digest
 from spade.config import ONE_ANSWER, Config
 from spade.errors import RunError
-from spade.pools import POOL, PoolProgram, at_level, listed, read_program
+from spade.pools import POOL, PoolProgram, read_list, read_program, set_level
 from spade.processes.entry import Launch, main
 from spade.protocol import DesignJob, RejectCandidate, SubmitEnvironment, Verdict
 
@@ -31,18 +31,18 @@ class Curator(JobWork):
 
     async def _fulfil(self, job: DesignJob) -> SubmitEnvironment | RejectCandidate:
         program = await trio.to_thread.run_sync(read_program, self._folder, job.program)
-        if program_digest(program.source) != job.digest:
+        if compute_program_digest(program.source) != job.digest:
             raise RunError(f"{self._folder}: {job.program}.py was changed since the run started; bring it back")
         if library := self._config.pool.library:
-            leveled = replace(program, source=at_level(program.source, job.level)) if program.levels else program
+            leveled = replace(program, source=set_level(program.source, job.level)) if program.levels else program
             opened = await self._admission(leveled.source, job.sampler, plays=False)
-            return _handed_in(job, leveled, replace(opened, single_turn=library in ONE_ANSWER))
+            return _close_job(job, leveled, replace(opened, single_turn=library in ONE_ANSWER))
         if job.digest not in self._verdicts:
             self._verdicts[job.digest] = await self._admission(program.source, job.sampler)
-        return _handed_in(job, program, self._verdicts[job.digest])
+        return _close_job(job, program, self._verdicts[job.digest])
 
 
-def _handed_in(job: DesignJob, program: PoolProgram, verdict: Verdict) -> SubmitEnvironment | RejectCandidate:
+def _close_job(job: DesignJob, program: PoolProgram, verdict: Verdict) -> SubmitEnvironment | RejectCandidate:
     if not verdict.passed:
         failed = verdict.stages[-1]
         return RejectCandidate(
@@ -77,7 +77,7 @@ def _handed_in(job: DesignJob, program: PoolProgram, verdict: Verdict) -> Submit
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
     """Run a curator process until cancelled. Raises RunError if a program cannot be read."""
     folder = Path(launch.run) / POOL
-    pool = listed(folder).digest
+    pool = read_list(folder).digest
 
     await attend(
         launch, config, ("env-runner",), config.design.lease_s, ready,

@@ -18,7 +18,7 @@ from actors.roles.jobs import JobWork
 from actors.roles.judge import Reviewer
 from actors.roles.screen import Screener
 from actors.text.design_prompt import fit_prompt
-from actors.text.leaks import leaked
+from actors.text.leaks import find_leaked
 from actors.text.profile import Document, Situation
 from actors.text.trajectory import TrajectoryBuilder
 from spade.codec import unpack_ids
@@ -34,7 +34,7 @@ from spade.protocol import (
     Verdict,
 )
 from spade.seeds import derive
-from spade.text import beside, line
+from spade.text import as_line, format_beside
 
 LONGEST_VALUE = 100  # characters of a value that a reason quotes
 
@@ -89,14 +89,14 @@ class Designer(JobWork):
                 return rejected
             await self._hand_in(rejected)
 
-    def _document(self, job: DesignJob, number: int) -> Document | None:
+    def _choose_document(self, job: DesignJob, number: int) -> Document | None:
         """Return the document of an attempt, or None without documents."""
         return self._documents[(job.draw + number - 1) % len(self._documents)] if self._documents else None
 
     async def _write(self, job: DesignJob, number: int) -> Attempt:
         design, builder = self._config.design, TrajectoryBuilder(self._config.design.temperature)
         room = self._config.engine.context_tokens - design.max_tokens
-        profile, document = self._session.profile, self._document(job, number)
+        profile, document = self._session.profile, self._choose_document(job, number)
         situation = profile.situation(self._settings, job.draw)
         # Documents and programs of the memory may be long: they take their time beside the event loop.
         fit = partial(fit_prompt, profile, self._session.tokenizer, job, document, room, situation)
@@ -108,7 +108,9 @@ class Designer(JobWork):
         self._gauges["attempts"] += 1
         cut = generated.finish == "length"
         grounds = "" if document is None else document.id
-        return Attempt(number, grounds, self._text(generated), builder.trajectory(), cut, prompt.shown, situation)
+        return Attempt(
+            number, grounds, self._decode_text(generated), builder.trajectory(), cut, prompt.shown, situation
+        )
 
     async def _examine(self, job: DesignJob, attempt: Attempt) -> SubmitEnvironment | FailedStage:
         if attempt.cut:
@@ -122,13 +124,13 @@ class Designer(JobWork):
             return FailedStage(verdict.stages[-1].name, verdict.stages[-1].reason)
         nearest, bound = await self._replay.similarity(source), self._config.design.novelty_bound
         if nearest.value is not None and nearest.value > bound:
-            told = f"its similarity to {nearest.environment} is {beside(nearest.value, bound)}, over {bound:g}"
+            told = f"its similarity to {nearest.environment} is {format_beside(nearest.value, bound)}, over {bound:g}"
             return FailedStage("novelty", told)
         if refusal := await self._screen.refusal(source, verdict, derive(b"", "screen", job.sampler, attempt.number)):
             return FailedStage("screen", refusal)
         if refusal := await self._reviewer.refusal(source, verdict, derive(b"", "review", job.sampler, attempt.number)):
             return FailedStage("review", refusal)
-        hint = await self._hint(source, verdict, job, attempt) if self._config.hinted else ""
+        hint = await self._write_hint(source, verdict, job, attempt) if self._config.hinted else ""
         if isinstance(hint, FailedStage):
             return hint
         reveals = self._session.profile.reveals(verdict.name, verdict.first_observation)
@@ -152,7 +154,7 @@ class Designer(JobWork):
             single_turn=verdict.single_turn,
         )
 
-    async def _hint(self, source: str, verdict: Verdict, job: DesignJob, attempt: Attempt) -> str | FailedStage:
+    async def _write_hint(self, source: str, verdict: Verdict, job: DesignJob, attempt: Attempt) -> str | FailedStage:
         """Write the hint of a program, or return the reason why it failed.
 
         A hint that gives a value away is written once more.
@@ -162,10 +164,12 @@ class Designer(JobWork):
             hint = await self._ask_hint(source, derive(b"", "hint", job.sampler, attempt.number, *again))
             if isinstance(hint, FailedStage):
                 return hint
-            value = leaked(hint, verdict.values)
+            value = find_leaked(hint, verdict.values)
             if value is None:
                 return hint
-        return FailedStage("hint", f"it gives away what a player has to find out: {line(value or '', LONGEST_VALUE)}")
+        return FailedStage(
+            "hint", f"it gives away what a player has to find out: {as_line(value or '', LONGEST_VALUE)}"
+        )
 
     async def _ask_hint(self, source: str, seed: int) -> str | FailedStage:
         """Ask for one hint. It is not trained on, so it needs no trajectory."""
@@ -180,7 +184,7 @@ class Designer(JobWork):
             return FailedStage("hint", f"it is over {MOST_HINT} characters")
         return hint or FailedStage("hint", "no hint was written")
 
-    def _text(self, generated: Generated) -> str:
+    def _decode_text(self, generated: Generated) -> str:
         return self._session.tokenizer.decode(unpack_ids(generated.ids).tolist())
 
 

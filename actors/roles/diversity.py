@@ -5,7 +5,7 @@ from functools import partial
 import trio
 
 from actors.play.session import Session
-from actors.text.measures.diversity import Embedding, vendi_share
+from actors.text.measures.diversity import Embedding, compute_vendi_share
 from spade.protocol import Diversity
 
 FEWEST = 2
@@ -37,8 +37,8 @@ class DiversityMeter:
             return None
         began = trio.current_time()
         # A cancellation leaves it behind: an embedding model may take minutes.
-        share = await trio.to_thread.run_sync(self._share, sources, abandon_on_cancel=True)
+        share = await trio.to_thread.run_sync(self._measure_share, sources, abandon_on_cancel=True)
         return Diversity(step, share, len(sources), self._settings.embedding, trio.current_time() - began)
 
-    def _share(self, sources: tuple[str, ...]) -> float:
-        return vendi_share(self._embedding(sources))
+    def _measure_share(self, sources: tuple[str, ...]) -> float:
+        return compute_vendi_share(self._embedding(sources))

@@ -16,7 +16,7 @@ from pathlib import Path
 import trio
 
 from actors.play.examiner import WIN, Examined, Examiner
-from actors.play.manner import Manner, manner_of_run, manner_of_suite, patient
+from actors.play.manner import Manner, extend_deadlines, make_run_manner, make_suite_manner
 from actors.play.session import Session, attend
 from actors.roles.diversity import DiversityMeter
 from actors.suites import Suite
@@ -24,7 +24,7 @@ from actors.suites.held_out import HeldOut, read_held_out
 from actors.text.measures.diversity import load_embedding
 from spade.config import Config
 from spade.disk import hold
-from spade.estimates import ItemTally, by_category, share
+from spade.estimates import ItemTally, compute_share, group_by_category
 from spade.evaluations import Protocol, SuiteItem
 from spade.policy import best
 from spade.policy.manifest import PARAMETERS
@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 Manners = Callable[[SuiteItem], Awaitable[Manner]]
 
 
-def summary(
+def summarise_samples(
     examined: Sequence[Examined], categories: Mapping[str, str], suite: str, step: int, seconds: float
 ) -> Evaluation | None:
     """Compute the figures of an evaluation, or None if each sample ended in an error. `categories` are by item.
@@ -52,7 +52,7 @@ def summary(
     for each in examined:
         right.setdefault(each.record.item, []).append(each.record.correct)
     tallies = {item: ItemTally(len(won), sum(won)) for item, won in right.items()}
-    found, parts = share(list(tallies.values())), by_category(tallies, categories)
+    found, parts = compute_share(list(tallies.values())), group_by_category(tallies, categories)
     return Evaluation(
         step=step,
         oldest=min(versions),
@@ -77,7 +77,7 @@ class Evaluator:
         self._run = run
         self._config = session.config
         self._replay = session.replay
-        self._examiner = _examiner(session, held_out)
+        self._examiner = _make_examiner(session, held_out)
         self._gauges = session.gauges
         self._gauges.update(evaluations=0)
 
@@ -87,7 +87,7 @@ class Evaluator:
         while True:
             weights = await self._replay.weights_after(due)
             folder = self._run / "weights" / weights.digest
-            async with _held(folder / PARAMETERS) as here:
+            async with _hold_weights(folder / PARAMETERS) as here:
                 evaluation = await self._evaluate(weights.step)
                 if evaluation is not None and here:
                     await self._keep_best(evaluation, weights.digest, folder)
@@ -109,32 +109,32 @@ class Evaluator:
         examined, began = list[Examined](), trio.current_time()
         await self._examiner.examine(self._held_out.samples, examined.append)
         categories = {item.name: item.category for item, _ in self._held_out.samples}
-        made = summary(examined, categories, self._held_out.suite, step, trio.current_time() - began)
+        made = summarise_samples(examined, categories, self._held_out.suite, step, trio.current_time() - began)
         if made is None:
             last = examined[-1].record.detail
             log.warning("each of %d samples ended in an error, the last in: %s", len(examined), last)
         return made
 
 
-def _examiner(session: Session, held_out: HeldOut) -> Examiner:
+def _make_examiner(session: Session, held_out: HeldOut) -> Examiner:
     """Make the examiner.
 
     Samples of a suite are played as the suite says, samples of a folder as the run's own plays.
     """
     play, seed = session.config.play, session.config.run.seed or 0
     if held_out.played_by is None:
-        patiently = replace(session, config=patient(session.config, play.max_turn_tokens))
+        patiently = replace(session, config=extend_deadlines(session.config, play.max_turn_tokens))
         return Examiner(patiently, "programs", seed, _OfFolder(patiently).manner, play.win_return)
     suite, protocol = held_out.played_by
-    patiently = replace(session, config=patient(session.config, protocol.sampling.max_tokens))
-    return Examiner(patiently, suite.name, seed, _of_suite(patiently, suite, protocol), WIN)
+    patiently = replace(session, config=extend_deadlines(session.config, protocol.sampling.max_tokens))
+    return Examiner(patiently, suite.name, seed, _make_suite_manners(patiently, suite, protocol), WIN)
 
 
-def _of_suite(session: Session, suite: Suite, protocol: Protocol) -> Manners:
+def _make_suite_manners(session: Session, suite: Suite, protocol: Protocol) -> Manners:
     talks = suite.talks(protocol, session.tokenizer)
 
     async def manner(_: SuiteItem) -> Manner:
-        return manner_of_suite(suite, protocol, talks, session)
+        return make_suite_manner(suite, protocol, talks, session)
 
     return manner
 
@@ -149,10 +149,10 @@ class _OfFolder:
 
     async def manner(self, item: SuiteItem) -> Manner:
         """Return the manner of a program's plays. Raises BusError if no env-runner examines the program."""
-        verdict = await self._verdict(item)
-        return manner_of_run(self._session, verdict.reads, verdict.single_turn)
+        verdict = await self._fetch_verdict(item)
+        return make_run_manner(self._session, verdict.reads, verdict.single_turn)
 
-    async def _verdict(self, item: SuiteItem) -> Verdict:
+    async def _fetch_verdict(self, item: SuiteItem) -> Verdict:
         """Return the verdict of admission on a program. It says how to play the program, even if the program fails."""
         source, config = item.program, self._session.config
         async with self._finding.setdefault(source, trio.Lock()):
@@ -163,7 +163,7 @@ class _OfFolder:
 
 
 @asynccontextmanager
-async def _held(file: Path) -> AsyncIterator[bool]:
+async def _hold_weights(file: Path) -> AsyncIterator[bool]:
     """Keep published weights from being pruned during the block. Yields False if they are not on this machine."""
     try:
         held = await trio.to_thread.run_sync(hold, file)

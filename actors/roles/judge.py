@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from actors.play.session import Session
-from actors.text.judge import judgement, reasoning, review
+from actors.text.judge import read_judgement, read_reasoning, review
 from actors.text.profile import ChatMessage
 from spade.protocol import Verdict
 from spade.seeds import derive
@@ -30,12 +30,12 @@ class Reviewer:
         asked = review(source, admitted.first_observation)
         for number in range(self._count):
             sampler = derive(b"", "review", seed, number)
-            if reason := await objection(self._session, "review", asked, most, REVIEW_TEMPERATURE, sampler):
+            if reason := await ask_objection(self._session, "review", asked, most, REVIEW_TEMPERATURE, sampler):
                 return reason
         return ""
 
 
-async def objection(
+async def ask_objection(
     session: Session, kind: str, asked: Sequence[ChatMessage], most: int, temperature: float, seed: int
 ) -> str:
     """Ask the model a question about a program. Returns its reason if it answers no, else "".
@@ -47,10 +47,10 @@ async def objection(
     said = await session.ask(asked, most, temperature, seed)
     if said is None:
         return "the program leaves no room for the question"
-    agrees = judgement(said.text)
+    agrees = read_judgement(said.text)
     session.gauges[f"{kind}s"] += 1
     session.gauges[f"{kind}s_unread"] += agrees is None
     if agrees is not False:
         return ""
     session.gauges[f"{kind}_no"] += 1
-    return reasoning(said.text) or "the model gave no reason"
+    return read_reasoning(said.text) or "the model gave no reason"

@@ -9,7 +9,7 @@ from functools import partial
 import trio
 
 from actors.play.session import Session
-from actors.roles.judge import objection
+from actors.roles.judge import ask_objection
 from actors.text.profile import ChatMessage, Profile
 from spade.protocol import Verdict
 from spade.tokens import Tokenizer
@@ -40,26 +40,28 @@ class Screener:
         room = session.config.engine.context_tokens - most
         # Programs and transcripts may be long: they take their time beside the event loop.
         asked = await trio.to_thread.run_sync(
-            partial(fitted, session.profile, session.tokenizer, source, admitted, room)
+            partial(fit_question, session.profile, session.tokenizer, source, admitted, room)
         )
         # Without a question of the profile nothing speaks against the program.
-        return await objection(session, "screen", asked, most, TEMPERATURE, seed) if asked else ""
+        return await ask_objection(session, "screen", asked, most, TEMPERATURE, seed) if asked else ""
 
 
-def fitted(profile: Profile, tokenizer: Tokenizer, source: str, admitted: Verdict, room: int) -> list[ChatMessage]:
+def fit_question(
+    profile: Profile, tokenizer: Tokenizer, source: str, admitted: Verdict, room: int
+) -> list[ChatMessage]:
     """Return the question with as much of the transcript as fits `room` tokens. Empty if the profile lacks a question.
 
     The question may exceed `room` even without a transcript.
     """
     whole = admitted.replayed
 
-    def asked(length: int) -> list[ChatMessage]:
+    def ask_about(length: int) -> list[ChatMessage]:
         shown = whole if length == len(whole) else f"{whole[:length]}\n[The rest is left out.]"
         return profile.screen(source, shown, admitted.suspects) or []
 
-    def tokens(length: int) -> int:
-        return len(tokenizer.prompt_ids(asked(length), room))
+    def count_tokens(length: int) -> int:
+        return len(tokenizer.prompt_ids(ask_about(length), room))
 
-    if not asked(0) or tokens(len(whole)) <= room:
-        return asked(len(whole))
-    return asked(max(0, bisect_right(range(len(whole)), room, key=tokens) - 1))
+    if not ask_about(0) or count_tokens(len(whole)) <= room:
+        return ask_about(len(whole))
+    return ask_about(max(0, bisect_right(range(len(whole)), room, key=count_tokens) - 1))

@@ -17,7 +17,7 @@ def pause_s(room_bytes: int) -> float:
     return min(max(room_bytes / FILLED_BYTES_S, WATCH_S[0]), WATCH_S[1])
 
 
-def excess(grown: dict[ChildProcess, int], most: int) -> Iterator[ChildProcess]:
+def find_excess(grown: dict[ChildProcess, int], most: int) -> Iterator[ChildProcess]:
     """Yield the children to kill until the other children together have at most `most` bytes.
 
     Each is the largest child of the program whose children have most memory in all. So one large child of a modest

@@ -8,7 +8,7 @@ import msgspec
 
 from actors.sandbox.opening import require
 from spade.errors import RunError
-from spade.text import line
+from spade.text import as_line
 
 LISTED_S = 120.0
 _LIST = (
@@ -16,7 +16,7 @@ _LIST = (
 )
 
 
-def catalogue(library: str) -> dict[str, dict[str, Any]]:
+def list_catalogue(library: str) -> dict[str, dict[str, Any]]:
     """Return the program attributes of each environment worth playing, by the environment's name.
 
     Raises RunError if the library is not installed in the supported version, or does not load.
@@ -28,7 +28,7 @@ def catalogue(library: str) -> dict[str, dict[str, Any]]:
         )
     except subprocess.CalledProcessError as error:
         last = error.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-        raise RunError(f"{library}: does not load ({line(last, 200)})") from None
+        raise RunError(f"{library}: does not load ({as_line(last, 200)})") from None
     except subprocess.TimeoutExpired:
         raise RunError(f"{library}: does not load within {LISTED_S:g} s") from None
     found: dict[str, dict[str, Any]] = msgspec.json.decode(asked.stdout.splitlines()[-1])

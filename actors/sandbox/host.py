@@ -12,17 +12,17 @@ from functools import partial
 import msgspec
 import trio
 
-from actors.sandbox.budget import excess, pause_s
+from actors.sandbox.budget import find_excess, pause_s
 from actors.sandbox.inside.imports import PACKAGES
 from actors.sandbox.inside.libraries import JUDGES, LIBRARIES
 from actors.sandbox.judging import JudgingProcess
 from actors.sandbox.process import Answer, ChildProcess
-from actors.sandbox.tiers import LADDER, TIERS, Layers, attacker
+from actors.sandbox.tiers import LADDER, TIERS, Layers, write_attacker
 from actors.sandbox.wire import OBSERVATION_BYTES, Act, Answered, Inspect, Inspected, Loaded, LoadProgram, Reset, Step
-from actors.sandbox.zygote import FIXED_HASH_SEED, Kind, Make, Zygote, drawn_hash_seed, run_zygote
+from actors.sandbox.zygote import FIXED_HASH_SEED, Kind, Make, Zygote, draw_hash_seed, run_zygote
 from spade.config import Sandbox as Limits
 from spade.protocol import Faulted, Needs, Observed, ToolCall, ToolResult
-from spade.text import beside
+from spade.text import format_beside
 
 REWARD_BOUND = 10.0
 RUNNER_BYTES = 4 << 30
@@ -158,7 +158,7 @@ class Sandbox:
             return answer
 
     async def _begin(self, entry: ProgramEpisode, seed: int) -> Observed | Faulted:
-        limits = widened(self.limits, entry.needs)
+        limits = widen_limits(self.limits, entry.needs)
         process = await self.child(entry.source, limits=limits)
         if isinstance(process, Faulted):
             return process
@@ -171,7 +171,7 @@ class Sandbox:
         if isinstance(loaded, Faulted):
             return loaded
         entry.tools = isinstance(loaded, Loaded) and loaded.domain == "tools"
-        return checked(await process.request(Reset(seed), limits.step_s), limits)
+        return check_answer(await process.request(Reset(seed), limits.step_s), limits)
 
     async def step(self, episode: str, turn: int, action: str, calls: Sequence[ToolCall] = ()) -> Observed | Faulted:
         """Play `turn` (from 1) within `step_s`. A repeated request for the last turn is answered from memory.
@@ -190,8 +190,8 @@ class Sandbox:
                 return Faulted("infrastructure", f"the program of episode {episode!r} has no tools to call")
             began = time.monotonic()
             request = Act(tuple((call.name, call.arguments) for call in calls), action) if entry.tools else Step(action)
-            limits = widened(self.limits, entry.needs)
-            answer = checked(await entry.process.request(request, limits.step_s), limits, len(calls))
+            limits = widen_limits(self.limits, entry.needs)
+            answer = check_answer(await entry.process.request(request, limits.step_s), limits, len(calls))
             entry.turn = turn
             self._steps += 1
             self._step_s += RECENT * (time.monotonic() - began - self._step_s)
@@ -205,7 +205,7 @@ class Sandbox:
         async with entry.lock:
             if entry.process is None or not entry.tools:
                 return Faulted("lost", f"episode {episode!r} is over, or its program has no tools")
-            answer = await entry.process.request(Inspect(), widened(self.limits, entry.needs).step_s)
+            answer = await entry.process.request(Inspect(), widen_limits(self.limits, entry.needs).step_s)
             if isinstance(answer, Inspected):
                 return answer
             fault = answer if isinstance(answer, Faulted) else OTHER_KIND
@@ -229,7 +229,7 @@ class Sandbox:
     async def prove(self) -> None:
         """Start the first zygote. Raises BreachError if it does not start or its walls do not hold."""
         try:
-            await self._zygote("light", PLAYS)
+            await self._get_zygote("light", PLAYS)
         except STARTING as error:
             raise BreachError(f"the zygote did not start: {error!r}") from None
 
@@ -242,7 +242,7 @@ class Sandbox:
                 child.stop_overtime()
             grown = {child: child.grown() for child in children}
             self._grown_bytes = sum(grown.values())
-            for child in excess(grown, RUNNER_BYTES):
+            for child in find_excess(grown, RUNNER_BYTES):
                 share = f"{grown[child] >> 20} of {self._grown_bytes >> 20} MiB"
                 reason = f"overload: all programs are over {RUNNER_BYTES >> 20} MiB together, this program had {share}"
                 child.end(Faulted("infrastructure", reason))
@@ -255,44 +255,46 @@ class Sandbox:
         `twin` selects one of the two zygotes of this kind. `limits` default to the sandbox's.
         """
         try:
-            zygote = await self._zygote(self._kind(source), twin)
+            zygote = await self._get_zygote(self._find_kind(source), twin)
         except STARTING as error:
             return Faulted("infrastructure", f"the zygote did not start: {error!r}")
         except BreachError as error:
             return Faulted("infrastructure", f"the walls do not hold: {error}")
         limits = limits or self.limits
         if any(judge in source for judge in self._judges):
-            sibling = partial(self._born, zygote, source, limits)
-            return await self._born(zygote, source, limits, partial(JudgingProcess, sibling))
-        return await self._born(zygote, source, limits)
+            sibling = partial(self._spawn_child, zygote, source, limits)
+            return await self._spawn_child(zygote, source, limits, partial(JudgingProcess, sibling))
+        return await self._spawn_child(zygote, source, limits)
 
-    async def _born(self, zygote: Zygote, source: str, limits: Limits, make: Make = ChildProcess) -> ChildProcess:
+    async def _spawn_child(
+        self, zygote: Zygote, source: str, limits: Limits, make: Make = ChildProcess
+    ) -> ChildProcess:
         self.spawns += 1
         process = await zygote.fork(limits.memory_bytes, PROCESSOR_STEPS * limits.step_s, make)
         process.program = source
         return process
 
-    def _kind(self, source: str) -> Kind:
+    def _find_kind(self, source: str) -> Kind:
         """Return the kind of zygote that a program's text needs."""
         if any(base in source for base in self._bases):
             return "libraries"
         return "heavy" if _HEAVY.search(source) else "light"
 
-    async def _zygote(self, kind: Kind, twin: int) -> Zygote:
+    async def _get_zygote(self, kind: Kind, twin: int) -> Zygote:
         async with self._starting[kind, twin]:
             zygote = self._zygotes.get((kind, twin))
             if zygote is None or not zygote.alive:
                 is_fixed = self._fixed_hashes or (kind, twin) == ("libraries", PLAYS)
-                hash_seed = FIXED_HASH_SEED + twin if is_fixed else drawn_hash_seed()
+                hash_seed = FIXED_HASH_SEED + twin if is_fixed else draw_hash_seed()
                 zygote = await self._nursery.start(run_zygote, self.layers, kind, hash_seed, self.limits.libraries)
                 for what in self._attacks:
-                    await self._withstand(zygote, what)
+                    await self._check_attack(zygote, what)
                 self._zygotes[kind, twin] = zygote
             return zygote
 
-    async def _withstand(self, zygote: Zygote, what: str) -> None:
+    async def _check_attack(self, zygote: Zygote, what: str) -> None:
         """Raise BreachError if a program makes this attack and is not stopped."""
-        source, limits = attacker(what), self.limits
+        source, limits = write_attacker(what), self.limits
         process = await zygote.fork(limits.memory_bytes, PROCESSOR_STEPS * limits.step_s)
         try:
             for request in (LoadProgram(source, 1), Reset(0)):
@@ -306,7 +308,7 @@ class Sandbox:
             process.kill()
 
 
-def widened(limits: Limits, needs: Needs) -> Limits:
+def widen_limits(limits: Limits, needs: Needs) -> Limits:
     """Return the limits widened to an episode's needs, at most to ITEM_STEP_S and ITEM_BYTES."""
     return msgspec.structs.replace(
         limits,
@@ -315,7 +317,7 @@ def widened(limits: Limits, needs: Needs) -> Limits:
     )
 
 
-def checked(answer: Answer | Faulted, limits: Limits, calls: int = 0) -> Observed | Faulted:
+def check_answer(answer: Answer | Faulted, limits: Limits, calls: int = 0) -> Observed | Faulted:
     """Check an answer to `reset`, `step` or a message of `calls` calls against the bounds. Returns it or a fault."""
     if isinstance(answer, Faulted):
         return answer
@@ -323,7 +325,7 @@ def checked(answer: Answer | Faulted, limits: Limits, calls: int = 0) -> Observe
         return OTHER_KIND
     if not abs(answer.reward) <= REWARD_BOUND:
         return Faulted(
-            "reward", f"the reward must be within ±{REWARD_BOUND:g}, is {beside(answer.reward, REWARD_BOUND)}"
+            "reward", f"the reward must be within ±{REWARD_BOUND:g}, is {format_beside(answer.reward, REWARD_BOUND)}"
         )
     if not answer.free <= answer.done <= answer.instructions:
         return Faulted("protocol", f"{answer.done} of {answer.instructions} instructions are done, {answer.free} free")

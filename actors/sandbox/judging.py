@@ -39,7 +39,7 @@ class JudgingProcess(ChildProcess):
         answer = await super().request(request, deadline_s)
         try:
             while isinstance(answer, ExecutionWanted):
-                output = await self._executed(answer, ends_s - self.counted_s)
+                output = await self._run_execution(answer, ends_s - self.counted_s)
                 if isinstance(output, Faulted):
                     self.end(output)
                     return output
@@ -49,7 +49,7 @@ class JudgingProcess(ChildProcess):
             raise
         return answer
 
-    async def _executed(self, wanted: ExecutionWanted, left_s: float) -> str | Faulted | None:
+    async def _run_execution(self, wanted: ExecutionWanted, left_s: float) -> str | Faulted | None:
         """Execute code in a sibling. Returns its output, None if the code fails in any way, or a fault of ours."""
         if left_s <= 0:
             return None

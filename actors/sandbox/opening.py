@@ -14,7 +14,7 @@ from actors.sandbox.inside.libraries import LIBRARIES
 from actors.sandbox.tiers import ATTACKS, LADDER, LIMITED, TIERS, Layers
 from spade.config import Sandbox as Limits
 from spade.errors import RunError, unwrap_errors
-from spade.extras import installing
+from spade.extras import describe_installing
 
 DESCRIPTORS_EACH = 2  # a channel and a pidfd
 DESCRIPTORS_BESIDE = 256
@@ -32,7 +32,7 @@ async def open_sandbox(limits: Limits, fixed_hashes: bool = False) -> AsyncItera
             "the sandbox needs Linux (5.4 or newer); elsewhere run it in a Linux container or virtual machine"
         )
     require(limits.libraries)
-    _allow_descriptors(DESCRIPTORS_EACH * limits.episodes + DESCRIPTORS_BESIDE)
+    _raise_descriptor_limit(DESCRIPTORS_EACH * limits.episodes + DESCRIPTORS_BESIDE)
     breaches = []
     async with AsyncExitStack() as stack:
         for tier in LADDER if limits.tier == "auto" else (limits.tier,):
@@ -73,13 +73,12 @@ def require(libraries: Iterable[str]) -> None:
         except metadata.PackageNotFoundError:
             found = "none"
         if found != version:
-            wanted = (
-                f"{library.requirement} is supported, {found} is installed; {library.remedy or installing('suites')}"
-            )
+            remedy = library.remedy or describe_installing("suites")
+            wanted = f"{library.requirement} is supported, {found} is installed; {remedy}"
             raise RunError(f"{name}: {wanted}")
 
 
-def _allow_descriptors(count: int) -> None:
+def _raise_descriptor_limit(count: int) -> None:
     """Raise this process's limit of open files if it is too low. Zygotes inherit the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < count:

@@ -71,7 +71,7 @@ class ChildProcess:
     def born(self, pidfd: int) -> None:
         """Note that the child exists. If it has been killed meanwhile, it dies at once."""
         self._pidfd = pidfd
-        self._pid = pid_of(pidfd)
+        self._pid = read_pid(pidfd)
         if self._killed:
             self._signal()
         elif self._since_s is None:
@@ -88,7 +88,7 @@ class ChildProcess:
     def grown(self) -> int:
         """Return the growth of its memory since the fork, in bytes not backed by a file. Returns 0 once it is dead."""
         try:
-            return max(private_bytes(self._pid) - self._base_bytes, 0) if self._pidfd is not None else 0
+            return max(count_private_bytes(self._pid) - self._base_bytes, 0) if self._pidfd is not None else 0
         except (FileNotFoundError, ProcessLookupError):
             return 0
 
@@ -100,7 +100,7 @@ class ChildProcess:
         if self._since_s is None or self._pidfd is None:
             return 0.0
         with suppress(OSError):
-            return processor_s(self._pid) - self._since_s
+            return read_processor_s(self._pid) - self._since_s
         return 0.0
 
     def _look(self) -> None:
@@ -108,7 +108,7 @@ class ChildProcess:
         self._since_s = None
         if self._pidfd is not None:
             with suppress(OSError):
-                self._since_s = processor_s(self._pid)
+                self._since_s = read_processor_s(self._pid)
 
     def stop_overtime(self) -> None:
         """Kill the child if it computes between an answer and the next request."""
@@ -167,14 +167,14 @@ class ChildProcess:
     async def _exchange(self, request: Request, deadline_s: float) -> Answer | Faulted:
         nonce = token_hex(8)
         try:
-            if self._unsolicited():
+            if self._has_unsolicited():
                 return Faulted("protocol", "the program wrote to the private channel")
             await self._send(pack(request, nonce))
             body = await self._receive(deadline_s)
         except trio.TooSlowError:
             return Faulted("timeout", f"no answer within {deadline_s:g} s of processor time")
         except (EOFError, OSError, trio.ClosedResourceError):
-            return await self._obituary()
+            return await self._read_obituary()
         if body is None:
             return Faulted("protocol", f"the answer is not one frame of at most {self.frame_bytes} bytes")
         try:
@@ -188,7 +188,7 @@ class ChildProcess:
             return Faulted(answer.kind, answer.detail[:DETAIL_CHARACTERS])
         return answer
 
-    def _unsolicited(self) -> bool:
+    def _has_unsolicited(self) -> bool:
         try:
             if not self._channel.recv(1, socket.MSG_PEEK):
                 raise EOFError
@@ -229,7 +229,7 @@ class ChildProcess:
                 return
         raise trio.TooSlowError
 
-    async def _obituary(self) -> Faulted:
+    async def _read_obituary(self) -> Faulted:
         """Return the child's end as the zygote reports it. A child that only closed its channel is killed first."""
         self.kill()
         with trio.move_on_after(END_S):
@@ -237,13 +237,13 @@ class ChildProcess:
         return self._verdict or self._epitaph
 
 
-def pid_of(pidfd: int) -> int:
+def read_pid(pidfd: int) -> int:
     """Return the number of the process behind the descriptor in our namespace; -1 if it has gone."""
     fields = dict(line.split(":\t") for line in Path(f"/proc/self/fdinfo/{pidfd}").read_text().splitlines())
     return int(fields["Pid"])
 
 
-def private_bytes(pid: int) -> int:
+def count_private_bytes(pid: int) -> int:
     """Return the resident bytes of a process that no file backs, including shared memory.
 
     Raises FileNotFoundError or ProcessLookupError if it is gone.
@@ -256,14 +256,14 @@ def private_bytes(pid: int) -> int:
     return sum(1024 * int(kib) for kib in _RESIDENT.findall(lines))
 
 
-def processor_s(pid: int) -> float:
+def read_processor_s(pid: int) -> float:
     """Return the processor seconds of a process since its birth. Raises OSError if it is gone."""
     if pid < 0:
         raise ProcessLookupError  # -1 would be the clock of this process
     return time.clock_gettime(~pid << 3 | _SCHEDULED)
 
 
-def epitaph(code: int) -> Faulted:
+def make_epitaph(code: int) -> Faulted:
     """Return the fault of a child that ended. `code` is its exit status, or minus the signal that ended it."""
     how = f"exit status {code}" if code >= 0 else f"signal {_SIGNALS.get(-code, -code)}"
     how += " (a system call that no honest program makes)" if code == -signal.SIGSYS else ""

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
-from spade.codec import program_digest
+from spade.codec import compute_program_digest
 from spade.errors import BusError, RefusedError
 from spade.protocol import Faulted
 
@@ -43,7 +43,7 @@ class Programs:
 
     def keep(self, source: str) -> None:
         """Add a program, so that plays may name it from now on."""
-        digest = program_digest(source)
+        digest = compute_program_digest(source)
         if digest not in self._kept:
             self._kept[digest] = source.encode()
             self._bytes += len(self._kept[digest])
@@ -63,13 +63,13 @@ class Programs:
             return coming.outcome
         coming = self._coming[digest] = _Fetch()
         try:
-            coming.outcome = await self._fetched(digest)
+            coming.outcome = await self._fetch_program(digest)
         finally:
             del self._coming[digest]
             coming.over.set()
         return coming.outcome
 
-    async def _fetched(self, digest: str) -> str | Faulted:
+    async def _fetch_program(self, digest: str) -> str | Faulted:
         self.fetches += 1
         try:
             source = await self._fetch(digest)
@@ -77,7 +77,7 @@ class Programs:
             return Faulted("unknown", str(error))
         except BusError as error:
             return Faulted("infrastructure", str(error))
-        if program_digest(source) != digest:
+        if compute_program_digest(source) != digest:
             log.error("another program was fetched than that of digest %r", digest)
             return Faulted("infrastructure", f"another program was fetched than that of digest {digest!r}")
         self.keep(source)

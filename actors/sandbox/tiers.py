@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from spade.config import Tier
-from spade.processes.walls import walled
+from spade.processes.walls import make_walled_prefix
 
 Layers = frozenset[str]
 
@@ -58,13 +58,13 @@ class AttackerEnv:
 """
 
 
-def attacker(what: str) -> str:
+def write_attacker(what: str) -> str:
     """Return a program that makes the attack in `step` and answers "succeeded" if nothing stopped it."""
     return _ATTACKER.format(attack=ATTACKS[what])
 
 
-def bubblewrap() -> Sequence[str]:
+def make_bubblewrap_command() -> Sequence[str]:
     """Return a command that runs the rest of its line in namespaces, with our interpreter but without a network."""
     inside, binaries = Path(__file__).parent / "inside", Path(sys.executable).parent
     interpreter = [sys.base_prefix, sys.base_exec_prefix, sys.prefix, *sysconfig.get_paths().values()]
-    return walled((*map(Path, interpreter), binaries, inside))
+    return make_walled_prefix((*map(Path, interpreter), binaries, inside))

@@ -10,7 +10,7 @@ import msgspec
 
 from actors.sandbox.inside.messages import LENGTH, MOST_INSTRUCTIONS, NAME_CHARACTERS
 from spade.config import DomainName
-from spade.decoding import decoded
+from spade.decoding import try_decode
 
 OBSERVATION_BYTES = 262_144
 """Most bytes of one observation, or of all results of a message to tools, as UTF-8. More is a fault of the program."""
@@ -229,4 +229,4 @@ def pack(request: Request, nonce: str) -> bytes:
 
 def unpack(body: bytes) -> Response:
     """Decode the body of an answer's frame. Raises UnreadableError if it is not a valid answer."""
-    return decoded(_responses.decode, body)
+    return try_decode(_responses.decode, body)

@@ -18,8 +18,8 @@ from typing import Literal
 import trio
 
 from actors.sandbox.inside.messages import BORN, ENDED, FAILED, FORK, MESSAGE, READY
-from actors.sandbox.process import ChildProcess, epitaph
-from actors.sandbox.tiers import Layers, bubblewrap
+from actors.sandbox.process import ChildProcess, make_epitaph
+from actors.sandbox.tiers import Layers, make_bubblewrap_command
 from spade.protocol import Faulted
 
 START_S = 30.0
@@ -125,7 +125,7 @@ class Zygote:
             self._living[name] = self._unborn.popleft()
             self._living[name].born(descriptors[0])
         elif kind == ENDED:
-            self._living.pop(name).ended(epitaph(value))
+            self._living.pop(name).ended(make_epitaph(value))
         elif kind == FAILED:
             reason = f"the zygote could not fork: {os.strerror(value)}"
             self._unborn.popleft().ended(Faulted("infrastructure", reason))
@@ -185,7 +185,7 @@ async def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def drawn_hash_seed() -> int:
+def draw_hash_seed() -> int:
     """Draw a hash seed that no program knows. It is never FIXED_HASH_SEED."""
     return 1 + secrets.randbelow(2**32 - 1)
 
@@ -209,7 +209,14 @@ def launch(
     try:
         # Not through trio: it would start the process from a worker thread, and PDEATHSIG would follow that thread.
         return subprocess.Popen(
-            [*(bubblewrap() if "namespaces" in layers else ()), sys.executable, *flags, "-c", _BOOT, *arguments],
+            [
+                *(make_bubblewrap_command() if "namespaces" in layers else ()),
+                sys.executable,
+                *flags,
+                "-c",
+                _BOOT,
+                *arguments,
+            ],
             env=environment,  # all other variables of our environment stay outside
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

@@ -7,13 +7,13 @@ and `answer` (or `solution`, from which a box is read), and optionally `id` (or 
 import re
 from pathlib import Path
 
-from actors.suites.programs import program
-from actors.suites.rows import DataRow, Once, rows
+from actors.suites.programs import write_program
+from actors.suites.rows import DataRow, Once, read_rows
 from actors.suites.suite import Suite
-from actors.text.actions import boxed
+from actors.text.actions import find_boxed
 from spade.errors import RunError
 from spade.evaluations import Protocol, Sampling, SuiteItem
-from spade.text import line
+from spade.text import as_line
 
 _ASK = """{problem}
 
@@ -28,12 +28,12 @@ def read(_: Protocol, data: Path | None) -> list[SuiteItem]:
     """See Reader."""
     assert data is not None
     items, once = [], Once()
-    for number, row in enumerate(rows(data), 1):
+    for number, row in enumerate(read_rows(data), 1):
         problem, right = row.text("problem", "question"), _answer(row)
         name = row.id(number, "id", "problem_idx")
         once.add(row, "id", name)
         once.add(row, "problem", problem)
-        items.append(SuiteItem(name, "", program("MathAnswerEnv", question=problem, answer=right)))
+        items.append(SuiteItem(name, "", write_program("MathAnswerEnv", question=problem, answer=right)))
     return items
 
 
@@ -45,13 +45,13 @@ def _answer(row: DataRow) -> str:
     name = row.name("answer", "expected_answer", "solution") or "answer"
     value = row.find(name)
     text = str(int(value)) if isinstance(value, float) and value.is_integer() else row.text(name)
-    found = _ANSWER.fullmatch(boxed(text) or text)
+    found = _ANSWER.fullmatch(find_boxed(text) or text)
     if found is None:
-        raise RunError(f"{row.where}, column {name!r}: {line(text, 60)!r} is no whole number from 0 to 999")
+        raise RunError(f"{row.where}, column {name!r}: {as_line(text, 60)!r} is no whole number from 0 to 999")
     return found[1]
 
 
-def _suite(name: str) -> Suite:
+def _make_suite(name: str) -> Suite:
     return Suite(
         name,
         {
@@ -65,4 +65,4 @@ def _suite(name: str) -> Suite:
     )
 
 
-AIME25, AIME26 = _suite("aime25"), _suite("aime26")
+AIME25, AIME26 = _make_suite("aime25"), _make_suite("aime26")

@@ -2,33 +2,33 @@
 
 from collections.abc import Callable, Mapping
 
-from actors.sandbox.inside.libraries.letters import labelled, stated
-from actors.text.actions import action_said, answer, boxed
-from actors.text.fences import code_in
+from actors.sandbox.inside.libraries.letters import find_labelled, find_stated
+from actors.text.actions import answer, find_action, find_boxed
+from actors.text.fences import find_code
 
 _LETTERS = "ABCD"
 
 
-def letter(text: str) -> str:
+def find_letter(text: str) -> str:
     """Return the option A to D that a model chose. Returns "" if it chose no option or several.
 
     The last box counts. Without a box, the last sentence that names the answer counts.
     """
     said = answer(text)
-    box = boxed(said)
-    return labelled(box, _LETTERS) if box else stated(said, _LETTERS)
+    box = find_boxed(said)
+    return find_labelled(box, _LETTERS) if box else find_stated(said, _LETTERS)
 
 
-def code(text: str) -> str:
+def find_answer_code(text: str) -> str:
     """Return the last fenced block after the thinking."""
-    return code_in(answer(text))
+    return find_code(answer(text))
 
 
 READERS: Mapping[str, Callable[[str], str]] = {
-    "box": action_said,
-    "mathematics": action_said,
-    "choice": letter,
-    "program": code,
+    "box": find_action,
+    "mathematics": find_action,
+    "choice": find_letter,
+    "program": find_answer_code,
 }
 """The readers by the name in `Protocol.grading`. The item's program judges the text that they return.
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from actors.suites.programs import class_name, program
+from actors.suites.programs import make_class_name, write_program
 from actors.suites.suite import Suite
 from spade.config import ProtocolName
 from spade.evaluations import Protocol, Sampling, SuiteItem
@@ -15,7 +15,7 @@ _TURNS = 50  # Sokoban's limit, the highest of the five
 
 def read(protocol: Protocol, _: Path | None) -> list[SuiteItem]:
     """See Reader. Each game has the instances of the seeds from 0."""
-    programs = {game: program("GemEnv", class_name(game), game=game) for game in GAMES}
+    programs = {game: write_program("GemEnv", make_class_name(game), game=game) for game in GAMES}
     return [
         SuiteItem(f"{game}/{seed}", game, source, seed)
         for game, source in programs.items()
@@ -23,7 +23,7 @@ def read(protocol: Protocol, _: Path | None) -> list[SuiteItem]:
     ]
 
 
-def _protocol(name: ProtocolName, draws: int) -> Protocol:
+def _make_protocol(name: ProtocolName, draws: int) -> Protocol:
     return Protocol(
         name=name, prompt="{problem}", sampling=_SAMPLING, samples=1, grading="box", turns=_TURNS, draws=draws
     )
@@ -31,7 +31,7 @@ def _protocol(name: ProtocolName, draws: int) -> Protocol:
 
 GEM = Suite(
     "gem",
-    {"paper": _protocol("paper", 32), "short": _protocol("short", 4)},
+    {"paper": _make_protocol("paper", 32), "short": _make_protocol("short", 4)},
     read,
     packages={"gem-llm": "0.1.0"},
     needs=Needs(step_s=120.0),  # drawing a hard room of Sokoban takes up to 20 s of processor time

@@ -9,8 +9,8 @@ from itertools import count, repeat
 from pathlib import Path
 from random import Random
 
-from actors.suites.programs import program
-from actors.suites.rows import DataRow, Once, rows
+from actors.suites.programs import write_program
+from actors.suites.rows import DataRow, Once, read_rows
 from actors.suites.suite import Suite
 from spade.evaluations import Protocol, Sampling, SuiteItem
 
@@ -27,18 +27,18 @@ _SHORT = Sampling(temperature=0.7, top_p=0.8, top_k=20, max_tokens=8_192)
 def read(protocol: Protocol, data: Path | None) -> list[SuiteItem]:
     """See Reader."""
     assert data is not None
-    once, randoms = Once(), _randoms(protocol)
-    return [_item(row, number, next(randoms), once) for number, row in enumerate(rows(data))]
+    once, randoms = Once(), _make_randoms(protocol)
+    return [_make_item(row, number, next(randoms), once) for number, row in enumerate(read_rows(data))]
 
 
-def _randoms(protocol: Protocol) -> Iterator[Random]:
+def _make_randoms(protocol: Protocol) -> Iterator[Random]:
     """Yield the generator that shuffles the options of each row."""
     if protocol.name == "release":
         return repeat(Random(_SEED))
     return (Random(_SEED + number) for number in count())
 
 
-def _item(row: DataRow, number: int, random: Random, once: Once) -> SuiteItem:
+def _make_item(row: DataRow, number: int, random: Random, once: Once) -> SuiteItem:
     question, options = row.text("Question"), [row.text(name) for name in _OPTIONS]
     order = list(range(len(options)))
     random.shuffle(order)
@@ -47,7 +47,7 @@ def _item(row: DataRow, number: int, random: Random, once: Once) -> SuiteItem:
     once.add(row, "question", question)
     shown = "\n".join(f"{letter}. {options[place]}" for letter, place in zip(_LETTERS, order, strict=True))
     answer = _LETTERS[order.index(0)]
-    source = program("ChoiceEnv", question=f"{question}\n\n{shown}", letters=_LETTERS, answer=answer)
+    source = write_program("ChoiceEnv", question=f"{question}\n\n{shown}", letters=_LETTERS, answer=answer)
     return SuiteItem(name, row.category("High-level domain"), source)
 
 

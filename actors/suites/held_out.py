@@ -9,13 +9,13 @@ import msgspec
 
 from actors.suites import SUITES, Suite, check_sizes, resolve
 from actors.suites.rows import LONGEST_ID
-from actors.suites.suite import items_digest
+from actors.suites.suite import compute_items_digest
 from spade.config import Config, SuiteChoice
 from spade.disk import read, refuse_outside
-from spade.errors import ConfigError, SpadeError, reason
+from spade.errors import ConfigError, SpadeError, format_reason
 from spade.evaluations import EvaluationPlan, Protocol, SuiteItem
 from spade.seeds import INSTANCE_MASK, derive
-from spade.text import line
+from spade.text import as_line
 
 _POLICY = "newest"  # stands in the rules for the policy, which changes during the run and is not part of the measure
 
@@ -52,14 +52,14 @@ def read_held_out(config: Config) -> HeldOut | None:
         return None
     measured = config.evaluation.measured
     if not measured.name:
-        return _of_folder(config, Path(measured.path))
+        return _plan_folder(config, Path(measured.path))
     try:
-        return _of_suite(config, SUITES[measured.name], measured)
+        return _plan_suite(config, SUITES[measured.name], measured)
     except SpadeError as error:
         raise type(error)(f"evaluation.suite: {error}") from None
 
 
-def _of_suite(config: Config, suite: Suite, measured: SuiteChoice) -> HeldOut:
+def _plan_suite(config: Config, suite: Suite, measured: SuiteChoice) -> HeldOut:
     seed = config.run.seed or 0
     protocol = suite.with_examples(suite.protocol(measured.protocol), config.play.examples)
     longest, context_tokens = protocol.sampling.max_tokens, config.engine.context_tokens
@@ -71,11 +71,11 @@ def _of_suite(config: Config, suite: Suite, measured: SuiteChoice) -> HeldOut:
     data = Path(measured.path) if measured.path else None
     plan = resolve(suite, protocol, _POLICY, seed, data, conditions=conditions)
     check_sizes(f"suite {suite.name}", plan.items.values(), config)
-    samples = _chosen(plan, seed, config.evaluation.plays)
+    samples = _choose_samples(plan, seed, config.evaluation.plays)
     return HeldOut((suite, protocol), samples, _measure(plan.rules, [(item.name, number) for item, number in samples]))
 
 
-def _chosen(plan: EvaluationPlan, seed: int, plays: int) -> tuple[tuple[SuiteItem, int], ...]:
+def _choose_samples(plan: EvaluationPlan, seed: int, plays: int) -> tuple[tuple[SuiteItem, int], ...]:
     """Choose `plays` samples, taking the items in turn in an order drawn from the seed. 0 chooses all samples.
 
     The first items of the order represent each category in proportion, except for rounding.
@@ -91,26 +91,26 @@ def _chosen(plan: EvaluationPlan, seed: int, plays: int) -> tuple[tuple[SuiteIte
     return tuple((order[number % len(order)], number // len(order)) for number in range(wanted))
 
 
-def _of_folder(config: Config, folder: Path) -> HeldOut:
+def _plan_folder(config: Config, folder: Path) -> HeldOut:
     """Read the *.py of a folder. Takes them in name order, in turn, each time with another instance."""
     files = sorted(folder.glob("*.py"))
     if not files:
         raise ConfigError(f"evaluation.suite: {folder} has no environment program (*.py); give another, or a suite")
     for file in files:
         if len(file.stem) > LONGEST_ID or not file.stem.isprintable():
-            raise ConfigError(f"evaluation.suite: {folder}: {line(file.stem, 60)!r} is no name of a program")
+            raise ConfigError(f"evaluation.suite: {folder}: {as_line(file.stem, 60)!r} is no name of a program")
         refuse_outside(file)
     try:
         sources = [read(file).decode() for file in files]
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"evaluation.suite: {folder} cannot be read ({reason(error)})") from None
+        raise ConfigError(f"evaluation.suite: {folder} cannot be read ({format_reason(error)})") from None
     seed, items = config.run.seed or 0, list[SuiteItem]()
     for number in range(config.evaluation.plays or len(files)):
         turn, place = divmod(number, len(files))
         instance = derive(b"", "evaluation: instance", seed, number) & INSTANCE_MASK
         items.append(SuiteItem(f"{files[place].stem}/{turn}", files[place].stem, sources[place], instance))
     check_sizes(f"evaluation.suite: {folder}", items, config)
-    return HeldOut(None, tuple((item, 0) for item in items), _measure(config.play, seed, items_digest(items)))
+    return HeldOut(None, tuple((item, 0) for item in items), _measure(config.play, seed, compute_items_digest(items)))
 
 
 def _measure(*made_of: Any) -> str:

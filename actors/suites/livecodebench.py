@@ -10,11 +10,11 @@ from typing import Annotated, Any
 
 import msgspec
 
-from actors.suites.programs import program
-from actors.suites.rows import DataRow, Once, rows
+from actors.suites.programs import write_program
+from actors.suites.rows import DataRow, Once, read_rows
 from actors.suites.suite import Suite
-from spade.decoding import UnreadableError, decoded
-from spade.errors import RunError, reason
+from spade.decoding import UnreadableError, try_decode
+from spade.errors import RunError, format_reason
 from spade.evaluations import Protocol, Sampling, SuiteItem
 from spade.protocol import Needs
 
@@ -49,23 +49,23 @@ def read(_: Protocol, data: Path | None) -> list[SuiteItem]:
     """See Reader."""
     assert data is not None
     once = Once()
-    return [_item(row, once) for row in rows(data)]
+    return [_make_item(row, once) for row in read_rows(data)]
 
 
-def _item(row: DataRow, once: Once) -> SuiteItem:
+def _make_item(row: DataRow, once: Once) -> SuiteItem:
     name, problem = row.id(None, "question_id"), row.text("question_content")
     once.add(row, "question_id", name)
     once.add(row, "question_content", problem)
     starter = row.find("starter_code") or ""
     if not isinstance(starter, str):
         raise RunError(f"{row.where}, column 'starter_code': holds no text")
-    metadata = _json(row, "metadata", _metadata) if row.find("metadata") else _Metadata()
-    tests, hidden = _written(_json(row, "public_test_cases", _cases)), _hidden(row)
+    metadata = _decode_json(row, "metadata", _metadata) if row.find("metadata") else _Metadata()
+    tests, hidden = _encode_tests(_decode_json(row, "public_test_cases", _cases)), _read_hidden(row)
     if tests == hidden == _NONE:
         raise RunError(f"{row.where}: has no test")
     if len(tests) + len(hidden) > MOST_TESTS:
         raise RunError(f"{row.where}: its tests are over {MOST_TESTS} characters")
-    source = program(
+    source = write_program(
         "CodeTestsEnv",
         question=f"{problem}\n\nStarter code:\n```python\n{starter}\n```" if starter.strip() else problem,
         function=metadata.func_name or "",
@@ -76,29 +76,29 @@ def _item(row: DataRow, once: Once) -> SuiteItem:
     return SuiteItem(name, row.category("difficulty"), source)
 
 
-def _hidden(row: DataRow) -> str:
+def _read_hidden(row: DataRow) -> str:
     """Return the private tests: as JSON, or packed as they were given. Raises RunError."""
     given = row.find("private_test_cases") or ""
     if not isinstance(given, str):
         raise RunError(f"{row.where}, column 'private_test_cases': holds no text")
     given = given.strip()
     if given.startswith("["):
-        return _written(_json(row, "private_test_cases", _cases))
+        return _encode_tests(_decode_json(row, "private_test_cases", _cases))
     if not _PACKED.fullmatch(given):
         raise RunError(f"{row.where}, column 'private_test_cases': is neither a list of tests nor base64")
     return given or _NONE
 
 
-def _json(row: DataRow, column: str, decoder: msgspec.json.Decoder[Any]) -> Any:
+def _decode_json(row: DataRow, column: str, decoder: msgspec.json.Decoder[Any]) -> Any:
     """Decode a column that holds JSON as text, or the value itself."""
     value = row.find(column)
     try:
-        return decoded(decoder.decode, value.encode() if isinstance(value, str) else msgspec.json.encode(value))
+        return try_decode(decoder.decode, value.encode() if isinstance(value, str) else msgspec.json.encode(value))
     except (UnreadableError, UnicodeEncodeError) as error:
-        raise RunError(f"{row.where}, column {column!r}: {reason(error)}") from None
+        raise RunError(f"{row.where}, column {column!r}: {format_reason(error)}") from None
 
 
-def _written(tests: list[_Case]) -> str:
+def _encode_tests(tests: list[_Case]) -> str:
     return msgspec.json.encode(tests).decode()
 
 

@@ -19,7 +19,7 @@ from spade.tokens import Tokenizer
 _SEED = 0
 
 
-def _suite(
+def _make_suite(
     name: str, domain: DomainName, max_tokens: int, turns: int, draws: Mapping[ProtocolName, int], talks: Talks
 ) -> Suite:
     world = WORLDS[domain]
@@ -46,7 +46,7 @@ def _suite(
     return Suite(name, {of: protocol(of) for of in draws}, read, talks=talks)
 
 
-def _tool_talks(_: Protocol, tokenizer: Tokenizer) -> Callable[[], Talk]:
+def _make_tool_talks(_: Protocol, tokenizer: Tokenizer) -> Callable[[], Talk]:
     """Return the talks in the checkpoint's own way to call tools. Raises RunError if it cannot call tools."""
     try:
         dialect = find_dialect(tokenizer, DIALECTS, "this model")
@@ -57,5 +57,5 @@ def _tool_talks(_: Protocol, tokenizer: Tokenizer) -> Callable[[], Talk]:
 
 
 # Enough samples for a standard error of a mean under 0.015. Games: whole rounds of every skill with every level.
-NANO = _suite("nano", "games", 24, 12, {"paper": 1_152, "short": 36}, lambda *_: WORLDS["games"].talk)
-NANO_TOOLS = _suite("nano-tools", "tools", 64, MOST_TURNS, {"paper": 1_152, "short": 32}, _tool_talks)
+NANO = _make_suite("nano", "games", 24, 12, {"paper": 1_152, "short": 36}, lambda *_: WORLDS["games"].talk)
+NANO_TOOLS = _make_suite("nano-tools", "tools", 64, MOST_TURNS, {"paper": 1_152, "short": 32}, _make_tool_talks)

@@ -6,21 +6,21 @@ from typing import Any
 from spade.errors import RunError
 
 
-def program(base: str, name: str = "Item", **attributes: Any) -> str:
+def write_program(base: str, name: str = "Item", **attributes: Any) -> str:
     """Write the program of an item: `class NAME(BASE)` with these attributes, which are JSON values.
 
     Writes each attribute as a literal, so that text of a data file cannot become code. Raises RunError if that fails.
     """
-    lines = [f"    {key} = {_literal(key, value)}\n" for key, value in attributes.items()]
+    lines = [f"    {key} = {_format_literal(key, value)}\n" for key, value in attributes.items()]
     return f"class {name}({base}):\n{''.join(lines)}"
 
 
-def class_name(words: str) -> str:
+def make_class_name(words: str) -> str:
     """Return the class name for words: `chain_sum` gives `ChainSumEnv`."""
     return "".join(word[:1].upper() + word[1:] for word in words.replace("-", "_").split("_")) + "Env"
 
 
-def _literal(key: str, value: Any) -> str:
+def _format_literal(key: str, value: Any) -> str:
     text = ascii(value)
     try:
         same = ast.literal_eval(text) == value

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from actors.suites.programs import class_name, program
+from actors.suites.programs import make_class_name, write_program
 from actors.suites.suite import Suite
 from spade.evaluations import Protocol, Sampling, SuiteItem
 
@@ -74,7 +74,7 @@ def read_hard(protocol: Protocol, _: Path | None) -> list[SuiteItem]:
     """See Reader. Play n of a data set uses the place that seed n draws."""
     places = [Random(number).randrange(_PLACES) for number in range(protocol.draws)]
     return [
-        SuiteItem(f"{dataset}/{place}", category, _program(dataset, _sized(parameters), index=place), _SEED)
+        SuiteItem(f"{dataset}/{place}", category, _make_program(dataset, _set_size(parameters), index=place), _SEED)
         for category, datasets in HARD.items()
         for dataset, parameters in datasets.items()
         for place in places
@@ -84,7 +84,7 @@ def read_hard(protocol: Protocol, _: Path | None) -> list[SuiteItem]:
 def read_small(datasets: Mapping[str, Mapping[str, Any]], protocol: Protocol, _: Path | None) -> list[SuiteItem]:
     """See Reader. Each data set has the instances of the seeds from 0."""
     return [
-        SuiteItem(f"{dataset}/{seed}", dataset, _program(dataset, parameters), seed)
+        SuiteItem(f"{dataset}/{seed}", dataset, _make_program(dataset, parameters), seed)
         for dataset, parameters in datasets.items()
         for seed in range(protocol.draws)
     ]
@@ -97,13 +97,15 @@ def _make_small_suite(name: str, datasets: Mapping[str, Mapping[str, Any]], samp
     return Suite(name, {"paper": whole, "short": short}, partial(read_small, datasets), packages=PACKAGES)
 
 
-def _sized(parameters: Mapping[str, Any]) -> dict[str, Any]:
+def _set_size(parameters: Mapping[str, Any]) -> dict[str, Any]:
     """Return parameters for a data set of 500, because an item of acre depends on the size."""
     return {**parameters, "size": _PLACES}
 
 
-def _program(dataset: str, parameters: Mapping[str, Any], **more: int) -> str:
-    return program("ReasoningGymEnv", class_name(dataset), dataset=dataset, parameters=dict(parameters), **more)
+def _make_program(dataset: str, parameters: Mapping[str, Any], **more: int) -> str:
+    return write_program(
+        "ReasoningGymEnv", make_class_name(dataset), dataset=dataset, parameters=dict(parameters), **more
+    )
 
 
 REASONING_GYM = Suite(

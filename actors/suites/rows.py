@@ -13,12 +13,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from actors.corpus.foreign import parquet_rows
-from spade.decoding import UnreadableError, decoded
-from spade.disk import read, regular
+from actors.corpus.foreign import read_parquet_rows
+from spade.decoding import UnreadableError, try_decode
+from spade.disk import open_for_reading, read
 from spade.errors import ConfigError, RunError
-from spade.text import line as one_line
-from spade.text import visible
+from spade.text import as_line as one_line
+from spade.text import make_visible
 
 LONGEST = 1 << 26  # bytes of a line, or of a CSV file
 MOST_ROWS = 100_000
@@ -79,12 +79,12 @@ class DataRow(NamedTuple):
         return one_line(found.strip(), LONGEST_ID)[:LONGEST_ID] if isinstance(found, str) else ""
 
 
-def rows(file: Path) -> Iterator[DataRow]:
+def read_rows(file: Path) -> Iterator[DataRow]:
     """Yield the rows of a file by its suffix: .jsonl, .csv or .parquet.
 
     Raises RunError with the line or row that cannot be read, ConfigError if a package is missing, OSError.
     """
-    readers = {".jsonl": _jsonl, ".csv": _csv, ".parquet": _parquet}
+    readers = {".jsonl": _read_jsonl, ".csv": _read_csv, ".parquet": _read_parquet}
     if file.suffix not in readers:
         raise ConfigError(f"{file}: is none of {', '.join(readers)}")
     for number, row in enumerate(readers[file.suffix](file), 1):
@@ -93,10 +93,10 @@ def rows(file: Path) -> Iterator[DataRow]:
         yield DataRow(row.where, {str(name).strip().lower(): value for name, value in row.columns.items()})
 
 
-def digest(file: Path) -> str:
+def compute_digest(file: Path) -> str:
     """Return the SHA-256 of the file, 64 hex digits. Raises RunError, OSError."""
     hashed = hashlib.sha256()
-    with regular(file) as opened:
+    with open_for_reading(file) as opened:
         while part := opened.read(1 << 20):
             hashed.update(part)
     return hashed.hexdigest()
@@ -115,8 +115,8 @@ class Once:
             raise RunError(f"{row.where}: has the same {kind} as {first.rpartition(', ')[2]}: {one_line(value, 60)!r}")
 
 
-def _jsonl(file: Path) -> Iterator[DataRow]:
-    with regular(file) as opened:
+def _read_jsonl(file: Path) -> Iterator[DataRow]:
+    with open_for_reading(file) as opened:
         for number in count(1):
             data = opened.readline(LONGEST + 1)
             where = f"{file}, line {number}"
@@ -125,20 +125,20 @@ def _jsonl(file: Path) -> Iterator[DataRow]:
             if len(data) > LONGEST:
                 raise RunError(f"{where}: is over {LONGEST} bytes")
             if data.strip():
-                yield DataRow(where, _object(where, data.removeprefix(b"\xef\xbb\xbf") if number == 1 else data))
+                yield DataRow(where, _parse_object(where, data.removeprefix(b"\xef\xbb\xbf") if number == 1 else data))
 
 
-def _object(where: str, data: bytes) -> Mapping[str, Any]:
+def _parse_object(where: str, data: bytes) -> Mapping[str, Any]:
     try:
         data.decode()
-        return decoded(_objects.decode, data)
+        return try_decode(_objects.decode, data)
     except UnicodeDecodeError as error:
         raise RunError(f"{where}, column {error.start + 1}: is not UTF-8 text") from None
     except UnreadableError as error:
         raise RunError(f"{where}: {error}; a line is a JSON object") from None
 
 
-def _csv(file: Path) -> Iterator[DataRow]:
+def _read_csv(file: Path) -> Iterator[DataRow]:
     data = read(file, LONGEST)
     try:
         text = data.decode("utf-8-sig")
@@ -149,7 +149,7 @@ def _csv(file: Path) -> Iterator[DataRow]:
     lines = csv.reader(io.StringIO(text, newline=""), strict=True)
     header: list[str] = []
     start = 1
-    while (cells := _cells(file, lines, start)) is not None:
+    while (cells := _read_cells(file, lines, start)) is not None:
         where, start = f"{file}, line {start}", lines.line_num + 1
         if not header:
             header = cells
@@ -161,12 +161,12 @@ def _csv(file: Path) -> Iterator[DataRow]:
             yield DataRow(where, dict(zip(header, cells, strict=True)))
 
 
-def _cells(file: Path, lines: Iterator[list[str]], start: int) -> list[str] | None:
+def _read_cells(file: Path, lines: Iterator[list[str]], start: int) -> list[str] | None:
     try:
         return next(lines, None)
     except csv.Error as error:
-        raise RunError(f"{file}, line {start}: is no CSV ({visible(str(error))})") from None
+        raise RunError(f"{file}, line {start}: is no CSV ({make_visible(str(error))})") from None
 
 
-def _parquet(file: Path) -> Iterator[DataRow]:
-    return starmap(DataRow, parquet_rows(file))
+def _read_parquet(file: Path) -> Iterator[DataRow]:
+    return starmap(DataRow, read_parquet_rows(file))

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import msgspec
 
-from actors.suites.talk import suite_talks
+from actors.suites.talk import make_suite_talks
 from actors.text.conversation import Talk
 from spade.config import SUITE_TRAITS, Library, ProtocolName
 from spade.errors import ConfigError
 from spade.evaluations import Protocol, Scheduled, SuiteItem
-from spade.extras import installing
+from spade.extras import describe_installing
 from spade.protocol import Needs
-from spade.text import line
+from spade.text import as_line
 from spade.tokens import Tokenizer
 
 Talks = Callable[[Protocol, Tokenizer], Callable[[], Talk]]
@@ -48,13 +48,13 @@ class Suite:
     columns: str = ""
     """The columns of the given file, for people. "" for a suite without a data file."""
 
-    talks: Talks = suite_talks
+    talks: Talks = make_suite_talks
     """See Talks."""
 
     packages: Mapping[str, str] = field(default_factory=dict)
     """The required version of each package. The protocol `short` accepts other versions."""
 
-    remedy: str = installing("suites")
+    remedy: str = describe_installing("suites")
     """The command that installs the packages."""
 
     needs: Needs = field(default_factory=Needs)
@@ -76,7 +76,7 @@ class Suite:
 
         Their answers are in a box, so a suite that reads another form, or has a talk of its own, takes none.
         """
-        if protocol.grading not in ("box", "mathematics") or self.talks is not suite_talks:
+        if protocol.grading not in ("box", "mathematics") or self.talks is not make_suite_talks:
             return protocol
         return msgspec.structs.replace(protocol, examples=examples)
 
@@ -105,26 +105,27 @@ class Suite:
 
         Raises ConfigError if a package is missing or its version is not the protocol's.
         """
-        return {name: self._version(name, wanted, protocol) for name, wanted in self.packages.items()}
+        return {name: self._check_version(name, wanted, protocol) for name, wanted in self.packages.items()}
 
-    def _version(self, package: str, wanted: str, protocol: Protocol) -> str:
+    def _check_version(self, package: str, wanted: str, protocol: Protocol) -> str:
         try:
             installed = metadata.version(package)
         except metadata.PackageNotFoundError:
             raise ConfigError(f"suite {self.name}: needs {package} {wanted}: {self.remedy}") from None
         if installed != wanted and protocol.name != "short":
             raise ConfigError(
-                f"suite {self.name}: {package} {line(installed, 40)} is installed, and the protocol {protocol.name} is "
+                f"suite {self.name}: {package} {as_line(installed, 40)} is installed, and the protocol "
+                f"{protocol.name} is "
                 f"of {wanted}: {self.remedy}, or take the protocol short"
             )
         return installed
 
 
-def scheduled(items: Sequence[SuiteItem], protocol: Protocol) -> Scheduled:
+def schedule_samples(items: Sequence[SuiteItem], protocol: Protocol) -> Scheduled:
     """Return the samples of an evaluation of these items."""
     return Scheduled({item.name: item.category for item in items}, protocol.samples)
 
 
-def items_digest(items: Sequence[SuiteItem]) -> str:
+def compute_items_digest(items: Sequence[SuiteItem]) -> str:
     """Return the BLAKE2b digest of all items in order, 32 hex digits."""
     return hashlib.blake2b(msgspec.json.encode(items), digest_size=16).hexdigest()

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 
 from actors.suites.answers import READERS
-from actors.text.conversation import Move, Opening, Talk, say_examples
+from actors.text.conversation import Move, Opening, Talk, format_examples
 from actors.text.profile import ChatMessage
 from spade.evaluations import Protocol
 from spade.protocol import Observed
@@ -23,7 +23,7 @@ class SuiteTalk:
     def open(self, observed: Observed, hint: str | None) -> Opening:
         """See Talk. A suite has no hints."""
         return Opening(
-            [*say_examples(self._protocol.examples), ChatMessage("user", self._protocol.ask(observed.observation))]
+            [*format_examples(self._protocol.examples), ChatMessage("user", self._protocol.ask(observed.observation))]
         )
 
     def act(self, text: str) -> Move:
@@ -35,6 +35,6 @@ class SuiteTalk:
         return [ChatMessage("user", observed.observation)]
 
 
-def suite_talks(protocol: Protocol, _: Tokenizer) -> Callable[[], Talk]:
+def make_suite_talks(protocol: Protocol, _: Tokenizer) -> Callable[[], Talk]:
     """Return the talks of a suite that any checkpoint can play (`Talks` in `actors.suites.suite`)."""
     return partial(SuiteTalk, protocol)

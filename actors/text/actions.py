@@ -1,6 +1,6 @@
 r"""Readers of the model's text: find the answer after its thinking, and the last complete `\boxed{…}` in it. Pure.
 
-`sent` decides which form of an action a program receives.
+`format_action` decides which form of an action a program receives.
 """
 
 import re
@@ -11,22 +11,22 @@ from spade.tokens import THINK, THOUGHT
 _MARKS = re.compile(r"\\boxed\{|\\[{}]|[{}]")
 
 
-def action_said(completion: str) -> str:
+def find_action(completion: str) -> str:
     r"""Return the action in a completion: the last complete `\boxed{…}` after the thinking, or "" without one."""
-    return boxed(answer(completion))
+    return find_boxed(answer(completion))
 
 
-def action_typed(text: str) -> str:
+def read_typed_action(text: str) -> str:
     r"""Return the action that a person typed: the content of the last complete `\boxed{…}`, or the whole text."""
-    return boxed(text) or text.strip()
+    return find_boxed(text) or text.strip()
 
 
-def sayable(action: str) -> str:
+def strip_action(action: str) -> str:
     r"""Return what a program receives if a player says an action: without its box, stripped.
 
     Returns "" if no box can hold the action.
     """
-    return boxed(action) or boxed(f"\\boxed{{{action}}}")
+    return find_boxed(action) or find_boxed(f"\\boxed{{{action}}}")
 
 
 def answer(completion: str) -> str:
@@ -35,7 +35,7 @@ def answer(completion: str) -> str:
     return "" if THINK in said else said
 
 
-def boxed(text: str) -> str:
+def find_boxed(text: str) -> str:
     r"""Return the content of the last complete `\boxed{…}`, stripped, or "" without one.
 
     Braces nest. An escaped brace (`\{`) is a plain character. A box inside a complete box belongs to the outer box. A
@@ -58,11 +58,11 @@ def boxed(text: str) -> str:
     return found.strip()
 
 
-def sent(action: str, reads: Form) -> str:
+def format_action(action: str, reads: Form) -> str:
     """Return an action in the form that a program reads: the content of the box, or the box itself.
 
     An action that already contains a box is sent unchanged. An empty action is sent empty, without a box.
     """
-    if reads == "inside" or not action or boxed(action):
+    if reads == "inside" or not action or find_boxed(action):
         return action
     return f"\\boxed{{{action}}}"

@@ -65,43 +65,43 @@ class _Fitting:
         self._avoid: MemorySeed | None = None
 
     def prompt(self) -> Prompt:
-        bare = len(self._ids(0))
+        bare = len(self._make_ids(0))
         if bare > self._room:
             raise ConfigError(
                 f"engine.context_tokens: a design prompt does not fit the {self._room} tokens that design.max_tokens "
                 "leaves; raise the one or lower the other"
             )
-        half = self._longest(0, bare + (self._room - bare) // 2)
+        half = self._find_longest(0, bare + (self._room - bare) // 2)
         self._add_examples(half)
-        ids = self._ids(self._longest(half, self._room))
+        ids = self._make_ids(self._find_longest(half, self._room))
         avoided = [self._avoid] if self._avoid else []
         return Prompt(ids, tuple(example.environment for example in (*self._seeds, *avoided)))
 
     def _add_examples(self, length: int) -> None:
         """Take the examples that fit beside `length` characters of the document. A profile may leave some out."""
-        prompt = self._ids(length)
+        prompt = self._make_ids(length)
         for seed in self._job.seeds:
             self._seeds.append(seed)
-            longer = self._ids(length)
+            longer = self._make_ids(length)
             if len(longer) > self._room or longer == prompt:
                 self._seeds.pop()
             else:
                 prompt = longer
         self._avoid = self._job.avoid
-        if len(self._ids(length)) > self._room:
+        if len(self._make_ids(length)) > self._room:
             self._avoid = None
 
-    def _longest(self, fits: int, room: int) -> int:
+    def _find_longest(self, fits: int, room: int) -> int:
         """Return how many characters of the document fit into a prompt of at most `room` tokens.
 
         Keeps the current examples. The caller knows that `fits` characters fit.
         """
         whole = 0 if self._document is None else len(self._document.text)
-        if len(self._ids(whole)) <= room:
+        if len(self._make_ids(whole)) <= room:
             return whole
-        return bisect_right(range(whole), room, lo=fits + 1, key=lambda length: len(self._ids(length))) - 1
+        return bisect_right(range(whole), room, lo=fits + 1, key=lambda length: len(self._make_ids(length))) - 1
 
-    def _ids(self, length: int) -> list[int]:
+    def _make_ids(self, length: int) -> list[int]:
         """Return the prompt with the first `length` characters of the document.
 
         A prompt that exceeds the room may be cut.

@@ -31,31 +31,31 @@ class _Block(NamedTuple):
     """True if the fence names Python or no language."""
 
 
-def program_in(text: str, methods: tuple[str, ...] = ("reset", "step")) -> Written | None:
+def find_program(text: str, methods: tuple[str, ...] = ("reset", "step")) -> Written | None:
     """Return the last fenced block with a class and all `methods`.
 
     Without such a block, returns the last Python block with a class, or None.
     """
     wanted = [re.compile(rf"^[ \t]++def\s++{name}\b", re.MULTILINE) for name in methods]
     last = None
-    for block in _blocks(text):
+    for block in _find_blocks(text):
         margins = [margin[1] for margin in _CLASS.finditer(block.text)]
         if not margins:
             continue
         whole = all(method.search(block.text) for method in wanted)
         if whole or (block.python and (last is None or not last[0])):
             margin = min(margins, key=len)
-            source = _dedented(block.text, margin)
+            source = _remove_margin(block.text, margin)
             last = whole, Written(source, () if block.closed and not margin else ("fences",))
     return None if last is None else last[1]
 
 
-def code_in(text: str) -> str:
+def find_code(text: str) -> str:
     """Return the text of the last fenced block of Python, or of no named language. Returns "" without one."""
-    return next((block.text for block in reversed(list(_blocks(text))) if block.python), "")
+    return next((block.text for block in reversed(list(_find_blocks(text))) if block.python), "")
 
 
-def _blocks(text: str) -> Iterator[_Block]:
+def _find_blocks(text: str) -> Iterator[_Block]:
     """Yield the fenced blocks in order.
 
     A block ends in one of three ways:
@@ -72,16 +72,16 @@ def _blocks(text: str) -> Iterator[_Block]:
             closes = not language and marks.startswith(opening[2])
             if not (closes or _is_python(language)):
                 continue
-            yield _block(text, opening, fence.start(), closes)
+            yield _make_block(text, opening, fence.start(), closes)
             if closes:
                 opening = None
                 continue
         opening = fence
     if opening is not None:
-        yield _block(text, opening, len(text), False)
+        yield _make_block(text, opening, len(text), False)
 
 
-def _block(text: str, opening: re.Match[str], end: int, closed: bool) -> _Block:
+def _make_block(text: str, opening: re.Match[str], end: int, closed: bool) -> _Block:
     language = opening[3].strip()
     return _Block(text[opening.end() + 1 : end], closed, not language or _is_python(language))
 
@@ -90,14 +90,14 @@ def _is_python(language: str) -> bool:
     return language.lstrip("{. ").lower().startswith("py")
 
 
-def _dedented(text: str, margin: str) -> str:
+def _remove_margin(text: str, margin: str) -> str:
     """Remove this white space from the beginning of each line, as far as the line has it."""
     if not margin:
         return text
-    return "\n".join(_without(line, margin) for line in text.split("\n"))
+    return "\n".join(_remove_line_margin(line, margin) for line in text.split("\n"))
 
 
-def _without(line: str, margin: str) -> str:
+def _remove_line_margin(line: str, margin: str) -> str:
     if line.startswith(margin):
         return line[len(margin) :]
     bare = line.lstrip(" \t")

@@ -7,10 +7,10 @@ The screen of a profile has another question, answered in the same form.
 import re
 
 from actors.text import rules
-from actors.text.actions import action_said, answer
+from actors.text.actions import answer, find_action
 from actors.text.profile import ChatMessage
-from actors.text.prompts import code
-from spade.text import line
+from actors.text.prompts import format_code
+from spade.text import as_line
 
 LONGEST_REASON = 1_000  # characters
 _AROUND = re.compile(r"\\[a-z]+|[^\w\s]|\s")
@@ -21,16 +21,16 @@ _ANSWERS = {"yes": True, "no": False}
 def review(source: str, observation: str) -> list[ChatMessage]:
     """Ask if a program is sound. The answer "no" means that it is not."""
     shown = f"The first observation:\n\n<observation>\n{observation}\n</observation>"
-    asked = f"{code(source)}\n\n{shown}\n\n{rules.REVIEW.strip()}"
+    asked = f"{format_code(source)}\n\n{shown}\n\n{rules.REVIEW.strip()}"
     return [ChatMessage("system", rules.REVIEWER), ChatMessage("user", asked)]
 
 
-def judgement(completion: str) -> bool | None:
+def read_judgement(completion: str) -> bool | None:
     """Return True for yes, False for no, None if the answer cannot be read."""
-    return _ANSWERS.get(_AROUND.sub("", action_said(completion).lower()))
+    return _ANSWERS.get(_AROUND.sub("", find_action(completion).lower()))
 
 
-def reasoning(completion: str) -> str:
+def read_reasoning(completion: str) -> str:
     """Return the words before the box as one line, or "" without any."""
     words = answer(completion).rpartition("\\boxed")[0].split()
-    return line(" ".join(words), LONGEST_REASON)
+    return as_line(" ".join(words), LONGEST_REASON)

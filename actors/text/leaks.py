@@ -14,13 +14,13 @@ _WHOLE = re.compile(rf"(?<!\w){NUMBER.pattern.removeprefix('-?')}(?!\w)")
 _THOUSANDS = re.compile(r"(?<=\d)[,'](?=\d{3}(?!\d))")
 
 
-def leaked(hint: str, values: Sequence[str]) -> str | None:
+def find_leaked(hint: str, values: Sequence[str]) -> str | None:
     """Return the first of `values` that the hint states, or None."""
     told = Told(hint)
-    return next((value for value in values if _counts(value) and told.states(value)), None)
+    return next((value for value in values if _is_counted(value) and told.states(value)), None)
 
 
-def _counts(value: str) -> bool:
+def _is_counted(value: str) -> bool:
     if NUMBER.fullmatch(value):
         return sum(map(str.isdigit, value)) >= LEAST_DIGITS
     return len(value.strip()) >= LEAST
@@ -31,21 +31,23 @@ class Told:
 
     def __init__(self, text: str) -> None:
         self._text = text
-        plain = _THOUSANDS.sub("", visible(text))
+        plain = _THOUSANDS.sub("", normalise_visible(text))
         words = _WORD.findall(plain)
         self._joined = "".join(words)
         self._bounds = {0, *accumulate(map(len, words))}
-        self._numbers = {plain_number(each) for each in _WHOLE.findall(plain)}
+        self._numbers = {strip_number(each) for each in _WHOLE.findall(plain)}
 
     def states(self, value: str) -> bool:
         """Return True if the text states the value. A number counts in any form: 1000 also as 1,000 and 1000.0."""
         if NUMBER.fullmatch(value):
-            digits = plain_number(value)
-            return digits in self._numbers or (len(digits) >= LEAST_SPLIT and digits.isdigit() and self._holds(digits))
-        sought = "".join(_WORD.findall(visible(value)))
-        return self._holds(sought) if len(sought) >= LEAST else self._has(value.strip())
+            digits = strip_number(value)
+            return digits in self._numbers or (
+                len(digits) >= LEAST_SPLIT and digits.isdigit() and self._has_words(digits)
+            )
+        sought = "".join(_WORD.findall(normalise_visible(value)))
+        return self._has_words(sought) if len(sought) >= LEAST else self._has(value.strip())
 
-    def _holds(self, sought: str) -> bool:
+    def _has_words(self, sought: str) -> bool:
         """Return True if consecutive words, joined, are `sought`."""
         found = self._joined.find(sought)
         while found >= 0:
@@ -58,11 +60,11 @@ class Told:
         return re.search(rf"(?<!\w){re.escape(value)}(?!\w)", self._text, re.IGNORECASE) is not None
 
 
-def plain_number(text: str) -> str:
+def strip_number(text: str) -> str:
     """Return a number without its sign and without a fraction of zeros."""
     return re.sub(r"\.0+\Z", "", text.removeprefix("-"))
 
 
-def visible(text: str) -> str:
+def normalise_visible(text: str) -> str:
     """Return the text in lower case, without invisible characters."""
     return "".join(each for each in text if unicodedata.category(each) != "Cf").casefold()

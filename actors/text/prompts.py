@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from actors.text import rules, worlds
 from actors.text.actions import answer
-from actors.text.fences import Written, program_in
+from actors.text.fences import Written, find_program
 from actors.text.profile import NO_SITUATION, ChatMessage, Document, Situation
 from spade.config import Design, Play
 from spade.protocol import MemorySeed
@@ -50,30 +50,33 @@ class FullProfile:
         situation: Situation = NO_SITUATION,
     ) -> list[ChatMessage]:
         challenge = draw_challenge(self._settings, draw)
-        interface, world, example = self._answer() if challenge.single_turn else self._course(challenge.steps)
-        parts = [self._task(skill, challenge)]
+        interface, world, example = self._answer() if challenge.single_turn else self._describe_course(challenge.steps)
+        parts = [self._write_task(skill, challenge)]
         if document is not None:
-            parts.append(_document(document))
-        parts += [interface, rules.PROGRAM, rules.PLAYER, world, f"{rules.EXAMPLE}\n\n{code(example)}"]
-        parts += [_vary(seed) for seed in seeds]
+            parts.append(_write_document(document))
+        parts += [interface, rules.PROGRAM, rules.PLAYER, world, f"{rules.EXAMPLE}\n\n{format_code(example)}"]
+        parts += [_write_vary(seed) for seed in seeds]
         if avoid is not None:
-            parts.append(_avoid(avoid))
+            parts.append(_write_avoid(avoid))
         parts.append(rules.LAST)
         return [ChatMessage("system", rules.DESIGNER), ChatMessage("user", "\n\n".join(part.strip() for part in parts))]
 
     def program(self, completion: str) -> Written | None:
-        return program_in(answer(completion))
+        return find_program(answer(completion))
 
     def hint(self, source: str) -> list[ChatMessage]:
-        return [ChatMessage("system", rules.HINTER), ChatMessage("user", f"{code(source)}\n\n{rules.HINT.strip()}")]
+        return [
+            ChatMessage("system", rules.HINTER),
+            ChatMessage("user", f"{format_code(source)}\n\n{rules.HINT.strip()}"),
+        ]
 
     def hint_text(self, completion: str) -> str:
-        return hint_in(completion)
+        return find_hint(completion)
 
     def play(self, observation: str, hint: str | None, single_turn: bool = False) -> list[ChatMessage]:
         told = f"{observation}\n\nHint: {hint}" if hint is not None else observation
         one_answer = single_turn or self._max_turns == 1
-        words = rules.ONE_ANSWER if one_answer else filled(rules.GAME, max_turns=self._turns)
+        words = rules.ONE_ANSWER if one_answer else fill_slots(rules.GAME, max_turns=self._turns)
         return [ChatMessage("system", words.strip()), ChatMessage("user", told)]
 
     def reveals(self, name: str, observation: str) -> bool | None:
@@ -82,7 +85,7 @@ class FullProfile:
     def screen(self, source: str, replayed: str, suspects: Sequence[str]) -> None:
         return None
 
-    def _task(self, skill: str, challenge: Challenge) -> str:
+    def _write_task(self, skill: str, challenge: Challenge) -> str:
         course = f"about {challenge.steps} or more actions long when played well"
         length = "answered in one turn" if challenge.single_turn else course
         asked = f"{challenge.difficulty} and {length}"
@@ -90,14 +93,14 @@ class FullProfile:
 
     def _answer(self) -> tuple[str, str, str]:
         """Return the interface, the rules and a worked example of a world that asks one question."""
-        interface = filled(rules.INTERFACE, max_turns="1", step=rules.ANSWER_STEP.strip("\n"))
+        interface = fill_slots(rules.INTERFACE, max_turns="1", step=rules.ANSWER_STEP.strip("\n"))
         return interface, rules.ANSWER, worlds.ANSWER
 
-    def _course(self, steps: int) -> tuple[str, str, str]:
+    def _describe_course(self, steps: int) -> tuple[str, str, str]:
         """Return the interface, the rules and a worked example of a world that takes a course of actions."""
         shown = str(self._settings.max_turns)
-        interface = filled(rules.INTERFACE, max_turns=shown, step=rules.COURSE_STEP.strip("\n"))
-        return interface, filled(rules.COURSE, max_turns=self._turns, steps=str(steps)), worlds.COURSE
+        interface = fill_slots(rules.INTERFACE, max_turns=shown, step=rules.COURSE_STEP.strip("\n"))
+        return interface, fill_slots(rules.COURSE, max_turns=self._turns, steps=str(steps)), worlds.COURSE
 
 
 def draw_challenge(design: Design, draw: int) -> Challenge:
@@ -110,7 +113,7 @@ def draw_challenge(design: Design, draw: int) -> Challenge:
     return Challenge(single_turn, name, steps)
 
 
-def _document(document: Document) -> str:
+def _write_document(document: Document) -> str:
     return (
         f"Here is a text about {document.title}:\n\n<text>\n{document.text}\n</text>\n\n"
         "Take a concept from it, such that nobody wins without grasping that concept. The world has to stand by "
@@ -118,48 +121,48 @@ def _document(document: Document) -> str:
     )
 
 
-def taught(seed: MemorySeed, thing: str) -> str:
+def write_reason(seed: MemorySeed, thing: str) -> str:
     """Word the reason why an environment is shown to be varied, with its figures.
 
     `thing` names the kind of environment.
     """
     if seed.win_rate is None:
         return f"This {thing} is sound and worth varying"
-    return f"This earlier {thing} taught well: {_figures(seed, seed.win_rate)}"
+    return f"This earlier {thing} taught well: {_format_figures(seed, seed.win_rate)}"
 
 
-def _figures(seed: MemorySeed, win_rate: float) -> str:
+def _format_figures(seed: MemorySeed, win_rate: float) -> str:
     won = f"players won {win_rate:.0%} of the time"
     if seed.regret is None:
         return won
     return f"{won} without a hint, and a hint raised their mean return by {seed.regret:.2f}"
 
 
-def _vary(seed: MemorySeed) -> str:
+def _write_vary(seed: MemorySeed) -> str:
     return (
-        f"{taught(seed, 'environment')}. Learn from what makes it so and build something else: "
-        f"another setting, another mechanism, a twist that asks for more.\n\n{code(seed.source)}"
+        f"{write_reason(seed, 'environment')}. Learn from what makes it so and build something else: "
+        f"another setting, another mechanism, a twist that asks for more.\n\n{format_code(seed.source)}"
     )
 
 
-def _avoid(seed: MemorySeed) -> str:
+def _write_avoid(seed: MemorySeed) -> str:
     return (
         f"This earlier environment taught nothing: it was {seed.reason}. Do not repeat its fault."
-        f"\n\n{code(seed.source)}"
+        f"\n\n{format_code(seed.source)}"
     )
 
 
-def hint_in(completion: str) -> str:
+def find_hint(completion: str) -> str:
     """Return the hint in a completion, without a label."""
     return _LABEL.sub("", answer(completion).strip()).strip()
 
 
-def code(source: str) -> str:
+def format_code(source: str) -> str:
     """Return a program as a fenced block."""
     return f"```python\n{source.strip()}\n```"
 
 
-def filled(text: str, **slots: str) -> str:
+def fill_slots(text: str, **slots: str) -> str:
     """Fill the {slots} of `text`. Other braces stay unchanged."""
     for name, value in slots.items():
         text = text.replace(f"{{{name}}}", value)

@@ -28,7 +28,7 @@ class Backend(Protocol):
     def save(self, folder: Path) -> dict[str, str]:
         """Write parameters, optimiser state, random state and step into an existing folder.
 
-        Returns the digests (`checkpoint.file_digest`) of files that other processes wrote, by their paths in `folder`.
+        Returns the digests (`compute_file_digest`) of files that other processes wrote, by their paths in `folder`.
         """
 
     def load(self, folder: Path) -> None:

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from learner.backends.deepspeed_settings import device_of, dtype, prepare
+from learner.backends.deepspeed_settings import choose_dtype, find_device, prepare
 from learner.backends.meeting import join, open_store
 from learner.backends.ranks import Ranks
 from learner.backends.zero import Shard
-from learner.models.loaded import CPU, Whole, policy, reference
+from learner.models.loaded import CPU, Whole, load_policy, load_reference
 from spade.config import Config
 from spade.protocol import Batch, Gather, Load, Meet, Save, StepMetrics
 
@@ -32,8 +32,8 @@ class DeepSpeedBackend:
         self._config = config
         self._whole: Whole | None = None
         self._ranks = ranks
-        self._trained, held_to = policy(config, CPU, dtype(config)), reference(config, CPU)
-        device = device_of(config)
+        self._trained, held_to = load_policy(config, CPU, choose_dtype(config)), load_reference(config, CPU)
+        device = find_device(config)
         store, port = open_store(ranks.host, ranks.count)
         ranks.tell(Meet(ranks.host, port, device.type))
         with ranks.needed():
@@ -47,7 +47,7 @@ class DeepSpeedBackend:
             return self._trained
         self._whole = self._whole or Whole(self._config)
         return self._whole.filled(
-            (name.removeprefix("parameter."), value) for name, value in self._gathered(optimizer=False)
+            (name.removeprefix("parameter."), value) for name, value in self._gather(optimizer=False)
         )
 
     @property
@@ -69,7 +69,7 @@ class DeepSpeedBackend:
             self._ranks.tell(Save(str(folder)))
             with self._ranks.needed():
                 return self._shard.save_part(folder)
-        self._shard.save(folder, self._gathered(optimizer=True))
+        self._shard.save(folder, self._gather(optimizer=True))
         return {}
 
     def load(self, folder: Path) -> None:
@@ -82,7 +82,7 @@ class DeepSpeedBackend:
         """End the other ranks. Call this in trio's thread."""
         self._ranks.close()
 
-    def _gathered(self, optimizer: bool) -> Iterator[tuple[str, Any]]:
+    def _gather(self, optimizer: bool) -> Iterator[tuple[str, Any]]:
         self._ranks.tell(Gather(optimizer))
         with self._ranks.needed():
             yield from self._shard.gathered(optimizer)

@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 
 from spade.config import Config
 from spade.errors import ConfigError
-from spade.extras import installing
+from spade.extras import describe_installing
 from spade.policy.model import pick_device
 
 
@@ -21,11 +21,11 @@ def prepare(config: Config) -> None:
     Raises ConfigError if DeepSpeed or the GPU is missing.
     """
     if importlib.util.find_spec("deepspeed") is None:
-        raise ConfigError(f"learner.backend: needs the package deepspeed; {installing('deepspeed')}")
-    os.environ |= {"LOCAL_RANK": "0", "DS_ACCELERATOR": device_of(config).type}  # a rank sees only its own GPU
+        raise ConfigError(f"learner.backend: needs the package deepspeed; {describe_installing('deepspeed')}")
+    os.environ |= {"LOCAL_RANK": "0", "DS_ACCELERATOR": find_device(config).type}  # a rank sees only its own GPU
 
 
-def device_of(config: Config) -> torch.device:
+def find_device(config: Config) -> torch.device:
     """Return the CPU or the first visible GPU. Raises ConfigError if `learner.device` names another device."""
     device = config.learner.device
     if pick_device(device).type == "cpu":
@@ -35,12 +35,12 @@ def device_of(config: Config) -> torch.device:
     return torch.device("cuda", 0)
 
 
-def dtype(config: Config) -> str:
+def choose_dtype(config: Config) -> str:
     """Return the dtype of parameters in a forward pass. For bfloat16, the sharding stages give AdamW float32 copies."""
     return "bfloat16" if config.model.dtype == "bfloat16" and config.learner.zero_stage > 0 else "float32"
 
 
-def engine_of(scorer: Module, optimizer: Optimizer, config: Config) -> Any:
+def make_engine(scorer: Module, optimizer: Optimizer, config: Config) -> Any:
     """Give model and optimiser to DeepSpeed and return DeepSpeed's engine. All ranks must have met before."""
     import deepspeed
 
@@ -48,14 +48,14 @@ def engine_of(scorer: Module, optimizer: Optimizer, config: Config) -> Any:
     importlib.import_module("deepspeed.comm.torch").build_shm_op = lambda: None  # type: ignore[attr-defined]
     logging.getLogger("DeepSpeed").setLevel(logging.WARNING)
     deepspeed.init_distributed()
-    engine, *_ = deepspeed.initialize(model=scorer, optimizer=optimizer, config=settings(config))
+    engine, *_ = deepspeed.initialize(model=scorer, optimizer=optimizer, config=make_settings(config))
     return engine
 
 
-def settings(config: Config) -> dict[str, Any]:
+def make_settings(config: Config) -> dict[str, Any]:
     """Return DeepSpeed's settings. This package cuts the batches, and tells DeepSpeed which micro-batch is the last."""
     learner = config.learner
-    stage, low = learner.zero_stage, dtype(config) == "bfloat16"
+    stage, low = learner.zero_stage, choose_dtype(config) == "bfloat16"
     zero: dict[str, Any] = {"stage": stage}
     if learner.offload != "none":
         zero["offload_optimizer"] = {"device": "cpu"}

@@ -24,16 +24,16 @@ Fragments = dict[str, Fragment]
 """Fragments by KIND.NAME: `parameter.NAME`, `exp_avg.NAME`, `exp_avg_sq.NAME`."""
 
 
-def all_of(tensor: Tensor) -> Fragment:
+def make_whole_fragment(tensor: Tensor) -> Fragment:
     """Return a whole contiguous tensor as one fragment."""
     return Fragment(tensor.detach().view(-1), 0, tensor.shape)
 
 
-def trained(model: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Parameter]]:
+def list_trained(model: torch.nn.Module) -> Iterator[tuple[str, torch.nn.Parameter]]:
     """Return (name, parameter) of each trained parameter."""
     return ((name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad)
 
 
-def whole_shape(parameter: torch.nn.Parameter) -> torch.Size:
+def get_whole_shape(parameter: torch.nn.Parameter) -> torch.Size:
     """Return the shape of the whole parameter, even if this process holds only a shard."""
     return torch.Size(getattr(parameter, "ds_shape", parameter.shape))

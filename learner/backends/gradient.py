@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from learner.batch import MicroBatch, Prepared
-from learner.loss import Tokens, averaged, denominator, token_losses
+from learner.loss import Tokens, average_loss, compute_denominator, compute_token_losses
 from learner.step_metrics import Totals
 from spade.config import Loss
 
@@ -45,7 +45,7 @@ class Passes:
         `interrupt` is called before each micro-batch.
         """
         work = self.work
-        count = denominator(work.trained_tokens, work.agent_sequences + work.designer_sequences, self.settings)
+        count = compute_denominator(work.trained_tokens, work.agent_sequences + work.designer_sequences, self.settings)
         for index in range(self.rounds):
             interrupt()
             if index < len(self.part):
@@ -59,17 +59,17 @@ class Passes:
             self._old.append(current.detach())
         tokens = Tokens(
             current, self._old[index], micro.behaviour, micro.advantage, micro.sequence, micro.weight,
-            self._under_reference(micro),
+            self._score_under_reference(micro),
         )  # fmt: skip
-        losses = token_losses(tokens, self.settings)
-        loss = averaged(losses.loss, micro.whole, self.settings)
+        losses = compute_token_losses(tokens, self.settings)
+        loss = average_loss(losses.loss, micro.whole, self.settings)
         self.backward(loss.sum() / count)
         self.totals.add(micro, losses, loss, self._old[index], entropy)
 
     def _nothing(self, micro: MicroBatch) -> None:
-        self._under_reference(micro)
+        self._score_under_reference(micro)
         self.backward(self.score(micro)[0].sum() * 0.0)
 
     @torch.no_grad()
-    def _under_reference(self, micro: MicroBatch) -> Tensor | None:
+    def _score_under_reference(self, micro: MicroBatch) -> Tensor | None:
         return None if self.reference is None else self.reference(micro)[0]

@@ -29,7 +29,7 @@ class HaltError(Exception):
     """Raised on the other ranks if the first rank abandons the step."""
 
 
-def host_of(address: str) -> str:
+def find_host(address: str) -> str:
     """Return the host at which other ranks reach a rank that serves at `address`. Loopback if the address is local."""
     return LOOPBACK if is_local(address) else address.removeprefix("tcp://").rpartition(":")[0]
 
@@ -53,10 +53,10 @@ def find_store(meet: Meet, ranks: int) -> Any:
             meet.host, meet.port, ranks, is_master=False, timeout=timedelta(seconds=MEET_S), wait_for_workers=False
         )
     except RuntimeError as error:
-        raise SpadeError(unreachable(meet, str(error).splitlines()[0])) from None
+        raise SpadeError(describe_unreachable(meet, str(error).splitlines()[0])) from None
 
 
-def unreachable(meet: Meet, why: str) -> str:
+def describe_unreachable(meet: Meet, why: str) -> str:
     """Return the error line of a rank that cannot join."""
     return (
         f"the learner's first rank cannot be joined at {meet.host} port {meet.port} ({why}); its machines must reach "
@@ -67,15 +67,15 @@ def unreachable(meet: Meet, why: str) -> str:
 def join(store: Any, host: str, rank: int, ranks: int, device: torch.device) -> None:
     """Join the process group of `ranks` ranks. The first rank is on `host`."""
     if device.type == "cpu":
-        os.environ["GLOO_SOCKET_IFNAME"] = interface(host)
+        os.environ["GLOO_SOCKET_IFNAME"] = find_interface(host)
         backend = "gloo"
     else:
-        os.environ["NCCL_SOCKET_IFNAME"] = f"={interface(host)}"
+        os.environ["NCCL_SOCKET_IFNAME"] = f"={find_interface(host)}"
         backend = "nccl"
     distributed.init_process_group(backend, store=store, rank=rank, world_size=ranks, timeout=COLLECTIVE)
 
 
-def interface(host: str) -> str:
+def find_interface(host: str) -> str:
     """Return the network interface that reaches `host` from this machine. Raises ConfigError if there is not one."""
     import psutil  # type: ignore[import-untyped]  # DeepSpeed needs it
 
@@ -96,7 +96,7 @@ def name_of(rank: int) -> str:
     return f"learner-{rank}" if rank else "learner"
 
 
-def together(work: Callable[[], T], ranks: int, device: torch.device) -> T:
+def do_together(work: Callable[[], T], ranks: int, device: torch.device) -> T:
     """Do `work` on all ranks at once. Returns the result of this rank.
 
     If the work fails on one rank, this rank raises its own error. The others raise a RunError or SpadeError that names
@@ -111,7 +111,7 @@ def together(work: Callable[[], T], ranks: int, device: torch.device) -> T:
         failed = error
     final = isinstance(failed, RunError | ConfigError)
     ours = msgspec.json.encode(None if failed is None else (str(failed) or repr(failed), final))
-    lines = [msgspec.json.decode(one, type=tuple[str, bool] | None) for one in exchanged(ours, ranks, device)]
+    lines = [msgspec.json.decode(one, type=tuple[str, bool] | None) for one in exchange_bytes(ours, ranks, device)]
     if failed is not None:
         raise failed
     for rank, told in enumerate(lines):
@@ -120,16 +120,16 @@ def together(work: Callable[[], T], ranks: int, device: torch.device) -> T:
     return result
 
 
-def exchanged(ours: bytes, ranks: int, device: torch.device) -> list[bytes]:
+def exchange_bytes(ours: bytes, ranks: int, device: torch.device) -> list[bytes]:
     """Exchange a few bytes, at least one, among all ranks. Returns the bytes of each rank, by rank."""
-    sizes = [int(size) for (size,) in gathered([len(ours)], ranks, device)]
+    sizes = [int(size) for (size,) in gather_numbers([len(ours)], ranks, device)]
     padded = torch.tensor(list(ours.ljust(max(sizes))), dtype=torch.uint8, device=device)
     everyone = [torch.empty_like(padded) for _ in range(ranks)]
     distributed.all_gather(everyone, padded)
     return [bytes(one[:size].tolist()) for one, size in zip(everyone, sizes, strict=True)]
 
 
-def halting(interrupt: Callable[[], None], rank: int, device: torch.device) -> Callable[[], None]:
+def share_interrupt(interrupt: Callable[[], None], rank: int, device: torch.device) -> Callable[[], None]:
     """Share the first rank's `interrupt` with all ranks. If it raises there, all other ranks raise HaltError."""
 
     def agreed() -> None:
@@ -149,7 +149,7 @@ def halting(interrupt: Callable[[], None], rank: int, device: torch.device) -> C
     return agreed
 
 
-def gathered(numbers: list[float], ranks: int, device: torch.device) -> list[list[float]]:
+def gather_numbers(numbers: list[float], ranks: int, device: torch.device) -> list[list[float]]:
     """Exchange numbers (float64) among all ranks, the same count from each. Returns the numbers of each rank."""
     ours = torch.tensor(numbers, dtype=torch.float64, device=device)
     everyone = [torch.empty_like(ours) for _ in range(ranks)]

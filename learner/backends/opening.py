@@ -15,16 +15,16 @@ from learner.backends.deepspeed import DeepSpeedBackend
 from learner.backends.meeting import name_of
 from learner.backends.ranks import Ranks
 from learner.backends.torch import TorchBackend
-from learner.models.loaded import policy, reference
-from spade.config import Config, digest, dump
+from learner.models.loaded import load_policy, load_reference
+from spade.config import Config, compute_digest, dump
 from spade.policy.model import pick_device
 from spade.processes.entry import Launch
-from spade.processes.gpus import share
-from spade.processes.sockets import temporary_folder
+from spade.processes.gpus import choose_gpus
+from spade.processes.sockets import make_temporary_folder
 from spade.processes.supervise import supervise
 from spade.protocol import Peer, Pulse, Ready, StepMetrics
 from spade.transport import serve
-from spade.transport.pump import background
+from spade.transport.pump import run_in_background
 
 MODULE = "learner.train"
 
@@ -45,7 +45,7 @@ def open_backend(
         backend = DeepSpeedBackend(config, ranks or Ranks(config))
     else:
         device = pick_device(config.learner.device)
-        backend = TorchBackend(policy(config, device), config, reference(config, device))
+        backend = TorchBackend(load_policy(config, device), config, load_reference(config, device))
     if found is None:
         return backend, StepMetrics()
     folder, manifest = found
@@ -55,7 +55,7 @@ def open_backend(
 
 
 @asynccontextmanager
-async def apart(
+async def open_outside_run(
     config: Config, found: tuple[Path, checkpoint.Manifest] | None, folder: Path
 ) -> AsyncIterator[tuple[Backend, StepMetrics]]:
     """Open a backend outside of a run, as `open_backend` does. The ranks' logs go to the empty folder `folder`.
@@ -68,13 +68,13 @@ async def apart(
             yield opened
         return
     (folder / "config.toml").write_text(dump(config))
-    with temporary_folder("the learner's ranks") as sockets:
-        async with _served_apart(config, found, folder, f"ipc://{sockets}/learner") as opened:
+    with make_temporary_folder("the learner's ranks") as sockets:
+        async with _serve_outside_run(config, found, folder, f"ipc://{sockets}/learner") as opened:
             yield opened
 
 
 @asynccontextmanager
-async def _served_apart(
+async def _serve_outside_run(
     config: Config, found: tuple[Path, checkpoint.Manifest] | None, folder: Path, address: str
 ) -> AsyncIterator[tuple[Backend, StepMetrics]]:
     """Open the backend and start its further ranks, which find the first rank at `address`."""
@@ -83,19 +83,23 @@ async def _served_apart(
     ranks = Ranks(config)
     async with (
         serve(
-            address, digest=digest(config), bus=config.bus, ready=lambda _: Ready(peers), pulse=lambda: Pulse(peers)
+            address,
+            digest=compute_digest(config),
+            bus=config.bus,
+            ready=lambda _: Ready(peers),
+            pulse=lambda: Pulse(peers),
         ) as server,
         supervise(config.supervise, folder, {"learner": MODULE}) as supervisor,
     ):
         launches = [
             Launch(
                 name_of(rank), "learner", f"{folder}/config.toml", str(folder), address, None, rank,
-                share(config, "learner", rank),
+                choose_gpus(config, "learner", rank),
             )
             for rank in range(1, ranks.count)
         ]  # fmt: skip
         adding = [partial(supervisor.add, launch) for launch in launches]
-        async with ranks.served(server), background(ranks.watch, *adding):
+        async with ranks.served(server), run_in_background(ranks.watch, *adding):
             opened = await trio.to_thread.run_sync(open_backend, config, found, ranks, abandon_on_cancel=True)
             with closing(opened[0]):
                 yield opened

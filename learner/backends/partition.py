@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
-from learner.backends.fragments import MOMENTS, PARAMETER, Fragment, Fragments, trained, whole_shape
+from learner.backends.fragments import MOMENTS, PARAMETER, Fragment, Fragments, get_whole_shape, list_trained
 from learner.backends.state import Shapes
 
 
@@ -28,7 +28,7 @@ class Partition:
     @property
     def shapes(self) -> Shapes:
         """Return the whole shapes of the trained parameters, by name."""
-        return {name: tuple(whole_shape(parameter)) for name, parameter in trained(self._model)}
+        return {name: tuple(get_whole_shape(parameter)) for name, parameter in list_trained(self._model)}
 
     @property
     def steps(self) -> Tensor | None:
@@ -44,7 +44,11 @@ class Partition:
         """Return this rank's part of the trained parameters and, after the first step, of the moments."""
         self._link()
         kinds = (PARAMETER, *MOMENTS) if self.steps is not None else (PARAMETER,)
-        found = {f"{kind}.{name}": self._fragment(one, kind) for name, one in trained(self._model) for kind in kinds}
+        found = {
+            f"{kind}.{name}": self._make_fragment(one, kind)
+            for name, one in list_trained(self._model)
+            for kind in kinds
+        }
         return {name: fragment for name, fragment in found.items() if len(fragment.data)}
 
     def refresh(self) -> None:
@@ -62,12 +66,12 @@ class Partition:
         """Yield (fragment name, tensor) of each whole parameter in float32 and, with `optimizer`, of its moments."""
         self._link()
         kinds = (PARAMETER, *MOMENTS) if optimizer and self.steps is not None else (PARAMETER,)
-        for name, parameter in trained(self._model):
+        for name, parameter in list_trained(self._model):
             for kind in kinds:
-                yield f"{kind}.{name}", self._whole(parameter, kind)
+                yield f"{kind}.{name}", self._gather_whole(parameter, kind)
 
-    def _fragment(self, parameter: Parameter, kind: str) -> Fragment:
-        moment, shape = None if kind == PARAMETER else kind, whole_shape(parameter)
+    def _make_fragment(self, parameter: Parameter, kind: str) -> Fragment:
+        moment, shape = None if kind == PARAMETER else kind, get_whole_shape(parameter)
         if self._stage == 0:
             value = self._adamw.state[parameter][moment] if moment else parameter.detach()
             return Fragment(value.view(-1), 0, shape)
@@ -82,7 +86,7 @@ class Partition:
             return Fragment(torch.empty(0), 0, shape)
         return Fragment(held.get_hp_fragment(moment), held.lp_fragment_address.start, shape)
 
-    def _whole(self, parameter: Parameter, kind: str) -> Tensor:
+    def _gather_whole(self, parameter: Parameter, kind: str) -> Tensor:
         """Return a whole parameter in float32, or one of its moments, from the fragments of all ranks."""
         from deepspeed.utils import safe_get_full_fp32_param, safe_get_full_optimizer_state
 

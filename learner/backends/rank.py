@@ -15,14 +15,14 @@ from typing import Any, NoReturn
 import torch
 import trio
 
-from learner.backends.deepspeed_settings import device_of, dtype, prepare
-from learner.backends.meeting import MEET_S, HaltError, find_store, join, unreachable
+from learner.backends.deepspeed_settings import choose_dtype, find_device, prepare
+from learner.backends.meeting import MEET_S, HaltError, describe_unreachable, find_store, join
 from learner.backends.ranks import GRACE_S, Command
 from learner.backends.zero import Shard
-from learner.models.loaded import CPU, policy, reference
+from learner.models.loaded import CPU, load_policy, load_reference
 from spade.config import Config
 from spade.errors import BusError, ConfigError, RefusedError, SpadeError
-from spade.processes.entry import Launch, end_within, joined
+from spade.processes.entry import Launch, connect_to_replay, end_within
 from spade.protocol import AwaitCommand, Batch, Gather, Load, Meet, Save
 from spade.transport import Client, connect
 
@@ -31,14 +31,14 @@ log = logging.getLogger(__name__)
 
 async def serve_rank(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
     """Serve as rank `launch.index` until the first rank leaves. Calls `ready` when the ranks have met."""
-    async with joined(launch, config) as replay:
-        models = await trio.to_thread.run_sync(_models, config, abandon_on_cancel=True)
+    async with connect_to_replay(launch, config) as replay:
+        models = await trio.to_thread.run_sync(_load_models, config, abandon_on_cancel=True)
         while True:
             with replay.waits.on("learner", "its command to meet"):
-                address = await _address(replay)
+                address = await _wait_for_address(replay)
             with trio.CancelScope() as waiting:
                 async with trio.open_nursery() as nursery:
-                    nursery.start_soon(_until_elsewhere, replay, address, waiting)
+                    nursery.start_soon(_watch_address, replay, address, waiting)
                     try:
                         async with connect(address, replay.hello, bus=config.bus) as first:
                             rank = _Rank(first, launch.index, config, models)
@@ -78,7 +78,7 @@ class _Rank:
                 shard = await self._meet(meet)
                 ready()
                 while (work := self._work(shard, await self._next())) is not None:
-                    await _in_thread(work)
+                    await _run_in_thread(work)
                 nursery.cancel_scope.cancel()
         await trio.lowlevel.checkpoint()  # raises Cancelled if this rank was told to leave, which is in order
         raise SpadeError("the learner's first rank has left")
@@ -105,7 +105,7 @@ class _Rank:
 
     async def _meet(self, meet: Meet) -> Shard:
         """Join the other ranks. Raises ConfigError if the devices differ, SpadeError if joining fails."""
-        device, count = device_of(self._config), self._config.learner.processes
+        device, count = find_device(self._config), self._config.learner.processes
         if device.type != meet.device:
             raise ConfigError(
                 f"learner.processes: rank {self._rank} computes on {device.type} and the first one on {meet.device}; "
@@ -116,9 +116,9 @@ class _Rank:
             join(find_store(meet, count), meet.host, self._rank, count, device)
 
         with trio.move_on_after(MEET_S) as deadline:
-            await _in_thread(joining)
+            await _run_in_thread(joining)
         if deadline.cancelled_caught:
-            line = unreachable(meet, f"not within {MEET_S:g} s")
+            line = describe_unreachable(meet, f"not within {MEET_S:g} s")
             end_within(GRACE_S, line)
             raise SpadeError(line)
         work = partial(Shard, *self._models, self._config, self._rank)
@@ -134,12 +134,12 @@ class _Rank:
         raise SpadeError(line)
 
 
-def _models(config: Config) -> tuple[Any, Any]:
+def _load_models(config: Config) -> tuple[Any, Any]:
     """Load the policy and the reference of `loss.kl` on the CPU."""
     if config.learner.threads:
         torch.set_num_threads(config.learner.threads)
     prepare(config)
-    return policy(config, CPU, dtype(config)), reference(config, CPU)
+    return load_policy(config, CPU, choose_dtype(config)), load_reference(config, CPU)
 
 
 def _train(shard: Shard, batch: Batch) -> None:
@@ -149,7 +149,7 @@ def _train(shard: Shard, batch: Batch) -> None:
         log.info("step %d is abandoned", batch.step)
 
 
-async def _in_thread(work: Callable[[], object]) -> None:
+async def _run_in_thread(work: Callable[[], object]) -> None:
     """Run `work` in a thread, and leave the thread behind when the first rank is gone.
 
     The end of another rank may make the work fail.
@@ -163,7 +163,7 @@ async def _in_thread(work: Callable[[], object]) -> None:
         raise
 
 
-async def _address(replay: Client) -> str:
+async def _wait_for_address(replay: Client) -> str:
     """Wait until the first rank is known, and return its present address."""
     while True:
         for peer in replay.pulse.peers:
@@ -172,8 +172,8 @@ async def _address(replay: Client) -> str:
         await replay.wait_pulse()
 
 
-async def _until_elsewhere(replay: Client, address: str, waiting: trio.CancelScope) -> None:
+async def _watch_address(replay: Client, address: str, waiting: trio.CancelScope) -> None:
     """Cancel `waiting` when the first rank has moved to another address."""
-    while await _address(replay) == address:
+    while await _wait_for_address(replay) == address:
         await replay.wait_pulse()
     waiting.cancel()

@@ -14,13 +14,13 @@ from typing import cast
 
 import trio
 
-from learner.backends.meeting import COLLECTIVE, LOOPBACK, host_of, name_of
+from learner.backends.meeting import COLLECTIVE, LOOPBACK, find_host, name_of
 from spade.config import Config
 from spade.errors import SpadeError
 from spade.processes.entry import end_within
 from spade.protocol import AwaitCommand, Batch, Done, Gather, Load, Meet, Pulse, Refused, Save
 from spade.transport import Inbox, Incoming, Server
-from spade.transport.pump import background
+from spade.transport.pump import run_in_background
 
 GRACE_S = 5.0  # time to notice the loss of a rank after a failure that it caused, and to end after a loss
 SILENCE_S = COLLECTIVE.total_seconds() + 60.0  # longest silence of a live rank, beyond the limit of a collective
@@ -56,8 +56,8 @@ class Ranks:
     async def served(self, server: Server) -> AsyncIterator[None]:
         """Serve the ranks during the block, besides the other requests that `server` gets."""
         self._server, self._token = server, trio.lowlevel.current_trio_token()
-        self.host = host_of(server.address)
-        async with background(partial(self._serve, server.apart(AwaitCommand))):
+        self.host = find_host(server.address)
+        async with run_in_background(partial(self._serve, server.apart(AwaitCommand))):
             yield
 
     async def _serve(self, asked: Inbox) -> None:

@@ -33,7 +33,7 @@ from torch.distributed.checkpoint.state_dict_saver import save
 
 from learner.backends.fragments import Fragment, Fragments
 from learner.backends.meeting import name_of
-from spade.errors import RunError, SpadeError, reason
+from spade.errors import RunError, SpadeError, format_reason
 
 FILE_BYTES = 1 << 30  # size limit, since a file is made in memory before it is written
 
@@ -49,7 +49,7 @@ def write(folder: Path, fragments: Fragments) -> tuple[Path, ...]:
     except CheckpointException as failed:  # not a subclass of Exception
         rank, (error, _) = next(iter(failed.failures.items()))
         if isinstance(error, OSError | SafetensorError):
-            raise SpadeError(f"{folder}: {name_of(rank)} cannot write its part ({reason(error)})") from None
+            raise SpadeError(f"{folder}: {name_of(rank)} cannot write its part ({format_reason(error)})") from None
         raise error from None
     return tuple(folder / name for name in sorted(writer.files))
 
@@ -62,16 +62,16 @@ def read(folder: Path, fragments: Fragments) -> None:
         items: list[ReadItem] = []
         for name, fragment in fragments.items():
             kept = metadata.state_dict_metadata.get(name)
-            if not isinstance(kept, TensorStorageMetadata) or not _tile(kept, fragment.shape.numel()):
+            if not isinstance(kept, TensorStorageMetadata) or not _is_tiled(kept, fragment.shape.numel()):
                 raise RunError(f"{folder}: its files do not make up {name}; a file is missing, or does not belong here")
-            items += create_read_items_for_chunk_list(name, kept, [_chunk(fragment)])
+            items += create_read_items_for_chunk_list(name, kept, [_describe_chunk(fragment)])
         reader.set_up_storage_reader(metadata, is_coordinator=True)
         reader.read_data(LoadPlan(items), _Loading(fragments)).wait()
     except (OSError, SafetensorError, ValueError, TypeError, LookupError, AssertionError) as error:  # most by headers
-        raise RunError(f"{folder}: cannot be read ({reason(error)})") from None
+        raise RunError(f"{folder}: cannot be read ({format_reason(error)})") from None
 
 
-def _tile(kept: TensorStorageMetadata, count: int) -> bool:
+def _is_tiled(kept: TensorStorageMetadata, count: int) -> bool:
     """Return True if the chunks of a tensor cover each element exactly once."""
     end = 0
     for start, size in sorted((chunk.offsets[0], chunk.sizes[0]) for chunk in kept.chunks):
@@ -81,7 +81,7 @@ def _tile(kept: TensorStorageMetadata, count: int) -> bool:
     return end == count
 
 
-def _chunk(fragment: Fragment) -> ChunkStorageMetadata:
+def _describe_chunk(fragment: Fragment) -> ChunkStorageMetadata:
     return ChunkStorageMetadata(torch.Size((fragment.start,)), torch.Size((len(fragment.data),)))
 
 
@@ -94,7 +94,7 @@ class _Saving(DefaultSavePlanner):
 
     def create_local_plan(self) -> SavePlan:
         """Plan to write this rank's fragments (see SavePlanner)."""
-        self.plan = SavePlan([_item(name, fragment) for name, fragment in self._fragments.items()])
+        self.plan = SavePlan([_describe_item(name, fragment) for name, fragment in self._fragments.items()])
         return self.plan
 
     def lookup_object(self, index: MetadataIndex) -> Tensor:
@@ -102,8 +102,8 @@ class _Saving(DefaultSavePlanner):
         return self._fragments[index.fqn].data
 
 
-def _item(name: str, fragment: Fragment) -> WriteItem:
-    chunk, properties = _chunk(fragment), TensorProperties(fragment.data.dtype)
+def _describe_item(name: str, fragment: Fragment) -> WriteItem:
+    chunk, properties = _describe_chunk(fragment), TensorProperties(fragment.data.dtype)
     data = TensorWriteData(chunk, properties, torch.Size((fragment.shape.numel(),)))
     return WriteItem(MetadataIndex(name, chunk.offsets), WriteItemType.SHARD, tensor_data=data)
 

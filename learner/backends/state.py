@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from learner.backends.fragments import PARAMETER, Fragments
-from spade.decoding import UnreadableError, decoded
+from spade.decoding import UnreadableError, try_decode
 from spade.errors import RunError
 
 FILE, SHARDS = "state.safetensors", "shards"
@@ -61,11 +61,11 @@ class State:
             header = self._file.metadata()
             self.counters = Counters(int(header["step"]), int(header["non_finite"]))
             self._sharded = "shapes" in header
-            shapes = decoded(_shapes.decode, header["shapes"].encode()) if self._sharded else None
+            shapes = try_decode(_shapes.decode, header["shapes"].encode()) if self._sharded else None
         except (OSError, SafetensorError, LookupError, TypeError, ValueError, UnreadableError) as error:
             raise RunError(f"{folder}: the learner's state cannot be read ({error})") from None
         self._names = frozenset(self._file.keys())
-        self._shapes = self._file_shapes() if shapes is None else shapes
+        self._shapes = self._read_file_shapes() if shapes is None else shapes
 
     def check(self, shapes: Shapes) -> None:
         """Raise RunError if the state's trained parameters have other names or shapes than these."""
@@ -102,7 +102,7 @@ class State:
         if device.type == "cuda" and "random.device" in self._names:
             torch.cuda.set_rng_state(self._file.get_tensor("random.device"), device)
 
-    def _file_shapes(self) -> Shapes:
+    def _read_file_shapes(self) -> Shapes:
         prefix = f"{PARAMETER}."
         names = (name for name in self._names if name.startswith(prefix))
         return {name.removeprefix(prefix): tuple(self._file.get_slice(name).get_shape()) for name in names}

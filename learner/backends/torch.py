@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 
 from learner.backends import state
-from learner.backends.fragments import MOMENTS, PARAMETER, Fragments, all_of, trained
+from learner.backends.fragments import MOMENTS, PARAMETER, Fragments, list_trained, make_whole_fragment
 from learner.backends.gradient import Passes
 from learner.batch import MicroBatch, prepare
-from learner.logprobs import trained_logprobs
+from learner.logprobs import compute_trained_logprobs
 from learner.models.loaded import Whole
 from learner.models.prepare import prepare_model, shares_beginnings
-from learner.optimizer import Guard, adamw, learning_rate, set_learning_rate
+from learner.optimizer import Guard, compute_learning_rate, make_adamw, set_learning_rate
 from learner.step_metrics import Totals
 from spade.config import Config
 from spade.protocol import Batch, StepMetrics
@@ -35,7 +35,7 @@ class TorchBackend:
         self._model = model
         self._config = config
         self._reference = reference
-        self._optimizer = adamw((parameter for _, parameter in trained(model)), config.learner)
+        self._optimizer = make_adamw((parameter for _, parameter in list_trained(model)), config.learner)
         self._whole: Whole | None = None
         self._guard = Guard()
         self._step = 0
@@ -46,7 +46,7 @@ class TorchBackend:
         if not self._config.learner.lora_rank:
             return self._model
         self._whole = self._whole or Whole(self._config)
-        return self._whole.filled(trained(self._model))
+        return self._whole.filled(list_trained(self._model))
 
     @property
     def step(self) -> int:
@@ -60,7 +60,7 @@ class TorchBackend:
         learner, device = self._config.learner, self._model.device
         share = shares_beginnings(self._model, self._reference)
         work = prepare(batch.groups, learner.microbatch_tokens, learner.designer_weight_max, share=share)
-        rate = learning_rate(batch.step, learner)
+        rate = compute_learning_rate(batch.step, learner)
         set_learning_rate(self._optimizer, rate)
         reference = None if self._reference is None else partial(self._score, self._reference)
         passes = Passes(
@@ -79,7 +79,7 @@ class TorchBackend:
     def _score(self, model: Any, micro: MicroBatch) -> tuple[Tensor, Tensor]:
         low = self._config.model.dtype == "bfloat16"
         with torch.autocast(self._model.device.type, dtype=torch.bfloat16, enabled=low):
-            return trained_logprobs(model, micro)
+            return compute_trained_logprobs(model, micro)
 
     def _apply(self, norm: float) -> bool:
         """Take an optimiser step if the gradient is finite, and return True if so. Raises as `Guard.passes`."""
@@ -90,8 +90,8 @@ class TorchBackend:
 
     def save(self, folder: Path) -> dict[str, str]:
         """See `base.Backend.save`."""
-        tensors = {name: fragment.data.view(fragment.shape) for name, fragment in self._fragments().items()}
-        for name, parameter in trained(self._model):
+        tensors = {name: fragment.data.view(fragment.shape) for name, fragment in self._list_fragments().items()}
+        for name, parameter in list_trained(self._model):
             if kept := self._optimizer.state[parameter]:
                 tensors[f"step.{name}"] = kept["step"]
         state.write(folder, state.Counters(self._step, self._guard.count), tensors, self._model.device)
@@ -101,23 +101,26 @@ class TorchBackend:
     def load(self, folder: Path) -> None:
         """See `base.Backend.load`."""
         kept, device = state.State(folder), self._model.device
-        kept.check({name: tuple(parameter.shape) for name, parameter in trained(self._model)})
-        for name, parameter in trained(self._model):
+        kept.check({name: tuple(parameter.shape) for name, parameter in list_trained(self._model)})
+        for name, parameter in list_trained(self._model):
             steps = kept.steps(name)
             self._optimizer.state[parameter] = {}
             if steps is not None:
                 moments = {kind: torch.empty_like(parameter) for kind in MOMENTS}
                 self._optimizer.state[parameter] = {"step": steps.to(device), **moments}
-        kept.fill(self._fragments())
+        kept.fill(self._list_fragments())
         kept.restore_random(device)
         self._step, self._guard = kept.counters.step, Guard(kept.counters.non_finite)
 
-    def _fragments(self) -> Fragments:
+    def _list_fragments(self) -> Fragments:
         """Return the trained parameters and, after the first step, their moments."""
         fragments: Fragments = {}
-        for name, parameter in trained(self._model):
+        for name, parameter in list_trained(self._model):
             moments = {kind: value for kind, value in self._optimizer.state[parameter].items() if kind in MOMENTS}
-            fragments |= {f"{kind}.{name}": all_of(value) for kind, value in {PARAMETER: parameter, **moments}.items()}
+            fragments |= {
+                f"{kind}.{name}": make_whole_fragment(value)
+                for kind, value in {PARAMETER: parameter, **moments}.items()
+            }
         return fragments
 
     def close(self) -> None:

@@ -16,16 +16,16 @@ from torch import Tensor
 from torch.nn import Module
 
 from learner.backends import state
-from learner.backends.deepspeed_settings import device_of, engine_of
-from learner.backends.fragments import trained
+from learner.backends.deepspeed_settings import find_device, make_engine
+from learner.backends.fragments import list_trained
 from learner.backends.gradient import Passes
-from learner.backends.meeting import exchanged, gathered, halting, together
+from learner.backends.meeting import do_together, exchange_bytes, gather_numbers, share_interrupt
 from learner.backends.partition import Partition
 from learner.batch import MicroBatch, prepare
-from learner.checkpoint import file_digest
-from learner.logprobs import trained_logprobs
+from learner.checkpoint import compute_file_digest
+from learner.logprobs import compute_trained_logprobs
 from learner.models.prepare import prepare_model, shares_beginnings
-from learner.optimizer import Guard, adamw, learning_rate, set_learning_rate
+from learner.optimizer import Guard, compute_learning_rate, make_adamw, set_learning_rate
 from learner.step_metrics import Totals
 from spade.codec import pack_floats, pack_ids
 from spade.config import Config
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 class Scorer(Module):
-    """A module with `trained_logprobs` as its forward, so that DeepSpeed gathers parameters around it."""
+    """A module with `compute_trained_logprobs` as its forward, so that DeepSpeed gathers parameters around it."""
 
     def __init__(self, model: Any, low: bool) -> None:
         """Wrap `model`. With `low`, float32 parameters are autocast to bfloat16. Else their own dtype is used."""
@@ -46,16 +46,16 @@ class Scorer(Module):
         self._low = low
 
     def forward(self, micro: MicroBatch) -> tuple[Tensor, Tensor]:
-        """See `trained_logprobs`."""
+        """See `compute_trained_logprobs`."""
         with torch.autocast(micro.ids.device.type, dtype=torch.bfloat16, enabled=self._low):
-            return trained_logprobs(self.model, micro)
+            return compute_trained_logprobs(self.model, micro)
 
 
 class Shard:
     """One rank's part of a model, after all ranks have met. All ranks must call a method at once."""
 
     def __init__(self, model: Any, reference: Any, config: Config, rank: int) -> None:
-        """Prepare `model`, which is on the CPU in `deepspeed_settings.dtype`. Raises ConfigError."""
+        """Prepare `model`, which is on the CPU in `deepspeed_settings.choose_dtype`. Raises ConfigError."""
         learner = config.learner
         prepare_model(model, learner.activation_checkpointing)
         if reference is not None:
@@ -63,13 +63,13 @@ class Shard:
         self._share = shares_beginnings(model, reference)
         self._config, self._rank, self._ranks = config, rank, learner.processes
         self._stage = learner.zero_stage
-        self._device = device_of(config)
-        self._adamw = adamw((parameter for _, parameter in trained(model)), learner)
+        self._device = find_device(config)
+        self._adamw = make_adamw((parameter for _, parameter in list_trained(model)), learner)
         low = config.model.dtype == "bfloat16" and self._stage == 0
-        self._engine = engine_of(Scorer(model, low), self._adamw, config)
+        self._engine = make_engine(Scorer(model, low), self._adamw, config)
         self._model = model
         self._partition = Partition(model, self._adamw, self._engine, self._stage, rank)
-        self._reference = None if reference is None else partial(trained_logprobs, reference.to(self._device))
+        self._reference = None if reference is None else partial(compute_trained_logprobs, reference.to(self._device))
         self._guard = Guard()
         self.step = 0
 
@@ -77,14 +77,14 @@ class Shard:
         """Take a step (see `base.Backend.train`). The first rank's `interrupt` counts for all ranks."""
         learner, loss = self._config.learner, self._config.loss
         work = prepare(batch.groups, learner.microbatch_tokens, learner.designer_weight_max, self._ranks, self._share)
-        rate = learning_rate(batch.step, learner)
+        rate = compute_learning_rate(batch.step, learner)
         set_learning_rate(self._adamw, rate)
         part, rounds = work.micro[self._rank :: self._ranks], -(-len(work.micro) // self._ranks)
         passes = Passes(
             work, part, rounds, loss, Totals(batch.version), self._device, self._engine, self._reference, self._backward
         )
         if self._ranks > 1:
-            interrupt = halting(interrupt, self._rank, self._device)
+            interrupt = share_interrupt(interrupt, self._rank, self._device)
         skipped, norm = 0, 0.0
         for index in range(learner.steps_per_batch):
             self._left = rounds
@@ -95,7 +95,7 @@ class Shard:
         totals = passes.totals
         if self._ranks > 1:
             totals = Totals(batch.version)
-            for numbers in gathered(passes.totals.numbers(), self._ranks, self._device):
+            for numbers in gather_numbers(passes.totals.numbers(), self._ranks, self._device):
                 totals.include(numbers)
         return totals.metrics(work, loss, norm, skipped, rate)
 
@@ -125,13 +125,13 @@ class Shard:
         yield from self._partition.gathered(optimizer)
 
     def give(self, optimizer: bool) -> None:
-        """Take part in `gathered` of rank 0. All other ranks call this."""
+        """Take part in `gather_numbers` of rank 0. All other ranks call this."""
         deque(self.gathered(optimizer), maxlen=0)
 
     def save(self, folder: Path, tensors: Iterator[tuple[str, Tensor]]) -> None:
         """Write the gathered parameters and moments. Only rank 0 calls this."""
         whole = {name: value.to("cpu", copy=True) for name, value in tensors}
-        state.write(folder, self._counters, whole | self._steps(), self._device)
+        state.write(folder, self._counters, whole | self._read_steps(), self._device)
 
     @torch.no_grad()
     def save_part(self, folder: Path) -> dict[str, str]:
@@ -141,35 +141,35 @@ class Shard:
         """
         from learner.backends import shards  # most learners do not need torch.distributed.checkpoint
 
-        self._together(partial(_require_shared, folder))
+        self._do_together(partial(_require_shared, folder))
         files = shards.write(folder / state.SHARDS, self._partition.fragments())
-        mine = self._together(lambda: {str(file.relative_to(folder)): _measured(file) for file in files})
+        mine = self._do_together(lambda: {str(file.relative_to(folder)): _sync_and_digest(file) for file in files})
         digests: dict[str, str] = {}
-        for part in exchanged(msgspec.json.encode(mine), self._ranks, self._device):
+        for part in exchange_bytes(msgspec.json.encode(mine), self._ranks, self._device):
             digests |= msgspec.json.decode(part, type=dict[str, str])
         if self._rank == 0:
-            state.write(folder, self._counters, self._steps(), self._device, self._partition.shapes)
+            state.write(folder, self._counters, self._read_steps(), self._device, self._partition.shapes)
         return digests
 
     @torch.no_grad()
     def load(self, folder: Path) -> None:
         """See `base.Backend.load`. If one rank cannot read, all ranks raise SpadeError."""
         partition = self._partition
-        kept = self._together(partial(self._opened, folder))
+        kept = self._do_together(partial(self._open_state, folder))
         steps = next((one for name in partition.shapes if (one := kept.steps(name)) is not None), None)
         if steps is not None:
             if partition.steps is None:
                 self._make_room()
             partition.set_steps(steps)
-        self._together(partial(kept.fill, partition.fragments()))
+        self._do_together(partial(kept.fill, partition.fragments()))
         partition.refresh()
         kept.restore_random(self._device)
         self.step, self._guard = kept.counters.step, Guard(kept.counters.non_finite)
 
-    def _together(self, work: Callable[[], T]) -> T:
-        return together(work, self._ranks, self._device)
+    def _do_together(self, work: Callable[[], T]) -> T:
+        return do_together(work, self._ranks, self._device)
 
-    def _opened(self, folder: Path) -> state.State:
+    def _open_state(self, folder: Path) -> state.State:
         kept = state.State(folder)
         kept.check(self._partition.shapes)
         return kept
@@ -178,7 +178,7 @@ class Shard:
     def _counters(self) -> state.Counters:
         return state.Counters(self.step, self._guard.count)
 
-    def _steps(self) -> dict[str, Tensor]:
+    def _read_steps(self) -> dict[str, Tensor]:
         """Return AdamW's count of steps for each parameter, by `step.NAME`. Empty before the first step."""
         steps = self._partition.steps
         return {} if steps is None else {f"step.{name}": steps.to("cpu", copy=True) for name in self._partition.shapes}
@@ -203,7 +203,7 @@ def _require_shared(folder: Path) -> None:
         )
 
 
-def _measured(file: Path) -> str:
+def _sync_and_digest(file: Path) -> str:
     """Sync a file that this rank wrote, and return its digest."""
     sync(file)
-    return file_digest(file)
+    return compute_file_digest(file)

@@ -48,7 +48,7 @@ class Segments:
         return self._masks[key]
 
 
-def packed_attention(
+def compute_packed_attention(
     module: torch.nn.Module,
     query: Tensor,
     key: Tensor,
@@ -73,13 +73,13 @@ def packed_attention(
     queries, keys, values = (torch.split(every, segments.lengths, 2) for every in (query, key, value))
     outputs = []
     for part, path in zip(queries, segments.paths, strict=True):
-        k, v = _seen(keys, path, sliding_window), _seen(values, path, sliding_window)
+        k, v = _join_seen(keys, path, sliding_window), _join_seen(values, path, sliding_window)
         mask = segments.mask(part.shape[2], k.shape[2], sliding_window, v)
         outputs.append(_SEGMENT(module, part, k, v, mask, scaling=scaling)[0])
     return torch.cat(outputs, 1), None
 
 
-def _seen(parts: Sequence[Tensor], path: Sequence[int], window: int | None) -> Tensor:
+def _join_seen(parts: Sequence[Tensor], path: Sequence[int], window: int | None) -> Tensor:
     """Join the keys or values of a path. Leave out positions beyond the window of the path's last segment."""
     joined = parts[path[0]] if len(path) == 1 else torch.cat([parts[index] for index in path], 2)
     if window is None:
@@ -87,4 +87,4 @@ def _seen(parts: Sequence[Tensor], path: Sequence[int], window: int | None) -> T
     return joined[:, :, -(parts[path[-1]].shape[2] + window - 1) :]
 
 
-AttentionInterface.register(PACKED, packed_attention)
+AttentionInterface.register(PACKED, compute_packed_attention)

@@ -14,7 +14,7 @@ from spade.policy.model_folder import resolve
 CPU = torch.device("cpu")
 
 
-def policy(config: Config, device: torch.device, dtype: str = "float32") -> Any:
+def load_policy(config: Config, device: torch.device, dtype: str = "float32") -> Any:
     """Load the model of model.path. The parameters to train require gradients."""
     model: Any = load(resolve(config.model.path), dtype=dtype, device=device).requires_grad_(True)
     if config.learner.lora_rank:
@@ -22,7 +22,7 @@ def policy(config: Config, device: torch.device, dtype: str = "float32") -> Any:
     return model
 
 
-def reference(config: Config, device: torch.device) -> Any:
+def load_reference(config: Config, device: torch.device) -> Any:
     """Load the model of model.path in model.dtype. Returns None if `loss.kl` is 0."""
     return load(resolve(config.model.path), dtype=config.model.dtype, device=device) if config.loss.kl else None
 
@@ -46,7 +46,7 @@ class Whole:
             for name, value in trained:
                 self._parameters[name].copy_(value)
         else:
-            for name, (down, up) in lora.pairs(dict(trained)).items():
+            for name, (down, up) in lora.pair_weights(dict(trained)).items():
                 weight = self._parameters[name]
                 base = self._base.setdefault(name, weight.clone())
                 weight.copy_(base.addmm(up.to(CPU), down.to(CPU), alpha=self._scale))

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from spade.config import Learner
 from spade.errors import ConfigError
-from spade.extras import installing
+from spade.extras import describe_installing
 
 _DOWN, _UP = ".lora_A.default.weight", ".lora_B.default.weight"
 
@@ -23,7 +23,7 @@ def adapt(model: Any, learner: Learner) -> None:
     """
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        _peft().inject_adapter_in_model(_settings(learner), model)
+        _import_peft().inject_adapter_in_model(_make_settings(learner), model)
 
 
 def scale(learner: Learner) -> float:
@@ -31,7 +31,7 @@ def scale(learner: Learner) -> float:
     return learner.lora_alpha / learner.lora_rank
 
 
-def pairs(trained: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, Tensor]]:
+def pair_weights(trained: Mapping[str, Tensor]) -> dict[str, tuple[Tensor, Tensor]]:
     """Return A (rank, inputs) and B (outputs, rank) by the name of the plain weight (outputs, inputs) they change."""
     return {
         name.removesuffix(_DOWN) + ".weight": (value, trained[name.removesuffix(_DOWN) + _UP])
@@ -45,25 +45,25 @@ def write_adapter(state: Path, learner: Learner, folder: Path) -> None:
     prefix = "parameter."
     with safe_open(state, framework="pt") as file:
         names = [name for name in file.keys() if name.startswith(prefix)]  # noqa: SIM118
-        tensors = {_published(name.removeprefix(prefix)): file.get_tensor(name) for name in names}
+        tensors = {_name_published(name.removeprefix(prefix)): file.get_tensor(name) for name in names}
     folder.mkdir()
-    _settings(learner).save_pretrained(folder)
+    _make_settings(learner).save_pretrained(folder)
     save_file(tensors, folder / "adapter_model.safetensors")
 
 
-def _published(name: str) -> str:
+def _name_published(name: str) -> str:
     return f"base_model.model.{name.replace('.default.', '.')}"
 
 
-def _settings(learner: Learner) -> Any:
-    return _peft().LoraConfig(
+def _make_settings(learner: Learner) -> Any:
+    return _import_peft().LoraConfig(
         r=learner.lora_rank, lora_alpha=learner.lora_alpha, target_modules="all-linear", task_type="CAUSAL_LM"
     )
 
 
-def _peft() -> Any:
+def _import_peft() -> Any:
     try:
         import peft
     except ImportError:
-        raise ConfigError(f"learner.lora_rank: needs the package peft; {installing('lora')}") from None
+        raise ConfigError(f"learner.lora_rank: needs the package peft; {describe_installing('lora')}") from None
     return peft

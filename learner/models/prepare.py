@@ -10,11 +10,11 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 
 from learner.logprobs import check_head
 from learner.models.attention import LAYERS, PACKED, Segments
-from learner.prefixes import Counts, lay_out
+from learner.prefixes import Counts, join_layout
 from spade.errors import RunError
-from spade.policy.architecture import shifts, slides
+from spade.policy.architecture import has_shifting_rotations, has_sliding_window
 from spade.policy.canary import spread_ids
-from spade.policy.rounding import alike
+from spade.policy.rounding import is_alike
 
 _LENGTHS, _SHARED = (7, 5), 3  # lengths of two sequences that must not see each other, and of their shared beginning
 
@@ -46,21 +46,21 @@ def _pack_attention(model: Any) -> None:
     Otherwise keep the model's own attention if it separates packed sequences. Raises RunError if neither works.
     """
     own, text = model.config._attn_implementation, model.config.get_text_config()
-    if shifts(text):
+    if has_shifting_rotations(text):
         raise RunError(
             f"model.path: {model.config.model_type} turns its positions with the longest sequence of a row, "
             "so the learner cannot train it packed; use a model of other rotary positions"
         )
-    sequences, apart = _probe(model), np.zeros(len(_LENGTHS), np.int64)
-    expected = torch.cat([_hidden(model, [sequence], apart[:1]) for sequence in sequences])
+    sequences, apart = _make_probe(model), np.zeros(len(_LENGTHS), np.int64)
+    expected = torch.cat([_compute_hidden(model, [sequence], apart[:1]) for sequence in sequences])
     layers = getattr(text, "layer_types", None) or []
     ours = model._supports_attention_backend and LAYERS.issuperset(layers)
     for kind, shared in {PACKED: np.array([0, _SHARED]), own: apart}.items() if ours else [(own, apart)]:
         model.set_attn_implementation(kind)
         windows: set[int | None] = set()
         # The probe is shorter than most windows. A model that masks its window itself passes no window to ours.
-        told = kind == own or not slides(text)
-        if alike(_hidden(model, sequences, shared, windows), expected) and (told or windows != {None}):
+        told = kind == own or not has_sliding_window(text)
+        if is_alike(_compute_hidden(model, sequences, shared, windows), expected) and (told or windows != {None}):
             return
     raise RunError(
         f"model.path: {model.config.model_type} mixes sequences that are packed into one row, "
@@ -68,20 +68,20 @@ def _pack_attention(model: Any) -> None:
     )
 
 
-def _probe(model: Any) -> list[NDArray[np.int32]]:
+def _make_probe(model: Any) -> list[NDArray[np.int32]]:
     """Return two sequences of different tokens behind their shared beginning."""
     ids = np.array(spread_ids(model, sum(_LENGTHS)), np.int32)
     return [ids[: _LENGTHS[0]], np.append(ids[:_SHARED], ids[_LENGTHS[0] + _SHARED :])]
 
 
-def _hidden(
+def _compute_hidden(
     model: Any, sequences: list[NDArray[np.int32]], shared: Counts, windows: set[int | None] | None = None
 ) -> Tensor:
     """Return the last hidden states (tokens, width) of all tokens of the sequences, packed into one row.
 
-    `shared`: see `lay_out`. `windows` receives the sliding windows that the model passes to our attention.
+    `shared`: see `join_layout`. `windows` receives the sliding windows that the model passes to our attention.
     """
-    layout = lay_out(sequences, shared)
+    layout = join_layout(sequences, shared)
     ids, positions, places = (
         torch.from_numpy(each).to(model.device)
         for each in (layout.ids, layout.positions, np.concatenate(layout.places))

@@ -114,12 +114,12 @@ def read_contents(store: Store) -> StoreContents:
         steps = {one.weights.version: one.weights.step for one in found.publications.values()}
         for key, trajectory in store.decoded("trajectories", Trajectory, bad):
             versions = frozenset(version for version, _ in trajectory.versions)
-            flaw = provenance.flaw(published, trajectory)
-            oldest = min(versions, default=0) if flaw else provenance.oldest(steps, trajectory)
+            flaw = provenance.describe_flaw(published, trajectory)
+            oldest = min(versions, default=0) if flaw else provenance.find_oldest(steps, trajectory)
             found.trajectories[key] = StoredTokens(trajectory.sampled, versions, oldest, flaw)
         found.recordings = dict(store.decoded("recordings", Recording, bad))
         for key, kept in store.decoded("quarantine", records.Quarantined, bad):
-            found.quarantine[key] = provenance.flaw(published, kept.trajectory)
+            found.quarantine[key] = provenance.describe_flaw(published, kept.trajectory)
     return found
 
 

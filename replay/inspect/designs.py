@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from replay.ledger.keys import environment_prefix
+from replay.ledger.keys import make_environment_prefix
 from replay.ledger.records import Environment, PlayRecord, Publication, Reject, Source
 from replay.store import Store, open_reader
 from spade.protocol import Trajectory
@@ -58,13 +58,13 @@ def read_designs(path: Path, choose: Choose, pick: Pick, kind_of: Callable[[str]
         published = [one.weights for one in store.scan("publications", Publication)]
         steps = {weights.version: weights.step for weights in published}
         by_id = {environment.id: environment for environment in environments}
-        shown = tuple(_shown(store, by_id[id], pick) for id in choose(environments))
+        shown = tuple(_collect_shown(store, by_id[id], pick) for id in choose(environments))
     digest = published[-1].digest if published else ""
     return DesignRecords(environments, reasons, examples, steps, digest, shown)
 
 
-def _shown(store: Store, environment: Environment, pick: Pick) -> ShownEnvironment:
-    plays = store.scan("plays", PlayRecord, prefix=environment_prefix(environment.id))
+def _collect_shown(store: Store, environment: Environment, pick: Pick) -> ShownEnvironment:
+    plays = store.scan("plays", PlayRecord, prefix=make_environment_prefix(environment.id))
     finished = tuple(play for play in plays if play.state == "finished")
     (source,) = store.get_many("sources", [environment.id], Source)
     found = {id: store.get("trajectories", id, Trajectory) for id in pick(finished)}

@@ -48,7 +48,7 @@ class EnvironmentDetail(EnvironmentSummary, frozen=True):
 def read_environments(path: Path) -> list[EnvironmentSummary]:
     """Read all environments, the oldest first. Raises RunError if the store does not exist."""
     with open_reader(path) as store:
-        return [_summary(environment) for environment in store.scan("environments", Environment)]
+        return [_summarise_environment(environment) for environment in store.scan("environments", Environment)]
 
 
 def read_environment(path: Path, id: str) -> EnvironmentDetail | None:
@@ -58,7 +58,7 @@ def read_environment(path: Path, id: str) -> EnvironmentDetail | None:
         source = store.get("sources", id, Source)
     if environment is None or source is None:
         return None
-    summary = msgspec.structs.asdict(_summary(environment))
+    summary = msgspec.structs.asdict(_summarise_environment(environment))
     return EnvironmentDetail(
         **summary,
         source=source.source,
@@ -75,14 +75,14 @@ def read_rejected(path: Path) -> list[Reject]:
         return store.scan("rejects", Reject)
 
 
-def newest_weights(path: Path) -> Weights | None:
+def find_newest_weights(path: Path) -> Weights | None:
     """Return the newest published weights, None before the first. Raises RunError if the store does not exist."""
     with open_reader(path) as store:
         counters = store.get("meta", "counters", RunCounters)
     return None if counters is None or counters.newest is None else counters.newest.weights
 
 
-def published(path: Path) -> list[Weights]:
+def list_published(path: Path) -> list[Weights]:
     """Return all weights that were ever published, the oldest first. Raises RunError if the store does not exist."""
     with open_reader(path) as store:
         return [publication.weights for publication in store.scan("publications", Publication)]
@@ -97,7 +97,7 @@ def run_id(path: Path) -> str:
     return header.id
 
 
-def _summary(environment: Environment) -> EnvironmentSummary:
+def _summarise_environment(environment: Environment) -> EnvironmentSummary:
     score = environment.score
     return EnvironmentSummary(
         id=environment.id,

@@ -7,7 +7,7 @@ import msgspec
 
 from replay.ledger import records
 from replay.store import Store
-from spade.codec import named, unpack_floats, unpack_ids, unpack_mask
+from spade.codec import convert_to_named, unpack_floats, unpack_ids, unpack_mask
 from spade.protocol import DIGEST_BYTES, Recording, Trajectory
 
 
@@ -67,7 +67,7 @@ _STORED: dict[type[msgspec.Struct], type[msgspec.Struct]] = {
 }
 
 
-def rows(store: Store, table: records.Table) -> Iterator[dict[str, Any]]:
+def read_rows(store: Store, table: records.Table) -> Iterator[dict[str, Any]]:
     """Yield the records of a table by field name, nested ones too, in the order of their keys.
 
     `key` is the record's key.
@@ -75,31 +75,31 @@ def rows(store: Store, table: records.Table) -> Iterator[dict[str, Any]]:
     kind = TABLES[table]
     stored = _STORED.get(kind, kind)
     for key, record in store.decoded(table, stored):
-        yield {"key": key, **named(_row(record))}
+        yield {"key": key, **convert_to_named(_convert_row(record))}
 
 
-def _row(record: msgspec.Struct) -> msgspec.Struct:
+def _convert_row(record: msgspec.Struct) -> msgspec.Struct:
     match record:
         case Trajectory():
-            return _numbers(record)
+            return _unpack_numbers(record)
         case records.Quarantined():
-            return QuarantinedRow(record.holder, record.why, record.at, _numbers(record.trajectory))
+            return QuarantinedRow(record.holder, record.why, record.at, _unpack_numbers(record.trajectory))
         case Recording():
-            return RecordingRow(record.actions, _digests(record.answers), record.max_turns)
+            return RecordingRow(record.actions, _split_digests(record.answers), record.max_turns)
     return record
 
 
-def _numbers(trajectory: Trajectory) -> TrajectoryRow:
+def _unpack_numbers(trajectory: Trajectory) -> TrajectoryRow:
     return TrajectoryRow(
         ids=unpack_ids(trajectory.ids).tolist(),
         mask=unpack_mask(trajectory).tolist(),
         logprobs=unpack_floats(trajectory.logprobs).tolist(),
         versions=trajectory.versions,
         temperature=trajectory.temperature,
-        digests=_digests(trajectory.digests),
+        digests=_split_digests(trajectory.digests),
         rewinds=trajectory.rewinds,
     )
 
 
-def _digests(packed: bytes) -> list[str]:
+def _split_digests(packed: bytes) -> list[str]:
     return [packed[at : at + DIGEST_BYTES].hex() for at in range(0, len(packed), DIGEST_BYTES)]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from replay.ledger.keys import imported_id, memory_key
+from replay.ledger.keys import make_imported_id, make_memory_key
 from replay.ledger.records import Remembered, Source
 from replay.ledger.state import RunState
 from replay.store import Store, open_reader
@@ -37,11 +37,11 @@ def read_memory(path: Path) -> list[tuple[Remembered, Source]]:
         records = store.scan("memory", Remembered)
         sources = store.get_many("sources", [record.environment for record in records], Source)
     origin = header.id
-    return [(_renamed(record, origin), source) for record, source in zip(records, sources, strict=True)]
+    return [(_rename_record(record, origin), source) for record, source in zip(records, sources, strict=True)]
 
 
-def _renamed(record: Remembered, origin: str) -> Remembered:
-    return msgspec.structs.replace(record, environment=imported_id(origin, record.environment))
+def _rename_record(record: Remembered, origin: str) -> Remembered:
+    return msgspec.structs.replace(record, environment=make_imported_id(origin, record.environment))
 
 
 def import_memory(store: Store, state: RunState, memory: Sequence[tuple[Remembered, Source]]) -> Imported:
@@ -57,9 +57,9 @@ def import_memory(store: Store, state: RunState, memory: Sequence[tuple[Remember
             record = msgspec.structs.replace(old, number=state.counters.remembered)
             state.counters.remembered += 1
             state.touch("sources", record.environment, source)
-            state.touch("memory", memory_key(record), record)
+            state.touch("memory", make_memory_key(record), record)
             for forgotten in state.memory.add(record):
-                state.delete("memory", memory_key(forgotten))
+                state.delete("memory", make_memory_key(forgotten))
     if changes := state.changes():
         store.commit(store.encode(changes))
     return Imported(taken, known, foreign)

@@ -7,8 +7,8 @@ from typing import Annotated, BinaryIO, TypeVar
 import msgspec
 from msgspec import Meta
 
-from spade.decoding import UnreadableError, decoded
-from spade.disk import regular
+from spade.decoding import UnreadableError, try_decode
+from spade.disk import open_for_reading
 from spade.protocol import Recent
 
 ROW_BYTES = 1 << 22
@@ -109,10 +109,10 @@ def read_journal(file: Path) -> JournalRows:
     diversities: dict[int, DiversityRow] = {}
     events: list[EventRow] = []
     unreadable = 0
-    with regular(file) as opened:
-        for line in _lines(opened):
+    with open_for_reading(file) as opened:
+        for line in _read_lines(opened):
             try:
-                row = decoded(_rows.decode, line)
+                row = try_decode(_rows.decode, line)
             except UnreadableError:
                 unreadable += 1
                 continue
@@ -125,14 +125,14 @@ def read_journal(file: Path) -> JournalRows:
                     diversities[row.step] = row
                 case EventRow():
                     events.append(row)
-    return JournalRows(_in_order(steps), _in_order(evaluations), _in_order(diversities), tuple(events), unreadable)
+    return JournalRows(_sort_rows(steps), _sort_rows(evaluations), _sort_rows(diversities), tuple(events), unreadable)
 
 
-def _in_order(rows: dict[Key, Kind]) -> tuple[Kind, ...]:
+def _sort_rows(rows: dict[Key, Kind]) -> tuple[Kind, ...]:
     return tuple(rows[key] for key in sorted(rows))
 
 
-def _lines(file: BinaryIO) -> Iterator[bytes]:
+def _read_lines(file: BinaryIO) -> Iterator[bytes]:
     """Yield the lines that are not blank. Of a line over ROW_BYTES, yield the beginning, which is not valid JSON."""
     while line := file.readline(ROW_BYTES):
         part = line

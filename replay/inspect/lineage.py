@@ -5,17 +5,17 @@ from collections.abc import Iterable
 import msgspec
 
 from replay.ledger.keys import (
-    arm_prefix,
-    chunk_id,
-    environment_id,
-    environment_prefix,
+    find_job,
     group_id,
     is_chunk,
     is_play,
     is_step,
-    job_of,
+    make_arm_prefix,
+    make_chunk_id,
+    make_environment_id,
+    make_environment_prefix,
+    make_version_key,
     reject_key,
-    version_key,
 )
 from replay.ledger.records import (
     BatchRecord,
@@ -30,7 +30,7 @@ from replay.ledger.records import (
     Source,
 )
 from replay.store import Store
-from replay.store.past_batches import recorded
+from replay.store.past_batches import read_recorded
 from spade.protocol import Trajectory, Weights
 
 Runs = tuple[tuple[int, int], ...]
@@ -85,60 +85,62 @@ class Tracer:
         self._store = store
         self._groups: dict[str, GroupLine] = {}
         for batch in store.scan("batches", BatchRecord):
-            self._groups |= {group.id: _line(group, batch.step) for group in batch.groups}
-        self._groups |= {group.id: _line(group, None) for group in store.scan("queue", GroupRecord)}
+            self._groups |= {group.id: _make_line(group, batch.step) for group in batch.groups}
+        self._groups |= {group.id: _make_line(group, None) for group in store.scan("queue", GroupRecord)}
 
     def trace(self, id: str) -> Lineage | None:
         """Return the lineage of `id`, or None if the run does not know the id."""
         if is_step(id):
-            return self._step(id)
+            return self._trace_step(id)
         if is_play(id):
             play = self._store.get("plays", id, PlayRecord)
             if play is None:
                 return None
-            return self._lineage("play", id, self._some(chunk_id(play.environment, play.chunk)), [play], [])
+            return self._make_lineage(
+                "play", id, self._get_group(make_chunk_id(play.environment, play.chunk)), [play], []
+            )
         if is_chunk(id):
-            prefixes = [arm_prefix(id, hinted) for hinted in (False, True)]
+            prefixes = [make_arm_prefix(id, hinted) for hinted in (False, True)]
             plays = [play for prefix in prefixes for play in self._store.scan("plays", PlayRecord, prefix=prefix)]
-            return self._lineage("group", id, self._some(id), plays, []) if plays else None
+            return self._make_lineage("group", id, self._get_group(id), plays, []) if plays else None
         if id in self._groups or self._store.get("design_groups", id, DesignGroup) is not None:
-            return self._designer_group(id)
+            return self._trace_designer_group(id)
         environment = self._store.get("environments", id, Environment)
         job = self._store.get("jobs", id if environment is None else environment.job, Job)
         if job is None:
             return None
-        groups = self._some(_group_of(job))
+        groups = self._get_group(_group_of(job))
         if environment is None:
-            return self._lineage("design", id, groups, [], [job])
-        chunks = [self._groups[key] for c in environment.chunks if (key := chunk_id(id, c.index)) in self._groups]
-        plays = self._store.scan("plays", PlayRecord, prefix=environment_prefix(id))
-        return self._lineage("environment", id, [*chunks, *groups], plays, [job])
+            return self._make_lineage("design", id, groups, [], [job])
+        chunks = [self._groups[key] for c in environment.chunks if (key := make_chunk_id(id, c.index)) in self._groups]
+        plays = self._store.scan("plays", PlayRecord, prefix=make_environment_prefix(id))
+        return self._make_lineage("environment", id, [*chunks, *groups], plays, [job])
 
-    def _step(self, id: str) -> Lineage | None:
-        batch = recorded(self._store, int(id))
+    def _trace_step(self, id: str) -> Lineage | None:
+        batch = read_recorded(self._store, int(id))
         if batch is None:
             return None
-        groups = [_line(group, batch.step) for group in batch.groups]
+        groups = [_make_line(group, batch.step) for group in batch.groups]
         keys = [member.trajectory for group in groups if group.role == "agent" for member in group.members]
         plays = self._store.get_many("plays", keys, PlayRecord)
-        jobs = self._jobs(member for group in groups if group.role == "designer" for member in group.members)
-        return self._lineage("step", id, groups, plays, jobs, batch.version)
+        jobs = self._get_jobs(member for group in groups if group.role == "designer" for member in group.members)
+        return self._make_lineage("step", id, groups, plays, jobs, batch.version)
 
-    def _designer_group(self, id: str) -> Lineage:
+    def _trace_designer_group(self, id: str) -> Lineage:
         """Return the lineage of a group. If the group is not formed yet, it has its members so far."""
         group = self._groups.get(id)
         if group is None:
             unformed = self._store.get_many("design_groups", [id], DesignGroup)[0]
             group = GroupLine(id, "designer", None, unformed.before, unformed.members)
-        return self._lineage("group", id, [group], [], self._jobs(group.members))
+        return self._make_lineage("group", id, [group], [], self._get_jobs(group.members))
 
-    def _jobs(self, members: Iterable[Member]) -> list[Job]:
-        return self._store.get_many("jobs", [job_of(member.trajectory) for member in members], Job)
+    def _get_jobs(self, members: Iterable[Member]) -> list[Job]:
+        return self._store.get_many("jobs", [find_job(member.trajectory) for member in members], Job)
 
-    def _some(self, group: str) -> list[GroupLine]:
+    def _get_group(self, group: str) -> list[GroupLine]:
         return [self._groups[group]] if group in self._groups else []
 
-    def _lineage(
+    def _make_lineage(
         self,
         kind: str,
         id: str,
@@ -153,15 +155,15 @@ class Tracer:
             "environments", list(dict.fromkeys(p.environment for p in plays)), Environment
         )
         jobs = jobs + self._store.get_many("jobs", [e.job for e in environments if e.job not in known], Job)
-        designs = tuple(self._design(job) for job in jobs)
-        runs = self._runs([*(play.id for play in plays), *(design.trajectory for design in designs)])
+        designs = tuple(self._make_design_line(job) for job in jobs)
+        runs = self._count_runs([*(play.id for play in plays), *(design.trajectory for design in designs)])
         versions = {number for run in runs.values() for number, _ in run} | ({version} if version else set())
-        keys = [version_key(number) for number in sorted(versions)]
+        keys = [make_version_key(number) for number in sorted(versions)]
         weights = tuple(one.weights for one in self._store.get_many("publications", keys, Publication))
         return Lineage(kind, id, version, tuple(groups), tuple(plays), designs, runs, weights)
 
-    def _design(self, job: Job) -> DesignLine:
-        environment = self._store.get("environments", environment_id(job), Environment)
+    def _make_design_line(self, job: Job) -> DesignLine:
+        environment = self._store.get("environments", make_environment_id(job), Environment)
         if environment is not None:
             hint = self._store.get_many("sources", [environment.id], Source)[0].hint or None
             return DesignLine(
@@ -174,7 +176,7 @@ class Tracer:
             return DesignLine(job, None, "", None, (), "")
         return DesignLine(job, None, reject.document, None, job.varied(lease, reject.shown), "" if job.program else key)
 
-    def _runs(self, keys: Iterable[str]) -> dict[str, Runs]:
+    def _count_runs(self, keys: Iterable[str]) -> dict[str, Runs]:
         kept = ((key, self._store.get("trajectories", key, Trajectory)) for key in keys)
         return {key: trajectory.versions for key, trajectory in kept if trajectory is not None}
 
@@ -184,5 +186,5 @@ def _group_of(job: Job) -> str:
     return "" if job.program else group_id(job.round, job.skill)
 
 
-def _line(group: GroupRecord, step: int | None) -> GroupLine:
+def _make_line(group: GroupRecord, step: int | None) -> GroupLine:
     return GroupLine(group.id, group.role, step, group.baseline, group.members)

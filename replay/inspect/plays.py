@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from replay.ledger.keys import environment_prefix, instance_number
+from replay.ledger.keys import compute_instance_number, make_environment_prefix
 from replay.ledger.records import BatchRecord, Environment, PlayRecord, Source
 from replay.store import open_reader
 from replay.store.load import Header
@@ -42,14 +42,17 @@ def read_play(path: Path, id: str) -> KeptPlay:
         trajectory = store.get("trajectories", id, Trajectory)
     if trajectory is None:
         raise RunError(f"the tokens of the play {id} were deleted, as replay.retain_s or replay.retain_bytes says")
-    seed = derive(header.secret, "instance", record.environment, instance_number(environment, record)) & INSTANCE_MASK
+    seed = (
+        derive(header.secret, "instance", record.environment, compute_instance_number(environment, record))
+        & INSTANCE_MASK
+    )
     return KeptPlay(record, environment, source, seed, trajectory)
 
 
 def read_examples(path: Path, environment: str) -> list[PlayRecord]:
     """Return the first finished play of each return that an environment's plays had, the highest return first."""
     with open_reader(path) as store:
-        plays = store.scan("plays", PlayRecord, prefix=environment_prefix(environment))
+        plays = store.scan("plays", PlayRecord, prefix=make_environment_prefix(environment))
     first: dict[float, PlayRecord] = {}
     for play in sorted(plays, key=lambda play: (play.hinted, play.id)):
         if play.state == "finished":
@@ -57,7 +60,7 @@ def read_examples(path: Path, environment: str) -> list[PlayRecord]:
     return [first[key] for key in sorted(first, reverse=True)]
 
 
-def trained(path: Path, steps: int) -> tuple[int, int]:
+def count_trained(path: Path, steps: int) -> tuple[int, int]:
     """Count the agent's and the designer's trajectories in the batches of the first `steps` learner steps.
 
     Raises RunError if the store does not exist.

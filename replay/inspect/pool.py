@@ -4,11 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple, get_args
 
-from replay.ledger.keys import version_key
+from replay.ledger.keys import make_version_key
 from replay.ledger.records import Environment, Publication, Remembered, Source
 from replay.store import Store, open_reader
 from replay.store.load import Header
-from spade.codec import program_digest
+from spade.codec import compute_program_digest
 from spade.config import Skill
 from spade.pools import PoolProgram, ProgramLineage
 
@@ -69,12 +69,12 @@ class PoolReader:
     def new(self) -> Iterator[PoolProgram]:
         """Yield the programs that this reader has not read yet. Raises RunError if the store does not exist."""
         with open_reader(self._path) as store, store.pinned():
-            for id, skill in _remembered(store) if self._memory else self._admitted(store):
+            for id, skill in _list_remembered(store) if self._memory else self._admitted(store):
                 if id in self._read:
                     continue
                 source = store.get_many("sources", [id], Source)[0]
                 self._read.add(id)
-                if (digest := program_digest(source.source)) not in self._seen:
+                if (digest := compute_program_digest(source.source)) not in self._seen:
                     self._seen.add(digest)
                     name, origin = id.replace(":", "-"), f"environment {id} of {self._origin}"
                     lineage = _read_lineage(store, id, source)
@@ -87,7 +87,7 @@ class PoolReader:
         ]
 
 
-def _remembered(store: Store) -> list[tuple[str, str]]:
+def _list_remembered(store: Store) -> list[tuple[str, str]]:
     return [(record.environment, record.skill) for record in store.scan("memory", Remembered)]
 
 
@@ -97,7 +97,7 @@ def _read_lineage(store: Store, id: str, source: Source) -> ProgramLineage | Non
     if header is None or environment is None:
         return None
     version, score = environment.designed_version, environment.score
-    publication = store.get("publications", version_key(version), Publication) if version else None
+    publication = store.get("publications", make_version_key(version), Publication) if version else None
     return ProgramLineage(
         run=header.id,
         environment=id,

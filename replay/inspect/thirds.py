@@ -50,8 +50,8 @@ def read_thirds(path: Path) -> list[tuple[Third, list[str]]]:
     with open_reader(path) as store, store.pinned():
         environments = store.scan("environments", Environment)
         parts = _split(environments)
-        played = _played(store)
-        return [(_third(part, played), _sources(store, part)) for part in parts]
+        played = _count_played(store)
+        return [(_summarise_third(part, played), _read_sources(store, part)) for part in parts]
 
 
 def _split(environments: Sequence[Environment]) -> list[Sequence[Environment]]:
@@ -59,7 +59,7 @@ def _split(environments: Sequence[Environment]) -> list[Sequence[Environment]]:
     return [environments[count * part // 3 : count * (part + 1) // 3] for part in range(3)]
 
 
-def _played(store: Store) -> dict[str, _Played]:
+def _count_played(store: Store) -> dict[str, _Played]:
     """Count the finished plays of each environment that has any."""
     found: dict[str, _Played] = {}
     for _, play in store.decoded("plays", PlayRecord):
@@ -75,35 +75,35 @@ def _played(store: Store) -> dict[str, _Played]:
     return found
 
 
-def _sources(store: Store, part: Sequence[Environment]) -> list[str]:
+def _read_sources(store: Store, part: Sequence[Environment]) -> list[str]:
     ids = [environment.id for environment in part[-MOST_PROGRAMS:]]
     return [source.source for source in store.get_many("sources", ids, Source)]
 
 
-def _third(part: Sequence[Environment], played: dict[str, _Played]) -> Third:
+def _summarise_third(part: Sequence[Environment], played: dict[str, _Played]) -> Third:
     sums = [played[environment.id] for environment in part if environment.id in played]
     scores = [environment.score for environment in part if environment.score is not None]
     with_tools = [environment for environment in part if environment.measures.tools is not None]
     plays = sum(each.plays for each in sums)
     return Third(
         environments=len(part),
-        lines=_mean(environment.measures.lines for environment in part),
-        hidden_variables=_mean(environment.measures.hidden_variables for environment in part),
-        reward_levels=_mean(len(environment.levels) or None for environment in part),
+        lines=_compute_mean(environment.measures.lines for environment in part),
+        hidden_variables=_compute_mean(environment.measures.hidden_variables for environment in part),
+        reward_levels=_compute_mean(len(environment.levels) or None for environment in part),
         turns=sum(each.turns for each in sums) / plays if plays else None,
-        win_rate_unhinted=_mean(score.win_rate for score in scores),
-        win_rate_hinted=_mean(score.win_rate_hinted for score in scores),
-        regret=_mean(score.regret for score in scores),
-        revealing_share=_mean(environment.measures.reveals for environment in part),
-        tools=_mean(environment.measures.tools for environment in with_tools),
-        instructions=_mean(each.instructions / each.with_tools for each in sums if each.with_tools),
-        conditions=_mean(environment.measures.conditions for environment in with_tools),
-        guarded_share=_mean(environment.measures.guarded for environment in with_tools),
-        seed_share=_mean(environment.seed_sensitive for environment in with_tools),
-        similarity=_mean(environment.measures.similarity for environment in part),
+        win_rate_unhinted=_compute_mean(score.win_rate for score in scores),
+        win_rate_hinted=_compute_mean(score.win_rate_hinted for score in scores),
+        regret=_compute_mean(score.regret for score in scores),
+        revealing_share=_compute_mean(environment.measures.reveals for environment in part),
+        tools=_compute_mean(environment.measures.tools for environment in with_tools),
+        instructions=_compute_mean(each.instructions / each.with_tools for each in sums if each.with_tools),
+        conditions=_compute_mean(environment.measures.conditions for environment in with_tools),
+        guarded_share=_compute_mean(environment.measures.guarded for environment in with_tools),
+        seed_share=_compute_mean(environment.seed_sensitive for environment in with_tools),
+        similarity=_compute_mean(environment.measures.similarity for environment in part),
     )
 
 
-def _mean(values: Iterable[float | None]) -> float | None:
+def _compute_mean(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None

@@ -12,8 +12,8 @@ from replay.ledger.records import Environment, PlayRecord
 from replay.store import Store
 from spade.decoding import UnreadableError
 from spade.protocol import Trajectory
-from spade.returns import won
-from spade.sequences import TokenSequence, sequences
+from spade.returns import is_won
+from spade.sequences import TokenSequence, split_sequences
 from spade.tokens import ExampleMessage, Tokenizer, write_example
 
 TRAIN = "train.jsonl"
@@ -87,22 +87,24 @@ class ExampleReader:
             for each in chosen.values():
                 if each.designed_version:  # otherwise a pool or an endpoint brought the program
                     reward = (each.score.reward if each.score else None) or 0.0
-                    yield from self._answers(each.job, ExampleRow(each.id, "designer", each.skill, reward, [], [], {}))
+                    yield from self._split_answers(
+                        each.job, ExampleRow(each.id, "designer", each.skill, reward, [], [], {})
+                    )
         if "agent" in wanted.roles:
             for play in self._store.scan("plays", PlayRecord):
                 finished = play.state == "finished" and not play.hinted
-                if finished and play.environment in chosen and won(play.episode_return, wanted.least_return):
+                if finished and play.environment in chosen and is_won(play.episode_return, wanted.least_return):
                     skill = chosen[play.environment].skill
-                    yield from self._answers(
+                    yield from self._split_answers(
                         play.id, ExampleRow(play.id, "agent", skill, play.episode_return, [], [], {})
                     )
 
-    def _answers(self, key: str, row: ExampleRow) -> Iterator[ExampleRow]:
+    def _split_answers(self, key: str, row: ExampleRow) -> Iterator[ExampleRow]:
         trajectory = self._store.get("trajectories", key, Trajectory)
         if trajectory is None:
             self.left_out["with deleted tokens"] += 1
             return
-        runs = ((sequence, run) for sequence in sequences(trajectory) for run in _runs(sequence))
+        runs = ((sequence, run) for sequence in split_sequences(trajectory) for run in _find_runs(sequence))
         for number, (sequence, run) in enumerate(runs):
             try:
                 example = write_example(self._tokenizer, sequence.ids[: run.start].tolist(), sequence.ids[run].tolist())
@@ -130,7 +132,7 @@ def list_left_out(left_out: Counter[str]) -> str:
     return ", ".join(f"{count} {why}" for why, count in sorted(left_out.items()) if count)
 
 
-def _runs(sequence: TokenSequence) -> Iterator[slice]:
+def _find_runs(sequence: TokenSequence) -> Iterator[slice]:
     """Yield the ranges of the sampled answers of a sequence."""
     trained = sequence.trained
     for part in np.split(trained, np.flatnonzero(np.diff(trained) > 1) + 1):

@@ -11,12 +11,12 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Literal
 
-from replay.ledger.keys import group_id, instance_number
+from replay.ledger.keys import compute_instance_number, group_id
 from replay.ledger.records import Audit, Environment, PlayRecord
 from replay.ledger.reward import ENDED
 from replay.ledger.state import RunState
 from spade.protocol import Audited, AuditJob, RecordedPlay, Recording
-from spade.returns import won as is_won
+from spade.returns import is_won as is_won
 
 LEASES = 3
 """After this number of leases without an outcome an audit is left out."""
@@ -34,7 +34,7 @@ def record(state: RunState, play: PlayRecord, recording: Recording) -> None:
     These are the first audit.replays plays of each arm, in an order drawn from the run's secret. So nobody can predict
     them, and no other recording is kept. A recording so large that the audit might exceed a message is not kept either.
     """
-    if not state.config.audit.replays or _size(recording) > _largest(state):
+    if not state.config.audit.replays or _count_bytes(recording) > _compute_largest(state):
         return
     kept = state.recordings.setdefault(play.environment, {})
     kept[play.id] = recording
@@ -45,7 +45,7 @@ def record(state: RunState, play: PlayRecord, recording: Recording) -> None:
         state.delete("recordings", dropped)
 
 
-def _largest(state: RunState) -> int:
+def _compute_largest(state: RunState) -> int:
     """Return the most bytes of a recording. The recordings of both arms take at most half of a message together."""
     return state.config.bus.max_message_bytes // (4 * state.config.audit.replays)
 
@@ -55,7 +55,7 @@ def suspicious_wins(plays: int) -> int:
     return max(1, min(plays, math.ceil((plays + HONEST_DEVIATIONS * math.sqrt(plays)) / 2)))
 
 
-def _size(recording: Recording) -> int:
+def _count_bytes(recording: Recording) -> int:
     return len(recording.answers) + sum(len(action.encode()) for action in recording.actions)
 
 
@@ -63,15 +63,17 @@ def begin(state: RunState, environment: Environment, now: float) -> bool:
     """Open the audit of an environment whose plays have all ended. Returns False if nothing can be audited."""
     plays = [play for chunk in environment.chunks for play in state.flight.tally(environment, chunk).plays]
     finished = [play for play in plays if play.state == "finished"]
-    won = [play for play in finished if is_won(play.episode_return, _win(state))]
-    numbers = {instance_number(environment, play) for play in won}
+    won = [play for play in finished if is_won(play.episode_return, _get_win_return(state))]
+    numbers = {compute_instance_number(environment, play) for play in won}
     indices = sorted(numbers, key=lambda index: state.seed("audit: instance", environment.id, index))
     count = state.config.audit.random_plays if indices else 0
     replays = sorted(state.recordings.get(environment.id, {}), key=lambda each: state.seed("audit: replay", each))
     if not (replays or count):
         return False
     drawn = tuple(indices[i % len(indices)] for i in range(count))
-    hopeless = {instance_number(environment, play) for play in _unwon(environment, plays, _win(state))}
+    hopeless = {
+        compute_instance_number(environment, play) for play in _list_unwon(environment, plays, _get_win_return(state))
+    }
     lost = sorted(hopeless, key=lambda index: state.seed("audit: lost instance", environment.id, index))
     # A program of a pool pays nobody, and a win rate of 0 pays nothing.
     solutions = state.config.audit.solutions if won and not environment.program else 0
@@ -81,14 +83,14 @@ def begin(state: RunState, environment: Environment, now: float) -> bool:
     return True
 
 
-def _unwon(environment: Environment, plays: Sequence[PlayRecord], win_return: float) -> list[PlayRecord]:
+def _list_unwon(environment: Environment, plays: Sequence[PlayRecord], win_return: float) -> list[PlayRecord]:
     """Return the lost unhinted plays on instances that no play of either arm won."""
     finished = [play for play in plays if play.state == "finished"]
-    won = {instance_number(environment, p) for p in finished if is_won(p.episode_return, win_return)}
-    return [play for play in finished if not play.hinted and instance_number(environment, play) not in won]
+    won = {compute_instance_number(environment, p) for p in finished if is_won(p.episode_return, win_return)}
+    return [play for play in finished if not play.hinted and compute_instance_number(environment, play) not in won]
 
 
-def lucky(environment: Environment, plays: Sequence[PlayRecord], win_return: float) -> int:
+def count_lucky(environment: Environment, plays: Sequence[PlayRecord], win_return: float) -> int:
     """Return the number of lost unhinted plays that count as void, because nobody can win their instances.
 
     Only losses on instances that no play won can be void. Their void share is the share of audited instances that the
@@ -98,14 +100,14 @@ def lucky(environment: Environment, plays: Sequence[PlayRecord], win_return: flo
     audit = environment.audit
     if audit is None or audit.state != "passed" or not audit.lost:
         return 0
-    losses = len(_unwon(environment, plays, win_return))
+    losses = len(_list_unwon(environment, plays, win_return))
     if audit.tried:
         return -(-losses * (audit.tried - audit.solved) // audit.tried)  # rounded up
     outcomes: defaultdict[int, list[bool | None]] = defaultdict(list)
     for play in plays:
         if play.state in ENDED:
             won = is_won(play.episode_return, win_return) if play.state == "finished" else None
-            outcomes[instance_number(environment, play)].append(won)
+            outcomes[compute_instance_number(environment, play)].append(won)
     several = [each for each in outcomes.values() if len(each) > 1]
     mixed = any({True, False} <= set(each) for each in several)
     return 0 if mixed or len(several) < LEAST_INSTANCES else losses
@@ -122,16 +124,16 @@ def take_up(state: RunState, environment: Environment) -> None:
 def lease(state: RunState, holder: str, request: int, now: float) -> AuditJob | None:
     """Lease the open audit that began first. Returns None if no audit is open."""
     if held := state.audit_leases.held(holder, request):
-        return _job(state, held[0])
+        return _make_job(state, held[0])
     audit = state.audit_leases.next()
     if audit is None:
         return None
     state.audit_leases.lease(audit, holder, request, now + state.config.play.lease_s)
     state.touch("environments", audit.id, state.environments[audit.id])
-    return _job(state, audit)
+    return _make_job(state, audit)
 
 
-def _job(state: RunState, audit: Audit) -> AuditJob:
+def _make_job(state: RunState, audit: Audit) -> AuditJob:
     recordings, settings, environment = state.recordings.get(audit.id, {}), state.config, state.environments[audit.id]
 
     def instance(number: int) -> int:
@@ -142,12 +144,14 @@ def _job(state: RunState, audit: Audit) -> AuditJob:
         lease=audit.lease,
         source=state.sources[audit.id].source,
         replays=tuple(
-            RecordedPlay(play.id, instance(instance_number(environment, play)), recordings[play.id], play.hinted)
+            RecordedPlay(
+                play.id, instance(compute_instance_number(environment, play)), recordings[play.id], play.hinted
+            )
             for play in map(state.plays.__getitem__, audit.replays)
         ),
         seeds=tuple(instance(index) for index in audit.indices),
         wins=suspicious_wins(settings.audit.random_plays),
-        win_return=_win(state),
+        win_return=_get_win_return(state),
         max_turns=settings.play.max_turns,
         draw=state.seed("audit", audit.id, audit.lease),
         within_s=settings.play.lease_s,
@@ -184,7 +188,7 @@ def expire(state: RunState, now: float, live: frozenset[str] | None) -> list[Env
     given_up, lost = [], {audit.id for audit in state.audit_leases.lost(now, live)}
     for audit in sorted(state.audits.values(), key=lambda each: (each.began_at, each.id)):
         environment = state.environments[audit.id]
-        if now >= _deadline(state, environment):
+        if now >= _compute_deadline(state, environment):
             given_up.append(_end(state, audit, "late", "it was not over at the deadline of its round"))
         elif audit.id in lost and audit.lease >= LEASES:
             given_up.append(_end(state, audit, "left out", f"it came to nothing under {LEASES} leases"))
@@ -195,7 +199,7 @@ def expire(state: RunState, now: float, live: frozenset[str] | None) -> list[Env
     return given_up
 
 
-def _deadline(state: RunState, environment: Environment) -> float:
+def _compute_deadline(state: RunState, environment: Environment) -> float:
     """Return the time at which an audit is given up: the deadline of its designer group.
 
     A program of a pool has no designer group. Its deadline is `design.round_deadline_s` after its opening.
@@ -223,5 +227,5 @@ def _end(
     return environment
 
 
-def _win(state: RunState) -> float:
+def _get_win_return(state: RunState) -> float:
     return state.config.play.win_return

@@ -3,12 +3,12 @@
 from typing import Literal
 
 from replay.ledger import provenance
-from replay.ledger.keys import batch_key, queue_key, version_key
-from replay.ledger.pacing import lag_bound
+from replay.ledger.keys import make_batch_key, make_queue_key, make_version_key
+from replay.ledger.pacing import compute_lag_bound
 from replay.ledger.records import BatchRecord, GroupRecord, Member, Publication
 from replay.ledger.state import RunState
 from spade.protocol import Publish, Weights
-from spade.returns import differ
+from spade.returns import has_different_returns
 
 
 class RefusalError(Exception):
@@ -28,10 +28,10 @@ def enqueue(
     group = GroupRecord(counters.queued, id, role, members, now, before)
     counters.queued += 1
     state.queue[group.order] = group
-    state.touch("queue", queue_key(group), group)
+    state.touch("queue", make_queue_key(group), group)
 
 
-def waiting(state: RunState) -> int:
+def count_waiting(state: RunState) -> int:
     """Return the number of sequences in the queue."""
     return sum(len(group.members) for group in state.queue.values())
 
@@ -44,24 +44,24 @@ def drop_stale(state: RunState, now: float) -> None:
     learner = state.config.learner
     step = state.counters.taken_step + 1
     for group in list(state.queue.values()):
-        bound = lag_bound(group.role, state.config)
+        bound = compute_lag_bound(group.role, state.config)
         fresh = tuple(member for member in group.members if state.lag(step, state.steps[member.version]) <= bound)
         late = now >= group.ready_at + learner.group_deadline_s
-        if late or not _teaches(group, fresh):
+        if late or not _has_lesson(group, fresh):
             fresh = ()
         if len(fresh) == len(group.members):
             continue
         state.counters.waste(group.role, len(group.members) - len(fresh))
         group.members = fresh
         if fresh:
-            state.touch("queue", queue_key(group), group)
+            state.touch("queue", make_queue_key(group), group)
         else:
             del state.queue[group.order]
-            state.delete("queue", queue_key(group))
+            state.delete("queue", make_queue_key(group))
 
 
-def _teaches(group: GroupRecord, members: tuple[Member, ...]) -> bool:
-    return differ([member.reward for member in members]) if group.role == "agent" else bool(members)
+def _has_lesson(group: GroupRecord, members: tuple[Member, ...]) -> bool:
+    return has_different_returns([member.reward for member in members]) if group.role == "agent" else bool(members)
 
 
 def take(state: RunState, step: int, now: float) -> BatchRecord | None:
@@ -78,11 +78,11 @@ def take(state: RunState, step: int, now: float) -> BatchRecord | None:
     if state.version == 0:
         return None
     drop_stale(state, now)
-    if waiting(state) < state.config.learner.batch_sequences:
+    if count_waiting(state) < state.config.learner.batch_sequences:
         return None
     batch = BatchRecord(step, state.version_at(step), now, tuple(_next_groups(state)))
     state.batches[step] = batch
-    state.touch("batches", batch_key(step), batch)
+    state.touch("batches", make_batch_key(step), batch)
     _count(state, batch)
     return batch
 
@@ -97,7 +97,7 @@ def _next_groups(state: RunState) -> list[GroupRecord]:
         chosen.append(group)
         size += len(group.members)
         del state.queue[group.order]
-        state.delete("queue", queue_key(group))
+        state.delete("queue", make_queue_key(group))
     return chosen
 
 
@@ -130,14 +130,14 @@ def publish(state: RunState, request: Publish) -> Weights:
     counters.newest = Publication(weights, request.metrics)
     counters.recent = [*counters.recent, weights]
     provenance.note(state, weights)
-    state.touch("publications", version_key(weights.version), counters.newest)
+    state.touch("publications", make_version_key(weights.version), counters.newest)
     if request.step > 0:
         state.history.add(state.statistics)
         state.touch("meta", "history", state.history)
     return weights
 
 
-def checkpointed(state: RunState, step: int) -> None:
+def retire_batches(state: RunState, step: int) -> None:
     """Retire the batches up to `step`. Raises RefusalError for a step that was never taken."""
     counters = state.counters
     if step > counters.taken_step:

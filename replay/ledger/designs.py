@@ -6,9 +6,9 @@ A job of a pool asks for one of its programs. Nobody is paid for it, so that it 
 import msgspec
 
 from replay.ledger import provenance
-from replay.ledger.batches import enqueue, waiting
-from replay.ledger.keys import environment_id, group_id, job_id, reject_key
-from replay.ledger.pacing import lag_bound
+from replay.ledger.batches import count_waiting, enqueue
+from replay.ledger.keys import group_id, make_environment_id, make_job_id, reject_key
+from replay.ledger.pacing import compute_lag_bound
 from replay.ledger.records import DesignGroup, Environment, Job, Member, Reject, RunningMean, Source
 from replay.ledger.state import RunState
 from replay.ledger.statistics import SlotFigures
@@ -34,13 +34,13 @@ def _open_job(state: RunState, now: float, entry: Entry | None = None) -> None:
     `entry` is the program of the pool that the job asks for. If it names a skill, the job has this skill.
     """
     skills, counters = state.config.run.skills, state.counters
-    size, active = _current_round(state)
+    size, active = _count_current_round(state)
     each = size // active
     place = counters.round * active + counters.round_jobs // each
     skill = skills[place % len(skills)]
-    job = Job(job_id(counters.jobs), counters.jobs, counters.round, skill, now)
+    job = Job(make_job_id(counters.jobs), counters.jobs, counters.round, skill, now)
     if entry is not None:
-        job.program, job.skill, job.level = entry.name, entry.skill or skill, _level(state, entry, job.id)
+        job.program, job.skill, job.level = entry.name, entry.skill or skill, _choose_level(state, entry, job.id)
     counters.jobs += 1
     counters.round_jobs += 1
     state.add_job(job)
@@ -53,14 +53,14 @@ def _open_job(state: RunState, now: float, entry: Entry | None = None) -> None:
         state.touch("design_groups", key, group)
 
 
-def _level(state: RunState, entry: Entry, job: str) -> int:
+def _choose_level(state: RunState, entry: Entry, job: str) -> int:
     """Choose the level of a job for a program of the pool: the run's level, or evenly from the program's window."""
     if state.levels is not None:
         return state.levels.windows[entry.name].drawn(state.seed("level", job))
     return state.config.pool.level if entry.levels else 0
 
 
-def _current_round(state: RunState) -> tuple[int, int]:
+def _count_current_round(state: RunState) -> tuple[int, int]:
     """Return the numbers of jobs and skills of the next job's round. A new round begins when the last one is full.
 
     A round keeps both numbers even if a resume changes the settings: its designer groups depend on them.
@@ -79,7 +79,7 @@ def _current_round(state: RunState) -> tuple[int, int]:
 def lease(state: RunState, count: int, holder: str, request: int, now: float) -> tuple[DesignJob, ...]:
     """Lease up to `count` open jobs, the oldest first."""
     if held := state.job_leases.held(holder, request):
-        return tuple(_as_leased(state, job) for job in held)
+        return tuple(_make_design_job(state, job) for job in held)
     leased: list[DesignJob] = []
     while len(leased) < count and (job := state.job_leases.next()) is not None:
         leased.append(_lease(state, job, holder, request, now))
@@ -90,13 +90,13 @@ def _lease(state: RunState, job: Job, holder: str, request: int, now: float) -> 
     if job.lease:
         job.earlier = (*job.earlier, job.seeds)
     state.job_leases.lease(job, holder, request, now + state.config.design.lease_s)
-    return _as_leased(state, job)
+    return _make_design_job(state, job)
 
 
-def _as_leased(state: RunState, job: Job) -> DesignJob:
+def _make_design_job(state: RunState, job: Job) -> DesignJob:
     """Return the job as sent to its holder, with examples drawn from the present memory, or the program to bring."""
     if job.program:
-        return _of_pool(state, job)
+        return _make_pool_job(state, job)
     draw = state.seed("memory", job.id, job.lease)
     count, hinted = state.config.design.memory_seeds, state.config.hinted
     seeds = state.memory.seeds(job.skill, count, draw, hinted)
@@ -115,7 +115,7 @@ def _as_leased(state: RunState, job: Job) -> DesignJob:
     )
 
 
-def _of_pool(state: RunState, job: Job) -> DesignJob:
+def _make_pool_job(state: RunState, job: Job) -> DesignJob:
     """Return the job of a program, with the same seed for each admission.
 
     A library's program is opened as the instance of its first play instead, so that it is opened once.
@@ -124,7 +124,7 @@ def _of_pool(state: RunState, job: Job) -> DesignJob:
     digest = state.pool[job.program].program
     state.touch("jobs", job.id, job)
     opened = bool(state.config.pool.library)
-    sampler = state.instance(environment_id(job), 0) if opened else state.seed("pool admission", digest)
+    sampler = state.instance(make_environment_id(job), 0) if opened else state.seed("pool admission", digest)
     named = DesignJob(job.id, job.lease, job.round, job.skill, 0, sampler, program=job.program, digest=digest)
     return msgspec.structs.replace(named, level=job.level)
 
@@ -178,7 +178,7 @@ def _fail(state: RunState, job: Job, request: RejectCandidate, trajectory: str, 
         fail_program(state, job.program, job.level)
     if request.trajectory is None:
         return
-    sampled = provenance.oldest(state.steps, request.trajectory)
+    sampled = provenance.find_oldest(state.steps, request.trajectory)
     member = Member(trajectory, 0.0, sampled) if sampled else None
     close_member(state, job.round, job.skill, member, now)
 
@@ -199,7 +199,7 @@ def admit(state: RunState, request: SubmitEnvironment, now: float) -> Environmen
     state.close_job(job, "admitted")
     state.touch("jobs", job.id, job)
     environment = Environment(
-        id=environment_id(job),
+        id=make_environment_id(job),
         job=job.id,
         round=job.round,
         skill=job.skill,
@@ -207,7 +207,7 @@ def admit(state: RunState, request: SubmitEnvironment, now: float) -> Environmen
         document=request.document,
         attempt=request.attempt,
         seed_sensitive=request.seed_sensitive,
-        designed_version=0 if request.trajectory is None else provenance.oldest(state.steps, request.trajectory),
+        designed_version=0 if request.trajectory is None else provenance.find_oldest(state.steps, request.trajectory),
         opened_at=now,
         deadline=now + state.config.play.window_deadline_s,
         parents=job.varied(request.lease, request.shown),
@@ -275,17 +275,17 @@ def expire(state: RunState, now: float, live: frozenset[str] | None) -> None:
         release(state, job)
     # Sorted: the order of a dict differs after a restart.
     for group in sorted(state.design_groups.values(), key=lambda each: (each.deadline, each.id)):
-        if not group.formed and (now >= group.deadline or _ages(state, group)):
+        if not group.formed and (now >= group.deadline or _is_aging(state, group)):
             form(state, group, now)
 
 
-def _ages(state: RunState, group: DesignGroup) -> bool:
+def _is_aging(state: RunState, group: DesignGroup) -> bool:
     """Return True if the oldest member would be over the lag bound in any batch after the next one.
 
     The group is then formed with its present members. Waiting for the slowest window would waste them all.
     """
     if not group.members:
         return False
-    step = state.counters.taken_step + 1 + waiting(state) // state.config.learner.batch_sequences
+    step = state.counters.taken_step + 1 + count_waiting(state) // state.config.learner.batch_sequences
     oldest = min(state.steps[member.version] for member in group.members)
-    return state.lag(step, oldest) >= lag_bound("designer", state.config)
+    return state.lag(step, oldest) >= compute_lag_bound("designer", state.config)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from replay.ledger.keys import seed_id
+from replay.ledger.keys import make_seed_id
 from replay.ledger.records import Remembered
 from spade.pools import PoolProgram
 from spade.protocol import MemorySeed, Similarity
@@ -70,7 +70,7 @@ class EnvironmentMemory:
         """Return the 32 newest, the newest first, then the seeds. Stops before they exceed half a MiB together."""
         newest = islice(reversed(self._records), NOVELTY_WINDOW)
         records = (EarlierProgram(each.environment, each.source) for each in newest)
-        seeds = (EarlierProgram(seed_id(each.name), each.source) for each in self._seeds)
+        seeds = (EarlierProgram(make_seed_id(each.name), each.source) for each in self._seeds)
         room, found = NEWEST_BYTES, list[EarlierProgram]()
         for program in chain(records, seeds):
             room -= len(program.source.encode())
@@ -82,8 +82,10 @@ class EnvironmentMemory:
     def similarity(self, source: str) -> Similarity:
         """Compare a program with the programs of `newest`."""
         known, earlier = self._shingles, self.newest()
-        self._shingles = {each.environment: known.get(each.environment) or shingles(each.source) for each in earlier}
-        nearest = most_similar(shingles(source[:NEWEST_BYTES]), self._shingles)
+        self._shingles = {
+            each.environment: known.get(each.environment) or make_shingles(each.source) for each in earlier
+        }
+        nearest = find_most_similar(make_shingles(source[:NEWEST_BYTES]), self._shingles)
         return Similarity() if nearest is None else Similarity(*nearest)
 
     def seeds(self, skill: str, count: int, draw: int, hinted: bool = True) -> tuple[MemorySeed, ...]:
@@ -97,14 +99,14 @@ class EnvironmentMemory:
         def worth(record: Remembered) -> float:
             return (record.regret if hinted else record.reward) or 0.0
 
-        fit = [r for r in self._of(skill, hinted) if worth(r) > 0 and low <= r.win_rate <= high]
+        fit = [r for r in self._list_environments(skill, hinted) if worth(r) > 0 and low <= r.win_rate <= high]
         best = sorted(fit, key=lambda r: (-worth(r), -r.number))[:HIGHEST]
         random = Random(draw)
         if self._seeds and (random.random() < self._seed_share or not best):
-            programs = self._seeds_of(skill)
-            return tuple(_begun(each) for each in random.sample(programs, min(count, len(programs))))
+            programs = self._list_seeds(skill)
+            return tuple(_make_first_seed(each) for each in random.sample(programs, min(count, len(programs))))
         chosen = random.sample(best, min(count, len(best)))
-        return tuple(_seed(record, "") for record in chosen)
+        return tuple(_make_seed(record, "") for record in chosen)
 
     def avoid(self, skill: str, high_regret: float, draw: int, hinted: bool = True) -> MemorySeed | None:
         """Draw one environment of the skill as a warning, with its reason: a win rate over 0.9 or under 0.1.
@@ -112,18 +114,18 @@ class EnvironmentMemory:
         Environments with a regret of at least `high_regret` are left out: designers are paid for environments that are
         won with the hint alone. Returns None if no environment is left.
         """
-        extreme = [r for r in self._of(skill, hinted) if not TOO_HARD <= r.win_rate <= TOO_EASY]
+        extreme = [r for r in self._list_environments(skill, hinted) if not TOO_HARD <= r.win_rate <= TOO_EASY]
         fit = [r for r in extreme if r.regret is None or r.regret < high_regret]
         if not fit:
             return None
         record = Random(draw).choice(fit)
-        return _seed(record, _reason(record))
+        return _make_seed(record, _describe_reason(record))
 
-    def _seeds_of(self, skill: str) -> Sequence[PoolProgram]:
+    def _list_seeds(self, skill: str) -> Sequence[PoolProgram]:
         """Return the seeds that name this skill or no skill. If no seed does, return all seeds."""
         return [each for each in self._seeds if each.skill in (skill, None)] or self._seeds
 
-    def _of(self, skill: str, hinted: bool) -> list[Remembered]:
+    def _list_environments(self, skill: str, hinted: bool) -> list[Remembered]:
         """Return the environments of a skill. Without `hinted` plays, drop their regret and hinted win rate.
 
         Another run, or an earlier start of this run, may have measured these.
@@ -132,15 +134,15 @@ class EnvironmentMemory:
         return found if hinted else [msgspec.structs.replace(r, regret=None, win_rate_hinted=None) for r in found]
 
 
-def _seed(record: Remembered, reason: str) -> MemorySeed:
+def _make_seed(record: Remembered, reason: str) -> MemorySeed:
     return MemorySeed(record.environment, record.source, record.regret, record.win_rate, reason)
 
 
-def _begun(program: PoolProgram) -> MemorySeed:
-    return MemorySeed(seed_id(program.name), program.source, None, None)
+def _make_first_seed(program: PoolProgram) -> MemorySeed:
+    return MemorySeed(make_seed_id(program.name), program.source, None, None)
 
 
-def _reason(record: Remembered) -> str:
+def _describe_reason(record: Remembered) -> str:
     hinted = record.win_rate_hinted
     won = f"{record.win_rate:.0%} of the plays{'' if hinted is None else ' without a hint'} won"
     if record.win_rate > TOO_EASY:
@@ -152,7 +154,7 @@ def _reason(record: Remembered) -> str:
     return f"too hard: {won}, and the hint did not help"
 
 
-def shingles(source: str) -> Shingles:
+def make_shingles(source: str) -> Shingles:
     """Return all runs of five tokens. A shorter source is one run.
 
     A token is a word, a number or one sign, in code, comments and strings alike. So white space and line breaks do not
@@ -162,7 +164,7 @@ def shingles(source: str) -> Shingles:
     return frozenset(tuple(tokens[start : start + LENGTH]) for start in range(max(1, len(tokens) - LENGTH + 1)))
 
 
-def most_similar(own: Shingles, earlier: Mapping[str, Shingles]) -> tuple[float, str] | None:
+def find_most_similar(own: Shingles, earlier: Mapping[str, Shingles]) -> tuple[float, str] | None:
     """Return the greatest similarity of a program to an earlier one, in [0, 1], and the earlier one's id, or None.
 
     Among equals, returns the first. The similarity is Jaccard's: shingles in both / shingles in either (Broder 1997).

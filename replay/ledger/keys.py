@@ -20,7 +20,7 @@ LEVEL_PREFIX = "level/"
 # ---------------------------------------------------------------- jobs, their attempts and groups
 
 
-def job_id(number: int) -> str:
+def make_job_id(number: int) -> str:
     """Return the id of the design job with this number."""
     return f"j{number:06d}"
 
@@ -35,7 +35,7 @@ def reject_key(job: str, lease: int, attempt: int) -> str:
     return f"{job}/{lease:03d}/{attempt:03d}"
 
 
-def job_of(trajectory: str) -> str:
+def find_job(trajectory: str) -> str:
     """Return the job of a designer's trajectory. The trajectory's key is the job's id or a `reject_key`."""
     return trajectory.partition("/")[0]
 
@@ -43,32 +43,32 @@ def job_of(trajectory: str) -> str:
 # ---------------------------------------------------------------- environments, chunks, plays
 
 
-def environment_id(job: Job) -> str:
+def make_environment_id(job: Job) -> str:
     """Return the id that the environment of a job has or would have."""
     return f"e{job.number:06d}"
 
 
-def chunk_id(environment: str, chunk: int) -> str:
+def make_chunk_id(environment: str, chunk: int) -> str:
     """Return the id of a chunk. The group that its plays become has the same id."""
     return f"{environment}-{chunk}"
 
 
 def play_id(chunk: str, hinted: bool, number: int) -> str:
     """Return the id of the play with this number within its arm of a chunk."""
-    return f"{arm_prefix(chunk, hinted)}{number:03d}"
+    return f"{make_arm_prefix(chunk, hinted)}{number:03d}"
 
 
-def instance_number(environment: Environment, play: PlayRecord) -> int:
+def compute_instance_number(environment: Environment, play: PlayRecord) -> int:
     """Return the number, within its environment, of the instance that a play is on."""
     return play.chunk if environment.grouped else play.index
 
 
-def environment_prefix(environment: str) -> str:
+def make_environment_prefix(environment: str) -> str:
     """Return the beginning of the ids of an environment's plays."""
     return f"{environment}-"
 
 
-def arm_prefix(chunk: str, hinted: bool) -> str:
+def make_arm_prefix(chunk: str, hinted: bool) -> str:
     """Return the beginning of the ids of the plays in one arm of a chunk."""
     return f"{chunk}{'h' if hinted else 'u'}"
 
@@ -91,27 +91,27 @@ def is_step(id: str) -> bool:
 # ---------------------------------------------------------------- keys that sort
 
 
-def queue_key(group: GroupRecord) -> str:
+def make_queue_key(group: GroupRecord) -> str:
     """Return the key of a group. Keys sort in the order of the queue."""
     return f"{group.order:09d}"
 
 
-def batch_key(step: int) -> str:
+def make_batch_key(step: int) -> str:
     """Return the key of a batch. Keys sort by step."""
     return f"{step:09d}"
 
 
-def version_key(version: int) -> str:
+def make_version_key(version: int) -> str:
     """Return the key of a publication. Keys sort by version."""
     return f"{version:09d}"
 
 
-def memory_key(record: Remembered) -> str:
+def make_memory_key(record: Remembered) -> str:
     """Return the key of a memory record. Keys sort by age."""
     return f"{record.number:09d}"
 
 
-def level_key(program: str) -> str:
+def make_level_key(program: str) -> str:
     """Return the key of a pool program's window of levels."""
     return f"{LEVEL_PREFIX}{program}"
 
@@ -119,12 +119,12 @@ def level_key(program: str) -> str:
 # ---------------------------------------------------------------- others
 
 
-def imported_id(origin: str, environment: str) -> str:
+def make_imported_id(origin: str, environment: str) -> str:
     """Return the id of an environment from the memory of run `origin`. If that run imported it, its id stays."""
     return environment if is_imported(environment) else f"{origin}:{environment}"
 
 
-def seed_id(program: str) -> str:
+def make_seed_id(program: str) -> str:
     """Return the id of the environment that stands for a seed (a program of the run's start). No run has the name SEED.
 
     The id sorts before the run's own environments.
@@ -137,17 +137,17 @@ def is_imported(environment: str) -> bool:
     return ":" in environment
 
 
-def attempt_id(job: str, attempt: int) -> str:
+def make_attempt_id(job: str, attempt: int) -> str:
     """Return the id of an attempt at a job, under whatever lease."""
     return f"{job}.{attempt}"
 
 
-def quarantine_key(work: str, lease: int) -> str:
+def make_quarantine_key(work: str, lease: int) -> str:
     """Return the key of one submission of a play or an attempt."""
     return f"{work}/{lease}"
 
 
-def holder_id(hello: Hello) -> str:
+def make_holder_id(hello: Hello) -> str:
     """Return the name of a process in its leases. An earlier process of the same name had another one."""
     return f"{hello.name}/{hello.pid}"
 

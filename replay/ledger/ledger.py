@@ -8,8 +8,8 @@ import math
 
 from replay.ledger import audits, batches, designs, nonsense, provenance, windows
 from replay.ledger.batches import RefusalError
-from replay.ledger.keys import attempt_id, quarantine_key
-from replay.ledger.pacing import Allowance, PacingFigures, allowance, last_step, note_first_step, spent
+from replay.ledger.keys import make_attempt_id, make_quarantine_key
+from replay.ledger.pacing import Allowance, PacingFigures, compute_allowance, find_last_step, is_spent, note_first_step
 from replay.ledger.records import Audit, BatchRecord, Job, PlayRecord
 from replay.ledger.state import RunState
 from spade.config import LONGEST_WAIT_S
@@ -62,16 +62,16 @@ class Ledger:
         if isinstance(request, TakeBatch):
             note_first_step(state, request.step)
         match request:
-            case LeasePlays() | LeaseDesigns() | LeaseAudit() if spent(state, now):
+            case LeasePlays() | LeaseDesigns() | LeaseAudit() if is_spent(state, now):
                 return None
-            case TakeBatch(step=step) if step > state.counters.taken_step and spent(state, now):
+            case TakeBatch(step=step) if step > state.counters.taken_step and is_spent(state, now):
                 return None
-            case TakeBatch(step=step) if step > last_step(state):  # recorded under another limit
+            case TakeBatch(step=step) if step > find_last_step(state):  # recorded under another limit
                 return None
             case LeasePlays(count=count):
                 plays = windows.lease(state, count, self.allowance().chunks, holder, number, now)
                 return Plays(plays) if plays else None
-            case LeaseDesigns(pool=digest) if why := self._of_another_pool(digest):
+            case LeaseDesigns(pool=digest) if why := self._explain_another_pool(digest):
                 raise RefusalError(why)
             case LeaseDesigns(count=count):
                 jobs = designs.lease(state, count, holder, number, now)
@@ -83,25 +83,25 @@ class Ledger:
                 return batches.take(state, step, now)
             case SubmitPlays(plays=ended):
                 self._end(ended, holder, now)
-            case SubmitEnvironment(job=id, lease=lease) | RejectCandidate(job=id, lease=lease) if _anothers(
+            case SubmitEnvironment(job=id, lease=lease) | RejectCandidate(job=id, lease=lease) if _is_anothers(
                 state.jobs.get(id), lease, holder
             ):
                 raise RefusalError(f"job {id}: its lease {lease} is not of {holder}")
-            case SubmitEnvironment(job=id) | RejectCandidate(job=id) if why := nonsense.in_design(
+            case SubmitEnvironment(job=id) | RejectCandidate(job=id) if why := nonsense.check_design(
                 request, state.jobs.get(id), state.config
             ):
                 raise RefusalError(f"job {id}: {why}")
-            case SubmitEnvironment(job=id) if why := self._not_of_the_pool(request):
+            case SubmitEnvironment(job=id) if why := self._explain_other_program(request):
                 raise RefusalError(f"job {id}: {why}")
             case SubmitEnvironment():
-                if self._quarantined(request, holder, now):
+                if self._try_quarantine(request, holder, now):
                     self._release_design(request.job, request.lease, holder)
                     return Done()
                 environment = designs.admit(state, request, now)
                 if environment is not None:
                     windows.open_chunk(state, environment, now)
             case RejectCandidate():
-                if not self._quarantined(request, holder, now):
+                if not self._try_quarantine(request, holder, now):
                     designs.reject(state, request, now)
                 elif request.last:
                     self._release_design(request.job, request.lease, holder)
@@ -109,27 +109,27 @@ class Ledger:
                 self._release_play(id, lease, holder, now, suspect=suspect)
             case ReleaseDesign(job=id, lease=lease):
                 self._release_design(id, lease, holder)
-            case Audited(environment=id, lease=lease) if _anothers(state.audits.get(id), lease, holder):
+            case Audited(environment=id, lease=lease) if _is_anothers(state.audits.get(id), lease, holder):
                 raise RefusalError(f"the audit of {id}: its lease {lease} is not of {holder}")
             case Audited():
-                if why := nonsense.in_audit(request):
+                if why := nonsense.check_audit(request):
                     raise RefusalError(f"the audit of {request.environment}: {why}")
                 windows.audited(state, request, now)
             case Publish():
                 return Published(batches.publish(state, request))
             case Evaluated(evaluation=evaluation):
-                if why := self._impossible(evaluation):
+                if why := self._describe_impossible(evaluation):
                     raise RefusalError(f"the evaluation of step {evaluation.step}: {why}")
                 if state.history.add_evaluation(evaluation):
                     state.touch("meta", "history", state.history)
             case MeasuredDiversity(diversity=diversity):
-                if why := nonsense.in_diversity(diversity, state.published_step):
+                if why := nonsense.check_diversity(diversity, state.published_step):
                     raise RefusalError(f"the diversity of step {diversity.step}: {why}")
                 if state.history.diversity != diversity:
                     state.history.diversity = diversity
                     state.touch("meta", "history", state.history)
             case Checkpointed(step=step):
-                batches.checkpointed(state, step)
+                batches.retire_batches(state, step)
             case _:
                 raise RefusalError(f"the replay service does not serve {type(request).__name__}")
         return Done()
@@ -139,9 +139,9 @@ class Ledger:
 
         Opens nothing after the run's end.
         """
-        if spent(self.state, now):
+        if is_spent(self.state, now):
             return
-        windows.open_chunks(self.state, now, self._starving())
+        windows.open_chunks(self.state, now, self._is_starving())
         designs.open_jobs(self.state, self.allowance().designs, now)
 
     def tick(self, now: float, live: frozenset[str] | None) -> None:
@@ -153,7 +153,7 @@ class Ledger:
 
     def allowance(self) -> Allowance:
         """Return the amount of work that may start now."""
-        return allowance(self.load(), self.state.config)
+        return compute_allowance(self.load(), self.state.config)
 
     def load(self) -> PacingFigures:
         """Return the input of pacing."""
@@ -168,32 +168,32 @@ class Ledger:
                 oldest = max(oldest, lag)
         return PacingFigures(
             newest=state.lag(trained, newest) if state.version else None,
-            outstanding=batches.waiting(state) + sequences,
+            outstanding=batches.count_waiting(state) + sequences,
             oldest=oldest,
             active=len(state.environments),
             designing=len(state.jobs),
         )
 
-    def _starving(self) -> bool:
+    def _is_starving(self) -> bool:
         """Return True if no work in flight can bring newer weights: no batch in sight, no play, no audit, no design
         job.
         """
         state = self.state
         training_now = state.version_at(state.counters.taken_step + 1) > state.version
-        enough = batches.waiting(state) >= state.config.learner.batch_sequences
+        enough = batches.count_waiting(state) >= state.config.learner.batch_sequences
         return not (training_now or enough or state.flight.unscored or state.audits or state.jobs)
 
     def _end(self, plays: tuple[EndedPlay, ...], holder: str, now: float) -> None:
         """Take the plays that make sense. Raises RefusalError about the other plays."""
         wrong = []
         for play in plays:
-            if why := nonsense.in_play(play, self.state.config.play):
+            if why := nonsense.check_play(play, self.state.config.play):
                 wrong.append(f"play {play.id}: {why}")
-            elif _anothers(self.state.plays.get(play.id), play.lease, holder):
+            elif _is_anothers(self.state.plays.get(play.id), play.lease, holder):
                 wrong.append(f"play {play.id}: its lease {play.lease} is not of {holder}")
-            elif self._quarantined(play, holder, now):
+            elif self._try_quarantine(play, holder, now):
                 self._release_play(play.id, play.lease, holder, now)
-            elif self._unleased(play):
+            elif self._is_unleased(play):
                 wrong.append(f"play {play.id}: its lease {play.lease} was never given")
             elif not windows.finish(self.state, play, holder, now):
                 self.state.counters.late_plays += 1
@@ -202,12 +202,14 @@ class Ledger:
             taken = f"; the other {len(plays) - len(wrong)} of {len(plays)} plays are taken" if len(plays) > 1 else ""
             raise RefusalError("; ".join(wrong[:NAMED]) + taken)
 
-    def _unleased(self, ended: EndedPlay) -> bool:
+    def _is_unleased(self, ended: EndedPlay) -> bool:
         """Return True if an open play is handed in under a lease that was never given."""
         play = self.state.plays.get(ended.id)
         return play is not None and not 1 <= ended.lease <= play.lease
 
-    def _quarantined(self, request: EndedPlay | SubmitEnvironment | RejectCandidate, holder: str, now: float) -> bool:
+    def _try_quarantine(
+        self, request: EndedPlay | SubmitEnvironment | RejectCandidate, holder: str, now: float
+    ) -> bool:
         """Quarantine a submission if unpublished weights sampled it. Returns True if they did."""
         if request.trajectory is None:
             return False
@@ -215,12 +217,12 @@ class Ledger:
         if isinstance(request, EndedPlay):
             work, name = self.state.plays.get(request.id), request.id
         else:
-            work, name = self.state.jobs.get(request.job), attempt_id(request.job, request.attempt)
+            work, name = self.state.jobs.get(request.job), make_attempt_id(request.job, request.attempt)
         known = work is not None and 1 <= request.lease <= work.lease  # otherwise it is not of this run, and not kept
-        key = quarantine_key(name, request.lease) if known else None
+        key = make_quarantine_key(name, request.lease) if known else None
         return provenance.quarantine(self.state, key, request.trajectory, holder, now)
 
-    def _of_another_pool(self, digest: str) -> str:
+    def _explain_another_pool(self, digest: str) -> str:
         """Explain why a designer or curator with another pool may not lease; "" if it may."""
         own = "" if self.state.pool is None else self.state.pool.digest
         if digest == own:
@@ -231,14 +233,14 @@ class Ledger:
             return "this run has designers, and no pool: start designers, with design.source = 'model'"
         return f"the pool here is {digest[:12]}, the run's is {own[:12]}; take the folder `pool` of the run's directory"
 
-    def _not_of_the_pool(self, request: SubmitEnvironment) -> str:
+    def _explain_other_program(self, request: SubmitEnvironment) -> str:
         """Explain that a program is not the one its open job asks for; "" if it is."""
         job, pool = self.state.jobs.get(request.job), self.state.pool
         if job is None or pool is None or is_entry(request.source, pool[job.program], job.level):
             return ""
         return f"this is not the program {job.program} of the pool, at level {job.level}"
 
-    def _impossible(self, evaluation: Evaluation) -> str:
+    def _describe_impossible(self, evaluation: Evaluation) -> str:
         """Describe what is impossible in an evaluation; "" if it makes sense."""
         if evaluation.step > self.state.published_step:
             return "nothing was published after that step"
@@ -263,7 +265,7 @@ class Ledger:
             designs.release(self.state, job)
 
 
-def _anothers(work: PlayRecord | Job | Audit | None, lease: int, holder: str) -> bool:
+def _is_anothers(work: PlayRecord | Job | Audit | None, lease: int, holder: str) -> bool:
     """Return True if another process holds the present lease. Holders of earlier leases are not kept."""
     return work is not None and work.state == "leased" and work.lease == lease and work.holder != holder
 

@@ -16,7 +16,7 @@ from spade.protocol import MOST_HINT, Audited, Diversity, EndedPlay, RejectCandi
 MOST_STEPS, LONGEST_S = 2**32, 1e9  # of an audit; sums stay far below what a record holds
 
 
-def in_play(play: EndedPlay, settings: Play) -> str:
+def check_play(play: EndedPlay, settings: Play) -> str:
     """Check the end of an episode."""
     if not all(map(math.isfinite, (play.episode_return, play.seconds, *play.rewards))):
         return "return, rewards and seconds must be finite"
@@ -28,10 +28,10 @@ def in_play(play: EndedPlay, settings: Play) -> str:
         return "a trajectory comes with every outcome but a fault"
     if play.trajectory is None:
         return ""
-    return _in_trajectory(play.trajectory) or _in_sequences(play.trajectory, settings)
+    return _check_trajectory(play.trajectory) or _check_sequences(play.trajectory, settings)
 
 
-def in_design(design: SubmitEnvironment | RejectCandidate, job: Job | None, config: Config) -> str:
+def check_design(design: SubmitEnvironment | RejectCandidate, job: Job | None, config: Config) -> str:
     """Check a candidate for a job. `job` is None if the job is closed."""
     attempts, variants = config.design.attempts, DOMAINS[config.run.domain].variants
     if job is not None and not 1 <= design.lease <= job.lease:
@@ -48,10 +48,10 @@ def in_design(design: SubmitEnvironment | RejectCandidate, job: Job | None, conf
         return ""
     if design.trajectory.rewinds:
         return "a design is one sequence, without rewinds"
-    return _in_trajectory(design.trajectory)
+    return _check_trajectory(design.trajectory)
 
 
-def in_audit(audited: Audited) -> str:
+def check_audit(audited: Audited) -> str:
     """Check the outcome of an audit."""
     if not 0 <= audited.seconds <= LONGEST_S:
         return f"its seconds must be finite, 0 to {LONGEST_S:g}"
@@ -60,14 +60,14 @@ def in_audit(audited: Audited) -> str:
     return "" if audited.steps <= MOST_STEPS else f"its steps must be at most {MOST_STEPS}"
 
 
-def in_diversity(diversity: Diversity, published_step: int) -> str:
+def check_diversity(diversity: Diversity, published_step: int) -> str:
     """Check a measured diversity."""
     if diversity.step > published_step:
         return "nothing was published after that step"
     return "" if 0 <= diversity.seconds <= LONGEST_S else f"its seconds must be finite, 0 to {LONGEST_S:g}"
 
 
-def _in_trajectory(trajectory: Trajectory) -> str:
+def _check_trajectory(trajectory: Trajectory) -> str:
     # Without a sampled token there is nothing to train and nothing to check.
     if not trajectory.sampled:
         return ""
@@ -80,7 +80,7 @@ def _in_trajectory(trajectory: Trajectory) -> str:
     return ""
 
 
-def _in_sequences(trajectory: Trajectory, settings: Play) -> str:
+def _check_sequences(trajectory: Trajectory, settings: Play) -> str:
     # Without these bounds a few bytes could expand to any number of tokens to train on.
     contexts = trajectory.contexts
     if len(contexts) > settings.max_turns:

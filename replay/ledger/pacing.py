@@ -59,7 +59,7 @@ class Allowance(msgspec.Struct, frozen=True):
     """Design jobs."""
 
 
-def lag_bound(role: Literal["agent", "designer"], config: Config) -> int:
+def compute_lag_bound(role: Literal["agent", "designer"], config: Config) -> int:
     """Return the longest policy lag that is trained on, in published versions. The designer's follows from the window.
 
     A design waits for its window, which has k chunks in each of N environments: k * N * G plays. These take one version
@@ -74,7 +74,7 @@ def lag_bound(role: Literal["agent", "designer"], config: Config) -> int:
     return 2 * math.ceil(play.window_chunks * max(chunk, 1.0)) + MARGIN
 
 
-def allowance(load: PacingFigures, config: Config) -> Allowance:
+def compute_allowance(load: PacingFigures, config: Config) -> Allowance:
     """Return the work that may start under these figures. This is the only rule of pacing."""
     if load.newest is None:
         return Allowance(0, 0)
@@ -84,12 +84,12 @@ def allowance(load: PacingFigures, config: Config) -> Allowance:
     return Allowance(chunks=max(-(-room // group), 0), designs=max(slots - load.active - load.designing, 0))
 
 
-def rollouts(state: RunState) -> float:
+def count_rollouts(state: RunState) -> float:
     """Return the finished unhinted plays in rollouts. A rollout is a chunk of each of `design.active_environments`."""
-    return state.counters.unhinted / _plays_a_rollout(state)
+    return state.counters.unhinted / _count_plays_a_rollout(state)
 
 
-def _plays_a_rollout(state: RunState) -> int:
+def _count_plays_a_rollout(state: RunState) -> int:
     return state.config.design.active_environments * state.config.play.group_size
 
 
@@ -117,7 +117,7 @@ def note_first_step(state: RunState, step: int) -> None:
         state.touch("meta", "command", command)
 
 
-def last_step(state: RunState) -> float:
+def find_last_step(state: RunState) -> float:
     """Return the last learner step under the limits of the run and of the command; infinity without a limit."""
     last = float(state.config.limits.steps or math.inf)
     command = state.command
@@ -126,31 +126,31 @@ def last_step(state: RunState) -> float:
     return last
 
 
-def spent(state: RunState, now: float) -> bool:
+def is_spent(state: RunState, now: float) -> bool:
     """Return True if no more work may be given out. `now` is the run clock."""
-    return state.counters.taken_step >= last_step(state) or bool(reached(state, now))
+    return state.counters.taken_step >= find_last_step(state) or bool(describe_reached(state, now))
 
 
-def reached(state: RunState, now: float) -> str:
+def describe_reached(state: RunState, now: float) -> str:
     """Name the limit that ended the run or the command; "" while the run goes on. `now` is the run clock."""
     limits = state.config.limits
-    done = _finished_steps(state)
+    done = _count_finished_steps(state)
     if limits.steps and done >= limits.steps:
         return f"{done} learner steps were made (limits.steps = {limits.steps})"
-    if limits.rollouts and rollouts(state) >= limits.rollouts:
-        return f"{int(rollouts(state))} rollouts were played (limits.rollouts = {limits.rollouts})"
+    if limits.rollouts and count_rollouts(state) >= limits.rollouts:
+        return f"{int(count_rollouts(state))} rollouts were played (limits.rollouts = {limits.rollouts})"
     if limits.seconds and now >= limits.seconds:
         return f"it was up for {now:.0f} s (limits.seconds = {limits.seconds:g})"
-    return "" if state.command is None else _command_reached(state, state.command, now)
+    return "" if state.command is None else _describe_command_reached(state, state.command, now)
 
 
-def _command_reached(state: RunState, command: CommandLimits, now: float) -> str:
+def _describe_command_reached(state: RunState, command: CommandLimits, now: float) -> str:
     limits = command.limits
     if limits.steps and command.begun_step is not None:
-        done = _finished_steps(state) - command.begun_step
+        done = _count_finished_steps(state) - command.begun_step
         if done >= limits.steps:
             return f"its last start made {done} learner steps (--steps {limits.steps})"
-    played = (state.counters.unhinted - command.begun_unhinted) / _plays_a_rollout(state)
+    played = (state.counters.unhinted - command.begun_unhinted) / _count_plays_a_rollout(state)
     if limits.rollouts and played >= limits.rollouts:
         return f"its last start played {int(played)} rollouts (--rollouts {limits.rollouts})"
     if limits.seconds and (up := now - command.begun_s) >= limits.seconds:
@@ -158,6 +158,6 @@ def _command_reached(state: RunState, command: CommandLimits, now: float) -> str
     return ""
 
 
-def _finished_steps(state: RunState) -> int:
+def _count_finished_steps(state: RunState) -> int:
     """Return the last step that is both published and in a checkpoint."""
     return min(state.published_step, state.counters.retired_step)

@@ -15,7 +15,7 @@ def note(state: RunState, weights: Weights) -> None:
     state.steps[weights.version] = weights.step
 
 
-def oldest(steps: dict[int, int], trajectory: Trajectory) -> int:
+def find_oldest(steps: dict[int, int], trajectory: Trajectory) -> int:
     """Return the version with the earliest learner step among those that sampled a token; 0 without a token.
 
     `steps`: learner step by version. After a resume with other results the highest version need not be the newest.
@@ -25,7 +25,7 @@ def oldest(steps: dict[int, int], trajectory: Trajectory) -> int:
     )
 
 
-def flaw(published: dict[int, str], trajectory: Trajectory) -> str:
+def describe_flaw(published: dict[int, str], trajectory: Trajectory) -> str:
     """Describe the fault of a trajectory's provenance; "" if it is sound. `published`: digest by version.
 
     A trajectory without digests is judged by its versions alone.
@@ -45,7 +45,7 @@ def quarantine(state: RunState, key: str | None, trajectory: Trajectory, holder:
     `key` identifies the submission. A resent message has the same key. If None, check the trajectory but do not store
     it.
     """
-    why = flaw(state.published, trajectory)
+    why = describe_flaw(state.published, trajectory)
     if why and key is not None and key not in state.quarantine:
         state.quarantine.add(key)
         state.counters.quarantined += 1

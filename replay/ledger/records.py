@@ -340,18 +340,18 @@ class RunCounters(Record):
     @property
     def wasted_share(self) -> float:
         """Return the share of the trainable trajectories that were wasted, over both roles; 0 before the first."""
-        return _share(self.wasted, self.trainable)
+        return _compute_share(self.wasted, self.trainable)
 
     @property
     def wasted_share_agent(self) -> float:
         """Return the wasted share of the agents' trainable trajectories; 0 before the first."""
-        return _share(self.wasted - self.designer_wasted, self.trainable - self.designer_trainable)
+        return _compute_share(self.wasted - self.designer_wasted, self.trainable - self.designer_trainable)
 
     @property
     def wasted_share_designer(self) -> float:
         """Return the wasted share of the designers' trainable trajectories; 0 before the first."""
-        return _share(self.designer_wasted, self.designer_trainable)
+        return _compute_share(self.designer_wasted, self.designer_trainable)
 
 
-def _share(part: int, whole: int) -> float:
+def _compute_share(part: int, whole: int) -> float:
     return part / whole if whole else 0.0

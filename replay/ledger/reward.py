@@ -13,8 +13,8 @@ import msgspec
 
 from replay.ledger.records import MovingAverages, PlayRecord, Score
 from spade.config import Config, Reward
-from spade.estimates import mean_and_error
-from spade.returns import won
+from spade.estimates import compute_mean_and_error
+from spade.returns import is_won
 
 LEARNABLE = (0.2, 0.8)
 ENDED = ("finished", "void")
@@ -70,13 +70,15 @@ def score_of(
 ) -> Score:
     """Return a window's figures.
 
-    `luck` is the number of lost unhinted plays that count as void (`audits.lucky`). `before` has the averages of the
+    `luck` is the number of lost unhinted plays that count as void (`count_lucky`). `before` has the averages of the
     skill before this window. It is None for the first window.
     """
     finished = [play for play in plays if play.state == "finished"]
-    regret = paired_regret(paired_returns(finished))
-    least = least_regret(plays)
-    win_rate, win_rate_hinted = (_win_rate(finished, hinted, config.play.win_return) for hinted in (False, True))
+    regret = compute_paired_regret(pair_returns(finished))
+    least = compute_least_regret(plays)
+    win_rate, win_rate_hinted = (
+        _compute_win_rate(finished, hinted, config.play.win_return) for hinted in (False, True)
+    )
     score = Score(
         reward=None,
         regret=None if regret is None else regret.mean,
@@ -86,14 +88,14 @@ def score_of(
         learnable=False,
         plays=len(finished),
         voids=sum(play.state == "void" for play in plays),
-        mean_return=mean_return(finished),
+        mean_return=compute_mean_return(finished),
         slow=None if before is None else before.slow,
         luck=luck,
         least_regret=None if least is None else least.mean,
     )
     window = measure(plays, score, similarity)
-    score.learnable = not quarantined and window is not None and all(map(learnable, window.win_rate))
-    score.reward = window_reward(window, quarantined, config.reward)
+    score.learnable = not quarantined and window is not None and all(map(is_learnable, window.win_rate))
+    score.reward = compute_window_reward(window, quarantined, config.reward)
     return score
 
 
@@ -108,11 +110,11 @@ def measure(plays: Sequence[PlayRecord], score: Score, similarity: float | None)
     unhinted = [play for play in plays if not play.hinted and play.state in ENDED]
     if not unhinted:
         return None
-    returns = [_bounds(play) for play in unhinted]
+    returns = [_find_bounds(play) for play in unhinted]
     voids = sum(play.state == "void" for play in unhinted)
     wins = round((score.win_rate or 0.0) * (len(unhinted) - voids))
     return Measured(
-        least_regret(plays),
+        compute_least_regret(plays),
         Bounds(wins / len(unhinted), (wins + voids + (score.luck or 0)) / len(unhinted)),
         Bounds(*(math.fsum(values) / len(unhinted) for values in zip(*returns, strict=True))),
         score.slow,
@@ -120,7 +122,7 @@ def measure(plays: Sequence[PlayRecord], score: Score, similarity: float | None)
     )
 
 
-def window_reward(window: Measured | None, quarantined: bool, settings: Reward) -> float | None:
+def compute_window_reward(window: Measured | None, quarantined: bool, settings: Reward) -> float | None:
     """Return the designer's reward for a window; None if the figure that it rewards was not measured."""
     if quarantined:
         return 0.0
@@ -129,7 +131,7 @@ def window_reward(window: Measured | None, quarantined: bool, settings: Reward) 
 
 def regret_and_anchor(window: Measured, settings: Reward) -> float:
     """Return regret_weight · normalised regret + anchor_weight · anchor; without a pair the regret's part is 0."""
-    part = 0.0 if window.regret is None else normalised_regret(window.regret, settings)
+    part = 0.0 if window.regret is None else normalise_regret(window.regret, settings)
     return settings.regret_weight * part + settings.anchor_weight * least_anchor(window, settings)
 
 
@@ -143,7 +145,7 @@ def learning_potential(window: Measured, settings: Reward) -> float | None:
 
 def least_anchor(window: Measured, settings: Reward) -> float:
     """Return the least difficulty anchor within the bounds of the win rate. It is at one of the bounds."""
-    return min(anchor(win_rate, settings) for win_rate in window.win_rate)
+    return min(compute_anchor(win_rate, settings) for win_rate in window.win_rate)
 
 
 def calibrated_novelty(window: Measured, settings: Reward) -> float:
@@ -164,7 +166,7 @@ KINDS: dict[str, Callable[[Measured, Reward], float | None]] = {
 }
 
 
-def averaged(before: MovingAverages | None, mean: float, settings: Reward) -> MovingAverages:
+def add_to_averages(before: MovingAverages | None, mean: float, settings: Reward) -> MovingAverages:
     """Add the mean return of one window to the averages of a skill, by the weights FAST and `reward.slow`.
 
     The first window sets both averages.
@@ -176,33 +178,33 @@ def averaged(before: MovingAverages | None, mean: float, settings: Reward) -> Mo
     return MovingAverages(fast, slow, before.windows + 1)
 
 
-def mean_return(finished: Sequence[PlayRecord]) -> float | None:
+def compute_mean_return(finished: Sequence[PlayRecord]) -> float | None:
     """Return the mean return of the unhinted plays; None without one. The order of plays does not matter."""
     returns = [play.episode_return for play in finished if not play.hinted]
     return math.fsum(returns) / len(returns) if returns else None
 
 
-def paired_returns(finished: Sequence[PlayRecord]) -> list[tuple[float, float]]:
+def pair_returns(finished: Sequence[PlayRecord]) -> list[tuple[float, float]]:
     """Return (unhinted return, hinted return) of each instance whose plays finished in both arms."""
     arms = {(play.index, play.hinted): play.episode_return for play in finished}
     return [(arms[i, False], value) for (i, hinted), value in arms.items() if hinted and (i, False) in arms]
 
 
-def _win_rate(finished: Sequence[PlayRecord], hinted: bool, win_return: float) -> float | None:
-    wins = [won(play.episode_return, win_return) for play in finished if play.hinted == hinted]
+def _compute_win_rate(finished: Sequence[PlayRecord], hinted: bool, win_return: float) -> float | None:
+    wins = [is_won(play.episode_return, win_return) for play in finished if play.hinted == hinted]
     return sum(wins) / len(wins) if wins else None
 
 
-def least_regret(plays: Iterable[PlayRecord]) -> Regret | None:
+def compute_least_regret(plays: Iterable[PlayRecord]) -> Regret | None:
     """Return the least regret over all returns that the void plays of pairs could have had; None without a pair.
 
     Its error is the greatest for that mean: each difference enters the sum of squares with its greater bound.
     """
-    arms = {(play.index, play.hinted): _bounds(play) for play in plays if play.state in ENDED}
+    arms = {(play.index, play.hinted): _find_bounds(play) for play in plays if play.state in ENDED}
     pairs = [(arms[i, False], value) for (i, hinted), value in arms.items() if hinted and (i, False) in arms]
     bounds = [Bounds(h.least - u.greatest, h.greatest - u.least) for u, h in pairs]
     if all(each.least == each.greatest for each in bounds):
-        return paired_regret([(u.least, h.least) for u, h in pairs])
+        return compute_paired_regret([(u.least, h.least) for u, h in pairs])
     n, mean = len(bounds), math.fsum(each.least for each in bounds) / len(bounds)
     if n < 2:
         return Regret(mean, None, n)
@@ -210,21 +212,21 @@ def least_regret(plays: Iterable[PlayRecord]) -> Regret | None:
     return Regret(mean, math.sqrt(max(0.0, squares / n - mean**2) / (n - 1)), n)
 
 
-def _bounds(play: PlayRecord) -> Bounds:
+def _find_bounds(play: PlayRecord) -> Bounds:
     """Bound the return of a play that ended."""
     return ANY_RETURN if play.state == "void" else Bounds(play.episode_return, play.episode_return)
 
 
-def paired_regret(pairs: Sequence[tuple[float, float]]) -> Regret | None:
+def compute_paired_regret(pairs: Sequence[tuple[float, float]]) -> Regret | None:
     """Return the regret over pairs (unhinted return, hinted return) of an instance; None without a pair."""
     if not pairs:
         return None
     differences = [hinted - unhinted for unhinted, hinted in pairs]
-    mean, error = mean_and_error(differences)
+    mean, error = compute_mean_and_error(differences)
     return Regret(mean, error, len(pairs))
 
 
-def clustered_mean(clusters: Iterable[Sequence[float]]) -> tuple[float, float | None]:
+def compute_clustered_mean(clusters: Iterable[Sequence[float]]) -> tuple[float, float | None]:
     """Return the mean over all values and its cluster-robust standard error, which is None for fewer than two clusters.
 
     Plays of one environment resemble each other, so they are not independent draws. With C clusters and residuals
@@ -240,25 +242,25 @@ def clustered_mean(clusters: Iterable[Sequence[float]]) -> tuple[float, float | 
     return mean, math.sqrt(count / (count - 1) * squares) / n
 
 
-def shrunken(regret: Regret) -> float:
+def shrink_regret(regret: Regret) -> float:
     """Shrink the regret towards 0 by its noise (positive-part James-Stein): regret · max(0, 1 − error² / regret²)."""
     if regret.error is None or regret.mean == 0:
         return 0.0
     return regret.mean * max(0.0, 1 - (regret.error / regret.mean) ** 2)
 
 
-def normalised_regret(regret: Regret, reward: Reward) -> float:
+def normalise_regret(regret: Regret, reward: Reward) -> float:
     """Return the regret, shrunk if `reward.shrink`, in units of `regret_scale` and clipped to [0, 1]."""
-    value = shrunken(regret) if reward.shrink else regret.mean
+    value = shrink_regret(regret) if reward.shrink else regret.mean
     return min(max(value, 0.0) / reward.regret_scale, 1.0)
 
 
-def anchor(win_rate: float, reward: Reward) -> float:
+def compute_anchor(win_rate: float, reward: Reward) -> float:
     """Return the difficulty anchor: 1 in [anchor_low, anchor_high], falling linearly to 0 over `anchor_ramp` beside."""
     distance = max(reward.anchor_low - win_rate, win_rate - reward.anchor_high, 0.0)
     return max(0.0, 1 - distance / reward.anchor_ramp)
 
 
-def learnable(win_rate: float) -> bool:
+def is_learnable(win_rate: float) -> bool:
     """Return True for a win rate in [0.2, 0.8]."""
     return LEARNABLE[0] <= win_rate <= LEARNABLE[1]

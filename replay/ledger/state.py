@@ -17,7 +17,7 @@ import msgspec
 
 from replay.ledger.environment_memory import EnvironmentMemory
 from replay.ledger.in_flight import Flight, Leases
-from replay.ledger.keys import level_key
+from replay.ledger.keys import make_level_key
 from replay.ledger.records import (
     Audit,
     BatchRecord,
@@ -33,7 +33,7 @@ from replay.ledger.records import (
     Table,
 )
 from replay.ledger.statistics import History, Statistics
-from spade.codec import program_digest
+from spade.codec import compute_program_digest
 from spade.config import Config, Limits
 from spade.pools import Drawing, Draws, Levels, LevelWindow, PoolList
 from spade.protocol import Recording
@@ -81,7 +81,7 @@ class RunState:
         self.batches: dict[int, BatchRecord] = {}
         self.published: dict[int, str] = {}  # version: digest
         self.steps: dict[int, int] = {}  # version: learner step
-        self.flight = Flight(self.steps, self._place)
+        self.flight = Flight(self.steps, self._draw_place)
         self.recordings: dict[str, dict[str, Recording]] = {}  # of each active environment, by play
         self.audits: dict[str, Audit] = {}  # that are not over, by environment
         self.audit_leases: Leases[Audit] = Leases(lambda audit: (audit.began_at, audit.id))
@@ -119,7 +119,7 @@ class RunState:
             self.levels = Levels(self.config.pool, pool, self._keep_window, windows)
 
     def _keep_window(self, window: LevelWindow) -> None:
-        self.touch("meta", level_key(window.name), window)
+        self.touch("meta", make_level_key(window.name), window)
 
     def programs_in_use(self) -> set[str]:
         """Return the pool's programs that an open job or an active environment uses."""
@@ -146,7 +146,7 @@ class RunState:
         """Add an active environment with its program."""
         self.environments[environment.id] = environment
         self.sources[environment.id] = source
-        self.programs[environment.id] = program_digest(source.source)
+        self.programs[environment.id] = compute_program_digest(source.source)
 
     def forget_environment(self, environment: Environment) -> None:
         """Remove a closed environment and its plays from memory. The store keeps them, but not the recordings."""
@@ -191,7 +191,7 @@ class RunState:
         every = self.config.learner.publish_every
         return (trained - 1) // every - step // every
 
-    def _place(self, play: PlayRecord) -> int:
+    def _draw_place(self, play: PlayRecord) -> int:
         """Draw a play's place in the leasing order of its chunk, so that the order reveals neither arm nor index."""
         return self.seed("place", play.id)
 

@@ -5,9 +5,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from replay.ledger.reward import clustered_mean
+from replay.ledger.reward import compute_clustered_mean
 from spade.config import Design
-from spade.estimates import mean_and_error
+from spade.estimates import compute_mean_and_error
 from spade.protocol import Diversity, Evaluation, Measures, Recent, SkillFigures, ToolUse
 
 PLAYS = 512  # an error of at most 0.022 in a win rate
@@ -93,32 +93,32 @@ class Statistics(msgspec.Struct, array_like=True):
         for play in self.plays:
             if play.hinted == hinted:
                 wins.setdefault(play.environment, []).append(float(play.won))
-        return clustered_mean(wins.values()) if wins else (None, None)
+        return compute_clustered_mean(wins.values()) if wins else (None, None)
 
     def regret(self) -> tuple[float | None, float | None]:
         """Return the mean regret of the slots that have one, with its standard error over environments."""
         regrets = [slot.regret for slot in self.slots if slot.regret is not None]
-        return mean_and_error(regrets) if regrets else (None, None)
+        return compute_mean_and_error(regrets) if regrets else (None, None)
 
     def learnable_share(self) -> float | None:
         """Return the share of the last slots with a learnable win rate. A failed job counts 0."""
-        return _share([slot.learnable for slot in self.slots])
+        return _compute_share([slot.learnable for slot in self.slots])
 
     def validity(self) -> float | None:
         """Return the share of the last candidates that were admitted."""
-        return _share(self.candidates)
+        return _compute_share(self.candidates)
 
     def examples_shown(self) -> float | None:
         """Return the mean number of examples in the prompts of the last candidates."""
-        return _mean(self.examples)
+        return _compute_mean(self.examples)
 
     def zero_variance_share(self) -> float | None:
         """Return the share of the last unhinted chunks with equal returns."""
-        return _share([not variance for variance in self.variances])
+        return _compute_share([not variance for variance in self.variances])
 
     def reward_levels(self) -> float | None:
         """Return the mean number of distinct rewards that an environment handed out."""
-        return _mean([slot.levels for slot in self.slots if slot.levels is not None])
+        return _compute_mean([slot.levels for slot in self.slots if slot.levels is not None])
 
     def response_tokens(self, hinted: bool) -> float | None:
         """Return the sampled tokens a turn, of one arm."""
@@ -127,7 +127,7 @@ class Statistics(msgspec.Struct, array_like=True):
 
     def turns(self, hinted: bool) -> float | None:
         """Return the mean turns of an episode, of one arm."""
-        return _mean([play.turns for play in self.plays if play.hinted == hinted])
+        return _compute_mean([play.turns for play in self.plays if play.hinted == hinted])
 
     def recent(self) -> Recent:
         """Return all figures of these lists."""
@@ -167,44 +167,44 @@ class Statistics(msgspec.Struct, array_like=True):
         turns, uses = sum(turns for _, turns in plays), [use for use, _ in plays]
         written, done = sum(use.calls + use.malformed for use in uses), sum(use.done for use in uses)
         return Recent(
-            calls_per_turn=_part(written, turns),
-            malformed_share=_part(sum(use.malformed for use in uses), written),
-            refused_share=_part(sum(use.refused for use in uses), written),
-            done_share=_part(done, sum(use.instructions for use in uses)),
-            free_share=_part(sum(use.free for use in uses), done),
+            calls_per_turn=_compute_part(written, turns),
+            malformed_share=_compute_part(sum(use.malformed for use in uses), written),
+            refused_share=_compute_part(sum(use.refused for use in uses), written),
+            done_share=_compute_part(done, sum(use.instructions for use in uses)),
+            free_share=_compute_part(sum(use.free for use in uses), done),
         )
 
     def program_lines(self) -> float | None:
         """Return the mean number of lines in the programs of the last slots."""
-        return _mean([n for slot in self.slots if (n := slot.measures.lines) is not None])
+        return _compute_mean([n for slot in self.slots if (n := slot.measures.lines) is not None])
 
     def hidden_variables(self) -> float | None:
         """Return the mean number of hidden variables in the programs of the last slots."""
-        return _mean([n for slot in self.slots if (n := slot.measures.hidden_variables) is not None])
+        return _compute_mean([n for slot in self.slots if (n := slot.measures.hidden_variables) is not None])
 
     def revealing_share(self) -> float | None:
         """Return the share of the last slots' programs with a first observation that reveals the method.
 
         Programs are left out if this is not known.
         """
-        return _share([reveals for slot in self.slots if (reveals := slot.measures.reveals) is not None])
+        return _compute_share([reveals for slot in self.slots if (reveals := slot.measures.reveals) is not None])
 
     def similarity(self) -> float | None:
         """Return the mean similarity of the last slots' programs to their nearest program of the memory.
 
         The nearest one was determined when the program was written.
         """
-        return _mean([s for slot in self.slots if (s := slot.measures.similarity) is not None])
+        return _compute_mean([s for slot in self.slots if (s := slot.measures.similarity) is not None])
 
     def skills(self) -> dict[str, SkillFigures]:
         """Return the figures of each skill that occurs in the last plays or slots."""
-        return self._parts(lambda figures: figures.skill)
+        return self._group_parts(lambda figures: figures.skill)
 
     def variants(self) -> dict[str, SkillFigures]:
         """Return the figures of each variant that occurs in the last plays or slots."""
-        return self._parts(lambda figures: figures.variant)
+        return self._group_parts(lambda figures: figures.variant)
 
-    def _parts(self, name_of: Callable[[PlayFigures | SlotFigures], str]) -> dict[str, SkillFigures]:
+    def _group_parts(self, name_of: Callable[[PlayFigures | SlotFigures], str]) -> dict[str, SkillFigures]:
         """Return the figures by name. Plays and slots with the name "" are left out: their name is not known."""
         plays: dict[str, list[PlayFigures]] = {}
         slots: dict[str, list[SlotFigures]] = {}
@@ -214,16 +214,18 @@ class Statistics(msgspec.Struct, array_like=True):
             slots.setdefault(name_of(slot), []).append(slot)
         names = sorted((plays.keys() | slots.keys()) - {""})
         return {
-            name: _figures(Statistics(self.keep_plays, self.keep_slots, plays.get(name, []), slots.get(name, [])))
+            name: _compute_figures(
+                Statistics(self.keep_plays, self.keep_slots, plays.get(name, []), slots.get(name, []))
+            )
             for name in names
         }
 
     def designer_reward(self) -> float | None:
         """Return the mean designer reward of the last slots."""
-        return _mean([slot.reward for slot in self.slots if slot.reward is not None])
+        return _compute_mean([slot.reward for slot in self.slots if slot.reward is not None])
 
 
-def _figures(part: Statistics) -> SkillFigures:
+def _compute_figures(part: Statistics) -> SkillFigures:
     return SkillFigures(
         win_rate_unhinted=part.win_rate(hinted=False)[0],
         win_rate_hinted=part.win_rate(hinted=True)[0],
@@ -232,15 +234,15 @@ def _figures(part: Statistics) -> SkillFigures:
     )
 
 
-def _share(flags: list[bool]) -> float | None:
+def _compute_share(flags: list[bool]) -> float | None:
     return sum(flags) / len(flags) if flags else None
 
 
-def _part(part: int, whole: int) -> float | None:
+def _compute_part(part: int, whole: int) -> float | None:
     return part / whole if whole else None
 
 
-def _mean(values: list[float] | list[int]) -> float | None:
+def _compute_mean(values: list[float] | list[int]) -> float | None:
     return sum(values) / len(values) if values else None
 
 

@@ -6,14 +6,14 @@ A window is audited after its last play and before it closes.
 from replay.ledger import audits, provenance
 from replay.ledger.batches import enqueue
 from replay.ledger.designs import close_member, fail_program
-from replay.ledger.keys import chunk_id, instance_number, memory_key, play_id
+from replay.ledger.keys import compute_instance_number, make_chunk_id, make_memory_key, play_id
 from replay.ledger.records import Chunk, Environment, Member, PlayRecord, Remembered, Score
-from replay.ledger.reward import averaged, score_of
+from replay.ledger.reward import add_to_averages, score_of
 from replay.ledger.state import RunState
 from replay.ledger.statistics import PlayFigures, SlotFigures
 from spade.protocol import Audited, EndedPlay, PlayLease
-from spade.returns import differ
-from spade.returns import won as is_won
+from spade.returns import has_different_returns
+from spade.returns import is_won as is_won
 
 LEVELS = 256
 VOID_SHARE = 0.25  # of a window's plays that may end in faults of the program before it is quarantined
@@ -30,7 +30,7 @@ def open_chunk(state: RunState, environment: Environment, now: float) -> None:
     chunk = Chunk(index, now, state.version)
     environment.chunks.append(chunk)
     state.flight.open(environment, chunk)
-    chunk_name = chunk_id(environment.id, index)
+    chunk_name = make_chunk_id(environment.id, index)
     twins = index == 0 and state.config.hinted and bool(state.sources[environment.id].hint)
     for hinted in (False, True) if twins else (False,):
         for i in range(state.config.play.group_size):
@@ -60,7 +60,7 @@ def open_chunks(state: RunState, now: float, starving: bool) -> None:
 def lease(state: RunState, count: int, chunks: int, holder: str, request: int, now: float) -> tuple[PlayLease, ...]:
     """Lease up to `count` plays: first of chunks that have begun, then of at most `chunks` new ones."""
     if held := state.flight.held(holder, request):
-        return tuple(_as_leased(state, play) for play in held)
+        return tuple(_make_play_lease(state, play) for play in held)
     leased: list[PlayLease] = []
     while len(leased) < count:
         if (play := state.flight.next()) is not None:
@@ -83,12 +83,12 @@ def _lease(state: RunState, play: PlayRecord, holder: str, request: int, now: fl
     play.version = state.version
     state.flight.lease(play, holder, request, now + state.config.play.lease_s)
     state.touch("plays", play.id, play)
-    return _as_leased(state, play)
+    return _make_play_lease(state, play)
 
 
-def _as_leased(state: RunState, play: PlayRecord) -> PlayLease:
+def _make_play_lease(state: RunState, play: PlayRecord) -> PlayLease:
     source = state.sources[play.environment]
-    number = instance_number(state.environments[play.environment], play)
+    number = compute_instance_number(state.environments[play.environment], play)
     return PlayLease(
         id=play.id,
         lease=play.lease,
@@ -138,7 +138,7 @@ def finish(state: RunState, ended: EndedPlay, holder: str, now: float) -> bool:
         play.episode_return = ended.episode_return
         play.turns, play.sampled, play.tools = len(ended.rewards), ended.trajectory.sampled, ended.tools
         if ended.trajectory.versions:
-            play.version = provenance.oldest(state.steps, ended.trajectory)
+            play.version = provenance.find_oldest(state.steps, ended.trajectory)
         state.touch("trajectories", play.id, ended.trajectory)
         if ended.recording is not None:
             audits.record(state, play, ended.recording)
@@ -175,11 +175,11 @@ def _settle(state: RunState, environment: Environment, now: float) -> None:
     chunk = environment.chunks[-1]
     if chunk.scored_at is None and not state.flight.tally(environment, chunk).pending:
         _score_chunk(state, environment, chunk, now)
-    if _over(state, environment):
+    if _is_over(state, environment):
         end(state, environment, now)
 
 
-def _over(state: RunState, environment: Environment) -> bool:
+def _is_over(state: RunState, environment: Environment) -> bool:
     """Return True if all plays of the window have ended and no chunk will follow."""
     window = state.flight.windows[environment.id]
     return window.ended == window.plays and len(environment.chunks) >= state.config.play.window_chunks
@@ -195,11 +195,11 @@ def _score_chunk(state: RunState, environment: Environment, chunk: Chunk, now: f
     members = tuple(Member(play.id, play.episode_return, play.version) for play in plays if play.sampled)
     if not plays:
         return
-    variance = differ([member.reward for member in members])
+    variance = has_different_returns([member.reward for member in members])
     state.statistics.add_chunk(variance)
     if variance:
         state.counters.trainable += len(members)
-        enqueue(state, chunk_id(environment.id, chunk.index), "agent", members, now)
+        enqueue(state, make_chunk_id(environment.id, chunk.index), "agent", members, now)
 
 
 def end(state: RunState, environment: Environment, now: float) -> None:
@@ -218,7 +218,7 @@ def audited(state: RunState, outcome: Audited, now: float) -> None:
 
 def _cancel_rest(state: RunState, environment: Environment, now: float) -> None:
     """Cancel the plays that have not ended, and score their chunk."""
-    for play in _plays(state, environment):
+    for play in _list_plays(state, environment):
         if play.state in ("open", "leased"):
             state.flight.drop(play)
             play.state = "cancelled"
@@ -229,7 +229,7 @@ def _cancel_rest(state: RunState, environment: Environment, now: float) -> None:
         _score_chunk(state, environment, last, now)
 
 
-def _plays(state: RunState, environment: Environment) -> list[PlayRecord]:
+def _list_plays(state: RunState, environment: Environment) -> list[PlayRecord]:
     return [play for chunk in environment.chunks for play in state.flight.tally(environment, chunk).plays]
 
 
@@ -239,9 +239,9 @@ def close(state: RunState, environment: Environment, now: float, quarantined: bo
     If its audit was left out, the window's value is unknown. It is then neither paid, remembered nor averaged.
     """
     _cancel_rest(state, environment, now)
-    plays = _plays(state, environment)
+    plays = _list_plays(state, environment)
     averages, similarity = state.counters.averages.get(environment.skill), environment.measures.similarity
-    luck = audits.lucky(environment, plays, state.config.play.win_return)
+    luck = audits.count_lucky(environment, plays, state.config.play.win_return)
     score = score_of(plays, luck, quarantined, averages, similarity, state.config)
     unaudited = environment.audit is not None and environment.audit.state == "left out"
     if unaudited:
@@ -281,7 +281,7 @@ def _average(state: RunState, skill: str, score: Score) -> None:
     averages = state.counters.averages
     before = averages.get(skill)
     score.order = 0 if before is None else before.windows
-    averages[skill] = averaged(before, score.mean_return, state.config.reward)
+    averages[skill] = add_to_averages(before, score.mean_return, state.config.reward)
 
 
 def _remember(state: RunState, environment: Environment, score: Score) -> None:
@@ -299,9 +299,9 @@ def _remember(state: RunState, environment: Environment, score: Score) -> None:
         reward=score.reward,
     )
     counters.remembered += 1
-    state.touch("memory", memory_key(record), record)
+    state.touch("memory", make_memory_key(record), record)
     for forgotten in state.memory.add(record):
-        state.delete("memory", memory_key(forgotten))
+        state.delete("memory", make_memory_key(forgotten))
 
 
 def expire(state: RunState, now: float, live: frozenset[str] | None) -> None:
@@ -314,7 +314,7 @@ def expire(state: RunState, now: float, live: frozenset[str] | None) -> None:
     # Sorted: the order of a dict differs after a restart.
     for environment in sorted(state.environments.values(), key=lambda each: (each.deadline, each.id)):
         # A window may be over without being closed at its last play: a resume has made windows shorter.
-        if environment.audit is None and (now >= environment.deadline or _over(state, environment)):
+        if environment.audit is None and (now >= environment.deadline or _is_over(state, environment)):
             end(state, environment, now)
     for play in state.flight.lost(now, live):
         state.counters.expired_leases += 1

@@ -7,7 +7,7 @@ import math
 
 import msgspec
 
-from replay.ledger.keys import holder_id
+from replay.ledger.keys import make_holder_id
 from replay.ledger.statistics import Meter
 from replay.service.held_weights import HeldWeights
 from replay.service.status import Seen
@@ -36,7 +36,7 @@ from spade.protocol import (
     Weights,
 )
 from spade.transport import Server
-from spade.waits import with_owner
+from spade.waits import add_owner
 
 SUPERVISORS = 64
 REPORT_BYTES = 262_144  # bytes of a report, which is kept, shown and written into status.json
@@ -72,14 +72,14 @@ class Peers:
 
     # ------------------------------------------------------------ connected peers
 
-    def _hellos(self) -> tuple[Hello, ...]:
+    def _list_hellos(self) -> tuple[Hello, ...]:
         return () if self._server is None else tuple(self._server.peers.values())
 
     def services(self) -> tuple[Peer, ...]:
         """Return the services that other peers may call."""
         services = {
             hello.name: Peer(hello.role, hello.name, hello.address)
-            for hello in self._hellos()
+            for hello in self._list_hellos()
             if hello.address is not None and hello.role in CALLED
         }
         return tuple(services.values())
@@ -89,14 +89,16 @@ class Peers:
 
         None until every living peer has had time to greet a restarted service.
         """
-        return None if now - self._start < self._silence_s else frozenset(map(holder_id, self._hellos()))
+        return None if now - self._start < self._silence_s else frozenset(map(make_holder_id, self._list_hellos()))
 
     def beats(self) -> dict[str, Heartbeat]:
         """Return the last heartbeat of each peer, by its name."""
         if self._server is None:
             return {}
         beats = self._server.heartbeats
-        return {hello.name: _finite(beats[peer]) for peer, hello in self._server.peers.items() if peer in beats}
+        return {
+            hello.name: _remove_infinite(beats[peer]) for peer, hello in self._server.peers.items() if peer in beats
+        }
 
     def replace(self, newer: Hello) -> None:
         """Give up the older lives of a peer's name. They have to greet again, and are then refused."""
@@ -135,7 +137,7 @@ class Peers:
 
         The broadcast ends when all connected engines serve the newest weights.
         """
-        engines = [hello.name for hello in self._hellos() if hello.role == "engine"]
+        engines = [hello.name for hello in self._list_hellos() if hello.role == "engine"]
         self._served = {engine: version for engine, version in self._served.items() if engine in engines}
         self._served[name] = serving.version
         newest = self._spreading
@@ -149,7 +151,7 @@ class Peers:
 
     def retire(self, request: RetireWeights, now: float) -> Retired:
         """Retire the weights that no connected engine reads."""
-        engines = {hello.name for hello in self._hellos() if hello.role == "engine"}
+        engines = {hello.name for hello in self._list_hellos() if hello.role == "engine"}
         return Retired(self._held.retire(request.digests, engines, now))
 
     # ------------------------------------------------------------ supervisors
@@ -168,7 +170,7 @@ class Peers:
             self._wanted.pop(oldest, None)
             self._orders.pop(oldest, None)
         orders = self._orders.pop(report.supervisor, Orders(report.supervisor))
-        return msgspec.structs.replace(orders, stop=self._may_leave(report, now))
+        return msgspec.structs.replace(orders, stop=self._can_leave(report, now))
 
     def stop(self, now: float) -> str:
         """Tell all supervisors to leave, with their next report.
@@ -177,12 +179,12 @@ class Peers:
 
         A repeated order is accepted: the supervisors may have left since the first one, while their processes drain.
         """
-        if self._stop_by is None and not any(hello.role == "supervisor" for hello in self._hellos()):
+        if self._stop_by is None and not any(hello.role == "supervisor" for hello in self._list_hellos()):
             return "no supervisor is here to be told"
         self._stop_by = self._stop_by or now + PARTINGS * self._drain_s
         return ""
 
-    def _may_leave(self, report: ReportProcesses, now: float) -> bool:
+    def _can_leave(self, report: ReportProcesses, now: float) -> bool:
         """Return True if this supervisor should leave now.
 
         The service's own supervisor leaves when all others and their processes are gone.
@@ -190,18 +192,18 @@ class Peers:
         if self._stop_by is None:
             return False
         serving = any(process.role == "replay" for process in report.processes)
-        return not serving or now >= self._stop_by or not self._others(report)
+        return not serving or now >= self._stop_by or not self._has_others(report)
 
-    def _others(self, report: ReportProcesses) -> bool:
+    def _has_others(self, report: ReportProcesses) -> bool:
         """Return True while another supervisor, or a process of one, is connected."""
         own = {report.supervisor, *(process.name for process in report.processes)}
         theirs = {process.name for reported in self._processes.values() for process in reported}
-        others = [hello for hello in self._hellos() if hello.name not in own]
+        others = [hello for hello in self._list_hellos() if hello.name not in own]
         return any(hello.role == "supervisor" or hello.name in theirs for hello in others)
 
     def order(self, orders: Orders) -> str:
         """Keep orders until the supervisor reports. Returns the reason if this is impossible, else ""."""
-        here = sorted({hello.name for hello in self._hellos()} & self._wanted.keys())
+        here = sorted({hello.name for hello in self._list_hellos()} & self._wanted.keys())
         if orders.supervisor not in here:
             return f"no supervisor {orders.supervisor!r} keeps actors; there are {', '.join(here) or 'none'}"
         if not all(0 <= count <= MOST_ACTORS for count in orders.counts.values()) or len(orders.drain) > MOST_ACTORS:
@@ -218,11 +220,11 @@ class Peers:
 
     def seen(self, run: str, now: float) -> Seen:
         """Return the whole view at `now`."""
-        hellos, beats = self._hellos(), self.beats()
+        hellos, beats = self._list_hellos(), self.beats()
         here = {hello.name for hello in hellos}
         dropped, strangers = (0, 0) if self._server is None else (self._server.dropped, self._server.strangers)
         processes = [
-            _as_seen(process, supervisor, supervisor in here, beats.get(process.name, Heartbeat()).gauges)
+            _mark_silent(process, supervisor, supervisor in here, beats.get(process.name, Heartbeat()).gauges)
             for supervisor, reported in self._processes.items()
             for process in reported
         ]
@@ -240,17 +242,17 @@ class Peers:
             roles=frozenset(hello.role for hello in hellos),
             processes=tuple(processes),
             wanted={supervisor: counts for supervisor, counts in self._wanted.items() if supervisor in here},
-            waits=tuple(wait for name, beat in beats.items() for wait in with_owner(beat.waits, name)),
+            waits=tuple(wait for name, beat in beats.items() for wait in add_owner(beat.waits, name)),
         )
 
 
-def _finite(beat: Heartbeat) -> Heartbeat:
+def _remove_infinite(beat: Heartbeat) -> Heartbeat:
     """Return a heartbeat without the floats that JSON lacks. They would make status.json unreadable."""
     gauges = {name: value for name, value in beat.gauges.items() if math.isfinite(value)}
     return Heartbeat(gauges, tuple(wait for wait in beat.waits if math.isfinite(wait.for_s)))
 
 
-def _as_seen(process: Process, supervisor: str, supervised: bool, gauges: dict[str, float]) -> Process:
+def _mark_silent(process: Process, supervisor: str, supervised: bool, gauges: dict[str, float]) -> Process:
     """Show a process as silent if its supervisor is gone."""
     alive = process.state in ("waiting", "starting", "ready", "restarting", "draining")
     state = "silent" if alive and not supervised else process.state

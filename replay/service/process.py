@@ -8,7 +8,7 @@ from replay.service.service import Service
 from replay.store import open_store
 from replay.store.load import open_run
 from replay.store.pool import settle_pool
-from spade.config import Config, digest
+from spade.config import Config, compute_digest
 from spade.pools import POOL
 from spade.processes.entry import Launch, main
 from spade.transport import serve
@@ -28,7 +28,7 @@ async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None
         service = Service(config, folder, store, opened)
         address = launch.bind or launch.replay
         async with serve(
-            address, digest=digest(config), bus=config.bus, ready=service.greet, pulse=service.pulse
+            address, digest=compute_digest(config), bus=config.bus, ready=service.greet, pulse=service.pulse
         ) as server:
             ready()
             await service.run(server)

@@ -12,20 +12,20 @@ import msgspec
 import trio
 
 from replay.ledger.batches import RefusalError
-from replay.ledger.keys import holder_id
+from replay.ledger.keys import make_holder_id
 from replay.ledger.ledger import Ledger
-from replay.ledger.pacing import last_step, reached
+from replay.ledger.pacing import describe_reached, find_last_step
 from replay.ledger.records import BatchRecord, Change, Clock
 from replay.service.journal import Journal
 from replay.service.lives import Lives
 from replay.service.peers import Peers
 from replay.service.status import build_status
 from replay.service.waiting import Answer, Replies, Waiting
-from replay.service.why import explained, own
+from replay.service.why import explain_waits, list_own
 from replay.store import Store
 from replay.store.load import Opened
-from replay.store.newest_programs import newest_programs
-from replay.store.past_batches import dropped, packed_batch, recorded
+from replay.store.newest_programs import read_newest_programs
+from replay.store.past_batches import explain_dropped, read_packed_batch, read_recorded
 from replay.store.retention import Retention
 from spade.config import Config
 from spade.protocol import (
@@ -80,7 +80,7 @@ class Service:
         self._peers = Peers(config, self._base_s)
         self._retention = Retention(opened.state, store)
         self._lives = Lives(opened.state, store)
-        self._weights = self._newest()
+        self._weights = self._get_newest()
         self._evaluated = opened.state.history.evaluations[-1:]
         self._diversity = opened.state.history.diversity
         self._finished = ""
@@ -118,7 +118,7 @@ class Service:
         self._peers.begin(server)
         try:
             while True:
-                await self._round(server, await self._arrivals(server))
+                await self._round(server, await self._collect_arrivals(server))
         except trio.Cancelled:
             await self._commit(self.ledger.state.changes())
             self._journal.status(self.status())
@@ -127,7 +127,7 @@ class Service:
 
     # ------------------------------------------------------------ a round
 
-    async def _arrivals(self, server: Server) -> list[Incoming]:
+    async def _collect_arrivals(self, server: Server) -> list[Incoming]:
         """Wait for the requests to commit together, at most a round.
 
         Returns none if a deadline of the service comes first.
@@ -169,7 +169,7 @@ class Service:
         if (changes := state.changes()) or now >= self._committed + CLOCK_S:
             await self._commit(changes)
         # Versions are announced only now that they are committed.
-        newest = self._newest()
+        newest = self._get_newest()
         if newest != self._weights:
             self._weights = newest
             await self._announce(server)
@@ -194,7 +194,7 @@ class Service:
 
     def _finish(self, now: float) -> None:
         """Note once the limit that ended the run. Each pulse announces it from then on."""
-        if not self._finished and (why := reached(self.ledger.state, now)):
+        if not self._finished and (why := describe_reached(self.ledger.state, now)):
             self._finished = why
             log.info("finished: %s", why)
             self._journal.event("finish", now, why=why)
@@ -221,7 +221,7 @@ class Service:
         return replies
 
     def _answer(self, incoming: Incoming, now: float) -> Answer | None:
-        request, holder = incoming.message, holder_id(incoming.hello)
+        request, holder = incoming.message, make_holder_id(incoming.hello)
         if why := self._lives.over(incoming.hello):  # a newer life came while this request waited
             return Refused(why)
         match request:
@@ -234,7 +234,7 @@ class Service:
             case CompareProgram(source=source):
                 return self.ledger.state.memory.similarity(source)
             case GetProgram(program=digest):
-                return self._program(digest)
+                return self._get_program(digest)
             case Serving():
                 return self._serving(incoming.hello, request, now)
             case HoldWeights():
@@ -258,20 +258,20 @@ class Service:
             log.warning("refused %s of %s: %s", type(request).__name__, holder, refusal)
             return Refused(str(refusal))
         counters = self.ledger.state.counters
-        recorded_to = min(counters.taken_step, last_step(self.ledger.state))
+        recorded_to = min(counters.taken_step, find_last_step(self.ledger.state))
         if answer is None and isinstance(request, TakeBatch) and request.step <= recorded_to:
-            past = recorded(self._store, request.step)
-            return Refused(dropped(request.step)) if request.step <= counters.dropped_step else past
+            past = read_recorded(self._store, request.step)
+            return Refused(explain_dropped(request.step)) if request.step <= counters.dropped_step else past
         self._peers.measure(request, now)
         return answer
 
     async def _reply(self, server: Server, incoming: Incoming, answer: Answer) -> None:
         if isinstance(answer, BatchRecord):
-            last = answer.step == last_step(self.ledger.state)
-            answer = await trio.to_thread.run_sync(packed_batch, self._store, answer, last)
+            last = answer.step == find_last_step(self.ledger.state)
+            answer = await trio.to_thread.run_sync(read_packed_batch, self._store, answer, last)
         elif isinstance(answer, GetNewestPrograms):
             room = self._config.bus.max_message_bytes // 2
-            answer = await trio.to_thread.run_sync(newest_programs, self._store, answer.count, room)
+            answer = await trio.to_thread.run_sync(read_newest_programs, self._store, answer.count, room)
         # A lost answer loses no lease: the request is sent again, or the lease expires with its holder.
         await server.reply(incoming, answer)
 
@@ -303,7 +303,7 @@ class Service:
         self._peers.serving(hello.name, request, now)
         return Done()
 
-    def _program(self, digest: str) -> Program | Refused:
+    def _get_program(self, digest: str) -> Program | Refused:
         source = self.ledger.state.program(digest)
         return Refused(f"no active environment has the program {digest!r}") if source is None else Program(source)
 
@@ -311,9 +311,9 @@ class Service:
         """Return the status of the run."""
         now = self.now()
         seen = self._peers.seen(self._name, now)
-        waits = (*explained(seen.waits, self.ledger), *own(self.ledger.state, now))
+        waits = (*explain_waits(seen.waits, self.ledger), *list_own(self.ledger.state, now))
         return build_status(self.ledger, msgspec.structs.replace(seen, waits=waits))
 
-    def _newest(self) -> Weights | None:
+    def _get_newest(self) -> Weights | None:
         newest = self.ledger.state.counters.newest
         return None if newest is None else newest.weights

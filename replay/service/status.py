@@ -6,9 +6,9 @@ import msgspec
 
 from replay.ledger import batches
 from replay.ledger.ledger import Ledger
-from replay.ledger.pacing import reached, rollouts
+from replay.ledger.pacing import count_rollouts, describe_reached
 from replay.ledger.state import RunState
-from replay.service.why import pool_limit
+from replay.service.why import explain_pool_limit
 from spade.pools import Drawing, Levels
 from spade.protocol import Counts, Drawn, Histories, Process, Recent, Role, Status, Traffic, Wait
 
@@ -34,7 +34,7 @@ class Seen(msgspec.Struct, frozen=True):
 def build_status(ledger: Ledger, seen: Seen) -> Status:
     """Return the Status of a run. `docs/metrics.md` defines names, units and windows."""
     state = ledger.state
-    history, finished = state.history, reached(state, seen.now)
+    history, finished = state.history, describe_reached(state, seen.now)
     return Status(
         run=seen.run,
         elapsed_s=seen.now,
@@ -42,23 +42,23 @@ def build_status(ledger: Ledger, seen: Seen) -> Status:
         policy_version=state.version,
         active_environments=len(state.environments),
         memory=len(state.memory),
-        backlog=batches.waiting(state),
-        waiting_for=f"nothing: the run is finished, {finished}" if finished else waiting_for(state, seen.roles),
-        rollouts=rollouts(state),
+        backlog=batches.count_waiting(state),
+        waiting_for=f"nothing: the run is finished, {finished}" if finished else describe_waiting(state, seen.roles),
+        rollouts=count_rollouts(state),
         finished=finished,
         counts=msgspec.convert(state.counters, Counts, from_attributes=True),
-        recent=_recent(state),
+        recent=_compute_recent(state),
         traffic=seen.traffic,
         step_metrics=None if state.counters.newest is None else state.counters.newest.metrics,
         processes=seen.processes,
         wanted=seen.wanted,
         waits=seen.waits,
-        pool=_drawn(state.pool, state.levels),
+        pool=_describe_drawing(state.pool, state.levels),
         histories=Histories(tuple(history.regret), tuple(history.win_rates), tuple(history.evaluations)),
     )
 
 
-def _drawn(pool: Drawing | None, levels: Levels | None) -> Drawn:
+def _describe_drawing(pool: Drawing | None, levels: Levels | None) -> Drawn:
     if pool is None:
         return Drawn()
     drawn = Drawn(len(pool.pool.entries), pool.draws.number + 1, pool.left, len(pool.draws.rejected))
@@ -69,7 +69,7 @@ def _drawn(pool: Drawing | None, levels: Levels | None) -> Drawn:
     return msgspec.structs.replace(drawn, level_low=low, level_high=high, levels_capped=len(levels.capped))
 
 
-def _recent(state: RunState) -> Recent:
+def _compute_recent(state: RunState) -> Recent:
     return msgspec.structs.replace(
         state.statistics.recent(),
         return_gap={skill: abs(each.fast - each.slow) for skill, each in state.counters.averages.items()},
@@ -77,7 +77,7 @@ def _recent(state: RunState) -> Recent:
     )
 
 
-def waiting_for(state: RunState, roles: frozenset[Role]) -> str:
+def describe_waiting(state: RunState, roles: frozenset[Role]) -> str:
     """Describe what the loop waits for now."""
     needed: tuple[tuple[Role, str], ...] = (
         ("learner", "a learner"),
@@ -91,16 +91,18 @@ def waiting_for(state: RunState, roles: frozenset[Role]) -> str:
         return "waiting for " + ", ".join(missing) + " to connect"
     if state.version == 0:
         return "waiting for the learner's first weights"
-    queued, batch = batches.waiting(state), state.config.learner.batch_sequences
+    queued, batch = batches.count_waiting(state), state.config.learner.batch_sequences
     if state.version_at(state.counters.taken_step + 1) > state.version:
         return f"learner step {state.counters.taken_step} is running, {queued} of {batch} sequences wait for the next"
     playing = sum(1 for _ in state.flight)
     empty = state.config.design.active_environments - len(state.environments) - len(state.jobs)
-    pool = f"; {empty} slots are empty: {pool_limit(state.pool)}" if state.pool is not None and empty > 0 else ""
+    pool = (
+        f"; {empty} slots are empty: {explain_pool_limit(state.pool)}" if state.pool is not None and empty > 0 else ""
+    )
     return f"{queued} of {batch} sequences for step {state.counters.taken_step + 1}, {playing} plays in flight{pool}"
 
 
-def metrics_row(status: Status) -> dict[str, object]:
+def make_metrics_row(status: Status) -> dict[str, object]:
     """Return the figures of a status and of its learner step, by name."""
     gauges = {name: value for name, value in status.flat().items() if name not in NOT_IN_ROWS}
     step = {} if status.step_metrics is None else msgspec.structs.asdict(status.step_metrics)

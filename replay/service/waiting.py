@@ -69,7 +69,7 @@ class Waiting:
                 continue
             response = answer(incoming, now)
             if response is None and now >= deadline:
-                response = _nothing(incoming.message, why)
+                response = _answer_nothing(incoming.message, why)
             if response is not None:
                 self._drop(key)
                 replies.append((incoming, response))
@@ -83,7 +83,7 @@ class Waiting:
             del self._count[peer]
 
 
-def _nothing(request: AnyRequest, why: Callable[[], str]) -> Response:
+def _answer_nothing(request: AnyRequest, why: Callable[[], str]) -> Response:
     match request:
         case LeasePlays():
             return Plays()

@@ -14,30 +14,33 @@ from spade.protocol import Wait
 NAME = "replay"  # the name of the service in the waits that processes report
 
 
-def explained(waits: Iterable[Wait], ledger: Ledger) -> tuple[Wait, ...]:
+def explain_waits(waits: Iterable[Wait], ledger: Ledger) -> tuple[Wait, ...]:
     """Return the waits. Those for work of this service get its reasons."""
     audits = f"{len(ledger.state.audits)} audits are leased" if ledger.state.audits else "no window is to be audited"
     reasons = {
         "LeaseAudit": audits,
-        "TakeBatch": why_no_batch(ledger),
-        "LeasePlays": why_no_play(ledger),
-        "LeaseDesigns": why_no_job(ledger),
+        "TakeBatch": explain_no_batch(ledger),
+        "LeasePlays": explain_no_play(ledger),
+        "LeaseDesigns": explain_no_job(ledger),
     }
     return tuple(
         msgspec.structs.replace(wait, why=reasons.get(wait.what, "")) if wait.holder == NAME else wait for wait in waits
     )
 
 
-def why_no_batch(ledger: Ledger) -> str:
+def explain_no_batch(ledger: Ledger) -> str:
     """Explain why the next batch waits."""
     state = ledger.state
-    return _unpublished(state) or f"{batches.waiting(state)} of {state.config.learner.batch_sequences} sequences"
+    return (
+        _explain_unpublished(state)
+        or f"{batches.count_waiting(state)} of {state.config.learner.batch_sequences} sequences"
+    )
 
 
-def why_no_play(ledger: Ledger) -> str:
+def explain_no_play(ledger: Ledger) -> str:
     """Explain why no play is leased."""
     state = ledger.state
-    if missing := _unpublished(state):
+    if missing := _explain_unpublished(state):
         return missing
     if not state.environments:
         return f"no environment is open, {len(state.jobs)} design jobs are"
@@ -48,20 +51,20 @@ def why_no_play(ledger: Ledger) -> str:
     return f"{leased} plays are leased, the next chunks open with newer weights"
 
 
-def why_no_job(ledger: Ledger) -> str:
+def explain_no_job(ledger: Ledger) -> str:
     """Explain why no design job is leased."""
     state = ledger.state
-    if missing := _unpublished(state):
+    if missing := _explain_unpublished(state):
         return missing
     slots = state.config.design.active_environments
     if state.pool is not None and len(state.environments) + len(state.jobs) < slots:
-        return f"{len(state.environments)} of {slots} slots have an environment; {pool_limit(state.pool)}"
+        return f"{len(state.environments)} of {slots} slots have an environment; {explain_pool_limit(state.pool)}"
     audited = f" ({len(state.audits)} of them is audited)" if state.audits else ""
     have = f"{len(state.environments)} of {slots} slots have an environment{audited}"
     return f"{have}, {len(state.jobs)} a job that is leased"
 
 
-def pool_limit(pool: Drawing) -> str:
+def explain_pool_limit(pool: Drawing) -> str:
     """Explain why no program of a pool can be drawn."""
     if not pool.playable:
         return f"all {len(pool.pool.entries)} programs of the pool were rejected (`spade env ls RUN --rejected`)"
@@ -70,7 +73,7 @@ def pool_limit(pool: Drawing) -> str:
     return f"each of the {pool.playable} programs of the pool is played once at a time{without}"
 
 
-def own(state: RunState, now: float) -> tuple[Wait, ...]:
+def list_own(state: RunState, now: float) -> tuple[Wait, ...]:
     """Return the holders that the loop waits for: of plays, design jobs and audits, and the learner while it trains."""
     play_s, design_s = state.config.play.lease_s, state.config.design.lease_s
     plays = [(play.holder, now - play.deadline + play_s) for play in state.flight]
@@ -79,10 +82,15 @@ def own(state: RunState, now: float) -> tuple[Wait, ...]:
     training_since = state.batches[step].at if step in state.batches and step > state.published_step else None
     learner = () if training_since is None else (Wait("learner", f"step {step}", 1, now - training_since, NAME),)
     audits = [(audit.holder, now - audit.deadline + play_s) for audit in state.audit_leases]
-    return (*learner, *_held("plays", plays), *_held("design jobs", jobs), *_held("audits", audits))
+    return (
+        *learner,
+        *_list_holders("plays", plays),
+        *_list_holders("design jobs", jobs),
+        *_list_holders("audits", audits),
+    )
 
 
-def _held(what: str, leases: Sequence[tuple[str, float]]) -> tuple[Wait, ...]:
+def _list_holders(what: str, leases: Sequence[tuple[str, float]]) -> tuple[Wait, ...]:
     """Return one wait for each holder of leases. `leases` are given as (holder, age in s)."""
     ages: dict[str, list[float]] = {}
     for holder, age in leases:
@@ -90,7 +98,7 @@ def _held(what: str, leases: Sequence[tuple[str, float]]) -> tuple[Wait, ...]:
     return tuple(Wait(holder, what, len(each), max(each), NAME) for holder, each in ages.items())
 
 
-def _unpublished(state: RunState) -> str:
+def _explain_unpublished(state: RunState) -> str:
     return "the learner has published no weights yet" if state.version == 0 else ""
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import lmdb
 import msgspec
 
-from replay.store.heads import heads
-from replay.store.pages import damaged_pages
-from replay.store.refusal import unreadable
-from replay.store.seal import NOT_COMMITTED, DamagedError, unsealed
+from replay.store.heads import read_heads
+from replay.store.pages import find_damaged_pages
+from replay.store.refusal import make_unreadable_error
+from replay.store.seal import NOT_COMMITTED, DamagedError, check_sealed
 from replay.store.store import LOG, NAMES, Commit, begin, open_table
 from spade.errors import RunError
 
@@ -38,11 +38,11 @@ def check_heads(path: Path) -> None:
         raise RunError(f"{data}: is not a regular file")
     try:
         if data.exists() and data.stat().st_size:
-            heads(data)
+            read_heads(data)
     except ValueError as error:
         raise DamagedError(str(path), f"{data.name}: {error}") from None
     except OSError as error:
-        raise unreadable(str(path), error) from None
+        raise make_unreadable_error(str(path), error) from None
 
 
 def check_all(environment: lmdb.Environment) -> None:
@@ -65,7 +65,7 @@ def _check(environment: lmdb.Environment, whole: Callable[[str], bool]) -> None:
     path = environment.path()
     _check_format(path, form)
     _check_pages(environment, NAMES, whole)
-    recorded = unsealed("meta", b"commit", commit)
+    recorded = check_sealed("meta", b"commit", commit)
     if recorded is None:
         raise DamagedError(path, f"meta commit: {NOT_COMMITTED}")
     if number not in (_COPIED, msgspec.msgpack.decode(recorded, type=Commit).number):
@@ -75,7 +75,7 @@ def _check(environment: lmdb.Environment, whole: Callable[[str], bool]) -> None:
 def _check_format(path: str, record: bytes) -> None:
     if not record:
         raise DamagedError(path, "meta format: is missing")
-    sound = unsealed("meta", b"format", record)
+    sound = check_sealed("meta", b"format", record)
     try:  # older formats had no checksum
         found = msgspec.msgpack.decode(record if sound is None else sound, type=Format).format
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -94,7 +94,7 @@ def _check_pages(environment: lmdb.Environment, tables: Sequence[str], whole: Ca
     for _ in range(_TRIES):
         with begin(environment) as transaction:  # it keeps the pages of its commit as they are
             try:
-                damaged = damaged_pages(data, transaction.id(), tables, lambda name: short or whole(name))
+                damaged = find_damaged_pages(data, transaction.id(), tables, lambda name: short or whole(name))
             except ValueError as error:
                 damaged = [f"{data.name}: {error}"]
         if damaged:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from replay.store.opening import lock, open_reader
 from replay.store.store import Store
-from spade.disk import DRAFT, draft, sync
+from spade.disk import DRAFT, open_draft, sync
 from spade.errors import RunError
 
 
@@ -24,7 +24,7 @@ def compact(path: Path) -> tuple[int, int]:
     with lock(path / "writer.lock"):
         for left in path.glob(f"{DRAFT}*"):
             shutil.rmtree(left)
-        with draft(path) as copy:
+        with open_draft(path) as copy:
             with open_reader(path) as store:
                 _check_records(store)
                 store.copy(copy)
@@ -33,7 +33,7 @@ def compact(path: Path) -> tuple[int, int]:
             data, compacted = path / "data.mdb", copy / "data.mdb"
             sizes = data.stat().st_size, compacted.stat().st_size
             sync(compacted)
-            with _alone(path / "lock.mdb"):
+            with _lock_alone(path / "lock.mdb"):
                 os.replace(compacted, data)
                 # The lock file counts the old file's transactions: the first process to open the new one makes another.
                 (path / "lock.mdb").unlink()
@@ -49,7 +49,7 @@ def _check_records(store: Store) -> None:
 
 
 @contextmanager
-def _alone(path: Path) -> Iterator[None]:
+def _lock_alone(path: Path) -> Iterator[None]:
     """Lock LMDB's lock file as its first opener does. Raises RunError if a process has the store open."""
     with path.open("r+b") as file:
         try:

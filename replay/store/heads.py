@@ -47,21 +47,21 @@ class Meta(NamedTuple):
     """Head of the table of tables."""
 
 
-def heads(data: Path) -> list[Meta]:
+def read_heads(data: Path) -> list[Meta]:
     """Return both heads of a file. Raises ValueError if one is damaged, OSError if the file cannot be read."""
     for _ in range(_TRIES - 1):
         try:
-            return _heads(data)
+            return _try_read_heads(data)
         except ValueError:
             pass  # a writer may write one and then the other while they are read
-    return _heads(data)
+    return _try_read_heads(data)
 
 
-def _heads(data: Path) -> list[Meta]:
+def _try_read_heads(data: Path) -> list[Meta]:
     with data.open("rb") as file:
         begin = file.read(2 * _LARGEST)
-    size = _page_size(begin)
-    found = [_head(begin[number * size : (number + 1) * size], number) for number in (0, 1)]
+    size = _read_page_size(begin)
+    found = [_read_head(begin[number * size : (number + 1) * size], number) for number in (0, 1)]
     first, second = (meta.commit for meta in found)
     # Commits are written to both heads alternately.
     if (first, second) != (0, 0) and (first % 2, second % 2, abs(first - second)) != (0, 1, 1):
@@ -69,7 +69,7 @@ def _heads(data: Path) -> list[Meta]:
     return found
 
 
-def _page_size(begin: bytes) -> int:
+def _read_page_size(begin: bytes) -> int:
     """Return the size of a page, as the first head states it."""
     if len(begin) < HEADER_BYTES + _META.size:
         raise ValueError(f"it has only {len(begin)} bytes")
@@ -81,7 +81,7 @@ def _page_size(begin: bytes) -> int:
     return size
 
 
-def _head(page: bytes, number: int) -> Meta:
+def _read_head(page: bytes, number: int) -> Meta:
     place, _, kind, _, _ = PAGE.unpack_from(page)
     magic, version, _, mapped, free, main, last, commit = _META.unpack_from(page, HEADER_BYTES)
     trees = Tree(*TREE.unpack(free)), Tree(*TREE.unpack(main))

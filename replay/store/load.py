@@ -8,15 +8,15 @@ import msgspec
 
 from replay.ledger import audits, provenance, records
 from replay.ledger.environment_memory import EnvironmentMemory
-from replay.ledger.keys import LEVEL_PREFIX, batch_key, environment_prefix
+from replay.ledger.keys import LEVEL_PREFIX, make_batch_key, make_environment_prefix
 from replay.ledger.state import CommandLimits, RunState
 from replay.ledger.statistics import PLAYS, History, Statistics
 from replay.store.store import Store
-from spade.config import MEANING, RETIRED, Config, digest, dump
+from spade.config import MEANING, RETIRED, Config, compute_digest, dump
 from spade.errors import RunError
 from spade.pools import Draws, LevelWindow, PoolList, SeedPool
 from spade.protocol import LifeNumber, Recording
-from spade.seeds import derive, new_secret
+from spade.seeds import derive, draw_secret
 
 
 class Header(msgspec.Struct):
@@ -71,12 +71,12 @@ def open_run(store: Store, config: Config, corpus: str = "") -> Opened:
     if header is None:
         # With a given seed two runs hand out the same work. Without a seed the work cannot be predicted.
         given = config.run.seed
-        secret = new_secret() if given is None else derive(b"run", "secret", given).to_bytes(8, "little")
-        header = Header(secret, digest(config), settings, time.time(), corpus)
+        secret = draw_secret() if given is None else derive(b"run", "secret", given).to_bytes(8, "little")
+        header = Header(secret, compute_digest(config), settings, time.time(), corpus)
         store.commit(store.encode([("meta", "run", header)]))
         return Opened(RunState(config, secret), 0.0, False, {}, corpus)
-    changed = _changes(header.settings, settings)
-    if header.digest != digest(config):
+    changed = _find_changes(header.settings, settings)
+    if header.digest != compute_digest(config):
         named = [f"{key} ({old} -> {new})" for key, (old, new) in changed.items() if key.split(".")[0] in MEANING]
         raise RunError(
             f"{store.path}: this run was started with another meaning: {', '.join(named) or 'other defaults'}; "
@@ -125,7 +125,7 @@ def load(store: Store, config: Config, secret: bytes) -> RunState:
     state.design_groups = {group.id: group for group in groups if group.closed < group.jobs}
     state.queue = {group.order: group for group in store.scan("queue", records.GroupRecord)}
     state.quarantine = {key for key, _ in store.each("quarantine")}
-    retired = batch_key(state.counters.retired_step + 1)
+    retired = make_batch_key(state.counters.retired_step + 1)
     state.batches = {batch.step: batch for batch in store.scan("batches", records.BatchRecord, start=retired)}
     return state
 
@@ -134,7 +134,7 @@ def _load_environment(state: RunState, store: Store, environment: records.Enviro
     state.add_environment(environment, store.get_many("sources", [environment.id], records.Source)[0])
     for chunk in environment.chunks:
         state.flight.open(environment, chunk)
-    plays = store.scan("plays", records.PlayRecord, prefix=environment_prefix(environment.id))
+    plays = store.scan("plays", records.PlayRecord, prefix=make_environment_prefix(environment.id))
     for play in sorted(plays, key=lambda play: (play.chunk, play.hinted, play.index)):
         state.add_play(play)
     for play in plays:
@@ -144,12 +144,12 @@ def _load_environment(state: RunState, store: Store, environment: records.Enviro
         audits.take_up(state, environment)
 
 
-def _changes(before: str, now: str) -> dict[str, tuple[str, str]]:
+def _find_changes(before: str, now: str) -> dict[str, tuple[str, str]]:
     """Return the settings that differ, by path."""
-    old, new = _flat(tomllib.loads(before)), _flat(tomllib.loads(now))
+    old, new = _list_settings(tomllib.loads(before)), _list_settings(tomllib.loads(now))
     keys = sorted(key for key in (old.keys() | new.keys()) - RETIRED.keys() if old.get(key) != new.get(key))
     return {key: (old.get(key, "unset"), new.get(key, "unset")) for key in keys}
 
 
-def _flat(tree: dict[str, Any]) -> dict[str, str]:
+def _list_settings(tree: dict[str, Any]) -> dict[str, str]:
     return {f"{section}.{key}": str(value) for section, table in tree.items() for key, value in table.items()}

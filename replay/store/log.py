@@ -10,7 +10,7 @@ from zlib import crc32
 
 import lmdb
 
-from replay.store.seal import seed
+from replay.store.seal import compute_seed
 
 _ENTRY = struct.Struct(">QI")
 _PLACE = struct.Struct(">Q")
@@ -24,7 +24,7 @@ class Log:
     """A log in one LMDB environment. `index` is the table of entries, named `name`. `values` is the table of values."""
 
     def __init__(self, name: str, index: Handle, values: Handle) -> None:
-        self._seed = seed(name)
+        self._seed = compute_seed(name)
         self._index = index
         self._values = values
 
@@ -39,11 +39,11 @@ class Log:
                 [(_PLACE.pack(place), value) for place, (_, value) in enumerate(written, first)], append=True
             )
         return [
-            (key, _ENTRY.pack(place, self._checksum(key, place, value)))
+            (key, _ENTRY.pack(place, self._compute_checksum(key, place, value)))
             for place, (key, value) in enumerate(written, first)
         ]
 
-    def _checksum(self, key: bytes, place: int, value: bytes) -> int:
+    def _compute_checksum(self, key: bytes, place: int, value: bytes) -> int:
         return crc32(value, crc32(key, self._seed) ^ place & _LOW)
 
     def drop(self, transaction: lmdb.Transaction, key: bytes, entry: bytes) -> None:
@@ -57,7 +57,7 @@ class Log:
             return None
         place, committed = _ENTRY.unpack(entry)
         body = transaction.get(entry[: _PLACE.size], db=self._values)
-        return None if body is None or self._checksum(key, place, bytes(body)) != committed else bytes(body)
+        return None if body is None or self._compute_checksum(key, place, bytes(body)) != committed else bytes(body)
 
     def bodies(self, transaction: lmdb.Transaction, keys: Sequence[bytes]) -> list[bytes] | None:
         """Return values in the order of `keys`, or None if one is missing or damaged."""
@@ -81,10 +81,10 @@ class Log:
 
     def pages(self, transaction: lmdb.Transaction) -> int:
         """Return the number of pages that the values fill."""
-        return pages(transaction, self._values)
+        return count_pages(transaction, self._values)
 
 
-def pages(transaction: lmdb.Transaction, handle: Handle) -> int:
+def count_pages(transaction: lmdb.Transaction, handle: Handle) -> int:
     """Return the number of pages that a table fills."""
     stat = transaction.stat(handle)
     return int(stat["branch_pages"] + stat["leaf_pages"] + stat["overflow_pages"])

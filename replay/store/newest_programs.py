@@ -5,7 +5,7 @@ from replay.store.store import Store
 from spade.protocol import NewestPrograms
 
 
-def newest_programs(store: Store, count: int, room: int) -> NewestPrograms:
+def read_newest_programs(store: Store, count: int, room: int) -> NewestPrograms:
     """Return the `count` newest admitted programs by their jobs, the oldest first.
 
     Returns fewer if they would exceed `room` bytes together.

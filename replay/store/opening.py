@@ -11,10 +11,10 @@ import lmdb
 import msgspec
 
 from replay.store.check import FORMAT, Format, check_all, check_heads, check_quickly
-from replay.store.refusal import unreadable, unwritable
-from replay.store.seal import sealed
+from replay.store.refusal import make_unreadable_error, make_unwritable_error
+from replay.store.seal import seal_records
 from replay.store.store import NAMES, Commit, Store
-from spade.errors import RunError, reason
+from spade.errors import RunError, format_reason
 
 FIRST_MAP_BYTES = 64 * 1024 * 1024
 
@@ -28,13 +28,13 @@ def open_store(path: Path, durability: Literal["sync", "nosync"]) -> Iterator[St
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise RunError(f"{path}: no store can be made here ({reason(error)})") from None
+        raise RunError(f"{path}: no store can be made here ({format_reason(error)})") from None
     with lock(path / "writer.lock"):
         check_heads(path)
         try:
             environment = lmdb.open(str(path), map_size=_map_size(path), max_dbs=len(NAMES), sync=durability == "sync")
         except lmdb.Error as error:
-            raise unwritable(str(path), error) from None
+            raise make_unwritable_error(str(path), error) from None
         try:
             if environment.info()["last_txnid"] == 0:
                 _make_tables(environment)
@@ -42,7 +42,7 @@ def open_store(path: Path, durability: Literal["sync", "nosync"]) -> Iterator[St
             yield Store(environment)
             environment.sync(True)
         except lmdb.Error as error:
-            raise unwritable(str(path), error) from None
+            raise make_unwritable_error(str(path), error) from None
         finally:
             environment.close()
 
@@ -52,7 +52,7 @@ def _make_tables(environment: lmdb.Environment) -> None:
     with environment.begin(write=True) as transaction:
         tables = {name: environment.open_db(name.encode(), txn=transaction) for name in NAMES}
         first = {b"format": Format(FORMAT), b"commit": Commit(transaction.id())}
-        for key, record in sealed("meta", [(key, msgspec.msgpack.encode(one)) for key, one in first.items()]):
+        for key, record in seal_records("meta", [(key, msgspec.msgpack.encode(one)) for key, one in first.items()]):
             transaction.put(key, record, db=tables["meta"])
 
 
@@ -62,7 +62,7 @@ def open_reader(path: Path) -> Iterator[Store]:
 
     Raises RunError if it is missing or has another format, and DamagedError with all faults of its pages.
     """
-    with _readable(path) as environment:
+    with _open_readable(path) as environment:
         if environment.info()["last_txnid"] == 0:
             raise RunError(f"{path}: no store can be read here (nothing was ever committed)")
         check_all(environment)
@@ -70,7 +70,7 @@ def open_reader(path: Path) -> Iterator[Store]:
 
 
 @contextmanager
-def _readable(path: Path) -> Iterator[lmdb.Environment]:
+def _open_readable(path: Path) -> Iterator[lmdb.Environment]:
     """Open an LMDB environment to read. If LMDB's lock file is not writable, there must not be a writer."""
     check_heads(path)
     with ExitStack() as stack:
@@ -78,10 +78,10 @@ def _readable(path: Path) -> Iterator[lmdb.Environment]:
             try:
                 environment = lmdb.open(str(path), readonly=True, create=False, max_dbs=len(NAMES))
             except lmdb.ReadonlyError:
-                stack.enter_context(_no_writer(path / "writer.lock"))
+                stack.enter_context(_lock_writers_out(path / "writer.lock"))
                 environment = lmdb.open(str(path), readonly=True, create=False, max_dbs=len(NAMES), lock=False)
         except lmdb.Error as error:
-            raise unreadable(str(path), error) from None
+            raise make_unreadable_error(str(path), error) from None
         stack.callback(environment.close)
         yield environment
 
@@ -89,30 +89,30 @@ def _readable(path: Path) -> Iterator[lmdb.Environment]:
 @contextmanager
 def lock(path: Path) -> Iterator[None]:
     """Hold the writer's lock. The kernel frees it with the process. Raises RunError."""
-    with _opened(path, "a+") as file:
+    with _open_file(path, "a+") as file:
         _hold(file, fcntl.LOCK_EX)
         try:
             file.truncate(0)
             file.write(str(os.getpid()))
             file.flush()
         except OSError as error:
-            raise RunError(f"{path}: cannot be written ({reason(error)})") from None
+            raise RunError(f"{path}: cannot be written ({format_reason(error)})") from None
         yield
 
 
 @contextmanager
-def _no_writer(path: Path) -> Iterator[None]:
+def _lock_writers_out(path: Path) -> Iterator[None]:
     """Keep writers away by a shared lock, which needs no right to write."""
-    with _opened(path, "r") as file:
+    with _open_file(path, "r") as file:
         _hold(file, fcntl.LOCK_SH)
         yield
 
 
-def _opened(path: Path, mode: str) -> TextIO:
+def _open_file(path: Path, mode: str) -> TextIO:
     try:
         return cast(TextIO, path.open(mode))
     except OSError as error:
-        raise RunError(f"{path}: cannot be opened ({reason(error)})") from None
+        raise RunError(f"{path}: cannot be opened ({format_reason(error)})") from None
 
 
 def _hold(file: TextIO, kind: int) -> None:

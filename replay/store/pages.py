@@ -16,8 +16,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
-from replay.store.heads import HEADER_BYTES, PAGE, TREE, Meta, Tree, heads
-from replay.store.seal import text
+from replay.store.heads import HEADER_BYTES, PAGE, TREE, Meta, Tree, read_heads
+from replay.store.seal import format_key
 
 _RECORD = struct.Struct("=HHHH")  # size or page, its high half, kind or the page's highest part, size of the key
 _OVERFLOW_PAGES = struct.Struct("=I")
@@ -43,21 +43,23 @@ class _Record(NamedTuple):
     data: memoryview
 
 
-def damaged_pages(data: Path, commit: int, tables: Sequence[str], whole: Callable[[str], bool]) -> list[str] | None:
+def find_damaged_pages(
+    data: Path, commit: int, tables: Sequence[str], whole: Callable[[str], bool]
+) -> list[str] | None:
     """Return the faults of the file's state after a commit, or None if its head is gone.
 
     A transaction must keep the commit. `tables` must exist. The pages of a table are checked if it is `whole`. Raises
     ValueError if a head is damaged.
     """
-    meta = next((meta for meta in heads(data) if meta.commit == commit), None)
+    meta = next((meta for meta in read_heads(data) if meta.commit == commit), None)
     if meta is None:
         return None
-    with _mapped(data) as view:
-        return list(_problems(_File(view, meta), meta, tables, whole))
+    with _map_file(data) as view:
+        return list(_find_problems(_File(view, meta), meta, tables, whole))
 
 
 @contextmanager
-def _mapped(data: Path) -> Iterator[memoryview]:
+def _map_file(data: Path) -> Iterator[memoryview]:
     with (
         data.open("rb") as file,
         mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped,
@@ -66,7 +68,7 @@ def _mapped(data: Path) -> Iterator[memoryview]:
         yield view
 
 
-def _problems(file: "_File", meta: Meta, tables: Sequence[str], whole: Callable[[str], bool]) -> Iterator[str]:
+def _find_problems(file: "_File", meta: Meta, tables: Sequence[str], whole: Callable[[str], bool]) -> Iterator[str]:
     names = _Names("the list of tables", file, meta.main)
     yield from names.problems()
     for name in tables:
@@ -150,7 +152,7 @@ class _Table:
             if depth == 1:
                 self._leaf(records)
         except _BadPageError as bad:
-            begin = f", from {text(low)} on," if low and not self.flags else ""
+            begin = f", from {format_key(low)} on," if low and not self.flags else ""
             self._found.append(f"{self._name}: page {number}{begin} {bad}")
             return
         if depth > 1:
@@ -218,7 +220,7 @@ class _Names(_Table):
     def record(self, record: _Record, value: memoryview) -> None:
         if len(value) != TREE.size:
             raise _BadPageError("has a table of a damaged kind")
-        self.found[text(record.key)] = Tree(*TREE.unpack(value))
+        self.found[format_key(record.key)] = Tree(*TREE.unpack(value))
 
 
 class _Free(_Table):

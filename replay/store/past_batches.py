@@ -5,21 +5,21 @@ from typing import Any
 
 import msgspec
 
-from replay.ledger.keys import batch_key
+from replay.ledger.keys import make_batch_key
 from replay.ledger.records import BatchRecord, RunCounters
 from replay.store.store import Store
 from spade.errors import RunError
 from spade.protocol import Batch, Group, Trajectory
 
 
-def recorded(store: Store, step: int) -> BatchRecord | None:
+def read_recorded(store: Store, step: int) -> BatchRecord | None:
     """Return the record of learner step `step`, or None if its batch was never taken."""
-    return store.get("batches", batch_key(step), BatchRecord)
+    return store.get("batches", make_batch_key(step), BatchRecord)
 
 
-def taken(store: Store, step: int) -> BatchRecord:
+def read_taken(store: Store, step: int) -> BatchRecord:
     """Return the record of learner step `step`. Raises RunError if its batch was never taken."""
-    record = recorded(store, step)
+    record = read_recorded(store, step)
     if record is None:
         last = len(store.scan("batches", BatchRecord))
         steps = f"its steps are 1 to {last}" if last else "it has no step yet"
@@ -27,15 +27,15 @@ def taken(store: Store, step: int) -> BatchRecord:
     return record
 
 
-def batch(store: Store, record: BatchRecord) -> Batch:
+def read_batch(store: Store, record: BatchRecord) -> Batch:
     """Rebuild the batch as the learner got it, with its trajectories. Raises RunError if retention deleted them."""
     counters = store.get("meta", "counters", RunCounters)
     if counters is not None and record.step <= counters.dropped_step:
-        raise RunError(dropped(record.step))
+        raise RunError(explain_dropped(record.step))
     return _build(store, record, msgspec.msgpack.Decoder(Trajectory).decode)
 
 
-def packed_batch(store: Store, record: BatchRecord, last: bool = False) -> Batch:
+def read_packed_batch(store: Store, record: BatchRecord, last: bool = False) -> Batch:
     """Return the batch as sent. Its trajectories are msgspec.Raw, the stored bytes, which the receiver decodes.
 
     `last`: see `Batch`.
@@ -59,6 +59,6 @@ def _build(store: Store, record: BatchRecord, read: Callable[[bytes], Any], last
     return Batch(record.step, record.version, tuple(groups), last)
 
 
-def dropped(step: int) -> str:
+def explain_dropped(step: int) -> str:
     """Explain why a batch cannot be rebuilt."""
     return f"the trajectories of step {step} were deleted by retention (replay.retain_s, replay.retain_bytes)"

@@ -5,12 +5,12 @@ If the run's designers vary seeds, the programs themselves are kept.
 
 from pathlib import Path
 
-from replay.ledger.keys import seed_id
+from replay.ledger.keys import make_seed_id
 from replay.ledger.records import Change, Source
 from replay.ledger.state import RunState
 from replay.store.store import Store
 from spade.errors import RunError
-from spade.pools import SeedPool, listed, names, read_program
+from spade.pools import SeedPool, list_names, read_list, read_program
 
 
 def settle_pool(store: Store, state: RunState, folder: Path) -> None:
@@ -25,7 +25,7 @@ def settle_pool(store: Store, state: RunState, folder: Path) -> None:
     if not plays:
         _settle_seeds(store, state, folder)
         return
-    found = listed(folder)
+    found = read_list(folder)
     if state.pool is None:
         state.take_pool(found, None)
         store.commit(store.encode([("meta", "pool", found)]))
@@ -41,9 +41,9 @@ def _settle_seeds(store: Store, state: RunState, folder: Path) -> None:
         raise RunError(f"{folder.parent}: this run was started {began} seeds (design.seeds); resume it as it was")
     if not varies or state.memory.has_seeds:
         return
-    pool = SeedPool(tuple(read_program(folder, name) for name in names(folder)))
+    pool = SeedPool(tuple(read_program(folder, name) for name in list_names(folder)))
     sources: list[Change] = [
-        ("sources", seed_id(each.name), Source(each.source, each.hint, "")) for each in pool.programs
+        ("sources", make_seed_id(each.name), Source(each.source, each.hint, "")) for each in pool.programs
     ]
     store.commit(store.encode([("meta", "seeds", pool), *sources]))
     state.memory.begin_with(pool.programs)

@@ -20,11 +20,11 @@ _FULL = {
 _SYSTEM = (*_FULL, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 
 
-def unwritable(path: str, error: lmdb.Error) -> RunError:
+def make_unwritable_error(path: str, error: lmdb.Error) -> RunError:
     """Return the error of a failed commit."""
-    number = _number(error)
+    number = _parse_number(error)
     if number == errno.EIO:
-        number = _cause(Path(path))
+        number = _find_cause(Path(path))
     if number is None:
         return DamagedError(path, f"cannot be written ({error})")
     if number in _FULL:
@@ -35,17 +35,17 @@ def unwritable(path: str, error: lmdb.Error) -> RunError:
     return RunError(f"{path}: the store cannot be written: {os.strerror(number)}. Nothing acknowledged is lost")
 
 
-def unreadable(path: str, error: lmdb.Error | OSError) -> RunError:
+def make_unreadable_error(path: str, error: lmdb.Error | OSError) -> RunError:
     """Return the error of a store that cannot be opened, or of a transaction that cannot begin."""
     return RunError(f"{path}: no store can be read here ({error})")
 
 
-def _number(error: lmdb.Error) -> int | None:
+def _parse_number(error: lmdb.Error) -> int | None:
     """Return the system's error number, or None if the error is LMDB's own. py-lmdb gives only the error's text."""
     return next((number for number in _SYSTEM if os.strerror(number) in str(error)), None)
 
 
-def _cause(path: Path) -> int:
+def _find_cause(path: Path) -> int:
     """Find the true error behind LMDB's input/output error, which can also mean a partial write."""
     limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
     if limit != resource.RLIM_INFINITY and (path / "data.mdb").stat().st_size + _PROBE_BYTES > limit:

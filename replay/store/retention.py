@@ -4,7 +4,7 @@ Only trained trajectories are deleted, the oldest batch first. A trajectory stay
 again. One slice is deleted with each commit, so that the service stays responsive.
 """
 
-from replay.ledger.keys import batch_key
+from replay.ledger.keys import make_batch_key
 from replay.ledger.records import BatchRecord
 from replay.ledger.state import RunState
 from replay.store.store import Store
@@ -13,12 +13,12 @@ from spade.config import Learner, Replay
 SLICE = 256  # trajectories
 
 
-def unneeded(retired_step: int, learner: Learner) -> int:
+def find_unneeded(retired_step: int, learner: Learner) -> int:
     """Return the last step that no learner takes again, even if all but its oldest checkpoint are damaged."""
     return max(retired_step - learner.keep_checkpoints * learner.checkpoint_every, 0)
 
 
-def due(age_s: float, table_bytes: int, replay: Replay) -> bool:
+def is_due(age_s: float, table_bytes: int, replay: Replay) -> bool:
     """Return True if the oldest batch must be deleted: it is too old, or all trajectories together are too large."""
     too_old = bool(replay.retain_s) and age_s >= replay.retain_s
     return too_old or (bool(replay.retain_bytes) and table_bytes > replay.retain_bytes)
@@ -31,14 +31,14 @@ class Retention:
         self._state = state
         self._store = store
         self._oldest: BatchRecord | None = None
-        self._going = self._trajectories(self._record(state.counters.dropped_step))
+        self._going = self._list_trajectories(self._record(state.counters.dropped_step))
 
     def stage(self, now: float) -> None:
         """Mark at most one slice for deletion with the next commit, if due. `now`: s of the run clock."""
         state = self._state
         if not self._going and (batch := self._next(now)) is not None:
             state.counters.dropped_step = batch.step
-            self._oldest, self._going = None, self._trajectories(batch)
+            self._oldest, self._going = None, self._list_trajectories(batch)
         for key in self._going[:SLICE]:
             state.delete("trajectories", key)
         del self._going[:SLICE]
@@ -48,19 +48,19 @@ class Retention:
         config, counters = self._state.config, self._state.counters
         if not (config.replay.retain_s or config.replay.retain_bytes):
             return None
-        if counters.dropped_step >= unneeded(counters.retired_step, config.learner):
+        if counters.dropped_step >= find_unneeded(counters.retired_step, config.learner):
             return None
         if self._oldest is None:
             self._oldest = self._record(counters.dropped_step + 1)
         oldest = self._oldest
-        if oldest is None or not due(now - oldest.at, self._store.table_bytes("trajectories"), config.replay):
+        if oldest is None or not is_due(now - oldest.at, self._store.table_bytes("trajectories"), config.replay):
             return None
         return oldest
 
     def _record(self, step: int) -> BatchRecord | None:
-        return self._store.get("batches", batch_key(step), BatchRecord)
+        return self._store.get("batches", make_batch_key(step), BatchRecord)
 
     @staticmethod
-    def _trajectories(batch: BatchRecord | None) -> list[str]:
+    def _list_trajectories(batch: BatchRecord | None) -> list[str]:
         groups = () if batch is None else batch.groups
         return [member.trajectory for group in groups for member in group.members]

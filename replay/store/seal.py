@@ -19,22 +19,22 @@ class DamagedError(RunError):
         self.what = what
 
 
-def seed(table: str) -> int:
+def compute_seed(table: str) -> int:
     """Return the start value of a table's checksums."""
     return crc32(table.encode())
 
 
-def sealed(table: str, records: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+def seal_records(table: str, records: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """Return records as stored, each followed by its checksum."""
-    begin = seed(table)
+    begin = compute_seed(table)
     return [(key, body + crc32(body, crc32(key, begin)).to_bytes(CRC_BYTES, "little")) for key, body in records]
 
 
-def unsealed(table: str, key: bytes, value: bytes) -> bytes | None:
+def check_sealed(table: str, key: bytes, value: bytes) -> bytes | None:
     """Return the bytes of a stored record, or None if they do not match its checksum."""
-    return value[:-CRC_BYTES] if crc32(value, crc32(key, seed(table))) == _WHOLE else None
+    return value[:-CRC_BYTES] if crc32(value, crc32(key, compute_seed(table))) == _WHOLE else None
 
 
-def text(key: bytes) -> str:
+def format_key(key: bytes) -> str:
     """Return a key as printable characters on one line, even if its bytes are not text."""
     return repr(key)[2:-1]

@@ -10,9 +10,9 @@ import lmdb
 import msgspec
 
 from replay.ledger.records import Change, Table
-from replay.store.log import Handle, Log, pages
-from replay.store.refusal import unreadable, unwritable
-from replay.store.seal import NOT_COMMITTED, DamagedError, sealed, text, unsealed
+from replay.store.log import Handle, Log, count_pages
+from replay.store.refusal import make_unreadable_error, make_unwritable_error
+from replay.store.seal import NOT_COMMITTED, DamagedError, check_sealed, format_key, seal_records
 from spade.errors import RunError
 
 PAGE = 256  # records of one read while a table is walked
@@ -87,14 +87,14 @@ class Store:
                 except lmdb.MapFullError:
                     self._environment.set_mapsize(2 * self._environment.info()["map_size"])
         except lmdb.Error as error:
-            raise unwritable(self.path, error) from None
+            raise make_unwritable_error(self.path, error) from None
 
     def _write(
         self, transaction: lmdb.Transaction, table: Table, records: Sequence[tuple[bytes, bytes | None]]
     ) -> None:
         handle = self._tables[table]
         written = [(key, value) for key, value in records if value is not None]
-        written = self._log.append(transaction, written) if table == LOGGED else sealed(table, written)
+        written = self._log.append(transaction, written) if table == LOGGED else seal_records(table, written)
         with transaction.cursor(db=handle) as cursor:
             # In the order of the keys, so that records of one page are written one after the other.
             cursor.putmulti(sorted(written))
@@ -104,11 +104,11 @@ class Store:
 
     def table_bytes(self, table: Table) -> int:
         """Return the bytes of a table's pages."""
-        return self._read(table, lambda transaction: self._extent(transaction, table)).bytes
+        return self._read(table, lambda transaction: self._measure_extent(transaction, table)).bytes
 
-    def _extent(self, transaction: lmdb.Transaction, table: Table) -> Extent:
+    def _measure_extent(self, transaction: lmdb.Transaction, table: Table) -> Extent:
         stat = transaction.stat(self._tables[table])
-        count = pages(transaction, self._tables[table]) + (self._log.pages(transaction) if table == LOGGED else 0)
+        count = count_pages(transaction, self._tables[table]) + (self._log.pages(transaction) if table == LOGGED else 0)
         return Extent(stat["entries"], count * stat["psize"])
 
     def bodies(self, keys: Sequence[str]) -> list[bytes]:
@@ -119,27 +119,29 @@ class Store:
 
     def _body_of(self, key: str) -> bytes:
         """Return a trajectory that must exist. Raises DamagedError if it does not."""
-        body = self._read(LOGGED, lambda transaction: self._value(transaction, LOGGED, key.encode()))
+        body = self._read(LOGGED, lambda transaction: self._get_value(transaction, LOGGED, key.encode()))
         if body is None:
-            raise self._damaged(f"{LOGGED} {key}: is missing")
+            raise self._make_damaged_error(f"{LOGGED} {key}: is missing")
         return body
 
     def get(self, table: Table, key: str, kind: type[Value]) -> Value | None:
         """Return one record, or None. A key that no record can have also gives None."""
         if not 0 < len(key.encode()) <= self._environment.max_key_size():
             return None
-        data = self._read(table, lambda transaction: self._value(transaction, table, key.encode()))
-        return None if data is None else self._decoded(table, key, data, msgspec.msgpack.Decoder(kind))
+        data = self._read(table, lambda transaction: self._get_value(transaction, table, key.encode()))
+        return None if data is None else self._decode_value(table, key, data, msgspec.msgpack.Decoder(kind))
 
     def get_many(self, table: Table, keys: Sequence[str], kind: type[Value]) -> list[Value]:
         """Return records that must exist, in the order of `keys`. Raises RunError if one is missing."""
-        found = self._read(table, lambda transaction: [self._value(transaction, table, key.encode()) for key in keys])
+        found = self._read(
+            table, lambda transaction: [self._get_value(transaction, table, key.encode()) for key in keys]
+        )
         decoder = msgspec.msgpack.Decoder(kind)
         values = []
         for key, data in zip(keys, found, strict=True):
             if data is None:
-                raise self._damaged(f"{table} {key}: is missing")
-            values.append(self._decoded(table, key, data, decoder))
+                raise self._make_damaged_error(f"{table} {key}: is missing")
+            values.append(self._decode_value(table, key, data, decoder))
         return values
 
     def scan(self, table: Table, kind: type[Value], start: str = "", prefix: str = "") -> list[Value]:
@@ -153,8 +155,8 @@ class Store:
                     for key, value in cursor:
                         if not bytes(key).startswith(prefix.encode()):
                             break
-                        body = self._body(transaction, table, bytes(key), bytes(value))
-                        found.append(self._decoded(table, text(bytes(key)), body, decoder))
+                        body = self._get_body(transaction, table, bytes(key), bytes(value))
+                        found.append(self._decode_value(table, format_key(bytes(key)), body, decoder))
             return found
 
         return self._read(table, read)
@@ -165,10 +167,10 @@ class Store:
         Each is read when it is asked for.
         """
         decoder = msgspec.msgpack.Decoder(kind)
-        with self._transaction() as transaction, transaction.cursor(db=self._tables[table]) as cursor:
+        with self._open_transaction() as transaction, transaction.cursor(db=self._tables[table]) as cursor:
             for key, value in islice(cursor.iterprev(), count):
-                body = self._body(transaction, table, bytes(key), bytes(value))
-                yield self._decoded(table, text(bytes(key)), body, decoder)
+                body = self._get_body(transaction, table, bytes(key), bytes(value))
+                yield self._decode_value(table, format_key(bytes(key)), body, decoder)
 
     def each(self, table: Table, damaged: list[str] | None = None) -> Iterator[tuple[str, bytes]]:
         """Yield each key of a table with its encoded record, in order, read a page at a time.
@@ -177,7 +179,7 @@ class Store:
         """
         for key, value in self._walk(table):
             try:
-                body = self._read(table, lambda transaction, k=key, v=value: self._body(transaction, table, k, v))  # type: ignore[misc]
+                body = self._read(table, lambda transaction, k=key, v=value: self._get_body(transaction, table, k, v))  # type: ignore[misc]
             except DamagedError as error:
                 if damaged is None:
                     raise
@@ -190,7 +192,7 @@ class Store:
         decoder = msgspec.msgpack.Decoder(kind)
         for key, body in self.each(table, damaged):
             try:
-                record = self._decoded(table, key, body, decoder)
+                record = self._decode_value(table, key, body, decoder)
             except DamagedError as error:
                 if damaged is None:
                     raise
@@ -207,43 +209,43 @@ class Store:
     def _walk(self, table: Table) -> Iterator[tuple[bytes, bytes]]:
         """Yield each key with the bytes in the table itself."""
         start = b""
-        while page := self._read(table, lambda transaction, start=start: self._page(transaction, table, start)):  # type: ignore[misc]
+        while page := self._read(table, lambda transaction, start=start: self._read_page(transaction, table, start)):  # type: ignore[misc]
             yield from page
             start = page[-1][0] + b"\0"
 
-    def _page(self, transaction: lmdb.Transaction, table: Table, start: bytes) -> list[tuple[bytes, bytes]]:
+    def _read_page(self, transaction: lmdb.Transaction, table: Table, start: bytes) -> list[tuple[bytes, bytes]]:
         with transaction.cursor(db=self._tables[table]) as cursor:
             found = islice(cursor, PAGE) if cursor.set_range(start) else ()
             return [(bytes(key), bytes(value)) for key, value in found]
 
-    def _value(self, transaction: lmdb.Transaction, table: Table, key: bytes) -> bytes | None:
+    def _get_value(self, transaction: lmdb.Transaction, table: Table, key: bytes) -> bytes | None:
         value = transaction.get(key, db=self._tables[table])
-        return None if value is None else self._body(transaction, table, key, bytes(value))
+        return None if value is None else self._get_body(transaction, table, key, bytes(value))
 
-    def _body(self, transaction: lmdb.Transaction, table: Table, key: bytes, value: bytes) -> bytes:
+    def _get_body(self, transaction: lmdb.Transaction, table: Table, key: bytes, value: bytes) -> bytes:
         """Return a record's bytes, given the bytes in its table.
 
         Raises DamagedError if they differ from the committed ones.
         """
-        body = self._log.body(transaction, key, value) if table == LOGGED else unsealed(table, key, value)
+        body = self._log.body(transaction, key, value) if table == LOGGED else check_sealed(table, key, value)
         if body is None:
-            raise self._damaged(f"{table} {text(key)}: {NOT_COMMITTED}")
+            raise self._make_damaged_error(f"{table} {format_key(key)}: {NOT_COMMITTED}")
         return body
 
-    def _decoded(self, table: Table, key: str, body: bytes, decoder: msgspec.msgpack.Decoder[Value]) -> Value:
+    def _decode_value(self, table: Table, key: str, body: bytes, decoder: msgspec.msgpack.Decoder[Value]) -> Value:
         try:
             return decoder.decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise self._damaged(f"{table} {key}: cannot be decoded ({error})") from None
+            raise self._make_damaged_error(f"{table} {key}: cannot be decoded ({error})") from None
 
-    def _damaged(self, what: str) -> DamagedError:
+    def _make_damaged_error(self, what: str) -> DamagedError:
         return DamagedError(self.path, what)
 
     def extents(self) -> dict[Table, Extent]:
         """Return the size of every table."""
 
         def read(transaction: lmdb.Transaction) -> dict[Table, Extent]:
-            return {table: self._extent(transaction, table) for table in self._tables}
+            return {table: self._measure_extent(transaction, table) for table in self._tables}
 
         return self._read("the tables", read)
 
@@ -265,14 +267,14 @@ class Store:
 
     def _read(self, what: str, read: Callable[[lmdb.Transaction], Result]) -> Result:
         """Read in one transaction. Values are copied before it ends. Raises DamagedError if LMDB cannot read."""
-        with self._transaction() as transaction:
+        with self._open_transaction() as transaction:
             try:
                 return read(transaction)
             except lmdb.Error as error:
-                raise self._damaged(f"{what}: cannot be read ({error})") from None
+                raise self._make_damaged_error(f"{what}: cannot be read ({error})") from None
 
     @contextmanager
-    def _transaction(self) -> Iterator[lmdb.Transaction]:
+    def _open_transaction(self) -> Iterator[lmdb.Transaction]:
         """Yield the pinned transaction, or a new one."""
         if self._pinned is not None:
             yield self._pinned
@@ -283,18 +285,18 @@ class Store:
 
 def open_table(environment: lmdb.Environment, name: str) -> Handle:
     """Return LMDB's handle of an existing table. Raises lmdb.Error."""
-    return _grown(environment, lambda: environment.open_db(name.encode(), create=False))
+    return _run_with_growth(environment, lambda: environment.open_db(name.encode(), create=False))
 
 
 def begin(environment: lmdb.Environment) -> lmdb.Transaction:
     """Begin a read transaction. Raises RunError if LMDB refuses one."""
     try:
-        return _grown(environment, environment.begin)
+        return _run_with_growth(environment, environment.begin)
     except lmdb.Error as error:
-        raise unreadable(environment.path(), error) from None
+        raise make_unreadable_error(environment.path(), error) from None
 
 
-def _grown(environment: lmdb.Environment, act: Callable[[], Result]) -> Result:
+def _run_with_growth(environment: lmdb.Environment, act: Callable[[], Result]) -> Result:
     """Return the result of `act`.
 
     If the writer, another process, has enlarged the map meanwhile, enlarge it here first.

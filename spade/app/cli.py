@@ -27,7 +27,7 @@ from spade.app.commands.env import export, play, programs, stats
 from spade.app.commands.look import report, status, top, why
 from spade.app.commands.replay import batch, lineage, store, verify
 from spade.app.printing import complain, open_streams
-from spade.errors import SpadeError, placed
+from spade.errors import SpadeError, format_placed
 from spade.processes import logs
 
 Commands = dict[str, Callable[..., None]]
@@ -121,7 +121,7 @@ class _RunsByDefault(TyperGroup):
         return super().parse_args(ctx, args if named else ["run", *args])
 
 
-def _typer(help_text: str, commands: Commands) -> typer.Typer:
+def _make_typer(help_text: str, commands: Commands) -> typer.Typer:
     """Make a group of commands."""
     group = typer.Typer(
         cls=_RunsByDefault if "run" in commands else TyperGroup,
@@ -136,11 +136,11 @@ def _typer(help_text: str, commands: Commands) -> typer.Typer:
     return group
 
 
-app = _typer(
+app = _make_typer(
     "Self-play for language models: one policy designs executable environments and learns to play them.", COMMANDS
 )
 for name, (help_text, commands) in GROUPS.items():
-    app.add_typer(_typer(help_text, commands), name=name)
+    app.add_typer(_make_typer(help_text, commands), name=name)
 
 
 def main() -> None:
@@ -156,7 +156,7 @@ def main() -> None:
         logs.forget_unwritten()
         sys.exit(1)
     except* (SpadeError, OSError) as errors:
-        for line in dict.fromkeys(_lines(errors)):
+        for line in dict.fromkeys(_format_lines(errors)):
             complain(line)
         logs.forget_unwritten()
         sys.exit(1)
@@ -164,13 +164,13 @@ def main() -> None:
         sys.exit(130)
 
 
-def _lines(errors: BaseExceptionGroup[SpadeError | OSError]) -> Iterator[str]:
+def _format_lines(errors: BaseExceptionGroup[SpadeError | OSError]) -> Iterator[str]:
     """Yield one line for each error, followed by the error's notes."""
     for error in errors.exceptions:
         if isinstance(error, BaseExceptionGroup):
-            yield from _lines(error)
+            yield from _format_lines(error)
             continue
-        yield f"spade: {placed(error)}"
+        yield f"spade: {format_placed(error)}"
         yield from (line for note in getattr(error, "__notes__", ()) for line in note.splitlines())
 
 

@@ -7,7 +7,7 @@ import sys
 from contextlib import suppress
 from typing import Any
 
-from spade.text import line, visible
+from spade.text import as_line, make_visible
 
 _NOT_ASCII = re.compile(r"[^\n -~]")
 
@@ -17,7 +17,7 @@ class _Errors(io.TextIOWrapper):
 
     def write(self, text: str) -> int:
         """Write a text with unprintable characters escaped."""
-        return super().write(visible(text))
+        return super().write(make_visible(text))
 
 
 def open_streams() -> None:
@@ -37,27 +37,27 @@ def open_streams() -> None:
 
 def say(text: str = "") -> None:
     """Print `text` as one line, and flush the stream."""
-    print(line(text), flush=True)
+    print(as_line(text), flush=True)
 
 
 def show(text: str) -> None:
     """Print a text of several lines. Characters that would steer the terminal are escaped."""
-    print(visible(text), flush=True)
+    print(make_visible(text), flush=True)
 
 
 def complain(text: str) -> None:
     """Print the reason of a failure as one line to standard error."""
     with suppress(OSError):  # standard error is closed
-        print(line(text), file=sys.stderr)
+        print(as_line(text), file=sys.stderr)
 
 
 def print_json(value: Any) -> None:
     """Print a value as indented JSON in ASCII, which is exact and safe for a terminal. Structs become objects."""
     import msgspec
 
-    from spade.codec import named
+    from spade.codec import convert_to_named
 
-    text = msgspec.json.format(msgspec.json.encode(named(value)), indent=2).decode()
+    text = msgspec.json.format(msgspec.json.encode(convert_to_named(value)), indent=2).decode()
     print(_NOT_ASCII.sub(_escaped, text))
 
 

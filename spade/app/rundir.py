@@ -17,12 +17,21 @@ from pathlib import Path
 import msgspec
 
 import spade
-from spade.config import PATH_SETTINGS, Config, absolute_paths, digest, dump, load, setting, with_settings
-from spade.decoding import UnreadableError, decoded
-from spade.disk import private, read, replace
+from spade.config import (
+    PATH_SETTINGS,
+    Config,
+    compute_digest,
+    dump,
+    get_setting,
+    load,
+    make_paths_absolute,
+    replace_settings,
+)
+from spade.decoding import UnreadableError, try_decode
+from spade.disk import make_private, read, replace
 from spade.errors import RunError
-from spade.locks import Holder, holder, locked
-from spade.policy.model_folder import unpinned
+from spade.locks import Holder, find_holder, hold_lock
+from spade.policy.model_folder import strip_commit
 from spade.processes import sockets
 
 _IPC = "ipc://"
@@ -49,7 +58,7 @@ class RunRecord(msgspec.Struct, frozen=True):
     packages: dict[str, str]
     """Versions of the packages in `_PACKAGES`, by name."""
     digest: str
-    """Digest of the config's meaning (`spade.config.digest`)."""
+    """Digest of the config's meaning (`spade.config.compute_digest`)."""
     replay: str
     """Address of the replay service."""
     corpus: str = ""
@@ -111,7 +120,7 @@ class RunDir:
     def origin(self) -> Origin | None:
         """Return the older run that this one began from, or None. Raises RunError if the file is damaged."""
         try:
-            return decoded(_origins.decode, read(self.origin_path))
+            return try_decode(_origins.decode, read(self.origin_path))
         except (FileNotFoundError, NotADirectoryError):
             return None
         except UnreadableError as error:
@@ -126,7 +135,7 @@ class RunDir:
         if self.path.is_file():
             raise RunError(f"{self.path}: is a file; give a run directory")
         if not self.exists:
-            near = did_you_mean(self.path)
+            near = suggest_runs(self.path)
             raise RunError(f"{self.path}: no run here (no config.toml); {near}`spade up --run {self.path}` starts one")
         return self
 
@@ -140,14 +149,14 @@ class RunDir:
         A resume may begin in another working directory, and a hub name may mean another model by then. So an existing
         run keeps each of its saved paths if `config` names the same place.
         """
-        settled = absolute_paths(config)
+        settled = make_paths_absolute(config)
         if self.exists:
             kept = self.config()
             for name in PATH_SETTINGS:
-                had, given = setting(kept, name), (setting(config, name), setting(settled, name))
-                same = setting(absolute_paths(kept, (name,)), name) in given
-                if same or (name == "model.path" and unpinned(had) in given):
-                    settled = with_settings(settled, {name: had})
+                had, given = get_setting(kept, name), (get_setting(config, name), get_setting(settled, name))
+                same = get_setting(make_paths_absolute(kept, (name,)), name) in given
+                if same or (name == "model.path" and strip_commit(had) in given):
+                    settled = replace_settings(settled, {name: had})
         return settled
 
     def reopen(self, config: Config) -> None:
@@ -170,7 +179,7 @@ class RunDir:
                 f"{self.path}: this run was started with another corpus (digest {started.corpus[:8]}, design.corpus "
                 f"or tools.settings has {corpus[:8]} now); give it the one it had, or choose another --run"
             )
-        private(self.path)
+        make_private(self.path)
         self.logs.mkdir(exist_ok=True)
         replace(self.config_path, dump(config).encode())
         address = config.bus.bind or f"{_IPC}{self._choose_socket_folder()}/replay.sock"
@@ -185,12 +194,12 @@ class RunDir:
         if self.exists:
             before = self.config()
             started = self.record()
-            if started is not None and started.digest != digest(before):
+            if started is not None and started.digest != compute_digest(before):
                 raise RunError(
                     f"{self.config_path}: its [run], [model] or [reward] was changed since the run began "
                     f"({self.record_path.name} has the digest); bring it back, or choose another --run"
                 )
-            if digest(before) != digest(config):
+            if compute_digest(before) != compute_digest(config):
                 raise RunError(
                     f"{self.path}: this run was started with another [run], [model] or [reward]; "
                     "resume it as it was (`spade config show` compares), or choose another --run"
@@ -211,7 +220,7 @@ class RunDir:
         if not self.record_path.exists():
             return None
         try:
-            return decoded(_records.decode, read(self.record_path))
+            return try_decode(_records.decode, read(self.record_path))
         except UnreadableError as error:
             raise RunError(f"{self.record_path}: is damaged ({error}); without it, it is made anew") from None
 
@@ -221,7 +230,7 @@ class RunDir:
 
     def socket_folder(self) -> Path:
         """Make or find the folder of the run's sockets. Raises RunError if no place fits."""
-        folder = Path(self._recorded_address().removeprefix(_IPC)).parent
+        folder = Path(self._read_recorded_address().removeprefix(_IPC)).parent
         if folder.name == self._temporary_name:
             with suppress(OSError):  # the temporary directory is gone
                 sockets.make_closed(folder)
@@ -231,9 +240,9 @@ class RunDir:
     def _choose_socket_folder(self) -> Path:
         """Make the folder for sockets in the run directory or, if that path is too long, in a temporary directory."""
         folder = self.path / _BUS
-        if not sockets.fits(folder):
-            return sockets.short_folder(self._temporary_name, self.path)
-        private(folder)
+        if not sockets.is_short_enough(folder):
+            return sockets.make_short_folder(self._temporary_name, self.path)
+        make_private(folder)
         return folder
 
     @property
@@ -247,9 +256,9 @@ class RunDir:
 
         The address is not computed again, since it depends on the temporary directory of that command.
         """
-        return self._recorded_address() or self.config().bus.bind or self.socket("replay")
+        return self._read_recorded_address() or self.config().bus.bind or self.socket("replay")
 
-    def _recorded_address(self) -> str:
+    def _read_recorded_address(self) -> str:
         """Return the address in `run.json`, with the run's present path, or "" if the file is missing or damaged."""
         try:
             record = self.record()
@@ -258,14 +267,14 @@ class RunDir:
         if record is None:
             return ""
         inside = record.replay.startswith(_IPC) and record.replay.endswith(f"/{_BUS}/replay.sock")
-        if inside and sockets.fits(self.path / _BUS):  # the run may have moved since
+        if inside and sockets.is_short_enough(self.path / _BUS):  # the run may have moved since
             return f"{_IPC}{self.path / _BUS}/replay.sock"
         return record.replay
 
     @contextmanager
     def lock(self, *parts: str) -> Iterator[None]:
         """Lock parts of the run ("replay", "learner") for this process. Raises RunError if another process has one."""
-        private(self.path)
+        make_private(self.path)
 
         def told(part: str, holder: Holder) -> str:
             if holder.far:
@@ -277,12 +286,12 @@ class RunDir:
 
         with ExitStack() as locks:
             for part in parts:
-                locks.enter_context(locked(self.path / f"{part}{_LOCK}", partial(told, part)))
+                locks.enter_context(hold_lock(self.path / f"{part}{_LOCK}", partial(told, part)))
             yield
 
     def holders(self) -> dict[str, Holder]:
         """Return the processes that now hold a part of this run, by part. Other locks on its files do not count."""
-        found = {file.name.removesuffix(_LOCK): holder(file) for file in sorted(self.path.glob(f"*{_LOCK}"))}
+        found = {file.name.removesuffix(_LOCK): find_holder(file) for file in sorted(self.path.glob(f"*{_LOCK}"))}
         return {part: one for part, one in found.items() if one is not None}
 
     def held_by(self, holder: Holder) -> str:
@@ -313,13 +322,13 @@ def _record(config: Config, address: str, corpus: str) -> RunRecord:
         python=sys.version.split()[0],
         platform=platform.platform(),
         packages={name: metadata.version(name) for name in _PACKAGES},
-        digest=digest(config),
+        digest=compute_digest(config),
         replay=address,
         corpus=corpus,
     )
 
 
-def did_you_mean(path: Path | str) -> str:
+def suggest_runs(path: Path | str) -> str:
     """Return "did you mean A or B? " with the closest runs near a path, or "" if no run is close.
 
     Searches the path itself, its parent, the parent's folder `runs`, and `runs` of the working directory.
@@ -328,15 +337,15 @@ def did_you_mean(path: Path | str) -> str:
         here, asked = Path.cwd(), Path(os.path.abspath(path))
     except OSError:  # the working directory was deleted
         return ""
-    inside = dict.fromkeys(_runs_in(asked), 1.0)
+    inside = dict.fromkeys(_find_runs(asked), 1.0)
     around = (asked.parent, asked.parent / _RUNS, here / _RUNS)
-    alike = {run: _likeness(asked.name, run.name) for folder in around for run in _runs_in(folder)}
+    alike = {run: _compute_likeness(asked.name, run.name) for folder in around for run in _find_runs(folder)}
     near = {run: score for run, score in alike.items() if score >= _LEAST_ALIKE and run != asked}
     best = sorted({**near, **inside}.items(), key=lambda each: (-each[1], str(each[0])))[:_MOST_NEAR]
-    return f"did you mean {' or '.join(_shortest(run, here) for run, _ in best)}? " if best else ""
+    return f"did you mean {' or '.join(_find_shortest(run, here) for run, _ in best)}? " if best else ""
 
 
-def _runs_in(folder: Path) -> Iterator[Path]:
+def _find_runs(folder: Path) -> Iterator[Path]:
     with suppress(OSError, ValueError), os.scandir(folder) as entries:
         for entry in islice(entries, _MOST_NAMES):
             with suppress(OSError):
@@ -344,10 +353,10 @@ def _runs_in(folder: Path) -> Iterator[Path]:
                     yield Path(entry.path)
 
 
-def _likeness(asked: str, name: str) -> float:
+def _compute_likeness(asked: str, name: str) -> float:
     return SequenceMatcher(None, asked.casefold()[:200], name.casefold()[:200]).ratio()
 
 
-def _shortest(run: Path, here: Path) -> str:
+def _find_shortest(run: Path, here: Path) -> str:
     """Return the shortest way to write a run's path in the folder `here`."""
     return str(run.relative_to(here)) if run.is_relative_to(here) else str(run)

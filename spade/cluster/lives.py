@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from spade.cluster.needs import PLACED, needs
+from spade.cluster.needs import PLACED, compute_needs
 from spade.cluster.placed import Cluster, Lost, PlacedLife
 from spade.cluster.post import RECORD, Parcel
 from spade.config import Bus, Config, PlacedRole, Supervise, dump, is_local
@@ -24,7 +24,7 @@ _OPEN = ("server.key", "client.key_secret")
 _SERVER = "server.key_secret"
 
 
-def reached(config: Config, host: str, run: Path) -> Config:
+def make_reachable(config: Config, host: str, run: Path) -> Config:
     """Return the config that lets other machines reach the services of this machine, at the address `host`.
 
     A run without keys gets keys. The address of bus.bind stays if it can be bound here. Otherwise, as after a resume on
@@ -35,7 +35,7 @@ def reached(config: Config, host: str, run: Path) -> Config:
     if not bus.keys:
         keys.create(folder, ())
     kept = bus.bind and not is_local(bus.bind) and _can_bind(bus.bind)
-    bind = bus.bind if kept else f"tcp://{host}:{_free_port(host)}"
+    bind = bus.bind if kept else f"tcp://{host}:{_find_free_port(host)}"
     return msgspec.structs.replace(config, bus=msgspec.structs.replace(bus, keys=str(folder), bind=bind))
 
 
@@ -48,7 +48,7 @@ def check_reachable(address: str, bus: Bus) -> None:
         )
 
 
-def lives(cluster: Cluster, config: Config, run: Path) -> Callable[[str, Launch, Path, Supervise], AnyLife]:
+def make_lives(cluster: Cluster, config: Config, run: Path) -> Callable[[str, Launch, Path, Supervise], AnyLife]:
     """Return a function that makes new lives of a supervisor.
 
     The roles of `PLACED` live on the cluster, all other roles on this machine.
@@ -59,16 +59,16 @@ def lives(cluster: Cluster, config: Config, run: Path) -> Callable[[str, Launch,
     def live(module: str, launch: Launch, logfile: Path, supervise: Supervise) -> AnyLife:
         if launch.role not in PLACED:  # the cluster gives out the GPUs of this machine
             return Life(module, msgspec.structs.replace(launch, gpus=()), logfile, supervise)
-        asked = needs(config, launch.role)
+        asked = compute_needs(config, launch.role)
         # None: the GPUs that the cluster shows to the post. (): no GPU, even if the cluster hides none.
         orders = msgspec.structs.replace(launch, gpus=None if asked.gpus else ())
-        parcel = Parcel(module, orders, text, _keys(config.bus, launch.role), record, os.getcwd())
+        parcel = Parcel(module, orders, text, _read_keys(config.bus, launch.role), record, os.getcwd())
         return PlacedLife(cluster, parcel, asked, logfile, config.bus.silence_s + supervise.drain_s, lost)
 
     return live
 
 
-def _keys(bus: Bus, role: PlacedRole) -> dict[str, bytes]:
+def _read_keys(bus: Bus, role: PlacedRole) -> dict[str, bytes]:
     """Read the files of the key folder that a process of the role needs. Raises ConfigError."""
     folder = Path(bus.keys)
     names = list(_OPEN)
@@ -91,7 +91,7 @@ def _can_bind(address: str) -> bool:
     return True
 
 
-def _free_port(host: str) -> int:
+def _find_free_port(host: str) -> int:
     with socket.socket() as probe:
         probe.bind((host, 0))
         port: int = probe.getsockname()[1]

@@ -68,12 +68,12 @@ class Machine(NamedTuple):
         return all(self.resources.get(name, 0) >= amount for name, amount in asked.items())
 
 
-def needs(config: Config, role: PlacedRole) -> MachineShare:
+def compute_needs(config: Config, role: PlacedRole) -> MachineShare:
     """Return the needs of a process of the role."""
     place = config.place
     return MachineShare(
         cpus=place.cpus.get(role, 1.0),
-        gpus=place.gpus.get(role, _gpus(config, role)),
+        gpus=place.gpus.get(role, _count_gpus(config, role)),
         memory=place.memory.get(role, 0),
         resources=place.resources.get(role, {}),
         together=role == "learner",
@@ -89,7 +89,7 @@ def check(config: Config, roles: Collection[PlacedRole]) -> None:
     if "learner" in roles and config.place.gpus.get("learner", 0) > 1:
         raise ConfigError("place.gpus: each process of the learner takes one GPU; learner.processes is their number")
     for role, gpus, split in shares:
-        least, given = _wanted(config, role), config.place.gpus.get(role, 0)
+        least, given = _count_wanted(config, role), config.place.gpus.get(role, 0)
         if role in roles and gpus:
             raise ConfigError(
                 f"{role}.gpus: the cluster chooses GPUs, and each machine counts its own; --set {role}.gpus=[] leaves "
@@ -106,7 +106,7 @@ def check_machines(config: Config, roles: Collection[PlacedRole], gpus: Collecti
     """
     largest = max(gpus, default=0.0)
     for role in PLACED:
-        asked = needs(config, role).gpus
+        asked = compute_needs(config, role).gpus
         if role in roles and 0 < largest < asked:
             raise ConfigError(
                 f"{role}: asks for {asked} GPUs of one machine, and the largest of the cluster has {largest:g}; an "
@@ -114,13 +114,13 @@ def check_machines(config: Config, roles: Collection[PlacedRole], gpus: Collecti
             )
 
 
-def _gpus(config: Config, role: PlacedRole) -> int:
+def _count_gpus(config: Config, role: PlacedRole) -> int:
     """Return the GPUs of a role that `place.gpus` leaves out."""
     device = {"engine": config.engine.device, "learner": config.learner.device}.get(role, "")
-    return _wanted(config, role) if device.startswith("cuda") else 0
+    return _count_wanted(config, role) if device.startswith("cuda") else 0
 
 
-def _wanted(config: Config, role: PlacedRole) -> int:
+def _count_wanted(config: Config, role: PlacedRole) -> int:
     return config.engine.tensor_parallel if role == "engine" else 1
 
 

@@ -51,7 +51,7 @@ class _RayPost:
         except RayTaskError:
             raise  # a bug of the method
         except RayError as error:
-            raise PostGoneError(_reason(error), known=isinstance(error, ActorDiedError)) from None
+            raise PostGoneError(_format_reason(error), known=isinstance(error, ActorDiedError)) from None
 
     def dismiss(self) -> None:
         """See `RemotePost`."""
@@ -122,13 +122,13 @@ class RayCluster:
 
 
 @contextmanager
-def joined() -> Iterator[RayCluster]:
+def join_ray() -> Iterator[RayCluster]:
     """Join the Ray cluster of this machine, or the one in RAY_ADDRESS. Raises RunError if it cannot be reached."""
     # Ray prints events of its machines, which would tear the live view.
     worker.print_to_stdstream = _log
     logging.getLogger("ray").setLevel(logging.ERROR)
     try:
-        ray.init(address=_address(), log_to_driver=False, configure_logging=False)
+        ray.init(address=_find_address(), log_to_driver=False, configure_logging=False)
     except (OSError, RuntimeError, ValueError, RayError) as error:
         told = " ".join(str(error).strip().rpartition("\n")[2].split())[:_LONGEST]  # the last line of a traceback
         raise RunError(
@@ -141,7 +141,7 @@ def joined() -> Iterator[RayCluster]:
         ray.shutdown()
 
 
-def _address() -> str:
+def _find_address() -> str:
     """Return the address of the cluster's head, after checking that it listens. Ray itself would wait for minutes.
 
     Raises OSError, ValueError.
@@ -157,7 +157,7 @@ def _address() -> str:
     return str(address)
 
 
-def _reason(error: RayError) -> str:
+def _format_reason(error: RayError) -> str:
     """Return an error of Ray's in one line, without the ids at its beginning."""
     text = str(error).strip()
     if getattr(error, "actor_init_failed", False):  # a machine without spade, for example

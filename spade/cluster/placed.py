@@ -162,7 +162,7 @@ class PlacedLife:
         if answer is None or answer.node in self._lost.away():  # the machine may have been lost since `_look` looked
             return False
         self._where = answer
-        self._heard()
+        self._record_heard()
         return True
 
     async def _look(self, away: Mapping[str, str], told: LifeWatcher, placing: trio.CancelScope) -> None:
@@ -231,10 +231,10 @@ class PlacedLife:
                 told.on_wait(f"the end of its life on {self._where.host}, which does not answer")
                 await trio.sleep(AGAIN_S)
             else:
-                self._heard()
+                self._record_heard()
                 return answer
 
-    def _heard(self) -> None:
+    def _record_heard(self) -> None:
         self._until = trio.current_time() + self._unheard_s
 
     def _keep(self, output: bytes) -> None:

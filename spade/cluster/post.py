@@ -21,7 +21,7 @@ import msgspec
 import trio
 
 from spade import __version__, config, disk
-from spade.errors import ConfigError, RunError, reason
+from spade.errors import ConfigError, RunError, format_reason
 from spade.processes.child import End, Life
 from spade.processes.entry import FINAL, Launch
 from spade.protocol import PROTOCOL_VERSION
@@ -191,7 +191,7 @@ class Post:
                 if self._alone:
                     self._forget_log()
         except (ConfigError, RunError, OSError) as error:
-            end = End(FINAL, reason(error), "")
+            end = End(FINAL, format_reason(error), "")
         finally:
             with self._news:
                 self._end, self._left = end, left
@@ -261,7 +261,7 @@ def _settle(parcel: Parcel, host: str, home: Path) -> tuple[Launch, config.Confi
     here = config.load(str(settings), (f"bus.keys={keys}",) if parcel.keys else ())
     settings.write_text(config.dump(here), encoding="utf-8")
     run = Path(launch.run)
-    if not sees(run, parcel.record):
+    if not has_run(run, parcel.record):
         if launch.role == "learner":
             raise RunError(
                 f"{run}: {host} does not see this run directory, and a learner needs it; put it on a file system that "
@@ -279,7 +279,7 @@ def _settle(parcel: Parcel, host: str, home: Path) -> tuple[Launch, config.Confi
     )
 
 
-def sees(run: Path, record: bytes) -> bool:
+def has_run(run: Path, record: bytes) -> bool:
     """Return True if this machine has this run directory, and not another one at the same path."""
     try:
         return disk.read(run / RECORD) == record

@@ -18,8 +18,8 @@ import tomli_w
 from msgspec.structs import replace
 
 from spade import extras
-from spade.cluster.needs import PLACED, MachineShare, check, needs
-from spade.config import Config, PlacedRole, differences, inline, load, short_name
+from spade.cluster.needs import PLACED, MachineShare, check, compute_needs
+from spade.config import Config, PlacedRole, format_inline, list_differences, load, make_short_name
 from spade.errors import ConfigError
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -73,22 +73,22 @@ class RankPlan(NamedTuple):
         return math.ceil(self.processes / self.each)
 
 
-def slurm(name: str, overrides: Sequence[str], gpus: int) -> str:
+def write_slurm(name: str, overrides: Sequence[str], gpus: int) -> str:
     """Return the batch script of the config `name` for machines with `gpus` GPUs. Raises ConfigError."""
     if not name.isprintable():  # the config itself refuses such settings
         raise ConfigError(f"{name!a}: has characters that cannot be printed, and the script names it; rename it")
-    overrides, config = _by_gpus(name, overrides, gpus)
-    ranks, engine = _ranks(config, gpus), needs(config, "engine").gpus
+    overrides, config = _count_by_gpus(name, overrides, gpus)
+    ranks, engine = _plan_ranks(config, gpus), compute_needs(config, "engine").gpus
     asked: dict[PlacedRole, int] = {"learner": ranks.gpus, "engine": engine}
     roles = [role for role, count in asked.items() if count]
     if roles:
-        overrides += _pins(config, roles)
-    return _rendered(
+        overrides += _make_pins(config, roles)
+    return _render_template(
         "spade.sbatch",
         config=shlex.quote(str(Path(name).absolute()) if Path(name).is_file() else name),
-        run=shlex.quote(f"runs/{short_name(name)}"),
+        run=shlex.quote(f"runs/{make_short_name(name)}"),
         settings=[shlex.quote(override) for override in overrides],
-        machines=_machines(ranks, engine, config.actors.engines_bounds[0], gpus),
+        machines=_count_machines(ranks, engine, config.actors.engines_bounds[0], gpus),
         gpus=gpus if roles else 0,
         ranks=ranks,
         engine=engine,
@@ -96,27 +96,27 @@ def slurm(name: str, overrides: Sequence[str], gpus: int) -> str:
     )
 
 
-def kubernetes(name: str, overrides: Sequence[str], gpus: int) -> str:
+def write_kubernetes(name: str, overrides: Sequence[str], gpus: int) -> str:
     """Return the manifest of the config `name`: volumes, the config, a job of KubeRay.
 
     `gpus` is the most that a container has. Raises ConfigError.
     """
-    overrides, config = _by_gpus(name, overrides, gpus)
-    overrides += [_set("place.cpus", _cpus(config), config.place.cpus), *_pins(config, PLACED)]
-    run = _ODD.sub("-", short_name(name))  # two shells read the name
+    overrides, config = _count_by_gpus(name, overrides, gpus)
+    overrides += [_set("place.cpus", _count_cpus(config), config.place.cpus), *_make_pins(config, PLACED)]
+    run = _ODD.sub("-", make_short_name(name))  # two shells read the name
     config = load(name, (*overrides, f"replay.store=/store/{run}"))
-    return _rendered(
+    return _render_template(
         "rayjob.yaml",
         run=run,
-        config=_toml(config),
+        config=_format_toml(config),
         version=metadata.version("spade-rl"),
-        ray=extras.wanted("ray").partition("==")[2],
+        ray=extras.get_requirement("ray").partition("==")[2],
         drain_s=math.ceil(config.supervise.drain_s),
-        groups=_groups(config, gpus),
+        groups=_make_groups(config, gpus),
     )
 
 
-def _by_gpus(name: str, overrides: Sequence[str], most: int) -> tuple[list[str], Config]:
+def _count_by_gpus(name: str, overrides: Sequence[str], most: int) -> tuple[list[str], Config]:
     """Return the overrides and the config, with GPUs that the cluster chooses in place of lists.
 
     Raises ConfigError, also if a process asks for more than `most` GPUs, the most of a machine.
@@ -127,12 +127,12 @@ def _by_gpus(name: str, overrides: Sequence[str], most: int) -> tuple[list[str],
         config, engine=replace(config.engine, device="cuda"), learner=replace(config.learner, device="cuda")
     )
     listed: dict[PlacedRole, bool] = {"engine": bool(config.engine.gpus), "learner": bool(config.learner.gpus)}
-    gpus = {role: needs(there, role).gpus for role, named in listed.items() if named}
+    gpus = {role: compute_needs(there, role).gpus for role, named in listed.items() if named}
     chosen = ["engine.gpus=[]", "learner.gpus=[]", _set("place.gpus", gpus, config.place.gpus)] if gpus else []
     config = load(name, (*overrides, *chosen))
     check(config, PLACED)
     for role in listed:
-        if (asked := needs(config, role).gpus) > most:
+        if (asked := compute_needs(config, role).gpus) > most:
             raise ConfigError(
                 f"{role}: asks for {asked} GPUs of one machine, and --gpus says {most}; a model is not split over "
                 "machines"
@@ -140,20 +140,20 @@ def _by_gpus(name: str, overrides: Sequence[str], most: int) -> tuple[list[str],
     return [*overrides, *chosen], config
 
 
-def _ranks(config: Config, most: int) -> RankPlan:
-    processes, gpus = config.learner.processes, needs(config, "learner").gpus
+def _plan_ranks(config: Config, most: int) -> RankPlan:
+    processes, gpus = config.learner.processes, compute_needs(config, "learner").gpus
     return RankPlan(processes, gpus, min(processes, most // gpus) if gpus else processes)
 
 
-def _machines(ranks: RankPlan, engine: int, engines: int, gpus: int) -> int:
+def _count_machines(ranks: RankPlan, engine: int, engines: int, gpus: int) -> int:
     """Return the fewest machines with room for the learner and for the engines, of `engine` GPUs each."""
     machines = ranks.machines
-    while engine and sum(_engines_beside(at, ranks, engine, gpus) for at in range(machines)) < engines:
+    while engine and sum(_count_engines_beside(at, ranks, engine, gpus) for at in range(machines)) < engines:
         machines += 1
     return machines
 
 
-def _engines_beside(at: int, ranks: RankPlan, engine: int, gpus: int) -> int:
+def _count_engines_beside(at: int, ranks: RankPlan, engine: int, gpus: int) -> int:
     """Return the number of engines for which machine `at` has room beside the learner's processes.
 
     The batch script computes the same.
@@ -162,13 +162,13 @@ def _engines_beside(at: int, ranks: RankPlan, engine: int, gpus: int) -> int:
     return (gpus - learners * ranks.gpus) // engine
 
 
-def _cpus(config: Config) -> dict[PlacedRole, int]:
+def _count_cpus(config: Config) -> dict[PlacedRole, int]:
     """Return all CPUs of a container for each process that has its GPUs, so that nothing else is placed there."""
     roles: tuple[PlacedRole, ...] = ("learner", "engine")
-    return {role: _CPUS_A_GPU * needs(config, role).gpus for role in roles if needs(config, role).gpus}
+    return {role: _CPUS_A_GPU * compute_needs(config, role).gpus for role in roles if compute_needs(config, role).gpus}
 
 
-def _pins(config: Config, roles: Sequence[PlacedRole]) -> list[str]:
+def _make_pins(config: Config, roles: Sequence[PlacedRole]) -> list[str]:
     """Return the setting that keeps the roles' processes on machines with their group's custom resource."""
     given = config.place.resources
     pinned = {role: {**given.get(role, {}), _group(role): 1} for role in roles}
@@ -179,24 +179,24 @@ def _group(role: PlacedRole) -> str:
     return "actor" if role in _ACTORS else role
 
 
-def _groups(config: Config, gpus: int) -> list[WorkerGroup]:
-    actors, ranks = config.actors, _ranks(config, gpus)
-    agents, engines = _bounds(actors.agents_bounds), _bounds(actors.engines_bounds)
-    cpus = {role: needs(config, role).cpus for role in _ACTORS}
+def _make_groups(config: Config, gpus: int) -> list[WorkerGroup]:
+    actors, ranks = config.actors, _plan_ranks(config, gpus)
+    agents, engines = _find_bounds(actors.agents_bounds), _find_bounds(actors.engines_bounds)
+    cpus = {role: compute_needs(config, role).cpus for role in _ACTORS}
     others = actors.runners * cpus["env-runner"] + actors.designers * cpus["designer"]
     size = max(_ACTOR_CPUS, *map(math.ceil, cpus.values()))
     now, most = (max(1, math.ceil((others + count * cpus["agent"]) / size)) for count in agents)
-    memory = size * max(needs(config, role).memory for role in _ACTORS)
-    rank = needs(config, "learner")
+    memory = size * max(compute_needs(config, role).memory for role in _ACTORS)
+    rank = compute_needs(config, "learner")
     learner = MachineShare(rank.cpus * ranks.each, rank.gpus * ranks.each, rank.memory * ranks.each, {})
     return [
         WorkerGroup("learner", ranks.machines, ranks.machines, ranks.machines, learner, ranks.each),
-        WorkerGroup("engine", engines[0], 0, engines[1], needs(config, "engine"), 1),
+        WorkerGroup("engine", engines[0], 0, engines[1], compute_needs(config, "engine"), 1),
         WorkerGroup("actor", now, 0, most, MachineShare(size, 0, memory, {}), _PLENTY),
     ]
 
 
-def _bounds(bounds: tuple[int, int]) -> tuple[int, int]:
+def _find_bounds(bounds: tuple[int, int]) -> tuple[int, int]:
     """Return the number of processes at the start, and the most for which containers may be bought.
 
     For a fixed number, the most is twice that number.
@@ -205,10 +205,10 @@ def _bounds(bounds: tuple[int, int]) -> tuple[int, int]:
     return low, 2 * high if high == low else high
 
 
-def _toml(config: Config) -> str:
+def _format_toml(config: Config) -> str:
     """Return the settings that differ from the defaults, as TOML."""
     tables: dict[str, dict[str, Any]] = {}
-    for path, (value, _) in differences(config, Config()).items():
+    for path, (value, _) in list_differences(config, Config()).items():
         section, _, setting = path.partition(".")
         if value is not None:
             tables.setdefault(section, {})[setting] = value
@@ -216,10 +216,10 @@ def _toml(config: Config) -> str:
 
 
 def _set(setting: str, table: Mapping[Any, Any], over: Mapping[Any, Any]) -> str:
-    return f"{setting}={inline({**table, **over})}"
+    return f"{setting}={format_inline({**table, **over})}"
 
 
-def _rendered(template: str, **values: Any) -> str:
+def _render_template(template: str, **values: Any) -> str:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         undefined=jinja2.StrictUndefined,

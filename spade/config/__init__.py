@@ -8,10 +8,10 @@ of each setting and the rules across settings.
 from spade.config.addresses import is_local, is_loopback
 from spade.config.domains import DOMAINS, SKILLS, DomainName, Skill
 from spade.config.engine_kinds import ENGINE_KINDS, EngineKind
-from spade.config.inheritance import mixtures, read_merged, read_toml, recipes, short_name
-from spade.config.loading import MEANING, config_of, differences, digest, dump, inline, load
+from spade.config.inheritance import list_mixtures, list_recipes, make_short_name, read_merged, read_toml
+from spade.config.loading import MEANING, compute_digest, config_of, dump, format_inline, list_differences, load
 from spade.config.paths import SETTINGS as PATH_SETTINGS
-from spade.config.paths import absolute_paths, setting, with_settings
+from spade.config.paths import get_setting, make_paths_absolute, replace_settings
 from spade.config.retired import RETIRED
 from spade.config.sections import (
     LONGEST_WAIT_S,
@@ -86,20 +86,20 @@ __all__ = [
     "Supervise",
     "Tier",
     "ToolUse",
-    "absolute_paths",
+    "compute_digest",
     "config_of",
-    "differences",
-    "digest",
     "dump",
-    "inline",
+    "format_inline",
+    "get_setting",
     "is_local",
     "is_loopback",
+    "list_differences",
+    "list_mixtures",
+    "list_recipes",
     "load",
-    "mixtures",
+    "make_paths_absolute",
+    "make_short_name",
     "read_merged",
     "read_toml",
-    "recipes",
-    "setting",
-    "short_name",
-    "with_settings",
+    "replace_settings",
 ]  # fmt: skip

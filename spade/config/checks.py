@@ -47,16 +47,16 @@ def _check_texts(config: Config) -> None:
     """Refuse unprintable characters, since names and paths are printed and written into TOML and JSON."""
     for section in config.__struct_fields__:
         for field, value in msgspec.structs.asdict(getattr(config, section)).items():
-            for text in value if isinstance(value, tuple) else _texts(value):
+            for text in value if isinstance(value, tuple) else _collect_texts(value):
                 if isinstance(text, str) and not text.isprintable():
                     raise ConfigError(f"{section}.{field}: holds characters that cannot be printed: {text!r}")
 
 
-def _texts(value: object) -> Iterable[object]:
+def _collect_texts(value: object) -> Iterable[object]:
     """Return the value itself or, if it is a table, its keys and those below them at any depth."""
     if not isinstance(value, dict):
         return (value,)
-    return (*value, *(text for each in value.values() if isinstance(each, dict) for text in _texts(each)))
+    return (*value, *(text for each in value.values() if isinstance(each, dict) for text in _collect_texts(each)))
 
 
 def _check_domain(config: Config) -> None:
@@ -256,20 +256,20 @@ def _check_engine(config: Config) -> None:
     kind, traits = config.engine.kind, ENGINE_KINDS[config.engine.kind]
     if config.engine.tensor_parallel > 1 and not traits.tensor_parallel:
         others = (other for other, can in ENGINE_KINDS.items() if can.tensor_parallel)
-        raise ConfigError(f"engine.tensor_parallel: the {kind} engine uses one device{_or_take(others)}")
+        raise ConfigError(f"engine.tensor_parallel: the {kind} engine uses one device{_suggest_kinds(others)}")
     if config.engine.arithmetic == "float64" and not traits.float64:
         others = (other for other, can in ENGINE_KINDS.items() if can.float64)
-        raise ConfigError(f"engine.arithmetic: the {kind} engine lacks float64{_or_take(others)}")
+        raise ConfigError(f"engine.arithmetic: the {kind} engine lacks float64{_suggest_kinds(others)}")
     for name, temperature in ("design", config.design.temperature), ("play", config.play.temperature):
         if not traits.samples_at(temperature):
             others = (other for other, can in ENGINE_KINDS.items() if can.samples_at(temperature))
             taken = "{:g} to {:g}".format(*traits.temperatures)
             raise ConfigError(
-                f"{name}.temperature: the {kind} engine takes {taken}, is {temperature}{_or_take(others)}"
+                f"{name}.temperature: the {kind} engine takes {taken}, is {temperature}{_suggest_kinds(others)}"
             )
 
 
-def _or_take(kinds: Iterable[str]) -> str:
+def _suggest_kinds(kinds: Iterable[str]) -> str:
     return "".join(f"; or take engine.kind={kind}" for kind in kinds)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec.inspect
 
-from spade.config.allowed import fields
+from spade.config.allowed import list_fields
 from spade.config.sections import Config, Section
 
 
@@ -37,24 +37,25 @@ class Described(msgspec.Struct, frozen=True):
     """The section's settings, in order."""
 
 
-def sections() -> tuple[Described, ...]:
+def list_sections() -> tuple[Described, ...]:
     """Return all sections with their settings, in the order of the config."""
-    return tuple(_described(name, type(getattr(Config(), name))) for name in Config.__struct_fields__)
+    return tuple(_describe_section(name, type(getattr(Config(), name))) for name in Config.__struct_fields__)
 
 
-def _described(section_name: str, section: type[Section]) -> Described:
-    docs = dict(_field_docs(section))
+def _describe_section(section_name: str, section: type[Section]) -> Described:
+    docs = dict(_read_field_docs(section))
     settings = tuple(
-        Setting(name, field.type, _default(field), docs.get(name, "")) for name, field in fields(section).items()
+        Setting(name, field.type, _get_default(field), docs.get(name, ""))
+        for name, field in list_fields(section).items()
     )
     return Described(section_name, inspect.getdoc(section) or "", settings)
 
 
-def _default(field: msgspec.inspect.Field) -> Any:
+def _get_default(field: msgspec.inspect.Field) -> Any:
     return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
 
 
-def _field_docs(section: type[Section]) -> Iterator[tuple[str, str]]:
+def _read_field_docs(section: type[Section]) -> Iterator[tuple[str, str]]:
     """Yield (name, documentation) of each documented setting, with line breaks removed."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(section)))
     assert isinstance(tree.body[0], ast.ClassDef)

@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from spade.decoding import UnreadableError, decoded
+from spade.decoding import UnreadableError, try_decode
 from spade.disk import read
-from spade.errors import ConfigError, RunError, reason
-from spade.text import line
+from spade.errors import ConfigError, RunError, format_reason
+from spade.text import as_line
 
 EXTENDS = "extends"
 RUN_CONFIG = "config.toml"  # a run directory stands for its file of this name
@@ -36,22 +36,22 @@ class Merged(msgspec.Struct, frozen=True):
         return f"{text} ({', '.join(f'{setting} is set in {self.origins[setting]}' for setting in named)})"
 
 
-def recipes() -> dict[str, Path]:
+def list_recipes() -> dict[str, Path]:
     """Return the paths of the shipped recipes by name."""
-    return _shipped(".")
+    return _list_shipped(".")
 
 
-def short_name(config: str) -> str:
+def make_short_name(config: str) -> str:
     """Return the name of a recipe, or of a file without its suffix. Runs and pools are named after it."""
-    return config if config in recipes() else Path(config).stem
+    return config if config in list_recipes() else Path(config).stem
 
 
-def mixtures() -> dict[str, Path]:
+def list_mixtures() -> dict[str, Path]:
     """Return the paths of the shipped mixtures of documents by name (`spade corpus build`)."""
-    return _shipped("corpora")
+    return _list_shipped("corpora")
 
 
-def _shipped(folder: str) -> dict[str, Path]:
+def _list_shipped(folder: str) -> dict[str, Path]:
     package = Path(__file__).parents[1]
     configs = package / "configs" if (package / "configs").is_dir() else package.parent / "configs"
     return {path.stem: path for path in sorted((configs / folder).glob("*.toml"), key=lambda path: path.stem)}
@@ -60,12 +60,12 @@ def _shipped(folder: str) -> dict[str, Path]:
 def read_toml(path: Path) -> dict[str, Any]:
     """Parse a TOML file. Raises ConfigError if it is not TOML, and RunError and OSError as `spade.disk.read` does."""
     try:
-        return decoded(_toml, read(path))
+        return try_decode(_parse_toml, read(path))
     except UnreadableError as error:
         raise ConfigError(f"{path}: is not TOML: {error}") from None
 
 
-def _toml(data: bytes) -> dict[str, Any]:
+def _parse_toml(data: bytes) -> dict[str, Any]:
     return tomllib.loads(data.decode())
 
 
@@ -74,7 +74,7 @@ def read_merged(name: str) -> Merged:
 
     A table is merged key by key with the table of the base. Any other value replaces the base's. Raises ConfigError.
     """
-    layers = _layers(name)
+    layers = _read_layers(name)
     tree: dict[str, Any] = {}
     origins: dict[str, str] = {}
     for file, layer in reversed(layers):
@@ -89,19 +89,19 @@ def read_merged(name: str) -> Merged:
     return Merged(tree, tuple(file for file, _ in layers), origins)
 
 
-def _layers(name: str) -> list[tuple[str, dict[str, Any]]]:
+def _read_layers(name: str) -> list[tuple[str, dict[str, Any]]]:
     """Return (name, tree) of the file, of its base, and so on. The key `extends` is removed from every tree."""
-    path = recipes().get(name, _file(Path(name)))
+    path = list_recipes().get(name, _find_file(Path(name)))
     try:
         layers = [(name, _read(path))]
     except FileNotFoundError:
-        raise ConfigError(f"no config {name!r}: give a TOML file or one of {', '.join(recipes())}") from None
+        raise ConfigError(f"no config {name!r}: give a TOML file or one of {', '.join(list_recipes())}") from None
     seen = {path.resolve()}
     while EXTENDS in layers[-1][1]:
         file, tree = layers[-1]
-        base = _base(file, tree.pop(EXTENDS))
-        shipped = recipes().get(base)
-        path = shipped or _file(path.parent / base)
+        base = _check_base(file, tree.pop(EXTENDS))
+        shipped = list_recipes().get(base)
+        path = shipped or _find_file(path.parent / base)
         if path.resolve() in seen:
             circle = " -> ".join([*(each for each, _ in layers), base])
             raise ConfigError(f"{file}: {EXTENDS} goes round in a circle: {circle}")
@@ -111,20 +111,21 @@ def _layers(name: str) -> list[tuple[str, dict[str, Any]]]:
         except FileNotFoundError:
             raise ConfigError(
                 f"{file}: {EXTENDS} {base!r}: {path} does not exist; give a file by its path from there, or one of "
-                f"{', '.join(recipes())}"
+                f"{', '.join(list_recipes())}"
             ) from None
     return layers
 
 
-def _base(file: str, base: object) -> str:
+def _check_base(file: str, base: object) -> str:
     if isinstance(base, str) and base and base.isprintable():
         return base
     raise ConfigError(
-        f"{file}: {EXTENDS}: must be the name of a recipe or the path of a file, is {line(repr(base), _LONGEST_SHOWN)}"
+        f"{file}: {EXTENDS}: must be the name of a recipe or the path of a file, is "
+        f"{as_line(repr(base), _LONGEST_SHOWN)}"
     )
 
 
-def _file(path: Path) -> Path:
+def _find_file(path: Path) -> Path:
     return path / RUN_CONFIG if (path / RUN_CONFIG).is_file() else path
 
 
@@ -137,4 +138,4 @@ def _read(path: Path) -> dict[str, Any]:
     except RunError as error:
         raise ConfigError(str(error)) from None
     except OSError as error:
-        raise ConfigError(f"{path}: {reason(error)}") from None
+        raise ConfigError(f"{path}: {format_reason(error)}") from None

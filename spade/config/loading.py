@@ -10,14 +10,14 @@ from typing import Any
 import msgspec
 import tomli_w
 
-from spade.config.allowed import allowed, fields
+from spade.config.allowed import describe_allowed, list_fields
 from spade.config.checks import check
 from spade.config.inheritance import Merged, read_merged
-from spade.config.paths import absolute_paths
+from spade.config.paths import make_paths_absolute
 from spade.config.retired import current
 from spade.config.sections import Config
 from spade.errors import ConfigError
-from spade.text import line
+from spade.text import as_line
 
 # These sections define the meaning of a run. A resume or a peer with other values is refused.
 MEANING = ("run", "model", "reward")
@@ -32,15 +32,15 @@ def load(name: str = "nano", overrides: tuple[str, ...] = ()) -> Config:
     """
     merged = read_merged(name)
     for override in overrides:
-        _override(merged, override)
+        _apply_override(merged, override)
     try:
         config = config_of(merged.tree)
     except ConfigError as error:
         raise ConfigError(f"{merged.files[0]}: {merged.told(str(error))}") from None
     except msgspec.ValidationError as error:
-        raise ConfigError(_refused(str(error), merged)) from None
+        raise ConfigError(_explain_refused(str(error), merged)) from None
     if config.bus.keys:  # observers with other working directories read the keys too
-        config = absolute_paths(config, ("bus.keys",))
+        config = make_paths_absolute(config, ("bus.keys",))
     try:
         check(config)
     except ConfigError as error:
@@ -53,7 +53,7 @@ def config_of(tree: Mapping[str, Any]) -> Config:
     return msgspec.convert(current(tree), Config)
 
 
-def differences(one: Config, other: Config) -> dict[str, tuple[Any, Any]]:
+def list_differences(one: Config, other: Config) -> dict[str, tuple[Any, Any]]:
     """Return the values of both configs for each setting that differs, by "section.field". None means left out."""
     ours, theirs = msgspec.to_builtins(one), msgspec.to_builtins(other)
     return {
@@ -64,35 +64,38 @@ def differences(one: Config, other: Config) -> dict[str, tuple[Any, Any]]:
     }
 
 
-def _refused(error: str, merged: Merged) -> str:
+def _explain_refused(error: str, merged: Merged) -> str:
     """Turn msgspec's `error` into a line with the file, the setting, its allowed values and its present value."""
     text, _, path = error.replace(" - at `key` in `", " - at `", 1).partition(" - at `$.")
     path = path.removesuffix("`")
     if unknown := re.fullmatch("Object contains unknown field `(.+)`", text):
         wrong = f"{path}{path and '.'}{unknown[1]}"
         return (
-            f"{_origin(merged, wrong)}: unknown setting {wrong}; correct or remove it (`spade config show` lists all)"
+            f"{_find_origin(merged, wrong)}: unknown setting {wrong}; "
+            f"correct or remove it (`spade config show` lists all)"
         )
     if setting := re.match(r"(\w+)\.(\w+)", path):
         section, field = setting.groups()
-        values = allowed(fields(type(getattr(Config(), section)))[field].type)
+        values = describe_allowed(list_fields(type(getattr(Config(), section)))[field].type)
         wrong = f"{section}.{field}"
-        return f"{_origin(merged, wrong)}: {wrong}: must be {values}, is {_shown(merged.tree[section][field])}"
-    return f"{_origin(merged, path)}: {path}: {text}" if path else f"{merged.files[0]}: {text}"
+        return (
+            f"{_find_origin(merged, wrong)}: {wrong}: must be {values}, is {_format_value(merged.tree[section][field])}"
+        )
+    return f"{_find_origin(merged, path)}: {path}: {text}" if path else f"{merged.files[0]}: {text}"
 
 
-def _origin(merged: Merged, setting: str) -> str:
+def _find_origin(merged: Merged, setting: str) -> str:
     return merged.origins.get(setting, merged.files[0])
 
 
-def _shown(value: object) -> str:
+def _format_value(value: object) -> str:
     try:
-        return line(repr(value), LONGEST_SHOWN)
+        return as_line(repr(value), LONGEST_SHOWN)
     except ValueError:  # raised for a hexadecimal number with too many decimal digits
         return "a number of too many digits"
 
 
-def _override(merged: Merged, override: str) -> None:
+def _apply_override(merged: Merged, override: str) -> None:
     """Apply one override `section.key=value`. The value is TOML, or a bare word that is taken as a string."""
     key, equals, text = override.partition("=")
     section, dot, field = key.strip().partition(".")
@@ -105,11 +108,11 @@ def _override(merged: Merged, override: str) -> None:
     table = merged.tree.setdefault(section, {})
     if not isinstance(table, dict):
         raise ConfigError(f"--set {override!r}: {section} is not a section")
-    table[field] = _value(text)
+    table[field] = _parse_value(text)
     merged.origins.pop(f"{section}.{field}", None)
 
 
-def _value(text: str) -> object:
+def _parse_value(text: str) -> object:
     """Parse one TOML value. A text that is not exactly one TOML value is taken as a string."""
     try:
         tree = tomllib.loads(f"value = {text}")
@@ -127,7 +130,7 @@ def dump(config: Config) -> str:
     return tomli_w.dumps(tree)
 
 
-def digest(config: Config) -> str:
+def compute_digest(config: Config) -> str:
     """Return the digest of the sections in `MEANING`. Peers and resumes must agree on the digest."""
     meaning = {name: msgspec.to_builtins(getattr(config, name)) for name in MEANING}
     shrink, slow = (meaning["reward"].pop(name) for name in ("shrink", "slow"))
@@ -136,9 +139,11 @@ def digest(config: Config) -> str:
     return hashlib.blake2b(msgspec.json.encode(meaning), digest_size=16).hexdigest()
 
 
-def inline(value: Any) -> str:
+def format_inline(value: Any) -> str:
     """Format a number, or a table of numbers, as TOML in one line."""
     if not isinstance(value, Mapping):
         return str(value)
     names = ((name if name.replace("-", "").isalnum() and name.isascii() else json.dumps(name)) for name in value)
-    return "{" + ",".join(f"{name}={inline(each)}" for name, each in zip(names, value.values(), strict=True)) + "}"
+    return (
+        "{" + ",".join(f"{name}={format_inline(each)}" for name, each in zip(names, value.values(), strict=True)) + "}"
+    )

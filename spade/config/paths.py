@@ -20,22 +20,22 @@ _WORDS = ("", "builtin", "none")
 _KINDS = ("folder", "run")  # kinds of sources that name a folder
 
 
-def absolute_paths(config: Config, settings: Sequence[str] = SETTINGS) -> Config:
+def make_paths_absolute(config: Config, settings: Sequence[str] = SETTINGS) -> Config:
     """Return `config` with the paths of these settings made absolute from the working directory.
 
     A name that is not a path stays: `builtin`, a library of programs, or a model of the hub or of the package.
     """
-    return with_settings(config, {name: _absolute(name, setting(config, name)) for name in settings})
+    return replace_settings(config, {name: _make_absolute(name, get_setting(config, name)) for name in settings})
 
 
-def setting(config: Config, name: str) -> str:
+def get_setting(config: Config, name: str) -> str:
     """Return the text of the setting "section.field"."""
     section, field = name.split(".")
     value: str = getattr(getattr(config, section), field)
     return value
 
 
-def with_settings(config: Config, values: Mapping[str, str]) -> Config:
+def replace_settings(config: Config, values: Mapping[str, str]) -> Config:
     """Return `config` with new values of these settings, each named "section.field"."""
     for name, value in values.items():
         section, field = name.split(".")
@@ -44,18 +44,18 @@ def with_settings(config: Config, values: Mapping[str, str]) -> Config:
     return config
 
 
-def _absolute(setting: str, value: str) -> str:
+def _make_absolute(setting: str, value: str) -> str:
     if setting == "evaluation.suite":
         measured = SuiteChoice.parse(value)
-        return str(measured._replace(path=_path(measured.path))) if measured.path else value
+        return str(measured._replace(path=_expand_path(measured.path))) if measured.path else value
     kind, _, place = value.partition(":")
     if setting in _SOURCES:
-        return f"{kind}:{_path(place)}" if kind in _KINDS and place else value
+        return f"{kind}:{_expand_path(place)}" if kind in _KINDS and place else value
     named = setting in _MODELS and (value in PACKAGE_MODELS or not expand_home(value).is_dir())
     if value in _WORDS or named:
         return value
-    return _path(value)
+    return _expand_path(value)
 
 
-def _path(path: str) -> str:
+def _expand_path(path: str) -> str:
     return str(expand_home(path).absolute())

@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from spade.config.allowed import allowed
-from spade.config.described import Described, Setting, sections
+from spade.config.allowed import describe_allowed
+from spade.config.described import Described, Setting, list_sections
 from spade.config.sections.bounds import MOST, MOST_BYTES, MOST_SECONDS
 
 _HEAD = """\
@@ -28,27 +28,27 @@ _INTRODUCTION = (
 _UNSAID = (MOST, MOST_BYTES, MOST_SECONDS)
 
 
-def reference() -> str:
+def write_reference() -> str:
     """Return the whole page as Markdown."""
-    return "\n".join([_HEAD + _INTRODUCTION, *map(_section, sections())])
+    return "\n".join([_HEAD + _INTRODUCTION, *map(_write_section, list_sections())])
 
 
-def _section(section: Described) -> str:
-    rows = "".join(map(_row, section.settings))
+def _write_section(section: Described) -> str:
+    rows = "".join(map(_write_row, section.settings))
     return f"## {section.name}\n\n{section.doc}\n\n| setting | values | default | |\n|---|---|---|---|\n{rows}"
 
 
-def _row(setting: Setting) -> str:
+def _write_row(setting: Setting) -> str:
     cells = (
         f"`{setting.name}`",
-        allowed(setting.type, (MOST, MOST_BYTES, MOST_SECONDS)),
-        _default(setting.default),
+        describe_allowed(setting.type, (MOST, MOST_BYTES, MOST_SECONDS)),
+        _format_default(setting.default),
         setting.doc,
     )
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
 
 
-def _default(value: Any) -> str:
+def _format_default(value: Any) -> str:
     """Format a default in one line as TOML writes it."""
     if value is None:
         return "left out"
@@ -58,4 +58,4 @@ def _default(value: Any) -> str:
 
 
 if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(reference(), encoding="utf-8")
+    Path(sys.argv[1]).write_text(write_reference(), encoding="utf-8")

@@ -1,10 +1,17 @@
 """Estimates from samples, with their errors and intervals. Pure functions."""
 
-from spade.estimates.intervals import Interval, student, wilson
-from spade.estimates.means import mean_and_error
-from spade.estimates.paired import Difference, Side, average_difference, difference
-from spade.estimates.passes import all_of, any_of, pass_share
-from spade.estimates.shares import ItemTally, Share, average, by_category, clustered, share
+from spade.estimates.intervals import Interval, compute_student_quantile, compute_wilson_interval
+from spade.estimates.means import compute_mean_and_error
+from spade.estimates.paired import Difference, Side, compute_average_difference, compute_difference
+from spade.estimates.passes import compute_all_of, compute_any_of, pass_share
+from spade.estimates.shares import (
+    ItemTally,
+    Share,
+    compute_average,
+    compute_clustered,
+    compute_share,
+    group_by_category,
+)
 
 __all__ = [
     "Difference",
@@ -12,16 +19,16 @@ __all__ = [
     "ItemTally",
     "Share",
     "Side",
-    "all_of",
-    "any_of",
-    "average",
-    "average_difference",
-    "by_category",
-    "clustered",
-    "difference",
-    "mean_and_error",
+    "compute_all_of",
+    "compute_any_of",
+    "compute_average",
+    "compute_average_difference",
+    "compute_clustered",
+    "compute_difference",
+    "compute_mean_and_error",
+    "compute_share",
+    "compute_student_quantile",
+    "compute_wilson_interval",
+    "group_by_category",
     "pass_share",
-    "share",
-    "student",
-    "wilson",
 ]  # fmt: skip

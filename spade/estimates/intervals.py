@@ -19,7 +19,7 @@ class Interval(NamedTuple):
     """Upper end."""
 
 
-def wilson(p: float, n: float) -> Interval:
+def compute_wilson_interval(p: float, n: float) -> Interval:
     """Return Wilson's interval of a share `p` of `n` independent draws. `n` is positive and may be a fraction.
 
     E. B. Wilson, Probable inference, the law of succession, and statistical inference, 1927.
@@ -31,7 +31,7 @@ def wilson(p: float, n: float) -> Interval:
 
 
 @cache
-def student(freedom: int) -> float:
+def compute_student_quantile(freedom: int) -> float:
     """Return the quantile 0.975 of Student's t with `freedom` >= 1 degrees.
 
     Found by halving an interval of the angle atan(t / √freedom).
@@ -39,11 +39,11 @@ def student(freedom: int) -> float:
     low, high = 0.0, math.pi / 2
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        low, high = (middle, high) if _within(middle, freedom) < 0.95 else (low, middle)
+        low, high = (middle, high) if _compute_within(middle, freedom) < 0.95 else (low, middle)
     return math.sqrt(freedom) * math.tan((low + high) / 2)
 
 
-def _within(angle: float, freedom: int) -> float:
+def _compute_within(angle: float, freedom: int) -> float:
     """Return the probability that |t| is under √freedom · tan(angle).
 
     Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.3 and 26.7.4.

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 
-def mean_and_error(values: Sequence[float]) -> tuple[float, float | None]:
+def compute_mean_and_error(values: Sequence[float]) -> tuple[float, float | None]:
     """Return the mean and its standard error s / sqrt(n), s with n − 1.
 
     Fewer than two values give no error (None).

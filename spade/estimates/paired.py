@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from spade.estimates.intervals import Interval, student, wilson
-from spade.estimates.means import mean_and_error
+from spade.estimates.intervals import Interval, compute_student_quantile, compute_wilson_interval
+from spade.estimates.means import compute_mean_and_error
 
 _ALIKE = 1e-9  # differences this close differ only by rounding, like 1 − 2/3 and 1/3
 
@@ -27,7 +27,7 @@ class Difference(msgspec.Struct, frozen=True):
     """Standard error of the mean, clustered by item."""
 
     low: float | None
-    """Lower end of Student's 95 % interval, items − 1 degrees. If all items differ alike, `_alike` gives it."""
+    """Lower end of Student's 95 % interval, items − 1 degrees. If all items differ alike, `_compute_alike` gives it."""
 
     high: float | None
     """Upper end of this interval."""
@@ -42,18 +42,18 @@ class Difference(msgspec.Struct, frozen=True):
     """Items with a lower mean than before."""
 
 
-def difference(now: Side, before: Side) -> Difference | None:
+def compute_difference(now: Side, before: Side) -> Difference | None:
     """Return the paired difference, or None if the sides do not share an item."""
     deltas = [now[name] - before[name] for name in sorted(now.keys() & before.keys())]
     if not deltas:
         return None
-    mean, error = mean_and_error(deltas)
-    low, high = (None, None) if error is None else _interval(mean, error, deltas)
+    mean, error = compute_mean_and_error(deltas)
+    low, high = (None, None) if error is None else _compute_interval(mean, error, deltas)
     up, down = sum(delta > 0 for delta in deltas), sum(delta < 0 for delta in deltas)
     return Difference(mean, error, low, high, len(deltas), up, down)
 
 
-def average_difference(columns: Sequence[Difference]) -> Difference:
+def compute_average_difference(columns: Sequence[Difference]) -> Difference:
     """Return the unweighted mean of differences over different items, with a common error and interval.
 
     The interval is made as in `average` of shares. A column of one item lacks an error, and so does the mean.
@@ -75,19 +75,19 @@ def average_difference(columns: Sequence[Difference]) -> Difference:
     )
 
 
-def _interval(mean: float, error: float, deltas: Sequence[float]) -> Interval:
+def _compute_interval(mean: float, error: float, deltas: Sequence[float]) -> Interval:
     if max(deltas) - min(deltas) < _ALIKE:
-        return _alike(mean, len(deltas))
-    half = student(len(deltas) - 1) * error
+        return _compute_alike(mean, len(deltas))
+    half = compute_student_quantile(len(deltas) - 1) * error
     return Interval(mean - half, mean + half)
 
 
-def _alike(mean: float, items: int) -> Interval:
+def _compute_alike(mean: float, items: int) -> Interval:
     """Return the interval if every item differs by `mean`, so that their spread does not measure the error.
 
     A share of up to u of all items may differ otherwise, by anything from −1 to 1. u is the upper end of Wilson's
     interval of 0 of `items`. This is the score counterpart of the rule of three (J. A. Hanley and A. Lippman-Hand, If
     nothing goes wrong, is everything all right?, 1983).
     """
-    share = wilson(0, items).high
+    share = compute_wilson_interval(0, items).high
     return Interval(mean - share * (1 + mean), mean + share * (1 - mean))

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from spade.estimates.intervals import Interval, wilson
-from spade.estimates.means import mean_and_error
+from spade.estimates.intervals import Interval, compute_wilson_interval
+from spade.estimates.means import compute_mean_and_error
 
 
 class ItemTally(msgspec.Struct, frozen=True):
@@ -55,14 +55,14 @@ class Share(msgspec.Struct, frozen=True):
         return Interval(self.low, self.high)
 
 
-def share(items: Sequence[ItemTally]) -> Share:
+def compute_share(items: Sequence[ItemTally]) -> Share:
     """Return the share over at least one item."""
     samples = sum(item.samples for item in items)
-    mean, error = mean_and_error([item.mean for item in items])
-    return Share(mean, error, *clustered(mean, error, len(items), samples), len(items), samples)
+    mean, error = compute_mean_and_error([item.mean for item in items])
+    return Share(mean, error, *compute_clustered(mean, error, len(items), samples), len(items), samples)
 
 
-def average(columns: Sequence[Share]) -> Share:
+def compute_average(columns: Sequence[Share]) -> Share:
     """Return the unweighted mean of shares over different items. Its error and interval combine the columns' ones.
 
     A column of one item lacks an error, and so does the mean. The interval also holds for columns without spread: G. Y.
@@ -78,7 +78,7 @@ def average(columns: Sequence[Share]) -> Share:
     return Share(mean, error, max(low, 0.0), min(high, 1.0), items, samples)
 
 
-def clustered(mean: float, error: float | None, items: int, samples: int) -> Interval:
+def compute_clustered(mean: float, error: float | None, items: int, samples: int) -> Interval:
     """Return Wilson's interval of a mean with this error over items.
 
     The interval's draws are the independent draws with the same error: p(1 − p) / error², at least 1 and at most
@@ -88,12 +88,12 @@ def clustered(mean: float, error: float | None, items: int, samples: int) -> Int
     draws = float(items)
     if error is not None and 0 < mean < 1:
         draws = min(samples, max(1.0, mean * (1 - mean) / error / error)) if error else samples
-    return wilson(mean, draws)
+    return compute_wilson_interval(mean, draws)
 
 
-def by_category(items: Mapping[str, ItemTally], categories: Mapping[str, str]) -> dict[str, Share]:
+def group_by_category(items: Mapping[str, ItemTally], categories: Mapping[str, str]) -> dict[str, Share]:
     """Return the share of each category, sorted by category. `categories` maps an item's name to its category."""
     members: dict[str, list[ItemTally]] = {}
     for name, tally in items.items():
         members.setdefault(categories[name], []).append(tally)
-    return {category: share(members[category]) for category in sorted(members)}
+    return {category: compute_share(members[category]) for category in sorted(members)}

@@ -6,12 +6,12 @@ RUN/evaluations/SUITE@PROTOCOL/DIGEST-SEED/
     summary.json     `Summary`, computed from the two
 """
 
-from spade.evaluations.average import TABLES, AverageColumn, PassShares, SuiteAverage, averaged, passes_of
+from spade.evaluations.average import TABLES, AverageColumn, PassShares, SuiteAverage, average_suites, compute_passes
 from spade.evaluations.folder import (
     KeptEvaluation,
-    evaluation_folders,
-    folder_of,
-    found,
+    find_evaluations,
+    list_evaluation_folders,
+    name_folder,
     open_folder,
     read_evaluation,
     read_rules,
@@ -20,8 +20,14 @@ from spade.evaluations.folder import (
 from spade.evaluations.plan import EvaluationPlan, SuiteItem
 from spade.evaluations.record import ERRORS, LONGEST_DETAIL, NO_PROMPT, ErrorKind, SampleRecord, Scheduled, sample_seed
 from spade.evaluations.record_file import RecordFile, read_records
-from spade.evaluations.rules import Protocol, Rules, Sampling, differing, refuse_other
-from spade.evaluations.summary import MOST_FOREIGN_ERRORS, Summary, compared, refuse_other_prompts, summarised
+from spade.evaluations.rules import Protocol, Rules, Sampling, list_differing, refuse_other
+from spade.evaluations.summary import (
+    MOST_FOREIGN_ERRORS,
+    Summary,
+    compare_summaries,
+    refuse_other_prompts,
+    summarise_records,
+)
 
 __all__ = [
     "ERRORS",
@@ -43,14 +49,14 @@ __all__ = [
     "SuiteAverage",
     "SuiteItem",
     "Summary",
-    "averaged",
-    "compared",
-    "differing",
-    "evaluation_folders",
-    "folder_of",
-    "found",
+    "average_suites",
+    "compare_summaries",
+    "compute_passes",
+    "find_evaluations",
+    "list_differing",
+    "list_evaluation_folders",
+    "name_folder",
     "open_folder",
-    "passes_of",
     "read_evaluation",
     "read_records",
     "read_rules",
@@ -58,5 +64,5 @@ __all__ = [
     "refuse_other",
     "refuse_other_prompts",
     "sample_seed",
-    "summarised",
+    "summarise_records",
 ]  # fmt: skip

@@ -13,18 +13,18 @@ from spade.estimates import (
     Difference,
     ItemTally,
     Share,
-    all_of,
-    any_of,
-    average,
-    average_difference,
-    difference,
+    compute_all_of,
+    compute_any_of,
+    compute_average,
+    compute_average_difference,
+    compute_difference,
+    compute_share,
     pass_share,
-    share,
 )
 from spade.evaluations.folder import KeptEvaluation
 from spade.evaluations.rules import refuse_other
 from spade.evaluations.summary import Summary, refuse_other_prompts
-from spade.text import line
+from spade.text import as_line
 
 TABLES: Mapping[str, tuple[str, ...]] = {
     "games": ("aime25", "aime26", "gpqa-diamond", "livecodebench-v6", "reasoning-gym-hard"),
@@ -87,7 +87,7 @@ class SuiteAverage(msgspec.Struct, frozen=True):
     """Paired difference to the base, if every column has one."""
 
 
-def averaged(now: Sequence[KeptEvaluation], before: Sequence[KeptEvaluation] | None = None) -> SuiteAverage:
+def average_suites(now: Sequence[KeptEvaluation], before: Sequence[KeptEvaluation] | None = None) -> SuiteAverage:
     """Return the average of evaluations of different suites, `before` with the same suites in the same order.
 
     Raises RunError if a headline is missing, ConfigError if two evaluations of one suite are not comparable.
@@ -95,38 +95,42 @@ def averaged(now: Sequence[KeptEvaluation], before: Sequence[KeptEvaluation] | N
     columns = [
         column
         for place, each in enumerate(now)
-        for column in _columns(each, before[place] if before is not None else None)
+        for column in _make_columns(each, before[place] if before is not None else None)
     ]
     differences = [column.difference for column in columns if column.difference is not None]
-    total = average_difference(differences) if len(differences) == len(columns) else None
+    total = compute_average_difference(differences) if len(differences) == len(columns) else None
     return SuiteAverage(
         now[0].rules.policy,
         before[0].rules.policy if before else "",
         {each.rules.suite: dict(each.rules.conditions) for each in now},
         columns,
-        average([column.share for column in columns]),
+        compute_average([column.share for column in columns]),
         total,
     )
 
 
-def passes_of(summary: Summary, samples: int, items: Sequence[str] | None = None) -> dict[int, PassShares]:
+def compute_passes(summary: Summary, samples: int, items: Sequence[str] | None = None) -> dict[int, PassShares]:
     """Return the passes of k = 2, 4, 8 … and `samples`, over the items given, by default over all whole items."""
     tallies = [(samples, round(summary.means[item] * samples)) for item in items or summary.means]
     powers = [1 << power for power in range(1, samples.bit_length())]
     sizes = sorted({*powers, samples}) if samples > 1 and tallies else []
-    return {k: PassShares(pass_share(any_of, tallies, k), pass_share(all_of, tallies, k)) for k in sizes}
+    return {
+        k: PassShares(pass_share(compute_any_of, tallies, k), pass_share(compute_all_of, tallies, k)) for k in sizes
+    }
 
 
-def _columns(now: KeptEvaluation, before: KeptEvaluation | None) -> Iterator[AverageColumn]:
-    summary, base = _finished(now), None
+def _make_columns(now: KeptEvaluation, before: KeptEvaluation | None) -> Iterator[AverageColumn]:
+    summary, base = _require_finished(now), None
     if before is not None:
         refuse_other(now.rules, before.rules)
-        base = _finished(before)
+        base = _require_finished(before)
         refuse_other_prompts(now.rules, summary, base)
     suite, samples = now.rules.suite, now.rules.protocol.samples
-    for name, cells in _cells(now, summary):
-        shares = [share([ItemTally(samples, round(summary.means[item] * samples)) for item in cell]) for cell in cells]
-        found = [passes_of(summary, samples, cell) for cell in cells]
+    for name, cells in _list_cells(now, summary):
+        shares = [
+            compute_share([ItemTally(samples, round(summary.means[item] * samples)) for item in cell]) for cell in cells
+        ]
+        found = [compute_passes(summary, samples, cell) for cell in cells]
         mean = {
             k: PassShares(
                 *(sum(each) / len(found) for each in zip(*((p[k].any_of, p[k].all_of) for p in found), strict=True))
@@ -134,18 +138,21 @@ def _columns(now: KeptEvaluation, before: KeptEvaluation | None) -> Iterator[Ave
             for k in found[0]
         }
         yield AverageColumn(
-            f"{suite}{name and f' {name}'}", average(shares), mean, _difference(summary, base, cells) if base else None
+            f"{suite}{name and f' {name}'}",
+            compute_average(shares),
+            mean,
+            _compute_difference(summary, base, cells) if base else None,
         )
 
 
-def _difference(now: Summary, before: Summary, cells: Sequence[Sequence[str]]) -> Difference | None:
+def _compute_difference(now: Summary, before: Summary, cells: Sequence[Sequence[str]]) -> Difference | None:
     """Return the mean over cells of the paired differences."""
-    pairs = [difference({item: now.means[item] for item in cell}, before.means) for cell in cells]
+    pairs = [compute_difference({item: now.means[item] for item in cell}, before.means) for cell in cells]
     found = [each for each in pairs if each is not None]
-    return average_difference(found) if len(found) == len(cells) else None
+    return compute_average_difference(found) if len(found) == len(cells) else None
 
 
-def _cells(kept: KeptEvaluation, summary: Summary) -> Iterator[tuple[str, list[list[str]]]]:
+def _list_cells(kept: KeptEvaluation, summary: Summary) -> Iterator[tuple[str, list[list[str]]]]:
     """Yield each column's name within the suite, with its items by category. A column's mean is over its categories."""
     suite = kept.rules.suite
     if suite not in (*SPLIT, *BY_CATEGORY):
@@ -165,10 +172,10 @@ def _cells(kept: KeptEvaluation, summary: Summary) -> Iterator[tuple[str, list[l
         yield "", list(members.values())
 
 
-def _finished(kept: KeptEvaluation) -> Summary:
+def _require_finished(kept: KeptEvaluation) -> Summary:
     """Return the summary. Raises RunError if its headline is missing."""
     summary = kept.summary
     if summary is None or summary.headline is None:
-        why = "it was not ended yet" if summary is None else line(summary.why)
+        why = "it was not ended yet" if summary is None else as_line(summary.why)
         raise RunError(f"{kept.folder}: has no headline ({why}); the same `spade eval` goes on with it")
     return summary

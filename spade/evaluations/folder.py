@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from spade.decoding import UnreadableError, decoded
-from spade.disk import read, regular, replace
-from spade.errors import RunError, reason
+from spade.decoding import UnreadableError, try_decode
+from spade.disk import open_for_reading, read, replace
+from spade.errors import RunError, format_reason
 from spade.evaluations.record import Scheduled, sample_seed
 from spade.evaluations.record_file import RecordFile
 from spade.evaluations.rules import Rules, read_toml
-from spade.evaluations.summary import Summary, summarised
-from spade.text import line
+from spade.evaluations.summary import Summary, summarise_records
+from spade.text import as_line
 
 EVALUATIONS, PROTOCOL, RECORDS, SUMMARY = "evaluations", "protocol.toml", "records.jsonl", "summary.json"
 _DIGITS = 16  # digits of the digest in a folder's name
@@ -49,12 +49,12 @@ class KeptEvaluation(NamedTuple):
     """Its figures, or None if they are not written yet."""
 
 
-def folder_of(run: Path, rules: Rules) -> Path:
+def name_folder(run: Path, rules: Rules) -> Path:
     """Return RUN/evaluations/SUITE@PROTOCOL/DIGEST-SEED. The digest covers the rules, with the policy."""
-    return run / EVALUATIONS / _place(rules)
+    return run / EVALUATIONS / _name_place(rules)
 
 
-def _place(rules: Rules) -> Path:
+def _name_place(rules: Rules) -> Path:
     return Path(f"{rules.suite}@{rules.protocol.name}", f"{rules.digest[:_DIGITS]}-{rules.seed}")
 
 
@@ -64,30 +64,30 @@ def open_folder(run: Path, rules: Rules, scheduled: Scheduled) -> Iterator[Recor
 
     Raises RunError if its files are damaged or in use.
     """
-    folder = folder_of(run, rules)
-    with _said(folder):
+    folder = name_folder(run, rules)
+    with _explain_errors(folder):
         kept = _begin(folder, rules, scheduled)
     with kept:
         _check_seeds(kept, rules)
         try:
             yield kept
         finally:
-            summary = summarised(kept.records.values(), scheduled)
-            with _said(folder):
+            summary = summarise_records(kept.records.values(), scheduled)
+            with _explain_errors(folder):
                 _write_summary(folder, summary, kept.size)
 
 
 def _write_summary(folder: Path, summary: Summary, records_bytes: int) -> None:
     figures = {name: getattr(summary, name) for name in Summary.__struct_fields__}
-    digest = _summary_digest(folder / RECORDS, records_bytes, summary)
+    digest = _compute_summary_digest(folder / RECORDS, records_bytes, summary)
     file = _SummaryFile(**figures, records_bytes=records_bytes, digest=digest)
     replace(folder / SUMMARY, msgspec.json.format(msgspec.json.encode(file)) + b"\n")
 
 
-def _summary_digest(records: Path, length: int, summary: Summary) -> str:
+def _compute_summary_digest(records: Path, length: int, summary: Summary) -> str:
     """Return the digest of the first `length` bytes of the records and of the figures. Raises OSError."""
     hasher = hashlib.blake2b(digest_size=16)
-    with regular(records) as opened:
+    with open_for_reading(records) as opened:
         while length > 0 and (data := opened.read(min(length, 1 << 20))):
             hasher.update(data)
             length -= len(data)
@@ -107,16 +107,16 @@ def _begin(folder: Path, rules: Rules, scheduled: Scheduled) -> RecordFile:
 def _check_seeds(kept: RecordFile, rules: Rules) -> None:
     for record in kept.records.values():
         if record.seed != sample_seed(rules.suite, record.item, record.sample, rules.seed):
-            name = f"sample {record.sample} of {line(record.item, 80)!r}"
+            name = f"sample {record.sample} of {as_line(record.item, 80)!r}"
             raise RunError(f"{kept.file}: the seed of {name} is that of another evaluation; move the file away")
 
 
 @contextmanager
-def _said(folder: Path) -> Iterator[None]:
+def _explain_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise RunError(f"{folder}: the evaluation cannot be kept ({reason(error)})") from None
+        raise RunError(f"{folder}: the evaluation cannot be kept ({format_reason(error)})") from None
 
 
 def read_rules(folder: Path) -> Rules:
@@ -125,10 +125,11 @@ def read_rules(folder: Path) -> Rules:
     try:
         rules = read_toml(read(file))
     except (OSError, UnreadableError) as error:
-        raise RunError(f"{file}: {reason(error)}; restore it, or move its folder away") from None
-    if Path(folder.parent.name, folder.name) != _place(rules):
+        raise RunError(f"{file}: {format_reason(error)}; restore it, or move its folder away") from None
+    if Path(folder.parent.name, folder.name) != _name_place(rules):
         raise RunError(
-            f"{file}: is of another evaluation, whose folder is {_place(rules)}; restore it, or move its folder away"
+            f"{file}: is of another evaluation, whose folder is {_name_place(rules)}; "
+            f"restore it, or move its folder away"
         )
     return rules
 
@@ -140,14 +141,14 @@ def read_summary(folder: Path) -> Summary | None:
     """
     file = folder / SUMMARY
     try:
-        kept = decoded(_summaries.decode, read(file, _SUMMARY_BYTES))
-        same = not kept.digest or kept.digest == _summary_digest(folder / RECORDS, kept.records_bytes, kept)
+        kept = try_decode(_summaries.decode, read(file, _SUMMARY_BYTES))
+        same = not kept.digest or kept.digest == _compute_summary_digest(folder / RECORDS, kept.records_bytes, kept)
     except FileNotFoundError as error:
         if error.filename == str(file):
             return None
         raise RunError(f"{folder / RECORDS}: is missing, so that {SUMMARY} cannot be checked; bring it back") from None
     except (OSError, UnreadableError) as error:
-        raise RunError(f"{file}: {reason(error)}; delete it, and the same `spade eval` makes it anew") from None
+        raise RunError(f"{file}: {format_reason(error)}; delete it, and the same `spade eval` makes it anew") from None
     if not same:
         raise RunError(
             f"{file}: these are not the figures of {RECORDS}: one of the two was changed; bring it back, or delete "
@@ -156,17 +157,19 @@ def read_summary(folder: Path) -> Summary | None:
     return Summary(**{name: getattr(kept, name) for name in Summary.__struct_fields__})
 
 
-def found(run: Path, suite: str | None = None) -> list[KeptEvaluation]:
+def find_evaluations(run: Path, suite: str | None = None) -> list[KeptEvaluation]:
     """Return the evaluations of a run, sorted by folder. Raises RunError if one cannot be read."""
-    each = map(read_evaluation, evaluation_folders(run))
+    each = map(read_evaluation, list_evaluation_folders(run))
     return [evaluated for evaluated in each if suite in (None, evaluated.rules.suite)]
 
 
-def evaluation_folders(run: Path) -> list[Path]:
+def list_evaluation_folders(run: Path) -> list[Path]:
     """Return the folders of a run's evaluations, sorted. Raises RunError if one cannot be listed."""
     place = run / EVALUATIONS
-    suites = [place / name for name in _names(place) if "@" in name]
-    return [folder / name for folder in suites for name in _names(folder) if PROTOCOL in _names(folder / name)]
+    suites = [place / name for name in _list_names(place) if "@" in name]
+    return [
+        folder / name for folder in suites for name in _list_names(folder) if PROTOCOL in _list_names(folder / name)
+    ]
 
 
 def read_evaluation(folder: Path) -> KeptEvaluation:
@@ -174,7 +177,7 @@ def read_evaluation(folder: Path) -> KeptEvaluation:
     return KeptEvaluation(folder, read_rules(folder), read_summary(folder))
 
 
-def _names(folder: Path) -> list[str]:
+def _list_names(folder: Path) -> list[str]:
     """Return the names in a folder, or an empty list if it does not exist.
 
     A glob pattern would silently skip a folder that we may not read.
@@ -184,4 +187,4 @@ def _names(folder: Path) -> list[str]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError as error:
-        raise RunError(f"{folder}: {reason(error)}") from None
+        raise RunError(f"{folder}: {format_reason(error)}") from None

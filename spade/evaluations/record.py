@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from spade.decoding import decoded
+from spade.decoding import try_decode
 from spade.seeds import derive
 
 ErrorKind = Literal["unfit", "environment", "ungeneratable", "harness", "server", "timeout"]
@@ -126,7 +126,7 @@ _records: msgspec.json.Decoder[SampleRecord] = msgspec.json.Decoder(SampleRecord
 
 def read_record(line: bytes) -> SampleRecord:
     """Parse a line into a record. Raises UnreadableError if the line is not a record."""
-    return decoded(_records.decode, line)
+    return try_decode(_records.decode, line)
 
 
 def write_record(record: SampleRecord) -> bytes:

@@ -16,10 +16,10 @@ from typing import BinaryIO
 import msgspec
 
 from spade.decoding import UnreadableError
-from spade.disk import regular
-from spade.errors import RunError, reason
+from spade.disk import open_for_reading
+from spade.errors import RunError, format_reason
 from spade.evaluations.record import SampleRecord, Scheduled, read_record, write_record
-from spade.text import line as one_line
+from spade.text import as_line as one_line
 
 LONGEST = 1 << 25  # bytes of one line
 
@@ -31,8 +31,8 @@ def read_records(file: Path, scheduled: Scheduled) -> Iterator[SampleRecord]:
     the line that is damaged or that belongs to another evaluation. Raises OSError.
     """
     seen: set[tuple[str, int]] = set()
-    with regular(file) as opened:
-        for record, _ in _each(file, opened, scheduled):
+    with open_for_reading(file) as opened:
+        for record, _ in _read_records(file, opened, scheduled):
             if record.key not in seen:
                 seen.add(record.key)
                 yield record
@@ -51,11 +51,11 @@ class RecordFile:
         self.file = file
         self._scheduled = scheduled
         self._end = 0  # end of the last whole line
-        self._opened = _own(file)
+        self._opened = _open_own(file)
         try:
-            with regular(file) as existing:
-                for record, self._end in _each(file, existing, scheduled):
-                    self.records.setdefault(record.key, _textless(record))
+            with open_for_reading(file) as existing:
+                for record, self._end in _read_records(file, existing, scheduled):
+                    self.records.setdefault(record.key, _drop_text(record))
             self._opened.truncate(self._end)  # a kill cut the rest short
         except BaseException:
             self._opened.close()
@@ -95,13 +95,13 @@ class RecordFile:
         except OSError as error:
             # Another record after half a line would damage both.
             self._opened.truncate(self._end)
-            raise RunError(f"{self.file}: a record cannot be written ({reason(error)})") from None
+            raise RunError(f"{self.file}: a record cannot be written ({format_reason(error)})") from None
         self._end += len(line)
-        self.records[record.key] = _textless(record)
+        self.records[record.key] = _drop_text(record)
         return True
 
 
-def _own(file: Path) -> RawIOBase:
+def _open_own(file: Path) -> RawIOBase:
     """Open a file for appending, without a buffer, for this process alone."""
     # The file may belong to anybody: do not follow a link or wait for the reader of a FIFO.
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -114,10 +114,10 @@ def _own(file: Path) -> RawIOBase:
     return opened
 
 
-def _each(file: Path, opened: BinaryIO, scheduled: Scheduled) -> Iterator[tuple[SampleRecord, int]]:
+def _read_records(file: Path, opened: BinaryIO, scheduled: Scheduled) -> Iterator[tuple[SampleRecord, int]]:
     """Yield each record, with the position after its line."""
     number = end = 0
-    with _said(file):
+    with _explain_errors(file):
         while data := opened.readline(LONGEST + 1):
             number += 1
             if len(data) > LONGEST:
@@ -137,13 +137,13 @@ def _each(file: Path, opened: BinaryIO, scheduled: Scheduled) -> Iterator[tuple[
 
 
 @contextmanager
-def _said(file: Path) -> Iterator[None]:
+def _explain_errors(file: Path) -> Iterator[None]:
     try:
         yield
     except UnreadableError as error:
         raise RunError(f"{file}, {error}") from None
 
 
-def _textless(record: SampleRecord) -> SampleRecord:
+def _drop_text(record: SampleRecord) -> SampleRecord:
     """Drop a record's text, because the texts of a long run do not fit the memory."""
     return msgspec.structs.replace(record, text="")

@@ -10,10 +10,10 @@ import tomli_w
 from msgspec import Meta
 
 from spade.config.suites import ProtocolName
-from spade.decoding import decoded
+from spade.decoding import try_decode
 from spade.errors import ConfigError
 from spade.evaluations.record import Name
-from spade.text import line
+from spade.text import as_line
 
 PROBLEM = "{problem}"
 """Placeholder, in a protocol's prompt, for the first text of the item's program."""
@@ -114,15 +114,15 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def digest(self) -> str:
         """Return the name of these rules: BLAKE2b of their content, 32 hex digits."""
         # Convert as a reader would: a temperature of 1 is then 1.0.
-        said = _tree(msgspec.convert(msgspec.to_builtins(self), Rules))
+        said = _make_tree(msgspec.convert(msgspec.to_builtins(self), Rules))
         return hashlib.blake2b(msgspec.json.encode(said, order="sorted"), digest_size=16).hexdigest()
 
     def toml(self) -> bytes:
         """Return the content of `protocol.toml`: the rules and their digest."""
-        return tomli_w.dumps({"digest": self.digest, **_tree(self)}).encode()
+        return tomli_w.dumps({"digest": self.digest, **_make_tree(self)}).encode()
 
 
-def _tree(rules: Rules) -> dict[str, Any]:
+def _make_tree(rules: Rules) -> dict[str, Any]:
     """Return the rules as plain values. Without examples they are the same as before protocols could have any."""
     tree: dict[str, Any] = msgspec.to_builtins(rules)
     if not rules.protocol.examples:
@@ -132,10 +132,10 @@ def _tree(rules: Rules) -> dict[str, Any]:
 
 def read_toml(data: bytes) -> Rules:
     """Parse a `protocol.toml`. Raises UnreadableError, also if the digest in it does not fit its content."""
-    return decoded(_rules, data)
+    return try_decode(_parse_rules, data)
 
 
-def _rules(data: bytes) -> Rules:
+def _parse_rules(data: bytes) -> Rules:
     tree = tomllib.loads(data.decode())
     digest = tree.pop("digest", "")
     rules = msgspec.convert(tree, Rules)
@@ -144,7 +144,7 @@ def _rules(data: bytes) -> Rules:
     return rules
 
 
-def differing(one: Rules, other: Rules) -> list[str]:
+def list_differing(one: Rules, other: Rules) -> list[str]:
     """Return the differing fields of two evaluations, ignoring the policy.
 
     If the result is empty, their figures are comparable.
@@ -158,7 +158,7 @@ def differing(one: Rules, other: Rules) -> list[str]:
 
 def refuse_other(one: Rules, other: Rules) -> None:
     """Raise ConfigError unless the figures of two evaluations are comparable."""
-    names = differing(one, other)
+    names = list_differing(one, other)
     if names:
-        suites = f"{line(one.suite, 80)} and {line(other.suite, 80)}"
+        suites = f"{as_line(one.suite, 80)} and {as_line(other.suite, 80)}"
         raise ConfigError(f"evaluations ({suites}) that differ in {', '.join(names)} do not compare; play one again")

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from spade.errors import ConfigError
-from spade.estimates import Difference, ItemTally, Share, by_category, difference, share
+from spade.estimates import Difference, ItemTally, Share, compute_difference, compute_share, group_by_category
 from spade.evaluations.record import ERRORS, NO_PROMPT, SampleRecord, Scheduled
 from spade.evaluations.rules import Rules
-from spade.text import line
+from spade.text import as_line
 
 MOST_FOREIGN_ERRORS = 0.01
 """Share of samples that may end in errors not caused by the policy. A larger share gives no headline."""
@@ -61,7 +61,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Digests of each whole item's prompts, sorted. Empty in a summary of an older version."""
 
 
-def summarised(records: Iterable[SampleRecord], scheduled: Scheduled) -> Summary:
+def summarise_records(records: Iterable[SampleRecord], scheduled: Scheduled) -> Summary:
     """Summarise records in any order, at most one for each sample."""
     right: Counter[str] = Counter()
     played: Counter[str] = Counter()
@@ -77,14 +77,14 @@ def summarised(records: Iterable[SampleRecord], scheduled: Scheduled) -> Summary
         if record.error is not None:
             errors[record.error] += 1
     whole = {item: ItemTally(n, right[item]) for item in scheduled.items if (n := played[item]) == scheduled.samples}
-    why = _no_headline(played.total(), errors, len(scheduled))
+    why = _explain_no_headline(played.total(), errors, len(scheduled))
     return Summary(
         scheduled=len(scheduled),
         played=played.total(),
         correct=right.total(),
-        headline=None if why else share(list(whole.values())),
+        headline=None if why else compute_share(list(whole.values())),
         why=why,
-        categories=by_category(whole, scheduled.items),
+        categories=group_by_category(whole, scheduled.items),
         errors=dict(sorted(errors.items())),
         read=read,
         sampled=sampled,
@@ -94,9 +94,9 @@ def summarised(records: Iterable[SampleRecord], scheduled: Scheduled) -> Summary
     )
 
 
-def compared(now: Summary, before: Summary) -> Difference | None:
+def compare_summaries(now: Summary, before: Summary) -> Difference | None:
     """Return the paired difference over the items that are whole on both sides."""
-    return difference(now.means, before.means)
+    return compute_difference(now.means, before.means)
 
 
 def refuse_other_prompts(rules: Rules, now: Summary, before: Summary) -> None:
@@ -106,22 +106,22 @@ def refuse_other_prompts(rules: Rules, now: Summary, before: Summary) -> None:
     """
     if "user" in rules.conditions:
         return
-    other = _other_prompts(now.prompts, before.prompts)
+    other = _list_other_prompts(now.prompts, before.prompts)
     if other:
-        names = ", ".join(line(name, 60) for name in other[:_NAMED_ITEMS])
+        names = ", ".join(as_line(name, 60) for name in other[:_NAMED_ITEMS])
         more = f" and {len(other) - _NAMED_ITEMS} more" if len(other) > _NAMED_ITEMS else ""
         raise ConfigError(
-            f"suite {line(rules.suite, 80)}: {len(other)} of {len(now.means)} items have other prompts in the other "
+            f"suite {as_line(rules.suite, 80)}: {len(other)} of {len(now.means)} items have other prompts in the other "
             f"evaluation ({names}{more}); move the folder of the older evaluation away and play it again"
         )
 
 
-def _other_prompts(one: Mapping[str, Sequence[str]], other: Mapping[str, Sequence[str]]) -> list[str]:
+def _list_other_prompts(one: Mapping[str, Sequence[str]], other: Mapping[str, Sequence[str]]) -> list[str]:
     """Return the items with differing prompts. An item without a known prompt does not differ."""
     return sorted(item for item in one.keys() & other.keys() if tuple(one[item]) != tuple(other[item]))
 
 
-def _no_headline(played: int, errors: Counter[str], scheduled: int) -> str:
+def _explain_no_headline(played: int, errors: Counter[str], scheduled: int) -> str:
     """Return the reason why the headline is missing, or "" if there is a headline."""
     if played < scheduled:
         return f"{scheduled - played} of {scheduled} samples are not played yet"

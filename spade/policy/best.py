@@ -11,9 +11,9 @@ from pathlib import Path
 
 import msgspec
 
-from spade.decoding import UnreadableError, decoded
-from spade.disk import discard_unless_held, draft, link_folder, read_all, sync
-from spade.errors import RunError, reason
+from spade.decoding import UnreadableError, try_decode
+from spade.disk import discard_unless_held, link_folder, open_draft, read_all, sync
+from spade.errors import RunError, format_reason
 from spade.policy.manifest import PARAMETERS
 
 log = logging.getLogger(__name__)
@@ -55,13 +55,13 @@ def find(root: Path) -> tuple[Path, Best] | None:
 
     Raises RunError if the record of the evaluation is damaged.
     """
-    for folder in reversed(_numbered(root)):
+    for folder in reversed(_list_numbered(root)):
         try:
-            return folder / POLICY, decoded(_records.decode, read_all(folder / RECORD))
+            return folder / POLICY, try_decode(_records.decode, read_all(folder / RECORD))
         except (OSError, UnreadableError) as error:
             if folder.exists():  # else it was deleted meanwhile
                 raise RunError(
-                    f"{folder / RECORD}: cannot be read ({reason(error)}); bring it back, or delete {folder}"
+                    f"{folder / RECORD}: cannot be read ({format_reason(error)}); bring it back, or delete {folder}"
                 ) from None
     return None
 
@@ -79,8 +79,8 @@ def keep(root: Path, weights: Path, new: Best) -> bool:
         before = None
     if before is not None and before[1].measure == new.measure and new.win_rate < before[1].win_rate:
         return False
-    folder = root / str(1 + max((int(path.name) for path in _numbered(root)), default=0))
-    with draft(root) as made:
+    folder = root / str(1 + max((int(path.name) for path in _list_numbered(root)), default=0))
+    with open_draft(root) as made:
         link_folder(weights, made / POLICY)
         (made / RECORD).write_bytes(msgspec.json.encode(new))
         for path in (*made.rglob("*"), made):
@@ -92,6 +92,6 @@ def keep(root: Path, weights: Path, new: Best) -> bool:
     return True
 
 
-def _numbered(root: Path) -> list[Path]:
+def _list_numbered(root: Path) -> list[Path]:
     """Return the complete folders, newest last."""
     return sorted((path for path in root.glob("*") if path.name.isdecimal()), key=lambda path: int(path.name))

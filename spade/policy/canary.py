@@ -13,7 +13,7 @@ import msgspec
 import torch
 from torch import Tensor
 
-from spade.decoding import UnreadableError, decoded
+from spade.decoding import UnreadableError, try_decode
 from spade.disk import read_all
 from spade.errors import WeightsError
 from spade.policy.logprobs import log_distribution
@@ -58,7 +58,7 @@ def read(folder: Path) -> Canary | None:
     be read.
     """
     try:
-        return decoded(msgspec.json.Decoder(Canary).decode, read_all(folder / FILE))
+        return try_decode(msgspec.json.Decoder(Canary).decode, read_all(folder / FILE))
     except FileNotFoundError:
         return None
     except UnreadableError as error:
@@ -75,7 +75,7 @@ def next_logprobs(logits: Tensor, ids: Sequence[int]) -> list[float]:
     return found
 
 
-def mismatch(canary: Canary, found: Sequence[float]) -> float:
+def compute_mismatch(canary: Canary, found: Sequence[float]) -> float:
     """Return the mean absolute difference from the learner's log-probabilities in nats.
 
     Infinite if a difference is not finite.

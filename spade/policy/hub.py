@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-from spade.decoding import first_line
+from spade.decoding import read_first_line
 from spade.errors import ConfigError
-from spade.policy.parameter_files import parameter_files
-from spade.text import line
+from spade.policy.parameter_files import list_parameter_files
+from spade.text import as_line
 
 _FILES = ["*.json", "*.safetensors", "*.jinja", "*.txt", "*.model"]
 _NAME = re.compile(r"[\w.-]+/[\w.-]+(?:@[0-9a-f]{40})?", re.ASCII)
@@ -22,7 +22,7 @@ def is_name(text: str) -> bool:
     return _NAME.fullmatch(text) is not None
 
 
-def snapshot(name: str) -> Path:
+def find_snapshot(name: str) -> Path:
     """Return the folder of `OWNER/NAME` or `OWNER/NAME@COMMIT`, which is named after the commit.
 
     A commit never changes, so one that the cache has is taken from there. Another name is looked up, and the cache
@@ -33,8 +33,8 @@ def snapshot(name: str) -> Path:
             f"model.path: there is no folder {name!r} here; give nano, nano-tools, a checkpoint folder, a name of the "
             "hub such as Qwen/Qwen3-0.6B, or OWNER/NAME@COMMIT with the 40 digits of a commit"
         )
-    cached = _cached(name, "model", _FILES) if "@" in name else None
-    if cached and all(file.is_file() for file in parameter_files(cached)):
+    cached = _find_cached(name, "model", _FILES) if "@" in name else None
+    if cached and all(file.is_file() for file in list_parameter_files(cached)):
         return cached
     try:
         return _look_up(name, "model", _FILES)
@@ -52,7 +52,7 @@ def data_set(name: str, patterns: Sequence[str]) -> Path:
     """
     if not is_name(name):
         raise ConfigError(
-            f"{line(name, 100)!r} does not name a data set of the hub; write OWNER/NAME, or OWNER/NAME@COMMIT with the "
+            f"{as_line(name, 100)!r} does not name a data set of the hub; write OWNER/NAME, or OWNER/NAME@COMMIT with the "
             "40 digits of a commit"
         )
     try:
@@ -72,23 +72,25 @@ _Kind = Literal["model", "dataset"]
 def _look_up(name: str, kind: _Kind, patterns: Sequence[str]) -> Path:
     """Ask the hub, and take the cached copy if that fails. Raises ConfigError if there is none."""
     try:
-        return _snapshot(name, kind, patterns, offline=False)
+        return _download_snapshot(name, kind, patterns, offline=False)
     except Exception as error:  # of the hub's client, of HTTP below it, or of an answer that is no JSON
-        cached = _cached(name, kind, patterns)
+        cached = _find_cached(name, kind, patterns)
         if cached is None:
-            raise ConfigError(f"the hub did not give it: {first_line(error)}") from None
-        log.warning("the hub did not answer for %s (%s); its cached copy %s is used", name, first_line(error), cached)
+            raise ConfigError(f"the hub did not give it: {read_first_line(error)}") from None
+        log.warning(
+            "the hub did not answer for %s (%s); its cached copy %s is used", name, read_first_line(error), cached
+        )
         return cached
 
 
-def _cached(name: str, kind: _Kind, patterns: Sequence[str]) -> Path | None:
+def _find_cached(name: str, kind: _Kind, patterns: Sequence[str]) -> Path | None:
     try:
-        return _snapshot(name, kind, patterns, offline=True)
+        return _download_snapshot(name, kind, patterns, offline=True)
     except Exception:
         return None
 
 
-def _snapshot(name: str, kind: _Kind, patterns: Sequence[str], offline: bool) -> Path:
+def _download_snapshot(name: str, kind: _Kind, patterns: Sequence[str], offline: bool) -> Path:
     from huggingface_hub import snapshot_download
 
     repository, _, revision = name.partition("@")

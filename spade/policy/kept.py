@@ -8,13 +8,13 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from spade.disk import discard, draft, link_folder, read_all, sync
+from spade.disk import discard, link_folder, open_draft, read_all, sync
 from spade.policy.manifest import MANIFEST
 
 FOLDER, PREFIX = "policies", "step-"
 
 
-def by_step(root: Path) -> list[tuple[int, Path]]:
+def list_by_step(root: Path) -> list[tuple[int, Path]]:
     """List the folders `root`/step-N by rising N. Copies under other names belong to the user."""
     named = ((path.name.removeprefix(PREFIX), path) for path in root.glob(f"{PREFIX}*"))
     return sorted((int(number), path) for number, path in named if number.isdecimal())
@@ -28,9 +28,9 @@ def keep(root: Path, step: int, weights: Path, check: Callable[[], None]) -> boo
     learner has taken over. Raises OSError.
     """
     folder = root / f"{PREFIX}{step}"
-    if _same(folder, weights):
+    if _is_same(folder, weights):
         return False
-    with draft(root) as made:
+    with open_draft(root) as made:
         copy = made / folder.name
         link_folder(weights, copy)
         for path in (*copy.rglob("*"), copy):
@@ -43,7 +43,7 @@ def keep(root: Path, step: int, weights: Path, check: Callable[[], None]) -> boo
     return True
 
 
-def _same(one: Path, other: Path) -> bool:
+def _is_same(one: Path, other: Path) -> bool:
     """Compare the digests that two folders record of their parameters."""
     try:
         return read_all(one / MANIFEST) == read_all(other / MANIFEST)

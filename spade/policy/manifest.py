@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from spade.decoding import UnreadableError, decoded
+from spade.decoding import UnreadableError, try_decode
 from spade.disk import open_regular, read_all
 from spade.errors import WeightsError
 from spade.protocol import DIGEST_BYTES
@@ -59,26 +59,26 @@ _headers: msgspec.json.Decoder[dict[str, msgspec.Raw]] = msgspec.json.Decoder(di
 _entries: msgspec.json.Decoder[_Entry] = msgspec.json.Decoder(_Entry)
 
 
-def hasher(data: bytes | memoryview = b"") -> hashlib.blake2b:
+def make_hasher(data: bytes | memoryview = b"") -> hashlib.blake2b:
     """Return a hash object for digests, fed with `data`."""
     return hashlib.blake2b(data, digest_size=DIGEST_BYTES)
 
 
-def digest_of(manifest: Manifest) -> str:
+def compute_digest(manifest: Manifest) -> str:
     """Return the digest of the weights: 32 hexadecimal digits."""
     lines = (f"{name} {one.dtype} {list(one.shape)} {one.digest}\n" for name, one in sorted(manifest.items()))
-    return hasher("".join(lines).encode()).hexdigest()
+    return make_hasher("".join(lines).encode()).hexdigest()
 
 
-def spans(file: Path) -> Spans:
+def read_spans(file: Path) -> Spans:
     """Return the places of the tensors in a safetensors file.
 
     Raises WeightsError if it is not a safetensors file. Raises OSError.
     """
-    return {name: (start, end) for name, (_, start, end) in _layout(file).items()}
+    return {name: (start, end) for name, (_, start, end) in _read_layout(file).items()}
 
 
-def header_bytes(data: bytes) -> int:
+def count_header_bytes(data: bytes) -> int:
     """Return the number of bytes of a safetensors file before its tensors.
 
     `data`: the first LENGTH_BYTES of the file.
@@ -92,13 +92,13 @@ def measure(folder: Path) -> Manifest:
     Raises WeightsError, OSError.
     """
     file = folder / PARAMETERS
-    layout = _layout(file)
+    layout = _read_layout(file)
     with open_regular(file) as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
 
         def hashed(name: str) -> Tensor:
             entry, start, end = layout[name]
             with memoryview(mapped) as whole, whole[start:end] as data:
-                digest = hasher(data).hexdigest()
+                digest = make_hasher(data).hexdigest()
             return Tensor(entry.dtype, entry.shape, digest)
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:  # hashing releases the interpreter's lock
@@ -109,7 +109,7 @@ def write(folder: Path) -> str:
     """Measure the parameters of `folder` and write its manifest. Returns the digest."""
     manifest = measure(folder)
     (folder / MANIFEST).write_bytes(msgspec.json.encode(manifest))
-    return digest_of(manifest)
+    return compute_digest(manifest)
 
 
 def read(folder: Path, digest: str) -> Manifest:
@@ -122,9 +122,9 @@ def read(folder: Path, digest: str) -> Manifest:
         manifest = decode(read_all(folder / MANIFEST), digest)
     except FileNotFoundError:
         manifest = measure(folder)
-        if digest_of(manifest) != digest:
-            raise changed(folder, digest) from None
-    layout = {name: (entry.dtype, entry.shape) for name, (entry, _, _) in _layout(folder / PARAMETERS).items()}
+        if compute_digest(manifest) != digest:
+            raise make_changed_error(folder, digest) from None
+    layout = {name: (entry.dtype, entry.shape) for name, (entry, _, _) in _read_layout(folder / PARAMETERS).items()}
     if layout != {name: (one.dtype, one.shape) for name, one in manifest.items()}:
         raise WeightsError(f"{folder / PARAMETERS}: holds other tensors than its manifest says")
     return manifest
@@ -133,21 +133,21 @@ def read(folder: Path, digest: str) -> Manifest:
 def decode(data: bytes, digest: str) -> Manifest:
     """Decode a manifest. Raises WeightsError unless it belongs to the weights `digest`."""
     try:
-        manifest = decoded(_manifests.decode, data)
+        manifest = try_decode(_manifests.decode, data)
     except UnreadableError as error:
         raise WeightsError(f"the manifest of weights {digest} cannot be read: {error}") from None
-    if digest_of(manifest) != digest:
-        raise WeightsError(f"a manifest of other weights ({digest_of(manifest)}) was found for weights {digest}")
+    if compute_digest(manifest) != digest:
+        raise WeightsError(f"a manifest of other weights ({compute_digest(manifest)}) was found for weights {digest}")
     return manifest
 
 
 def verify(folder: Path, digest: str) -> None:
     """Read every byte of the parameters. Raises WeightsError if their digest is not `digest`. Raises OSError."""
-    if digest_of(measure(folder)) != digest:
-        raise changed(folder, digest)
+    if compute_digest(measure(folder)) != digest:
+        raise make_changed_error(folder, digest)
 
 
-def sound(folder: Path, named: str | None = None) -> str:
+def verify_parameters(folder: Path, named: str | None = None) -> str:
     """Return the digest of the parameters in `folder`, after reading every byte.
 
     Raises WeightsError if it is not `named`. By default this is the digest of the folder's manifest, if there is one.
@@ -155,31 +155,31 @@ def sound(folder: Path, named: str | None = None) -> str:
     """
     if named is None and (folder / MANIFEST).exists():
         try:
-            named = digest_of(decoded(_manifests.decode, read_all(folder / MANIFEST)))
+            named = compute_digest(try_decode(_manifests.decode, read_all(folder / MANIFEST)))
         except UnreadableError as error:
             raise WeightsError(f"{folder / MANIFEST}: cannot be read ({error})") from None
-    digest = digest_of(measure(folder))
+    digest = compute_digest(measure(folder))
     if named not in (None, digest):
-        raise changed(folder, named or "")
+        raise make_changed_error(folder, named or "")
     return digest
 
 
-def changed(folder: Path, digest: str) -> WeightsError:
+def make_changed_error(folder: Path, digest: str) -> WeightsError:
     """Return the error for parameters with another digest."""
     return WeightsError(f"{folder / PARAMETERS}: its digest is not {digest}; it was changed or cut short")
 
 
-def _layout(file: Path) -> dict[str, tuple[_Entry, int, int]]:
+def _read_layout(file: Path) -> dict[str, tuple[_Entry, int, int]]:
     """Return the header entry of each tensor, with its bytes as [first, last) of the file."""
     with open_regular(file) as opened:
-        first = header_bytes(opened.read(LENGTH_BYTES))
+        first = count_header_bytes(opened.read(LENGTH_BYTES))
         size = os.fstat(opened.fileno()).st_size
         try:
             if first > size:
                 raise ValueError("it is cut short")
-            header = decoded(_headers.decode, opened.read(first - LENGTH_BYTES))
+            header = try_decode(_headers.decode, opened.read(first - LENGTH_BYTES))
             header.pop("__metadata__", None)
-            entries = {name: decoded(_entries.decode, bytes(raw)) for name, raw in header.items()}
+            entries = {name: try_decode(_entries.decode, bytes(raw)) for name, raw in header.items()}
             layout = {
                 name: (entry, first + entry.data_offsets[0], first + entry.data_offsets[1])
                 for name, entry in entries.items()

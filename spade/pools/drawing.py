@@ -46,7 +46,7 @@ class Drawing:
     def left(self) -> int:
         """Return the number of programs that this pass has still to draw."""
         draws = self.draws
-        rest = self._permutation()[draws.place :]
+        rest = self._make_permutation()[draws.place :]
         return len(draws.passed_over) + len(set(rest).difference(draws.rejected))
 
     @property
@@ -74,7 +74,7 @@ class Drawing:
             if entries[index].name not in active:
                 draws.passed_over = tuple(each for each in draws.passed_over if each != index)
                 return index
-        for index in self._permutation()[draws.place :]:
+        for index in self._make_permutation()[draws.place :]:
             draws.place += 1
             if index in draws.rejected:
                 continue
@@ -90,7 +90,7 @@ class Drawing:
             draws.rejected = (*draws.rejected, index)
             draws.passed_over = tuple(each for each in draws.passed_over if each != index)
 
-    def _permutation(self) -> list[int]:
+    def _make_permutation(self) -> list[int]:
         number = self.draws.number
         if self._order[0] != number:
             indices = range(len(self.pool.entries))

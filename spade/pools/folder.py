@@ -14,13 +14,13 @@ from pathlib import Path
 
 import msgspec
 
-from spade.codec import program_digest
+from spade.codec import compute_program_digest
 from spade.config import Skill
-from spade.decoding import UnreadableError, decoded
+from spade.decoding import UnreadableError, try_decode
 from spade.disk import read, refuse_outside, replace
-from spade.errors import RunError, reason
+from spade.errors import RunError, format_reason
 from spade.protocol import MOST_HINT, Form
-from spade.text import line
+from spade.text import as_line
 
 POOL = "pool"  # folder in the run directory that holds the run's pool
 MOST_PROGRAMS = 65_536
@@ -163,7 +163,7 @@ class PoolList(msgspec.Struct, frozen=True, array_like=True):
 _records: msgspec.json.Decoder[ProgramRecord] = msgspec.json.Decoder(ProgramRecord)
 
 
-def names(folder: Path) -> list[str]:
+def list_names(folder: Path) -> list[str]:
     """Return the names of a folder's programs, sorted.
 
     Raises RunError if the folder contains no programs, too many programs, or a bad name.
@@ -177,13 +177,14 @@ def names(folder: Path) -> list[str]:
                 if file.name.endswith(".py") and not file.name.startswith("."):
                     found.append(file.name.removesuffix(".py"))
     except OSError as error:
-        raise RunError(f"{folder}: cannot be read as a pool ({reason(error)})") from None
+        raise RunError(f"{folder}: cannot be read as a pool ({format_reason(error)})") from None
     if not found:
         raise RunError(f"{folder}: has no environment program (*.py)")
     for name in found:
         if not _NAME.fullmatch(name):
             raise RunError(
-                f"{folder}: {line(name, 100)!r} is no name of a program; use at most 100 letters, digits, '_', '-', '.'"
+                f"{folder}: {as_line(name, 100)!r} is no name of a program; use at most 100 letters, "
+                f"digits, '_', '-', '.'"
             )
     return sorted(found)
 
@@ -193,18 +194,19 @@ def read_program(folder: Path, name: str) -> PoolProgram:
 
     Raises RunError if the program is missing or unreadable, or if it differs from its record.
     """
-    source = _text(folder / f"{name}.py")
+    source = _read_text(folder / f"{name}.py")
     if source is None:
         raise RunError(f"{folder}: the program {name} is missing")
     path = folder / f"{name}.hint"
-    hint = (_text(path) or "").strip()
+    hint = (_read_text(path) or "").strip()
     if len(hint) > MOST_HINT:
         raise RunError(f"{path}: a hint has at most {MOST_HINT} characters")
     record = _record(folder / f"{name}.json")
     if record is None:
         return PoolProgram(name, source, hint)
     for same, what in (
-        (record.program == program_digest(source), f"{name}.py"), (record.hint == _hint_digest(hint), f"{name}.hint"),
+        (record.program == compute_program_digest(source), f"{name}.py"),
+        (record.hint == _compute_hint_digest(hint), f"{name}.hint"),
     ):  # fmt: skip
         if not same:
             raise RunError(f"{folder}: {what} was changed since {name}.json was written; delete the record, or mend it")
@@ -219,7 +221,7 @@ def write_program(folder: Path, program: PoolProgram) -> None:
     source, hint = program.source.encode(), program.hint.strip()
     if len(source) > PROGRAM_BYTES:
         raise RunError(f"{folder}: the program {program.name} is over {PROGRAM_BYTES} bytes")
-    digests = program_digest(program.source), _hint_digest(hint)
+    digests = compute_program_digest(program.source), _compute_hint_digest(hint)
     record = ProgramRecord(*digests, program.skill, program.origin, program.levels, program.lineage)
     if hint:
         replace(folder / f"{program.name}.hint", hint.encode())
@@ -229,47 +231,47 @@ def write_program(folder: Path, program: PoolProgram) -> None:
     replace(folder / f"{program.name}.py", source)
 
 
-def entry(program: PoolProgram) -> Entry:
+def make_entry(program: PoolProgram) -> Entry:
     """Return the program's entry in the list of its pool."""
-    digests = program_digest(program.source), _hint_digest(program.hint)
+    digests = compute_program_digest(program.source), _compute_hint_digest(program.hint)
     return Entry(program.name, *digests, program.skill or "", program.levels)
 
 
-def listed(folder: Path) -> PoolList:
+def read_list(folder: Path) -> PoolList:
     """Read the list of a pool. Raises RunError with the first file that cannot be read."""
-    return PoolList(tuple(entry(read_program(folder, name)) for name in names(folder)))
+    return PoolList(tuple(make_entry(read_program(folder, name)) for name in list_names(folder)))
 
 
-def _hint_digest(hint: str) -> str:
-    return program_digest(hint) if hint else ""
+def _compute_hint_digest(hint: str) -> str:
+    return compute_program_digest(hint) if hint else ""
 
 
-def _text(path: Path) -> str | None:
+def _read_text(path: Path) -> str | None:
     """Read a UTF-8 file. Returns None if it is missing."""
-    data = _bytes(path, PROGRAM_BYTES)
+    data = _read_bytes(path, PROGRAM_BYTES)
     if data is None:
         return None
     try:
-        return decoded(bytes.decode, data)
+        return try_decode(bytes.decode, data)
     except UnreadableError as error:
         raise RunError(f"{path}: {error}") from None
 
 
 def _record(path: Path) -> ProgramRecord | None:
-    data = _bytes(path, RECORD_BYTES)
+    data = _read_bytes(path, RECORD_BYTES)
     if data is None:
         return None
     try:
-        return decoded(_records.decode, data)
+        return try_decode(_records.decode, data)
     except UnreadableError as error:
         raise RunError(f"{path}: is no record of a program ({error})") from None
 
 
-def _bytes(path: Path, most: int) -> bytes | None:
+def _read_bytes(path: Path, most: int) -> bytes | None:
     try:
         refuse_outside(path)
         return read(path, most)
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise RunError(f"{path}: {reason(error)}") from None
+        raise RunError(f"{path}: {format_reason(error)}") from None

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
-from spade.codec import program_digest
+from spade.codec import compute_program_digest
 from spade.config import Pool
 from spade.pools.folder import Entry, PoolList
 
@@ -22,7 +22,7 @@ FAILURES = 5
 _LEVEL = re.compile(r"^    level = \d+$", re.MULTILINE)
 
 
-def at_level(source: str, level: int) -> str:
+def set_level(source: str, level: int) -> str:
     """Set the level in a library program's line `level = 0`. A program without such a line stays unchanged."""
     return _LEVEL.sub(f"    level = {level}", source, count=1)
 
@@ -30,8 +30,8 @@ def at_level(source: str, level: int) -> str:
 def is_entry(source: str, entry: Entry, level: int) -> bool:
     """Return True if `source` is the program of an entry. If the program has levels, it must be set to `level`."""
     if not entry.levels:
-        return program_digest(source) == entry.program
-    return program_digest(at_level(source, 0)) == entry.program and at_level(source, level) == source
+        return compute_program_digest(source) == entry.program
+    return compute_program_digest(set_level(source, 0)) == entry.program and set_level(source, level) == source
 
 
 class LevelWindow(msgspec.Struct, frozen=True, array_like=True):
@@ -63,7 +63,7 @@ class LevelWindow(msgspec.Struct, frozen=True, array_like=True):
         return self.low + key % (self.high - self.low + 1)
 
 
-def counted(window: LevelWindow, level: int, won: bool, rule: Pool, most: int) -> LevelWindow:
+def count_play(window: LevelWindow, level: int, won: bool, rule: Pool, most: int) -> LevelWindow:
     """Return the window after a play at `level`, which may raise high up to `most`. Voids do not count as plays."""
     failures = tuple(each for each in window.failures if each[0] != level)
     if level != window.high:
@@ -77,7 +77,7 @@ def counted(window: LevelWindow, level: int, won: bool, rule: Pool, most: int) -
     return msgspec.structs.replace(window, failures=failures, plays=0, wins=0, low=low, high=high)
 
 
-def failed(window: LevelWindow, level: int) -> LevelWindow:
+def count_failed(window: LevelWindow, level: int) -> LevelWindow:
     """Return the window after a slot without an instance at `level`.
 
     The last of FAILURES such slots in a row closes the level.
@@ -118,11 +118,11 @@ class Levels:
 
     def count(self, name: str, level: int, won: bool) -> None:
         """Count a play of a name."""
-        self._take(counted(self._windows[name], level, won, self._rule, self._most[name]))
+        self._take(count_play(self._windows[name], level, won, self._rule, self._most[name]))
 
     def fail(self, name: str, level: int) -> bool:
         """Count a slot without an instance. Returns False if the name has run out of levels."""
-        window = failed(self._windows[name], level)
+        window = count_failed(self._windows[name], level)
         self._take(window)
         return window.cap != -1
 

@@ -13,7 +13,7 @@ _DESIGNS_ONLY = (
 )  # fmt: skip
 
 
-def writing(config: str, given: Sequence[str]) -> Config:
+def make_writing_config(config: str, given: Sequence[str]) -> Config:
     """Return the settings of this run, from `config` and `given`: it only designs. Raises ConfigError."""
     resolved = load(config, (*given, *_DESIGNS_ONLY))
     if resolved.endpoint.serves("designer"):

@@ -70,7 +70,7 @@ class Life:
     def __init__(self, module: str, launch: Launch, logfile: Path, settings: config.Supervise) -> None:
         # -P: a folder replay/ or actors/ in the working directory must not shadow our package.
         self._command = [sys.executable, "-P", "-m", module, msgspec.json.encode(launch).decode()]
-        self._environment = gpus.environment(launch.gpus, os.environ)
+        self._environment = gpus.make_environment(launch.gpus, os.environ)
         self._logfile = logfile
         self._settings = settings
         self._said = b""
@@ -94,15 +94,15 @@ class Life:
                 told.on_start(process.pid, "")
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(self._listen, process, ours, told)
-                    await _ended(process)
+                    await _wait_for_end(process)
                     nursery.cancel_scope.cancel()
-                self._said += _rest(ours)
+                self._said += _read_rest(ours)
             finally:
                 with trio.CancelScope(shield=True):
                     code = await self._end(process)
                     self._process = None
-                    self.left = _why(code, b"") if code else "left in order"
-        return End(code, _why(code, self._said), _tail(self._logfile, start))
+                    self.left = _explain_end(code, b"") if code else "left in order"
+        return End(code, _explain_end(code, self._said), _read_tail(self._logfile, start))
 
     async def _open(self, pipe: int, output: int) -> trio.Process:
         return await trio.lowlevel.open_process(
@@ -140,7 +140,7 @@ class Life:
         """Ask the process to leave, wait, kill the rest of its group, and reap it."""
         os.kill(process.pid, signal.SIGTERM)
         with trio.move_on_after(self._settings.drain_s):
-            await _ended(process)
+            await _wait_for_end(process)
         _kill_group(process)
         return await process.wait()
 
@@ -150,7 +150,7 @@ def _kill_group(process: trio.Process) -> None:
     os.killpg(process.pid, signal.SIGKILL)
 
 
-async def _ended(process: trio.Process) -> None:
+async def _wait_for_end(process: trio.Process) -> None:
     """Wait for the end of a process without reaping it."""
     descriptor = os.pidfd_open(process.pid)
     try:
@@ -159,7 +159,7 @@ async def _ended(process: trio.Process) -> None:
         os.close(descriptor)
 
 
-def _rest(pipe: socket.socket) -> bytes:
+def _read_rest(pipe: socket.socket) -> bytes:
     """Return the output that an ended process left in the pipe."""
     pipe.setblocking(False)
     with suppress(BlockingIOError):
@@ -167,7 +167,7 @@ def _rest(pipe: socket.socket) -> bytes:
     return b""
 
 
-def _why(code: int, said: bytes) -> str:
+def _explain_end(code: int, said: bytes) -> str:
     """Return the reason of an end: the process's own last line if it wrote one."""
     lines = said.decode(errors="replace").replace(READY.decode(), "").strip().splitlines()
     if lines:
@@ -175,7 +175,7 @@ def _why(code: int, said: bytes) -> str:
     return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
 
 
-def _tail(logfile: Path, start: int) -> str:
+def _read_tail(logfile: Path, start: int) -> str:
     """Return the last lines from `start` on."""
     with logfile.open("rb") as file:
         size = file.seek(0, os.SEEK_END)

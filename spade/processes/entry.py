@@ -28,7 +28,7 @@ from spade.errors import ConfigError, RefusedError, RunError, SpadeError
 from spade.processes import logs
 from spade.protocol import PROTOCOL_VERSION, Hello, LifeNumber, Role
 from spade.transport import Client, Server, serve
-from spade.transport.pump import background
+from spade.transport.pump import run_in_background
 
 READY = b"ready\n"
 RETIRE = (
@@ -101,7 +101,7 @@ def main(body: Body) -> NoReturn:
     try:
         trio.run(_live, body, launch, config.load(launch.config), pipe)
     except Exception as error:
-        code, line, bug = _verdict(error)
+        code, line, bug = _find_verdict(error)
         log.critical("%s", line, exc_info=bug)
         _say(pipe, f"{line}\n".encode(errors="backslashreplace"))
         logs.forget_unwritten()  # otherwise a failed flush at exit, on a full disk, would change the exit code
@@ -111,21 +111,21 @@ def main(body: Body) -> NoReturn:
 
 
 @asynccontextmanager
-async def serving(launch: Launch, settings: config.Config) -> AsyncIterator[tuple[Server, Client]]:
+async def open_service(launch: Launch, settings: config.Config) -> AsyncIterator[tuple[Server, Client]]:
     """Serve at `launch.bind`, and connect to the replay service, which tells others the address.
 
-    Raises the errors of `serve` and `joined`.
+    Raises the errors of `serve` and `connect_to_replay`.
     """
     assert launch.bind is not None, f"{launch.name} needs an address to serve on"
     async with (
-        serve(launch.bind, digest=config.digest(settings), bus=settings.bus) as server,
-        joined(launch, settings, server.address) as replay,
+        serve(launch.bind, digest=config.compute_digest(settings), bus=settings.bus) as server,
+        connect_to_replay(launch, settings, server.address) as replay,
     ):
         yield server, replay
 
 
 @asynccontextmanager
-async def joined(
+async def connect_to_replay(
     launch: Launch, settings: config.Config, address: str | None = None, corpus: str = ""
 ) -> AsyncIterator[Client]:
     """Connect to the replay service as this life of its name. `address` and `corpus` go into the Hello.
@@ -134,11 +134,18 @@ async def joined(
     life of our name has come. Raises BusError and ConfigError as `spade.transport.connect` does.
     """
     hello = Hello(
-        PROTOCOL_VERSION, config.digest(settings), launch.role, launch.name, os.getpid(), address, corpus, launch.life
+        PROTOCOL_VERSION,
+        config.compute_digest(settings),
+        launch.role,
+        launch.name,
+        os.getpid(),
+        address,
+        corpus,
+        launch.life,
     )
     client = Client(launch.replay, hello, bus=settings.bus)
     try:
-        async with client.session(), background(partial(_until_refused, client)):
+        async with client.session(), run_in_background(partial(_wait_until_refused, client)):
             yield client
     except* RefusedError:
         if client.refusal:  # every call fails with it too
@@ -146,7 +153,7 @@ async def joined(
         raise
 
 
-async def _until_refused(client: Client) -> None:
+async def _wait_until_refused(client: Client) -> None:
     """Wait until a service that accepted us before refuses us, then raise its refusal."""
     while True:
         await client.wait_pulse()
@@ -210,13 +217,13 @@ def _leave(scope: trio.CancelScope, token: trio.lowlevel.TrioToken, drain_s: flo
         token.run_sync_soon(scope.cancel)
 
 
-def _verdict(error: Exception) -> tuple[int, str, BaseException | None]:
+def _find_verdict(error: Exception) -> tuple[int, str, BaseException | None]:
     """Return exit code, line and error for a failed body.
 
     The log shows the error's traceback. A foreseen failure gives None in place of the error.
     """
-    leaves = _leaves(error)
-    if full := [leaf for leaf in leaves if _disk_full(leaf)]:
+    leaves = _collect_leaves(error)
+    if full := [leaf for leaf in leaves if _is_disk_full(leaf)]:
         return FINAL, f"{full[0]}; free space, then the same command goes on from here", None
     bugs = [leaf for leaf in leaves if not isinstance(leaf, SpadeError)]
     if bugs:
@@ -226,12 +233,12 @@ def _verdict(error: Exception) -> tuple[int, str, BaseException | None]:
     return (FINAL if final else 1), " ".join("; ".join(dict.fromkeys(map(str, leaves))).split()), None
 
 
-def _disk_full(error: BaseException) -> bool:
+def _is_disk_full(error: BaseException) -> bool:
     """Return True if a write failed on a full disk. safetensors reports this only in its message."""
     return getattr(error, "errno", None) in _NO_SPACE or any(os.strerror(one) in str(error) for one in _NO_SPACE)
 
 
-def _leaves(error: BaseException) -> list[BaseException]:
+def _collect_leaves(error: BaseException) -> list[BaseException]:
     if isinstance(error, BaseExceptionGroup):
-        return [leaf for part in error.exceptions for leaf in _leaves(part)]
+        return [leaf for part in error.exceptions for leaf in _collect_leaves(part)]
     return [error]

@@ -12,7 +12,7 @@ from spade.protocol import Role
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
-def share(config: Config, role: Role, index: int = 0) -> tuple[int, ...] | None:
+def choose_gpus(config: Config, role: Role, index: int = 0) -> tuple[int, ...] | None:
     """Return the GPUs of process `index` of a role.
 
     () means that no GPU of the list is left. None means all GPUs: the config has neither a list nor several ranks.
@@ -28,7 +28,7 @@ def share(config: Config, role: Role, index: int = 0) -> tuple[int, ...] | None:
     return None
 
 
-def environment(gpus: tuple[int, ...] | None, outer: Mapping[str, str]) -> dict[str, str]:
+def make_environment(gpus: tuple[int, ...] | None, outer: Mapping[str, str]) -> dict[str, str]:
     """Return the environment `outer`, changed to show only these GPUs. None changes nothing.
 
     Indices beyond the GPUs of `outer` are left out.
@@ -43,9 +43,13 @@ def environment(gpus: tuple[int, ...] | None, outer: Mapping[str, str]) -> dict[
     return {**outer, VISIBLE: ",".join(shown)}
 
 
-def placement(config: Config) -> str:
+def describe_placement(config: Config) -> str:
     """Describe the GPUs of each process in a line. Returns "" if none is chosen."""
-    shares = [(f"engine-{index}", share(config, "engine", index)) for index in range(config.actors.engines_bounds[1])]
+    shares = [
+        (f"engine-{index}", choose_gpus(config, "engine", index)) for index in range(config.actors.engines_bounds[1])
+    ]
     ranks = config.learner.processes if config.learner.gpus else 0
-    shares += [("learner" if not rank else f"learner-{rank}", share(config, "learner", rank)) for rank in range(ranks)]
+    shares += [
+        ("learner" if not rank else f"learner-{rank}", choose_gpus(config, "learner", rank)) for rank in range(ranks)
+    ]
     return "; ".join(f"{name} {', '.join(map(str, gpus))}" for name, gpus in shares if gpus)

@@ -8,9 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from spade.errors import reason
+from spade.errors import format_reason
 from spade.processes.sparing import Sparing
-from spade.text import line, visible
+from spade.text import as_line, make_visible
 
 
 class Lines(logging.Formatter):
@@ -25,11 +25,11 @@ class Lines(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
         """Return the record's line."""
-        return line(super().formatMessage(record))
+        return as_line(super().formatMessage(record))
 
     def formatException(self, ei: Any) -> str:  # noqa: N802
         """Return the traceback that stands below the line."""
-        return visible(super().formatException(ei))
+        return make_visible(super().formatException(ei))
 
 
 class File(logging.FileHandler):
@@ -50,7 +50,7 @@ class File(logging.FileHandler):
         elif not self._told:
             self._told = True
             with suppress(OSError):
-                sys.stderr.write(line(f"{self.baseFilename}: lines are lost ({reason(error)})") + "\n")
+                sys.stderr.write(as_line(f"{self.baseFilename}: lines are lost ({format_reason(error)})") + "\n")
 
 
 def forget_unwritten() -> None:

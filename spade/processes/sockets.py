@@ -16,12 +16,12 @@ NAME_BYTES = 40  # bytes of a path for the name of the socket
 _ALWAYS_SHORT = ("/tmp", "/var/tmp")  # tried after TMPDIR
 
 
-def fits(folder: Path) -> bool:
+def is_short_enough(folder: Path) -> bool:
     """Return True if sockets in this folder have paths that are short enough."""
     return len(os.fsencode(folder)) + NAME_BYTES <= LONGEST_PATH
 
 
-def short_folder(name: str, owner: object) -> Path:
+def make_short_folder(name: str, owner: object) -> Path:
     """Make or reuse the private folder `name` in the first temporary directory with a path short enough for sockets.
 
     `owner` names the user of the sockets in an error. Raises RunError if no directory fits, or if the folder belongs to
@@ -30,7 +30,7 @@ def short_folder(name: str, owner: object) -> Path:
     given = tempfile.gettempdir()
     for parent in dict.fromkeys((given, *_ALWAYS_SHORT)):
         folder = Path(parent) / name
-        if fits(folder):
+        if is_short_enough(folder):
             with suppress(OSError):  # this folder cannot be written, but the next one may be
                 make_closed(folder)
                 return folder
@@ -41,9 +41,9 @@ def short_folder(name: str, owner: object) -> Path:
 
 
 @contextmanager
-def temporary_folder(owner: object) -> Iterator[Path]:
-    """Make a new private folder for sockets and delete it after the block. Raises as `short_folder` does."""
-    folder = short_folder(f"spade-{os.getuid()}-{secrets.token_hex(8)}", owner)
+def make_temporary_folder(owner: object) -> Iterator[Path]:
+    """Make a new private folder for sockets and delete it after the block. Raises as `make_short_folder` does."""
+    folder = make_short_folder(f"spade-{os.getuid()}-{secrets.token_hex(8)}", owner)
     try:
         yield folder
     finally:

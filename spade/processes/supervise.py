@@ -159,27 +159,29 @@ class Supervisor:
         try:
             with child.scope:
                 while not self._leaving and child.state != "failed":
-                    life = child.life = self._lives(module, self._counted(child.launch), child.logfile, self._settings)
+                    life = child.life = self._lives(
+                        module, self._count_life(child.launch), child.logfile, self._settings
+                    )
                     try:
                         end = await life.run(child)
                     finally:
                         child.detail = life.left
                     if child.state == "draining":
                         break
-                    await trio.sleep(self._after(child, end))
+                    await trio.sleep(self._handle_end(child, end))
         finally:
             if child.state != "failed":
                 child.state = "stopped"
             child.done.set()
             child.settled.set()
 
-    def _counted(self, launch: Launch) -> Launch:
+    def _count_life(self, launch: Launch) -> Launch:
         """Return the orders of the next life of a name."""
         self._starts[launch.name] += 1
         life = LifeNumber(self.number, self._starts[launch.name]) if self.number else LifeNumber()
         return msgspec.structs.replace(launch, life=life)
 
-    def _after(self, child: _Child, end: End) -> float:
+    def _handle_end(self, child: _Child, end: End) -> float:
         """React to an unexpected end. Returns the seconds until a restart, or ends the supervisor."""
         now, settings, name = trio.current_time(), self._settings, child.launch.name
         child.detail = end.why

@@ -8,7 +8,7 @@ from pathlib import Path
 _SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64")
 
 
-def walled(shown: Iterable[Path], below: Sequence[str] = ()) -> Sequence[str]:
+def make_walled_prefix(shown: Iterable[Path], below: Sequence[str] = ()) -> Sequence[str]:
     """Return a prefix for a command that runs it in namespaces of its own.
 
     The command sees only these folders and the system's libraries. Its network is a loopback of its own. `below` has
@@ -25,11 +25,15 @@ def walled(shown: Iterable[Path], below: Sequence[str] = ()) -> Sequence[str]:
     # Root does not need a user namespace, and inside one it could not become nobody.
     private = ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
     rights = ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"] if root else ["--unshare-user"]
-    binds = [word for path in _outermost(shown) for word in (*folders_above(path), "--ro-bind", str(path), str(path))]
+    binds = [
+        word
+        for path in _find_outermost(shown)
+        for word in (*list_folders_above(path), "--ro-bind", str(path), str(path))
+    ]
     return [command, "--as-pid-1", *private, *rights, *below, *binds, "--chdir", "/"]
 
 
-def _outermost(shown: Iterable[Path]) -> Iterator[Path]:
+def _find_outermost(shown: Iterable[Path]) -> Iterator[Path]:
     """Yield the given and the system's folders that exist and are not inside another of them."""
     kept: list[Path] = []
     for path in sorted({path for path in (*shown, *map(Path, _SYSTEM)) if path.is_dir()}):
@@ -38,7 +42,7 @@ def _outermost(shown: Iterable[Path]) -> Iterator[Path]:
     yield from kept
 
 
-def folders_above(path: Path) -> Iterator[str]:
+def list_folders_above(path: Path) -> Iterator[str]:
     """Yield Bubblewrap's options that make the folders above a path open to all users.
 
     By default Bubblewrap makes these folders private.

@@ -6,7 +6,7 @@ from msgspec import Meta
 
 from spade.protocol.base import MOST_HELD, MOST_STOPS, Finish, Many, Name, Request, Wire
 from spade.protocol.session import Done
-from spade.protocol.trajectories import check_digests, covered
+from spade.protocol.trajectories import check_digests, count_covered
 
 
 class Generated(Wire, frozen=True):
@@ -31,7 +31,7 @@ class Generated(Wire, frozen=True):
     """Digests of the weights that sampled each run, 16 bytes a run, or empty."""
 
     def __post_init__(self) -> None:
-        ours = covered(self.versions) * 4 == len(self.ids) == len(self.logprobs)
+        ours = count_covered(self.versions) * 4 == len(self.ids) == len(self.logprobs)
         if not (ours or (not self.versions and len(self.logprobs) in (0, len(self.ids)))):
             raise ValueError("generated: ids, log-probabilities and version runs differ in length")
         check_digests(self.digests, self.versions)

@@ -18,7 +18,7 @@ class PlayLease(Wire, frozen=True):
     """Id of the environment."""
 
     program: Name
-    """Digest that names the program (`codec.program_digest`). The agent never sees its source."""
+    """Digest that names the program (`codec.compute_program_digest`). The agent never sees its source."""
 
     hint: str | None
     """Hint that the hinted arm is told, or None in the unhinted arm."""

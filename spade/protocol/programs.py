@@ -107,7 +107,7 @@ class OpenEpisode(Request[Observed | Faulted], frozen=True):
     """Id of the episode, chosen by the sender."""
 
     program: Name
-    """Digest of the program (`codec.program_digest`). An env-runner without it asks the replay service."""
+    """Digest of the program (`codec.compute_program_digest`). An env-runner without it asks the replay service."""
 
     seed: int
     """Seed of the instance."""

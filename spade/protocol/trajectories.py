@@ -40,12 +40,12 @@ class Trajectory(Wire, frozen=True):
                 f"trajectory: {len(self.ids)} id bytes and {len(self.logprobs)} log-probability bytes do not fit "
                 f"spans of {tokens} tokens, {sampled} of them sampled"
             )
-        if covered(self.versions) != sampled:
+        if count_covered(self.versions) != sampled:
             raise ValueError("trajectory: the version runs do not cover the sampled tokens")
         check_digests(self.digests, self.versions)
         if not self.temperature > 0:
             raise ValueError(f"trajectory: temperature must be positive, is {self.temperature}")
-        _contexts(self.tokens, self.rewinds)
+        _compute_contexts(self.tokens, self.rewinds)
 
     @property
     def tokens(self) -> int:
@@ -55,7 +55,7 @@ class Trajectory(Wire, frozen=True):
     @property
     def contexts(self) -> tuple[int, ...]:
         """Return the number of tokens in each of its sequences."""
-        return _contexts(self.tokens, self.rewinds)
+        return _compute_contexts(self.tokens, self.rewinds)
 
     @property
     def sampled(self) -> int:
@@ -63,7 +63,7 @@ class Trajectory(Wire, frozen=True):
         return len(self.logprobs) // 4
 
 
-def _contexts(tokens: int, rewinds: tuple[tuple[int, int], ...]) -> tuple[int, ...]:
+def _compute_contexts(tokens: int, rewinds: tuple[tuple[int, int], ...]) -> tuple[int, ...]:
     """Return the context's length before each rewind and at the end. Raises ValueError if a rewind cuts nothing."""
     lengths, begin, length = list[int](), 0, 0
     for at, kept in rewinds:
@@ -75,7 +75,7 @@ def _contexts(tokens: int, rewinds: tuple[tuple[int, int], ...]) -> tuple[int, .
     return (*lengths, length + tokens - begin)
 
 
-def covered(versions: tuple[tuple[int, int], ...]) -> int:
+def count_covered(versions: tuple[tuple[int, int], ...]) -> int:
     """Count the sampled tokens that version runs cover. Raises ValueError for an empty run."""
     counts = [count for _, count in versions]
     if min(counts, default=1) < 1:

@@ -6,7 +6,7 @@ tokens encodes them.
 """
 
 from spade.tokens.chat import MOST_MESSAGES, Chat
-from spade.tokens.dialogue import Dialogue, Reading, dialogues
+from spade.tokens.dialogue import Dialogue, Reading, make_dialogues
 from spade.tokens.plain import LONG_TEXT
 from spade.tokens.tokenizer import THINK, THOUGHT, ChatPrompt, Tokenizer
 from spade.tokens.tools import NO_TOOLS, Tools
@@ -26,6 +26,6 @@ __all__ = [
     "Tokenizer",
     "Tools",
     "TrainingExample",
-    "dialogues",
+    "make_dialogues",
     "write_example",
 ]

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spade.tokens.stand_ins import stand_in
+from spade.tokens.stand_ins import make_stand_in
 from spade.tokens.tools import FIRST, put_strings
 
 MOST_MESSAGES = 4096
@@ -47,7 +47,7 @@ class Chat:
             message["content"].encode()
             others = {key: value for key, value in message.items() if key not in ("role", "content")}
             # A template asks whether a message has content, so an empty content gets no stand-in.
-            content = stand_in(number) if message["content"] else ""
+            content = make_stand_in(number) if message["content"] else ""
             shown.append({"role": message["role"], "content": content, **put_fields(strings, others)})
         structure = {
             "messages": shown,

@@ -43,7 +43,7 @@ class Dialogue(Protocol):
         ...
 
 
-def dialogues(tokenizer: Tokenizer, thoughts: Literal["keep", "strip"]) -> Callable[[], Dialogue]:
+def make_dialogues(tokenizer: Tokenizer, thoughts: Literal["keep", "strip"]) -> Callable[[], Dialogue]:
     """Return a factory of dialogues.
 
     Raises RunError for "strip" if the checkpoint does not have thoughts, or keeps them in the context.
@@ -97,16 +97,16 @@ class Stripping:
         marks = prompt[(prompt == self._begin) | (prompt == self._end)]
         self._opened = marks[-1:].tolist() == [self._begin]
         # A turn reads at least one token, because sampling needs one.
-        kept = min(_common(unpack_ids(context), prompt), len(ids) - 1)
+        kept = min(_count_common(unpack_ids(context), prompt), len(ids) - 1)
         return Reading(kept, ids[kept:])
 
     def said(self, ids: Sequence[int]) -> None:
         """See Dialogue."""
-        self._contents.answers[len(self._roles)] = self._shown(ids)
+        self._contents.answers[len(self._roles)] = self._strip_thought(ids)
         self._contents.texts.append("")
         self._roles.append("assistant")
 
-    def _shown(self, ids: Sequence[int]) -> Sequence[int]:
+    def _strip_thought(self, ids: Sequence[int]) -> Sequence[int]:
         """Return the part of an answer after its last thought and the newlines that follow.
 
         Returns an empty answer if the thought did not end.
@@ -122,7 +122,7 @@ class Stripping:
         return ids[first:]
 
 
-def _common(context: NDArray[np.int32], prompt: NDArray[np.int32]) -> int:
+def _count_common(context: NDArray[np.int32], prompt: NDArray[np.int32]) -> int:
     """Return the length of the common prefix."""
     width = min(len(context), len(prompt))
     differs = context[:width] != prompt[:width]

@@ -6,7 +6,7 @@ from typing import Any
 
 import tokenizers
 
-from spade.decoding import printable
+from spade.decoding import make_printable
 from spade.errors import RunError
 from spade.tokens.foreign import GenerationFile, TokenizerFile, read_json, read_text
 
@@ -22,13 +22,13 @@ def read_tokenizer(path: Path) -> tokenizers.Tokenizer:
     try:
         bpe = tokenizers.Tokenizer.from_str(text)
     except Exception as error:  # the Rust side raises bare Exception
-        raise RunError(f"{path}: {printable(error)}") from None
+        raise RunError(f"{path}: {make_printable(error)}") from None
     bpe.no_truncation()
     bpe.no_padding()
     return bpe
 
 
-def special_tokens(settings: Mapping[str, Any]) -> dict[str, str]:
+def read_special_tokens(settings: Mapping[str, Any]) -> dict[str, str]:
     """Return `bos_token`, `eos_token` and the like as templates use them.
 
     In the settings, each is a string or an object with `content`.
@@ -52,7 +52,7 @@ def end_ids(folder: Path) -> frozenset[int]:
     if generation.exists():
         listed = read_json(generation, GenerationFile).eos_token_id
         found.update([listed] if isinstance(listed, int) else listed or [])
-    eos = special_tokens(read_settings(folder)).get("eos_token")
+    eos = read_special_tokens(read_settings(folder)).get("eos_token")
     entries = read_json(folder / "tokenizer.json", TokenizerFile).added_tokens
     found.update(entry.id for entry in entries if entry.content == eos)
     if not found:
@@ -60,7 +60,7 @@ def end_ids(folder: Path) -> frozenset[int]:
     return frozenset(found)
 
 
-def template_text(folder: Path, settings: Mapping[str, Any]) -> str:
+def read_template(folder: Path, settings: Mapping[str, Any]) -> str:
     """Return the chat template from chat_template.jinja, or else from tokenizer_config.json (`settings`)."""
     file = folder / "chat_template.jinja"
     if file.exists():

@@ -10,9 +10,9 @@ from typing import TypeVar
 
 import msgspec
 
-from spade.decoding import UnreadableError, decoded, printable
+from spade.decoding import UnreadableError, make_printable, try_decode
 from spade.disk import read_all
-from spade.errors import RunError, reason
+from spade.errors import RunError, format_reason
 
 T = TypeVar("T")
 
@@ -53,14 +53,14 @@ def read_text(path: Path) -> str:
 
 def _read(path: Path, decode: Callable[[bytes], T]) -> T:
     try:
-        return decoded(decode, read_all(path))
+        return try_decode(decode, read_all(path))
     except (OSError, UnreadableError) as error:
-        raise RunError(f"{path}: {reason(error)}; a checkpoint folder needs this file") from None
+        raise RunError(f"{path}: {format_reason(error)}; a checkpoint folder needs this file") from None
 
 
-def from_template(what: str, run: Callable[[], T]) -> T:
+def run_template(what: str, run: Callable[[], T]) -> T:
     """Run a chat template. Raises RunError for any exception of its code. `what` is the failure in words."""
     try:
         return run()
     except Exception as error:
-        raise RunError(f"the model's chat template {what}: {printable(error)}") from None
+        raise RunError(f"the model's chat template {what}: {make_printable(error)}") from None

@@ -18,8 +18,8 @@ class TokenBytes:
 
     def __init__(self, bpe: tokenizers.Tokenizer) -> None:
         self._bpe = bpe
-        kinds = set(_kinds(json.loads(bpe.decoder.__getstate__()))) if bpe.decoder is not None else set()
-        self._alphabet = _byte_alphabet() if "ByteLevel" in kinds else {}
+        kinds = set(_list_kinds(json.loads(bpe.decoder.__getstate__()))) if bpe.decoder is not None else set()
+        self._alphabet = _make_byte_alphabet() if "ByteLevel" in kinds else {}
         self._byte_fallback = "ByteFallback" in kinds
         vocabulary = bpe.get_vocab()
         self._anchor = next((vocabulary[letter] for letter in "abcdefgh" if letter in vocabulary), None)
@@ -28,7 +28,7 @@ class TokenBytes:
         """Return the bytes of each token. Joined and decoded, with U+FFFD for errors, they are the decoded text."""
         if self._byte_fallback:
             return self._split_with_fallback(ids)
-        return [self._piece(id, at == 0) for at, id in enumerate(ids)]
+        return [self._decode_piece(id, at == 0) for at, id in enumerate(ids)]
 
     def _split_with_fallback(self, ids: Sequence[int]) -> list[bytes]:
         """Split if tokens like <0xE2> stand for bytes.
@@ -36,36 +36,36 @@ class TokenBytes:
         In a run of such tokens that is not UTF-8, each token decodes to one U+FFFD.
         """
         pieces = list[bytes]()
-        for is_byte, run in groupby(ids, lambda id: _BYTE_TOKEN.fullmatch(self._token(id)) is not None):
+        for is_byte, run in groupby(ids, lambda id: _BYTE_TOKEN.fullmatch(self._get_token(id)) is not None):
             if not is_byte:
-                pieces += [self._piece(id, not pieces and at == 0) for at, id in enumerate(run)]
+                pieces += [self._decode_piece(id, not pieces and at == 0) for at, id in enumerate(run)]
                 continue
-            found = [bytes([int(self._token(id)[3:5], 16)]) for id in run]
+            found = [bytes([int(self._get_token(id)[3:5], 16)]) for id in run]
             pieces += found if _is_text(b"".join(found)) else [_REPLACEMENT] * len(found)
         return pieces
 
-    def _piece(self, id: int, first: bool) -> bytes:
+    def _decode_piece(self, id: int, first: bool) -> bytes:
         if self._alphabet:
-            token = self._token(id)
+            token = self._get_token(id)
             known = [self._alphabet.get(character, -1) for character in token]
             return token.encode() if -1 in known else bytes(known)
         # Decoders may drop a space at the beginning of a text, so a later token is decoded after another one.
         if first or self._anchor is None:
-            return self._decoded([id])
-        return self._decoded([self._anchor, id]).removeprefix(self._decoded([self._anchor]))
+            return self._decode_bytes([id])
+        return self._decode_bytes([self._anchor, id]).removeprefix(self._decode_bytes([self._anchor]))
 
-    def _token(self, id: int) -> str:
+    def _get_token(self, id: int) -> str:
         return self._bpe.id_to_token(id) or ""
 
-    def _decoded(self, ids: list[int]) -> bytes:
+    def _decode_bytes(self, ids: list[int]) -> bytes:
         text: str = self._bpe.decode(ids, skip_special_tokens=False)
         return text.encode()
 
 
-def offsets(pieces: Sequence[bytes]) -> list[int]:
+def compute_offsets(pieces: Sequence[bytes]) -> list[int]:
     """Return each piece's offset: the number of characters of the whole text before the character that it begins in."""
     found, whole = list[int](), 0
-    for places, after in _characters(pieces):
+    for places, after in _count_characters(pieces):
         found.append(places[0] if places else whole)
         whole = after
     return found
@@ -73,11 +73,11 @@ def offsets(pieces: Sequence[bytes]) -> list[int]:
 
 def clip(pieces: Sequence[bytes], characters: int) -> list[bytes]:
     """Shorten the pieces to the first `characters` characters of their text."""
-    kept = [sum(place < characters for place in places) for places, _ in _characters(pieces)]
+    kept = [sum(place < characters for place in places) for places, _ in _count_characters(pieces)]
     return [piece[:size] for piece, size in zip(pieces, kept, strict=True)]
 
 
-def _characters(pieces: Sequence[bytes]) -> Iterator[tuple[list[int], int]]:
+def _count_characters(pieces: Sequence[bytes]) -> Iterator[tuple[list[int], int]]:
     """Yield two values for each piece.
 
     They are the index of the character that holds each of its bytes, and the number of complete characters so far.
@@ -92,11 +92,11 @@ def _characters(pieces: Sequence[bytes]) -> Iterator[tuple[list[int], int]]:
         yield places, whole
 
 
-def _kinds(decoder: Any) -> Iterator[str]:
+def _list_kinds(decoder: Any) -> Iterator[str]:
     """Yield the types of a decoder and of the decoders in it."""
     yield decoder["type"]
     for inner in decoder.get("decoders", ()):
-        yield from _kinds(inner)
+        yield from _list_kinds(inner)
 
 
 def _is_text(data: bytes) -> bool:
@@ -107,7 +107,7 @@ def _is_text(data: bytes) -> bool:
     return True
 
 
-def _byte_alphabet() -> dict[str, int]:
+def _make_byte_alphabet() -> dict[str, int]:
     """Map each character of a byte-level vocabulary to the byte that it stands for."""
     printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     others = [byte for byte in range(256) if byte not in printable]

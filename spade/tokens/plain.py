@@ -20,12 +20,12 @@ _READ_AHEAD = 4
 """Characters of a long text that are encoded first, for each token of room. Most texts have fewer for each token."""
 
 
-def control_ids(bpe: tokenizers.Tokenizer) -> frozenset[int]:
+def list_control_ids(bpe: tokenizers.Tokenizer) -> frozenset[int]:
     """Return the ids of the control tokens."""
-    return frozenset(id for id, token in bpe.get_added_tokens_decoder().items() if not _blank(token.content))
+    return frozenset(id for id, token in bpe.get_added_tokens_decoder().items() if not _is_blank(token.content))
 
 
-def within(encode: Callable[[str], list[int]], text: str, room: int) -> list[int]:
+def encode_within(encode: Callable[[str], list[int]], text: str, room: int) -> list[int]:
     """Encode `text` with `encode`, in a time that `room` bounds, however long the text is.
 
     If the text's beginning alone exceeds `room`, this may return only the ids of the beginning.
@@ -56,12 +56,12 @@ class PlainText:
         _take_out_controls(tree)
         tree["pre_tokenizer"] = _never_first(tree["pre_tokenizer"])
         self._bpe = tokenizers.Tokenizer.from_str(json.dumps(tree))
-        if control_ids(bpe) & set(self._bpe.get_vocab().values()):
+        if list_control_ids(bpe) & set(self._bpe.get_vocab().values()):
             raise RunError("tokenizer.json: a control token has the id of another token; the file is damaged")
 
     def ids(self, text: str, room: int) -> list[int]:
         """Encode `text`. If its beginning alone exceeds `room`, this may return only the ids of the beginning."""
-        return within(self._encode, text, room)
+        return encode_within(self._encode, text, room)
 
     def _encode(self, text: str) -> list[int]:
         if len(text) <= LONG_TEXT:
@@ -72,13 +72,13 @@ class PlainText:
         return ids
 
 
-def _blank(content: str) -> bool:
+def _is_blank(content: str) -> bool:
     return content.replace("▁", " ").isspace()
 
 
 def _take_out_controls(tree: dict[str, Any]) -> None:
-    controls = {token["content"] for token in tree["added_tokens"] if not _blank(token["content"])}
-    tree["added_tokens"] = [token for token in tree["added_tokens"] if _blank(token["content"])]
+    controls = {token["content"] for token in tree["added_tokens"] if not _is_blank(token["content"])}
+    tree["added_tokens"] = [token for token in tree["added_tokens"] if _is_blank(token["content"])]
     model = tree["model"]
     model["vocab"] = {text: id for text, id in model["vocab"].items() if text not in controls}
     # An added token that is not in the vocabulary would get the next free id.

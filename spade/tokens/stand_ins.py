@@ -40,17 +40,17 @@ class Slot:
         return json.dumps(content, ensure_ascii=False)[1:-1] if self.quoted else content
 
 
-def stand_in(number: int) -> str:
+def make_stand_in(number: int) -> str:
     """Return the stand-in of a content, by a number under 2^32."""
     return f"{_LEFT}{chr(_PLAIN + (number >> 16))}{chr(_PLAIN + (number & 0xFFFF))}{_RIGHT}"
 
 
-def quoted(json_text: str) -> str:
+def mark_quoted(json_text: str) -> str:
     """Mark the stand-ins in a JSON text as quoted."""
     return re.sub(_PRIVATE, lambda found: chr(ord(found.group()) & 0xFFFF | _QUOTED), json_text)
 
 
-def pieces(rendered: str) -> Iterator[str | Slot]:
+def split_pieces(rendered: str) -> Iterator[str | Slot]:
     """Split a rendered text into the texts between its stand-ins and a slot for each stand-in."""
     end = 0
     for found in _STAND_IN.finditer(rendered):

@@ -24,9 +24,9 @@ from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from spade.errors import RunError
-from spade.text import line
-from spade.tokens.foreign import from_template
-from spade.tokens.stand_ins import Slot, pieces, quoted, stand_in
+from spade.text import as_line
+from spade.tokens.foreign import run_template
+from spade.tokens.stand_ins import Slot, make_stand_in, mark_quoted, split_pieces
 from spade.tokens.tools import FIRST, NO_TOOLS, Tools
 
 
@@ -44,7 +44,7 @@ class Template:
         `prompt` adds the beginning of an answer. Raises RunError if the template refuses the conversation, or does not
         show each message once and in order.
         """
-        chat = [{"role": role, "content": stand_in(number)} for number, role in enumerate(roles)]
+        chat = [{"role": role, "content": make_stand_in(number)} for number, role in enumerate(roles)]
         return self.laid_out(chat, tools.structure(), prompt=prompt)
 
     def laid_out(
@@ -56,12 +56,13 @@ class Template:
         prompt: bool,
     ) -> tuple[str | Slot, ...]:
         """Return the `layout` of a chat of stand-ins. An empty content does not get a slot."""
-        layout = tuple(pieces(self.rendered(chat, tools, variables, prompt=prompt)))
+        layout = tuple(split_pieces(self.rendered(chat, tools, variables, prompt=prompt)))
         slots = [piece.number for piece in layout if isinstance(piece, Slot)]
         if [number for number in slots if number < FIRST] != [n for n, each in enumerate(chat) if each["content"]]:
             roles = [each["role"] for each in chat]
             raise RunError(
-                f"the model's chat template drops, repeats or rearranges the messages of {line(' '.join(roles), 200)}; "
+                f"the model's chat template drops, repeats or rearranges the messages of "
+                f"{as_line(' '.join(roles), 200)}; "
                 "it cannot hold a conversation"
             )
         return layout
@@ -71,7 +72,7 @@ class Template:
 
         Raises RunError if the template refuses the conversation.
         """
-        asked, thought, said, seen = (stand_in(number) for number in range(4))
+        asked, thought, said, seen = (make_stand_in(number) for number in range(4))
         answer = f"{begin}\n{thought}\n{end}\n\n{said}"
         chat = [("user", asked), ("assistant", answer), ("user", seen)]
         shown = self.rendered([{"role": role, "content": content} for role, content in chat], prompt=True)
@@ -96,7 +97,7 @@ class Template:
             text.encode()  # no tokenizer takes half of a surrogate pair
             return text
 
-        return from_template("refuses the conversation", render)
+        return run_template("refuses the conversation", render)
 
 
 class _Generation(Extension):
@@ -117,7 +118,7 @@ def _compile(text: str) -> jinja2.Template:
     environment.filters["tojson"] = _tojson
     environment.globals["raise_exception"] = _raise_exception
     environment.globals["strftime_now"] = _strftime_now
-    return from_template("does not parse", partial(environment.from_string, text))
+    return run_template("does not parse", partial(environment.from_string, text))
 
 
 def _raise_exception(message: str) -> NoReturn:
@@ -130,4 +131,4 @@ def _strftime_now(format: str) -> str:
 
 def _tojson(value: object, ensure_ascii: bool = False, **options: Any) -> str:
     # jinja2's own filter escapes HTML, which no model was trained on.
-    return quoted(json.dumps(value, ensure_ascii=ensure_ascii, **options))
+    return mark_quoted(json.dumps(value, ensure_ascii=ensure_ascii, **options))

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple, Protocol
 
 import tokenizers
 
-from spade.decoding import UnreadableError, decoded
+from spade.decoding import UnreadableError, try_decode
 from spade.errors import RunError
 from spade.tokens.chat import Chat
-from spade.tokens.files import end_ids, read_settings, read_tokenizer, special_tokens, template_text
+from spade.tokens.files import end_ids, read_settings, read_special_tokens, read_template, read_tokenizer
 from spade.tokens.pieces import TokenBytes
-from spade.tokens.plain import PlainText, control_ids, within
+from spade.tokens.plain import PlainText, encode_within, list_control_ids
 from spade.tokens.stand_ins import Slot
 from spade.tokens.template import Template
 from spade.tokens.tools import FIRST, NO_TOOLS, Tools
@@ -95,7 +95,7 @@ class Tokenizer:
     def __init__(self, bpe: tokenizers.Tokenizer, template: Template, end_ids: frozenset[int]) -> None:
         self._bpe = bpe
         self._template = template
-        self._controls = control_ids(bpe)
+        self._controls = list_control_ids(bpe)
         self._special = frozenset(id for id, token in bpe.get_added_tokens_decoder().items() if token.special)
         self._plain = PlainText(bpe)
         self._token_bytes = TokenBytes(bpe)
@@ -104,7 +104,7 @@ class Tokenizer:
         self._chat = lru_cache(_LAYOUTS)(self._read_chat)
         self._history = lru_cache(_LAYOUTS)(self._read_history)
         self.end_ids = end_ids
-        self.end_ids |= self._template_end()
+        self.end_ids |= self._find_template_end()
         self.size: int = max(bpe.get_vocab_size(), *(id + 1 for id in bpe.get_added_tokens_decoder()), 0)
 
     @classmethod
@@ -114,8 +114,8 @@ class Tokenizer:
         `thinking` is the template's `enable_thinking`. Raises RunError if a file is missing or does not parse.
         """
         settings = read_settings(folder)
-        variables = {**special_tokens(settings), "enable_thinking": thinking}
-        template = Template(template_text(folder, settings), variables)
+        variables = {**read_special_tokens(settings), "enable_thinking": thinking}
+        template = Template(read_template(folder, settings), variables)
         return cls(read_tokenizer(folder / "tokenizer.json"), template, end_ids(folder))
 
     def encode(self, text: str, room: int = sys.maxsize) -> list[int]:
@@ -123,17 +123,17 @@ class Tokenizer:
 
         If the text's beginning alone exceeds `room`, this may return only the ids of the beginning.
         """
-        return within(lambda part: self._bpe.encode(part, add_special_tokens=False).ids, text, room)
+        return encode_within(lambda part: self._bpe.encode(part, add_special_tokens=False).ids, text, room)
 
     def decode(self, ids: Sequence[int], keep: Collection[str] = ()) -> str:
         """Return the text of `ids` without special tokens. Special tokens in `keep` stay."""
-        hidden = self._hidden(keep)
+        hidden = self._list_hidden(keep)
         text: str = self._bpe.decode([id for id in ids if id not in hidden], skip_special_tokens=False)
         return text
 
     def pieces(self, ids: Sequence[int], keep: Collection[str] = ()) -> list[bytes]:
         """Return the bytes that each token adds to the text of `decode`. A character may lie in several tokens."""
-        hidden = self._hidden(keep)
+        hidden = self._list_hidden(keep)
         shown = iter(self._token_bytes.split([id for id in ids if id not in hidden]))
         return [b"" if id in hidden else next(shown) for id in ids]
 
@@ -144,7 +144,7 @@ class Tokenizer:
         template refuses the conversation, UnreadableError if it refuses these tools.
         """
         opening = self._opening(tuple(message.role for message in messages), tools.skeleton)
-        return self._ids(opening, Contents([message.content for message in messages], tools=tools), room)
+        return self._encode_segments(opening, Contents([message.content for message in messages], tools=tools), room)
 
     def turn_ids(self, sampled: Sequence[int], messages: Sequence[Message], room: int = sys.maxsize) -> list[int]:
         """Encode the text between an assistant's sampled tokens and its next turn.
@@ -156,7 +156,7 @@ class Tokenizer:
         turn = self._turn(tuple(message.role for message in messages))
         if sampled and sampled[-1] in self.end_ids and turn[0] in self.end_ids:
             turn = turn[1:]
-        return self._ids(turn, Contents(["", "", *(message.content for message in messages)]), room)
+        return self._encode_segments(turn, Contents(["", "", *(message.content for message in messages)]), room)
 
     def history_ids(self, roles: Sequence[str], contents: Contents, room: int) -> list[int]:
         """Encode a conversation up to the beginning of the next answer, as the template renders it now.
@@ -164,7 +164,7 @@ class Tokenizer:
         The tokens of earlier answers take their places unchanged. An end-of-turn token at their end is not repeated.
         `room` is as in prompt_ids. Raises RunError if the template refuses the conversation.
         """
-        return self._ids(self._history(tuple(roles), contents.tools.skeleton), contents, room)
+        return self._encode_segments(self._history(tuple(roles), contents.tools.skeleton), contents, room)
 
     def thought_ids(self) -> tuple[int, int]:
         """Return the tokens that begin and end a thought.
@@ -204,7 +204,7 @@ class Tokenizer:
         read = self._chat if len(chat.skeleton) <= _LONGEST_KEPT else self._read_chat
         segments, opens = read(chat.skeleton)
         contents = Contents(list(chat.contents), tools=Tools("", chat.strings))
-        return ChatPrompt(self._ids(segments, contents, room), opens)
+        return ChatPrompt(self._encode_segments(segments, contents, room), opens)
 
     def token_text(self, id: int) -> str:
         """Return the text of one token, even of a special token."""
@@ -232,31 +232,31 @@ class Tokenizer:
 
     def opens_thought(self) -> bool:
         """Return True if the prompt itself begins the thought of the next answer."""
-        return _opens(self._template.layout(("user",), prompt=True))
+        return _is_opening_thought(self._template.layout(("user",), prompt=True))
 
-    def _hidden(self, keep: Collection[str]) -> frozenset[int]:
+    def _list_hidden(self, keep: Collection[str]) -> frozenset[int]:
         """Return the special tokens that are not in `keep`."""
         return self._special - {self._bpe.token_to_id(token) for token in keep}
 
     def _read_opening(self, roles: tuple[str, ...], skeleton: str) -> Segments:
-        return _closed(self._segments(self._laid_out(roles, skeleton)))
+        return _require_closed(self._make_segments(self._find_layout(roles, skeleton)))
 
     def _read_chat(self, skeleton: str) -> tuple[Segments, bool]:
         """Return the segments of a chat, and True if its prompt begins a thought."""
-        shape = decoded(json.loads, skeleton.encode())
+        shape = try_decode(json.loads, skeleton.encode())
         try:
             layout = self._template.laid_out(shape["messages"], shape["tools"], shape["variables"], prompt=True)
-            segments = _closed(self._segments(layout))
+            segments = _require_closed(self._make_segments(layout))
         except RunError as error:
             raise UnreadableError(str(error)) from None
-        return segments, _opens(layout)
+        return segments, _is_opening_thought(layout)
 
     def _read_turn(self, roles: tuple[str, ...]) -> Segments:
         layout = self._template.layout(("user", "assistant", *roles), prompt=True)
         [said] = [place for place, piece in enumerate(layout) if isinstance(piece, Slot) and piece.number == 1]
-        return _closed(self._segments(layout[said + 1 :]))
+        return _require_closed(self._make_segments(layout[said + 1 :]))
 
-    def _template_end(self) -> frozenset[int]:
+    def _find_template_end(self) -> frozenset[int]:
         """Return the control token that the template writes after an answer.
 
         Returns an empty set if the template cannot hold a conversation.
@@ -269,11 +269,11 @@ class Tokenizer:
 
     def _read_history(self, roles: tuple[str, ...], skeleton: str) -> Segments:
         said = {number for number, role in enumerate(roles) if role == "assistant"}
-        layout = self._laid_out(roles, skeleton)
+        layout = self._find_layout(roles, skeleton)
         parts = [Answer(part.number) if isinstance(part, Slot) and part.number in said else part for part in layout]
-        return _closed(self._segments(parts))
+        return _require_closed(self._make_segments(parts))
 
-    def _laid_out(self, roles: tuple[str, ...], skeleton: str) -> tuple[str | Slot, ...]:
+    def _find_layout(self, roles: tuple[str, ...], skeleton: str) -> tuple[str | Slot, ...]:
         """Return the layout up to the beginning of an answer. Raises UnreadableError if tools are to blame."""
         try:
             return self._template.layout(roles, Tools(skeleton), prompt=True)
@@ -282,9 +282,9 @@ class Tokenizer:
                 raise
             raise UnreadableError(str(error)) from None
 
-    def _segments(self, layout: Sequence[str | Slot | Answer]) -> Segments:
+    def _make_segments(self, layout: Sequence[str | Slot | Answer]) -> Segments:
         pieces = [part for piece in layout for part in (self._split(piece) if isinstance(piece, str) else [piece])]
-        return tuple(_runs(pieces))
+        return tuple(_group_runs(pieces))
 
     def _split(self, text: str) -> Iterator[int | str]:
         """Split the template's own text at the control tokens that the tokenizer itself finds."""
@@ -296,20 +296,20 @@ class Tokenizer:
                 end = ends
         yield text[end:]
 
-    def _ids(self, segments: Segments, contents: Contents, room: int) -> list[int]:
+    def _encode_segments(self, segments: Segments, contents: Contents, room: int) -> list[int]:
         ids: list[int] = []
         answered = False
         for segment in segments:
             if isinstance(segment, Answer):
                 ids += contents.answers[segment.message]
             elif not isinstance(segment, int):
-                ids += self._text_ids(segment, contents, room - len(ids))
+                ids += self._encode_text(segment, contents, room - len(ids))
             elif not (answered and segment in self.end_ids and ids[-1] in self.end_ids):
                 ids.append(segment)
             answered = isinstance(segment, Answer)
         return ids
 
-    def _text_ids(self, run: Sequence[str | Slot], contents: Contents, room: int) -> list[int]:
+    def _encode_text(self, run: Sequence[str | Slot], contents: Contents, room: int) -> list[int]:
         text = "".join(part if isinstance(part, str) else contents.shown(part) for part in run)
         if text in contents.known:
             return contents.known[text]
@@ -319,13 +319,13 @@ class Tokenizer:
         return ids
 
 
-def _opens(layout: Sequence[str | Slot]) -> bool:
+def _is_opening_thought(layout: Sequence[str | Slot]) -> bool:
     """Return True if the template's last text begins a thought."""
     behind = layout[-1]
     return isinstance(behind, str) and behind.rfind(THINK) > behind.rfind(THOUGHT)
 
 
-def _closed(segments: Segments) -> Segments:
+def _require_closed(segments: Segments) -> Segments:
     """Raise RunError unless a control token ends the last content.
 
     A program could imitate an end that is ordinary text.
@@ -343,7 +343,7 @@ def _closed(segments: Segments) -> Segments:
     )
 
 
-def _runs(pieces: Iterable[int | Answer | str | Slot]) -> Iterator[int | Answer | tuple[str | Slot, ...]]:
+def _group_runs(pieces: Iterable[int | Answer | str | Slot]) -> Iterator[int | Answer | tuple[str | Slot, ...]]:
     for text, group in groupby(pieces, lambda piece: isinstance(piece, str | Slot)):
         if not text:
             yield from (piece for piece in group if isinstance(piece, int | Answer))

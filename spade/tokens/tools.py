@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from spade.decoding import decoded
-from spade.tokens.stand_ins import stand_in
+from spade.decoding import try_decode
+from spade.tokens.stand_ins import make_stand_in
 
 FIRST = 1 << 16
 """Number of the first string of tools. Lower numbers are for messages."""
@@ -40,7 +40,7 @@ class Tools:
     @classmethod
     def read(cls, text: str) -> "Tools":
         """Parse tools from a JSON text. "" means no tools. Raises UnreadableError."""
-        return decoded(_read, text.encode()) if text else cls()
+        return try_decode(_read, text.encode()) if text else cls()
 
     def structure(self) -> list[Any] | None:
         """Return the list for the template, or None without tools, as in transformers."""
@@ -58,7 +58,7 @@ def _read(data: bytes) -> Tools:
 
 def put_strings(strings: dict[str, int], value: Any) -> Any:
     """Replace each string of a JSON value by a stand-in. `strings` numbers them. Raises ValueError."""
-    return _replaced(value, lambda text: _put(strings, text))
+    return _replace_texts(value, lambda text: _put(strings, text))
 
 
 def _put(strings: dict[str, int], text: str) -> str:
@@ -69,17 +69,17 @@ def _put(strings: dict[str, int], text: str) -> str:
     if text in WORDS:
         return text
     text.encode()  # JSON can escape half of a surrogate pair, which is not text
-    return stand_in(FIRST + strings.setdefault(text, len(strings)))
+    return make_stand_in(FIRST + strings.setdefault(text, len(strings)))
 
 
-def _replaced(value: Any, put: Callable[[str], str]) -> Any:
+def _replace_texts(value: Any, put: Callable[[str], str]) -> Any:
     match value:
         case str():
             return put(value)
         case dict():
-            return {put(key): _replaced(item, put) for key, item in value.items()}
+            return {put(key): _replace_texts(item, put) for key, item in value.items()}
         case list():
-            return [_replaced(item, put) for item in value]
+            return [_replace_texts(item, put) for item in value]
     return value
 
 

@@ -50,7 +50,7 @@ def write_example(tokenizer: Tokenizer, prompt: Sequence[int], sampled: Sequence
     if not sampled or sampled[-1] not in tokenizer.end_ids:
         raise UnreadableError("cut off before their end")
     messages = read_messages(tokenizer, prompt)
-    answer = ExampleMessage("assistant", _text(tokenizer, sampled[:-1]))
+    answer = ExampleMessage("assistant", _decode_text(tokenizer, sampled[:-1]))
     chat = [msgspec.structs.asdict(message) for message in (*messages, answer)]
     encoded = tokenizer.encode(tokenizer.rendered(chat))
     own, again = (tokenizer.divided(ids) for ids in ([*prompt, *sampled[:-1]], encoded))
@@ -67,21 +67,21 @@ def read_messages(tokenizer: Tokenizer, prompt: Sequence[int]) -> list[ExampleMe
     Raises UnreadableError if the prompt does not have the form of the chat template.
     """
     for opening in _OPENINGS:
-        for roles, segments in _layouts(tokenizer, opening, prompt):
-            contents = _contents(tokenizer, segments, prompt)
+        for roles, segments in _find_layouts(tokenizer, opening, prompt):
+            contents = _read_contents(tokenizer, segments, prompt)
             if contents is not None and len(contents) == len(roles):
                 return [ExampleMessage(role, content) for role, content in zip(roles, contents, strict=True)]
     raise UnreadableError("not given back by the chat template")
 
 
-def _layouts(
+def _find_layouts(
     tokenizer: Tokenizer, opening: tuple[str, ...], prompt: Sequence[int]
 ) -> Iterator[tuple[tuple[str, ...], Segments]]:
     """Yield the layout of the conversation that begins with `opening` and has as many control tokens as the prompt."""
     try:
         bare, longer = (tokenizer.segments((*opening, *more)) for more in ((), _EXCHANGE))
-        found = sum(id in _controls(longer) for id in prompt)
-        least, more = len(_controls(bare)), len(_controls(longer)) - len(_controls(bare))
+        found = sum(id in _list_controls(longer) for id in prompt)
+        least, more = len(_list_controls(bare)), len(_list_controls(longer)) - len(_list_controls(bare))
         if more > 0 and found >= least and (found - least) % more == 0:
             roles = (*opening, *_EXCHANGE * ((found - least) // more))
             yield roles, tokenizer.segments(roles)
@@ -89,13 +89,13 @@ def _layouts(
         return
 
 
-def _controls(segments: Segments) -> list[int]:
+def _list_controls(segments: Segments) -> list[int]:
     return [segment for segment in segments if isinstance(segment, int)]
 
 
-def _contents(tokenizer: Tokenizer, segments: Segments, prompt: Sequence[int]) -> list[str] | None:
+def _read_contents(tokenizer: Tokenizer, segments: Segments, prompt: Sequence[int]) -> list[str] | None:
     """Return the contents of the messages in order, or None if the prompt does not have this layout."""
-    controls = _controls(segments)
+    controls = _list_controls(segments)
     if [id for id in prompt if id in controls] != controls:
         return None
     runs: list[tuple[str | Slot, ...]] = [()]
@@ -107,7 +107,7 @@ def _contents(tokenizer: Tokenizer, segments: Segments, prompt: Sequence[int]) -
     contents, begin = list[str](), 0
     ends = (*(place for place, id in enumerate(prompt) if id in controls), len(prompt))
     for run, end in zip(runs, ends, strict=True):
-        found = _content(run, _text(tokenizer, prompt[begin:end]))
+        found = _read_content(run, _decode_text(tokenizer, prompt[begin:end]))
         if found is None:
             return None
         contents += found
@@ -115,7 +115,7 @@ def _contents(tokenizer: Tokenizer, segments: Segments, prompt: Sequence[int]) -
     return contents
 
 
-def _content(run: tuple[str | Slot, ...], text: str) -> list[str] | None:
+def _read_content(run: tuple[str | Slot, ...], text: str) -> list[str] | None:
     """Return the content in a text between two control tokens, [] for a place without a message.
 
     Returns None if the text does not have the form of `run`, or if `run` has two messages.
@@ -130,7 +130,7 @@ def _content(run: tuple[str | Slot, ...], text: str) -> list[str] | None:
     return [text[len(before) : len(text) - len(after)]]
 
 
-def _text(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
+def _decode_text(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
     """Return the text of tokens, control tokens included. Raises UnreadableError if it ends within a character."""
     pieces = (
         tokenizer.token_text(part) if isinstance(part, int) else part.decode(errors="strict")

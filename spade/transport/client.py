@@ -31,7 +31,7 @@ from spade.protocol import (
 )
 from spade.transport.calls import Calls
 from spade.transport.curve import Failure, Watch, has_keys, secure_client
-from spade.transport.pump import NUMBER_BYTES, PUSH, WINDOW, Beat, Pump, background, put_newest
+from spade.transport.pump import NUMBER_BYTES, PUSH, WINDOW, Beat, Pump, put_newest, run_in_background
 from spade.waits import Waits
 
 _PUSHES = 64  # pushes kept if the owner does not read them
@@ -137,7 +137,7 @@ class Client:
             if has_keys(self.address, self._bus):
                 secure_client(self._pump.socket, Path(self._bus.keys))
             self._pump.connect(self.address)
-            async with background(self._pump.run, self._stay, self._watch.run):
+            async with run_in_background(self._pump.run, self._stay, self._watch.run):
                 await self._settle()
                 try:
                     yield
@@ -210,12 +210,12 @@ class Client:
             case [number, payload] if len(number) == NUMBER_BYTES:
                 pass
             case _:
-                self._nonsense(f"{len(frames)} frames")
+                self._drop_nonsense(f"{len(frames)} frames")
                 return
         try:
             response = decode_response(payload)
         except UnreadableError as error:
-            self._nonsense(str(error))
+            self._drop_nonsense(str(error))
             response = Refused(f"the reply makes no sense ({error}); do both sides run the same version of spade?")
         if number == PUSH and not isinstance(response, Rehello):
             put_newest(self._pushed, self.pushes, response)
@@ -270,7 +270,7 @@ class Client:
         self.pulse = pulse
         self._pulsed.unpark_all()
 
-    def _nonsense(self, what: str) -> None:
+    def _drop_nonsense(self, what: str) -> None:
         self.dropped += 1
         log.warning("%s: dropped a message that makes no sense: %s", self.address, what)
 

@@ -19,7 +19,7 @@ from zmq.utils.monitor import parse_monitor_message
 from spade.config import Bus, is_local
 from spade.errors import BusError, ConfigError
 from spade.transport import keys
-from spade.transport.pump import Context, background
+from spade.transport.pump import Context, run_in_background
 from spade.transport.rights import Grant
 
 _ZAP = "inproc://zeromq.zap.01"
@@ -59,7 +59,7 @@ def has_keys(address: str, bus: Bus) -> bool:
 
 def secure_server(socket: zmq.Socket[bytes], folder: Path) -> None:
     """Let in only clients that the context's gatekeeper allows. Call it before bind. Raises ConfigError."""
-    pair = keys.server_pair(folder)
+    pair = keys.read_server_pair(folder)
     socket.curve_server = True
     socket.curve_publickey, socket.curve_secretkey = pair
     socket.zap_domain = _DOMAIN
@@ -71,13 +71,13 @@ def secure_client(socket: zmq.Socket[bytes], folder: Path) -> None:
 
     Raises ConfigError.
     """
-    pair = keys.client_pair(folder)
+    pair = keys.read_client_pair(folder)
     socket.curve_publickey, socket.curve_secretkey = pair
-    socket.curve_serverkey = keys.server_public(folder)
+    socket.curve_serverkey = keys.read_server_public(folder)
 
 
 @asynccontextmanager
-async def gate(folder: Path) -> AsyncIterator[Context]:
+async def open_gate(folder: Path) -> AsyncIterator[Context]:
     """Yield a context for servers that let in only clients on the allow-list of `folder`.
 
     libzmq has one gate for each context. Close the sockets that you make in the block before it ends.
@@ -85,7 +85,7 @@ async def gate(folder: Path) -> AsyncIterator[Context]:
     context: Context = zmq.Context()
     keeper = _Gatekeeper(context, folder)
     try:
-        async with background(keeper.run):
+        async with run_in_background(keeper.run):
             yield context
     finally:
         keeper.close()
@@ -105,7 +105,7 @@ class _Gatekeeper:
 
     async def run(self) -> None:
         """Run the gate's task, for as long as the server's socket is open."""
-        await _arrivals(self._socket, self._answer)
+        await _handle_arrivals(self._socket, self._answer)
 
     def close(self) -> None:
         """Close the gate. Call it after the server's socket is closed."""
@@ -129,7 +129,7 @@ class _Gatekeeper:
         if mechanism != b"CURVE" or len(credentials) != 1:
             return None
         try:
-            return keys.allowed(self._folder).get(z85.encode(credentials[0]))
+            return keys.read_allowed(self._folder).get(z85.encode(credentials[0]))
         except (ConfigError, OSError) as error:  # OSError: out of descriptors
             log.error("no client is let in: %s", error)
             return None
@@ -145,19 +145,19 @@ class Watch:
 
     async def run(self) -> None:
         """Run the watch's task, for as long as the socket is open."""
-        await _arrivals(self._monitor, self._heard)
+        await _handle_arrivals(self._monitor, self._handle_event)
 
     def close(self) -> None:
         """End the watch. Call it before the socket closes."""
         self._watched.disable_monitor()
         self._monitor.close()
 
-    def _heard(self, frames: list[bytes]) -> None:
+    def _handle_event(self, frames: list[bytes]) -> None:
         event = parse_monitor_message(frames)
-        self._on_failure(_failure(event["event"], event["value"]))
+        self._on_failure(_read_failure(event["event"], event["value"]))
 
 
-def _failure(event: int, value: int) -> Failure:
+def _read_failure(event: int, value: int) -> Failure:
     """Return the failure that an event of libzmq reports."""
     match event:
         case zmq.EVENT_HANDSHAKE_FAILED_AUTH:
@@ -175,7 +175,7 @@ def _failure(event: int, value: int) -> Failure:
             )
 
 
-async def _arrivals(socket: zmq.Socket[bytes], handle: Callable[[list[bytes]], None]) -> None:
+async def _handle_arrivals(socket: zmq.Socket[bytes], handle: Callable[[list[bytes]], None]) -> None:
     """Handle the messages of a socket. No other task uses the socket, so EVENTS is current when it is read."""
     while True:
         if int(socket.get(zmq.EVENTS)) & zmq.POLLIN:

@@ -23,8 +23,8 @@ from typing import NamedTuple
 from zmq.auth import create_certificates, load_certificate
 
 from spade.config import Bus
-from spade.disk import draft, open_regular, read_all
-from spade.errors import ConfigError, reason
+from spade.disk import open_draft, open_regular, read_all
+from spade.errors import ConfigError, format_reason
 from spade.transport.rights import ACTORS, HOST, LOCAL, ROLES, Grant
 
 SERVER, CLIENT = "server", "client"
@@ -56,69 +56,71 @@ def create(folder: Path, hosts: Sequence[str], roles: Collection[str] = HOST) ->
         roles = {*roles, "supervisor"}
     for host in hosts:
         _check_name(host)
-        if _allowed(folder, host).exists():
-            raise ConfigError(f"{_allowed(folder, host)}: {host} has a key already; remove that file to take it back")
+        if _name_allowed(folder, host).exists():
+            raise ConfigError(
+                f"{_name_allowed(folder, host)}: {host} has a key already; remove that file to take it back"
+            )
     made = []
-    if not _secret(folder, SERVER).exists():
-        _directory(folder / "allowed")
-        with draft(folder) as new:
+    if not _name_secret(folder, SERVER).exists():
+        _make_directory(folder / "allowed")
+        with open_draft(folder) as new:
             _make_pair(new, SERVER)
             _make_client(new, LOCAL, ROLES)
             # The services' secret comes last, so that a folder with it has all the others.
-            os.replace(_public(new, CLIENT), _allowed(folder, LOCAL))
-            for file in (_secret(folder, CLIENT), _public(folder, SERVER), _secret(folder, SERVER)):
+            os.replace(_name_public(new, CLIENT), _name_allowed(folder, LOCAL))
+            for file in (_name_secret(folder, CLIENT), _name_public(folder, SERVER), _name_secret(folder, SERVER)):
                 os.replace(new / file.name, file)
         made.append(folder)
     for host in hosts:
         home = folder / "hosts" / host
-        _directory(home)
-        with draft(folder) as new:
+        _make_directory(home)
+        with open_draft(folder) as new:
             _make_client(new, host, roles)
-            _private(Path(shutil.copy(_public(folder, SERVER), new)))
-            for file in (_secret(home, CLIENT), _public(home, SERVER)):
+            _make_private(Path(shutil.copy(_name_public(folder, SERVER), new)))
+            for file in (_name_secret(home, CLIENT), _name_public(home, SERVER)):
                 os.replace(new / file.name, file)
-            os.replace(_public(new, CLIENT), _allowed(folder, host))
+            os.replace(_name_public(new, CLIENT), _name_allowed(folder, host))
         made.append(home)
     return made
 
 
-def server_pair(folder: Path) -> Pair:
+def read_server_pair(folder: Path) -> Pair:
     """Read the services' key pair. Raises ConfigError, also if others may change the allow-list."""
-    if found := writable_places(folder):
+    if found := find_writable_places(folder):
         raise ConfigError(found[0])
-    return _load_pair(_secret(folder, SERVER))
+    return _load_pair(_name_secret(folder, SERVER))
 
 
-def client_pair(folder: Path) -> Pair:
+def read_client_pair(folder: Path) -> Pair:
     """Read this host's own key pair. Raises ConfigError."""
-    return _load_pair(_secret(folder, CLIENT))
+    return _load_pair(_name_secret(folder, CLIENT))
 
 
-def server_public(folder: Path) -> bytes:
+def read_server_public(folder: Path) -> bytes:
     """Read the services' public key. Raises ConfigError."""
-    return _load(_public(folder, SERVER))[0]
+    return _load(_name_public(folder, SERVER))[0]
 
 
-def client_name(folder: Path) -> str:
+def read_client_name(folder: Path) -> str:
     """Return the name of this host's own key on the allow-list. Raises ConfigError."""
-    path = _secret(folder, CLIENT)
+    path = _name_secret(folder, CLIENT)
     _load(path)
-    if name := _metadata(path, "name"):
+    if name := _read_metadata(path, "name"):
         return name
     raise ConfigError(f"{path}: it does not name its holder; {_HOW} in a new folder")
 
 
-def command_tag(bus: Bus) -> str:
+def make_command_tag(bus: Bus) -> str:
     """Return the pid and host of this command, unique among all commands of a run.
 
     If the command has a key, the host is named as in the key.
     """
-    return f"{os.getpid()}@{client_name(Path(bus.keys)) if bus.keys else socket.gethostname()}"
+    return f"{os.getpid()}@{read_client_name(Path(bus.keys)) if bus.keys else socket.gethostname()}"
 
 
-def allowed(folder: Path) -> dict[bytes, Grant]:
+def read_allowed(folder: Path) -> dict[bytes, Grant]:
     """Read the allow-list: public key → grant. Raises ConfigError if a file is not a key."""
-    return {_load(path)[0]: _grant(path) for path in sorted((folder / "allowed").glob("*.key"))}
+    return {_load(path)[0]: _read_grant(path) for path in sorted((folder / "allowed").glob("*.key"))}
 
 
 def open_secrets(folder: Path) -> list[str]:
@@ -127,16 +129,16 @@ def open_secrets(folder: Path) -> list[str]:
     return [why for path in secrets if (why := _open_secret(path))]
 
 
-def writable_places(folder: Path) -> list[str]:
+def find_writable_places(folder: Path) -> list[str]:
     """Describe each place where others may change the allow-list: a folder that holds it, or a file of it."""
     lists = folder / "allowed"
-    places = [place for place in (folder, lists, *sorted(lists.glob("*.key"))) if _mode(place) & _OTHERS_WRITE]
+    places = [place for place in (folder, lists, *sorted(lists.glob("*.key"))) if _read_mode(place) & _OTHERS_WRITE]
     return [
         f"{place}: others may change the allow-list by it; `chmod go-w {place}`, and read the list" for place in places
     ]
 
 
-def _mode(path: Path) -> int:
+def _read_mode(path: Path) -> int:
     """Return the mode of a file, or 0 if it is gone."""
     try:
         return path.stat().st_mode
@@ -146,15 +148,15 @@ def _mode(path: Path) -> int:
 
 def _open_secret(path: Path) -> str:
     """Describe how others may read a secret. Returns "" if they cannot, or if the file is gone."""
-    if not _mode(path) & _OTHERS:
+    if not _read_mode(path) & _OTHERS:
         return ""
     return f"{path}: others may read this secret; `chmod 600 {path}`, and make new keys if they did"
 
 
-def _grant(path: Path) -> Grant:
+def _read_grant(path: Path) -> Grant:
     """Return the grant of a key. A key without roles grants nothing."""
     _check_name(path.stem)
-    roles = frozenset(_metadata(path, "roles").replace(",", " ").split())
+    roles = frozenset(_read_metadata(path, "roles").replace(",", " ").split())
     _check_roles(roles, f"{path}: roles")
     return Grant(path.stem, roles)
 
@@ -172,7 +174,7 @@ def _check_roles(roles: Collection[str], where: str) -> None:
 def _make_client(folder: Path, name: str, roles: Collection[str]) -> None:
     """Make a client's key pair. Its public half is in the form of the allow-list."""
     _make_pair(folder, CLIENT, {"name": name})
-    public = _public(folder, CLIENT)
+    public = _name_public(folder, CLIENT)
     # pyzmq writes metadata only into the secret half.
     given = f"metadata\n    roles = {','.join(sorted(roles))}\n"
     public.write_text(public.read_text(encoding="utf-8").replace("metadata\n", given), encoding="utf-8")
@@ -180,10 +182,10 @@ def _make_client(folder: Path, name: str, roles: Collection[str]) -> None:
 
 def _make_pair(folder: Path, name: str, metadata: dict[str, str] | None = None) -> None:
     for path in create_certificates(folder, name, metadata):
-        _private(Path(path))
+        _make_private(Path(path))
 
 
-def _metadata(path: Path, name: str) -> str:
+def _read_metadata(path: Path, name: str) -> str:
     """Return an entry of a certificate's metadata, or "" if it is missing.
 
     pyzmq itself reads only the keys.
@@ -191,7 +193,7 @@ def _metadata(path: Path, name: str) -> str:
     try:
         text = read_all(path).decode()
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read ({reason(error)})") from None
+        raise ConfigError(f"{path}: cannot be read ({format_reason(error)})") from None
     found = re.search(rf'^[ \t]*{name}[ \t]*=[ \t]*"?([^"\n]*?)"?[ \t]*$', text, re.MULTILINE)
     return found[1] if found else ""
 
@@ -210,30 +212,30 @@ def _load(path: Path) -> tuple[bytes, bytes | None]:
         open_regular(path).close()  # load_certificate would wait for the writer of a FIFO
         public, secret = load_certificate(path)
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{path} is missing or no key ({reason(error)}); {_HOW}") from None
+        raise ConfigError(f"{path} is missing or no key ({format_reason(error)}); {_HOW}") from None
     if any(key is not None and len(key) != _KEY_BYTES for key in (public, secret)):
         raise ConfigError(f"{path}: a key has {_KEY_BYTES} characters; {_HOW}")
     return public, secret
 
 
-def _directory(path: Path) -> None:
+def _make_directory(path: Path) -> None:
     """Make a folder and its missing parents, all private."""
     if not path.is_dir():
-        _directory(path.parent)
+        _make_directory(path.parent)
         path.mkdir(mode=0o700)
 
 
-def _private(path: Path) -> None:
+def _make_private(path: Path) -> None:
     path.chmod(0o600)
 
 
-def _public(folder: Path, name: str) -> Path:
+def _name_public(folder: Path, name: str) -> Path:
     return folder / f"{name}.key"
 
 
-def _secret(folder: Path, name: str) -> Path:
+def _name_secret(folder: Path, name: str) -> Path:
     return folder / f"{name}.key_secret"
 
 
-def _allowed(folder: Path, name: str) -> Path:
+def _name_allowed(folder: Path, name: str) -> Path:
     return folder / "allowed" / f"{name}.key"

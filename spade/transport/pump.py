@@ -87,7 +87,7 @@ class Pump:
         bound = self.socket.get_string(zmq.LAST_ENDPOINT).rstrip("\0")
         if bound.startswith(_IPC):
             file = Path(bound.removeprefix(_IPC))
-            self._file = file, _inode(file)
+            self._file = file, _read_inode(file)
         return bound
 
     def connect(self, address: str) -> None:
@@ -145,7 +145,7 @@ class Pump:
     def close(self) -> None:
         """Close the socket after the end of the pump task, and delete its file."""
         # Another server may have taken the address over with a file of its own. Ours keeps its inode until we close.
-        if self._file is not None and _inode(self._file[0]) == self._file[1]:
+        if self._file is not None and _read_inode(self._file[0]) == self._file[1]:
             self._file[0].unlink(missing_ok=True)
         self.socket.close()
 
@@ -185,7 +185,7 @@ def _seed_numbering() -> None:
     ctypes.CDLL(None).srand(ctypes.c_uint(secrets.randbits(32)))
 
 
-def _inode(path: Path) -> int:
+def _read_inode(path: Path) -> int:
     """Return the inode of a file, or 0 if the file does not exist."""
     try:
         return path.stat().st_ino
@@ -223,7 +223,7 @@ def put_newest(sender: trio.MemorySendChannel[T], receiver: trio.MemoryReceiveCh
 
 
 @asynccontextmanager
-async def background(*tasks: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+async def run_in_background(*tasks: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
     """Run endless tasks for the length of the block. Exceptions of the block are not wrapped in a group.
 
     A cancellation reaches the block first. The tasks go on while the block ends, so that it can still use a connection.
@@ -231,7 +231,7 @@ async def background(*tasks: Callable[[], Awaitable[None]]) -> AsyncIterator[Non
     scopes = [trio.CancelScope(shield=True) for _ in tasks]
     async with unwrap_errors(trio.open_nursery()) as nursery:
         for task, scope in zip(tasks, scopes, strict=True):
-            nursery.start_soon(_within, scope, task)
+            nursery.start_soon(_run_within, scope, task)
         try:
             yield
         finally:
@@ -239,6 +239,6 @@ async def background(*tasks: Callable[[], Awaitable[None]]) -> AsyncIterator[Non
                 scope.cancel()
 
 
-async def _within(scope: trio.CancelScope, task: Callable[[], Awaitable[None]]) -> None:
+async def _run_within(scope: trio.CancelScope, task: Callable[[], Awaitable[None]]) -> None:
     with scope:
         await task()

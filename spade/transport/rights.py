@@ -100,14 +100,14 @@ class Grant(NamedTuple):
         return cls(name, frozenset(roles))
 
 
-def forbidden(hello: Hello, request: AnyRequest) -> str:
+def explain_forbidden(hello: Hello, request: AnyRequest) -> str:
     """Return the reason why the peer may not send this request, or "" if it may."""
     if isinstance(request, (*_SESSION, *_REQUESTS[hello.role])):
         return ""
-    return f"{hello.name} is {_one(hello.role)}, which may not send {type(request).__name__}"
+    return f"{hello.name} is {_name_one(hello.role)}, which may not send {type(request).__name__}"
 
 
-def ungranted(hello: Hello, grant: Grant) -> str:
+def explain_ungranted(hello: Hello, grant: Grant) -> str:
     """Return the reason why a key does not let its holder be this peer, or "" if it does.
 
     The names of a host's peers end in the name of its key, so that no host can act for a peer of another host.
@@ -115,7 +115,7 @@ def ungranted(hello: Hello, grant: Grant) -> str:
     if hello.role not in grant.roles:
         may, name = " or ".join(sorted(grant.roles)) or "nothing", grant.name
         return (
-            f"{hello.name} is {_one(hello.role)}, and the key of {name} lets its holder be {may}; "
+            f"{hello.name} is {_name_one(hello.role)}, and the key of {name} lets its holder be {may}; "
             f"remove allowed/{name}.key, then `spade keys new DIR {name} --roles {hello.role}` makes another"
         )
     if grant.name != LOCAL and not hello.name.endswith(f"@{grant.name}"):
@@ -123,5 +123,5 @@ def ungranted(hello: Hello, grant: Grant) -> str:
     return ""
 
 
-def _one(role: Role) -> str:
+def _name_one(role: Role) -> str:
     return f"{'an' if role[0] in 'aeo' else 'a'} {role}"

@@ -27,10 +27,10 @@ from spade.protocol import (
     Rehello,
     Response,
 )
-from spade.transport.curve import Failure, Watch, gate, has_keys, secure_server
+from spade.transport.curve import Failure, Watch, has_keys, open_gate, secure_server
 from spade.transport.inbox import Inbox, Incoming
-from spade.transport.pump import NUMBER_BYTES, PUSH, WINDOW, Beat, Context, Pump, background, put_newest
-from spade.transport.rights import LOCAL, Grant, forbidden, ungranted
+from spade.transport.pump import NUMBER_BYTES, PUSH, WINDOW, Beat, Context, Pump, put_newest, run_in_background
+from spade.transport.rights import LOCAL, Grant, explain_forbidden, explain_ungranted
 
 _PEERS = 4_096
 _EACH = 1_024  # peers with one key, except the key of the run's own host
@@ -90,10 +90,10 @@ class Server:
                 secure_server(self._pump.socket, folder)
             self.address = self._pump.bind(address)
             try:
-                async with background(self._pump.run, self._reap, self._watch.run):
+                async with run_in_background(self._pump.run, self._reap, self._watch.run):
                     yield
             except BaseException as error:
-                if _cancelled(error):
+                if _is_cancelled(error):
                     await self._part()
                 raise  # a crash sends no goodbye
             await self._part()
@@ -109,7 +109,7 @@ class Server:
         """
         self._left = True
         with trio.move_on_after(_PARTING_S, shield=True):
-            async with background(self._pump.run):
+            async with run_in_background(self._pump.run):
                 for peer in list(self.peers):
                     self._pump.send([peer, PUSH, encode(Rehello(leaving=True))])
                 while self.peers:
@@ -190,7 +190,7 @@ class Server:
             case Heartbeat():
                 self.heartbeats[peer] = message
                 self._deliver(peer, number, self._pulse())
-            case _ if why := forbidden(self.peers[peer], message):
+            case _ if why := explain_forbidden(self.peers[peer], message):
                 self._drop(peer, why)
                 self._deliver(peer, number, Refused(why))
             case _:
@@ -208,9 +208,9 @@ class Server:
                 f"{hello.name} has another configuration (digest {hello.digest[:8]}, this run {self._digest[:8]}); "
                 "start it with the run's config.toml"
             )
-        elif self._pump.user and (why := ungranted(hello, Grant.parse(self._pump.user))):
+        elif self._pump.user and (why := explain_ungranted(hello, Grant.parse(self._pump.user))):
             answer = Refused(why)
-        elif peer not in self.peers and (crowd := self._crowd()):
+        elif peer not in self.peers and (crowd := self._describe_crowd()):
             answer = Refused(f"{crowd} are here already; start no more of them")
         else:
             answer = self._ready(hello)
@@ -224,7 +224,7 @@ class Server:
             log.warning("refused: %s", answer.reason)
         self._pump.send([peer, number, encode(answer)])
 
-    def _crowd(self) -> str:
+    def _describe_crowd(self) -> str:
         """Describe the limit that one more peer would exceed. Returns "" if there is room."""
         if len(self.peers) >= _PEERS:
             return f"{_PEERS} peers"
@@ -281,10 +281,10 @@ class Server:
                     self.give_up(peer, f"silent for {self._drained_at - heard:.1f} s")
 
 
-def _cancelled(error: BaseException) -> bool:
+def _is_cancelled(error: BaseException) -> bool:
     """Return True if the error consists only of cancellations."""
     if isinstance(error, BaseExceptionGroup):
-        return all(map(_cancelled, error.exceptions))
+        return all(map(_is_cancelled, error.exceptions))
     return isinstance(error, trio.Cancelled)
 
 
@@ -303,15 +303,15 @@ async def serve(
     An address that other machines reach needs bus.keys, and only lets in clients on its allow-list. Raises ConfigError
     if such keys are missing, BusError if the server cannot listen on the address.
     """
-    _allow_descriptors()
+    _raise_descriptor_limit()
     folder = Path(bus.keys) if has_keys(address, bus) else None
-    async with gate(folder) if folder else nullcontext() as context:
+    async with open_gate(folder) if folder else nullcontext() as context:
         server = Server(digest, bus, ready, pulse, context)
         async with server.listening(address, folder):
             yield server
 
 
-def _allow_descriptors() -> None:
+def _raise_descriptor_limit() -> None:
     """Raise the limit of descriptors to the system's limit.
 
     Each connection takes a descriptor, and libzmq does not bound the number of connections.

@@ -11,9 +11,9 @@ import tokenizers
 import trio
 
 from actors.environments import runner as env_runner
-from replay.ledger.environment_memory import most_similar, shingles
+from replay.ledger.environment_memory import find_most_similar, make_shingles
 from spade import config, protocol
-from spade.codec import pack_floats, pack_ids, program_digest, unpack_ids
+from spade.codec import compute_program_digest, pack_floats, pack_ids, unpack_ids
 from spade.processes.entry import Launch
 from spade.tokens import Tokenizer
 from spade.transport import Incoming, Server, connect, serve
@@ -79,7 +79,7 @@ class SmallReplay:
         self.retired = ""
         self._leased: dict[str, protocol.PlayLease | protocol.DesignJob] = {}  # by id, under the newest lease
         self._over: set[object] = set()  # ids, and attempts
-        self._programs = {program_digest(source): protocol.Program(source) for source in programs}
+        self._programs = {compute_program_digest(source): protocol.Program(source) for source in programs}
         self._changed = trio.Event()
 
     def change(self) -> None:
@@ -138,8 +138,8 @@ class SmallReplay:
                 refused = protocol.Refused(f"no active environment has the program {digest!r}")
                 return self._programs.get(digest, refused)
             case protocol.CompareProgram(source=source):
-                earlier = {environment: shingles(each) for environment, each in self.earlier.items()}
-                return protocol.Similarity(*(most_similar(shingles(source), earlier) or ()))
+                earlier = {environment: make_shingles(each) for environment, each in self.earlier.items()}
+                return protocol.Similarity(*(find_most_similar(make_shingles(source), earlier) or ()))
             case protocol.Serving():
                 return protocol.Done()
             case protocol.HoldWeights(digests=digests) if self.retired in digests:
@@ -222,7 +222,7 @@ async def small_replay(replay: SmallReplay, settings: config.Config) -> AsyncIte
     def ready(_: protocol.Hello) -> protocol.Ready:
         return protocol.Ready(pulse().peers, replay.weights)
 
-    digest = config.digest(settings)
+    digest = config.compute_digest(settings)
     async with (
         serve("tcp://127.0.0.1:0", digest=digest, bus=settings.bus, ready=ready, pulse=pulse) as server,
         trio.open_nursery() as nursery,
@@ -250,7 +250,7 @@ async def service(
             if response is not None:
                 await server.reply(incoming, response)
 
-    async with serve("tcp://127.0.0.1:0", digest=config.digest(settings), bus=settings.bus) as server:
+    async with serve("tcp://127.0.0.1:0", digest=config.compute_digest(settings), bus=settings.bus) as server:
         greeting = hello(settings, role, name, server.address)
         async with connect(replay.address, greeting, bus=settings.bus), trio.open_nursery() as nursery:
             nursery.start_soon(run, server)

@@ -7,7 +7,7 @@ import trio
 from msgspec.structs import replace
 
 from spade import protocol
-from spade.codec import program_digest
+from spade.codec import compute_program_digest
 from spade.errors import RefusedError
 from tests.actors.small_services import SmallReplay, small_replay
 from tests.replay.everyone import everyone
@@ -16,7 +16,7 @@ from tests.replay.service.running import SETTINGS, address, looping
 
 IDS = [f"e000000-0{arm}{index:03d}" for arm in "hu" for index in range(4)]
 SOURCE, HINT = "class LampEnv: ...", "pull the second lever"
-DIGEST = program_digest(SOURCE)
+DIGEST = compute_program_digest(SOURCE)
 PLAYS = [
     protocol.PlayLease(id, 1, "e000000", DIGEST, HINT if "h" in id[7:] else None, int(id[-3:]), index)
     for index, id in enumerate(IDS)
@@ -46,7 +46,7 @@ def requests(play, job):
         (protocol.LeasePlays(1, math.nan), "wait_s must be 0 to 3600 s, is nan"),
         *(
             (protocol.GetProgram(digest), f"no active environment has the program '{digest}'")
-            for digest in (program_digest("class OtherEnv: ..."), "e000000", "", "x" * 256)
+            for digest in (compute_program_digest("class OtherEnv: ..."), "e000000", "", "x" * 256)
         ),
         (protocol.GetProgram(DIGEST), protocol.Program(SOURCE)),
         (protocol.CompareProgram(SOURCE), protocol.Similarity()),

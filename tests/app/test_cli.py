@@ -11,10 +11,10 @@ from typer.testing import CliRunner
 from spade import config
 from spade.app.cli import GROUPS, app
 from spade.app.commands.env.programs import _tell_verdict
-from spade.app.commands.options import command_limits, seconds
+from spade.app.commands.options import parse_seconds, read_command_limits
 from spade.errors import ConfigError
 from spade.protocol import Verdict
-from spade.text import visible
+from spade.text import make_visible
 from tests.actors.odd_programs import BOXED, SEARCH
 
 HEAVY = {"torch", "transformers", "zmq", "lmdb", "trio", "numpy"}
@@ -154,13 +154,13 @@ def test_keys_are_made_once_and_listed(spade, tmp_path):
 
 @pytest.mark.parametrize(("text", "expected"), [("90s", 90), ("10m", 600), ("2h", 7200), ("1.5m", 90), ("7", 7)])
 def test_times_as_people_write_them(text, expected):
-    assert seconds(text) == expected
+    assert parse_seconds(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "0s", "m", "-3s", "ten"])
 def test_a_time_that_is_none_is_refused(text):
     with pytest.raises(ConfigError, match="--for"):
-        seconds(text)
+        parse_seconds(text)
 
 
 def test_env_check_has_a_verdict_for_each_stage_and_an_exit_code(spade, tmp_path):
@@ -224,7 +224,7 @@ def test_env_check_names_the_values_that_a_solution_has_from_nowhere(capsys):
     ("2 × ½ → \t„x“\n[red]", "2 × ½ → \t„x“\n[red]"), ("\x1b[2J\a\r\x7f\x9b", r"\x1b[2J\x07\r\x7f\x9b"),
 ])  # fmt: skip
 def test_the_text_of_a_program_does_not_steer_the_terminal(said, shown):
-    assert visible(said) == shown
+    assert make_visible(said) == shown
 
 
 @pytest.mark.parametrize("typed", ["{}", "I say \\boxed{{{}}}"])
@@ -256,10 +256,10 @@ def test_env_play_takes_an_action_that_is_typed_without_a_box(spade, tmp_path):
 
 
 def test_limits_of_a_command_are_bounded_like_those_of_a_run():
-    assert command_limits(20, None, "90s") == config.Limits(steps=20, seconds=90.0)
+    assert read_command_limits(20, None, "90s") == config.Limits(steps=20, seconds=90.0)
     for given, told in (
         ((2**31, None, None), "--steps: is too large, at most 2147483647"),
         ((None, 2**40, None), "--rollouts: is too large"), ((None, None, "999999999h"), "--for: is too large"),
     ):  # fmt: skip
         with pytest.raises(ConfigError, match=told):
-            command_limits(*given)
+            read_command_limits(*given)

@@ -18,10 +18,10 @@ from replay.store import open_store
 from spade import config
 from spade.app.cli import app
 from spade.app.rundir import RunDir
-from spade.estimates import ItemTally, share
+from spade.estimates import ItemTally, compute_share
 from spade.evaluations import Rules, Summary
 from spade.protocol import Counts, Process, Status, Traffic, Wait
-from spade.text import visible
+from spade.text import make_visible
 from tests.peers import joined
 from tests.replay.kept_world import keep_world
 from tests.replay.replay_world import Pace
@@ -211,7 +211,7 @@ def keep_evaluation(folder):
     folder.mkdir(parents=True)
     (folder / "protocol.toml").write_bytes(hostile_rules.toml())
     summary = Summary(
-        scheduled=1, played=1, correct=0, headline=None, why=EVIL, categories={EVIL: share([ItemTally(1, 0)])},
+        scheduled=1, played=1, correct=0, headline=None, why=EVIL, categories={EVIL: compute_share([ItemTally(1, 0)])},
         errors={EVIL: 1}, read=0, sampled=0, means={EVIL: 0.0},
     )  # fmt: skip
     (folder / "summary.json").write_bytes(msgspec.json.encode(summary))
@@ -263,7 +263,7 @@ def test_no_command_prints_what_steers_a_terminal(folder, tried):
     assert json.loads(said["status RUN --json"][1])["newest_skill"] == EVIL
     for picture in folder.glob("*.svg"):
         drawn = picture.read_text().replace("\xa0", " ")
-        assert visible(drawn) == drawn
+        assert make_visible(drawn) == drawn
 
 
 async def test_nor_beside_a_run_that_is_up(folder, tried):

@@ -17,7 +17,7 @@ from spade.app.screen.observe import read_status
 from spade.app.screen.reach import reach
 from spade.config import load
 from spade.errors import RunError
-from spade.locks import here
+from spade.locks import describe_this_process
 from spade.protocol import Status
 
 
@@ -102,7 +102,7 @@ def test_a_lock_that_is_none_of_the_runs_makes_it_neither_up_nor_stoppable(tmp_p
     run = RunDir(tmp_path / "run")
     run.create(load("nano"))
     with subprocess.Popen(["sleep", "600"]) as innocent:
-        named = msgspec.structs.replace(here(), pid=innocent.pid)
+        named = msgspec.structs.replace(describe_this_process(), pid=innocent.pid)
         for written in (
             msgspec.json.encode(named).decode(),
             f"{innocent.pid:<10}",
@@ -140,7 +140,9 @@ def test_a_run_of_another_host_is_not_taken_for_a_dead_one_and_a_process_with_it
     run = RunDir(tmp_path / "run")
     run.create(load("nano"))
     with subprocess.Popen(["sleep", "600"]) as innocent:
-        holder = msgspec.structs.replace(here(), pid=innocent.pid, host="node-b", boot="another", pids=4)
+        holder = msgspec.structs.replace(
+            describe_this_process(), pid=innocent.pid, host="node-b", boot="another", pids=4
+        )
         (run.path / "replay.lock").write_bytes(msgspec.json.encode(holder))
         run.status_path.write_bytes(msgspec.json.encode(Status(learner_step=7)))
         line = (

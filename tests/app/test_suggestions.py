@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from spade.app.rundir import RunDir, did_you_mean
+from spade.app.rundir import RunDir, suggest_runs
 from spade.config import load
 from spade.errors import RunError
 
@@ -35,22 +35,22 @@ def runs(tmp_path, monkeypatch):
 )
 def test_close_runs_are_named(runs, typed, told):
     if typed:
-        assert did_you_mean(typed) == told
+        assert suggest_runs(typed) == told
     else:
-        assert did_you_mean(typed) == ""
+        assert suggest_runs(typed) == ""
 
 
 def test_a_run_elsewhere_is_named_by_its_whole_path(runs, tmp_path, monkeypatch):
     (tmp_path / "other").mkdir()
     monkeypatch.chdir(tmp_path / "other")
-    assert did_you_mean(runs / "nono") == f"did you mean {runs / 'nano'}? "
+    assert suggest_runs(runs / "nono") == f"did you mean {runs / 'nano'}? "
 
 
 def test_a_folder_that_cannot_be_read_is_passed_over(tmp_path):
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     os.mkfifo(tmp_path / "fifo")
-    assert did_you_mean(tmp_path / "loop" / "nano") == ""
-    assert did_you_mean(tmp_path / "fifo") == ""
+    assert suggest_runs(tmp_path / "loop" / "nano") == ""
+    assert suggest_runs(tmp_path / "fifo") == ""
 
 
 def test_the_error_about_a_missing_run_names_them(runs):

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from actors.engines.service.desk import Desk
 from spade.codec import pack_floats, pack_ids
 from spade.config import Config
-from spade.processes.entry import Launch, main, serving
+from spade.processes.entry import Launch, main, open_service
 from spade.protocol import Generate, Generated
 
 ANSWER = Generated(pack_ids([3] * 4), pack_floats([-1.0] * 4), ((1, 4),), "length", bytes(16))
@@ -39,7 +39,7 @@ class Instant:
 
 
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
-    async with serving(launch, config) as (server, replay):
+    async with open_service(launch, config) as (server, replay):
         ready()
         await Desk(server, replay, Instant(), config).run()
 

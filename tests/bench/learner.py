@@ -33,7 +33,7 @@ from transformers import AutoTokenizer, Qwen3Config, Qwen3ForCausalLM, set_seed
 from learner.advantage import group_advantages
 from learner.backends.torch import TorchBackend
 from learner.batch import prepare
-from learner.logprobs import trained_logprobs
+from learner.logprobs import compute_trained_logprobs
 from learner.optimizer import BETAS, EPS
 from spade.codec import pack_floats, pack_ids, pack_mask, unpack_ids, unpack_mask
 from spade.config import Config, load
@@ -95,7 +95,7 @@ def make_batch(kind: str, model: Any) -> Batch:
     for index, one in enumerate(plays):
         (micro,) = prepare([Group("g", "agent", (1.0,), (one,))], 1, 1.0).micro
         with torch.no_grad():
-            logprobs, _ = trained_logprobs(model, micro)
+            logprobs, _ = compute_trained_logprobs(model, micro)
         plays[index] = msgspec.structs.replace(one, logprobs=pack_floats(logprobs.tolist()))
     groups = tuple(
         Group(str(at), "agent", tuple(rng.random(PLAYS).tolist()), tuple(plays[at : at + PLAYS]))

@@ -22,7 +22,7 @@ import trio
 from actors.links.leasing import keep_busy
 from replay.client import ReplayClient
 from spade.codec import pack_floats, pack_ids
-from spade.config import Config, digest, load
+from spade.config import Config, compute_digest, load
 from spade.policy.model_folder import NANO
 from spade.protocol import Batch, DesignJob, Generated, StepMetrics, SubmitEnvironment, Trajectory
 from spade.tokens import Tokenizer
@@ -140,7 +140,7 @@ async def simulate(mode: str, steps: int, ratio: float, root: Path) -> dict[str,
     at, mine = f"ipc://{root}/replay", f"ipc://{root}/engine"
     async with (
         supervised(root, config, "replay") as supervisor,
-        serve(mine, digest=digest(config), bus=config.bus) as server,
+        serve(mine, digest=compute_digest(config), bus=config.bus) as server,
         joined(at, config, "engine", serves=mine),
         everyone(at, config) as replay,
         trio.open_nursery() as nursery,

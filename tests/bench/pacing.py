@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from replay.ledger.pacing import lag_bound
+from replay.ledger.pacing import compute_lag_bound
 from replay.ledger.records import Environment, Job
 from spade.config import Config, load
 from tests.bench.harness import command, conclude
@@ -97,7 +97,7 @@ def simulate(
         wasted_agent=counters.wasted_share_agent,
         wasted_designer=counters.wasted_share_designer,
         designs=counters.designer_trainable,
-        bound=lag_bound("designer", config),
+        bound=compute_lag_bound("designer", config),
         lag=max(state.lag(b.step, state.steps[m.version]) for b, group, m in trained if group.role == "designer"),
         window_median_s=windows[len(windows) // 2],
         window_s=windows[-1],

@@ -19,7 +19,7 @@ import trio
 from actors.sandbox import Sandbox, open_sandbox
 from actors.sandbox.inside import calls
 from actors.sandbox.inside.given import GIVEN
-from actors.sandbox.tiers import bubblewrap
+from actors.sandbox.tiers import make_bubblewrap_command
 from spade.config import Sandbox as Limits
 from spade.protocol import Faulted, Observed
 from tests.actors.odd_programs import DOOR, dead, offspring, program, zygotes_of, zygotes_started
@@ -59,7 +59,7 @@ async def spawns(sandbox: Sandbox, rounds: int) -> dict[str, dict[str, float]]:
     ours: list[float] = []
     executed: list[float] = []
     interpreters: list[float] = []
-    command = [*bubblewrap(), sys.executable, "-P", "-s", "-B", "-S", "-c", INTERPRETER]
+    command = [*make_bubblewrap_command(), sys.executable, "-P", "-s", "-B", "-S", "-c", INTERPRETER]
     for index in range(rounds):
         with clocked(ours):
             assert isinstance(await sandbox.open("e", DOOR, index, 9), Observed)
@@ -237,7 +237,7 @@ def main() -> None:
     limits = Limits(tier=arguments.tier, step_s=1.0, load_s=1.0)
     tables = (calls.ALLOWED, calls.HELD)
     figures = trio.run(measure, limits, arguments.rounds) | {
-        "system calls": sum(len(calls.numbered(table, os.uname().machine)) for table in tables),
+        "system calls": sum(len(calls.number_calls(table, os.uname().machine)) for table in tables),
         "host killed": killed_host(arguments.tier),
     }
     lines = []

@@ -22,8 +22,8 @@ import zmq
 
 from actors.engines.torch.engine import TorchEngine
 from spade.codec import decode_request, encode, pack_ids
-from spade.config import Config, digest, load
-from spade.policy.model import parameters_digest
+from spade.config import Config, compute_digest, load
+from spade.policy.model import compute_parameters_digest
 from spade.processes.supervise import supervise
 from spade.protocol import Done, Generate, Generated, Pulse, Ready, Role, Weights
 from spade.transport import Client, Server, serve
@@ -98,7 +98,7 @@ async def serving(config: Config, weights: Weights) -> AsyncIterator[tuple[Clien
         launches = [orders(Path(run), config, role) for role in MODULES]
         known = {"ready": lambda _: Ready((), weights), "pulse": lambda: Pulse((), weights)}
         async with (
-            serve(replay, digest=digest(config), bus=config.bus, **known) as server,
+            serve(replay, digest=compute_digest(config), bus=config.bus, **known) as server,
             trio.open_nursery() as nursery,
         ):
             nursery.start_soon(reports, server)
@@ -125,7 +125,7 @@ async def reports(server: Server) -> None:
 async def measure(folder: str, rounds: int) -> dict[str, list[float]]:
     """Milliseconds of each round."""
     config = load("nano", ("engine.rows=4", "engine.device=cpu"))
-    weights = Weights(1, 0, parameters_digest(Path(folder)), folder)
+    weights = Weights(1, 0, compute_parameters_digest(Path(folder)), folder)
     engine, payload = opened(folder), encode(REQUEST)
     taken: dict[str, list[float]] = {}
 

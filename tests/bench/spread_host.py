@@ -16,11 +16,11 @@ import trio
 
 from actors.engines.weights.fetch import Shelf
 from learner.broadcast import broadcast
-from spade.config import Config, digest, load
+from spade.config import Config, compute_digest, load
 from spade.policy.model_folder import NANO
 from spade.protocol import Peer, Pulse, Ready, Weights
 from spade.transport import connect, serve
-from spade.transport.pump import background
+from spade.transport.pump import run_in_background
 from tests.peers import hello
 
 
@@ -32,7 +32,11 @@ async def learner(settings: Config, home: Path, addresses: list[str]) -> None:
         *(Peer("engine", f"engine-{place}", address) for place, address in enumerate(engines, 1)),
     )
     served = serve(
-        pulse, digest=digest(settings), bus=settings.bus, ready=lambda _: Ready(peers), pulse=lambda: Pulse(peers)
+        pulse,
+        digest=compute_digest(settings),
+        bus=settings.bus,
+        ready=lambda _: Ready(peers),
+        pulse=lambda: Pulse(peers),
     )
     async with served, broadcast(own, home / "weights", settings):
         print("[]", flush=True)
@@ -42,10 +46,10 @@ async def learner(settings: Config, home: Path, addresses: list[str]) -> None:
 async def engine(settings: Config, place: int, named: str, addresses: list[str]) -> None:
     """Bring the weights when told to, and pass them on for ever."""
     ours = hello(settings, "engine", f"engine-{place}", addresses[1 + place])
-    served = serve(addresses[1 + place], digest=digest(settings), bus=settings.bus)
+    served = serve(addresses[1 + place], digest=compute_digest(settings), bus=settings.bus)
     async with served as server, connect(addresses[0], ours, bus=settings.bus) as replay:
         shelf = Shelf(replay, settings.bus, Path("/tmp/run"), str(NANO))  # the machine's own memory
-        async with background(partial(shelf.pass_on, server)):
+        async with run_in_background(partial(shelf.pass_on, server)):
             print("[]", flush=True)
             await trio.to_thread.run_sync(sys.stdin.readline)
             began = trio.current_time()

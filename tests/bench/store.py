@@ -18,12 +18,12 @@ from statistics import median
 import lmdb
 import trio
 
-from replay.ledger.keys import batch_key
+from replay.ledger.keys import make_batch_key
 from replay.ledger.ledger import Ledger
 from replay.ledger.records import BatchRecord
 from replay.store import Store, open_reader, open_store
 from replay.store.load import open_run
-from replay.store.past_batches import packed_batch
+from replay.store.past_batches import read_packed_batch
 from spade.codec import decode_request, encode
 from spade.config import Config, load
 from spade.protocol import AnyRequest, Checkpointed, LeaseDesigns, LeasePlays, SubmitPlays, TakeBatch
@@ -62,7 +62,7 @@ class Run:
         self.ledger.advance(0.0)
         self.store.commit(self.store.encode(self.ledger.state.changes()))
         if isinstance(answer, BatchRecord):
-            encode(packed_batch(self.store, answer))
+            encode(read_packed_batch(self.store, answer))
         if answer is not None:
             self.timed.setdefault(kind, []).append(time.perf_counter() - began)
         return answer
@@ -106,9 +106,9 @@ def sampling(path: Path, rounds: int) -> dict[str, float]:
         steps = len(store.scan("batches", BatchRecord))
         order = random.Random(1)
         for step, other in zip(order.sample(range(steps), rounds), order.sample(range(steps), rounds), strict=True):
-            record, bare = (store.get("batches", batch_key(one + 1), BatchRecord) for one in (step, other))
+            record, bare = (store.get("batches", make_batch_key(one + 1), BatchRecord) for one in (step, other))
             began = time.perf_counter()
-            size = len(encode(packed_batch(store, record)))
+            size = len(encode(read_packed_batch(store, record)))
             rates["ours MB/s"].append(size / (time.perf_counter() - began) / 1e6)
             keys = [member.trajectory.encode() for group in bare.groups for member in group.members]
             rates["cursor MB/s"].append(walked(store, keys))

@@ -23,7 +23,7 @@ from transformers import GenerationConfig, Qwen3Config, Qwen3ForCausalLM
 from actors.engines.weights.swap import compare
 from learner import weights as learner
 from spade.codec import pack_ids
-from spade.config import Config, digest, load
+from spade.config import Config, compute_digest, load
 from spade.policy import canary
 from spade.policy.model_folder import NANO
 from spade.protocol import Done, Generate, Generated, Pulse, Ready, Serving, Weights
@@ -137,7 +137,7 @@ async def over_the_bus(
     said, swaps, copies, probes = Reports(), [], [], []
     async with (
         serve(
-            f"ipc://{root}/replay", digest=digest(config), bus=config.bus, ready=lambda _: Ready((), newest),
+            f"ipc://{root}/replay", digest=compute_digest(config), bus=config.bus, ready=lambda _: Ready((), newest),
             pulse=lambda: Pulse((), newest),
         ) as replay,
         trio.open_nursery() as nursery,

@@ -22,7 +22,7 @@ from actors.engines.base import Engine
 from actors.engines.foreign.vllm import VllmEngine
 from spade.codec import pack_ids
 from spade.config import Engine as Settings
-from spade.policy.model import parameters_digest, save
+from spade.policy.model import compute_parameters_digest, save
 from spade.policy.model_folder import NANO
 from spade.protocol import Generate, Weights
 from tests.bench.engine_peers import CONTEXT, VOCABULARY, torch_engine
@@ -83,7 +83,7 @@ def other_weights(folder: Path) -> Path:
 
 def measure(rounds: int, swaps: int, folder: Path) -> dict[str, object]:
     places = (NANO, other_weights(folder))
-    digests = [parameters_digest(place) for place in places]
+    digests = [compute_parameters_digest(place) for place in places]
     size = (NANO / "model.safetensors").stat().st_size
     taken: dict[str, list[float]] = {"torch": [], "vllm": []}
     copies, lost = [], 0

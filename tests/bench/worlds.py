@@ -23,9 +23,9 @@ from actors.text.conversation import Conversation, Move
 from actors.text.profile import ChatMessage
 from spade.codec import pack_ids, unpack_ids
 from spade.config import Config, load
-from spade.pools import PoolProgram, shipped_programs
+from spade.pools import PoolProgram, read_shipped_programs
 from spade.protocol import Generate, Observed, Weights
-from spade.tokens import Tokenizer, dialogues
+from spade.tokens import Tokenizer, make_dialogues
 from tests.bench.harness import command, conclude
 
 RANDOM_PLAYS = 400
@@ -65,7 +65,7 @@ class Play:
         self.world = World(program, seed, config.play.max_turns)
         self._tokenizer, self._play = tokens, config.play
         self._talk = talks("inside", self.world.single_turn)
-        self._dialogue = dialogues(tokens, "keep")()
+        self._dialogue = make_dialogues(tokens, "keep")()
         self._ids: list[int] = []
         first = self.world.conversation.pending
         assert first is not None
@@ -127,7 +127,7 @@ def main() -> None:
     tokens = Tokenizer.load(given.checkpoint)
     talks = load_talks(config, tokens)
     engine = TorchEngine(Weights(1, 0, "", str(given.checkpoint)), config.engine, config.model.dtype)
-    programs = [each for each in shipped_programs(given.pool) if not given.only or each.name in given.only]
+    programs = [each for each in read_shipped_programs(given.pool) if not given.only or each.name in given.only]
     plays = [
         Play(program, hinted, seed, config, talks, tokens)
         for program in programs

@@ -7,7 +7,7 @@ import msgspec
 
 from learner import checkpoint
 from replay.inspect.contents import read_contents
-from replay.inspect.verify import problems
+from replay.inspect.verify import find_problems
 from replay.ledger.records import BatchRecord, Environment, Job, PlayRecord, RunCounters
 from replay.store import Store, open_reader
 from spade.config import Config
@@ -19,7 +19,7 @@ def check(run: Path, config: Config) -> list[str]:
     """Everything that is wrong with a run that is down, a line each."""
     notes = list(_notes(run))
     with open_reader(run / "store") as store:
-        found = problems(read_contents(store))
+        found = find_problems(read_contents(store))
         return [*found, *_slots(store, config), *_acknowledged(store, notes), *_learner(store, run, notes)]
 
 
@@ -89,7 +89,7 @@ def _learner(store: Store, run: Path, notes: list[dict]) -> Iterator[str]:
             weights = (note["step"], note["digest"])
             if versions.setdefault(note["version"], weights) != weights:
                 yield f"version {note['version']} was given to {versions[note['version']]} and to {weights}"
-    found = checkpoint.newest(run / "checkpoints")
+    found = checkpoint.find_newest(run / "checkpoints")
     if found is None or found[1].step < saved:
         yield f"checkpoint {saved} was acknowledged and is not there"
 

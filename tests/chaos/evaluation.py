@@ -17,7 +17,7 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from spade.evaluations import found
+from spade.evaluations import find_evaluations
 from tests.chaos.processes import SUPERVISOR, Command, adopt_orphans, descendants
 
 TREE, SANDBOX, INTERRUPT = "tree", "sandbox", "interrupt"
@@ -44,7 +44,7 @@ def begun(words: Sequence[str], folder: Path) -> Command:
 
 def records(folder: Path) -> Records:
     """The lines of all records, without their seconds, by item and sample."""
-    (evaluation,) = found(folder)
+    (evaluation,) = find_evaluations(folder)
     lines = [json.loads(line) for line in (evaluation.folder / "records.jsonl").read_text().splitlines()]
     assert all(line.pop("seconds") >= 0 for line in lines)
     assert len({(line["item"], line["sample"]) for line in lines}) == len(lines), "a sample has two records"
@@ -119,7 +119,7 @@ def differences(folder: Path, expected: Records) -> Iterator[str]:
     for key in sorted(expected.keys() | kept.keys()):
         if kept.get(key) != expected.get(key):
             yield f"{key}: {kept.get(key)} in place of {expected.get(key)}"
-    evaluated = found(folder)[0].summary
+    evaluated = find_evaluations(folder)[0].summary
     if evaluated is None or evaluated.played < len(expected):
         yield f"it did not end: {(folder / 'said').read_text(errors='replace')[-500:]!r}"
     for left in "processes", "weights":

@@ -12,7 +12,7 @@ import trio
 from safetensors.torch import load_file
 
 from learner.backends import state
-from learner.backends.opening import apart
+from learner.backends.opening import open_outside_run
 from spade import config
 from spade.protocol import Batch
 
@@ -45,7 +45,7 @@ def hosted(settings):
     found, over = Future(), threading.Event()
 
     async def host(home):
-        async with apart(settings, None, home) as (backend, _):
+        async with open_outside_run(settings, None, home) as (backend, _):
             found.set_result(backend)
             await trio.to_thread.run_sync(over.wait, abandon_on_cancel=True)
 

@@ -14,12 +14,12 @@ import trio
 
 from learner.backends.opening import MODULE, open_backend
 from learner.backends.ranks import Ranks
-from spade.config import digest, load
+from spade.config import compute_digest, load
 from spade.processes.entry import Launch
 from spade.processes.supervise import supervise
 from spade.protocol import Batch, Peer, Pulse, Ready
 from spade.transport import serve
-from spade.transport.pump import background
+from spade.transport.pump import run_in_background
 
 
 async def first(home, address):
@@ -28,9 +28,13 @@ async def first(home, address):
     batches = msgspec.msgpack.decode((home / "batches").read_bytes(), type=list[Batch])
     ranks, peers = Ranks(settings), (Peer("learner", "learner", address),)
     served = serve(
-        address, digest=digest(settings), bus=settings.bus, ready=lambda _: Ready(peers), pulse=lambda: Pulse(peers)
+        address,
+        digest=compute_digest(settings),
+        bus=settings.bus,
+        ready=lambda _: Ready(peers),
+        pulse=lambda: Pulse(peers),
     )
-    async with served as server, ranks.served(server), background(ranks.watch):
+    async with served as server, ranks.served(server), run_in_background(ranks.watch):
         backend, _ = await trio.to_thread.run_sync(open_backend, settings, None, ranks)
         with closing(backend):
             print("meets at", os.environ["GLOO_SOCKET_IFNAME"], flush=True)

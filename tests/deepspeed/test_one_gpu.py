@@ -10,7 +10,7 @@ from tests.recipes.small_runs import play
 def test_an_adapter_is_trained(tmp_path):
     found = play(tmp_path, "games-1.7b", *NANO, "learner.checkpoint_every=1", steps=1)
     assert found.batches
-    folder, _ = checkpoint.newest(tmp_path / "games-1.7b" / "checkpoints")
+    folder, _ = checkpoint.find_newest(tmp_path / "games-1.7b" / "checkpoints")
     with safe_open(folder / "state.safetensors", framework="numpy") as state:
         names = [name for name in state.keys() if name.startswith("parameter.")]  # noqa: SIM118
         ranks = {min(state.get_slice(name).get_shape()) for name in names}

@@ -96,7 +96,7 @@ async def test_all_ranks_begin_again_at_the_checkpoint_whichever_is_killed_and_l
                 for name in ("learner-1", "learner"):
                     nursery.start_soon(supervisor.stop, name)
             assert [one.detail for one in supervisor.processes() if one.role == "learner"] == ["left in order"] * 2
-            folder, manifest = checkpoint.newest(tmp_path / "checkpoints")
+            folder, manifest = checkpoint.find_newest(tmp_path / "checkpoints")
             assert manifest.step == weights.step == 7
             model = AutoModelForCausalLM.from_pretrained(folder / "model")
             with torch.no_grad():

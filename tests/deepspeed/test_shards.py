@@ -61,7 +61,7 @@ def moved(folder, settings, after, out):
         backend.load(after)
         out.mkdir()
         spread = brought(lambda: backend.save(out))
-        gathered = brought(lambda: deque(backend._gathered(optimizer=True), maxlen=0))
+        gathered = brought(lambda: deque(backend._gather(optimizer=True), maxlen=0))
         return spread, gathered, {name: one.detach() for name, one in backend.model.named_parameters()}
 
 
@@ -135,7 +135,7 @@ def ended(folder, settings, policy, out):
 
         with pytest.raises(SpadeError) as raised:
             checkpoint.write(out, 2, StepMetrics(), stuck, claimed)
-        return str(raised.value), checkpoint.newest(out)[1].step, sorted(os.listdir(out))
+        return str(raised.value), checkpoint.find_newest(out)[1].step, sorted(os.listdir(out))
 
 
 def test_a_rank_that_is_killed_while_it_writes_leaves_the_checkpoint_before(policy, checkpoint_folder, tmp_path):

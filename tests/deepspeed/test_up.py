@@ -19,6 +19,6 @@ def test_a_nano_run_learns_on_two_processes(tmp_path):
     finally:
         up.kill()
     assert not left_behind(run, status)
-    folder, manifest = checkpoint.newest(run / "checkpoints")
+    folder, manifest = checkpoint.find_newest(run / "checkpoints")
     assert manifest.step >= 3
     AutoModelForCausalLM.from_pretrained(folder / "model")

@@ -12,7 +12,7 @@ import trio
 from spade.app.rundir import RunDir
 from spade.app.screen.observe import read_status
 from spade.app.screen.reach import reach
-from spade.codec import named
+from spade.codec import convert_to_named
 from spade.errors import SpadeError
 from spade.protocol import Status
 
@@ -26,4 +26,4 @@ def status(run: RunDir) -> Status:
 
 if __name__ == "__main__":
     for _ in sys.stdin:
-        print(msgspec.json.encode(named(status(RunDir(Path(sys.argv[1]))).flat())).decode(), flush=True)
+        print(msgspec.json.encode(convert_to_named(status(RunDir(Path(sys.argv[1]))).flat())).decode(), flush=True)

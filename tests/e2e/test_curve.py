@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from replay.inspect.environments import published
+from replay.inspect.environments import list_published
 from spade.policy import kept, manifest
 from tests.e2e.test_up import SOON_S, Up, role
 
@@ -27,9 +27,9 @@ def spade(*words, fails=False):
 
 def steps_kept(run):
     """The steps of the policies that are kept; each is whole, and was published after its step."""
-    announced = {(one.step, one.digest) for one in published(run / "store")}
-    found = kept.by_step(run / kept.FOLDER)
-    assert all((step, manifest.sound(folder)) in announced for step, folder in found)
+    announced = {(one.step, one.digest) for one in list_published(run / "store")}
+    found = kept.list_by_step(run / kept.FOLDER)
+    assert all((step, manifest.verify_parameters(folder)) in announced for step, folder in found)
     assert not list((run / kept.FOLDER).glob(".draft-*"))
     return [step for step, _ in found]
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from spade.evaluations import found
+from spade.evaluations import find_evaluations
 from tests.e2e.test_up import SOON_S
 
 SMALL = ("--suite", "nano", "--protocol", "short", "--items", "6", "--json")
@@ -33,7 +33,7 @@ def measured(folder, *words):
 
 def records(folder):
     """All records by item and sample, without their seconds."""
-    (evaluation,) = found(folder)
+    (evaluation,) = find_evaluations(folder)
     lines = [json.loads(line) for line in (evaluation.folder / "records.jsonl").read_text().splitlines()]
     assert all(line.pop("seconds") >= 0 for line in lines)
     assert len({(line["item"], line["sample"]) for line in lines}) == len(lines)

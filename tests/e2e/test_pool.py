@@ -8,9 +8,9 @@ import time
 import pytest
 
 from replay.inspect.contents import read_contents
-from replay.inspect.verify import problems
+from replay.inspect.verify import find_problems
 from replay.store import open_reader
-from spade.pools import listed
+from spade.pools import read_list
 from tests.e2e.test_up import SOON_S, Up
 
 pytestmark = pytest.mark.slow
@@ -26,7 +26,7 @@ def programs(run):
     """The programs of the jobs so far, in their order."""
     with open_reader(run / "store") as store:
         found = read_contents(store)
-    assert problems(found) == []
+    assert find_problems(found) == []
     return [job.program for job in sorted(found.jobs.values(), key=lambda job: job.number)]
 
 
@@ -38,11 +38,11 @@ def test_a_pool_is_made_played_and_gone_on_with_through_kills(tmp_path):
         time.sleep(0.1)
     first.send_signal(signal.SIGKILL)
     first.communicate()
-    made = {entry.name for entry in listed(pool).entries}
+    made = {entry.name for entry in read_list(pool).entries}
     again = make(pool)
     assert f"{MADE} programs" in again.communicate(timeout=SOON_S)[0]
     assert again.returncode == 0
-    names = {entry.name for entry in listed(pool).entries}
+    names = {entry.name for entry in read_list(pool).entries}
     assert len(names) == MADE
     assert made <= names
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import trio
 
 from replay.inspect.contents import read_contents
-from replay.inspect.verify import problems
+from replay.inspect.verify import find_problems
 from replay.store import open_reader
 from spade.app.rundir import RunDir
 from spade.app.screen.observe import read_status
@@ -134,7 +134,7 @@ def test_self_play_and_its_evaluations_go_on_after_a_kill_and_the_run_resumes(tm
     assert status.histories.evaluations == down.histories.evaluations != ()
     assert not left_behind(run, status)
     with open_reader(run / "store") as store:
-        assert problems(read_contents(store)) == []
+        assert find_problems(read_contents(store)) == []
 
 
 def test_a_second_signal_does_not_break_off_the_drain(tmp_path):

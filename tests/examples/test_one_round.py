@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spade.policy.model import parameters_digest
+from spade.policy.model import compute_parameters_digest
 from spade.policy.model_folder import NANO
 
 PAGE = Path(__file__).parents[2] / "examples" / "one_round.py"
@@ -43,7 +43,7 @@ def test_a_round_scores_programs_and_makes_a_new_policy_the_same_each_time(start
     [(tokens, gradient, digest)] = LEARNED.findall(printed)
     assert int(tokens) > 0
     assert float(gradient) > 0
-    assert digest != parameters_digest(NANO)
+    assert digest != compute_parameters_digest(NANO)
     assert LINE.findall(start()) == LINE.findall(printed)
 
 

@@ -10,7 +10,7 @@ from pyarrow import Table, parquet
 from actors.corpus import mixture
 from actors.corpus.spec import read_spec
 from spade.app.rundir import RunDir
-from spade.app.supervisor.pools import programs_of_run
+from spade.app.supervisor.pools import read_run_programs
 from spade.config import load
 from spade.errors import RunError
 from tests.app.commands.test_pool import run_spade
@@ -68,5 +68,5 @@ def test_environments_that_a_run_exports_are_a_data_set(tmp_path):
     assert code == 0, told
     rows = datasets.load_dataset("exported", cache_dir=str(tmp_path / "cache"), split="train")
     assert [(row["code"], row["hint"], row["lineage"]["regret"]) for row in rows] == [
-        (program.source, program.hint, program.lineage.regret) for program in programs_of_run(run)
+        (program.source, program.hint, program.lineage.regret) for program in read_run_programs(run)
     ]

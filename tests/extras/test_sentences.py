@@ -6,9 +6,9 @@ import torch
 from sentence_transformers import SentenceTransformer
 from transformers import BertConfig, BertModel, BertTokenizerFast
 
-from actors.text.measures.diversity import load_embedding, vendi_share
+from actors.text.measures.diversity import compute_vendi_share, load_embedding
 from spade.errors import ConfigError
-from spade.extras import wanted
+from spade.extras import get_requirement
 
 SOURCES = ["class AEnv: red", "class BEnv: blue", "class AEnv: red", "import random"]
 
@@ -34,7 +34,7 @@ def test_similarities_are_the_cosines_of_the_models_vectors(folder):
     lengths = np.linalg.norm(vectors, axis=1)
     similarities = load_embedding(str(folder))(SOURCES)
     assert similarities == pytest.approx(vectors @ vectors.T / np.outer(lengths, lengths), abs=1e-5)
-    assert 1 / 4 < vendi_share(similarities) < 3 / 4  # two of the four are the same
+    assert 1 / 4 < compute_vendi_share(similarities) < 3 / 4  # two of the four are the same
 
 
 def test_vectors_are_kept_for_the_next_time(folder):
@@ -60,4 +60,4 @@ def test_what_is_no_model_is_refused_in_one_line(tmp_path, broken):
 
 
 def test_the_extra_is_named_as_pyproject_has_it():
-    assert wanted("measures").startswith("sentence-transformers")
+    assert get_requirement("measures").startswith("sentence-transformers")

@@ -22,7 +22,7 @@ import trio
 import zmq
 
 from spade.codec import decode_request, decode_response, encode
-from spade.config import digest
+from spade.config import compute_digest
 from spade.decoding import UnreadableError
 from spade.protocol import Heartbeat, Publish, Ready, Rehello, Role
 from tests.bench.harness import command
@@ -51,7 +51,7 @@ def fire(address: str, session: bool, seconds: float, seed: int) -> Tally:
     with zmq.Context() as context, ExitStack() as stack:
         peers = []
         for role in ("agent",) if session else SENDERS:
-            hello = msgspec.structs.replace(HELLO, digest=digest(SETTINGS), role=role)
+            hello = msgspec.structs.replace(HELLO, digest=compute_digest(SETTINGS), role=role)
             peer = stack.enter_context(context.socket(zmq.DEALER))
             peer.linger, peer.rcvtimeo, peer.sndtimeo = 0, ANSWER_MS, ANSWER_MS
             peer.connect(address)

@@ -25,7 +25,7 @@ import trio
 
 from actors import corpus
 from actors.engines.foreign.endpoint import Completion, EndpointEngine
-from actors.sandbox.host import checked
+from actors.sandbox.host import check_answer
 from actors.sandbox.inside.messages import FRAME_BYTES, LENGTH
 from actors.sandbox.process import ChildProcess
 from actors.sandbox.wire import Blamed, Reset, unpack
@@ -37,7 +37,7 @@ from spade.codec import decode_request, decode_response, encode
 from spade.config import Sandbox, dump, load
 from spade.decoding import UnreadableError
 from spade.errors import BusError, ConfigError, RunError, SpadeError, WeightsError
-from spade.locks import here
+from spade.locks import describe_this_process
 from spade.openai_api import parse_answer, read_models
 from spade.policy import canary, manifest
 from spade.protocol import Faulted, Status
@@ -99,10 +99,10 @@ def _wires(folder: Path) -> list[Decoder]:
 
     def frame(data: bytes) -> object:
         answer = unpack(data)
-        return answer if isinstance(answer, Blamed) else checked(answer, Sandbox())
+        return answer if isinstance(answer, Blamed) else check_answer(answer, Sandbox())
 
     def completion(data: bytes) -> object:
-        return encode(engine._generated([7], 4, parse_answer(engine._url, data, Completion)))
+        return encode(engine._convert_answer([7], 4, parse_answer(engine._url, data, Completion)))
 
     def models(data: bytes) -> object:
         return read_models(engine._url, data)
@@ -148,7 +148,7 @@ def _weights(folder: Path) -> list[Decoder]:
         # A length that is right, or a lie, before the header.
         length = len(data) if data[:1] != b"\0" else 2**60
         file.write_bytes(length.to_bytes(8, "little") + data + bytes(8))
-        return manifest.spans(file)
+        return manifest.read_spans(file)
 
     def read_canary(data: bytes) -> object:
         (folder / canary.FILE).write_bytes(data)
@@ -156,7 +156,7 @@ def _weights(folder: Path) -> list[Decoder]:
 
     def verified(data: bytes) -> object:
         (folder / checkpoint.MANIFEST).write_bytes(data)
-        return checkpoint.verified(folder)
+        return checkpoint.verify_checkpoint(folder)
 
     metrics = msgspec.to_builtins(checkpoint.StepMetrics())
     kept = {"step": 3, "metrics": metrics, "checksums": {"policy/config.json": "0" * 32}}
@@ -235,7 +235,7 @@ def _run(folder: Path) -> list[Decoder]:
 
     text = dump(settings).encode()
     deep = text.replace(b"[run]", b"[run]\nx = " + b"[" * 5_000, 1)
-    number = msgspec.json.encode(here()).ljust(1_024)
+    number = msgspec.json.encode(describe_this_process()).ljust(1_024)
     numbers = (number, b"", b"-1", b"9" * 10, b"1 2", b"\xff", b"\xd9\xa1", b"1" * 100_000)
     return [
         Decoder("run.json", json_of(record), created, (RunError,)),

@@ -5,8 +5,8 @@ from random import Random
 from typing import get_args
 
 from spade import protocol
-from spade.codec import encode, pack_floats, pack_ids, program_digest
-from spade.transport.rights import forbidden
+from spade.codec import compute_program_digest, encode, pack_floats, pack_ids
+from spade.transport.rights import explain_forbidden
 
 _TRAJECTORY = protocol.Trajectory(
     pack_ids([1, 2, 3, 4, 5]), (1, 1, 2, 1), pack_floats([-1.0, -2.0]), ((1, 2),), 1.0, rewinds=((2, 1),)
@@ -20,9 +20,9 @@ HELLO = protocol.Hello(protocol.PROTOCOL_VERSION, "d" * 32, "agent", "fuzz", 1)
 # Of work that nobody was given: none of these may change anything.
 REQUESTS: tuple[protocol.AnyRequest, ...] = (
     HELLO, protocol.Heartbeat({"busy": 1.0}), protocol.Goodbye(), protocol.GetStatus(),
-    protocol.GetProgram(program_digest("nothing")),
+    protocol.GetProgram(compute_program_digest("nothing")),
     protocol.Generate(pack_ids([1, 2]), 4, 1.0, 7), protocol.GiveUp("asked"),
-    protocol.OpenEpisode("episode", program_digest(_PROGRAM), 3, 4),
+    protocol.OpenEpisode("episode", compute_program_digest(_PROGRAM), 3, 4),
     protocol.StepEpisode("episode", 1, "left", (protocol.ToolCall("find", "{}"),)),
     protocol.CloseEpisode("episode"), protocol.Validate(_PROGRAM, 3), protocol.KeepProgram(_PROGRAM),
     protocol.LeaseDesigns(1, 0.0), protocol.CompareProgram(_PROGRAM), protocol.LeasePlays(3, 0.0),
@@ -61,7 +61,7 @@ _NUMBERS = (
 def seeds(session: bool, hello: protocol.Hello = HELLO) -> list[bytes]:
     """The frames to break: those of the session alone, or all others that the peer may send."""
     chosen = [request for request in REQUESTS if isinstance(request, SESSION) == session]
-    return [encode(request) for request in chosen if not forbidden(hello, request)]
+    return [encode(request) for request in chosen if not explain_forbidden(hello, request)]
 
 
 def broken(random: Random, whole: list[bytes]) -> bytes:

@@ -24,12 +24,12 @@ from random import Random
 import msgspec
 
 from replay.inspect.contents import read_contents
-from replay.inspect.verify import problems
+from replay.inspect.verify import find_problems
 from replay.ledger.ledger import Ledger
 from replay.ledger.records import Clock
 from replay.store import DamagedError, open_reader, open_store
 from replay.store.load import open_run
-from replay.store.past_batches import packed_batch
+from replay.store.past_batches import read_packed_batch
 from spade.app.commands.env import programs as env
 from spade.app.commands.replay import store as stores
 from spade.app.commands.replay.lineage import lineage
@@ -61,7 +61,7 @@ def _serve(run: RunDir, config: Config) -> None:
         opened = open_run(store, config)
         ledger = Ledger(opened.state)
         for record in list(opened.state.batches.values()):
-            packed_batch(store, record)
+            read_packed_batch(store, record)
         ledger.advance(opened.elapsed_s)
         changes = ledger.state.changes()
         store.commit(store.encode([*changes, ("meta", "clock", Clock(opened.elapsed_s + 1))]))
@@ -87,7 +87,7 @@ def _verify(run: RunDir) -> None:
     """Problems that `verify` finds in the store alone: a run in simulated time has no weights and no checkpoints."""
     try:
         with open_reader(run.store) as store:
-            lines = problems(read_contents(store))
+            lines = find_problems(read_contents(store))
     except DamagedError as error:
         lines = list(error.what)
     print("\n".join(lines))

@@ -132,9 +132,9 @@ async def test_an_env_runner_answers_all() -> None:
 
 
 async def test_an_engine_answers_all(tiny_checkpoint: Path) -> None:
-    from spade.policy.model import parameters_digest
+    from spade.policy.model import compute_parameters_digest
 
-    weights = protocol.Weights(1, 0, parameters_digest(tiny_checkpoint), str(tiny_checkpoint))
+    weights = protocol.Weights(1, 0, compute_parameters_digest(tiny_checkpoint), str(tiny_checkpoint))
     async with in_this_process(engine_server.run, "engine", SETTINGS, weights) as clients:
         await trio.to_thread.run_sync(firing(AT_ENGINE, clients.send))
 

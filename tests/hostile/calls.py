@@ -2,7 +2,7 @@
 
 import os
 
-from actors.sandbox.inside.calls import KILLED, numbered
+from actors.sandbox.inside.calls import KILLED, number_calls
 from tests.hostile.hostile import Hostile, attack
 
 MACHINE = os.uname().machine
@@ -70,7 +70,7 @@ X32 = (
 )
 
 PROGRAMS = [
-    *(killed(name, number) for name, number in numbered(KILLED, MACHINE).items()),
+    *(killed(name, number) for name, number in number_calls(KILLED, MACHINE).items()),
     *(refused(name, number) for name, number in REFUSED[MACHINE].items()),
     *CODE,
     *X32,

@@ -12,12 +12,12 @@ import trio
 
 from actors.sandbox import host, open_sandbox
 from actors.sandbox.budget import WATCH_S, pause_s
-from actors.sandbox.process import OVERTIME_S, processor_s
+from actors.sandbox.process import OVERTIME_S, read_processor_s
 from actors.sandbox.tiers import ATTACKS, LADDER, TIERS
 from spade.config import Sandbox as Limits
 from spade.config import Tier
 from spade.errors import RunError
-from spade.processes.walls import folders_above
+from spade.processes.walls import list_folders_above
 from spade.protocol import Faulted, Observed
 from tests.actors.odd_programs import children_of, dead, play, program, until, zygotes_of
 from tests.hostile.suite import PROGRAMS, complaints, share_of
@@ -57,7 +57,7 @@ def passable() -> list[str]:
         command += ["--perms", "0755", "--tmpfs", str(folder)]
         for path in needed:
             if path.is_relative_to(folder):
-                command += [*folders_above(path), "--ro-bind", str(path), str(path)]
+                command += [*list_folders_above(path), "--ro-bind", str(path), str(path)]
     return command
 
 
@@ -216,7 +216,7 @@ async def test_work_that_a_program_does_unasked_is_a_fault_of_its_own(asked, mon
         assert isinstance(await sandbox.step("e", 1, "go"), Observed)
         (child,) = [pid for zygote in zygotes_of(os.getpid()) for pid in children_of(zygote)]
         if asked:
-            await until(lambda: processor_s(child) > 3 * OVERTIME_S)
+            await until(lambda: read_processor_s(child) > 3 * OVERTIME_S)
         else:
             await dead(child)
         ended = await sandbox.step("e", 2, "go")

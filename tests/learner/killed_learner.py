@@ -33,7 +33,7 @@ STEPS, KILLS = 6, 5
 
 def live(settings, batches, run, end):
     """From the newest checkpoint to step `end`, a checkpoint every step."""
-    backend, _ = open_backend(settings, checkpoint.newest(run / "checkpoints"))
+    backend, _ = open_backend(settings, checkpoint.find_newest(run / "checkpoints"))
     for batch in batches[backend.step : end]:
         metrics = backend.train(batch)
         keep(backend, metrics, settings, run)
@@ -87,7 +87,7 @@ def killed_at_touch(number):
 
 def digest(run):
     """Of every bit a learner goes on from; not of the file, whose header has no fixed order."""
-    found = checkpoint.newest(run / "checkpoints")
+    found = checkpoint.find_newest(run / "checkpoints")
     hashed = hashlib.blake2b(digest_size=16)
     with safe_open(found[0] / state.FILE, framework="np") as file:
         hashed.update(repr(sorted(file.metadata().items())).encode())
@@ -152,7 +152,7 @@ def killed_at_every_touch(settings, batches, folder):
     """
     before = folder / "before"
     assert ended(forked(lambda: live(settings, batches, before, STEPS - 1)))
-    backend, _ = open_backend(settings, checkpoint.newest(before / "checkpoints"))
+    backend, _ = open_backend(settings, checkpoint.find_newest(before / "checkpoints"))
     metrics = backend.train(batches[STEPS - 1])
     keep(backend, metrics, settings, folder / "once")  # it imports modules, whose files no life should touch
     steps, digests, drafts = [], [], []
@@ -165,7 +165,7 @@ def killed_at_every_touch(settings, batches, folder):
             keep(backend, metrics, settings, run)
 
         done = ended(forked(life))
-        steps.append(checkpoint.newest(run / "checkpoints")[1].step)
+        steps.append(checkpoint.find_newest(run / "checkpoints")[1].step)
         digests.append(digest(run))
         drafts.append(len(list((run / "checkpoints").glob(".draft-*"))))
         shutil.rmtree(run)

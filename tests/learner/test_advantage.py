@@ -3,7 +3,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from learner.advantage import agent_advantages, designer_advantages, designer_weight, group_advantages
+from learner.advantage import (
+    compute_agent_advantages,
+    compute_designer_advantages,
+    compute_designer_weight,
+    group_advantages,
+)
 from spade.protocol import Group, Trajectory
 
 returns = st.lists(st.integers(-100, 100).map(lambda value: value / 100), min_size=2, max_size=20)
@@ -16,7 +21,7 @@ def group(role, rewards, baseline=None):
 
 @given(returns)
 def test_agent_advantages_are_standard_scores(values):
-    advantages = agent_advantages(values)
+    advantages = compute_agent_advantages(values)
     assert advantages.mean() == pytest.approx(0, abs=1e-9)
     assert advantages.std() == pytest.approx(1 if len(set(values)) > 1 else 0, abs=1e-9)
     assert (np.argsort(advantages, kind="stable") == np.argsort(values, kind="stable")).all()
@@ -24,29 +29,29 @@ def test_agent_advantages_are_standard_scores(values):
 
 @given(returns, st.floats(0.5, 10), st.floats(-10, 10))
 def test_agent_advantages_know_no_scale_and_no_origin(values, scale, shift):
-    moved = agent_advantages([scale * value + shift for value in values])
-    assert moved == pytest.approx(agent_advantages(values), abs=1e-6)
+    moved = compute_agent_advantages([scale * value + shift for value in values])
+    assert moved == pytest.approx(compute_agent_advantages(values), abs=1e-6)
 
 
 def test_equal_returns_in_different_roundings_teach_nothing():
-    assert agent_advantages([0.1 + 0.2, 0.3, 0.3]).tolist() == [0, 0, 0]
+    assert compute_agent_advantages([0.1 + 0.2, 0.3, 0.3]).tolist() == [0, 0, 0]
 
 
 def test_one_win_among_four():
     # mean 1/4, variance 1/4 * 3/4
-    assert agent_advantages([0, 1, 0, 0]) == pytest.approx(np.array([-1, 3, -1, -1]) / 3**0.5)
+    assert compute_agent_advantages([0, 1, 0, 0]) == pytest.approx(np.array([-1, 3, -1, -1]) / 3**0.5)
 
 
 @given(returns, st.floats(-1, 1))
 def test_designer_advantages_are_differences_to_the_mean(values, baseline):
-    advantages = designer_advantages(values, baseline)  # not alone: the baseline does not count
+    advantages = compute_designer_advantages(values, baseline)  # not alone: the baseline does not count
     assert advantages.sum() == pytest.approx(0, abs=1e-9)
     assert np.diff(advantages) == pytest.approx(np.diff(values), abs=1e-9)
 
 
 def test_a_designer_alone_is_compared_with_the_baseline():
-    assert designer_advantages([0.7], 0.5).tolist() == pytest.approx([0.2])
-    assert designer_advantages([0.7], None).tolist() == [0]
+    assert compute_designer_advantages([0.7], 0.5).tolist() == pytest.approx([0.2])
+    assert compute_designer_advantages([0.7], None).tolist() == [0]
 
 
 def test_each_role_has_its_own_rule():
@@ -56,10 +61,10 @@ def test_each_role_has_its_own_rule():
 
 @given(st.integers(1, 50), st.integers(1, 50), st.floats(0.1, 64))
 def test_designer_weight_balances_the_roles_up_to_its_bound(agents, designers, most):
-    weight = designer_weight([group("agent", [0] * agents), group("designer", [0] * designers)], most)
+    weight = compute_designer_weight([group("agent", [0] * agents), group("designer", [0] * designers)], most)
     assert weight == min(agents / designers, most)
 
 
 def test_a_role_alone_is_not_weighted():
-    assert designer_weight([group("agent", (0, 1))], 32) == 1
-    assert designer_weight([group("designer", (0, 1))], 32) == 1
+    assert compute_designer_weight([group("agent", (0, 1))], 32) == 1
+    assert compute_designer_weight([group("designer", (0, 1))], 32) == 1

@@ -23,10 +23,10 @@ def write(root, step, text="state"):
 
 
 def test_the_newest_is_that_of_the_highest_step(tmp_path):
-    assert checkpoint.newest(tmp_path / "missing") is None
+    assert checkpoint.find_newest(tmp_path / "missing") is None
     for step in (9, 10, 100):
         write(tmp_path, step, f"step {step}")
-    folder, manifest = checkpoint.newest(tmp_path)
+    folder, manifest = checkpoint.find_newest(tmp_path)
     assert folder.name == "step-100"
     assert (folder / "state").read_text() == "step 100"
     assert (manifest.step, manifest.metrics) == (100, METRICS)
@@ -41,7 +41,7 @@ def test_one_that_was_cut_off_while_it_was_written_is_never_chosen(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         checkpoint.write(tmp_path, 2, METRICS, die, alone)
-    assert checkpoint.newest(tmp_path)[1].step == 1
+    assert checkpoint.find_newest(tmp_path)[1].step == 1
     checkpoint.prune(tmp_path, 1, 2, alone)
     assert os.listdir(tmp_path) == ["step-1"]
 
@@ -67,7 +67,7 @@ def test_a_damaged_one_is_passed_over(tmp_path, damage, caplog):
         case "manifest fifo":
             (folder / checkpoint.MANIFEST).unlink()
             os.mkfifo(folder / checkpoint.MANIFEST)
-    assert checkpoint.newest(tmp_path)[1].step == 1
+    assert checkpoint.find_newest(tmp_path)[1].step == 1
     assert "step-2: passed over" in caplog.text
 
 
@@ -75,7 +75,7 @@ def test_a_damaged_one_is_replaced_when_its_step_comes_again(tmp_path):
     folder = write(tmp_path, 2, "first")
     (folder / "state").write_text("damaged")
     assert write(tmp_path, 2, "second") == folder
-    assert checkpoint.newest(tmp_path)[0] == folder
+    assert checkpoint.find_newest(tmp_path)[0] == folder
     assert (folder / "state").read_text() == "second"
 
 
@@ -91,7 +91,7 @@ def test_a_copy_that_somebody_put_beside_them_is_neither_chosen_nor_deleted(tmp_
     for name in ("step-10.before", "step-copy"):
         (tmp_path / name).mkdir()
     write(tmp_path, 20)
-    folder, _ = checkpoint.newest(tmp_path)
+    folder, _ = checkpoint.find_newest(tmp_path)
     assert folder.name == "step-20"
     checkpoint.prune(tmp_path, step=20, keep=1, check=alone)
     assert sorted(os.listdir(tmp_path)) == ["step-10.before", "step-20", "step-copy"]

@@ -66,7 +66,7 @@ def test_a_newer_life_ends_what_the_older_one_does_to_the_run(root):
     write(root, 4, new)
     checkpoint.prune(root, 4, 1, new.check)
     weights.prune(root.parent / "weights", ["a"], new.check)
-    assert [step for step, _ in checkpoint.kept(root)] == [4]
+    assert [step for step, _ in checkpoint.list_kept(root)] == [4]
     assert [path.name for path in sorted((root.parent / "weights").iterdir())] == list("bcdef")
 
 
@@ -94,13 +94,13 @@ def test_stopped_between_the_check_and_the_name_of_its_checkpoint_it_finds_no_dr
 
     with pytest.raises(RunError, match=OVER), old.held():
         checkpoint.write(root, 2, StepMetrics(), lambda folder: {}, check)
-    assert checkpoint.newest(root) is None
+    assert checkpoint.find_newest(root) is None
     assert list(seen(root)) == [FILE]
 
 
 def test_a_life_that_is_not_counted_claims_nothing(root):
     write(root, 1, claim(root, LifeNumber()))
-    assert checkpoint.newest(root)[1].step == 1
+    assert checkpoint.find_newest(root)[1].step == 1
     assert not (root / FILE).exists()
 
 

@@ -19,7 +19,7 @@ from spade import disk
 from spade.errors import RunError
 from spade.policy.model import publish
 from spade.processes import logs
-from spade.processes.entry import FINAL, _verdict
+from spade.processes.entry import FINAL, _find_verdict
 from spade.protocol import Status, StepMetrics
 from tests.peers import alone
 
@@ -34,7 +34,7 @@ def limited(most, work):
             resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
             work()
         except Exception as error:
-            code, line, bug = _verdict(error)
+            code, line, bug = _find_verdict(error)
             said = f"{code} {line}{' BUG' if bug else ''}"
         os.write(writing, said.encode())
         os._exit(0)
@@ -75,7 +75,7 @@ def test_the_checkpoint_before_stays_and_no_half_one_does(tmp_path, most):
     assert said.startswith(f"{FINAL} ")
     assert "free space" in said
     assert names(tmp_path) == ["step-1"]
-    assert checkpoint.newest(tmp_path)[1].step == 1
+    assert checkpoint.find_newest(tmp_path)[1].step == 1
 
 
 @pytest.mark.parametrize("most", [0, 10])
@@ -93,7 +93,7 @@ def test_records_and_the_status_are_replaced_whole_or_not_at_all(tmp_path, most)
 
 def test_a_file_that_appears_whole_leaves_nothing_else(tmp_path):
     def make():
-        with disk.whole(tmp_path / "out") as part:
+        with disk.write_whole(tmp_path / "out") as part:
             part.mkdir()
             (part / "one").write_bytes(b"x" * 100)
 

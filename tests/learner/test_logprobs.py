@@ -4,7 +4,7 @@ from transformers import Gemma2Config, Gemma2ForCausalLM
 
 from learner import logprobs
 from learner.batch import prepare
-from learner.logprobs import check_head, trained_logprobs
+from learner.logprobs import check_head, compute_trained_logprobs
 from spade import codec
 from spade.errors import RunError
 from tests.learner.conftest import VOCABULARY
@@ -24,7 +24,7 @@ def reference(policy, groups):
 def ordered(policy, groups, limit):
     """The same through micro-batches, in their order, and the behaviour log-probabilities in it."""
     micros = prepare(groups, limit, 32).micro
-    scores = torch.cat([trained_logprobs(policy.model, micro)[0] for micro in micros])
+    scores = torch.cat([compute_trained_logprobs(policy.model, micro)[0] for micro in micros])
     return scores, torch.cat([micro.behaviour for micro in micros])
 
 
@@ -42,8 +42,8 @@ def test_a_row_knows_nothing_of_its_neighbours(policy):
     together = prepare(groups, 10_000, 32).micro
     assert len(together) == 1  # padded to the longest
     alone = [prepare([group], 1, 32).micro for group in groups]
-    separate = torch.cat([trained_logprobs(policy.model, micro)[0] for micros in alone for micro in micros])
-    joint, _ = trained_logprobs(policy.model, together[0])
+    separate = torch.cat([compute_trained_logprobs(policy.model, micro)[0] for micros in alone for micro in micros])
+    joint, _ = compute_trained_logprobs(policy.model, together[0])
     assert torch.allclose(joint.sort().values, separate.sort().values, atol=1e-5)
 
 
@@ -53,7 +53,7 @@ def test_chunks_of_the_vocabulary_change_neither_value_nor_gradient(policy, monk
     for elements in (logprobs.LOGITS, 7 * policy.model.config.vocab_size):
         monkeypatch.setattr(logprobs, "LOGITS", elements)
         policy.model.zero_grad()
-        scores, entropy = trained_logprobs(policy.model, micro)
+        scores, entropy = compute_trained_logprobs(policy.model, micro)
         scores.square().sum().backward()
         gradient = torch.cat([one.grad.flatten() for one in policy.model.parameters()])
         found.append((scores.detach(), entropy, gradient))
@@ -69,7 +69,7 @@ def test_entropy_is_that_of_the_tempered_distribution(policy):
     distribution = torch.distributions.Categorical(logits=policy.model(ids[None]).logits[0] / 0.5)
     trained = torch.tensor([at - 1 for at, sampled in enumerate(codec.unpack_mask(member)) if sampled])
     expected = distribution.entropy()[trained]
-    found = [trained_logprobs(policy.model, micro)[1] for micro in work.micro]
+    found = [compute_trained_logprobs(policy.model, micro)[1] for micro in work.micro]
     assert any(len(one) == len(expected) and torch.allclose(one, expected, atol=1e-5) for one in found)
     assert not any(one.requires_grad for one in found)
 
@@ -103,7 +103,7 @@ def test_the_vocabulary_axis_never_exceeds_its_chunk(policy, monkeypatch, dtype)
         torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor),
         torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype == torch.bfloat16),
     ):
-        scores, entropy = trained_logprobs(policy.model, micro)
+        scores, entropy = compute_trained_logprobs(policy.model, micro)
     assert scores.dtype == entropy.dtype == torch.float32
     scores.sum().backward()
     chunks = -(-len(micro.target) // rows)

@@ -7,11 +7,11 @@ from transformers import AutoModelForCausalLM, Qwen3Config, Qwen3MoeConfig
 
 from actors.engines.torch.engine import TorchEngine
 from learner.batch import prepare
-from learner.logprobs import trained_logprobs
+from learner.logprobs import compute_trained_logprobs
 from learner.models.prepare import prepare_model
 from spade.codec import pack_floats, pack_ids, pack_mask, unpack_floats, unpack_ids
 from spade.config import Engine
-from spade.policy.model import load, parameters_digest
+from spade.policy.model import compute_parameters_digest, load
 from spade.protocol import Generate, Group, Trajectory, Weights
 from tests.conftest import write_tokenizer
 
@@ -54,7 +54,7 @@ def test_the_engine_s_log_probabilities_are_the_learner_s(name, tmp_path):
     with torch.random.fork_rng():
         torch.manual_seed(5)
         AutoModelForCausalLM.from_config(CONFIGS[name]()).save_pretrained(tmp_path)
-    weights = Weights(1, 0, parameters_digest(tmp_path), str(tmp_path))
+    weights = Weights(1, 0, compute_parameters_digest(tmp_path), str(tmp_path))
     engine = TorchEngine(weights, Engine(rows=4, context_tokens=256, kv_bytes=1 << 26, device="cpu"), "float32")
     members = tuple(trajectory(engine, seed, 0.6 if seed % 2 else 1.0) for seed in range(8))
     model = load(tmp_path, dtype="float32", device=torch.device("cpu"))
@@ -63,5 +63,5 @@ def test_the_engine_s_log_probabilities_are_the_learner_s(name, tmp_path):
     assert max(len(micro.lengths) for micro in work.micro) > 1
     for micro in work.micro:
         with torch.no_grad():
-            scores, _ = trained_logprobs(model, micro)
+            scores, _ = compute_trained_logprobs(model, micro)
         assert torch.allclose(scores, micro.behaviour, atol=1e-4)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from learner import loss
-from learner.loss import KINDS, Tokens, averaged, denominator, k3, lengths, token_losses
+from learner.loss import KINDS, Tokens, average_loss, compute_denominator, compute_token_losses, count_lengths, k3
 from spade.config import Loss
 from tests.learner.plain_losses import plain, plain_mean
 
@@ -53,7 +53,7 @@ def some(seed, spread=1.0, count=6):
 
 def gradient(tokens, settings):
     current = tokens.current.clone().requires_grad_()
-    token_losses(tokens._replace(current=current), settings).loss.sum().backward()
+    compute_token_losses(tokens._replace(current=current), settings).loss.sum().backward()
     return current.grad
 
 
@@ -63,7 +63,7 @@ def test_equals_the_plain_formula_in_any_order_of_tokens(kind, drawn, cap, low, 
     settings = Loss(kind=kind, cap=cap, clip_low=low, clip_high=high)
     rows = [row for member in members(drawn) for row in plain(member, settings)]
     order = data.draw(st.permutations(range(len(rows))))
-    found = token_losses(tokens_of(members(drawn), order), settings)
+    found = compute_token_losses(tokens_of(members(drawn), order), settings)
     assert found.loss.tolist() == pytest.approx([rows[index][0] for index in order], rel=1e-9, abs=1e-12)
 
 
@@ -71,7 +71,7 @@ def test_equals_the_plain_formula_in_any_order_of_tokens(kind, drawn, cap, low, 
 def test_clipped_truncated_and_masked_tokens_are_the_plain_ones(kind):
     settings = Loss(kind=kind)
     made = some(1, count=60)
-    found = token_losses(tokens_of(made), settings)
+    found = compute_token_losses(tokens_of(made), settings)
     expected = np.array([row[1:] for member in made for row in plain(member, settings)]).T
     assert [found.clipped.tolist(), found.truncated.tolist(), found.masked.tolist()] == expected.tolist()
     seen = {"tis": (1, 1, 0), "icepop": (1, 0, 1), "sequence_tis": (1, 1, 0), "cispo": (0, 1, 0), "gspo": (1, 0, 0)}
@@ -105,7 +105,7 @@ def test_the_gradient_over_logits_at_a_temperature_equals_finite_differences():
     def loss(logits):
         current = torch.log_softmax(logits / 0.6, -1)[torch.arange(12), target]
         tokens = Tokens(current, old, behaviour, advantage, torch.arange(12) // 4, torch.ones(12), reference)
-        return token_losses(tokens, Loss(kl=0.3)).loss.mean()
+        return compute_token_losses(tokens, Loss(kl=0.3)).loss.mean()
 
     assert torch.autograd.gradcheck(loss, logits, eps=1e-6, atol=1e-7)
 
@@ -133,14 +133,14 @@ def test_without_bounds_icepop_is_tis_without_a_cap(monkeypatch):
     monkeypatch.setattr(loss, "MASK_LOW", 1e-9)
     monkeypatch.setattr(loss, "MASK_HIGH", 1e9)
     tokens = tokens_of(some(3))
-    wide = token_losses(tokens, Loss(kind="icepop"))
-    assert torch.allclose(wide.loss, token_losses(tokens, Loss(cap=1e9)).loss)
+    wide = compute_token_losses(tokens, Loss(kind="icepop"))
+    assert torch.allclose(wide.loss, compute_token_losses(tokens, Loss(cap=1e9)).loss)
 
 
 def test_with_every_token_masked_there_is_no_loss_and_no_gradient():
     made = [(current, old, [value - 3.0 for value in old], 1.0) for current, old, _, _ in some(4)]
     settings = Loss(kind="icepop")
-    found = token_losses(tokens_of(made), settings)
+    found = compute_token_losses(tokens_of(made), settings)
     assert found.masked.all()
     assert not found.loss.any()
     assert not gradient(tokens_of(made), settings).any()
@@ -151,9 +151,13 @@ def test_sequences_of_one_token_know_no_difference_between_levels():
         ([c], [o], [b], a) for current, old, behaviour, a in some(5) for c, o, b in [(current[0], old[0], behaviour[0])]
     ]
     tokens = tokens_of(made)
-    assert torch.equal(token_losses(tokens, Loss(kind="sequence_tis")).loss, token_losses(tokens, Loss()).loss)
+    assert torch.equal(
+        compute_token_losses(tokens, Loss(kind="sequence_tis")).loss, compute_token_losses(tokens, Loss()).loss
+    )
     against_mu = tokens._replace(old=tokens.behaviour)  # PPO's own surrogate, whose old policy is the sampler
-    assert torch.allclose(token_losses(tokens, Loss(kind="gspo")).loss, token_losses(against_mu, Loss()).loss)
+    assert torch.allclose(
+        compute_token_losses(tokens, Loss(kind="gspo")).loss, compute_token_losses(against_mu, Loss()).loss
+    )
 
 
 @given(drawn=sequences)
@@ -176,7 +180,7 @@ def test_no_gradient_flows_but_through_the_current_policy(kind):
     tokens = tokens_of([([-1.0, -2.0], [-1.2, -2.1], [-1.5, -2.2], 0.7)])
     tokens = tokens._replace(reference=tokens.old.clone())
     leaves = [value.requires_grad_() for value in tokens if value.is_floating_point()]
-    token_losses(tokens, Loss(kind=kind, kl=0.1)).loss.sum().backward()
+    compute_token_losses(tokens, Loss(kind=kind, kl=0.1)).loss.sum().backward()
     assert tokens.current.grad is not None
     assert all(value.grad is None for value in leaves if value is not tokens.current)
 
@@ -188,7 +192,7 @@ def test_an_absurd_ratio_gives_no_infinity(kind, advantage):
     old, behaviour = torch.tensor([-900.0, -1.0, -1.0, -900.0]), torch.tensor([-1.0, -900.0, -1.0, -900.0])
     advantages, reference = torch.full((4,), advantage), torch.full((4,), -3.0)
     tokens = Tokens(current, old, behaviour, advantages, torch.arange(4), torch.ones(4), reference)
-    losses = token_losses(tokens, Loss(kind=kind, kl=0.1))
+    losses = compute_token_losses(tokens, Loss(kind=kind, kl=0.1))
     losses.loss.sum().backward()
     assert torch.isfinite(losses.loss).all()
     assert torch.isfinite(current.grad).all()
@@ -202,7 +206,9 @@ def test_the_kl_term_is_k3_of_each_token(drawn, coefficient):
     assert (found >= -1e-15).all()
     ones, sequence = torch.ones_like(current), torch.zeros(len(drawn), dtype=torch.int64)
     tokens = Tokens(current, current, current, ones, sequence, ones)
-    without, held = (token_losses(tokens._replace(reference=one), Loss(kl=coefficient)) for one in (None, reference))
+    without, held = (
+        compute_token_losses(tokens._replace(reference=one), Loss(kl=coefficient)) for one in (None, reference)
+    )
     assert torch.allclose(held.loss - without.loss, coefficient * found)
     assert torch.equal(held.kl, found)
     assert not without.kl.any()
@@ -222,7 +228,7 @@ def test_the_weight_multiplies_the_advantage_and_not_the_kl_by_hand():
     tokens = Tokens(
         at, at, at, torch.tensor([0.5, 0.5]), torch.tensor([0, 1]), torch.tensor([1.0, 32.0]), at + math.log(2)
     )
-    losses = token_losses(tokens, Loss(kl=0.005))
+    losses = compute_token_losses(tokens, Loss(kl=0.005))
     assert losses.loss.tolist() == pytest.approx([-0.5 + 0.005 * 0.306853, -16.0 + 0.005 * 0.306853], abs=1e-7)
     assert losses.unweighted.tolist() == pytest.approx([-0.5 + 0.005 * 0.306853] * 2, abs=1e-7)
     losses.loss.sum().backward()  # of k3 by log pi: 1 - q = -1
@@ -236,7 +242,7 @@ def test_a_weight_is_a_larger_advantage_under_every_kind_and_leaves_the_kl_alone
     tokens = tokens._replace(reference=tokens.old - 0.5)
     weighted = tokens._replace(weight=torch.full_like(tokens.weight, weight))
     larger = tokens._replace(advantage=weight * tokens.advantage)
-    found, wanted, plain_ones = (token_losses(one, settings) for one in (weighted, larger, tokens))
+    found, wanted, plain_ones = (compute_token_losses(one, settings) for one in (weighted, larger, tokens))
     assert torch.allclose(found.loss, wanted.loss)
     assert torch.allclose(gradient(weighted, settings), gradient(larger, settings))
     assert torch.equal(found.unweighted, plain_ones.loss)
@@ -254,15 +260,15 @@ def test_a_batch_is_averaged_as_the_plain_one_however_it_is_cut(kind, aggregatio
         for part in parts:
             tokens = tokens_of(part)
             weight = torch.tensor(weights[at : at + len(part)], dtype=torch.float64)[tokens.sequence]
-            losses = token_losses(tokens._replace(weight=weight), settings).loss
-            total += averaged(losses, lengths(tokens.sequence), settings).sum().item()
+            losses = compute_token_losses(tokens._replace(weight=weight), settings).loss
+            total += average_loss(losses, count_lengths(tokens.sequence), settings).sum().item()
             at += len(part)
-        count = denominator(sum(len(one[0]) for one in made), len(made), settings)
+        count = compute_denominator(sum(len(one[0]) for one in made), len(made), settings)
         assert total / count == pytest.approx(plain_mean(made, weights, settings), rel=1e-9)
 
 
 def test_lengths_count_the_tokens_of_each_sequence():
-    assert lengths(torch.tensor([2, 0, 2, 2, 1])).tolist() == [3, 1, 3, 3, 1]
+    assert count_lengths(torch.tensor([2, 0, 2, 2, 1])).tolist() == [3, 1, 3, 3, 1]
 
 
 def test_every_kind_of_the_config_has_its_function():

@@ -20,5 +20,5 @@ async def test_the_ranks_address_is_short_however_long_the_path_of_their_logs_is
     folder.mkdir()
     settings = load("nano", ("learner.backend=deepspeed", "learner.processes=2"))
     with pytest.RaisesGroup(ReachedError, flatten_subgroups=True, allow_unwrapped=True):
-        async with opening.apart(settings, None, folder):
+        async with opening.open_outside_run(settings, None, folder):
             pass

@@ -17,10 +17,10 @@ def families(draw):
         kept = draw(st.integers(0, len(parent)))
         more = draw(st.lists(st.integers(0, 2), min_size=0 if kept else 1, max_size=8))
         found.append(np.array([*parent[:kept], *more], np.int32))
-    ordered = [found[index] for index in prefixes.lexicographic(found)]
+    ordered = [found[index] for index in prefixes.sort_lexicographic(found)]
     least, prefixes.LEAST = prefixes.LEAST, draw(st.sampled_from([1, 2, 4]))
     try:
-        return ordered, prefixes.shared_lengths(ordered)
+        return ordered, prefixes.count_shared(ordered)
     finally:
         prefixes.LEAST = least
 
@@ -28,7 +28,7 @@ def families(draw):
 @given(families())
 def test_a_layout_holds_every_sequence_and_what_its_tokens_follow(family):
     sequences, shared = family
-    layout = prefixes.lay_out(sequences, shared)
+    layout = prefixes.join_layout(sequences, shared)
     for ids, places in zip(sequences, layout.places, strict=True):
         assert layout.ids[places].tolist() == ids.tolist()
         assert layout.positions[places].tolist() == list(range(len(ids)))
@@ -51,7 +51,7 @@ def test_a_layout_holds_every_sequence_and_what_its_tokens_follow(family):
 @given(families())
 def test_no_order_shares_more(family):
     sequences, _ = family
-    shared = prefixes.shared_lengths(sequences)
+    shared = prefixes.count_shared(sequences)
     for index, ids in enumerate(sequences):
         most = max(
             (
@@ -101,7 +101,7 @@ def test_the_even_limit_is_the_smallest_that_needs_no_further_round(family, limi
     def rounds(limit):
         return -(-len(prefixes.cut(lengths, shared, limit)) // ranks)
 
-    found = prefixes.even_limit(lengths, shared, limit, ranks)
+    found = prefixes.find_even_limit(lengths, shared, limit, ranks)
     assert rounds(found) == rounds(limit)
     assert found <= limit
     assert found == 1 or rounds(found - 1) > rounds(limit)
@@ -110,4 +110,4 @@ def test_the_even_limit_is_the_smallest_that_needs_no_further_round(family, limi
 @pytest.mark.parametrize("ids", [[0, 1 << 30], [255, 256, 65_536]])
 def test_the_order_is_one_of_numbers_and_not_of_their_bytes(ids):
     sequences = [np.array([each], "<i4") for each in reversed(ids)]
-    assert prefixes.lexicographic(sequences) == list(reversed(range(len(ids))))
+    assert prefixes.sort_lexicographic(sequences) == list(reversed(range(len(ids))))

@@ -22,7 +22,7 @@ from transformers import (
 )
 
 from learner.batch import prepare
-from learner.logprobs import trained_logprobs
+from learner.logprobs import compute_trained_logprobs
 from learner.models.attention import PACKED
 from learner.models.prepare import prepare_model
 from spade.errors import RunError
@@ -53,7 +53,7 @@ def gradients(model, groups, limit):
     model.zero_grad()
     found = []
     for micro in prepare(groups, limit, 32).micro:
-        scores, entropy = trained_logprobs(model, micro)
+        scores, entropy = compute_trained_logprobs(model, micro)
         (scores * micro.advantage).sum().backward()
         found.append(torch.stack([scores.detach(), entropy]))
     every = torch.cat([one.grad.flatten() for one in model.parameters() if one.grad is not None])

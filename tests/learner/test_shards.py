@@ -169,7 +169,7 @@ def test_a_flipped_bit_of_a_shard_passes_its_checkpoint_over(policy, tmp_path, c
     data = bytearray(shard.read_bytes())
     data[-1] ^= 1
     shard.write_bytes(data)
-    assert checkpoint.newest(tmp_path)[1].step == 1
+    assert checkpoint.find_newest(tmp_path)[1].step == 1
     assert f"step-2: passed over: {state.SHARDS}/{shard.name} is damaged" in caplog.text
 
 
@@ -182,7 +182,7 @@ def test_what_a_rank_measured_is_not_read_again_and_has_to_be_there(tmp_path):
     assert "measured elsewhere" in (written / checkpoint.MANIFEST).read_text()
     with pytest.raises(FileNotFoundError, match="gone"):
         checkpoint.write(tmp_path / "b", 1, StepMetrics(), save, alone)
-    assert checkpoint.newest(tmp_path / "b") is None
+    assert checkpoint.find_newest(tmp_path / "b") is None
 
 
 @pytest.mark.parametrize("most", [0, 200])

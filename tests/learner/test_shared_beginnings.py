@@ -25,7 +25,7 @@ from transformers import (
 
 from learner.backends.torch import TorchBackend
 from learner.batch import prepare
-from learner.logprobs import trained_logprobs
+from learner.logprobs import compute_trained_logprobs
 from learner.models.attention import PACKED
 from learner.models.prepare import prepare_model, shares_beginnings
 from spade import codec, config
@@ -195,7 +195,7 @@ def test_any_forest_gives_each_sequence_s_values_and_gradients(name, plays, limi
         policy.model.zero_grad()
         scores = []
         for micro in prepare(groups, limit if share else 1, 32, share=share).micro:
-            current, entropy = trained_logprobs(policy.model, micro)
+            current, entropy = compute_trained_logprobs(policy.model, micro)
             ((current * micro.behaviour).sum()).backward()
             scores.append(torch.stack([current.detach(), entropy, micro.behaviour]))
         found.append((torch.cat(scores, 1), gradient(policy.model)))
@@ -224,7 +224,7 @@ def test_a_window_counts_the_positions_of_the_shared_beginning():
         (micro,) = prepare([Group("g", "agent", (0.0,) * 3, tuple(one.trajectory for one in plays))], 500, 32).micro
         assert len(micro.lengths) == 4
         with torch.no_grad():
-            return trained_logprobs(sliding, micro)[0]
+            return compute_trained_logprobs(sliding, micro)[0]
 
     assert torch.equal(scores(prompt), scores(other))
 

@@ -29,7 +29,7 @@ async def test_killed_at_step_three_it_ends_after_exactly_four_between_two_publi
         nursery.cancel_scope.cancel()
     assert pulse.finished == "4 learner steps were made (limits.steps = 4)"
     assert pulse.weights.step == STEPS
-    assert checkpoint.newest(tmp_path / "checkpoints")[1].step == STEPS
+    assert checkpoint.find_newest(tmp_path / "checkpoints")[1].step == STEPS
     assert (tmp_path / "weights" / pulse.weights.digest).is_dir()
     with open_reader(tmp_path / "store") as store:
         assert store.get("meta", "counters", RunCounters).taken_step == STEPS

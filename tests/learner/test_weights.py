@@ -7,7 +7,7 @@ from transformers import AutoModelForCausalLM
 from learner import weights
 from spade.disk import hold
 from spade.policy.manifest import PARAMETERS
-from spade.policy.model import parameters_digest
+from spade.policy.model import compute_parameters_digest
 from tests.peers import alone
 
 
@@ -17,7 +17,7 @@ def test_published_weights_load_as_the_same_policy(policy, checkpoint_folder, tm
         policy.model.get_input_embeddings().weight.mul_(1.5)  # no longer those of the folder
     digest, folder = weights.publish(policy.model, dtype, checkpoint_folder, tmp_path / "weights")
     assert folder == tmp_path / "weights" / digest
-    assert parameters_digest(folder) == digest
+    assert compute_parameters_digest(folder) == digest
     assert (folder / "tokenizer.json").is_file()
     loaded = AutoModelForCausalLM.from_pretrained(folder)
     assert loaded.dtype == getattr(torch, dtype)
@@ -56,7 +56,7 @@ def test_the_newest_and_the_needed_are_kept(policy, checkpoint_folder, tmp_path)
         os.utime(folder, (index, index))
         digests.append(digest)
     (root / ".draft-crashed").mkdir()
-    assert weights.spare(root, frozenset({digests[1]})) == [digests[0], digests[2]]
+    assert weights.list_spare(root, frozenset({digests[1]})) == [digests[0], digests[2]]
     with hold(root / digests[0] / PARAMETERS):
         weights.prune(root, [digests[0], digests[2]], alone)
         assert set(os.listdir(root)) == {*digests[:2], *digests[-weights.KEPT :]}

@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 from spade.app.models.convert import convert
 from spade.app.models.findings import examine
 from spade.errors import RunError
-from spade.policy.model import parameters_digest
+from spade.policy.model import compute_parameters_digest
 
 
 def spade(folder, *words):
@@ -32,7 +32,7 @@ def test_a_model_comes_back_from_float32_as_it_was(smollm2, tmp_path):
     assert all(torch.equal(value.float(), widened[name]) for name, value in own.items())
     back = spade(tmp_path, "model", "import", "wide", "back", "--dtype", "bfloat16")
     assert back.returncode == 0, back.stderr
-    assert parameters_digest(tmp_path / "back") == parameters_digest(smollm2)
+    assert compute_parameters_digest(tmp_path / "back") == compute_parameters_digest(smollm2)
 
 
 def test_a_base_model_is_said_to_have_no_template(gemma3):

@@ -6,12 +6,12 @@ from tokenizers import Tokenizer
 
 from actors.engines.torch.engine import TorchEngine
 from learner.batch import prepare
-from learner.logprobs import trained_logprobs
+from learner.logprobs import compute_trained_logprobs
 from learner.models.prepare import prepare_model
 from spade.codec import pack_floats, pack_ids, pack_mask, unpack_floats, unpack_ids
 from spade.config import Engine
 from spade.policy.logprobs import log_distribution
-from spade.policy.model import load, parameters_digest
+from spade.policy.model import compute_parameters_digest, load
 from spade.protocol import Generate, Group, Trajectory, Weights
 
 CPU = torch.device("cpu")
@@ -26,7 +26,7 @@ TOKENS = 16
 
 def sampled(folder, dtype):
     """Trajectories of the engine: each prompt with tokens that it sampled, and their log-probabilities."""
-    weights = Weights(1, 0, parameters_digest(folder), str(folder))
+    weights = Weights(1, 0, compute_parameters_digest(folder), str(folder))
     engine = TorchEngine(weights, Engine(rows=4, context_tokens=128, kv_bytes=1 << 28, device="cpu"), dtype)
     bpe = Tokenizer.from_file(str(folder / "tokenizer.json"))
     prompts = [bpe.encode(prompt).ids for prompt in PROMPTS]
@@ -85,7 +85,7 @@ def test_engine_learner_and_transformers_agree(name, dtype, request):
     model = load(folder, dtype="float32", device=CPU)
     prepare_model(model, activation_checkpointing=False)
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype == "bfloat16"):
-        learner, _ = trained_logprobs(model, micro)
+        learner, _ = compute_trained_logprobs(model, micro)
     if dtype == "float32":
         assert torch.allclose(micro.behaviour, exact, atol=2e-3)
         assert torch.allclose(learner, exact, atol=2e-3)

@@ -9,7 +9,7 @@ import trio
 
 from replay.inspect.contents import read_contents
 from replay.store import open_reader
-from spade.policy.model import load, parameters_digest
+from spade.policy.model import compute_parameters_digest, load
 from tests.actors.gateway.clients import free_port
 from tests.chaos.processes import Command
 from tests.chaos.serving import until_ready
@@ -60,7 +60,7 @@ def test_it_learns_its_task(run):
 def test_the_trained_policy_is_exported_whole(run, smollm2, tmp_path):
     done = spade(tmp_path, "model", "export", str(run), "exported")
     assert done.returncode == 0, done.stderr
-    assert parameters_digest(tmp_path / "exported") != parameters_digest(smollm2)
+    assert compute_parameters_digest(tmp_path / "exported") != compute_parameters_digest(smollm2)
     loaded = load(tmp_path / "exported", dtype="bfloat16", device=torch.device("cpu"))
     assert sum(each.numel() for each in loaded.parameters()) == 134_515_008
 

@@ -8,7 +8,7 @@ from trl import SFTConfig, SFTTrainer
 from actors.text.profile import ChatMessage
 from replay.inspect.training_examples import TRAIN, ExampleRow, write_rows
 from spade.policy.checkpoint_files import check_files
-from spade.policy.model import load, parameters_digest
+from spade.policy.model import compute_parameters_digest, load
 from spade.tokens import Tokenizer, write_example
 
 OPENING = [
@@ -50,7 +50,7 @@ def test_sft_trains_the_sampled_tokens_and_its_checkpoint_is_a_run_s(smollm2, tm
     trainer.save_model()
     found = check_files(tmp_path / "out")
     assert found.prompt_ids([ChatMessage("user", "Hi")]) == tokenizer.prompt_ids([ChatMessage("user", "Hi")])
-    assert parameters_digest(tmp_path / "out") != parameters_digest(smollm2)
+    assert compute_parameters_digest(tmp_path / "out") != compute_parameters_digest(smollm2)
     load(tmp_path / "out", dtype="bfloat16", device=torch.device("cpu"))
     assert (
         msgspec.json.decode((tmp_path / "data" / TRAIN).read_bytes().splitlines()[0])["prompt"][0]["role"] == "system"

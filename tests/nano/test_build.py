@@ -8,19 +8,19 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from actors.corpus import load
-from actors.nano.demonstrations import demonstrate
+from actors.nano.demonstrations import make_demonstration
 from actors.nano.games import GAMES
 from actors.nano.tools.world import TOOLS
 from actors.text.profile import ChatMessage, Document
 from actors.text.toolcalls import DIALECTS, find_dialect
 from spade.app.nano import build as building
-from spade.app.nano.build import Build, build, schedule, texts
+from spade.app.nano.build import Build, build, make_texts, schedule
 from spade.app.nano.measure import Checkpoint, Play
 from spade.app.nano.report import read_record
 from spade.app.nano.simulation import SIMULATIONS
 from spade.app.nano.tokens import FORMS, MARKS, encode, make_tokenizer
 from spade.tokens import Tokenizer
-from spade.tokens.stand_ins import stand_in
+from spade.tokens.stand_ins import make_stand_in
 from spade.tokens.tools import FIRST
 
 NOTES = load("builtin", "tools")
@@ -61,7 +61,7 @@ def test_transformers_loads_the_folder_and_renders_as_we_do(built: tuple[Path, P
 
 def test_only_tokens_of_the_assistant_are_imitated(built: tuple[Path, Path]) -> None:
     tokenizer = Tokenizer.load(built[0])
-    play = demonstrate(GAMES, SIMULATIONS["games"], 0, 1, [TIDES]).plays[0]
+    play = make_demonstration(GAMES, SIMULATIONS["games"], 0, 1, [TIDES]).plays[0]
     ids, imitated = encode(tokenizer, play)
     text = "".join(f"<|{message.role}|>{message.content}<|end|>" for message in play.messages)
     assert ids == tokenizer.encode(text)
@@ -71,7 +71,7 @@ def test_only_tokens_of_the_assistant_are_imitated(built: tuple[Path, Path]) -> 
 
 def test_an_episode_is_tokenised_as_its_rendering(built: tuple[Path, Path]) -> None:
     tokenizer = Tokenizer.load(built[0])
-    play = list(demonstrate(GAMES, SIMULATIONS["games"], 0, 2, [TIDES]).plays[1].messages)
+    play = list(make_demonstration(GAMES, SIMULATIONS["games"], 0, 2, [TIDES]).plays[1].messages)
     ids = tokenizer.prompt_ids(play[:1])
     for place in range(1, len(play) - 1, 2):
         sampled = [*tokenizer.encode(play[place].content), *tokenizer.end_ids]
@@ -87,12 +87,12 @@ def test_the_learning_rate_rises_stays_and_falls() -> None:
 def with_tools(tmp_path_factory: pytest.TempPathFactory) -> Tokenizer:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(building, "TOKENIZER_DEMONSTRATIONS", 200)
-        return make_tokenizer(texts(TOOLS, 7, NOTES), FORMS["tools"], tmp_path_factory.mktemp("tools"))
+        return make_tokenizer(make_texts(TOOLS, 7, NOTES), FORMS["tools"], tmp_path_factory.mktemp("tools"))
 
 
 def test_programs_and_plays_with_tools_fit_the_small_model(with_tools: Tokenizer) -> None:
     for index in range(60):
-        shown = demonstrate(TOOLS, SIMULATIONS["tools"], 1, index, NOTES)
+        shown = make_demonstration(TOOLS, SIMULATIONS["tools"], 1, index, NOTES)
         assert 115 <= len(with_tools.encode(shown.environment.source)) <= 256
         assert len(with_tools.encode(shown.environment.hint)) < 32
         for play in shown.plays:
@@ -123,11 +123,11 @@ def test_the_template_shows_tools_as_signatures_and_is_read_as_hermes(with_tools
 
 def test_a_play_with_tools_is_tokenised_as_its_rendering(with_tools: Tokenizer) -> None:
     for index in range(20):
-        play = demonstrate(TOOLS, SIMULATIONS["tools"], 2, index, NOTES).plays[1]
+        play = make_demonstration(TOOLS, SIMULATIONS["tools"], 2, index, NOTES).plays[1]
         chat = [{"role": message.role, "content": message.content} for message in play.messages]
         listed = json.loads(play.tools.skeleton)
         for place, text in enumerate(play.tools.strings):
-            listed = json.loads(json.dumps(listed, ensure_ascii=False).replace(stand_in(FIRST + place), text))
+            listed = json.loads(json.dumps(listed, ensure_ascii=False).replace(make_stand_in(FIRST + place), text))
         assert encode(with_tools, play)[0] == with_tools.encode(with_tools.rendered(chat, listed))
 
 

@@ -3,7 +3,7 @@
 import re
 
 from actors.nano.games import GAMES
-from actors.nano.prompts import class_name
+from actors.nano.prompts import find_class_name
 from actors.play.domains import load_profile
 from actors.text.fences import Written
 from actors.text.profile import ChatMessage, Document
@@ -39,9 +39,9 @@ def test_a_completion_without_a_class_holds_no_program() -> None:
 
 
 def test_class_names_are_read_with_and_without_bases() -> None:
-    assert class_name(SOURCE) == "TidesWalkEnv"
-    assert class_name("\nclass A(B):") == "A"
-    assert class_name("no class") == ""
+    assert find_class_name(SOURCE) == "TidesWalkEnv"
+    assert find_class_name("\nclass A(B):") == "A"
+    assert find_class_name("no class") == ""
 
 
 def test_the_hint_is_the_only_difference_between_the_arms() -> None:

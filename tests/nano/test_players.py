@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from actors.nano.demonstrations import demonstrate, other
-from actors.nano.families import FAMILIES, Family, Game, offered
+from actors.nano.demonstrations import draw_other, make_demonstration
+from actors.nano.families import FAMILIES, Family, Game, read_offered
 from actors.nano.games import GAMES, GameSimulation
 from actors.nano.levels import EVERY, LEVELS, PLAIN
 from actors.nano.players import play
@@ -106,7 +106,9 @@ def test_with_tools_a_wrong_first_candidate_wins_some_instances_of_a_program_and
 
 @pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
 def test_a_demonstration_is_a_pure_function_of_its_index(world: World) -> None:
-    one, again, next_one = (demonstrate(world, SIMULATIONS[world.name], 3, index, [TIDES]) for index in (5, 5, 6))
+    one, again, next_one = (
+        make_demonstration(world, SIMULATIONS[world.name], 3, index, [TIDES]) for index in (5, 5, 6)
+    )
     assert one == again
     assert one.environment.source != next_one.environment.source
 
@@ -114,12 +116,12 @@ def test_a_demonstration_is_a_pure_function_of_its_index(world: World) -> None:
 def test_what_is_to_be_avoided_is_of_the_same_family_where_every_document_means_it() -> None:
     rng = random.Random(0)
     environment = GAMES.draw(rng, TIDES, "optimization")
-    assert other(GAMES, rng, environment, [TIDES]).family is environment.family
+    assert draw_other(GAMES, rng, environment, [TIDES]).family is environment.family
 
 
 @pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
 def test_hints_are_shown_in_the_hinted_plays_alone(world: World) -> None:
-    shown = demonstrate(world, SIMULATIONS[world.name], 0, 0, [TIDES])
+    shown = make_demonstration(world, SIMULATIONS[world.name], 0, 0, [TIDES])
     opened = [conversation.messages[0].content.startswith("Hint: ") for conversation in shown.plays]
     assert opened == [False, True] * 4
 
@@ -128,7 +130,7 @@ def test_hints_are_shown_in_the_hinted_plays_alone(world: World) -> None:
     ("No. Actions: a b", ["a", "b"]), ("Actions: 9..11", ["9", "10", "11"]), ("Well done.", []),
 ])  # fmt: skip
 def test_actions_are_read_off_an_observation(observation: str, actions: list[str]) -> None:
-    assert offered(observation) == actions
+    assert read_offered(observation) == actions
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)

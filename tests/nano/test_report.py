@@ -7,25 +7,33 @@ import pytest
 
 from actors.corpus import load
 from actors.nano.games import GAMES
-from actors.nano.world import held_out
+from actors.nano.world import is_held_out
 from spade.app.nano import report as reporting
 from spade.app.nano.build import RECORD, Build
-from spade.app.nano.report import ENVIRONMENTS, Rate, Report, compared, rate, report, training_programs
+from spade.app.nano.report import (
+    ENVIRONMENTS,
+    Rate,
+    Report,
+    collect_training_programs,
+    compare_reports,
+    compute_rate,
+    report,
+)
 from spade.policy.model_folder import resolve
 
 
 def test_a_rate_has_its_standard_error() -> None:
-    assert rate([0.0, 1.0, 0.0, 1.0]) == Rate(0.5, pytest.approx(0.2887, abs=1e-4))
-    assert rate([]) == Rate(0.0, 0.0)
+    assert compute_rate([0.0, 1.0, 0.0, 1.0]) == Rate(0.5, pytest.approx(0.2887, abs=1e-4))
+    assert compute_rate([]) == Rate(0.0, 0.0)
     assert str(Rate(0.5, 0.25)) == "0.500 ± 0.250"
 
 
 def test_held_out_environments_cover_every_skill_and_no_training_program() -> None:
     documents = load("builtin")
     environments = GAMES.unseen(0, documents, ENVIRONMENTS)
-    assert all(held_out(environment.family, environment.knobs) for environment in environments)
+    assert all(is_held_out(environment.family, environment.knobs) for environment in environments)
     assert len({environment.skill for environment in environments}) == 6
-    known = training_programs(GAMES, Build(0, 20), documents)
+    known = collect_training_programs(GAMES, Build(0, 20), documents)
     assert known
     assert not known & {environment.source for environment in environments}
 
@@ -48,7 +56,7 @@ def test_the_shipped_checkpoint_designs_and_plays(monkeypatch: pytest.MonkeyPatc
     assert "held-out win rate, unhinted" in str(measured)
     rows = [
         line.split()
-        for line in compared(measured, msgspec.structs.replace(measured, valid=Rate(0.5, 0.25))).split("\n")
+        for line in compare_reports(measured, msgspec.structs.replace(measured, valid=Rate(0.5, 0.25))).split("\n")
     ]
     assert rows[1][-3:] == ["0.500", "±", "0.250"]
     assert rows[2][-6:-3] == rows[2][-3:]

@@ -4,7 +4,7 @@ import random
 
 from msgspec import structs
 
-from actors.nano.players import begin, go_on, heard
+from actors.nano.players import begin, join_texts, take_turn
 from actors.nano.tools.world import TOOLS
 from actors.sandbox import open_sandbox
 from actors.text.profile import Document
@@ -25,8 +25,8 @@ async def test_a_program_with_tools_says_the_same_in_this_process_and_in_a_sandb
             answers = [await sandbox.open("e", drawn.source, 3, simulation.turns)]
             talk.open(conversation.observed[0], None)
             while (seen := conversation.pending) is not None:
-                move = talk.act(player.act(heard(seen)))
-                go_on(simulation, conversation, move)
+                move = talk.act(player.act(join_texts(seen)))
+                take_turn(simulation, conversation, move)
                 answers.append(await sandbox.step("e", len(conversation.actions), move.action, move.calls))
             # The limit of turns is the host's, and here the conversation's.
             assert [structs.replace(each, truncated=False) for each in answers] == conversation.answers

@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.nano.demonstrations import choose
-from actors.nano.families import FAMILIES, Family, Game, offered
+from actors.nano.families import FAMILIES, Family, Game, read_offered
 from actors.nano.families.game import Knobs
-from actors.nano.games import GAMES, instantiate, level_of
+from actors.nano.games import GAMES, find_level, instantiate
 from actors.nano.levels import CHANGES, EVERY, LEVELS, PLAIN, SHARES
-from actors.nano.themes import camel
+from actors.nano.themes import convert_to_camel
 from actors.nano.tools.world import TOOLS
-from actors.nano.world import DrawnEnvironment, World, distance, draw_knobs, held_out
+from actors.nano.world import DrawnEnvironment, World, count_differences, draw_knobs, is_held_out
 from actors.nano.worlds import WORLDS
 from actors.text.conversation import Move
 from actors.text.profile import Document
@@ -56,14 +56,14 @@ def test_the_solution_wins_and_only_the_goal_pays_in_full(seed: int, instance: i
 def test_every_action_gets_an_answer(seed: int, actions: list[str]) -> None:
     environment = instantiate(drawn(seed).source)
     observation, info = environment.reset(seed)
-    actions_offered = offered(observation)
+    actions_offered = read_offered(observation)
     assert info == {}
     for turn, action in enumerate(actions, 1):
         observation, reward, over, _, _ = environment.step(action)
         if action not in actions_offered and not over:
-            assert (reward, offered(observation)) == (0.0, actions_offered)
+            assert (reward, read_offered(observation)) == (0.0, actions_offered)
         assert over == (turn >= environment.max_turns) or reward == 1.0
-        actions_offered = offered(observation)
+        actions_offered = read_offered(observation)
         if over:
             break
 
@@ -175,10 +175,10 @@ def test_held_out_parameters_enter_no_demonstration(world: World) -> None:
     rng = random.Random(0)
     for _ in range(300):
         environment, varied = choose(world, rng, DOCUMENTS)
-        assert not held_out(environment.family, environment.knobs)
-        assert varied is None or not held_out(varied.family, varied.knobs)
+        assert not is_held_out(environment.family, environment.knobs)
+        assert varied is None or not is_held_out(varied.family, varied.knobs)
         unseen = world.draw(rng, TIDES, environment.skill, unseen=True)
-        assert held_out(unseen.family, unseen.knobs)
+        assert is_held_out(unseen.family, unseen.knobs)
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
@@ -187,7 +187,7 @@ def test_every_level_of_a_game_has_parameters_on_both_sides_and_within_the_turns
     for level, space in zip(EVERY, family.spaces, strict=True):
         assert {knobs.level for knobs in space} == {level}
         assert len(set(space)) == len(space)
-        assert {held_out(family, knobs) for knobs in space} == {False, True}
+        assert {is_held_out(family, knobs) for knobs in space} == {False, True}
         assert max(knobs.turns for knobs in space) <= load("nano").play.max_turns
 
 
@@ -195,11 +195,11 @@ def test_every_level_of_a_game_has_parameters_on_both_sides_and_within_the_turns
 def test_the_level_of_a_program_is_read_off_its_text_and_not_off_what_it_says(seed: int) -> None:
     environment = drawn(seed)
     level, source = environment.knobs.level, environment.source
-    assert level_of(source) == level
-    assert level_of(source.replace(f"class {environment.name}", f"class Other{environment.family.name}")) == level
+    assert find_level(source) == level
+    assert find_level(source.replace(f"class {environment.name}", f"class Other{environment.family.name}")) == level
     far = level + 3 if level <= 3 else level - 3
-    assert level_of(source.replace(f"level = {level}", f"level = {far}")) is None
-    assert level_of("class X: ...") is None
+    assert find_level(source.replace(f"level = {level}", f"level = {far}")) is None
+    assert find_level("class X: ...") is None
 
 
 def test_low_levels_are_drawn_often_and_high_ones_seldom() -> None:
@@ -218,7 +218,7 @@ def test_held_out_games_are_as_many_of_each_skill_and_level(count: int) -> None:
 def test_every_family_has_parameters_on_both_sides(world: World) -> None:
     for family in world.families:
         rng = random.Random(0)
-        assert {held_out(family, family.knobs(rng)) for _ in range(100)} == {False, True}
+        assert {is_held_out(family, family.knobs(rng)) for _ in range(100)} == {False, True}
 
 
 @pytest.mark.parametrize("world", WORLDS.values(), ids=WORLDS)
@@ -229,7 +229,7 @@ def test_a_variation_stays_near_its_seed(world: World) -> None:
         varied = world.vary(rng, DOCUMENTS[1], seed)
         assert varied.skill == seed.skill
         assert varied.family is (world.suited(rng, DOCUMENTS[1], seed.skill) if world.fields else seed.family)
-        assert varied.family is not seed.family or 1 <= distance(varied.knobs, seed.knobs) <= 6
+        assert varied.family is not seed.family or 1 <= count_differences(varied.knobs, seed.knobs) <= 6
         assert varied.name.startswith("PrimeNumbers")
 
 
@@ -248,4 +248,4 @@ def test_the_field_of_a_document_means_one_family_of_each_skill() -> None:
     ("title", "name"), [("Prime numbers", "PrimeNumbers"), ("Euler's 2nd law", "EulerSNdLaw"), ("…", "Plain")]
 )
 def test_a_title_becomes_part_of_a_class_name(title: str, name: str) -> None:
-    assert camel(title) == name
+    assert convert_to_camel(title) == name

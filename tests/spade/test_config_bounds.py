@@ -9,7 +9,7 @@ import tomli_w
 from msgspec import inspect
 
 from spade import config
-from spade.config.allowed import allowed, fields
+from spade.config.allowed import describe_allowed, list_fields
 from spade.errors import ConfigError
 
 
@@ -53,7 +53,7 @@ def at_bounds(type_, sample):
 SETTINGS = {
     (name, setting): at_bounds(field.type, field.default)
     for name in config.Config.__struct_fields__
-    for setting, field in fields(type(getattr(config.Config(), name))).items()
+    for setting, field in list_fields(type(getattr(config.Config(), name))).items()
 }
 BOUNDED = {path: pairs for path, pairs in SETTINGS.items() if pairs}
 
@@ -63,7 +63,9 @@ def test_a_value_beside_a_bound_is_refused_by_its_path_in_a_file_and_by_set(sect
     file = tmp_path / "recipe.toml"
     for refused, _ in BOUNDED[section, setting]:
         text = (
-            f"{setting} = {config.inline(refused)}" if isinstance(refused, dict) else tomli_w.dumps({setting: refused})
+            f"{setting} = {config.format_inline(refused)}"
+            if isinstance(refused, dict)
+            else tomli_w.dumps({setting: refused})
         )
         file.write_text(f"[{section}]\n{text}")
         with pytest.raises(ConfigError, match=rf"^{re.escape(str(file))}: {section}\.{setting}: must be [^\n]+, is "):
@@ -102,7 +104,7 @@ def test_defaults_are_within_their_bounds():
 ])  # fmt: skip
 def test_the_values_of_a_setting_have_words(path, words):
     section, setting = path.split(".")
-    assert allowed(fields(type(getattr(config.Config(), section)))[setting].type) == words
+    assert describe_allowed(list_fields(type(getattr(config.Config(), section)))[setting].type) == words
 
 
 def test_a_refused_value_is_shown_in_bounds():

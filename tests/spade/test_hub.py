@@ -3,11 +3,11 @@
 import pytest
 
 from spade.app.rundir import RunDir
-from spade.config import load, with_settings
+from spade.config import load, replace_settings
 from spade.errors import ConfigError
 from spade.policy import hub
 from spade.policy.checkpoint_files import check_files
-from spade.policy.model_folder import pin, resolve
+from spade.policy.model_folder import pin_path, resolve
 from tests.conftest import write_checkpoint
 from tests.spade.hub_server import use_hub
 
@@ -28,21 +28,21 @@ def server(tmp_path, monkeypatch, files):
 
 
 def test_a_name_is_pinned_to_its_commit_and_stays_there(server, files):
-    pinned = pin(NAME)
+    pinned = pin_path(NAME)
     assert pinned == f"{NAME}@{server.commits[NAME]}"
     check_files(resolve(pinned))
     server.push(NAME, {**files, "README.txt": b"newer"})
     server.asked.clear()
     assert resolve(pinned).name == pinned.partition("@")[2]
     assert not server.asked, "what a commit holds never changes"
-    assert pin(pinned) == pinned
-    assert pin(NAME) != pinned
+    assert pin_path(pinned) == pinned
+    assert pin_path(NAME) != pinned
 
 
 def test_a_run_keeps_the_commit_that_it_began_with(server, files, tmp_path):
     run = RunDir(tmp_path / "run")
     config = load("nano", (f"model.path={NAME}",))
-    run.create(with_settings(run.settle(config), {"model.path": pin(NAME)}))
+    run.create(replace_settings(run.settle(config), {"model.path": pin_path(NAME)}))
     begun = run.config()
     server.push(NAME, {**files, "README.txt": b"newer"})
     assert run.settle(config) == begun
@@ -52,11 +52,11 @@ def test_a_run_keeps_the_commit_that_it_began_with(server, files, tmp_path):
 
 @pytest.mark.parametrize("fault", ["429", "html", "cut", "gone"])
 def test_the_cache_serves_if_the_hub_fails(server, fault):
-    folder = hub.snapshot(NAME)
+    folder = hub.find_snapshot(NAME)
     if fault == "gone":
         server.commits.clear()
     server.fault = fault
-    assert hub.snapshot(NAME) == folder
+    assert hub.find_snapshot(NAME) == folder
 
 
 @pytest.mark.parametrize("fault", ["429", "html", "cut", "gone"])
@@ -65,15 +65,15 @@ def test_without_a_copy_a_failing_hub_is_one_line(server, fault):
         server.commits.clear()
     server.fault = fault
     with pytest.raises(ConfigError, match=f"model.path: '{NAME}' is no folder here, and the hub did not") as refused:
-        hub.snapshot(NAME)
+        hub.find_snapshot(NAME)
     assert "\n" not in str(refused.value)
     server.fault = ""
     if fault != "gone":
-        check_files(hub.snapshot(NAME))
+        check_files(hub.find_snapshot(NAME))
 
 
 @pytest.mark.parametrize("name", ["", "a", "/tmp/none", "../x/y", "a/b/c", "a b/c", "a/b@", "a/b@main", "a/b@0123abc"])
 def test_a_text_that_is_no_name_is_not_looked_up(server, name):
     with pytest.raises(ConfigError, match="there is no folder"):
-        hub.snapshot(name)
+        hub.find_snapshot(name)
     assert not server.asked

@@ -36,12 +36,12 @@ def retrained(folder):
 def test_a_policy_outlives_the_pruning_of_its_weights_and_takes_no_space_until_then(published, tmp_path):
     root = tmp_path / kept.FOLDER
     assert kept.keep(root, 40, published, alone)
-    ((step, folder),) = kept.by_step(root)
+    ((step, folder),) = kept.list_by_step(root)
     assert (step, folder) == (40, root / "step-40")
     assert (folder / PARAMETERS).samefile(published / PARAMETERS)
-    digest = manifest.digest_of(manifest.measure(published))
+    digest = manifest.compute_digest(manifest.measure(published))
     shutil.rmtree(published)
-    assert manifest.sound(folder) == digest
+    assert manifest.verify_parameters(folder) == digest
     assert os.listdir(root) == ["step-40"]
 
 
@@ -51,8 +51,10 @@ def test_the_same_policy_is_kept_once_and_another_of_its_step_replaces_it(publis
     assert kept.keep(root, 40, published, alone)
     assert not kept.keep(root, 40, published, alone)
     assert kept.keep(root, 40, other, alone)
-    ((_, folder),) = kept.by_step(root)
-    assert manifest.sound(folder) == manifest.sound(other) != manifest.sound(published)
+    ((_, folder),) = kept.list_by_step(root)
+    assert (
+        manifest.verify_parameters(folder) == manifest.verify_parameters(other) != manifest.verify_parameters(published)
+    )
     assert os.listdir(root) == ["step-40"]
 
 
@@ -60,15 +62,17 @@ def test_the_same_policy_is_kept_once_and_another_of_its_step_replaces_it(publis
 def test_a_kill_at_any_touch_of_a_file_leaves_a_whole_policy_or_none(published, tmp_path, before):
     """`before`: a policy of the same step is kept already, which the learner trained before a kill."""
     root, other = tmp_path / kept.FOLDER, retrained(published)
-    sound = {manifest.sound(published), manifest.sound(other)}
+    sound = {manifest.verify_parameters(published), manifest.verify_parameters(other)}
     for touch in range(200):
         shutil.rmtree(root, ignore_errors=True)
         if before:
             kept.keep(root, 40, other, alone)
         done = killed_at(touch, lambda: kept.keep(root, 40, published, alone))
-        assert {manifest.sound(folder) for _, folder in kept.by_step(root)} <= sound
+        assert {manifest.verify_parameters(folder) for _, folder in kept.list_by_step(root)} <= sound
         assert not (kept.keep(root, 40, published, alone) and done)  # the next life makes what a killed one has not
-        assert [manifest.sound(folder) for _, folder in kept.by_step(root)] == [manifest.sound(published)]
+        assert [manifest.verify_parameters(folder) for _, folder in kept.list_by_step(root)] == [
+            manifest.verify_parameters(published)
+        ]
         if done:
             assert touch > 5
             return
@@ -103,9 +107,9 @@ def test_damage_is_named(published, tmp_path):
     os.unlink(folder / PARAMETERS)
     (folder / PARAMETERS).write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
     with pytest.raises(WeightsError, match="was changed or cut short"):
-        manifest.sound(folder)
+        manifest.verify_parameters(folder)
     (folder / manifest.MANIFEST).write_text("{")
     with pytest.raises(WeightsError, match="cannot be read"):
-        manifest.sound(folder)
+        manifest.verify_parameters(folder)
     (folder / manifest.MANIFEST).unlink()
-    manifest.sound(folder)
+    manifest.verify_parameters(folder)

@@ -255,10 +255,10 @@ def test_key_files_are_private(folder: Path) -> None:
 
 
 def test_hosts_are_added_later_and_never_twice(folder: Path) -> None:
-    before = keys.allowed(folder)
+    before = keys.read_allowed(folder)
     assert keys.create(folder, ["late"]) == [folder / "hosts" / "late"]
-    assert sorted(grant.name for grant in keys.allowed(folder).values()) == ["far", "late", "local"]
-    assert before.items() <= keys.allowed(folder).items()
+    assert sorted(grant.name for grant in keys.read_allowed(folder).values()) == ["far", "late", "local"]
+    assert before.items() <= keys.read_allowed(folder).items()
     with pytest.raises(ConfigError, match="far has a key already"):
         keys.create(folder, ["far"])
     with pytest.raises(ConfigError, match="is not a valid host name"):
@@ -274,10 +274,10 @@ def test_keys_whose_making_failed_are_made_by_the_same_command(tmp_path: Path) -
     assert not list(folder.glob("*.key*"))
     shutil.rmtree(folder / "allowed")
     assert keys.create(folder, ["far"]) == [folder, folder / "hosts" / "far"]
-    assert sorted(grant.name for grant in keys.allowed(folder).values()) == ["far", "local"]
-    assert keys.client_name(folder) == "local"
-    assert keys.client_name(folder / "hosts" / "far") == "far"
-    assert keys.open_secrets(folder) == keys.writable_places(folder) == []
+    assert sorted(grant.name for grant in keys.read_allowed(folder).values()) == ["far", "local"]
+    assert keys.read_client_name(folder) == "local"
+    assert keys.read_client_name(folder / "hosts" / "far") == "far"
+    assert keys.open_secrets(folder) == keys.find_writable_places(folder) == []
     assert not list(folder.rglob(".*"))
 
 
@@ -305,9 +305,9 @@ async def test_a_list_that_others_may_change_is_refused_by_services_and_named(fo
     with pytest.raises(ConfigError, match=r"others may change the allow-list by it; `chmod go-w"):
         async with serve(LOOPBACK, digest=DIGEST, bus=under(folder)):
             raise AssertionError("must not listen")
-    assert [why.partition(":")[0] for why in keys.writable_places(folder)] == [str(folder / place)]
+    assert [why.partition(":")[0] for why in keys.find_writable_places(folder)] == [str(folder / place)]
     (folder / place).chmod(0o700)
-    assert keys.writable_places(folder) == []
+    assert keys.find_writable_places(folder) == []
 
 
 async def test_replies_of_a_keyed_service_count_its_own_peers_alone(folder: Path) -> None:

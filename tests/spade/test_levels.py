@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spade.codec import program_digest
+from spade.codec import compute_program_digest
 from spade.config import Pool
-from spade.pools import Entry, Levels, LevelWindow, PoolList, at_level, is_entry
+from spade.pools import Entry, Levels, LevelWindow, PoolList, is_entry, set_level
 from spade.pools.levels import FAILURES
 
 SOURCE = "class SortingEnv(RlveEnv):\n    problem = 'Sorting'\n    level = 0\n"
@@ -183,9 +183,9 @@ def test_a_name_without_levels_never_rises():
 
 @given(st.integers(0, 30), st.integers(0, 30))
 def test_a_program_at_a_level_is_its_entrys_at_that_level_alone(level, other):
-    entry = Entry("Sorting", program_digest(SOURCE), levels=True)
-    source = at_level(SOURCE, level)
-    assert at_level(source, 0) == SOURCE
+    entry = Entry("Sorting", compute_program_digest(SOURCE), levels=True)
+    source = set_level(SOURCE, level)
+    assert set_level(source, 0) == SOURCE
     assert is_entry(source, entry, level)
     assert is_entry(source, entry, other) == (level == other)
     assert not is_entry(source + "    pays = 'score'\n", entry, level)

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from spade.errors import RunError
-from spade.locks import Holder, here, holder, locked
+from spade.locks import Holder, describe_this_process, find_holder, hold_lock
 
 NAMED = {
     "a former process": {"pid": 1 << 30},
@@ -26,14 +26,14 @@ def file(tmp_path):
 
 
 def name(file, **other):
-    stated = msgspec.structs.replace(here(), **other)
+    stated = msgspec.structs.replace(describe_this_process(), **other)
     file.write_bytes(msgspec.json.encode(stated))
     return stated
 
 
 def take(file):
-    with locked(file, lambda other: f"held by {other}"):
-        return holder(file)
+    with hold_lock(file, lambda other: f"held by {other}"):
+        return find_holder(file)
 
 
 @contextmanager
@@ -48,25 +48,25 @@ def locked_elsewhere(file, how=fcntl.LOCK_EX):
 
 
 def test_a_lock_names_its_holder_while_it_is_held(file):
-    assert take(file) == here()
+    assert take(file) == describe_this_process()
     assert file.read_bytes() == b""
-    assert holder(file) is None
-    with pytest.raises(RunError, match=f"^held by pid {here().pid}$"), locked(file, str):
+    assert find_holder(file) is None
+    with pytest.raises(RunError, match=f"^held by pid {describe_this_process().pid}$"), hold_lock(file, str):
         take(file)
-    assert take(file) == here()
+    assert take(file) == describe_this_process()
 
 
 @pytest.mark.parametrize("case", NAMED)
 def test_a_lock_that_nobody_has_is_taken_unless_it_is_of_another_host(file, case):
     stated = name(file, **NAMED[case])
     if case == "another host":
-        assert holder(file) == stated
+        assert find_holder(file) == stated
         with pytest.raises(RunError, match=r"^held by pid \d+ of node-b\\n$"):
             take(file)
-        assert holder(file) == stated
+        assert find_holder(file) == stated
     else:
-        assert holder(file) is None
-        assert take(file) == here()
+        assert find_holder(file) is None
+        assert take(file) == describe_this_process()
 
 
 def test_a_lock_that_a_process_has_is_refused_with_what_its_file_says(file):
@@ -75,7 +75,7 @@ def test_a_lock_that_a_process_has_is_refused_with_what_its_file_says(file):
         for case, other in NAMED.items():
             stated = name(file, **other)
             seen = None if case == "a former process" else stated
-            assert holder(file) == seen
+            assert find_holder(file) == seen
             said = "is locked by a process outside this run" if seen is None else f"^held by pid {stated.pid} of "
             with pytest.raises(RunError, match=said):
                 take(file)
@@ -84,14 +84,14 @@ def test_a_lock_that_a_process_has_is_refused_with_what_its_file_says(file):
 def test_who_looks_at_a_lock_of_another_namespace_does_not_hold_it(file):
     name(file, pids=4)
     with locked_elsewhere(file, fcntl.LOCK_SH):  # who looks has it for an instant
-        assert holder(file) is None
+        assert find_holder(file) is None
 
 
 @pytest.mark.parametrize("written", [b"", b"7", b"{}", b"[1, 2]", b"\xff" * 2_000, b'{"pid": "1"}'])
 def test_a_damaged_lock_is_nobodys(file, written):
     file.write_bytes(written)
-    assert holder(file) is None
-    assert take(file) == here()
+    assert find_holder(file) is None
+    assert take(file) == describe_this_process()
 
 
 def test_a_file_system_without_locks_is_one_line(file, monkeypatch):
@@ -104,7 +104,7 @@ def test_a_file_system_without_locks_is_one_line(file, monkeypatch):
 
 
 def test_near_and_far():
-    ours = here()
+    ours = describe_this_process()
     assert (ours.near, ours.far) == (True, False)
     other = [msgspec.structs.replace(ours, **NAMED[case]) for case in list(NAMED)[1:]]
     assert [(one.near, one.far) for one in other] == [(False, False), (False, False), (False, True)]

@@ -3,7 +3,7 @@
 import pytest
 
 from spade.app.rundir import RunDir
-from spade.config import PATH_SETTINGS, absolute_paths, load, setting
+from spade.config import PATH_SETTINGS, get_setting, load, make_paths_absolute
 from spade.config.paths import PACKAGE_MODELS
 from tests.conftest import write_checkpoint
 
@@ -30,7 +30,7 @@ def here(tmp_path, monkeypatch):
 def test_a_relative_path_becomes_absolute(name, here):
     value = RELATIVE[name]
     pooled = ("design.source=pool",) if name == "pool.source" else ()
-    found = setting(absolute_paths(load("nano", (f"{name}={value}", *pooled))), name)
+    found = get_setting(make_paths_absolute(load("nano", (f"{name}={value}", *pooled))), name)
     kind, colon, path = value.rpartition(":")
     assert found == f"{kind}{colon}{here / path}"
 
@@ -38,34 +38,34 @@ def test_a_relative_path_becomes_absolute(name, here):
 @pytest.mark.parametrize("end", ["", "@short"])
 def test_the_file_of_a_suite_becomes_absolute(end, here):
     config = load("nano", (f"evaluation.suite=aime25:aime@home.jsonl{end}",))
-    assert absolute_paths(config).evaluation.suite == f"aime25:{here / 'aime@home.jsonl'}{end}"
-    assert absolute_paths(load("nano", ("evaluation.suite=nano@short",))).evaluation.suite == "nano@short"
+    assert make_paths_absolute(config).evaluation.suite == f"aime25:{here / 'aime@home.jsonl'}{end}"
+    assert make_paths_absolute(load("nano", ("evaluation.suite=nano@short",))).evaluation.suite == "nano@short"
 
 
 def test_what_is_no_path_stays():
     library = 'sandbox.libraries=["reasoning-gym"]'
     config = load("nano", ("design.source=pool", library, *(f"{name}={value}" for name, value in NAMES.items())))
-    assert absolute_paths(config) == config
+    assert make_paths_absolute(config) == config
 
 
 @pytest.mark.parametrize("name", PACKAGE_MODELS)
 def test_a_model_of_the_package_stays_beside_a_folder_of_its_name(name, here):
     """As in the folder `runs`, which has a run `nano`."""
     (here / name).mkdir()
-    assert absolute_paths(load("nano", (f"model.path={name}",))).model.path == name
-    assert absolute_paths(load("nano", (f"model.path=./{name}",))).model.path == str(here / name)
+    assert make_paths_absolute(load("nano", (f"model.path={name}",))).model.path == name
+    assert make_paths_absolute(load("nano", (f"model.path=./{name}",))).model.path == str(here / name)
 
 
 @pytest.mark.parametrize("name", ["design.corpus", "replay.store", "serve.key"])
 def test_the_home_of_an_unknown_user_is_a_folder_of_that_name(name, here):
-    config = absolute_paths(load("nano", ("evaluation.suite=", f"{name}=~nobody-of-that-name/x")))
-    assert setting(config, name) == str(here / "~nobody-of-that-name" / "x")
+    config = make_paths_absolute(load("nano", ("evaluation.suite=", f"{name}=~nobody-of-that-name/x")))
+    assert get_setting(config, name) == str(here / "~nobody-of-that-name" / "x")
 
 
 def test_the_own_home_is_expanded(here, monkeypatch):
     monkeypatch.setenv("HOME", str(here))
     config = load("nano", ("model.path=~/models/tiny", "model.profile=nano"))
-    assert absolute_paths(config).model.path == str(here / "models" / "tiny")
+    assert make_paths_absolute(config).model.path == str(here / "models" / "tiny")
 
 
 def test_a_run_is_resumed_from_another_folder(here, monkeypatch):
@@ -92,4 +92,4 @@ def test_a_run_that_kept_a_relative_path_keeps_it(here):
 
 def test_every_listed_setting_exists():
     for name in PATH_SETTINGS:
-        assert isinstance(setting(load(), name), str)
+        assert isinstance(get_setting(load(), name), str)

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tokenizers import pre_tokenizers
 
 from spade.tokens import Tokenizer
-from spade.tokens.pieces import _byte_alphabet, clip, offsets
+from spade.tokens.pieces import _make_byte_alphabet, clip, compute_offsets
 from tests.spade.token_shapes import SHAPES
 
 TEXT = "Ö 👩‍👧 naïve\n\n  日本 🇩🇪!"
@@ -33,7 +33,7 @@ def test_any_tokens_join_to_their_text_and_begin_where_they_stand_in_it(tokenize
     pieces, text = tokenizer.pieces(ids), tokenizer.decode(ids)
     assert len(pieces) == len(ids)
     assert b"".join(pieces).decode(errors="replace") == text
-    places = offsets(pieces)
+    places = compute_offsets(pieces)
     assert places == sorted(places)
     for place, piece in zip(places, pieces, strict=True):
         whole = piece.decode(errors="ignore")
@@ -51,9 +51,9 @@ def test_control_tokens_add_nothing_unless_they_are_kept(tokenizer):
 
 
 def test_a_piece_begins_in_the_character_that_it_is_part_of():
-    assert offsets([b"a", "👍".encode()[:2], "👍".encode()[2:], b"", "é".encode(), b"b"]) == [0, 1, 1, 2, 2, 3]
-    assert offsets([b"\xf0\x9f", b"a", b"\xff", b"\xe2", b"\xe2\x82\xac"]) == [0, 1, 2, 3, 4]
-    assert offsets([]) == []
+    assert compute_offsets([b"a", "👍".encode()[:2], "👍".encode()[2:], b"", "é".encode(), b"b"]) == [0, 1, 1, 2, 2, 3]
+    assert compute_offsets([b"\xf0\x9f", b"a", b"\xff", b"\xe2", b"\xe2\x82\xac"]) == [0, 1, 2, 3, 4]
+    assert compute_offsets([]) == []
 
 
 def test_pieces_are_clipped_to_a_number_of_characters():
@@ -66,5 +66,5 @@ def test_pieces_are_clipped_to_a_number_of_characters():
 
 
 def test_the_alphabet_is_the_library_s():
-    assert sorted(_byte_alphabet()) == sorted(pre_tokenizers.ByteLevel.alphabet())
-    assert sorted(_byte_alphabet().values()) == list(range(256))
+    assert sorted(_make_byte_alphabet()) == sorted(pre_tokenizers.ByteLevel.alphabet())
+    assert sorted(_make_byte_alphabet().values()) == list(range(256))

@@ -10,9 +10,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from spade.errors import ConfigError, RunError, WeightsError
 from spade.policy.logprobs import log_distribution
-from spade.policy.model import load, parameters_digest, pick_device, publish
+from spade.policy.model import compute_parameters_digest, load, pick_device, publish
 from spade.policy.model_folder import resolve
-from spade.policy.rounding import as_near
+from spade.policy.rounding import is_as_near
 
 CPU = torch.device("cpu")
 
@@ -37,7 +37,7 @@ def test_published_weights_are_a_hugging_face_folder(tiny_checkpoint, tmp_path):
         model.get_input_embeddings().weight.mul_(1.5)
     digest, folder = publish(model, tiny_checkpoint, tmp_path / "weights")
     assert folder == tmp_path / "weights" / digest
-    assert digest == parameters_digest(folder)
+    assert digest == compute_parameters_digest(folder)
     again = AutoModelForCausalLM.from_pretrained(folder)
     ids = torch.arange(12)[None]
     torch.testing.assert_close(again(ids).logits, model(ids).logits, rtol=0, atol=0)
@@ -107,5 +107,5 @@ def test_one_token_that_bfloat16_moves_far_is_no_other_forward():
     rounded = exact * 1.05
     found = rounded.clone()
     found[3] *= 2
-    assert as_near(found, rounded, exact)
-    assert not as_near(exact * 1.2, rounded, exact)
+    assert is_as_near(found, rounded, exact)
+    assert not is_as_near(exact * 1.2, rounded, exact)

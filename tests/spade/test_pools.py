@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spade.codec import program_digest
+from spade.codec import compute_program_digest
 from spade.disk import replace
 from spade.errors import RunError
-from spade.pools import Drawing, Draws, Entry, PoolList, PoolProgram, listed, names, read_program, write_program
+from spade.pools import Drawing, Draws, Entry, PoolList, PoolProgram, list_names, read_list, read_program, write_program
 from spade.pools import folder as pool_folder
 from spade.seeds import derive
 
@@ -22,9 +22,9 @@ def test_a_program_is_read_as_it_was_written(tmp_path):
     plain = PoolProgram("plain", "class PlainEnv: ...\n")
     write_program(tmp_path, PROGRAM)
     write_program(tmp_path, plain)
-    assert names(tmp_path) == ["plain", "tide-1"]
-    assert [read_program(tmp_path, name) for name in names(tmp_path)] == [plain, PROGRAM]
-    assert [(entry.name, entry.skill, bool(entry.hint)) for entry in listed(tmp_path).entries] == [
+    assert list_names(tmp_path) == ["plain", "tide-1"]
+    assert [read_program(tmp_path, name) for name in list_names(tmp_path)] == [plain, PROGRAM]
+    assert [(entry.name, entry.skill, bool(entry.hint)) for entry in read_list(tmp_path).entries] == [
         ("plain", "", False), ("tide-1", "causal inference", True),
     ]  # fmt: skip
 
@@ -34,7 +34,7 @@ def test_what_is_written_can_be_read_again_whatever_it_is(tmp_path):
     assert read_program(tmp_path, "odd") == PoolProgram("odd", "é\r\n\x00\u202e", "so", origin="\x1b[2J")
     with pytest.raises(RunError, match="the program huge is over 1048576 bytes"):
         write_program(tmp_path, PoolProgram("huge", "#" * (1 << 20) + "\n"))
-    assert names(tmp_path) == ["odd"]
+    assert list_names(tmp_path) == ["odd"]
 
 
 @pytest.mark.parametrize("after", range(3))
@@ -52,7 +52,7 @@ def test_a_program_whose_writing_is_killed_is_not_listed_and_can_be_written_agai
         write_program(tmp_path, PROGRAM)
     monkeypatch.undo()
     with pytest.raises(RunError, match="has no environment program"):
-        names(tmp_path)
+        list_names(tmp_path)
     unhinted = msgspec.structs.replace(PROGRAM, hint="")
     write_program(tmp_path, unhinted)
     assert read_program(tmp_path, PROGRAM.name) == unhinted
@@ -60,7 +60,7 @@ def test_a_program_whose_writing_is_killed_is_not_listed_and_can_be_written_agai
 
 def test_an_empty_program_has_a_digest_as_any_other(tmp_path):
     (tmp_path / "empty.py").write_text("")
-    assert listed(tmp_path).entries == (Entry("empty", program_digest("")),)
+    assert read_list(tmp_path).entries == (Entry("empty", compute_program_digest("")),)
     write_program(tmp_path, PoolProgram("empty", ""))
     assert read_program(tmp_path, "empty").source == ""
 
@@ -69,7 +69,7 @@ def test_a_folder_of_plain_programs_is_a_pool(tmp_path):
     (tmp_path / "a.py").write_text("class AEnv: ...\n")
     (tmp_path / "a.hint").write_text(" Look. \n")
     (tmp_path / "notes.txt").write_text("no program")
-    assert listed(tmp_path).entries[0].skill == ""
+    assert read_list(tmp_path).entries[0].skill == ""
     assert read_program(tmp_path, "a") == PoolProgram("a", "class AEnv: ...\n", "Look.")
 
 
@@ -78,7 +78,7 @@ def test_a_program_unlike_its_record_is_refused(tmp_path, file):
     write_program(tmp_path, PROGRAM)
     (tmp_path / file).write_text("something else")
     with pytest.raises(RunError, match=rf"{file} was changed since tide-1\.json was written"):
-        listed(tmp_path)
+        read_list(tmp_path)
 
 
 def test_lists_differ_by_what_is_played_and_say_where(tmp_path):
@@ -142,14 +142,14 @@ KINDS = ("empty folder", "FIFO", "device", "loop", "folder", "huge", "binary", "
 def test_a_hostile_file_is_one_printable_line(tmp_path, kind):
     end = hostile(tmp_path, kind)
     with pytest.raises(RunError) as refused:
-        listed(tmp_path)
+        read_list(tmp_path)
     assert end in str(refused.value)
     assert str(refused.value).isprintable()
 
 
 def test_a_missing_folder_is_one_line(tmp_path):
     with pytest.raises(RunError, match="nowhere: cannot be read as a pool"):
-        names(tmp_path / "nowhere")
+        list_names(tmp_path / "nowhere")
 
 
 # ---------------------------------------------------------------- the order

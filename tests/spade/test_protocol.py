@@ -25,7 +25,7 @@ from spade.protocol import (
     Wait,
     reply_type,
 )
-from spade.sequences import sequences
+from spade.sequences import split_sequences
 
 tokens = st.lists(
     st.tuples(st.integers(0, 2**31 - 1), st.booleans(), st.floats(-50, 0, width=32)), min_size=1, max_size=50
@@ -88,7 +88,7 @@ def test_a_trajectory_that_does_not_add_up_never_exists(change):
 def test_a_rewind_cuts_the_context_back_to_what_it_keeps(rewinds, contexts):
     whole = msgspec.structs.replace(trajectory([(1, False, 0.0)] + [(2, True, -1.0)] * 8), rewinds=rewinds)
     assert whole.contexts == contexts
-    assert [len(one.ids) for one in sequences(whole)] == list(contexts)
+    assert [len(one.ids) for one in split_sequences(whole)] == list(contexts)
 
 
 @pytest.mark.parametrize("rewinds", [
@@ -152,7 +152,7 @@ def test_unknown_messages_are_refused():
 
 def test_structs_are_named_however_deep():
     waits = (Wait("replay", "plays"),)
-    assert codec.named({"of": {"agent": waits}, "none": [], "numbers": (1, 2.5)}) == {
+    assert codec.convert_to_named({"of": {"agent": waits}, "none": [], "numbers": (1, 2.5)}) == {
         "of": {"agent": [{"holder": "replay", "what": "plays", "count": 1, "for_s": 0.0, "who": "", "why": ""}]},
         "none": [],
         "numbers": (1, 2.5),

@@ -42,4 +42,4 @@ def test_no_retired_setting_is_a_setting():
 
 
 def test_the_digest_of_a_run_is_the_one_that_earlier_versions_wrote():
-    assert config.digest(config.load("nano")) == "6eefd8fb2039e17b645a83b25fb0f064"
+    assert config.compute_digest(config.load("nano")) == "6eefd8fb2039e17b645a83b25fb0f064"

@@ -177,7 +177,7 @@ async def test_roles_are_read_at_every_handshake(folder: Path) -> None:
 def test_a_key_of_old_may_be_nothing(folder: Path) -> None:
     path = folder / "allowed" / "far.key"
     path.write_text("".join(line for line in path.read_text().splitlines(True) if "roles" not in line))
-    assert {grant.name: set(grant.roles) for grant in keys.allowed(folder).values()} == {
+    assert {grant.name: set(grant.roles) for grant in keys.read_allowed(folder).values()} == {
         "far": set(), "local": set(ROLES)
     }  # fmt: skip
 
@@ -188,15 +188,15 @@ def test_a_role_that_is_none_is_named(folder: Path) -> None:
     path = folder / "allowed" / "far.key"
     path.write_text(path.read_text().replace("roles = agent", "roles = king"))
     with pytest.raises(ConfigError, match=r"far\.key: roles: 'king' is not a role"):
-        keys.allowed(folder)
+        keys.read_allowed(folder)
 
 
 def test_a_host_may_start_all_actors_and_nothing_that_leads_a_run(tmp_path: Path) -> None:
     keys.create(tmp_path / "keys", ["far"])
-    granted = {grant.name: grant for grant in keys.allowed(tmp_path / "keys").values()}
+    granted = {grant.name: grant for grant in keys.read_allowed(tmp_path / "keys").values()}
     assert granted["far"].roles == {"designer", "curator", "agent", "env-runner", "engine", "endpoint", "supervisor"}
-    assert keys.client_name(tmp_path / "keys/hosts/far") == "far"
-    assert keys.client_name(tmp_path / "keys") == rights.LOCAL
+    assert keys.read_client_name(tmp_path / "keys/hosts/far") == "far"
+    assert keys.read_client_name(tmp_path / "keys") == rights.LOCAL
 
 
 async def test_one_host_cannot_take_all_places(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,8 +245,8 @@ class Raw:
         self.socket.linger = 0
         self.socket.setsockopt(zmq.ROUTING_ID, identity)
         if home is not None:
-            self.socket.curve_publickey, self.socket.curve_secretkey = keys.client_pair(home)
-            self.socket.curve_serverkey = keys.server_public(home)
+            self.socket.curve_publickey, self.socket.curve_secretkey = keys.read_client_pair(home)
+            self.socket.curve_serverkey = keys.read_server_public(home)
         self.socket.connect(address)
         self._numbers = itertools.count(1)
 

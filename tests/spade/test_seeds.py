@@ -19,4 +19,4 @@ def test_seeds_tell_their_parts_apart(secret, some, others):
 
 
 def test_secrets_differ():
-    assert seeds.new_secret() != seeds.new_secret()
+    assert seeds.draw_secret() != seeds.draw_secret()

@@ -7,7 +7,7 @@ import pytest
 
 from spade.errors import RunError
 from spade.processes import sockets
-from spade.processes.sockets import LONGEST_PATH, NAME_BYTES, fits, temporary_folder
+from spade.processes.sockets import LONGEST_PATH, NAME_BYTES, is_short_enough, make_temporary_folder
 
 
 @pytest.fixture(params=[10, 200])
@@ -20,8 +20,8 @@ def temporary(tmp_path, monkeypatch, request):
 
 
 def test_a_socket_of_the_longest_name_binds_and_its_folder_is_private_and_deleted(temporary):
-    with temporary_folder("the learner's ranks") as folder:
-        assert fits(folder)
+    with make_temporary_folder("the learner's ranks") as folder:
+        assert is_short_enough(folder)
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         with socket.socket(socket.AF_UNIX) as bound:
             bound.bind(f"{folder}/{'x' * (NAME_BYTES - 1)}")
@@ -36,6 +36,6 @@ def test_no_place_is_one_line_with_the_cure(tmp_path, monkeypatch):
     monkeypatch.setattr(sockets, "_ALWAYS_SHORT", (f"{tmp_path}/none",))
     with (
         pytest.raises(RunError, match=r"^the learner's ranks: there is no place for its sockets.*set TMPDIR"),
-        temporary_folder("the learner's ranks"),
+        make_temporary_folder("the learner's ranks"),
     ):
         pass

@@ -2,7 +2,7 @@
 
 import pytest
 
-from spade.text import beside, clock
+from spade.text import format_beside, format_clock
 
 
 @pytest.mark.parametrize(
@@ -10,15 +10,15 @@ from spade.text import beside, clock
     [(0, "00:00"), (192.9, "03:12"), (3599, "59:59"), (3600, "1:00:00"), (360_061, "100:01:01"), (-5, "00:00")],
 )
 def test_a_time_is_told_with_its_hours_once_it_has_some(seconds, told):
-    assert clock(seconds) == told
+    assert format_clock(seconds) == told
 
 
 def test_no_time_is_longer_than_a_line():
-    assert len(clock(1e308)) < 20
+    assert len(format_clock(1e308)) < 20
 
 
 @pytest.mark.parametrize("value", [10.000001, 10.0000000001, -10.000001, 10.5, 1e30, float("inf"), float("nan")])
 def test_a_figure_over_a_bound_does_not_read_like_the_bound(value):
-    assert beside(value, 10.0).lstrip("-") != f"{10.0:g}"
-    assert len(beside(value, 10.0)) <= 20
-    assert beside(12.0, 10.0) == "12"
+    assert format_beside(value, 10.0).lstrip("-") != f"{10.0:g}"
+    assert len(format_beside(value, 10.0)) <= 20
+    assert format_beside(12.0, 10.0) == "12"

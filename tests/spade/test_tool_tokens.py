@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from spade.codec import pack_ids
 from spade.decoding import UnreadableError
-from spade.tokens import Tokenizer, Tools, dialogues
+from spade.tokens import Tokenizer, Tools, make_dialogues
 from tests.spade.test_conversations import HOSTILE, ORDINARY, Said
 from tests.spade.token_shapes import TOOL_SHAPES
 
@@ -84,7 +84,7 @@ TOOLS = Tools.read(json.dumps(SCHEMA))
 
 def played(ours, turns):
     """The whole context where the model says and reads these in turn."""
-    dialogue, context = dialogues(ours, "keep")(), []
+    dialogue, context = make_dialogues(ours, "keep")(), []
     messages, tools = [Said("system", "Serve."), Said("user", "Find the new one.")], TOOLS
     for said, read in [*turns, (None, [])]:
         context += dialogue.read(messages, pack_ids(context), ROOM, tools).ids

@@ -33,7 +33,7 @@ def rendered_ids(built, example):
 
 
 def answered(tokenizer, text):
-    return [*tokenizer.encode(text), min(tokenizer._template_end())]
+    return [*tokenizer.encode(text), min(tokenizer._find_template_end())]
 
 
 @pytest.mark.parametrize("opening", OPENINGS, ids=["user", "system"])

@@ -1,5 +1,5 @@
 from spade.protocol import Wait
-from spade.waits import Waits, root_causes, with_owner
+from spade.waits import Waits, add_owner, find_root_causes
 
 
 def test_waits_are_reported_while_they_last():
@@ -25,7 +25,7 @@ def test_a_wait_that_fails_is_over():
 
 def test_waits_are_signed():
     wait = Wait("replay", "TakeBatch", 1, 2.0)
-    assert with_owner([wait], "learner") == (Wait("replay", "TakeBatch", 1, 2.0, "learner"),)
+    assert add_owner([wait], "learner") == (Wait("replay", "TakeBatch", 1, 2.0, "learner"),)
 
 
 def test_the_end_of_the_chain_is_who_waits_for_nobody():
@@ -37,5 +37,8 @@ def test_the_end_of_the_chain_is_who_waits_for_nobody():
         Wait("engine-0", "Generate", 4, 56.0, "designer-0"),
         Wait("env-runner-0", "StepEpisode", 1, 0.1, "agent-0"),
     )
-    assert [(wait.holder, wait.for_s) for wait in root_causes(waits)] == [("engine-0", 56.0), ("env-runner-0", 0.1)]
-    assert root_causes(waits[1:3]) == []  # each waits for the other
+    assert [(wait.holder, wait.for_s) for wait in find_root_causes(waits)] == [
+        ("engine-0", 56.0),
+        ("env-runner-0", 0.1),
+    ]
+    assert find_root_causes(waits[1:3]) == []  # each waits for the other

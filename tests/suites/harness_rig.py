@@ -8,7 +8,7 @@ import pytest
 from actors.suites import resolve
 from actors.suites.harnesses import HARNESSES, environment
 from spade.app.evaluation.exams import Exam
-from spade.app.evaluation.harnessed import by_harness
+from spade.app.evaluation.harnessed import play_by_harness
 from spade.app.evaluation.servers import ServerOptions
 from spade.codec import pack_floats, pack_ids
 from spade.evaluations import Scheduled, open_folder, sample_seed
@@ -24,13 +24,13 @@ CONTEXT = 400_000
 
 def need(name):
     """Skip where the environment of a harness is not there."""
-    if not environment.installed(name):
+    if not environment.is_installed(name):
         pytest.skip(f"the harness is not here: spade eval setup {name}")
 
 
 def packages(name):
     """The folder of a harness's packages."""
-    return next((environment.folder(name) / "lib").glob("python3.*/site-packages"))
+    return next((environment.find_folder(name) / "lib").glob("python3.*/site-packages"))
 
 
 def calls(*made):
@@ -76,7 +76,7 @@ async def records(folder, plan, script, data=None):
         exam = Exam(folder, suite, plan, lambda: None, data)
         with open_folder(folder, plan.rules, plan.scheduled) as kept:
             server = ServerOptions(url, "small", "")
-            await by_harness([(exam, kept)], config, folder / "logs", server, None, lambda _: None)
+            await play_by_harness([(exam, kept)], config, folder / "logs", server, None, lambda _: None)
             return kept.records
 
 

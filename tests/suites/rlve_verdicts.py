@@ -9,9 +9,9 @@ import itertools
 import json
 import random
 
-from actors.sandbox.inside.libraries.stand_ins import standing_in
+from actors.sandbox.inside.libraries.stand_ins import put_stand_ins
 
-with standing_in("torch"):
+with put_stand_ins("torch"):
     from Gym.environments import identifier2environment as PROBLEMS  # noqa: N812
     from Gym.parameter_controllers import identifier2controller as CONTROLLERS  # noqa: N812
 

@@ -11,10 +11,10 @@ from gymnasium.utils.env_checker import check_env
 
 from actors.corpus import load as load_corpus
 from actors.environments.offers import choose
-from actors.nano.demonstrations import demonstrate
+from actors.nano.demonstrations import make_demonstration
 from actors.nano.games import GAMES
 from actors.sandbox import open_sandbox
-from actors.text.actions import sent
+from actors.text.actions import format_action
 from spade.app.nano.simulation import SIMULATIONS
 from spade.app.pools.packages import write_package
 from spade.config import load
@@ -44,7 +44,7 @@ class FailsEnv:
 def make_programs():
     """Worlds of nano, a program that draws from the global generators and reads boxes, and one that fails."""
     documents = load_corpus("builtin")
-    worlds = [demonstrate(GAMES, SIMULATIONS["games"], 3, number, documents).environment for number in range(4)]
+    worlds = [make_demonstration(GAMES, SIMULATIONS["games"], 3, number, documents).environment for number in range(4)]
     sources = {f"e{number}": (shown.source, shown.hint, "inside") for number, shown in enumerate(worlds)}
     sources |= {"draws": (DRAWS, "", "box"), "fails": (FAILS, "", "inside")}
     return {
@@ -102,7 +102,7 @@ def test_an_episode_is_the_same_as_in_a_run(package):
                 program = programs[name]
                 ours = [await sandbox.open(name, program.source, seed, CONFIG.play.max_turns)]
                 for turn, action in enumerate(actions, 1):
-                    ours.append(await sandbox.step(name, turn, sent(action, program.lineage.reads)))
+                    ours.append(await sandbox.step(name, turn, format_action(action, program.lineage.reads)))
                 assert [(each.observation, each.reward, each.terminated, each.truncated) for each in ours] == answers
 
     trio.run(compare)

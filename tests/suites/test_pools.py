@@ -6,14 +6,14 @@ import re
 import pytest
 import trio
 
-from actors.environments.admission import opened
+from actors.environments.admission import admit_opened
 from actors.sandbox import open_sandbox
 from spade.app.pools.importing import import_programs
-from spade.app.supervisor.library_pools import OFFICIAL16, SETS, programs_of_library
-from spade.app.supervisor.pools import programs_for
+from spade.app.supervisor.library_pools import OFFICIAL16, SETS, read_library_programs
+from spade.app.supervisor.pools import read_config_programs
 from spade.config import Play, load
 from spade.errors import RunError
-from spade.pools import at_level, names
+from spade.pools import list_names, set_level
 from tests.suites.plays import limits, play
 
 SMALLEST = 0, 1, 3
@@ -21,7 +21,7 @@ SMALLEST = 0, 1, 3
 
 @functools.cache  # a library takes its time to load
 def sources(library, names):
-    return {each.name: each.source for each in programs_of_library(library, names)}
+    return {each.name: each.source for each in read_library_programs(library, names)}
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def sources(library, names):
 )
 def test_a_name_that_is_not_played_is_refused_with_the_nearest(library, names, most, line):
     with pytest.raises(RunError) as caught:
-        programs_of_library(library, names)
+        read_library_programs(library, names)
     said = str(caught.value)
     assert said.startswith(line)
     assert said.count(",") == max(most - 1, 0)
@@ -46,7 +46,7 @@ def test_a_library_without_names_is_all_of_it_but_what_is_excluded():
     assert set(OFFICIAL16) < everything.keys()
     assert "PolyaModel" not in everything
     assert everything["Sorting"] == "class SortingEnv(RlveEnv):\n    problem = 'Sorting'\n    level = 0\n"
-    without = {each.name for each in programs_of_library("reasoning-gym", "") if not each.levels}
+    without = {each.name for each in read_library_programs("reasoning-gym", "") if not each.levels}
     assert without == {"acre", "gsm_symbolic", "list_functions"}
 
 
@@ -57,7 +57,7 @@ async def test_the_environments_of_a_set_open_at_every_level_of_theirs(library, 
         verdicts = {}
 
         async def look(name, source, level):
-            verdicts[name, level] = await opened(sandbox, at_level(source, level), 7, sandbox.limits, Play())
+            verdicts[name, level] = await admit_opened(sandbox, set_level(source, level), 7, sandbox.limits, Play())
 
         for name, source in sources(library, names).items():
             for level in SMALLEST:
@@ -73,7 +73,7 @@ async def test_a_level_of_the_smallest_data_sets_adds_to_their_parameters():
         words = []
         for level in (0, 4):
             for seed in range(12):
-                first = (await play(sandbox, at_level(source, level), seed=seed))[0].observation
+                first = (await play(sandbox, set_level(source, level), seed=seed))[0].observation
                 words.append((level, len(first.split(": ")[-1].split()[0])))
     assert {length for level, length in words if level == 0} == {3}
     assert max(length for level, length in words if level == 4) > 4
@@ -93,14 +93,14 @@ async def test_every_small_question_of_arithmetic_has_the_answer_that_it_counts(
 
 
 async def test_a_pool_that_pays_the_score_pays_a_part_for_a_part():
-    recipe = {each.name: each for each in programs_for(load("nano-fixed"))}
-    scored = {each.name: each for each in programs_for(load("nano-fixed", ("pool.reward=score",)))}
+    recipe = {each.name: each for each in read_config_programs(load("nano-fixed"))}
+    scored = {each.name: each for each in read_config_programs(load("nano-fixed", ("pool.reward=score",)))}
     assert recipe.keys() == scored.keys()
     async with open_sandbox(limits("reasoning-gym")) as sandbox:
         for level in (0, 2):
             paid = []
             for program in recipe["spell_backward"], scored["spell_backward"]:
-                source = at_level(program.source, level)
+                source = set_level(program.source, level)
                 word = (await play(sandbox, source))[0].observation.split()[-1]
                 nearly = word[:0:-1] + "?"
                 paid += [(await play(sandbox, source, said))[-1].reward for said in (nearly, word[::-1])]
@@ -110,7 +110,7 @@ async def test_a_pool_that_pays_the_score_pays_a_part_for_a_part():
 async def test_a_program_that_makes_no_instance_is_not_admitted():
     source = "class NoEnv(ReasoningGymEnv):\n    dataset = 'knight_swap'\n    level = 9\n"
     async with open_sandbox(limits("reasoning-gym")) as sandbox:
-        verdict = await opened(sandbox, source, 1, sandbox.limits, Play())
+        verdict = await admit_opened(sandbox, source, 1, sandbox.limits, Play())
     assert not verdict.passed
     assert [stage.name for stage in verdict.stages] == ["open"]
     assert "exception" in verdict.stages[0].reason
@@ -120,4 +120,4 @@ def test_environments_of_gymnasium_are_imported_as_a_pool(tmp_path):
     config = load("nano", ())
     made = import_programs("gymnasium:FrozenLake-v1,CliffWalking-v1", tmp_path / "pool", config, print)
     assert (made.programs, made.admitted) == (2, 2)
-    assert names(tmp_path / "pool") == ["CliffWalking-v1", "FrozenLake-v1"]
+    assert list_names(tmp_path / "pool") == ["CliffWalking-v1", "FrozenLake-v1"]

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import trio
 
-from actors.engines.base import unfit
+from actors.engines.base import explain_misfit
 from actors.engines.foreign.asyncio_engine import AsyncioEngine
 from actors.engines.service.desk import Desk
 from spade.codec import pack_floats, pack_ids, unpack_ids
@@ -23,7 +23,7 @@ from spade.errors import BusError, ConfigError
 from spade.keyfiles import read_key
 from spade.openai_api import OpenAIClient, ServerError, parse_answer
 from spade.policy import model_folder
-from spade.processes.entry import Launch, main, serving
+from spade.processes.entry import Launch, main, open_service
 from spade.protocol import Generate, Generated, Refused, Weights
 from spade.tokens import Tokenizer
 
@@ -76,7 +76,7 @@ class EndpointEngine(AsyncioEngine):
             raise
 
     def refusal(self, request: Generate) -> str | None:
-        return unfit(request, self._context, self._tokenizer.size)
+        return explain_misfit(request, self._context, self._tokenizer.size)
 
     def load_weights(self, weights: Weights) -> None:
         raise AssertionError("an endpoint has its own weights")
@@ -102,14 +102,14 @@ class EndpointEngine(AsyncioEngine):
         }
         try:
             answer = await self._api.ask("POST", "/completions", msgspec.json.encode(body))
-            return self._generated(
+            return self._convert_answer(
                 prompt, request.max_tokens, parse_answer(self._url, answer, Completion, "completions API")
             )
         except BusError as error:
             log.warning("%s", error)
             return Refused(str(error))
 
-    def _generated(self, prompt: list[int], max_tokens: int, completion: Completion) -> Generated:
+    def _convert_answer(self, prompt: list[int], max_tokens: int, completion: Completion) -> Generated:
         """Check an answer and convert it to a reply.
 
         Raises BusError if the server read other tokens than it was sent, or if its answer cannot be used.
@@ -154,7 +154,7 @@ async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None
     tokenizer = Tokenizer.load(model_folder.resolve(config.model.path))
     engine = await trio.to_thread.run_sync(EndpointEngine, config, tokenizer)
     with closing(engine):
-        async with serving(launch, config) as (server, replay):
+        async with open_service(launch, config) as (server, replay):
             log.info("passing on to %s at %s", config.endpoint.url, server.address)
             ready()
             await Desk(server, replay, engine, config).run()

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from transformers import AutoConfig
 
-from actors.engines.base import Results, unfit
+from actors.engines.base import Results, explain_misfit
 from actors.engines.foreign.asyncio_engine import AsyncioEngine
 from spade.codec import pack_floats, pack_ids, unpack_ids
 from spade.config import Engine as Settings
@@ -60,7 +60,7 @@ class VllmEngine(AsyncioEngine):
         self._vocabulary: int = self._llm.model_config.get_vocab_size()
 
     def refusal(self, request: Generate) -> str | None:
-        return unfit(request, self._context, self._vocabulary)
+        return explain_misfit(request, self._context, self._vocabulary)
 
     def step(self) -> Results:
         if self._llm.errored:  # requests sent just before a death are never answered
@@ -90,8 +90,10 @@ class VllmEngine(AsyncioEngine):
         prompt = {"prompt_token_ids": unpack_ids(request.prompt).tolist(), "cache_salt": salt or "unpublished"}
         last: Any = None
         try:
-            with _alive():
-                async for output in self._llm.generate(prompt, self._sampling(request), str(next(self._names))):
+            with _check_alive():
+                async for output in self._llm.generate(
+                    prompt, self._make_sampling_params(request), str(next(self._names))
+                ):
                     last = output.outputs[0]
         except VLLMClientError as error:  # concerns this request alone
             return Refused(f"vLLM refuses it: {error}")
@@ -105,7 +107,7 @@ class VllmEngine(AsyncioEngine):
             last.finish_reason,
         )
 
-    def _sampling(self, request: Generate) -> Any:
+    def _make_sampling_params(self, request: Generate) -> Any:
         from vllm import SamplingParams
         from vllm.sampling_params import RequestOutputKind
 
@@ -133,14 +135,14 @@ class VllmEngine(AsyncioEngine):
         prompt = {"prompt_token_ids": ids, "cache_salt": name}
         last: Any = None
         asked = SamplingParams(max_tokens=1, temperature=1.0, prompt_logprobs=0, detokenize=False)
-        with _alive():
+        with _check_alive():
             async for output in self._llm.generate(prompt, asked, name):
                 last = output
         return [chosen[id].logprob for id, chosen in zip(ids[1:], last.prompt_logprobs[1:], strict=True)]
 
     async def _swap(self, weights: Weights) -> None:
         async with self._swapping:
-            with _alive():
+            with _check_alive():
                 await self._llm.pause_generation(mode="keep", clear_cache=False)
                 if weights.digest != self._digest:
                     await self._llm.collective_rpc("reload", args=(weights.path,))
@@ -150,7 +152,7 @@ class VllmEngine(AsyncioEngine):
 
 
 @contextmanager
-def _alive() -> Iterator[None]:
+def _check_alive() -> Iterator[None]:
     """Raise BusError if vLLM's processes have died. vLLM itself logs the cause."""
     from vllm.v1.engine.exceptions import EngineDeadError
 
@@ -171,7 +173,7 @@ async def _start(weights: Weights, settings: Settings, dtype: str) -> Any:
         max_model_len=settings.context_tokens,
         max_num_seqs=settings.rows,
         tensor_parallel_size=settings.tensor_parallel,
-        kv_cache_memory_bytes=min(settings.kv_bytes, _most_bytes(Path(weights.path), settings, dtype)),
+        kv_cache_memory_bytes=min(settings.kv_bytes, _compute_most_bytes(Path(weights.path), settings, dtype)),
         gpu_memory_utilization=_ANY,
         enforce_eager=not gpu,
         enable_prefix_caching=True,
@@ -191,7 +193,7 @@ async def _start(weights: Weights, settings: Settings, dtype: str) -> Any:
         raise ConfigError(f"engine.kind: vLLM refuses {weights.path}: {' '.join(str(error).split())}") from None
 
 
-def _most_bytes(folder: Path, settings: Settings, dtype: str) -> int:
+def _compute_most_bytes(folder: Path, settings: Settings, dtype: str) -> int:
     """Return the bytes of the keys and values of all rows at full context. vLLM allocates them at the start."""
     text = AutoConfig.from_pretrained(folder).get_text_config()
     heads = getattr(text, "num_key_value_heads", text.num_attention_heads)

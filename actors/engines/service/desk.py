@@ -17,7 +17,7 @@ from actors.engines.base import Engine, Results
 from actors.engines.service.role_shares import RoleShares
 from actors.engines.service.thread import Cancel, Order, Stop, Submit, work
 from actors.engines.weights.follower import Follower
-from actors.engines.weights.swap import Swapped, tolerance
+from actors.engines.weights.swap import Swapped, compute_tolerance
 from actors.links.faults import RequestFaults
 from spade.config import Config
 from spade.protocol import Done, Generate, Generated, GiveUp, Overdue, Refused, Weights
@@ -78,7 +78,7 @@ class Desk:
         self._follower = follower
         self._waits = config.engine.swap == "wait"
         self._newer: Weights | None = None  # ordered as soon as `engine.swap` allows
-        self._tolerance = tolerance(config)
+        self._tolerance = compute_tolerance(config)
 
     def order(self, weights: Weights) -> None:
         """Order the engine to sample from these weights. They must be on this host.
@@ -90,7 +90,7 @@ class Desk:
 
     async def run(self) -> None:
         """Serve until cancelled. Then the thread finishes its step and ends."""
-        told = self._answer, self._served
+        told = self._answer, self._record_served
         torch_loop = partial(work, self._engine, self._orders, *told, current_trio_token(), self._tolerance)
         async with trio.open_nursery() as nursery:
             nursery.start_soon(trio.to_thread.run_sync, torch_loop)
@@ -113,7 +113,7 @@ class Desk:
         """Queue a request. Return False if it takes no room."""
         match incoming.message:
             case Generate() as request:
-                refusal = self._refusal(request)
+                refusal = self._find_refusal(request)
             case GiveUp(name):
                 self._forget_named(incoming.peer, name)
                 await self._server.reply(incoming, Done())
@@ -132,7 +132,7 @@ class Desk:
         self._begin()
         return True
 
-    def _refusal(self, request: Generate) -> Refused | None:
+    def _find_refusal(self, request: Generate) -> Refused | None:
         try:
             reason = self._engine.refusal(request)
         except Exception as error:
@@ -178,15 +178,15 @@ class Desk:
             if asked is not None:
                 if isinstance(result, Exception):
                     result = self._faults.refusal(asked.request, result)
-                self._server.reply_nowait(asked.incoming, self._with_digests(result))
+                self._server.reply_nowait(asked.incoming, self._add_digests(result))
         self._begin()
 
-    def _with_digests(self, result: Generated | Refused) -> Generated | Refused:
+    def _add_digests(self, result: Generated | Refused) -> Generated | Refused:
         if self._follower is None or isinstance(result, Refused):
             return result
         return msgspec.structs.replace(result, digests=self._follower.digests(result.versions))
 
-    def _served(self, swapped: Swapped) -> None:
+    def _record_served(self, swapped: Swapped) -> None:
         assert self._follower is not None, "only a follower orders weights"
         self._follower.served(swapped)
 

@@ -49,7 +49,7 @@ def work(
     nats.
     """
     while True:
-        taken = _taken(orders, wait=not engine.busy)
+        taken = _take_orders(orders, wait=not engine.busy)
         newest = next((order for order in reversed(taken) if isinstance(order, Weights)), None)
         failed: list[tuple[int, Result]] = []
         for order in taken:
@@ -71,7 +71,7 @@ def work(
             token.run_sync_soon(ended, results)
 
 
-def _taken(orders: "queue.SimpleQueue[Order]", *, wait: bool) -> list[Order]:
+def _take_orders(orders: "queue.SimpleQueue[Order]", *, wait: bool) -> list[Order]:
     """Take all orders from the queue. With `wait`, wait for at least one."""
     taken = [orders.get()] if wait else []
     while not orders.empty():

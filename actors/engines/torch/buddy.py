@@ -16,7 +16,7 @@ class TokenExtent(NamedTuple):
     """Number of tokens: a power of two, at least SMALLEST."""
 
 
-def size_for(tokens: int) -> int:
+def compute_size(tokens: int) -> int:
     """Return the size of the smallest extent that holds `tokens`."""
     return max(SMALLEST, 1 << (tokens - 1).bit_length())
 
@@ -29,7 +29,7 @@ class Extents:
 
     def __init__(self, total: int, largest: int) -> None:
         assert total % largest == 0
-        assert largest == size_for(largest)
+        assert largest == compute_size(largest)
         self._largest = largest
         self._free: dict[int, list[int]] = {largest: list(range(0, total, largest))}
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import Linear, Module, Parameter
 from torch.nn.functional import embedding, linear, rms_norm, silu
 
-from actors.engines.torch.kv_store import KvStore, attend
+from actors.engines.torch.kv_store import KvStore, compute_attention
 
 _KINDS = {"llama", "mistral", "qwen2", "qwen3"}
 
@@ -62,7 +62,7 @@ class Dense:
         self._dim = model.model.layers[0].self_attn.head_dim
         # 0 for each query head, 1 for each key head
         self._kind = torch.tensor([0] * self._queries + [1] * self._keys, device=model.device)
-        self._layers = [_layer(layer, config) for layer in model.model.layers]
+        self._layers = [_read_layer(layer, config) for layer in model.model.layers]
 
     def __call__(self, ids: Tensor, cache: KvStore, keep: Tensor) -> Tensor:
         x = embedding(ids, self._base.embed_tokens.weight)
@@ -70,13 +70,15 @@ class Dense:
         cos, sin = cos[0, :, None], sin[0, :, None]
         sin[..., : self._dim // 2].neg_()  # negated, so that the rotation is a roll by half
         for index, layer in enumerate(self._layers):
-            mixed = self._attention(index, layer, self._norm(x, layer.norm), cos, sin, cache)
+            mixed = self._compute_attention(index, layer, self._normalise(x, layer.norm), cos, sin, cache)
             x = torch.addmm(x, mixed, layer.out.t())
-            gate, up = linear(self._norm(x, layer.norm_mlp), layer.gate_up).chunk(2, -1)
+            gate, up = linear(self._normalise(x, layer.norm_mlp), layer.gate_up).chunk(2, -1)
             x = torch.addmm(x, silu(gate) * up, layer.down.t())
-        return linear(self._norm(x[keep], self._base.norm.weight), self._head.weight)
+        return linear(self._normalise(x[keep], self._base.norm.weight), self._head.weight)
 
-    def _attention(self, index: int, layer: Layer, x: Tensor, cos: Tensor, sin: Tensor, cache: KvStore) -> Tensor:
+    def _compute_attention(
+        self, index: int, layer: Layer, x: Tensor, cos: Tensor, sin: Tensor, cache: KvStore
+    ) -> Tensor:
         """Return every head's mixture of values, (tokens, heads * dim)."""
         queries, keys = self._queries, self._keys
         qkv = linear(x, layer.qkv, layer.qkv_bias).view(len(x), -1, self._dim)
@@ -86,9 +88,9 @@ class Dense:
         qk = qk * cos + qk.roll(self._dim // 2, -1) * sin
         query, key = torch.split(qk, [queries, keys], 1)
         cache.write(index, key, value)
-        return attend(query, index, cache, None, layer.window).flatten(1)
+        return compute_attention(query, index, cache, None, layer.window).flatten(1)
 
-    def _norm(self, x: Tensor, scale: Tensor) -> Tensor:
+    def _normalise(self, x: Tensor, scale: Tensor) -> Tensor:
         return rms_norm(x, scale.shape, scale, self._eps)
 
 
@@ -106,7 +108,7 @@ def is_dense(model: Any) -> bool:
     return all(type(part) is Linear for part in joined + others) and all(part.bias is None for part in others)
 
 
-def _layer(layer: Any, config: Any) -> Layer:
+def _read_layer(layer: Any, config: Any) -> Layer:
     attention, mlp = layer.self_attn, layer.mlp
     projections = (attention.q_proj, attention.k_proj, attention.v_proj)
     normed = hasattr(attention, "q_norm")

@@ -17,11 +17,11 @@ import tokenizers
 import torch
 from torch import Tensor
 
-from actors.engines.base import unfit
-from actors.engines.torch.forward import alone, open_forward
+from actors.engines.base import explain_misfit
+from actors.engines.torch.forward import compute_alone, open_forward
 from actors.engines.torch.kv_memory import KvMemory
 from actors.engines.torch.plan import Plan, TokenChunk
-from actors.engines.torch.sampling import sample, uniforms
+from actors.engines.torch.sampling import draw_uniforms, sample
 from actors.engines.torch.sequence import SequenceInFlight
 from spade.config import Engine as Settings
 from spade.policy import model as policy
@@ -37,7 +37,7 @@ class Pace(NamedTuple):
     """Most prompt tokens in one forward, so that sequences in flight do not wait."""
 
     spare: int
-    """See `plan.arrange`."""
+    """See `plan.group_chunks`."""
 
 
 _PACE = {"cpu": Pace(512, 4_096), "cuda": Pace(8_192, 1 << 20)}
@@ -87,7 +87,7 @@ class TorchEngine:
         return len(self._waiting)
 
     def refusal(self, request: Generate) -> str | None:
-        return unfit(request, self._context, self._vocabulary)
+        return explain_misfit(request, self._context, self._vocabulary)
 
     def submit(self, id: int, request: Generate) -> None:
         self._waiting.append(SequenceInFlight(id, request))
@@ -109,7 +109,7 @@ class TorchEngine:
 
     @torch.inference_mode()
     def logprobs(self, ids: Sequence[int]) -> list[float]:
-        return next_logprobs(alone(self._forward, torch.tensor(ids, device=self._device)), ids)
+        return next_logprobs(compute_alone(self._forward, torch.tensor(ids, device=self._device)), ids)
 
     @torch.inference_mode()
     def step(self) -> list[tuple[int, Generated]]:
@@ -186,7 +186,7 @@ class TorchEngine:
         tokens, logprobs = sample(
             logits,
             [request.temperature for request in asked],
-            uniforms([request.seed for request in asked], [len(row.logprobs) for row in rows]),
+            draw_uniforms([request.seed for request in asked], [len(row.logprobs) for row in rows]),
             [request.top_p for request in asked],
             [request.top_k for request in asked],
         )

@@ -7,14 +7,14 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from actors.engines.torch.buddy import TokenExtent, size_for
+from actors.engines.torch.buddy import TokenExtent, compute_size
 from actors.engines.torch.dense import Dense, is_dense
 from actors.engines.torch.kv_store import ATTENTION, KvStore, cannot_run
 from actors.engines.torch.plan import Plan, TokenChunk
 from spade.errors import ConfigError
-from spade.policy.architecture import rotations, shifts, slides
+from spade.policy.architecture import find_rotations, has_shifting_rotations, has_sliding_window
 from spade.policy.canary import spread_ids
-from spade.policy.rounding import alike, as_near, widened
+from spade.policy.rounding import hold_widened, is_alike, is_as_near
 
 _LAYERS = {"full_attention", "sliding_attention"}
 _PROBE = 16  # tokens of each of two sequences
@@ -59,55 +59,55 @@ def open_forward(model: PreTrainedModel, context_tokens: int) -> tuple[Forward, 
     text = model.config.get_text_config()
     if not model._supports_attention_backend or not _LAYERS.issuperset(getattr(text, "layer_types", None) or []):
         raise cannot_run(model, "it has no plain key-value cache")
-    if shifts(text):
+    if has_shifting_rotations(text):
         raise cannot_run(model, "its positions turn with the longest sequence")
     positions = getattr(text, "max_position_embeddings", None) or context_tokens
-    if positions < context_tokens and not rotations(text):
+    if positions < context_tokens and not find_rotations(text):
         raise ConfigError(f"engine.context_tokens: {context_tokens} are more than the model's {positions} positions")
     ids = torch.tensor(spread_ids(model, 2 * _PROBE), device=model.device).view(2, -1)
     own = model.config._attn_implementation
     narrow = model.dtype == torch.bfloat16
     with torch.inference_mode():
         rounded = model(input_ids=ids, use_cache=False).logits if narrow else None
-        with widened(model) if narrow else nullcontext():
+        with hold_widened(model) if narrow else nullcontext():
             exact = model(input_ids=ids, use_cache=False).logits
-            forward, cache, found = _probe(model, ids)
-            agrees = alike(found, exact)
+            forward, cache, found = _probe_logits(model, ids)
+            agrees = is_alike(found, exact)
         if rounded is not None:
             model.set_attn_implementation(own)
-            forward, cache, found = _probe(model, ids)
-            agrees = agrees and as_near(found, rounded, exact)
+            forward, cache, found = _probe_logits(model, ids)
+            agrees = agrees and is_as_near(found, rounded, exact)
     if not agrees:
         raise cannot_run(model, f"its attention is not {own} attention")
     # The probe is shorter than most windows, so that the comparison cannot notice a missing window.
-    if isinstance(forward, Modules) and slides(text) and cache.plan.windows == {None}:
+    if isinstance(forward, Modules) and has_sliding_window(text) and cache.plan.windows == {None}:
         raise cannot_run(model, "it does not tell its attention of its sliding window")
     return forward, cache.token_bytes
 
 
-def _probe(model: PreTrainedModel, ids: Tensor) -> tuple[Forward, KvStore, Tensor]:
+def _probe_logits(model: PreTrainedModel, ids: Tensor) -> tuple[Forward, KvStore, Tensor]:
     """Open a forward of `model` in its present number format. Return the forward, its cache and its logits of `ids`."""
     forward: Forward = Dense(model) if is_dense(model) else Modules(model)
-    found, cache = _in_two_steps(forward, ids)
+    found, cache = _compute_in_two_steps(forward, ids)
     return forward, cache, found
 
 
-def alone(forward: Forward, ids: Tensor) -> Tensor:
+def compute_alone(forward: Forward, ids: Tensor) -> Tensor:
     """Return logits (tokens, vocabulary) of one sequence `ids` (tokens,), computed in a new cache."""
     count = len(ids)
-    cache = KvStore(size_for(count))
+    cache = KvStore(compute_size(count))
     cache.plan = Plan([TokenChunk(0, TokenExtent(0, cache.tokens), 0, count)], 0, ids.device)
     return forward(ids, cache, torch.arange(count, device=ids.device))
 
 
-def _in_two_steps(forward: Forward, ids: Tensor) -> tuple[Tensor, KvStore]:
+def _compute_in_two_steps(forward: Forward, ids: Tensor) -> tuple[Tensor, KvStore]:
     """Compute logits (sequences, tokens, vocabulary) of `ids` (sequences, tokens) in two steps.
 
     Returns the logits and the cache. Each step computes half of the tokens. The result differs from the model's own
     forward if sequences mix, or if the model carries state other than keys and values.
     """
     sequences, tokens = ids.shape
-    size = size_for(tokens)
+    size = compute_size(tokens)
     cache = KvStore(sequences * size)
     keep = torch.arange(ids.numel() // 2, device=ids.device)
     halves = []

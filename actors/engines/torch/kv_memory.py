@@ -5,7 +5,7 @@ from collections.abc import Container
 import numpy as np
 from numpy.typing import NDArray
 
-from actors.engines.torch.buddy import Extents, TokenExtent, size_for
+from actors.engines.torch.buddy import Extents, TokenExtent, compute_size
 from actors.engines.torch.kv_store import KvStore
 from actors.engines.torch.plan import TokenChunk
 from actors.engines.torch.prefixes import Placement, Prefixes
@@ -21,9 +21,9 @@ class KvMemory:
     def __init__(self, entries: int, context_tokens: int, kv_bytes: int, token_bytes: int) -> None:
         """Allocate within `kv_bytes`. Raises ConfigError if they do not hold one sequence of `token_bytes` a token."""
         self.prefixes = Prefixes(entries, context_tokens)
-        tokens = _room(kv_bytes, token_bytes, context_tokens, entries)
+        tokens = _count_room(kv_bytes, token_bytes, context_tokens, entries)
         self.cache = KvStore(tokens)
-        self._extents = Extents(tokens, size_for(context_tokens))
+        self._extents = Extents(tokens, compute_size(context_tokens))
         self._of: list[TokenExtent | None] = [None] * entries
 
     def chunk(self, entry: int, start: int, size: int) -> TokenChunk:
@@ -31,16 +31,16 @@ class KvMemory:
 
         The entry must have room for them.
         """
-        return TokenChunk(entry, self._extent(entry), start, size)
+        return TokenChunk(entry, self._get_extent(entry), start, size)
 
     def place(self, prompt: NDArray[np.int32], busy: Container[int]) -> Placement | None:
         """Choose an entry for a prompt; see `Prefixes.place`."""
-        return self.prefixes.place(prompt, self._idle(busy))
+        return self.prefixes.place(prompt, self._list_idle(busy))
 
     def admit(self, placement: Placement, prompt: NDArray[np.int32], busy: Container[int]) -> Placement | None:
         """Give a prompt its entry, with the keys that are already known. Returns None if no room can be made."""
         entry, source, tokens = placement
-        extent, size = self._of[entry], size_for(len(prompt))
+        extent, size = self._of[entry], compute_size(len(prompt))
         if extent is not None and not (source == entry and tokens) and extent.size != size:
             self._evict(entry)
         if not self.fit(entry, len(prompt), busy, spared=source):
@@ -51,7 +51,7 @@ class KvMemory:
             if not self.fit(entry, len(prompt), busy):
                 return None
         elif source != entry:
-            self.cache.copy(self._extent(source), self._extent(entry), tokens)
+            self.cache.copy(self._get_extent(source), self._get_extent(entry), tokens)
         self.prefixes.begin(placement, prompt)
         return placement
 
@@ -60,11 +60,11 @@ class KvMemory:
 
         Returns False if no room can be made.
         """
-        size, old = size_for(tokens), self._of[entry]
+        size, old = compute_size(tokens), self._of[entry]
         if old is not None and old.size >= size:
             return True
         while (new := self._extents.take(size)) is None:
-            droppable = [each for each in self._idle(busy) if self._of[each] and each not in (entry, spared)]
+            droppable = [each for each in self._list_idle(busy) if self._of[each] and each not in (entry, spared)]
             if not droppable:
                 return False
             self._evict(min(droppable, key=lambda each: int(self.prefixes.used[each])))
@@ -74,23 +74,23 @@ class KvMemory:
         self._of[entry] = new
         return True
 
-    def _idle(self, busy: Container[int]) -> list[int]:
+    def _list_idle(self, busy: Container[int]) -> list[int]:
         return [entry for entry in range(len(self._of)) if entry not in busy]
 
-    def _extent(self, entry: int) -> TokenExtent:
+    def _get_extent(self, entry: int) -> TokenExtent:
         extent = self._of[entry]
         assert extent is not None
         return extent
 
     def _evict(self, entry: int) -> None:
-        self._extents.give(self._extent(entry))
+        self._extents.give(self._get_extent(entry))
         self._of[entry] = None
         self.prefixes.evict(entry)
 
 
-def _room(kv_bytes: int, token_bytes: int, context_tokens: int, entries: int) -> int:
+def _count_room(kv_bytes: int, token_bytes: int, context_tokens: int, entries: int) -> int:
     """Return how many tokens fit into `kv_bytes`. Counts whole contexts, at most one for each entry."""
-    context = size_for(context_tokens)
+    context = compute_size(context_tokens)
     contexts = min(kv_bytes // (token_bytes * context), entries)
     if not contexts:
         raise ConfigError(

@@ -1,7 +1,8 @@
 """The key-value store of the torch engine behind Transformers' Cache and attention interfaces.
 
 Each sequence has an *entry*: its keys and values in one extent of each layer's store, shaped [heads, tokens, dim].
-`update` scatters the packed keys and values of one forward into the extents. `attend` reads the extents group by group,
+`update` scatters the packed keys and values of one forward into the extents. `compute_attention` reads the extents
+group by group,
 as the plan says.
 """
 
@@ -41,9 +42,9 @@ class LayerKv:
 
     def copy(self, source: TokenExtent, target: TokenExtent, tokens: int) -> None:
         """Copy the first `tokens` of one extent to the beginning of another."""
-        self._of(target)[:, :tokens] = self._of(source)[:, :tokens]
+        self._select_extent(target)[:, :tokens] = self._select_extent(source)[:, :tokens]
 
-    def _of(self, extent: TokenExtent) -> Tensor:
+    def _select_extent(self, extent: TokenExtent) -> Tensor:
         first = extent.start * self.heads
         return self.flat[first : first + extent.size * self.heads].view(self.heads, extent.size, self.dim)
 
@@ -98,7 +99,7 @@ class KvStore(Cache):
         return 0
 
 
-def attend(query: Tensor, layer: int, cache: KvStore, scale: float | None, window: int | None) -> Tensor:
+def compute_attention(query: Tensor, layer: int, cache: KvStore, scale: float | None, window: int | None) -> Tensor:
     """Compute attention of packed queries (tokens, heads, dim) over the store. Return the same shape.
 
     Query heads that share a key head become further queries of this head. So keys are read in place, without copies.
@@ -133,13 +134,13 @@ def store_attention(
     sliding_window: int | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """Implement Transformers' attention interface by `attend`: [1, heads, tokens, dim] to [1, tokens, heads, dim]."""
+    """Implement Transformers' attention by `compute_attention`: [1, heads, tokens, dim] to [1, tokens, heads, dim]."""
     layer: int = module.layer_idx  # type: ignore[assignment]
     if kv_store is None:
         raise cannot_run(module, "it does not pass on what its attention needs")
     if not kv_store.holds(layer, key, value):
         raise cannot_run(module, "it caches something else than its keys and values")
-    mixed = attend(query[0].transpose(0, 1), layer, kv_store, scaling, sliding_window)
+    mixed = compute_attention(query[0].transpose(0, 1), layer, kv_store, scaling, sliding_window)
     return mixed.contiguous()[None], None  # some models take views of it
 
 

@@ -34,7 +34,7 @@ class TokenChunk(NamedTuple):
         return self.start + self.size
 
 
-def arrange(chunks: Sequence[TokenChunk], spare: int) -> list[list[TokenChunk]]:
+def group_chunks(chunks: Sequence[TokenChunk], spare: int) -> list[list[TokenChunk]]:
     """Sort chunks into groups that attend together.
 
     A group's extents have one size, and its chunks are padded to the longest. A group costs rows * queries * keys. One
@@ -124,7 +124,7 @@ class Plan:
     """
 
     def __init__(self, chunks: Sequence[TokenChunk], spare: int, device: torch.device) -> None:
-        groups = arrange(chunks, spare)
+        groups = group_chunks(chunks, spare)
         self.chunks = [chunk for group in groups for chunk in group]
         counts = [chunk.size for chunk in self.chunks]
         self.entry = np.repeat([chunk.entry for chunk in self.chunks], counts)

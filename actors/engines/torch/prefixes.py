@@ -56,7 +56,7 @@ class Prefixes:
         one, are copied. The last token of a prompt is always computed, because its output predicts the next token.
         Returns None if waiting pays: another prompt is computing keys that this prompt needs.
         """
-        common = self._common(prompt)
+        common = self._count_common(prompt)
         stored = np.minimum(common, self.filled)
         source = int(stored.argmax())
         tokens = int(stored[source])
@@ -67,7 +67,7 @@ class Prefixes:
         oldest = min(idle, key=lambda entry: int(self.used[entry]))
         return Placement(oldest, source, tokens) if tokens >= _COPY_FROM else Placement(oldest, oldest, 0)
 
-    def _common(self, prompt: NDArray[np.int32]) -> NDArray[np.int64]:
+    def _count_common(self, prompt: NDArray[np.int32]) -> NDArray[np.int64]:
         """Return (entries,): how many leading tokens each entry shares with the prompt.
 
         Ignores the prompt's last token.

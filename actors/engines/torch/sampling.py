@@ -13,18 +13,18 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _BITS = 48  # u <= 1 - 2**-48, so u * total < total in float64 and the inverse stays within the vocabulary
 
 
-def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _mix_bits(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Apply the finaliser of splitmix64 (Steele, Lea & Flood 2014)."""
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return x ^ (x >> np.uint64(31))
 
 
-def uniforms(seeds: Sequence[int], counters: Sequence[int]) -> NDArray[np.float64]:
+def draw_uniforms(seeds: Sequence[int], counters: Sequence[int]) -> NDArray[np.float64]:
     """Return one number in [0, 1) for each (seed, counter). It does not depend on earlier calls."""
     seed = np.array(seeds, dtype=np.uint64)
     counter = np.array(counters, dtype=np.uint64)
-    bits = _mix(_mix(seed + _GOLDEN) + (counter + np.uint64(1)) * _GOLDEN)
+    bits = _mix_bits(_mix_bits(seed + _GOLDEN) + (counter + np.uint64(1)) * _GOLDEN)
     return (bits >> np.uint64(64 - _BITS)).astype(np.float64) * 2.0**-_BITS
 
 
@@ -48,14 +48,14 @@ def sample(
         all_of_it = logits.shape[1]
         p = torch.tensor([top_p[row] for row in cut], device=device)
         k = torch.tensor([min(top_k[row] or all_of_it, all_of_it) for row in cut], device=device)
-        logprobs[cut] = truncated(logprobs[cut], p, k)
+        logprobs[cut] = truncate_logprobs(logprobs[cut], p, k)
     cumulative = logprobs.exp().cumsum(-1, dtype=torch.float64)
     target = torch.from_numpy(uniform).to(device)[:, None] * cumulative[:, -1:]
     ids = torch.searchsorted(cumulative, target, right=True)
     return ids[:, 0].tolist(), logprobs.gather(-1, ids)[:, 0].tolist()
 
 
-def truncated(logprobs: Tensor, top_p: Tensor, top_k: Tensor) -> Tensor:
+def truncate_logprobs(logprobs: Tensor, top_p: Tensor, top_k: Tensor) -> Tensor:
     """Keep each row's `top_k` likeliest tokens, then the fewest of these that hold `top_p`. Renormalise.
 
     All other tokens get -inf. logprobs: (rows, vocabulary) float32; top_p: (rows,); top_k: (rows,), at least 1. Nucleus

@@ -14,7 +14,7 @@ from spade.errors import WeightsError
 from spade.policy import manifest
 from spade.policy.canary import FILE as CANARY
 from spade.policy.manifest import MANIFEST, PARAMETERS, Manifest
-from spade.policy.parts import part
+from spade.policy.parts import read_part
 from spade.protocol import GetWeights, Refused, WeightsPart
 
 PART_BYTES = 1 << 20
@@ -54,7 +54,7 @@ class Draft:
         # read before the check below: parts that come in between are given and not called lacking
         bits = missing.lacking
         here = missing.has(request.offset, request.count)
-        found = part(self.folder, request, most if here else 0)
+        found = read_part(self.folder, request, most if here else 0)
         if isinstance(found, Refused):  # the draft has just become a copy
             return None
         return msgspec.structs.replace(found, lacking=bits.to_bytes(-(-bits.bit_length() // 8), "little"))
@@ -69,7 +69,7 @@ class Draft:
 
     async def _fill(self, sources: PartSources) -> None:
         draft, digest = self.folder, self._digest
-        whole = {name: await self._file(sources, name) for name in (MANIFEST, CANARY, "config.json")}
+        whole = {name: await self._fetch_file(sources, name) for name in (MANIFEST, CANARY, "config.json")}
         wanted = manifest.decode(whole[MANIFEST], digest)
         for name, data in whole.items():
             (draft / name).write_bytes(data)
@@ -77,7 +77,7 @@ class Draft:
         have = await trio.to_thread.run_sync(manifest.measure, draft) if file.exists() else {}
         if not have:
             await self._begin(sources, file)
-        spans = manifest.spans(file)
+        spans = manifest.read_spans(file)
         if spans.keys() != wanted.keys():
             raise WeightsError(f"the learner's {PARAMETERS} of {digest} holds other tensors than its manifest says")
         have |= await trio.to_thread.run_sync(self._reuse, wanted, spans, have, file)
@@ -101,11 +101,11 @@ class Draft:
 
         It appears at once, so a draft never has half a header.
         """
-        opening = await self._part(sources, PARAMETERS, 0, manifest.LENGTH_BYTES)
+        opening = await self._fetch_part(sources, PARAMETERS, 0, manifest.LENGTH_BYTES)
         header = bytearray(opening.data)
-        first = manifest.header_bytes(opening.data)
+        first = manifest.count_header_bytes(opening.data)
         while len(header) < first:
-            header += (await self._part(sources, PARAMETERS, len(header), first - len(header))).data
+            header += (await self._fetch_part(sources, PARAMETERS, len(header), first - len(header))).data
         new = file.with_suffix(".new")
         with new.open("wb") as opened:
             opened.write(header)
@@ -118,7 +118,7 @@ class Draft:
             return {}
         (source,) = self._older
         try:
-            old, places = manifest.read(source, source.name), manifest.spans(source / PARAMETERS)
+            old, places = manifest.read(source, source.name), manifest.read_spans(source / PARAMETERS)
         except (FileNotFoundError, WeightsError) as error:
             log.warning("nothing is taken from a damaged copy: %s", error)
             return {}
@@ -127,7 +127,7 @@ class Draft:
             for name, one in wanted.items():
                 if not old.get(name) == one != have.get(name):
                     continue
-                (start, end), (at, _), hashed = places[name], spans[name], manifest.hasher()
+                (start, end), (at, _), hashed = places[name], spans[name], manifest.make_hasher()
                 while start < end:
                     data = os.pread(read.fileno(), min(end - start, PART_BYTES), start)
                     done = os.pwrite(write.fileno(), data, at)
@@ -137,13 +137,13 @@ class Draft:
                     taken[name] = one
         return taken
 
-    async def _file(self, sources: PartSources, name: str) -> bytes:
+    async def _fetch_file(self, sources: PartSources, name: str) -> bytes:
         """Fetch a small file, whole, from the learner."""
         data, size = b"", 1
         while len(data) < size:
-            came = await self._part(sources, name, len(data), PART_BYTES)
+            came = await self._fetch_part(sources, name, len(data), PART_BYTES)
             data, size = data + came.data, came.size
         return data
 
-    async def _part(self, sources: PartSources, name: str, offset: int, count: int) -> WeightsPart:
+    async def _fetch_part(self, sources: PartSources, name: str, offset: int, count: int) -> WeightsPart:
         return await sources.part(GetWeights(self._digest, name, offset, min(count, PART_BYTES)))

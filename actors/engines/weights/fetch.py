@@ -25,12 +25,12 @@ from actors.engines.weights.draft import Draft
 from actors.engines.weights.sources import PartSources
 from spade.config import Bus
 from spade.disk import DRAFT, discard, discard_unless_held
-from spade.errors import BusError, RefusedError, WeightsError, reason
+from spade.errors import BusError, RefusedError, WeightsError, format_reason
 from spade.policy import manifest
 from spade.policy.manifest import PARAMETERS
 from spade.policy.model import copy_tokenizer
 from spade.policy.model_folder import resolve
-from spade.policy.parts import part, refusal
+from spade.policy.parts import check_request, read_part
 from spade.protocol import MOST_HELD, GetWeights, HoldWeights, Refused, Weights, WeightsPart
 from spade.transport import Client, Server, connect
 
@@ -69,7 +69,7 @@ class Shelf:
                 return msgspec.structs.replace(weights, path=str(seen)) if held else None
         folder = self._root / weights.digest
         with self._replay.waits.on("learner", f"weights of version {weights.version}"):
-            async with self._alone():
+            async with self._lock_copies():
                 if not self._trusting:  # a damaged copy may have ended this engine's previous life
                     await trio.to_thread.run_sync(self._discard_damaged, folder)
                     self._trusting = True
@@ -105,7 +105,7 @@ class Shelf:
                 return True
 
     @asynccontextmanager
-    async def _alone(self) -> AsyncIterator[None]:
+    async def _lock_copies(self) -> AsyncIterator[None]:
         """Lock the folder of copies against the other engines of this host."""
         self._root.mkdir(parents=True, exist_ok=True)
         with (self._root / "lock").open("w") as file:
@@ -126,7 +126,7 @@ class Shelf:
         """Make the copy. Returns False if the learner has retired the weights."""
         draft = self._root / f"{DRAFT}{digest}"
         draft.mkdir(exist_ok=True)
-        copy = self._drafts[digest] = Draft(draft, digest, self._copies()[-1:])
+        copy = self._drafts[digest] = Draft(draft, digest, self._list_copies()[-1:])
         try:
             if not await self._fill(copy):
                 return False
@@ -143,9 +143,9 @@ class Shelf:
         """Fill a draft, however often the link breaks. Returns False if the learner has retired the weights."""
         while True:
             try:
-                async with connect(await self._learner(), self._replay.hello, bus=self._bus) as learner:
+                async with connect(await self._wait_for_learner(), self._replay.hello, bus=self._bus) as learner:
                     sources = PartSources(learner)
-                    async with sources.asking(self._engines(), self._replay.hello, self._bus):
+                    async with sources.asking(self._list_engines(), self._replay.hello, self._bus):
                         await copy.fill(sources)
                 return True
             except RefusedError as error:
@@ -159,7 +159,7 @@ class Shelf:
                 log.warning("%s; fetching on from where it was", error)
                 await self._replay.wait_pulse()
 
-    async def _learner(self) -> str:
+    async def _wait_for_learner(self) -> str:
         """Wait until the learner serves its weights. Return its address."""
         while True:
             for peer in self._replay.pulse.peers:
@@ -167,7 +167,7 @@ class Shelf:
                     return peer.address
             await self._replay.wait_pulse()
 
-    def _engines(self) -> list[str]:
+    def _list_engines(self) -> list[str]:
         """Return the addresses of other engines, which may have parts."""
         ours = self._replay.hello.address
         return [peer.address for peer in self._replay.pulse.peers if peer.role == "engine" and peer.address != ours]
@@ -181,23 +181,23 @@ class Shelf:
         while True:
             incoming = await asked.take()
             request = cast(GetWeights, incoming.message)
-            await server.reply(incoming, await trio.to_thread.run_sync(self._part_here, request, most))
+            await server.reply(incoming, await trio.to_thread.run_sync(self._read_part, request, most))
 
-    def _part_here(self, request: GetWeights, most: int) -> WeightsPart | Refused:
-        if refused := refusal(request):
+    def _read_part(self, request: GetWeights, most: int) -> WeightsPart | Refused:
+        if refused := check_request(request):
             return refused
         copy = self._drafts.get(request.digest)
         folders = (self._root / request.digest, self._published / request.digest)
         try:
             if copy is not None and (found := copy.give(request, most)):
                 return found
-            parts = (part(folder, request, most) for folder in folders)
+            parts = (read_part(folder, request, most) for folder in folders)
             return next((each for each in parts if isinstance(each, WeightsPart)), _ABSENT)
         except OSError as error:  # the other host asks elsewhere
-            log.warning("a part of weights %s cannot be read: %s", request.digest, reason(error))
+            log.warning("a part of weights %s cannot be read: %s", request.digest, format_reason(error))
             return _ABSENT
 
-    def _copies(self) -> list[Path]:
+    def _list_copies(self) -> list[Path]:
         """Return whole copies, the newest last."""
         whole = [path for path in self._root.iterdir() if path.is_dir() and not path.name.startswith(".")]
         return sorted(whole, key=lambda path: path.stat().st_mtime_ns)
@@ -207,7 +207,7 @@ class Shelf:
 
         `newest` stays, whatever its modification time.
         """
-        for path in [path for path in self._copies() if path != newest][: 1 - KEPT]:
+        for path in [path for path in self._list_copies() if path != newest][: 1 - KEPT]:
             discard_unless_held(path, PARAMETERS)
         for path in self._root.glob(f"{DRAFT}*"):
             discard(path)

@@ -51,7 +51,7 @@ class Follower:
         """
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._bring, order)
-            for task in (self._pushed, self._pulsed, self._tell, self._check, self._hold_again):
+            for task in (self._follow_pushes, self._follow_pulses, self._tell, self._check, self._hold_again):
                 nursery.start_soon(task)
 
     def digests(self, versions: tuple[tuple[int, int], ...]) -> bytes:
@@ -76,12 +76,12 @@ class Follower:
         put_newest(*self._served, swapped.weights)
         put_newest(*self._unchecked, swapped.weights)
 
-    async def _pushed(self) -> None:
+    async def _follow_pushes(self) -> None:
         async for message in self._replay.pushes:
             if isinstance(message, Weights):
                 self._hear(message)
 
-    async def _pulsed(self) -> None:
+    async def _follow_pulses(self) -> None:
         """Hear of new weights from pulses too, because a push may be lost with its connection."""
         pulse = self._replay.pulse
         while True:

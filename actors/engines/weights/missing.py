@@ -21,7 +21,7 @@ class MissingParts:
     def __init__(self, spans: Iterable[tuple[int, int]], most: int, begin: float) -> None:
         self._most = most
         self._spans = defaultdict[int, list[tuple[int, int]]](list)
-        for start, end in _merged(spans):
+        for start, end in _merge_spans(spans):
             for number in range(start // most, -(-end // most)):
                 self._spans[number].append((max(start, number * most), min(end, (number + 1) * most)))
         numbers = sorted(self._spans)
@@ -74,7 +74,7 @@ class MissingParts:
         return not beyond or (beyond & -beyond).bit_length() > end - first
 
 
-def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+def _merge_spans(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
     """Merge adjoining spans. Return as few spans as possible, in order."""
     merged = list[tuple[int, int]]()
     for start, end in sorted(spans):

@@ -13,7 +13,7 @@ from spade.policy import canary
 from spade.policy.canary import Canary
 from spade.policy.manifest import PARAMETERS
 from spade.protocol import Weights
-from spade.text import beside
+from spade.text import format_beside
 
 TOLERANCE = {"float32": 1e-3, "bfloat16": 0.25}
 
@@ -30,7 +30,7 @@ class Swapped(NamedTuple):
     """The canary's difference from the learner, in nats. None if the weights came without a canary."""
 
 
-def tolerance(config: Config) -> float:
+def compute_tolerance(config: Config) -> float:
     """Return the largest difference allowed on the canary, in nats."""
     chosen = config.engine.canary_tolerance
     return TOLERANCE[config.model.dtype] if chosen is None else chosen
@@ -65,10 +65,10 @@ def compare(engine: Engine, weights: Weights, expected: Canary | None, most: flo
     if expected is None:
         log.warning("policy version %d was published without a canary: nothing to compare with", weights.version)
         return None
-    off = canary.mismatch(expected, engine.logprobs(expected.ids))
+    off = canary.compute_mismatch(expected, engine.logprobs(expected.ids))
     if off > most:
         raise WeightsError(
-            f"policy version {weights.version}: the canary is off by {beside(off, most)} nats, over {most:g} "
+            f"policy version {weights.version}: the canary is off by {format_beside(off, most)} nats, over {most:g} "
             "(engine.canary_tolerance): the engine does not sample from the weights that the learner published"
         )
     return off

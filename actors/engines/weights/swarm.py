@@ -57,14 +57,14 @@ class Swarm:
                 unheld = reduce(and_, (each.lacking for each in self._neighbours), ALL)
                 number = self._missing.take_unheld(unheld if self._spare_s > 0 else ALL)
                 if number is None:
-                    await self._stand_by()
+                    await self._wait_for_change()
                 else:
-                    await self._bring(number, self._sources.part)
+                    await self._fetch_part(number, self._sources.part)
         except BusError as error:
             self._failure = error
             scope.cancel()
 
-    async def _stand_by(self) -> None:
+    async def _wait_for_change(self) -> None:
         """Wait for a change, but no longer than engines may still take to deliver their parts."""
         began, waiting = trio.current_time(), bool(self._missing.left)
         with trio.move_on_after(self._spare_s if waiting else float("inf")):
@@ -89,7 +89,7 @@ class Swarm:
                     asked, number = self._came, self._missing.take_held(ALL)
                 if number is None:
                     await self._changed.park()
-                elif not await self._brought(number, neighbour):
+                elif not await self._try_fetch_part(number, neighbour):
                     asking.cancel_scope.cancel()
 
         async with trio.open_nursery() as asking:
@@ -98,12 +98,12 @@ class Swarm:
         self._neighbours.remove(neighbour)
         self._changed.unpark_all()
 
-    async def _brought(self, number: int, neighbour: Neighbour) -> bool:
+    async def _try_fetch_part(self, number: int, neighbour: Neighbour) -> bool:
         """Fetch a part from a neighbour. Returns False if the neighbour should not be asked again."""
         came = False
         try:
             with trio.move_on_after(PATIENCE_S) as patience:
-                came = await self._bring(number, neighbour.part)
+                came = await self._fetch_part(number, neighbour.part)
         except BusError:
             return False
         finally:
@@ -113,7 +113,7 @@ class Swarm:
         told = came or neighbour.lacking >> number & 1
         return bool(told) and not patience.cancelled_caught
 
-    async def _bring(self, number: int, ask: Callable[[GetWeights], Awaitable[WeightsPart | None]]) -> bool:
+    async def _fetch_part(self, number: int, ask: Callable[[GetWeights], Awaitable[WeightsPart | None]]) -> bool:
         """Fetch a part into the file. Returns False if the source does not have it."""
         for start, end in self._missing.spans(number):
             while start < end:

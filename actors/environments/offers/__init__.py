@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Literal
 
-from actors.environments.offers.readings import LONGEST, readings, sendable
-from actors.environments.offers.words import Words, numbers
+from actors.environments.offers.readings import LONGEST, filter_sendable, find_readings
+from actors.environments.offers.words import Words, choose_numbers
 
-__all__ = ["FORM", "LONGEST", "MOST", "MOST_MISSED", "Offer", "choose", "offered"]
+__all__ = ["FORM", "LONGEST", "MOST", "MOST_MISSED", "Offer", "choose", "read_offer"]
 
 FORM = "`Actions: look take open`, `Actions: 1..20` or, with spaces in an action, `Actions: go north | wait`"
 """The exact form of a list, as the designer's prompt describes it."""
@@ -68,7 +68,7 @@ class Offer:
         return tuple(dict.fromkeys(action for reading in self.readings for action in reading))
 
 
-def offered(observation: str, draw: int = 0) -> Offer:
+def read_offer(observation: str, draw: int = 0) -> Offer:
     """Read the actions that an observation offers. `draw` decides which of many numbers and guesses are taken.
 
     Programs can work out what a known draw reads, so random play needs a secret one for each observation.
@@ -78,16 +78,16 @@ def offered(observation: str, draw: int = 0) -> Offer:
     if len(observation) > 2 * _END_CHARACTERS:
         observation = f"{observation[:_END_CHARACTERS]}\n{observation[-_END_CHARACTERS:]}"
     words = Words(observation, draw)
-    exact, ranges = _exact(listed, draw)
+    exact, ranges = _read_exact(listed, draw)
     if exact:
         return Offer("listed", (exact,), words, ranges)
-    guesses = sendable((*words.quotes, *words.words, *words.numbers, *_ALWAYS), draw)
+    guesses = filter_sendable((*words.quotes, *words.words, *words.numbers, *_ALWAYS), draw)
     lines = [" ".join(line[:_LINE_CHARACTERS].split()) for line in observation.splitlines()]
-    found = readings(lines, listed, draw) if len(listed) <= _LIST_CHARACTERS else []
+    found = find_readings(lines, listed, draw) if len(listed) <= _LIST_CHARACTERS else []
     return Offer("uncertain" if found else "guessed", (*found, guesses), words)
 
 
-def _exact(text: str, draw: int) -> tuple[tuple[str, ...], tuple[range, ...]]:
+def _read_exact(text: str, draw: int) -> tuple[tuple[str, ...], tuple[range, ...]]:
     """Return the actions and the ranges of a list in the exact form. Both are empty if the list is in another form.
 
     All words of the list are read, so that a program cannot hide one behind repetitions or behind junk.
@@ -108,7 +108,7 @@ def _exact(text: str, draw: int) -> tuple[tuple[str, ...], tuple[range, ...]]:
     if not all(ranges.values()) or not all(item in ranges or _is_plain(item) for item in found):
         return (), ()
     most = max(1, (MOST + len(ranges) - len(found)) // max(1, len(ranges)))
-    actions = (numbers(ranges[item], most, draw) if item in ranges else (item,) for item in found)
+    actions = (choose_numbers(ranges[item], most, draw) if item in ranges else (item,) for item in found)
     return tuple(dict.fromkeys(chain.from_iterable(actions))), tuple(ranges.values())
 
 
@@ -124,7 +124,7 @@ def choose(observation: str, rng: random.Random, known: Sequence[str] = (), miss
     missed / known, at most MOST_MISSED. Without an exact list the known actions are one more reading. Then readings
     without a known action are dropped, if another reading has one.
     """
-    offer = offered(observation, rng.getrandbits(64))
+    offer = read_offer(observation, rng.getrandbits(64))
     if offer.kind == "listed":
         untrue = min(MOST_MISSED, len(missed) / len(known)) if known else 0.0
         return rng.choice(missed if rng.random() < untrue else offer.readings[0])

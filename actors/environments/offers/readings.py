@@ -11,11 +11,11 @@ from actors.environments.offers.words import (
     PLACE,
     RANGE,
     SPREAD,
-    commands,
-    decimals,
-    marked,
-    ranged,
-    some,
+    choose_some,
+    draw_decimals,
+    expand_commands,
+    expand_ranges,
+    read_marked,
     spread,
 )
 
@@ -54,37 +54,43 @@ _ABOUT = re.compile(r": | [-–—=→(]| where | with ")
 _EDGES = " \t.;,:!?*\"'`“”\u2018\u2019«»"
 
 
-def readings(lines: Sequence[str], listed: str, draw: int) -> list[Sequence[str]]:
+def find_readings(lines: Sequence[str], listed: str, draw: int) -> list[Sequence[str]]:
     """Return the readings of `listed`, else of the lists behind labels, else of the sentences that ask.
 
     `draw` decides which numbers of a long range are read, and which actions of a long list.
     """
-    for texts, spaces in ((_SENTENCE.split(listed)[:1], True), (_labelled(lines), True), (_asking(lines), False)):
-        found = dict.fromkeys(tuple(sendable(reading, draw)) for text in texts for reading in _read(text, spaces, draw))
+    for texts, spaces in (
+        (_SENTENCE.split(listed)[:1], True),
+        (_find_labelled(lines), True),
+        (_find_asking(lines), False),
+    ):
+        found = dict.fromkeys(
+            tuple(filter_sendable(reading, draw)) for text in texts for reading in _read(text, spaces, draw)
+        )
         several = [each for each in found if len(each) > 1 or (each and PLACE.search(each[0]))]
         if several:
             return list(several)
     return []
 
 
-def sendable(actions: Iterable[str], draw: int) -> Sequence[str]:
+def filter_sendable(actions: Iterable[str], draw: int) -> Sequence[str]:
     """Return different actions that a player could send: of one line, and not too long."""
     stripped = (action.strip() for action in actions)
-    return some((each for each in stripped if 0 < len(each) <= LONGEST and each.isprintable()), _MOST, draw)
+    return choose_some((each for each in stripped if 0 < len(each) <= LONGEST and each.isprintable()), _MOST, draw)
 
 
-def _labelled(lines: Sequence[str]) -> Iterator[str]:
+def _find_labelled(lines: Sequence[str]) -> Iterator[str]:
     """Yield the lists after labels, on the line of the label or on the lines below."""
     labels = [(at, label) for at, line in enumerate(lines) for label in _LABEL.finditer(line)]
     for at, label in labels[-_MOST_LABELS:]:
         said = re.split(r"[.:!?]", lines[at][: label.start()])[-1][-20:] + label[0]
         text = _SENTENCE.split(lines[at][label.end() :].strip(" *_`"), maxsplit=1)[0]
         if not _UNMEANT.match(f"{said} {text}"):
-            below = "\n".join(_block(lines[at + 1 :])) if not text or _ASIDE.match(text) else ""
+            below = "\n".join(_read_block(lines[at + 1 :])) if not text or _ASIDE.match(text) else ""
             yield below or text
 
 
-def _block(lines: Sequence[str]) -> Iterator[str]:
+def _read_block(lines: Sequence[str]) -> Iterator[str]:
     """Yield the lines of the first block of text, up to an empty line or a line with a label."""
     begun = False
     for line in lines:
@@ -95,10 +101,10 @@ def _block(lines: Sequence[str]) -> Iterator[str]:
             yield line
 
 
-def _asking(lines: Sequence[str]) -> Iterator[str]:
+def _find_asking(lines: Sequence[str]) -> Iterator[str]:
     """Yield the lists in sentences that ask for an action, and lists below lines that end with a question mark."""
     for at in [at for at, line in enumerate(lines) if line.endswith("?")][-_MOST_LABELS:]:
-        below = list(_block(lines[at + 1 :]))
+        below = list(_read_block(lines[at + 1 :]))
         if all(_BULLET.match(each) or _ENUMERATED.match(each) for each in below):
             yield "\n".join(below)
     sentences = (sentence for line in lines for sentence in _SENTENCE.split(line))
@@ -111,31 +117,31 @@ def _read(text: str, spaces: bool, draw: int) -> Iterator[Iterable[str]]:
 
     With `spaces`, a list without any other separator is read as words.
     """
-    marks = [mark for mark in MARKED.finditer(text) if not _ANY.fullmatch(marked(mark).strip("<>[]_ "))]
-    yield map(marked, marks)
-    text = MARKED.sub(lambda mark: "" if _ANY.fullmatch(marked(mark).strip("<>[]_ ")) else marked(mark), text)
+    marks = [mark for mark in MARKED.finditer(text) if not _ANY.fullmatch(read_marked(mark).strip("<>[]_ "))]
+    yield map(read_marked, marks)
+    text = MARKED.sub(lambda mark: "" if _ANY.fullmatch(read_marked(mark).strip("<>[]_ ")) else read_marked(mark), text)
     aside = _ASIDE.search(RANGE.sub("", text))
-    inside = _items(aside[1]) if aside else []
+    inside = _split_items(aside[1]) if aside else []
     if len(inside) > 1:
         yield inside
     elif (RANGE.search(text) or SPREAD.search(text)) and not PLACE.search(text):
-        rest = [each for each in _items(SPREAD.sub("", RANGE.sub("", text))) if " " not in each]
-        yield (*ranged(text, _MOST, draw), *spread(text, draw), *rest)
-        yield decimals(text, draw)
-        if with_verbs := list(commands(text, _MOST, draw)):
-            yield (*with_verbs, *(each for each in _items(text) if not RANGE.search(each)))
+        rest = [each for each in _split_items(SPREAD.sub("", RANGE.sub("", text))) if " " not in each]
+        yield (*expand_ranges(text, _MOST, draw), *spread(text, draw), *rest)
+        yield draw_decimals(text, draw)
+        if with_verbs := list(expand_commands(text, _MOST, draw)):
+            yield (*with_verbs, *(each for each in _split_items(text) if not RANGE.search(each)))
     elif len(labels := _ENUMERATED.findall(text)) > 1:
         yield labels
         yield (_ABOUT.split(each)[0].strip(_EDGES) for each in _ENUMERATED.split(text)[2::2] if each[:1] == " ")
     else:
-        items = _items(text)
+        items = _split_items(text)
         yield (_ABOUT.split(each)[0].strip(_EDGES) for each in items)
         yield (each.strip(_EDGES) for each in items)
         if spaces and len(items) == 1:
             yield _ABOUT.split(text)[0].rstrip(" .").split()
 
 
-def _items(text: str) -> list[str]:
+def _split_items(text: str) -> list[str]:
     """Split a list at its strongest separator. If that is ";" or ",", split the last item at "or" and "and" as well."""
     separator = next((each for each in _SEPARATORS if each.search(text)), _SEPARATORS[0])
     items = [_BULLET.sub("", part.strip()) for part in separator.split(text)]

@@ -62,20 +62,20 @@ class Words:
     @cached_property
     def quotes(self) -> tuple[str, ...]:
         """The text in marks: quotes, backticks, bold and boxes."""
-        return some(filter(None, map(marked, MARKED.finditer(self._text))), MOST_WORDS, self._draw)
+        return choose_some(filter(None, map(read_marked, MARKED.finditer(self._text))), MOST_WORDS, self._draw)
 
     @cached_property
     def words(self) -> tuple[str, ...]:
         """All words except very common ones."""
         found = (match[0].rstrip("'-") for match in _WORD.finditer(PLACE.sub(" ", self._text)))
         uncommon = (word for word in found if len(word) > 1 and f" {word.lower()} " not in _COMMON)
-        return some(uncommon, MOST_WORDS, self._draw)
+        return choose_some(uncommon, MOST_WORDS, self._draw)
 
     @cached_property
     def numbers(self) -> tuple[str, ...]:
         """The numbers of the text's ranges; without a range, its own numbers and 0 to 9."""
-        ranges = some(ranged(self._text, MOST_NUMBERS, self._draw), MOST_NUMBERS, self._draw)
-        own = some((match[0] for match in _NUMBER.finditer(self._text)), MOST_NUMBERS // 2, self._draw)
+        ranges = choose_some(expand_ranges(self._text, MOST_NUMBERS, self._draw), MOST_NUMBERS, self._draw)
+        own = choose_some((match[0] for match in _NUMBER.finditer(self._text)), MOST_NUMBERS // 2, self._draw)
         return ranges or tuple(dict.fromkeys((*own, *"0123456789")))
 
     def filled(self, action: str, rng: random.Random) -> str:
@@ -84,29 +84,29 @@ class Words:
         def value(place: re.Match[str]) -> str:
             name = next(filter(None, place.groups()))
             either = re.split(r" ?[|/,] ?| or ", name)
-            numbers = tuple(ranged(name, MOST_NUMBERS, self._draw)) or self.numbers
+            numbers = tuple(expand_ranges(name, MOST_NUMBERS, self._draw)) or self.numbers
             pools = (either,) if len(either) > 1 else (numbers, self.words or numbers, (place[0],))
             return rng.choice(rng.choice(pools))
 
         return PLACE.sub(value, action)
 
 
-def marked(mark: re.Match[str]) -> str:
+def read_marked(mark: re.Match[str]) -> str:
     """Return the text inside a match of MARKED."""
     inside: str = next(filter(None, mark.groups()))
     return inside.strip()
 
 
-def ranged(text: str, most: int, draw: int) -> Iterator[str]:
+def expand_ranges(text: str, most: int, draw: int) -> Iterator[str]:
     """Yield the numbers of the ranges in a text, at most `most` of each."""
-    for match in _matches(RANGE, text, draw):
+    for match in _find_matches(RANGE, text, draw):
         low, high = (int(bound) for bound in match.groups() if bound is not None)
-        yield from numbers(range(low, high + 1), most, draw)
+        yield from choose_numbers(range(low, high + 1), most, draw)
 
 
 def spread(text: str, draw: int) -> Iterator[str]:
     """Yield values of the ranges of decimal numbers, letters and places in a text."""
-    for match in _matches(SPREAD, text, draw):
+    for match in _find_matches(SPREAD, text, draw):
         low, high, first, top, last, bottom = match.groups()
         if low is not None:
             digits = 1 + max(len(bound.partition(".")[2]) for bound in (low, high))
@@ -118,34 +118,34 @@ def spread(text: str, draw: int) -> Iterator[str]:
             yield from (f"{letter}{digit}" for letter in letters for digit in digits_of)
 
 
-def decimals(text: str, draw: int) -> Iterator[str]:
+def draw_decimals(text: str, draw: int) -> Iterator[str]:
     """Yield random values of the ranges of decimal numbers in a text, with as many digits as a range has."""
     rng = random.Random(draw)
-    for low, high, *_ in (match.groups() for match in _matches(SPREAD, text, draw)):
+    for low, high, *_ in (match.groups() for match in _find_matches(SPREAD, text, draw)):
         if low is not None:
             digits = max(len(bound.partition(".")[2]) for bound in (low, high))
             yield from (f"{rng.uniform(float(low), float(high)):.{digits}f}" for _ in range(_STEPS))
 
 
-def commands(text: str, most: int, draw: int) -> Iterator[str]:
+def expand_commands(text: str, most: int, draw: int) -> Iterator[str]:
     """Yield the verbs of a text that have a range behind them, each with the numbers of its range."""
-    for match in _matches(_COMMAND, text, draw):
+    for match in _find_matches(_COMMAND, text, draw):
         verb, low, high, end = match.groups()
-        yield from (f"{verb}{number}{end}" for number in numbers(range(int(low), int(high) + 1), most, draw))
+        yield from (f"{verb}{number}{end}" for number in choose_numbers(range(int(low), int(high) + 1), most, draw))
 
 
-def _matches(pattern: re.Pattern[str], text: str, draw: int) -> Iterator[re.Match[str]]:
+def _find_matches(pattern: re.Pattern[str], text: str, draw: int) -> Iterator[re.Match[str]]:
     """Find the different matches of a pattern in a text, at most MOST_RANGES of them."""
     found = {match[0]: match for match in pattern.finditer(text)}
-    return (found[each] for each in some(found, MOST_RANGES, draw))
+    return (found[each] for each in choose_some(found, MOST_RANGES, draw))
 
 
-def numbers(of: range, most: int, draw: int) -> Sequence[str]:
+def choose_numbers(of: range, most: int, draw: int) -> Sequence[str]:
     """Return the numbers of a range, ascending: at most `most`, spread over the range by `draw`."""
     return list(map(str, of if len(of) <= most else sorted(random.Random(draw).sample(of, most))))
 
 
-def some(items: Iterable[str], most: int, draw: int) -> tuple[str, ...]:
+def choose_some(items: Iterable[str], most: int, draw: int) -> tuple[str, ...]:
     """Return at most `most` of the different items, in their order. `draw` decides which, so that none can hide."""
     different = tuple(dict.fromkeys(items))
     if len(different) <= most:

@@ -10,11 +10,11 @@ import msgspec
 
 from actors.environments.probes import Transcript
 from actors.text.conversation import Move
-from actors.text.leaks import Told, plain_number
-from actors.text.toolcalls.notation import spoken
-from spade.decoding import UnreadableError, decoded
+from actors.text.leaks import Told, strip_number
+from actors.text.toolcalls.notation import write_call
+from spade.decoding import UnreadableError, try_decode
 from spade.protocol import MOST_VALUES, Observed
-from spade.text import line
+from spade.text import as_line
 
 REPLAYED_BYTES = 16_384
 VALUE_CHARACTERS = 200
@@ -26,7 +26,7 @@ _WORD = re.compile(r"[^\W_]{2,}")
 _arguments: msgspec.json.Decoder[dict[str, object]] = msgspec.json.Decoder(dict[str, object])
 
 
-def replayed(play: Transcript[Move]) -> str:
+def render_play(play: Transcript[Move]) -> str:
     """Return the transcript of a play as text: instruction, calls, results, answer. At most REPLAYED_BYTES of UTF-8."""
     lines = [f"User: {play.answers[0].observation}"]
     for move, answer in zip(play.actions, play.answers[1:], strict=True):
@@ -40,51 +40,51 @@ def replayed(play: Transcript[Move]) -> str:
     return text[: REPLAYED_BYTES - len(cut.encode())].decode(errors="ignore") + cut
 
 
-def suspects(plays: Iterable[Transcript[Move]]) -> tuple[str, ...]:
+def find_suspects(plays: Iterable[Transcript[Move]]) -> tuple[str, ...]:
     """Return words in the texts of calls that no schema, instruction or result before them states.
 
     A word has at least two characters. Numbers are ignored, since a sound solution computes some.
     """
     found: dict[str, None] = {}
     for play in plays:
-        heard = _words(_told(play.answers[0]))
+        heard = _find_words(_render_schemas(play.answers[0]))
         for move, before, after in zip(play.actions, play.answers, play.answers[1:], strict=False):
-            heard |= _words(before.observation)
-            for leaf, is_text in leaves([move]).items():
-                found |= dict.fromkeys(word for word in _in_order(leaf) if is_text and word not in heard)
+            heard |= _find_words(before.observation)
+            for leaf, is_text in collect_leaves([move]).items():
+                found |= dict.fromkeys(word for word in _split_words(leaf) if is_text and word not in heard)
             for result in after.results:
-                heard |= _words(result.text)
+                heard |= _find_words(result.text)
     return tuple(word[:VALUE_CHARACTERS] for word in found)[:MOST_VALUES]
 
 
-def values(plays: Iterable[Transcript[Move]], instructions: Iterable[Sequence[str]]) -> tuple[str, ...]:
+def find_values(plays: Iterable[Transcript[Move]], instructions: Iterable[Sequence[str]]) -> tuple[str, ...]:
     """Return texts and numbers in calls that neither the instructions of a play nor its schemas state.
 
     The result may have one value more than MOST_VALUES.
     """
     found: dict[str, None] = {}
     for play, asked in zip(plays, instructions, strict=True):
-        told = Told("\n".join([*(each[:_READ_CHARACTERS] for each in asked), _told(play.answers[0])]))
-        for leaf in leaves(play.actions):
+        told = Told("\n".join([*(each[:_READ_CHARACTERS] for each in asked), _render_schemas(play.answers[0])]))
+        for leaf in collect_leaves(play.actions):
             if len(found) <= MOST_VALUES and not told.states(leaf):
                 found[leaf[:VALUE_CHARACTERS]] = None
     return tuple(found)
 
 
-def _told(opening: Observed) -> str:
+def _render_schemas(opening: Observed) -> str:
     """Return the schemas as a player reads them. An escaped newline becomes a newline, so its "n" joins no word."""
     return opening.tools[:_READ_CHARACTERS].replace("\\n", "\n")
 
 
-def _words(text: str) -> set[str]:
-    return set(_in_order(text))
+def _find_words(text: str) -> set[str]:
+    return set(_split_words(text))
 
 
-def _in_order(text: str) -> list[str]:
+def _split_words(text: str) -> list[str]:
     return [word.casefold() for word in _WORD.findall(text[:_READ_CHARACTERS])]
 
 
-def leaves(moves: Iterable[Move]) -> dict[str, bool]:
+def collect_leaves(moves: Iterable[Move]) -> dict[str, bool]:
     """Return the texts, keys and numbers in the arguments of calls, in their order. Numbers map to False, others True.
 
     The result may exceed MOST_LEAVES by the leaves of one call.
@@ -93,13 +93,13 @@ def leaves(moves: Iterable[Move]) -> dict[str, bool]:
     for call in (call for move in moves for call in move.calls):
         if len(found) <= MOST_LEAVES:
             try:
-                found |= _spelt(decoded(_arguments.decode, call.arguments.encode()))
+                found |= _walk_leaves(try_decode(_arguments.decode, call.arguments.encode()))
             except UnreadableError:
                 continue
     return found
 
 
-def _spelt(value: object) -> Iterator[tuple[str, bool]]:
+def _walk_leaves(value: object) -> Iterator[tuple[str, bool]]:
     """Yield the leaves of one JSON value in nested lists and objects, and the keys of the objects."""
     left = [value]
     while left:
@@ -112,10 +112,10 @@ def _spelt(value: object) -> Iterator[tuple[str, bool]]:
             if value.strip():
                 yield value.strip(), True
         elif isinstance(value, int | float) and not isinstance(value, bool):
-            yield ("-" if value < 0 else "") + plain_number(f"{value}"), False
+            yield ("-" if value < 0 else "") + strip_number(f"{value}"), False
 
 
-def shown(move: Move) -> str:
+def describe_move(move: Move) -> str:
     """Describe a move for a reason: its first call, or its answer."""
     call = next(iter(move.calls), None)
-    return f"answer {move.action[:40]!r}" if call is None else line(spoken(call.name, call.arguments), 140)
+    return f"answer {move.action[:40]!r}" if call is None else as_line(write_call(call.name, call.arguments), 140)

@@ -15,8 +15,8 @@ import msgspec
 from actors.environments.offers.words import Words
 from actors.sandbox.wire import OfferedTool, ToolFunction
 from actors.text.conversation import Move
-from actors.text.toolcalls.schema import choices, properties, required, types
-from spade.decoding import UnreadableError, decoded
+from actors.text.toolcalls.schema import read_choices, read_properties, read_required, read_types
+from spade.decoding import UnreadableError, try_decode
 from spade.protocol import Observed, ToolCall
 
 MOST_WORDS = 1_000
@@ -36,12 +36,12 @@ _tools: msgspec.json.Decoder[tuple[OfferedTool, ...]] = msgspec.json.Decoder(tup
 def read_tools(observed: Observed) -> tuple[ToolFunction, ...]:
     """Return the tools of an opening, or () if they cannot be read."""
     try:
-        return tuple(tool.function for tool in decoded(_tools.decode, observed.tools.encode()))
+        return tuple(tool.function for tool in try_decode(_tools.decode, observed.tools.encode()))
     except UnreadableError:
         return ()
 
 
-def called(name: str, arguments: object) -> ToolCall:
+def make_call(name: str, arguments: object) -> ToolCall:
     """Return a call with its arguments as JSON."""
     return ToolCall(name, json.dumps(arguments))
 
@@ -81,47 +81,47 @@ class RandomCaller:
 
     def call(self, tool: ToolFunction) -> ToolCall:
         """Return a random call of a tool."""
-        return called(tool.name, self._object(tool.parameters, DEPTH))
+        return make_call(tool.name, self._draw_object(tool.parameters, DEPTH))
 
-    def _object(self, schema: object, depth: int) -> dict[str, Any]:
-        needed = set(required(schema))
+    def _draw_object(self, schema: object, depth: int) -> dict[str, Any]:
+        needed = set(read_required(schema))
         return {
-            name: self._value(inner, depth - 1)
-            for name, inner in properties(schema).items()
+            name: self._draw_value(inner, depth - 1)
+            for name, inner in read_properties(schema).items()
             if name in needed or self.rng.random() < OPTIONAL
         }
 
-    def _value(self, schema: Any, depth: int) -> object:
-        if allowed := choices(schema):
+    def _draw_value(self, schema: Any, depth: int) -> object:
+        if allowed := read_choices(schema):
             return self.rng.choice(allowed)
-        match self.rng.choice(types(schema) or ["string"]):
+        match self.rng.choice(read_types(schema) or ["string"]):
             case "integer":
-                return int(self._number(schema))
+                return int(self._draw_number(schema))
             case "number":
-                return self._number(schema)
+                return self._draw_number(schema)
             case "boolean":
                 return self.rng.random() < 0.5
             case "null":
                 return None
             case "array":
                 count = self.rng.randint(1, 2) if depth > 0 else 0
-                return [self._value(schema.get("items"), depth - 1) for _ in range(count)]
+                return [self._draw_value(schema.get("items"), depth - 1) for _ in range(count)]
             case "object":
-                return self._object(schema, depth) if depth > 0 else {}
+                return self._draw_object(schema, depth) if depth > 0 else {}
             case _:
                 return self.rng.choice(list(self._words)) if self._words else ""
 
-    def _number(self, schema: dict[str, Any]) -> float | int:
+    def _draw_number(self, schema: dict[str, Any]) -> float | int:
         """Draw a shown number or a digit within the schema's bounds, or return a bound if none fits."""
-        low, high = bound(schema, "minimum"), bound(schema, "maximum")
-        heard = [number for number in map(_as_number, self._words) if number is not None]
+        low, high = find_bound(schema, "minimum"), find_bound(schema, "maximum")
+        heard = [number for number in map(_parse_number, self._words) if number is not None]
         fitting: list[float | int] = [each for each in (*heard, *_DIGITS) if low <= each <= high]
         if fitting:
             return self.rng.choice(fitting)
         return next((math.ceil(each) for each in (low, high) if math.isfinite(each)), 0)
 
 
-def bound(schema: object, keyword: str) -> float:
+def find_bound(schema: object, keyword: str) -> float:
     """Return the least or the greatest number that a schema allows. It is infinite if the schema sets no bound."""
     value: Any = schema.get(keyword) if isinstance(schema, dict) else None
     if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 2**63:
@@ -129,7 +129,7 @@ def bound(schema: object, keyword: str) -> float:
     return -math.inf if keyword == "minimum" else math.inf
 
 
-def _as_number(word: str) -> float | int | None:
+def _parse_number(word: str) -> float | int | None:
     try:
         return int(word) if word.lstrip("-").isdecimal() else float(word) if word[:1].isdecimal() else None
     except ValueError:

@@ -4,9 +4,9 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from actors.environments.tools.guesses import DEPTH, bound, called
+from actors.environments.tools.guesses import DEPTH, find_bound, make_call
 from actors.sandbox.wire import ToolFunction
-from actors.text.toolcalls.schema import choices, properties, required, types
+from actors.text.toolcalls.schema import read_choices, read_properties, read_required, read_types
 from spade.protocol import ToolCall
 
 UNKNOWN = "no_such_thing"
@@ -15,26 +15,28 @@ NUMBERS = (-1, 987_654_321, -987_654_321)
 """The number that goes with each of TEXTS. It is left out if the bounds of a schema forbid it."""
 
 
-def refusals(tools: Sequence[ToolFunction]) -> list[ToolCall]:
+def make_refused_calls(tools: Sequence[ToolFunction]) -> list[ToolCall]:
     """Return calls to be refused: malformed, of unknown tools, with missing, unknown or wrongly typed arguments."""
     calls = [ToolCall(UNKNOWN), ToolCall(tools[0].name, "{"), ToolCall(tools[0].name, "[1]")]
     for tool in tools:
-        calls.append(called(tool.name, {UNKNOWN + name: 1 for name in ("", *properties(tool.parameters))}))
-        if required(tool.parameters):
-            calls.append(called(tool.name, {}))
-        wrong = {name: _misfit(inner) for name, inner in properties(tool.parameters).items() if types(inner)}
+        calls.append(make_call(tool.name, {UNKNOWN + name: 1 for name in ("", *read_properties(tool.parameters))}))
+        if read_required(tool.parameters):
+            calls.append(make_call(tool.name, {}))
+        wrong = {
+            name: _find_misfit(inner) for name, inner in read_properties(tool.parameters).items() if read_types(inner)
+        }
         if any(value is not None for value in wrong.values()):
-            calls.append(called(tool.name, {name: value for name, value in wrong.items() if value is not None}))
+            calls.append(make_call(tool.name, {name: value for name, value in wrong.items() if value is not None}))
     return calls
 
 
-def _misfit(schema: object) -> object:
+def _find_misfit(schema: object) -> object:
     """Return an object or a list if the schema forbids its type. Returns None if the schema allows both."""
-    allowed = types(schema)
+    allowed = read_types(schema)
     return next((value for name, value in (("object", {"a": 1}), ("array", [True])) if name not in allowed), None)
 
 
-def pointless(tools: Sequence[ToolFunction], rng: random.Random) -> Iterator[tuple[ToolCall, bool]]:
+def make_pointless_calls(tools: Sequence[ToolFunction], rng: random.Random) -> Iterator[tuple[ToolCall, bool]]:
     """Yield calls that schemas allow, with empty, unknown and very long texts and with extreme numbers.
 
     Each comes with True if the call is meaningless, that is, if a required argument has such a value. In an optional
@@ -45,7 +47,7 @@ def pointless(tools: Sequence[ToolFunction], rng: random.Random) -> Iterator[tup
             meaningless = _Meaningless(text, number, rng)
             arguments = meaningless.fields(tool.parameters, DEPTH, needed=True)
             if meaningless.used:
-                yield called(tool.name, arguments), meaningless.needed
+                yield make_call(tool.name, arguments), meaningless.needed
 
 
 class _Meaningless:
@@ -61,9 +63,10 @@ class _Meaningless:
         self.used = self.needed = False
 
     def fields(self, schema: object, depth: int, needed: bool) -> dict[str, Any]:
-        must = required(schema)
+        must = read_required(schema)
         return {
-            name: self.value(inner, depth - 1, needed and name in must) for name, inner in properties(schema).items()
+            name: self.value(inner, depth - 1, needed and name in must)
+            for name, inner in read_properties(schema).items()
         }
 
     def use(self, needed: bool) -> None:
@@ -71,11 +74,11 @@ class _Meaningless:
         self.needed = self.needed or needed
 
     def value(self, schema: Any, depth: int, needed: bool) -> Any:
-        if allowed := choices(schema):
+        if allowed := read_choices(schema):
             return self.rng.choice(allowed)
-        match (types(schema) or ["string"])[0]:
+        match (read_types(schema) or ["string"])[0]:
             case "integer" | "number":
-                low, high = bound(schema, "minimum"), bound(schema, "maximum")
+                low, high = find_bound(schema, "minimum"), find_bound(schema, "maximum")
                 if low <= self.number <= high:
                     self.use(needed)
                     return self.number

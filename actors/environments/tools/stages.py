@@ -23,10 +23,17 @@ from msgspec import structs
 
 from actors.environments.probes import Transcript
 from actors.environments.stages import Admission
-from actors.environments.tools.evidence import MOST_LEAVES, leaves, replayed, shown, suspects, values
+from actors.environments.tools.evidence import (
+    MOST_LEAVES,
+    collect_leaves,
+    describe_move,
+    find_suspects,
+    find_values,
+    render_play,
+)
 from actors.environments.tools.guesses import RandomCaller, read_tools
-from actors.environments.tools.nonsense import pointless, refusals
-from actors.environments.trials import SOLVED_PLAYS, Policy, Probing, RejectedError, Trials, consuming
+from actors.environments.tools.nonsense import make_pointless_calls, make_refused_calls
+from actors.environments.trials import SOLVED_PLAYS, Policy, Probing, RejectedError, Trials, make_policy
 from actors.sandbox import Sandbox
 from actors.sandbox.host import OTHER_KIND, PLAYS
 from actors.sandbox.process import ChildProcess
@@ -43,7 +50,7 @@ REASON_CHARACTERS = 200
 DONE = Move("done")
 
 
-def sent(move: Move) -> Act:
+def make_request(move: Move) -> Act:
     """Return the request that sends a move to a program with tools."""
     return Act(tuple((call.name, call.arguments) for call in move.calls), move.action)
 
@@ -55,7 +62,7 @@ class ToolAdmission(Admission[Move]):
     nothing = Move("")
 
     def __init__(self, sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play, tools: ToolUse) -> None:
-        trials = Trials(sandbox, source, limits, play.max_turns, sent, "tools")
+        trials = Trials(sandbox, source, limits, play.max_turns, make_request, "tools")
         super().__init__(Probing(trials, seed, play))
         self.free_share = tools.free_share
         self.openings: list[tuple[Observed, Inspected]] = []
@@ -70,13 +77,13 @@ class ToolAdmission(Admission[Move]):
         return (*few, *many, self.budget, self.repeatable, self.effect)
 
     def told(self, action: Move) -> str:
-        return shown(action)
+        return describe_move(action)
 
     async def verdict(self) -> Verdict:
         plays = [play for play, _ in self.solutions]
         # In a thread, since long texts take time.
-        found = await trio.to_thread.run_sync(suspects, plays)
-        said = replayed(plays[0]) if plays else ""
+        found = await trio.to_thread.run_sync(find_suspects, plays)
+        said = render_play(plays[0]) if plays else ""
         return structs.replace(await super().verdict(), suspects=found, values=self.values, replayed=said)
 
     # ------------------------------------------------------------ plays and looks
@@ -132,7 +139,7 @@ class ToolAdmission(Admission[Move]):
             calls = await self.solved(seed)
             async with self.trials.opened(seed, PLAYS) as (process, first):
                 moves = [*(Move("", (call,)) for call in calls), DONE]
-                play = await self.trials.finish(process, seed, first, consuming(moves, self.nothing))
+                play = await self.trials.finish(process, seed, first, make_policy(moves, self.nothing))
                 self.probing.keep(play)
                 after = await self.inspect(process)
             self.solutions.append((play, after.instructions))
@@ -170,9 +177,9 @@ class ToolAdmission(Admission[Move]):
     async def check_values(self) -> None:
         """Keep the values that a hint must not state. Raises RejectedError if they are too many."""
         plays, asked = [play for play, _ in self.solutions], [instructions for _, instructions in self.solutions]
-        if any(len(leaves(play.actions)) > MOST_LEAVES for play in plays):
+        if any(len(collect_leaves(play.actions)) > MOST_LEAVES for play in plays):
             raise RejectedError(f"the calls of the solution have more than {MOST_LEAVES} values")
-        found = await trio.to_thread.run_sync(values, plays, asked)
+        found = await trio.to_thread.run_sync(find_values, plays, asked)
         if len(found) > MOST_VALUES:
             raise RejectedError(
                 f"the solution uses more than {MOST_VALUES} values that no request and no schema states"
@@ -185,20 +192,22 @@ class ToolAdmission(Admission[Move]):
         tools = read_tools(opening)
         async with self.trials.opened(seed, PLAYS) as (process, _):
             before = await self.inspect(process)
-            for move in (DONE, Move("", tuple(refusals(tools)))):
-                await self.trials.observe(process, sent(move))
+            for move in (DONE, Move("", tuple(make_refused_calls(tools)))):
+                await self.trials.observe(process, make_request(move))
             after = await self.inspect(process)
         if (before.state, before.done) != (after.state, after.done):
             raise RejectedError("calls that are refused change the state")
         free = len(list(takewhile(lambda criterion: criterion.met, look.criteria)))
-        calls = list(pointless(tools, self.probing.rng))
+        calls = list(make_pointless_calls(tools, self.probing.rng))
         for meaning_nothing in (True, False):
             moves = [Move("", (call,)) for call, means_nothing in calls if means_nothing is meaning_nothing]
             while moves:
-                play = await self.probe(seed, consuming(moves, self.nothing))
+                play = await self.probe(seed, make_policy(moves, self.nothing))
                 for move, answer in zip(play.actions, play.answers[1:], strict=True):
                     if meaning_nothing and answer.done > free:
-                        raise RejectedError(f"a call without meaning meets instruction {answer.done}: {shown(move)}")
+                        raise RejectedError(
+                            f"a call without meaning meets instruction {answer.done}: {describe_move(move)}"
+                        )
         return ""
 
     async def random(self) -> str:

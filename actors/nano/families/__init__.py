@@ -1,6 +1,6 @@
 """The families of environments. Together they cover the six skills."""
 
-from actors.nano.families.base import Family, Player, offered, say
+from actors.nano.families.base import Family, Player, read_offered, write_message
 from actors.nano.families.boxes import Boxes
 from actors.nano.families.game import Game, Knobs
 from actors.nano.families.levers import Levers
@@ -11,4 +11,4 @@ from actors.nano.families.walk import Walk
 
 FAMILIES: tuple[Game, ...] = (Search(), Steps(), Boxes(), Walk(), Valley(), Levers())
 
-__all__ = ["FAMILIES", "Family", "Game", "Knobs", "Player", "offered", "say"]
+__all__ = ["FAMILIES", "Family", "Game", "Knobs", "Player", "read_offered", "write_message"]

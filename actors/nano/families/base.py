@@ -52,7 +52,7 @@ class Family(Protocol[Settings, Part]):
         ...
 
 
-def offered(observation: str) -> list[str]:
+def read_offered(observation: str) -> list[str]:
     """Return the actions that an observation names. Empty once the episode is over."""
     match = re.search(r"Actions: (.*)", observation)
     if match is None:
@@ -61,11 +61,11 @@ def offered(observation: str) -> list[str]:
     return match[1].split() if span is None else [str(n) for n in range(int(span[1]), int(span[2]) + 1)]
 
 
-def say(action: str, thought: str = "") -> str:
+def write_message(action: str, thought: str = "") -> str:
     """Write the agent's message. The space in the box makes the action the same token as in an observation."""
     return f"{thought} \\boxed{{ {action}}}".lstrip()
 
 
-def quoted(words: Sequence[str]) -> str:
+def quote_words(words: Sequence[str]) -> str:
     """Return a Python list of strings, in double quotes."""
     return "[" + ", ".join(f'"{word}"' for word in words) + "]"

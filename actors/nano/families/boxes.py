@@ -5,8 +5,8 @@ import re
 from collections.abc import Sequence
 from itertools import product
 
-from actors.nano.families.base import Player, offered, say
-from actors.nano.families.game import Game, Knobs, paired
+from actors.nano.families.base import Player, read_offered, write_message
+from actors.nano.families.game import Game, Knobs, pair_rules
 from actors.nano.levels import EVERY, PLAIN
 from actors.nano.program import Body
 
@@ -27,7 +27,7 @@ class Boxes(Game):
     sentence = "Open the {}."
     rules = RANKS
     statement = re.compile(f"Open the ({'|'.join(RANKS)})\\.")
-    pairs = paired(RANKS)
+    pairs = pair_rules(RANKS)
 
     def __init__(self) -> None:
         self.spaces = [self.space(level) for level in EVERY]
@@ -69,10 +69,10 @@ class Weigher:
         self.rank = rank
 
     def act(self, observation: str) -> str:
-        shown = counted(offered(observation), self.rank)
-        return say(shown[-1], f"the {self.rule} {' '.join(shown)}")
+        shown = take_counted(read_offered(observation), self.rank)
+        return write_message(shown[-1], f"the {self.rule} {' '.join(shown)}")
 
 
-def counted(boxes: Sequence[str], rank: int) -> list[str]:
+def take_counted(boxes: Sequence[str], rank: int) -> list[str]:
     """Sort the boxes from the end at which the rank starts. Return them up to the box of this rank."""
     return sorted(boxes, reverse=rank < 0)[: -rank if rank < 0 else rank + 1]

@@ -43,7 +43,7 @@ class Knobs:
         return self.level <= PLAIN and self.rules != ("",)
 
 
-def paired(rules: Iterable[str]) -> list[tuple[str, str]]:
+def pair_rules(rules: Iterable[str]) -> list[tuple[str, str]]:
     """Group the rules into consecutive pairs."""
     each = iter(rules)
     return list(zip(each, each, strict=True))

@@ -8,8 +8,8 @@ import re
 from collections.abc import Sequence
 from itertools import product
 
-from actors.nano.families.base import Player, offered, say
-from actors.nano.families.game import Game, Knobs, paired
+from actors.nano.families.base import Player, read_offered, write_message
+from actors.nano.families.game import Game, Knobs, pair_rules
 from actors.nano.levels import EVERY
 from actors.nano.program import Body
 
@@ -30,7 +30,7 @@ class Levers(Game):
     sentence = "One lever {} it."
     rules = EFFECTS
     statement = re.compile(f"One lever ({'|'.join(EFFECTS)}) it\\.")
-    pairs = paired(EFFECTS)
+    pairs = pair_rules(EFFECTS)
 
     def __init__(self) -> None:
         self.spaces = [self.space(level) for level in EVERY]
@@ -76,11 +76,11 @@ class Striker:
         self.left: list[str] | None = None
 
     def act(self, observation: str) -> str:
-        left = offered(observation) if self.left is None else self.left
+        left = read_offered(observation) if self.left is None else self.left
         if trial := re.search(r"([\d ]+) (on|off)\.", observation):
             pulled, on = trial[1].split(), trial[2] == "on"
             left = [lever for lever in left if (lever in pulled) == (on == self.helps)]
         # A player that assumes the wrong rule may have ruled out every lever.
-        action = self.rng.choice(left or offered(observation))
+        action = self.rng.choice(left or read_offered(observation))
         self.left = [lever for lever in left if lever != action]
-        return say(action, f"{self.rule} {' '.join(left)}".rstrip())
+        return write_message(action, f"{self.rule} {' '.join(left)}".rstrip())

@@ -8,8 +8,8 @@ import re
 from collections.abc import Sequence
 from itertools import product
 
-from actors.nano.families.base import Player, say
-from actors.nano.families.game import Game, Knobs, paired
+from actors.nano.families.base import Player, write_message
+from actors.nano.families.game import Game, Knobs, pair_rules
 from actors.nano.levels import EVERY, PLAIN
 from actors.nano.program import Body
 
@@ -21,21 +21,21 @@ SIZES = (
 """By level: the possible numbers of actions."""
 
 
-def halvings(low: int, high: int, rule: str) -> int:
+def count_halvings(low: int, high: int, rule: str) -> int:
     """Return the most guesses that halving needs to find a number that fits the rule."""
-    if not any(fits(number, rule) for number in range(low, high + 1)):
+    if not any(is_allowed(number, rule) for number in range(low, high + 1)):
         return 0
-    guess = middle(low, high, rule)
-    return 1 + max(halvings(low, guess - 1, rule), halvings(guess + 1, high, rule))
+    guess = find_middle(low, high, rule)
+    return 1 + max(count_halvings(low, guess - 1, rule), count_halvings(guess + 1, high, rule))
 
 
-def middle(low: int, high: int, rule: str) -> int:
+def find_middle(low: int, high: int, rule: str) -> int:
     """Return the middle of a range, or a number beside it that fits the rule."""
     number = (low + high) // 2
-    return number if fits(number, rule) else number + 1 if number < high else number - 1
+    return number if is_allowed(number, rule) else number + 1 if number < high else number - 1
 
 
-def fits(number: int, rule: str) -> bool:
+def is_allowed(number: int, rule: str) -> bool:
     """Return True if the rule, a key of STRIDES, allows the number."""
     return not rule or number % 2 == (rule == "odd")
 
@@ -47,7 +47,7 @@ class Search(Game):
     strategy = "Take the middle of what is left."
     sentence = "It is {}."
     rules = TENS
-    pairs = paired(TENS)
+    pairs = pair_rules(TENS)
 
     def __init__(self) -> None:
         self.spaces = [self.space(level) for level in EVERY]
@@ -55,7 +55,13 @@ class Search(Game):
     def space(self, level: int) -> list[Knobs]:
         """Return all parameters of a level. The turns suffice to find every number by its rule."""
         return [
-            Knobs(level, halvings(1, size, rules[0]) if level <= PLAIN else halvings(1, 10, ""), size, 1, rules)
+            Knobs(
+                level,
+                count_halvings(1, size, rules[0]) if level <= PLAIN else count_halvings(1, 10, ""),
+                size,
+                1,
+                rules,
+            )
             for size, rules in product(SIZES[level - 1], self.choices(level, tuple(STRIDES)))
         ]
 
@@ -101,4 +107,6 @@ class Halver:
             else:
                 self.high = min(self.high, int(found[2]) - 1)
         # A player that assumes the wrong rule may have ruled out every number.
-        return say(str(middle(self.low, max(self.low, self.high), self.rule)), f"from {self.low} to {self.high}")
+        return write_message(
+            str(find_middle(self.low, max(self.low, self.high), self.rule)), f"from {self.low} to {self.high}"
+        )

@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from itertools import product
 
-from actors.nano.families.base import Player, say
+from actors.nano.families.base import Player, write_message
 from actors.nano.families.game import Game, Knobs
 from actors.nano.levels import EVERY, PLAIN
 from actors.nano.program import Body
@@ -66,4 +66,4 @@ class Adder:
 
     def act(self, observation: str) -> str:
         value = int(re.findall(r"\d+", observation)[0])
-        return say(str((value + self.step) % self.modulus), f"add {self.step} to {value}")
+        return write_message(str((value + self.step) % self.modulus), f"add {self.step} to {value}")

@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from itertools import product
 
-from actors.nano.families.base import Player, say
+from actors.nano.families.base import Player, write_message
 from actors.nano.families.game import Game, Knobs
 from actors.nano.levels import EVERY
 from actors.nano.program import Body
@@ -62,8 +62,8 @@ class Prober:
     def act(self, observation: str) -> str:
         found = re.match(r"At (\d+) cost (\d+)", observation)
         if found is None:
-            return say("1", "first")
+            return write_message("1", "first")
         place, cost = int(found[1]), int(found[2])
         # A player that assumes the wrong rule may compute a place that does not exist.
         there = min(max(place + cost - self.floor, 1), self.size)
-        return say(str(there), f"{cost} less {self.floor} is {cost - self.floor} off {place}")
+        return write_message(str(there), f"{cost} less {self.floor} is {cost - self.floor} off {place}")

@@ -5,8 +5,8 @@ import re
 from collections.abc import Sequence
 from itertools import product
 
-from actors.nano.families.base import Player, offered, say
-from actors.nano.families.game import Game, Knobs, paired
+from actors.nano.families.base import Player, read_offered, write_message
+from actors.nano.families.game import Game, Knobs, pair_rules
 from actors.nano.levels import EVERY, PLAIN
 from actors.nano.program import Body
 
@@ -31,7 +31,7 @@ class Walk(Game):
     strategy = "Go to the mark."
     sentence = "Controls are {}."
     rules = RULES
-    pairs = paired(CONTROLS)
+    pairs = pair_rules(CONTROLS)
 
     def __init__(self) -> None:
         self.spaces = [self.space(level) for level in EVERY]
@@ -79,4 +79,4 @@ class Walker:
     def act(self, observation: str) -> str:
         x, y = (int(number) for number in re.findall(r"-?\d+", observation)[:2])
         way = ("e" if x > 0 else "w") if x else "n" if y > 0 else "s"
-        return say(offered(observation)[CONTROLS[self.rule].index(way)], f"controls {self.rule}")
+        return write_message(read_offered(observation)[CONTROLS[self.rule].index(way)], f"controls {self.rule}")

@@ -4,8 +4,18 @@ import random
 import re
 from collections.abc import Sequence
 
-from actors.nano.families.base import Player, quoted
-from actors.nano.tools.base import ServiceKnobs, Steps, ToolMethod, call, clerk, draw, heard_list, listed, refused
+from actors.nano.families.base import Player, quote_words
+from actors.nano.tools.base import (
+    ServiceKnobs,
+    Steps,
+    ToolMethod,
+    call,
+    draw,
+    drop_refused,
+    list_entries,
+    make_clerk,
+    parse_entries,
+)
 from actors.nano.tools.program import ServiceBody
 
 KINDS = ("late", "due", "new", "old")
@@ -26,8 +36,8 @@ class Account:
         look = '("ask", {"bill": b}), ' if deep else ""
         code = ', "code": self.code[b]' if deep else ""
         return ServiceBody(
-            reset=f"kinds = [self.rule, {quoted(knobs.others)[1:]}\n"
-            f"names = rng.sample({quoted(words)}, count)\n"
+            reset=f"kinds = [self.rule, {quote_words(knobs.others)[1:]}\n"
+            f"names = rng.sample({quote_words(words)}, count)\n"
             "self.bills = {name: {kind: 10 * n + m for kind, m in zip(kinds, rng.sample(range(10), 4))}"
             " for n, name in enumerate(names, 1)}\n"
             "self.tasks = [(name, bills[self.rule]) for name, bills in self.bills.items()]\n"
@@ -36,7 +46,7 @@ class Account:
             message='f"Pay a bill of {a}."',
             told=knobs.told("Pay the {self.rule} one."),
             tools=(
-                ToolMethod("bills", "name: str", listed("self.bills.get(name, {})")),
+                ToolMethod("bills", "name: str", list_entries("self.bills.get(name, {})")),
                 *((ToolMethod("ask", "bill: int", "str(self.code.get(bill))"),) if deep else ()),
                 ToolMethod("pay", "bill: int, code: int", "self.write(bill, code)")
                 if deep
@@ -51,11 +61,11 @@ class Account:
 
     def player(self, knobs: ServiceKnobs, informed: bool, rng: random.Random) -> Player:
         def plan(request: str, left: list[str]) -> Steps:
-            bills = heard_list((yield call("bills", name=re.findall(r"Pay a bill of (\w+)", request)[0])))
+            bills = parse_entries((yield call("bills", name=re.findall(r"Pay a bill of (\w+)", request)[0])))
             while True:
                 number = int(bills[left[0]])
                 code = {"code": int((yield call("ask", bill=number)))} if knobs.depth > 1 else {}
                 yield call("pay", bill=number, **code)
-                refused(left)
+                drop_refused(left)
 
-        return clerk(plan, knobs, informed, rng)
+        return make_clerk(plan, knobs, informed, rng)

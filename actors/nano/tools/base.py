@@ -154,12 +154,12 @@ def call(name: str, /, **arguments: str | int) -> str:
     return f"<tool_call>{json.dumps({'name': name, 'arguments': arguments})}</tool_call>"
 
 
-def listed(entries: str) -> str:
+def list_entries(entries: str) -> str:
     """Return the expression of a result that lists a dict, sorted by name. `entries` is the dict's expression."""
     return f'", ".join(f"{{k}} {{v}}" for k, v in sorted({entries}.items()))'
 
 
-def heard_list(result: str) -> dict[str, str]:
+def parse_entries(result: str) -> dict[str, str]:
     """Parse a result that lists entries."""
     return dict(entry.split() for entry in result.split(", "))
 
@@ -182,19 +182,19 @@ class Clerk:
     def act(self, observation: str) -> str:
         if FINISHED in observation:
             return DONE
-        request = requested(observation)
+        request = find_request(observation)
         if self.steps is None or request is not None:
             self.steps = self.plan(request or "", self.left)
             return next(self.steps)
         return self.steps.send(observation)
 
 
-def clerk(plan: Plan, knobs: ServiceKnobs, informed: bool, rng: random.Random) -> Player:
+def make_clerk(plan: Plan, knobs: ServiceKnobs, informed: bool, rng: random.Random) -> Player:
     """Return a skilled player. An uninformed one tries the candidates in random order."""
     return Clerk(plan, [knobs.rule] if informed else rng.sample(knobs.among, len(knobs.among)))
 
 
-def requested(observation: str) -> str | None:
+def find_request(observation: str) -> str | None:
     """Find the request in an observation, or return None.
 
     In the opening, which begins with the tools, the request is the last line. In a result it follows NEXT.
@@ -204,7 +204,7 @@ def requested(observation: str) -> str | None:
     return observation.rpartition(NEXT)[2] if NEXT in observation else None
 
 
-def refused(left: list[str]) -> None:
+def drop_refused(left: list[str]) -> None:
     """Remove the tried candidate, unless it is the last one."""
     if len(left) > 1:
         del left[0]

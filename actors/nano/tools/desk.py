@@ -4,8 +4,8 @@ import random
 import re
 from collections.abc import Sequence
 
-from actors.nano.families.base import Player, quoted
-from actors.nano.tools.base import ServiceKnobs, Steps, ToolMethod, call, clerk, draw, refused
+from actors.nano.families.base import Player, quote_words
+from actors.nano.tools.base import ServiceKnobs, Steps, ToolMethod, call, draw, drop_refused, make_clerk
 from actors.nano.tools.program import ServiceBody
 
 VERBS = ("send", "fix", "sell", "lend", "wash")
@@ -23,11 +23,11 @@ class DeskFamily:
         naming = knobs.naming
         where = naming.where
         return ServiceBody(
-            reset=f"items = rng.sample({quoted(words)}, count)\n"
-            f"{naming.drawn('count')}verbs = rng.choices({quoted([*knobs.among, VERBS[4]])}, k=count)\n"
+            reset=f"items = rng.sample({quote_words(words)}, count)\n"
+            f"{naming.drawn('count')}verbs = rng.choices({quote_words([*knobs.among, VERBS[4]])}, k=count)\n"
             f"verbs[rng.randrange(count)] = self.rule\n"
             f'self.tasks = [(f"{{verb}} {{item}}", {naming.name("item")}) for verb, item in zip(verbs, items)]\n'
-            f'self.right = {{b: a.split()[0] if a.split()[0] in {quoted(knobs.others)} else "decline_request"'
+            f'self.right = {{b: a.split()[0] if a.split()[0] in {quote_words(knobs.others)} else "decline_request"'
             " for a, b in self.tasks}",
             message='f"Please {a}."',
             told=knobs.told("Never {self.rule}."),
@@ -56,6 +56,6 @@ class DeskFamily:
                 if serve:  # the verb is the forbidden one
                     left[:] = [verb]
                 else:
-                    refused(left)
+                    drop_refused(left)
 
-        return clerk(plan, knobs, informed, rng)
+        return make_clerk(plan, knobs, informed, rng)

@@ -4,8 +4,18 @@ import random
 import re
 from collections.abc import Sequence
 
-from actors.nano.families.base import Player, quoted
-from actors.nano.tools.base import ServiceKnobs, Steps, ToolMethod, call, clerk, draw, heard_list, listed, refused
+from actors.nano.families.base import Player, quote_words
+from actors.nano.tools.base import (
+    ServiceKnobs,
+    Steps,
+    ToolMethod,
+    call,
+    draw,
+    drop_refused,
+    list_entries,
+    make_clerk,
+    parse_entries,
+)
 from actors.nano.tools.program import ServiceBody
 
 MODES = ("low", "mid", "high", "max")
@@ -24,18 +34,18 @@ class Match:
         naming = knobs.naming
         where, place = naming.where, naming.name("a")
         return ServiceBody(
-            reset=f"items = rng.sample({quoted(words)}, 5)\n"
+            reset=f"items = rng.sample({quote_words(words)}, 5)\n"
             f"self.tasks = list(zip(items[1:], items))[:count]\n"
-            f"{naming.drawn('5')}times = [self.rule, {quoted(knobs.others)[1:]}\n"
-            f"modes = lambda: dict(zip(times, rng.sample({quoted(MODES)}, {len(knobs.among)})))\n"
+            f"{naming.drawn('5')}times = [self.rule, {quote_words(knobs.others)[1:]}\n"
+            f"modes = lambda: dict(zip(times, rng.sample({quote_words(MODES)}, {len(knobs.among)})))\n"
             f"self.mode = {{a: modes() for a in {naming.names}}}\n"
             f"self.right = {{b: self.mode[{place}][self.rule] for a, b in self.tasks}}",
             message='f"Set {b} by {a}."',
             told=knobs.told("Take the {self.rule} mode."),
             tools=(
                 *naming.tools,
-                ToolMethod("read", f"{where}: str", listed(f"self.mode.get({where}, {{}})")),
-                ToolMethod("set", f"item: str, mode: Literal{quoted(MODES)}", "self.write(item, mode)"),
+                ToolMethod("read", f"{where}: str", list_entries(f"self.mode.get({where}, {{}})")),
+                ToolMethod("set", f"item: str, mode: Literal{quote_words(MODES)}", "self.write(item, mode)"),
             ),
             solution=f"[call for a, b in self.tasks for call in [{naming.look('a')}"
             f'("read", {{"{where}": {place}}}), ("set", {{"item": b, "mode": self.right[b]}})]]',
@@ -47,9 +57,9 @@ class Match:
     def player(self, knobs: ServiceKnobs, informed: bool, rng: random.Random) -> Player:
         def plan(request: str, left: list[str]) -> Steps:
             item, other = re.findall(r"Set (\w+) by (\w+)", request)[0]
-            modes = heard_list((yield call("read", **(yield from knobs.naming.found(other)))))
+            modes = parse_entries((yield call("read", **(yield from knobs.naming.found(other)))))
             while True:
                 yield call("set", item=item, mode=modes[left[0]])
-                refused(left)
+                drop_refused(left)
 
-        return clerk(plan, knobs, informed, rng)
+        return make_clerk(plan, knobs, informed, rng)

@@ -4,8 +4,8 @@ import random
 import re
 from collections.abc import Sequence
 
-from actors.nano.families.base import Player, quoted
-from actors.nano.tools.base import ServiceKnobs, Steps, ToolMethod, call, clerk, draw, refused
+from actors.nano.families.base import Player, quote_words
+from actors.nano.tools.base import ServiceKnobs, Steps, ToolMethod, call, draw, drop_refused, make_clerk
 from actors.nano.tools.program import ServiceBody
 
 
@@ -21,7 +21,7 @@ class Room:
         naming = knobs.naming
         where = naming.where
         return ServiceBody(
-            reset=f"items = rng.sample({quoted(words)}, count)\n"
+            reset=f"items = rng.sample({quote_words(words)}, count)\n"
             f"{naming.drawn('count')}self.tasks = list(zip(items, {naming.names}))\n"
             "self.right = {b: self.rule for a, b in self.tasks}",
             message='f"Book room {a}."',
@@ -48,8 +48,8 @@ class Room:
         def plan(request: str, left: list[str]) -> Steps:
             place = yield from knobs.naming.found(re.findall(r"Book room (\w+)", request)[0])
             while (yield call(left[0], **place)) != "Done.":
-                refused(left)
+                drop_refused(left)
             while True:
                 yield call("book", **place)
 
-        return clerk(plan, knobs, informed, rng)
+        return make_clerk(plan, knobs, informed, rng)

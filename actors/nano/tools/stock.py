@@ -7,8 +7,8 @@ import random
 import re
 from collections.abc import Sequence
 
-from actors.nano.families.base import Player, quoted
-from actors.nano.tools.base import ServiceKnobs, Steps, ToolMethod, call, clerk, draw, refused
+from actors.nano.families.base import Player, quote_words
+from actors.nano.tools.base import ServiceKnobs, Steps, ToolMethod, call, draw, drop_refused, make_clerk
 from actors.nano.tools.program import ServiceBody
 
 
@@ -24,7 +24,7 @@ class Stock:
         naming = knobs.naming
         where, place = naming.where, naming.name("a")
         return ServiceBody(
-            reset=f"items = rng.sample({quoted(words)}, 5)\n"
+            reset=f"items = rng.sample({quote_words(words)}, 5)\n"
             f"self.tasks = list(zip(items[1:], items))[:count]\n"
             f"{naming.drawn('5')}self.held = dict(zip({naming.names}, rng.sample(range(1, 10), 5)))\n"
             f"self.right = {{b: self.held[{place}] for a, b in self.tasks}}",
@@ -57,6 +57,6 @@ class Stock:
             while True:
                 number = yield call(left[0], **place)
                 yield call("order", item=item, count=int(number))
-                refused(left)
+                drop_refused(left)
 
-        return clerk(plan, knobs, informed, rng)
+        return make_clerk(plan, knobs, informed, rng)

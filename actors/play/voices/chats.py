@@ -46,7 +46,7 @@ class ChatVoice:
 
     def __init__(self, server: ChatServer, model: str, sampling: Sampling) -> None:
         self._server = server
-        self._fields = sampling_fields(model, sampling)
+        self._fields = make_sampling_fields(model, sampling)
         self._messages: list[dict[str, str]] = []
         self._before = 0  # tokens of the last prompt and its answer
 
@@ -73,7 +73,7 @@ class ChatVoice:
         return TurnSaid(text, prompt, max(read, 0), max(used.completion_tokens, 0), (choice.finish_reason or "")[:40])
 
 
-def sampling_fields(model: str, sampling: Sampling) -> dict[str, Any]:
+def make_sampling_fields(model: str, sampling: Sampling) -> dict[str, Any]:
     """Return the sampling fields of a request. `top_k` is left out if sampling is from all tokens."""
     fields = {
         "model": model,

@@ -160,7 +160,7 @@ KILLED: Table = {
 """These kill the process by SIGSYS, so that the fault names the reason."""
 
 
-def numbered(table: Table, machine: str) -> dict[str, int]:
+def number_calls(table: Table, machine: str) -> dict[str, int]:
     """Return the calls of a table that exist on a machine, with their numbers on that machine."""
     column = NUMBERS[machine]
     return {name: number for name, each in table.items() if (number := each[column]) is not None}

@@ -11,7 +11,7 @@ from . import execution
 from .given import ToolUseBaseEnv
 from .judging import JudgingEnv, JudgingProgram
 from .messages import EXECUTION_BYTES, FRAME_BYTES, LENGTH
-from .program import Answer, LoadedProgram, ProgramError, execute
+from .program import Answer, LoadedProgram, ProgramError, run_module
 from .tools.runtime import ToolProgram
 
 
@@ -23,19 +23,19 @@ def serve(channel: int) -> NoReturn:
         try:
             if request["do"] == "load":
                 environment = load(request["source"], request["max_turns"], request["observation_bytes"])
-                frame = packed(environment.loaded(), request["nonce"])
+                frame = pack_answer(environment.loaded(), request["nonce"])
             else:
-                frame = packed(perform(environment, request), request["nonce"])
+                frame = pack_answer(perform(environment, request), request["nonce"])
         except ProgramError as error:
             fault: Answer = {"is": "fault", "kind": error.kind, "stage": error.stage, "detail": error.reason}
-            frame = packed(fault, request["nonce"])
+            frame = pack_answer(fault, request["nonce"])
         while frame:
             frame = frame[os.write(channel, frame) :]
 
 
 def load(source: str, max_turns: int, observation_bytes: int) -> LoadedProgram:
     """Load a program as the kind of program that its base class says."""
-    kind, repairs = execute(source)
+    kind, repairs = run_module(source)
     played: type[LoadedProgram] = LoadedProgram
     if issubclass(kind, ToolUseBaseEnv):
         played = ToolProgram
@@ -47,7 +47,7 @@ def load(source: str, max_turns: int, observation_bytes: int) -> LoadedProgram:
 def perform(environment: LoadedProgram | None, request: dict[str, Any]) -> Answer:
     """Answer a request on a loaded program, or execute code in a process that has loaded no program."""
     if request["do"] == "execute":
-        return {"is": "executed", "output": execution.output(request["code"], request["function"], request["given"])}
+        return {"is": "executed", "output": execution.run_code(request["code"], request["function"], request["given"])}
     assert environment is not None, "the host loads before it plays"
     match request["do"]:
         case "reset":
@@ -78,7 +78,7 @@ def read(channel: int) -> bytearray:
     return data[LENGTH.size :]
 
 
-def packed(answer: Answer, nonce: str) -> bytes:
+def pack_answer(answer: Answer, nonce: str) -> bytes:
     """Encode an answer as a frame. Raises ProgramError if it is too long."""
     body = json.dumps(answer | {"nonce": nonce}, ensure_ascii=False, allow_nan=False).encode()
     most = EXECUTION_BYTES if answer["is"] in ("wanted", "executed") else FRAME_BYTES

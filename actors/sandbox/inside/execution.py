@@ -58,7 +58,7 @@ class Spill(io.BytesIO):
         return super().write(data)
 
 
-def output(code: str, function: str, given: str) -> str | None:
+def run_code(code: str, function: str, given: str) -> str | None:
     """Return the result of the code for the input, or None if it raises. Afterwards the process must not be reused."""
     sys.setrecursionlimit(RECURSION)
     sys.set_int_max_str_digits(DIGITS)
@@ -66,17 +66,17 @@ def output(code: str, function: str, given: str) -> str | None:
     threading.Thread.start = threading.Thread.run  # type: ignore[method-assign]
     threading.Thread.join = lambda *_: None  # type: ignore[method-assign]
     try:
-        return called(code, function, given) if function else printed(code, given)
+        return call_function(code, function, given) if function else run_program(code, given)
     except BaseException:
         return None
 
 
-def printed(code: str, given: str) -> str:
+def run_program(code: str, given: str) -> str:
     """Run a whole program and return its standard output for an input. An exit ends the program without failure."""
     spill = Spill()
     sys.stdin = io.TextIOWrapper(io.BytesIO(given.encode()))
     sys.stdout = kept = io.TextIOWrapper(spill)
-    own = names("__main__")
+    own = make_namespace("__main__")
     own["open"] = lambda *_, **__: sys.stdin  # `open(0)` is common, and no file can be opened
     with contextlib.suppress(SystemExit):
         exec(compile(code, "answer.py", "exec"), own)
@@ -84,24 +84,24 @@ def printed(code: str, given: str) -> str:
     return spill.getvalue().decode()
 
 
-def called(code: str, function: str, given: str) -> str:
+def call_function(code: str, function: str, given: str) -> str:
     """Call a function or method and return its result as JSON. Each line of the input is an argument as JSON."""
-    own = names("solution")
+    own = make_namespace("solution")
     exec(compile(code, "answer.py", "exec"), own)
     method = getattr(own["Solution"](), function) if "Solution" in own else own[function]
     result = method(*(json.loads(line) for line in given.split("\n") if line.strip()))
-    return json.dumps(carried(list(result) if isinstance(result, tuple) else result))
+    return json.dumps(require_json(list(result) if isinstance(result, tuple) else result))
 
 
-def carried(value: Any) -> object:
+def require_json(value: Any) -> object:
     """Return the value if JSON carries it unchanged. Raises TypeError if it does not.
 
     So a tuple inside a list does not pass for a list, as in LiveCodeBench.
     """
     if isinstance(value, list):
-        return [carried(each) for each in value]
+        return [require_json(each) for each in value]
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return {key: carried(each) for key, each in value.items()}
+        return {key: require_json(each) for key, each in value.items()}
     if value is None or isinstance(value, str | int | float):
         return value
     if hasattr(value, "item"):
@@ -109,7 +109,7 @@ def carried(value: Any) -> object:
     raise TypeError(f"{type(value)} is not of JSON")
 
 
-def names(module: str) -> dict[str, Any]:
+def make_namespace(module: str) -> dict[str, Any]:
     """Return the namespace in which the code runs."""
     found: dict[str, Any] = {}
     for each in STARRED:

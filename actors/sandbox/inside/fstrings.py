@@ -48,7 +48,7 @@ _CODE = re.compile(r"""[\[({})\]:'"]|!(?!=)""")
 _SPEC = re.compile(r"[{}]")
 
 
-def literals(source: str) -> Iterator[Literal]:
+def find_literals(source: str) -> Iterator[Literal]:
     """Yield the f-strings in their order. Raises UncertainError at a string that does not end."""
     for token in _TOKEN.finditer(source):
         first, start = token[0], token.start()
@@ -61,7 +61,7 @@ def literals(source: str) -> Iterator[Literal]:
                 yield Literal(prefix[0] + first[:wide], start + wide, token.end() - wide)
 
 
-def brace(source: str, literal: Literal, at: int) -> re.Match[str] | None:
+def find_brace(source: str, literal: Literal, at: int) -> re.Match[str] | None:
     """Find the next brace or doubled brace of the literal part from `at` on, outside escapes. None after the last."""
     marks = _RAW if "r" in literal.opening.lower() else _PLAIN
     while mark := marks.search(source, at, literal.end):
@@ -71,7 +71,7 @@ def brace(source: str, literal: Literal, at: int) -> re.Match[str] | None:
     return None
 
 
-def field_end(source: str, literal: Literal, start: int) -> int:
+def find_field_end(source: str, literal: Literal, start: int) -> int:
     """Return the offset behind the field that opens at `start`, or -1 if it does not end within LONGEST characters."""
     end, at, depth = min(literal.end, start + LONGEST), start + 1, 0
     while mark := _CODE.search(source, at, end):
@@ -85,13 +85,13 @@ def field_end(source: str, literal: Literal, start: int) -> int:
         elif sign in "([{":
             depth += 1
         elif depth == 0:
-            return at if sign == "}" else _spec_end(source, at, end) if sign in ":!" else -1
+            return at if sign == "}" else _find_spec_end(source, at, end) if sign in ":!" else -1
         elif sign in ")]}":
             depth -= 1
     return -1
 
 
-def _spec_end(source: str, at: int, end: int) -> int:
+def _find_spec_end(source: str, at: int, end: int) -> int:
     """Return the offset behind a field if its conversion or format begins at `at`; -1 if the field does not end."""
     depth = 0
     for mark in _SPEC.finditer(source, at, end):
@@ -101,22 +101,22 @@ def _spec_end(source: str, at: int, end: int) -> int:
     return -1
 
 
-def fields(source: str) -> list[tuple[int, int]]:
+def find_fields(source: str) -> list[tuple[int, int]]:
     """Return start and end of all outermost fields of a program that compiles. Raises UncertainError."""
     found = []
-    for literal in literals(source):
+    for literal in find_literals(source):
         at = literal.start
-        while mark := brace(source, literal, at):
+        while mark := find_brace(source, literal, at):
             at = mark.end()
             if mark[0] == "{":
-                at = field_end(source, literal, mark.start())
+                at = find_field_end(source, literal, mark.start())
                 if at < 0:
                     raise UncertainError
                 found.append((mark.start(), at))
     return found
 
 
-def doubled(source: str, offsets: list[int]) -> str:
+def double_characters(source: str, offsets: list[int]) -> str:
     """Double the characters of a text at these ascending offsets."""
     ends = (0, *offsets, len(source))
     return "".join(source[start : end + 1] for start, end in pairwise(ends))

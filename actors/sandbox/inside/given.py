@@ -74,8 +74,8 @@ class ToolUseBaseEnv:
         return ""
 
 
-def _given() -> dict[str, object]:
-    for module in (*_LOADED, *_machine_code()):
+def _make_given() -> dict[str, object]:
+    for module in (*_LOADED, *_list_machine_code()):
         with suppress(ImportError), warnings.catch_warnings():  # this Python may lack it, or deprecate it
             warnings.simplefilter("ignore", DeprecationWarning)
             importlib.import_module(module)
@@ -85,7 +85,7 @@ def _given() -> dict[str, object]:
     return names | {ToolUseBaseEnv.__name__: ToolUseBaseEnv}
 
 
-def _machine_code() -> list[str]:
+def _list_machine_code() -> list[str]:
     """Return the standard library's extension modules, except modules for its own tests and for terminals."""
     wanted = sorted(name for name in sys.stdlib_module_names if "test" not in name and "curses" not in name)
     extension = importlib.machinery.ExtensionFileLoader
@@ -98,7 +98,7 @@ def _machine_code() -> list[str]:
     ]
 
 
-GIVEN = _given()
+GIVEN = _make_given()
 """The given names and their modules, classes and functions. `load_heavy` adds `np`."""
 
 _HEAVY = ("numpy", "numpy.fft", "numpy.linalg", "numpy.ma", "numpy.polynomial", "numpy.random", "math_verify")

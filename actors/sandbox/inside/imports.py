@@ -75,14 +75,14 @@ class Sources(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return importlib.util.decode_source(self._sources[start : start + length])
 
 
-def offer(packages: Iterable[str]) -> None:
+def allow_imports(packages: Iterable[str]) -> None:
     """Let imports come only from memory from now on: the standard library and these packages."""
-    files = list(_standard())
+    files = list(_list_standard())
     for package in packages:
         spec = importlib.util.find_spec(package)
         if spec is not None:
             for folder in spec.submodule_search_locations or ():
-                files += _modules(folder, package)
+                files += _list_modules(folder, package)
     sources = Sources(files)
     sys.meta_path[:] = [importlib.machinery.BuiltinImporter, importlib.machinery.FrozenImporter, sources]
     sys.path.clear()
@@ -90,21 +90,21 @@ def offer(packages: Iterable[str]) -> None:
     sys.path_importer_cache.clear()
 
 
-def _standard() -> Iterator[tuple[str, str]]:
+def _list_standard() -> Iterator[tuple[str, str]]:
     folder = os.path.dirname(os.__file__)
     for name in sys.stdlib_module_names - _LEFT_OUT:
         path = os.path.join(folder, name)
         if os.path.isdir(path):
-            yield from _modules(path, name)
+            yield from _list_modules(path, name)
         elif os.path.isfile(path + ".py"):
             yield name, path + ".py"
 
 
-def _modules(folder: str, package: str) -> Iterator[tuple[str, str]]:
+def _list_modules(folder: str, package: str) -> Iterator[tuple[str, str]]:
     """Yield name and path of all modules of a package, without its tests."""
     for entry in os.scandir(folder):
         stem, suffix = os.path.splitext(entry.name)
         if suffix == ".py" and entry.is_file():
             yield package if stem == "__init__" else f"{package}.{stem}", entry.path
         elif entry.is_dir() and entry.name.isidentifier() and entry.name not in _LEFT_OUT and stem != "__pycache__":
-            yield from _modules(entry.path, f"{package}.{entry.name}")
+            yield from _list_modules(entry.path, f"{package}.{entry.name}")

@@ -7,7 +7,7 @@ that knows only the input (`execution`), and sends the output here.
 from collections.abc import Generator
 from typing import Any, NamedTuple
 
-from .program import Answer, LoadedProgram, clean, guarded
+from .program import Answer, LoadedProgram, escape_surrogates, guard_calls
 
 
 class Execution(NamedTuple):
@@ -46,15 +46,15 @@ class JudgingProgram(LoadedProgram):
 
     def step(self, action: str) -> Answer:
         """Return the first execution that the program wants, or its answer."""
-        with guarded("play"):
+        with guard_calls("play"):
             self.judging: Judging = self.instance.judge(action)
         return self.resume(None)
 
     def resume(self, output: str | None) -> Answer:
         """Return the next execution, or the answer, after the output of the previous execution."""
-        with guarded("play"):
+        with guard_calls("play"):
             try:
                 wanted = self.judging.send(output)
             except StopIteration as end:
                 return self.stepped(end.value)
-            return {"is": "wanted", **wanted._asdict(), "given": clean(wanted.given)}
+            return {"is": "wanted", **wanted._asdict(), "given": escape_surrogates(wanted.given)}

@@ -17,29 +17,29 @@ _SCOPES_SINCE, _SCOPES = 6, 0b11
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def version() -> int:
+def read_version() -> int:
     """Return the kernel's version of the interface; 0 without Landlock."""
     return max(0, int(_libc.syscall(_CREATE, None, 0, _ASK_VERSION)))
 
 
-def ruleset() -> int:
+def open_ruleset() -> int:
     """Open a descriptor of rules that deny every right that the kernel knows. Raises OSError without Landlock."""
-    abi = version()
+    abi = read_version()
     if not abi:
         raise OSError("the kernel has no Landlock, or it is switched off")
     rights = (1 << max(count for since, count in _FILE_RIGHTS.items() if since <= abi)) - 1
     network = _NETWORK if abi >= _NETWORK_SINCE else 0
     scopes = _SCOPES if abi >= _SCOPES_SINCE else 0
     handled = struct.pack("=QQQ", rights, network, scopes)
-    return checked(_libc.syscall(_CREATE, handled, len(handled), 0), "landlock_create_ruleset")
+    return check_result(_libc.syscall(_CREATE, handled, len(handled), 0), "landlock_create_ruleset")
 
 
 def restrict(rules: int) -> None:
     """Put this process under the rules for good. Needs no-new-privileges. Raises OSError."""
-    checked(_libc.syscall(_RESTRICT, rules, 0), "landlock_restrict_self")
+    check_result(_libc.syscall(_RESTRICT, rules, 0), "landlock_restrict_self")
 
 
-def checked(result: int, call: str) -> int:
+def check_result(result: int, call: str) -> int:
     """Return the result of a system call. Raises OSError if the call failed."""
     if result < 0:
         raise OSError(ctypes.get_errno(), call)

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from .given import GIVEN, ToolUseBaseEnv
 from .messages import NAME_CHARACTERS
-from .repair import REPAIR, compiled
+from .repair import REPAIR, compile_program
 
 MODULE = "environment"
 FILE = f"{MODULE}.py"
@@ -36,7 +36,7 @@ class ProgramError(Exception):
     def __init__(self, kind: Kind, stage: Stage, reason: str) -> None:
         self.kind = kind
         self.stage = stage
-        self.reason = clean(reason)[:TEXT_CHARACTERS]
+        self.reason = escape_surrogates(reason)[:TEXT_CHARACTERS]
 
 
 class LoadedProgram:
@@ -50,10 +50,10 @@ class LoadedProgram:
         self.kind = kind
         self.repairs = repairs
         self.observation_bytes = observation_bytes
-        with guarded("class"):
-            self.name = checked_name(kind)
-        with guarded("construct"):
-            self.arguments = turn_budget(kind, max_turns)
+        with guard_calls("class"):
+            self.name = check_name(kind)
+        with guard_calls("construct"):
+            self.arguments = find_turn_budget(kind, max_turns)
         self.instance: Any = None
 
     def loaded(self) -> Answer:
@@ -61,14 +61,16 @@ class LoadedProgram:
         return {"is": "loaded", "name": self.name, "repairs": self.repairs}
 
     def reset(self, seed: int) -> Answer:
-        with guarded("construct"):
-            reseed(seed)
+        with guard_calls("construct"):
+            seed_generators(seed)
             self.build()
-        with guarded("play"):
-            reseed(seed)
+        with guard_calls("play"):
+            seed_generators(seed)
             answer = plain(begin(self.instance, seed))
             if not (type(answer) is tuple and len(answer) == 2):
-                raise ProgramError("protocol", "play", f"reset must return (observation, info), not {shape(answer)}")
+                raise ProgramError(
+                    "protocol", "play", f"reset must return (observation, info), not {describe_type(answer)}"
+                )
             return self.observed("reset", answer[0], answer[1], 0.0, False, False)
 
     def build(self) -> None:
@@ -76,7 +78,7 @@ class LoadedProgram:
         self.instance = self.kind(**self.arguments)
 
     def step(self, action: str) -> Answer:
-        with guarded("play"):
+        with guard_calls("play"):
             return self.stepped(self.instance.step(action))
 
     def stepped(self, answer: object) -> Answer:
@@ -84,51 +86,57 @@ class LoadedProgram:
         answer = plain(answer)
         if not (type(answer) is tuple and len(answer) == 5):
             wanted = "(observation, reward, terminated, truncated, info)"
-            raise ProgramError("protocol", "play", f"step must return {wanted}, not {shape(answer)}")
+            raise ProgramError("protocol", "play", f"step must return {wanted}, not {describe_type(answer)}")
         observation, reward, terminated, truncated, info = answer
-        paid, over, cut = number(reward), flag("terminated", terminated), flag("truncated", truncated)
+        paid, over, cut = (
+            require_number(reward),
+            require_flag("terminated", terminated),
+            require_flag("truncated", truncated),
+        )
         return self.observed("step", observation, info, paid, over, cut)
 
     def solve(self) -> Answer:
         """Return the reference solution as a list of actions, or None if the program only describes it or lacks it."""
-        with guarded("play"):
+        with guard_calls("play"):
             answer = self.instance.solution() if hasattr(self.kind, "solution") else ""
             actions = None
             if is_a(answer, LISTS):
-                actions = [clean(str(scalar(action))) for action in answer]
+                actions = [escape_surrogates(str(convert_scalar(action))) for action in answer]
             elif answer is not None and not is_a(answer, str):
                 wanted = "a list of actions or a text"
-                raise ProgramError("protocol", "play", f"solution must return {wanted}, not {shape(answer)}")
+                raise ProgramError("protocol", "play", f"solution must return {wanted}, not {describe_type(answer)}")
             return {"is": "solved", "actions": actions}
 
     def observed(
         self, method: str, text: object, info: object, reward: float, terminated: bool, truncated: bool
     ) -> Answer:
         if not is_a(text, str):
-            raise ProgramError("protocol", "play", f"{method}: the observation must be a str, not {shape(text)}")
+            raise ProgramError(
+                "protocol", "play", f"{method}: the observation must be a str, not {describe_type(text)}"
+            )
         if not is_a(info, dict):
-            raise ProgramError("protocol", "play", f"{method}: info must be a dict, not {shape(info)}")
-        said = clean(text)  # type: ignore[arg-type]
+            raise ProgramError("protocol", "play", f"{method}: info must be a dict, not {describe_type(info)}")
+        said = escape_surrogates(text)  # type: ignore[arg-type]
         if len(said.encode()) > self.observation_bytes:
             raise ProgramError("protocol", "play", f"{method}: the observation is over {self.observation_bytes} bytes")
         return {"is": "observed", "text": said, "reward": reward, "terminated": terminated, "truncated": truncated}
 
 
-def execute(source: str) -> tuple[type, tuple[str, ...]]:
+def run_module(source: str) -> tuple[type, tuple[str, ...]]:
     """Compile and run the module. Returns its environment class and the repairs that its text needed."""
     source = source.removeprefix("\ufeff")  # a mark that some editors write at the start of a file
     module = types.ModuleType(MODULE)
     vars(module).update(GIVEN)
-    with guarded("parse"):
-        code, text = compiled(source, FILE, (vars(module), vars(builtins), keyword.kwlist))
+    with guard_calls("parse"):
+        code, text = compile_program(source, FILE, (vars(module), vars(builtins), keyword.kwlist))
     sys.modules[MODULE] = module  # dataclasses look up their module
-    reseed(0)
-    with guarded("class"):
+    seed_generators(0)
+    with guard_calls("class"):
         exec(code, vars(module))
-        return environment_class(module), () if text == source else (REPAIR,)
+        return find_environment_class(module), () if text == source else (REPAIR,)
 
 
-def environment_class(module: types.ModuleType) -> type:
+def find_environment_class(module: types.ModuleType) -> type:
     """Find the class with `reset` and `step` that no other such class extends. If there are several, take `…Env`."""
     own = {kind: None for kind in vars(module).values() if isinstance(kind, type) and kind.__module__ == MODULE}
     if ToolUseBaseEnv.__name__ in map(name_of, own):
@@ -152,7 +160,7 @@ def is_interface(kind: type) -> bool:
     return inspect.isabstract(kind) or bool(getattr(kind, "_is_protocol", False))
 
 
-def turn_budget(kind: type, max_turns: int) -> dict[str, int]:
+def find_turn_budget(kind: type, max_turns: int) -> dict[str, int]:
     """Return the constructor's arguments: the program's own `max_turns`, at most ours, or {} if it takes none."""
     try:
         parameters = inspect.signature(kind).parameters
@@ -180,17 +188,17 @@ def begin(instance: Any, seed: int) -> object:
 
 
 @contextmanager
-def guarded(stage: Stage) -> Iterator[None]:
+def guard_calls(stage: Stage) -> Iterator[None]:
     """Turn every exception of the program, including SystemExit and KeyboardInterrupt, into ProgramError."""
     try:
         yield
     except ProgramError:
         raise
     except BaseException as error:
-        raise ProgramError("exception", stage, described(error)) from None
+        raise ProgramError("exception", stage, describe_exception(error)) from None
 
 
-def described(error: BaseException) -> str:
+def describe_exception(error: BaseException) -> str:
     """Return type and text of an exception, and the line of the program that raised it."""
     line, trace = None, error.__traceback__
     while trace is not None:
@@ -204,18 +212,20 @@ def described(error: BaseException) -> str:
     return text if line is None else f"{text} (line {line})"
 
 
-def reseed(seed: int) -> None:
+def seed_generators(seed: int) -> None:
     """Seed the global generators of `random` and numpy."""
     random.seed(seed)
     if "numpy" in sys.modules:
         sys.modules["numpy"].random.seed(seed % 2**32)
 
 
-def number(reward: object) -> float:
+def require_number(reward: object) -> float:
     """Return the reward as a float. Raises ProgramError unless it is finite and of an exact number type."""
-    reward = scalar(reward)
+    reward = convert_scalar(reward)
     if type(reward) not in (int, float, bool):
-        raise ProgramError("reward", "play", f"step: the reward must be an int, float or bool, not {shape(reward)}")
+        raise ProgramError(
+            "reward", "play", f"step: the reward must be an int, float or bool, not {describe_type(reward)}"
+        )
     try:
         value = float(reward)  # type: ignore[arg-type]
     except OverflowError:
@@ -225,14 +235,14 @@ def number(reward: object) -> float:
     return value
 
 
-def flag(name: str, value: object) -> bool:
-    value = scalar(value)
+def require_flag(name: str, value: object) -> bool:
+    value = convert_scalar(value)
     if type(value) is not bool:
-        raise ProgramError("protocol", "play", f"step: {name} must be a bool, not {shape(value)}")
+        raise ProgramError("protocol", "play", f"step: {name} must be a bool, not {describe_type(value)}")
     return value
 
 
-def scalar(value: object) -> object:
+def convert_scalar(value: object) -> object:
     """Convert a numpy scalar to Python's type. Return any other value unchanged."""
     if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
         return value.item()  # type: ignore[attr-defined]
@@ -244,7 +254,7 @@ def plain(value: object) -> object:
     return tuple.__getitem__(value, slice(None)) if is_a(value, tuple) else value  # type: ignore[call-overload]
 
 
-def shape(value: object) -> str:
+def describe_type(value: object) -> str:
     """Describe the type of a value for a message."""
     exact = type(value) is tuple or type(value) is list
     return f"a {name_of(type(value))} of {len(value)}" if exact else name_of(type(value))  # type: ignore[arg-type]
@@ -255,7 +265,7 @@ def name_of(kind: type) -> str:
     return str(type.__dict__["__name__"].__get__(kind))
 
 
-def checked_name(kind: type) -> str:
+def check_name(kind: type) -> str:
     """Return the name of a class. Raises ProgramError unless it is an ASCII identifier, so that no names look alike."""
     name = name_of(kind)
     if not (name.isascii() and name.isidentifier() and len(name) <= NAME_CHARACTERS):
@@ -269,6 +279,6 @@ def is_a(value: object, kind: type | tuple[type, ...]) -> bool:
     return issubclass(type(value), kind)
 
 
-def clean(text: str) -> str:
+def escape_surrogates(text: str) -> str:
     """Escape lone surrogates, so that the text can be encoded as UTF-8."""
     return str.encode(text, errors="backslashreplace").decode()

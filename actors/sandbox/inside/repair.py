@@ -11,8 +11,17 @@ from collections.abc import Container, Sequence
 from contextlib import suppress
 from types import CodeType
 
-from .fstrings import LONGEST, Literal, UncertainError, brace, doubled, field_end, fields, literals
-from .scopes import Names, unseen
+from .fstrings import (
+    LONGEST,
+    Literal,
+    UncertainError,
+    double_characters,
+    find_brace,
+    find_field_end,
+    find_fields,
+    find_literals,
+)
+from .scopes import Names, is_unseen
 
 REPAIR = "f-string braces"
 FIELDS = 1_000
@@ -31,7 +40,7 @@ _WORD = re.compile(r"\w+")
 _COMMAND = re.compile(r"\\[A-Za-z]{3,}\Z")
 
 
-def compiled(source: str, file: str, known: Sequence[Container[str]]) -> tuple[CodeType, str]:
+def compile_program(source: str, file: str, known: Sequence[Container[str]]) -> tuple[CodeType, str]:
     """Compile a program after doubling forgotten f-string braces. Return the code and the repaired text.
 
     `known` lists names defined outside the program. Raises the errors of `compile` for the original text.
@@ -40,13 +49,13 @@ def compiled(source: str, file: str, known: Sequence[Container[str]]) -> tuple[C
     try:
         code = _compile(source, file)
     except SyntaxError:
-        text = readable(source)
+        text = repair_braces(source)
         with suppress(*_UNREADABLE):
             code = _compile(text, file) if text != source else None
         if code is None:
             raise
     for _ in range(ROUNDS):
-        better = evaluable(text, code, known)
+        better = repair_fields(text, code, known)
         if better == text:
             break
         with suppress(*_UNREADABLE):
@@ -61,33 +70,33 @@ def _compile(source: str, file: str) -> CodeType:
 # ---------------------------------------------------------------- programs that do not compile
 
 
-def readable(source: str) -> str:
+def repair_braces(source: str) -> str:
     """Double the braces that do not compile. Return the text unchanged if one of them is in doubt."""
     offsets: list[int] = []
     looked_at = 0
     try:
-        for literal in literals(source):
-            looked_at += _literal_braces(source, literal, FIELDS - looked_at, offsets)
+        for literal in find_literals(source):
+            looked_at += _find_literal_braces(source, literal, FIELDS - looked_at, offsets)
     except UncertainError:
         return source
-    return doubled(source, offsets)
+    return double_characters(source, offsets)
 
 
-def _literal_braces(source: str, literal: Literal, most: int, offsets: list[int]) -> int:
+def _find_literal_braces(source: str, literal: Literal, most: int, offsets: list[int]) -> int:
     """Add the offsets of one f-string's braces that must be doubled. Returns the number of fields read."""
     once: list[bool] = []  # for each open literal brace: True if it was written once
     at, count = literal.start, 0
-    while mark := brace(source, literal, at):
+    while mark := find_brace(source, literal, at):
         at, start = mark.end(), mark.start()
         if mark[0] == "{":
             count += 1
-            end = field_end(source, literal, start)
+            end = find_field_end(source, literal, start)
             if count > most:
                 raise UncertainError
             if end > 0 and _is_field(literal, source[start:end]):
                 at = end
                 continue
-            _check_text(source[start + 1 : end - 1] if end > 0 else _words(source, start + 1, literal.end))
+            _check_text(source[start + 1 : end - 1] if end > 0 else _read_words(source, start + 1, literal.end))
         elif mark[0] == "{{" or (mark[0] == "}}" and not (once and once[-1])):
             if mark[0] == "{{":
                 once.append(False)
@@ -107,12 +116,12 @@ def _literal_braces(source: str, literal: Literal, most: int, offsets: list[int]
 
 def _is_field(literal: Literal, text: str) -> bool:
     """Return True if the compiler reads the text as one field of such an f-string."""
-    tree = _parsed(f"{literal.opening}{text}{literal.quotes}")
+    tree = _try_parse(f"{literal.opening}{text}{literal.quotes}")
     values = tree.values if isinstance(tree, ast.JoinedStr) else []
     return sum(isinstance(value, ast.FormattedValue) for value in values) == 1
 
 
-def _words(source: str, start: int, end: int) -> str:
+def _read_words(source: str, start: int, end: int) -> str:
     """Return the text before the next brace, which must be a closing one. Raises UncertainError otherwise."""
     words = _INSIDE.match(source, start, min(end, start + LONGEST))
     if not words or words[0].count("(") != words[0].count(")") or words[0].count("[") != words[0].count("]"):
@@ -125,11 +134,11 @@ def _check_text(inside: str) -> None:
     quoted = "'" in inside or '"' in inside
     if "self" in _WORD.findall(inside) or (quoted and "\\" in inside):
         raise UncertainError
-    if inside.strip() and _parsed(f"({inside}\n)") is not None:
+    if inside.strip() and _try_parse(f"({inside}\n)") is not None:
         raise UncertainError
 
 
-def _parsed(expression: str) -> ast.expr | None:
+def _try_parse(expression: str) -> ast.expr | None:
     try:
         return ast.parse(expression, mode="eval").body
     except _UNREADABLE:
@@ -139,15 +148,15 @@ def _parsed(expression: str) -> ast.expr | None:
 # ---------------------------------------------------------------- programs that compile
 
 
-def evaluable(source: str, code: CodeType, known: Sequence[Container[str]]) -> str:
+def repair_fields(source: str, code: CodeType, known: Sequence[Container[str]]) -> str:
     """Double the braces of fields that always raise when they are evaluated.
 
     Such a field is a name without a value, a list of such names, or the text of a mapping: `f'{"a": 1}'`.
     """
     try:
-        if not _suspect(source, code, known):
+        if not _is_suspect(source, code, known):
             return source
-        names, places = Names(ast.parse(source)), fields(source)
+        names, places = Names(ast.parse(source)), find_fields(source)
     except (*_UNREADABLE, UncertainError):
         return source
     if len(names.fields) != len(places):
@@ -156,34 +165,34 @@ def evaluable(source: str, code: CodeType, known: Sequence[Container[str]]) -> s
     for scope, (start, end) in zip(names.fields, places, strict=True):
         named = _NAMED.match(source, start, end)
         if named and not names.dynamic:
-            words = _names_in(named[1])
+            words = _find_names(named[1])
             of_latex = _COMMAND.search(source, max(start - 20, 0), start)
             forgot_self = not of_latex and not names.members.isdisjoint(words)
-            raises = bool(words) and not forgot_self and unseen(words, scope, known)
+            raises = bool(words) and not forgot_self and is_unseen(words, scope, known)
         else:
             raises = _is_mapping(source, start, end)
         if raises:
             offsets += (start, end - 1)
-    return doubled(source, offsets)
+    return double_characters(source, offsets)
 
 
-def _suspect(source: str, code: CodeType, known: Sequence[Container[str]]) -> bool:
+def _is_suspect(source: str, code: CodeType, known: Sequence[Container[str]]) -> bool:
     """Return False if no field can raise in this way. Cheap, since it runs at every load."""
     # A fresh process pays for every page that it writes, so search the whole text before its strings.
-    if _MAPPING.search(source) and any(_MAPPING.search(source, each.start, each.end) for each in literals(source)):
+    if _MAPPING.search(source) and any(_MAPPING.search(source, each.start, each.end) for each in find_literals(source)):
         return True
-    words = {word for listed in _NAMED.findall(source) for word in _names_in(listed)}
+    words = {word for listed in _NAMED.findall(source) for word in _find_names(listed)}
     names = {word for word in words if not any(word in each for each in known)}
-    read = _globals_read(code, names) if names else names
-    return bool(read) and not read <= _bound_by(code)
+    read = _find_globals_read(code, names) if names else names
+    return bool(read) and not read <= _find_bound_names(code)
 
 
-def _names_in(words: str) -> set[str]:
+def _find_names(words: str) -> set[str]:
     """Return the names among the words. Keywords count as names, so text with a keyword is not taken as literal."""
     return {word for word in _WORD.findall(words) if not word[0].isdigit()}
 
 
-def _globals_read(code: CodeType, names: set[str]) -> set[str]:
+def _find_globals_read(code: CodeType, names: set[str]) -> set[str]:
     """Return the names that any code of the program reads as a global."""
     read: set[str] = set()
     codes = [code]
@@ -195,7 +204,7 @@ def _globals_read(code: CodeType, names: set[str]) -> set[str]:
     return read
 
 
-def _bound_by(module: CodeType) -> set[str]:
+def _find_bound_names(module: CodeType) -> set[str]:
     """Return the names that the module's own code binds."""
     return {step.argval for step in dis.get_instructions(module) if step.opname == "STORE_NAME"}
 

@@ -80,6 +80,6 @@ class Names:
         return [value.partition(".")[0] for value in values if isinstance(value, str)]
 
 
-def unseen(words: set[str], scope: Scope, known: Sequence[Container[str]]) -> bool:
+def is_unseen(words: set[str], scope: Scope, known: Sequence[Container[str]]) -> bool:
     """Return True if none of the names can have a value in this scope."""
     return not any(scope.sees(word) or any(word in each for each in known) for word in words)

@@ -35,7 +35,7 @@ class Filter:
         machine = os.uname().machine
         if machine not in _AUDIT:
             raise OSError(errno.ENOSYS, f"no table of system calls for {machine}")
-        packed = b"".join(struct.pack("=HBBI", *each) for each in program(machine))
+        packed = b"".join(struct.pack("=HBBI", *each) for each in make_program(machine))
         self._instructions = ctypes.create_string_buffer(packed, len(packed))
         self._program = _Program(len(packed) // 8, ctypes.addressof(self._instructions))
 
@@ -46,7 +46,7 @@ class Filter:
             raise OSError(ctypes.get_errno(), "prctl(PR_SET_SECCOMP)")
 
 
-def program(machine: str) -> list[Instruction]:
+def make_program(machine: str) -> list[Instruction]:
     """Return the instructions: (code, jump if true, jump if false, constant). All jumps lead to returns at the end."""
     verdicts = (
         (calls.ALLOWED, _ALLOW),
@@ -54,8 +54,10 @@ def program(machine: str) -> list[Instruction]:
         (calls.ABSENT, _ABSENT),
         (calls.NOBODYS, _ZERO),
     )
-    checks = [(number, verdict) for table, verdict in verdicts for number in calls.numbered(table, machine).values()]
-    conditions = list(_conditions(machine))
+    checks = [
+        (number, verdict) for table, verdict in verdicts for number in calls.number_calls(table, machine).values()
+    ]
+    conditions = list(_make_conditions(machine))
     returns = (_REFUSE, _ALLOW, _KILL, _ABSENT, _ZERO)
     body = len(checks) + len(conditions)
 
@@ -75,12 +77,12 @@ def program(machine: str) -> list[Instruction]:
     ]
 
 
-def _conditions(machine: str) -> Iterator[Instruction]:
+def _make_conditions(machine: str) -> Iterator[Instruction]:
     """Yield checks that allow a call if all its conditions hold.
 
     The low half of an argument comes first on both machines.
     """
-    for name, number in calls.numbered(calls.HELD, machine).items():
+    for name, number in calls.number_calls(calls.HELD, machine).items():
         held: list[Instruction] = []
         for argument, mask, values in calls.CONDITIONS[name]:
             held += [(_LOAD, 0, 0, _ARGUMENTS + 8 * argument), (_AND, 0, 0, mask)]

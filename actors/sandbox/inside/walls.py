@@ -15,7 +15,7 @@ import resource
 import signal
 import threading
 
-from .landlock import restrict, ruleset
+from .landlock import open_ruleset, restrict
 from .seccomp import Filter
 
 CHANNEL = 24
@@ -49,8 +49,8 @@ class Walls:
 
     def __init__(self, layers: frozenset[str], own_bytes: int) -> None:
         self._own_bytes = own_bytes if "limits" in layers else None
-        self._rules = ruleset() if "landlock" in layers else None
-        self._numbers = kept_numbers()
+        self._rules = open_ruleset() if "landlock" in layers else None
+        self._numbers = find_kept_numbers()
         self._filter = Filter() if "seccomp" in layers else None
 
     def enclose(self, descriptor: int, zygote: int, memory_bytes: int, processor_s: int) -> None:
@@ -72,7 +72,7 @@ class Walls:
             restrict(RULES)
             os.close(RULES)
         if self._own_bytes is not None:
-            limit(self._own_bytes + memory_bytes, processor_s)
+            set_limits(self._own_bytes + memory_bytes, processor_s)
         if self._filter is not None:
             hide_numbers(self._numbers)
             self._filter.put_on()
@@ -96,7 +96,7 @@ def leave_root() -> None:
     os.setresuid(NOBODY, NOBODY, NOBODY)
 
 
-def limit(address_bytes: int, processor_s: int) -> None:
+def set_limits(address_bytes: int, processor_s: int) -> None:
     """Set the hard limits of resources."""
     for what, most in (
         (resource.RLIMIT_AS, address_bytes),
@@ -110,7 +110,7 @@ def limit(address_bytes: int, processor_s: int) -> None:
         resource.setrlimit(what, (most, most))
 
 
-def kept_numbers() -> list[int]:
+def find_kept_numbers() -> list[int]:
     """Return the addresses at which the C library may keep this thread's number. They are the same in a child."""
     start = _libc.pthread_self()
     words = (ctypes.c_int * THREAD_WORDS).from_address(start)
@@ -118,7 +118,7 @@ def kept_numbers() -> list[int]:
 
 
 def hide_numbers(places: list[int]) -> None:
-    """Overwrite this child's number by SHOWN_NUMBER at those `places` of the zygote's `kept_numbers` that hold it.
+    """Overwrite this child's number by SHOWN_NUMBER at those `places` of the zygote's `find_kept_numbers` that hold it.
 
     Another place was equal to the zygote's number by chance, since numbers are small in a namespace.
     """
@@ -129,7 +129,7 @@ def hide_numbers(places: list[int]) -> None:
             word.value = SHOWN_NUMBER
 
 
-def pages(proc: int) -> tuple[int, int]:
+def count_pages(proc: int) -> tuple[int, int]:
     """Count the pages of this process's address space, and its resident pages not backed by a file. Closes `proc`."""
     statm = os.open("self/statm", os.O_RDONLY, dir_fd=proc)
     size, resident, shared, *_ = (int(word) for word in os.read(statm, 256).split())

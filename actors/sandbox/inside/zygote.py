@@ -49,7 +49,7 @@ def prepare(heavy: bool, shelf: Sequence[str]) -> None:
     if heavy:
         given.load_heavy()
     given.GIVEN.update(libraries.load(shelf))
-    imports.offer((*(imports.PACKAGES if heavy else ()), *libraries.packages(shelf)))
+    imports.allow_imports((*(imports.PACKAGES if heavy else ()), *libraries.list_packages(shelf)))
     os.chdir("/")
     del sys.argv[:], sys.orig_argv[:]
     threading.main_thread()._native_id = 0  # type: ignore[attr-defined]
@@ -60,7 +60,7 @@ def prepare(heavy: bool, shelf: Sequence[str]) -> None:
 
 def serve(control: int, proc: int, layers: frozenset[str]) -> bool:
     """Fork children and report their ends. Returns False if the host has gone, and True in a child behind its walls."""
-    size, private = walls.pages(proc)
+    size, private = walls.count_pages(proc)
     raised = walls.Walls(layers, size * resource.getpagesize())
     zygote = ForkServer(socket.socket(fileno=control), raised)
     zygote.tell(READY, 0, private)

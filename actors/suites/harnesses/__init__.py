@@ -11,7 +11,7 @@ from spade.config import ProtocolName
 from spade.evaluations import Protocol, Sampling
 
 
-def _protocols(temperature: float, samples: int, turns: int) -> Mapping[ProtocolName, Protocol]:
+def _make_protocols(temperature: float, samples: int, turns: int) -> Mapping[ProtocolName, Protocol]:
     """Make the protocols `paper` and `short`. The numbers are ours, and the words are the harness's own."""
     sampling = Sampling(temperature=temperature, max_tokens=2_048)
     numbers: Mapping[ProtocolName, int] = {"paper": samples, "short": 1}
@@ -21,12 +21,12 @@ def _protocols(temperature: float, samples: int, turns: int) -> Mapping[Protocol
     }
 
 
-BFCL = Harness.of("bfcl", "bfcl-eval", _protocols(0.0, 1, 20))
-TAU2 = Harness.of("tau2", "inspect-evals", _protocols(0.0, 4, 20), users=True)
+BFCL = Harness.of("bfcl", "bfcl-eval", _make_protocols(0.0, 1, 20))
+TAU2 = Harness.of("tau2", "inspect-evals", _make_protocols(0.0, 4, 20), users=True)
 ACEBENCH = Harness.of(
     "acebench",
     "evalscope",
-    _protocols(0.7, 1, 20),
+    _make_protocols(0.7, 1, 20),
     tools=False,  # its calls are text
     users=True,
     columns="a folder with the rows of its English agent tasks",

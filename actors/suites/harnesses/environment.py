@@ -11,47 +11,47 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from spade.disk import draft
-from spade.errors import ConfigError, RunError, reason
-from spade.locks import locked
-from spade.text import line
+from spade.disk import open_draft
+from spade.errors import ConfigError, RunError, format_reason
+from spade.locks import hold_lock
+from spade.text import as_line
 
 _PINS = Path(__file__).parent / "pins"
 _INSTALLED = "installed"
 _SHOWN = 20  # last lines of pip's output that are shown
 
 
-def pins(name: str) -> Path:
+def find_pins(name: str) -> Path:
     """Return the file with the pins of a harness."""
     return _PINS / f"{name}.txt"
 
 
-def digest(name: str) -> str:
+def compute_digest(name: str) -> str:
     """Return a digest of the pins, 16 hex digits."""
-    return hashlib.blake2b(pins(name).read_bytes(), digest_size=8).hexdigest()
+    return hashlib.blake2b(find_pins(name).read_bytes(), digest_size=8).hexdigest()
 
 
-def folder(name: str) -> Path:
+def find_folder(name: str) -> Path:
     """Return the place of the harness's environment. Other pins have another place."""
-    return Path.home() / ".cache" / "spade" / "harnesses" / f"{name}-{digest(name)}"
+    return Path.home() / ".cache" / "spade" / "harnesses" / f"{name}-{compute_digest(name)}"
 
 
-def installed(name: str) -> bool:
+def is_installed(name: str) -> bool:
     """Return True if the harness's environment is complete."""
-    return (folder(name) / _INSTALLED).is_file()
+    return (find_folder(name) / _INSTALLED).is_file()
 
 
-def version(name: str, package: str) -> str:
+def read_version(name: str, package: str) -> str:
     """Return the pinned version of a package."""
-    pinned = dict(each.split("==") for each in pins(name).read_text().split())
+    pinned = dict(each.split("==") for each in find_pins(name).read_text().split())
     return pinned[package]
 
 
-def python(name: str) -> Path:
+def find_python(name: str) -> Path:
     """Return the environment's interpreter. Raises ConfigError if the environment is not installed."""
-    if not installed(name):
+    if not is_installed(name):
         raise ConfigError(f"suite {name}: its harness is not here: spade eval setup {name}")
-    return folder(name) / "bin" / "python"
+    return find_folder(name) / "bin" / "python"
 
 
 def set_up(name: str, index: str, say: Callable[[str], None]) -> Path:
@@ -59,18 +59,18 @@ def set_up(name: str, index: str, say: Callable[[str], None]) -> Path:
 
     The environment appears as a whole or not at all. Only one command makes it at a time.
     """
-    place = folder(name)
-    if installed(name):
+    place = find_folder(name)
+    if is_installed(name):
         return place
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
         lock = place.with_name(f"{place.name}.lock")
-        with locked(lock, lambda other: f"{place}: another command is making it ({other}); wait for its end"):
-            if not installed(name):
+        with hold_lock(lock, lambda other: f"{place}: another command is making it ({other}); wait for its end"):
+            if not is_installed(name):
                 say(f"making {place}")
                 _make(name, place, index)
     except OSError as error:
-        raise RunError(f"{place}: cannot be made ({reason(error)})") from None
+        raise RunError(f"{place}: cannot be made ({format_reason(error)})") from None
     return place
 
 
@@ -79,13 +79,13 @@ def _make(name: str, place: Path, index: str) -> None:
     drafts = place.with_name(f".{place.name}")
     for left in (place, drafts):
         shutil.rmtree(left, ignore_errors=True)  # left by a killed command; its pip may still write below `drafts`
-    with draft(drafts) as folder:
+    with open_draft(drafts) as folder:
         made = folder / place.name
         base = getattr(sys, "_base_executable", sys.executable)
         _run([base, "-m", "venv", str(made)], place)
         words = ["--index-url", index] if index else []
         pip = [str(made / "bin" / "python"), "-m", "pip", "install", "--no-deps", "--quiet", *words]
-        _run([*pip, "-r", str(pins(name))], place)
+        _run([*pip, "-r", str(find_pins(name))], place)
         (made / _INSTALLED).touch()
         os.replace(made, place)
     shutil.rmtree(drafts, ignore_errors=True)
@@ -95,7 +95,7 @@ def _run(command: list[str], place: Path) -> None:
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     except OSError as error:
-        raise RunError(f"{command[0]}: {reason(error)}") from None
+        raise RunError(f"{command[0]}: {format_reason(error)}") from None
     if done.returncode:
-        said = " · ".join(line(each, 200) for each in done.stderr.splitlines()[-_SHOWN:] if "WARNING" not in each)
+        said = " · ".join(as_line(each, 200) for each in done.stderr.splitlines()[-_SHOWN:] if "WARNING" not in each)
         raise RunError(f"{place}: pip or venv ended with {done.returncode}: {said}")

@@ -8,9 +8,9 @@ import msgspec
 import trio
 
 from actors.suites.harnesses import environment
-from actors.suites.harnesses.worker import ListedItem, worker
+from actors.suites.harnesses.worker import ListedItem, start_worker
 from actors.suites.suite import Suite
-from actors.suites.talk import suite_talks
+from actors.suites.talk import make_suite_talks
 from actors.text.conversation import Talk
 from actors.text.toolcalls import DIALECTS, find_dialect
 from spade.config import Library, ProtocolName, Tier
@@ -50,8 +50,11 @@ class Harness(Suite):
 
         Raises ConfigError if the environment is not installed.
         """
-        environment.python(self.name)
-        return {self.package: environment.version(self.name, self.package), "pins": environment.digest(self.name)}
+        environment.find_python(self.name)
+        return {
+            self.package: environment.read_version(self.name, self.package),
+            "pins": environment.compute_digest(self.name),
+        }
 
     @classmethod
     def of(
@@ -71,7 +74,7 @@ class Harness(Suite):
         """
 
         def read(_: Protocol, data: Path | None) -> list[SuiteItem]:
-            return [SuiteItem(each.name, each.category, each.digest) for each in listed(name, data)]
+            return [SuiteItem(each.name, each.category, each.digest) for each in list_items(name, data)]
 
         def talks(protocol: Protocol, tokenizer: Tokenizer) -> Callable[[], Talk]:
             try:
@@ -79,16 +82,16 @@ class Harness(Suite):
                     find_dialect(tokenizer, DIALECTS, "this model")
             except RunError as error:
                 raise RunError(f"suite {name}: {error}") from None
-            return suite_talks(protocol, tokenizer)  # unused, because the harness words the messages
+            return make_suite_talks(protocol, tokenizer)  # unused, because the harness words the messages
 
         return cls(name, protocols, read, size=size, columns=columns, talks=talks, package=package, users=users)
 
 
-def listed(name: str, data: Path | None, tier: Tier | str = "auto") -> list[ListedItem]:
+def list_items(name: str, data: Path | None, tier: Tier | str = "auto") -> list[ListedItem]:
     """List the items of a harness. Raises ConfigError, HarnessError."""
 
     async def ask() -> list[ListedItem]:
-        async with worker(name, environment.folder(name) / "items.log", tier, data) as found:
+        async with start_worker(name, environment.find_folder(name) / "items.log", tier, data) as found:
             return await found.items()
 
     items = trio.run(ask)

@@ -17,10 +17,10 @@ import msgspec
 import trio
 
 from actors.suites.harnesses import environment
-from spade.decoding import UnreadableError, decoded
+from spade.decoding import UnreadableError, try_decode
 from spade.errors import ConfigError, RunError
-from spade.processes.walls import folders_above, walled
-from spade.text import line
+from spade.processes.walls import list_folders_above, make_walled_prefix
+from spade.text import as_line
 
 READY_S = 600.0
 """Seconds in which a harness must load, and again in which it must list its items."""
@@ -103,26 +103,26 @@ class Worker:
 
     async def items(self) -> list[ListedItem]:
         """Return all items. Raises HarnessError."""
-        with self._in_time():
+        with self._limit_time():
             await self._tell({"items": True})
-            return (await self._heard("items")).items
+            return (await self._read_said("items")).items
 
     async def play(self, item: str, answer: Answering) -> Over:
         """Play an item. Raises HarnessError, or trio.TooSlowError after PLAY_S."""
         with trio.fail_after(PLAY_S):
             await self._tell({"play": item})
-            while (said := await self._heard("ask", "over")).kind == "ask":
+            while (said := await self._read_said("ask", "over")).kind == "ask":
                 status, body = await answer(said.model, said.body)
                 await self._tell({"status": status, "body": msgspec.Raw(body)})
         return Over(said.correct, said.score, said.answer, said.error)
 
     async def ready(self) -> None:
         """Wait until the harness is loaded. Raises HarnessError."""
-        with self._in_time():
-            await self._heard("ready")
+        with self._limit_time():
+            await self._read_said("ready")
 
     @contextmanager
-    def _in_time(self) -> Iterator[None]:
+    def _limit_time(self) -> Iterator[None]:
         try:
             with trio.fail_after(READY_S):
                 yield
@@ -134,18 +134,18 @@ class Worker:
         try:
             await self._process.stdin.send_all(msgspec.json.encode(order) + b"\n")
         except (trio.BrokenResourceError, trio.ClosedResourceError):
-            raise await self._ended() from None
+            raise await self._make_ended_error() from None
 
-    async def _heard(self, *kinds: str) -> _Said:
+    async def _read_said(self, *kinds: str) -> _Said:
         try:
-            said = decoded(_said.decode, await self._line())
+            said = try_decode(_said.decode, await self._read_line())
         except UnreadableError as error:
             raise HarnessError(f"harness {self._name}: does not speak as agreed: {error}") from None
         if said.kind not in kinds:
             raise HarnessError(f"harness {self._name}: says {said.kind!r} where {' or '.join(kinds)} is due")
         return said
 
-    async def _line(self) -> bytes:
+    async def _read_line(self) -> bytes:
         assert self._process.stdout is not None
         begin = 0
         while (end := self._rest.find(b"\n", begin)) < 0:
@@ -154,33 +154,33 @@ class Worker:
                 raise HarnessError(f"harness {self._name}: a line of over {_LONGEST} bytes")
             part = await self._process.stdout.receive_some(_PART)
             if not part:
-                raise await self._ended()
+                raise await self._make_ended_error()
             self._rest += part
         found, self._rest = bytes(self._rest[:end]), self._rest[end + 1 :]
         return found
 
-    async def _ended(self) -> HarnessError:
+    async def _make_ended_error(self) -> HarnessError:
         """Build the error for a process that is gone, with the last lines of its log."""
         with trio.move_on_after(_PARTING_S):
             await self._process.wait()
         _kill(self._process)
         code = await self._process.wait()
-        said = [line(each, 200) for each in self._log.read_text(errors="replace").splitlines()[-_SHOWN:]]
+        said = [as_line(each, 200) for each in self._log.read_text(errors="replace").splitlines()[-_SHOWN:]]
         return HarnessError(f"harness {self._name}: ended with {code}: {' · '.join(said) or 'without a word'}")
 
 
 @asynccontextmanager
-async def worker(name: str, log: Path, tier: str, data: Path | None = None) -> AsyncIterator[Worker]:
+async def start_worker(name: str, log: Path, tier: str, data: Path | None = None) -> AsyncIterator[Worker]:
     """Start a harness and yield it when it is ready. Kill it at the end of the block. `tier`: see sandbox.tier.
 
     Raises ConfigError if its environment or its walls are missing, HarnessError if it does not start.
     """
-    async with started(name, _command(name, tier, data), log) as found:
+    async with start_process(name, _make_command(name, tier, data), log) as found:
         yield found
 
 
 @asynccontextmanager
-async def started(name: str, command: Sequence[str], log: Path) -> AsyncIterator[Worker]:
+async def start_process(name: str, command: Sequence[str], log: Path) -> AsyncIterator[Worker]:
     """Start the process of this command and yield it when it is ready. Kill it at the end of the block.
 
     Raises HarnessError.
@@ -215,22 +215,22 @@ def _kill(process: trio.Process) -> None:
             os.killpg(process.pid, signal.SIGKILL)
 
 
-def _command(name: str, tier: str, data: Path | None) -> Sequence[str]:
+def _make_command(name: str, tier: str, data: Path | None) -> Sequence[str]:
     """Return the command that starts the harness. Raises ConfigError."""
-    python = environment.python(name)
+    python = environment.find_python(name)
     given = "" if data is None else str(data.absolute())
     code = _CODE.format(folder=str(_DRIVERS.parent), name=name, data=given)
     own = [str(python), "-s", "-B", "-c", code]  # without -E, which would ignore the hash seed
     if tier == "none":
         return own
-    shown = [environment.folder(name), Path(sys.base_prefix), Path(sys.base_exec_prefix), _DRIVERS]
+    shown = [environment.find_folder(name), Path(sys.base_prefix), Path(sys.base_exec_prefix), _DRIVERS]
     try:
-        walls = walled(shown, ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"])
+        walls = make_walled_prefix(shown, ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"])
     except FileNotFoundError as error:
         raise ConfigError(
             f"suite {name}: its harness runs behind bubblewrap alone: {error}; --set sandbox.tier=none takes no walls"
         ) from None
-    files = [*folders_above(Path(given)), "--ro-bind", given, given] if given else []
+    files = [*list_folders_above(Path(given)), "--ro-bind", given, given] if given else []
     # Not --die-with-parent, because the parent is the thread that starts the process. The process ends with its input
     # or with its group.
     return [*walls, "--cap-drop", "ALL", *files, *own]

@@ -4,10 +4,10 @@
 of the play and its return.
 """
 
-from actors.text.conversation.games import GameTalk, say_examples
+from actors.text.conversation.games import GameTalk, format_examples
 from actors.text.conversation.talk import Move, Opening, Talk
 from actors.text.conversation.tools import Tongue, ToolTalk
-from actors.text.conversation.turns import Conversation, Player, Seen, Step, converse
+from actors.text.conversation.turns import Conversation, Player, Seen, Step, play_conversation
 
 __all__ = [
     "Conversation",
@@ -20,6 +20,6 @@ __all__ = [
     "Talk",
     "Tongue",
     "ToolTalk",
-    "converse",
-    "say_examples",
+    "format_examples",
+    "play_conversation",
 ]  # fmt: skip

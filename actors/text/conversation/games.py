@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Sequence
 
-from actors.text.actions import action_said, sent
+from actors.text.actions import find_action, format_action
 from actors.text.conversation.talk import Move, Opening
 from actors.text.profile import ChatMessage
 from spade.protocol import Form, Observed
 
 
-def say_examples(examples: Sequence[tuple[str, str]]) -> list[ChatMessage]:
+def format_examples(examples: Sequence[tuple[str, str]]) -> list[ChatMessage]:
     """Return pairs of an observation and an answer as messages of the user and of the model."""
     return [ChatMessage(*each) for one in examples for each in zip(("user", "assistant"), one, strict=True)]
 
@@ -31,7 +31,7 @@ class GameTalk:
     ) -> None:
         self._opening = opening
         self._reads = reads
-        self._examples = say_examples(examples)
+        self._examples = format_examples(examples)
 
     def open(self, observed: Observed, hint: str | None) -> Opening:
         """See Talk."""
@@ -40,7 +40,7 @@ class GameTalk:
 
     def act(self, text: str) -> Move:
         """See Talk."""
-        return Move(sent(action_said(text), self._reads))
+        return Move(format_action(find_action(text), self._reads))
 
     def turn(self, observed: Observed, move: Move) -> list[ChatMessage]:
         """See Talk. A game's turn does not depend on the move."""

@@ -9,8 +9,8 @@ from actors.text.actions import answer
 from actors.text.conversation.talk import Move, Opening
 from actors.text.profile import ChatMessage
 from actors.text.toolcalls import Dialect, Malformed, Schemas
-from actors.text.toolcalls.schema import properties
-from spade.decoding import UnreadableError, decoded
+from actors.text.toolcalls.schema import read_properties
+from spade.decoding import UnreadableError, try_decode
 from spade.protocol import Observed, ToolCall
 from spade.tokens import THINK, THOUGHT, Tools
 
@@ -55,8 +55,8 @@ class ToolTalk:
         """See Talk."""
         if not observed.tools:
             raise UnreadableError("the program offers no tools")
-        listed = decoded(_tools.decode, observed.tools.encode())
-        self._schemas = {tool.function.name: properties(tool.function.parameters) for tool in listed}
+        listed = try_decode(_tools.decode, observed.tools.encode())
+        self._schemas = {tool.function.name: read_properties(tool.function.parameters) for tool in listed}
         return Opening(self._opens(observed.observation, hint), Tools.read(observed.tools))
 
     def act(self, text: str) -> Move:

@@ -1,6 +1,7 @@
 """One play as a conversation of a player with a program. It tracks turns, the end of the play and its return.
 
-`Conversation` is pure. `converse` carries each action to the program and each answer to the player. An action is
+`Conversation` is pure. `play_conversation` carries each action to the program and each answer to the player. An action
+is
 anything that both understand: the text that a program receives, or a `Move`.
 """
 
@@ -8,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Generic, TypeVar
 
 from spade.protocol import Faulted, Observed, Outcome
-from spade.returns import episode_return
+from spade.returns import compute_episode_return
 
 Seen = Observed | Faulted
 Action = TypeVar("Action")
@@ -60,10 +61,12 @@ class Conversation(Generic[Action]):
     @property
     def episode_return(self) -> float:
         """Return the play's return, in [-1, 1]."""
-        return episode_return(self.rewards, self.outcome == "terminated")
+        return compute_episode_return(self.rewards, self.outcome == "terminated")
 
 
-async def converse(first: Seen, max_turns: int, step: Step[Action], player: Player[Action]) -> Conversation[Action]:
+async def play_conversation(
+    first: Seen, max_turns: int, step: Step[Action], player: Player[Action]
+) -> Conversation[Action]:
     """Play from the answer to `reset` until the end."""
     conversation = Conversation[Action](first, max_turns)
     while (seen := conversation.pending) is not None:

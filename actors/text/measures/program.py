@@ -52,19 +52,19 @@ def measure(source: str, name: str) -> Measures:
         if has_tools(classes[-1]):
             used = measure_tools(classes[-1])
             return Measures(len(lines), tools=used.tools, conditions=used.conditions, guarded=used.guarded)
-        return Measures(len(lines), len(hidden_variables(classes[-1])))
+        return Measures(len(lines), len(find_hidden_variables(classes[-1])))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return Measures(len(lines))
 
 
-def hidden_variables(program: ast.ClassDef) -> set[str]:
+def find_hidden_variables(program: ast.ClassDef) -> set[str]:
     """Return the names of the hidden variables of a class."""
     methods = {node.name: node for node in program.body if isinstance(node, ast.FunctionDef)}
-    holding = {name for method in _setting(methods) for name in _given(method)}
-    return holding.difference(*(_shown(method) for name, method in methods.items() if name != _UNSEEN))
+    holding = {name for method in _find_setting_methods(methods) for name in _find_given(method)}
+    return holding.difference(*(_find_shown(method) for name, method in methods.items() if name != _UNSEEN))
 
 
-def _own(node: ast.AST) -> str:
+def _read_own_name(node: ast.AST) -> str:
     """Return the name in `self.name`, or "" for another node."""
     match node:
         case ast.Attribute(value=ast.Name(id="self"), attr=name):
@@ -75,16 +75,16 @@ def _own(node: ast.AST) -> str:
 # ---------------------------------------------------------------- attributes that hold a value
 
 
-def _setting(methods: Mapping[str, ast.FunctionDef]) -> list[ast.FunctionDef]:
+def _find_setting_methods(methods: Mapping[str, ast.FunctionDef]) -> list[ast.FunctionDef]:
     """Return the methods that set an instance up."""
     names = [name for name in _SETTERS if name in methods]
     for name in names:  # the list grows during the loop
-        called = {_own(node.func) for node in ast.walk(methods[name]) if isinstance(node, ast.Call)}
+        called = {_read_own_name(node.func) for node in ast.walk(methods[name]) if isinstance(node, ast.Call)}
         names += sorted((called & methods.keys()).difference(names))
     return [methods[name] for name in names]
 
 
-def _given(method: ast.FunctionDef) -> Iterator[str]:
+def _find_given(method: ast.FunctionDef) -> Iterator[str]:
     """Yield the attributes to which a method assigns a value that counts."""
     parameters = {argument.arg for argument in (*method.args.args, *method.args.kwonlyargs)}
     for node in ast.walk(method):
@@ -99,17 +99,17 @@ def _given(method: ast.FunctionDef) -> Iterator[str]:
                 given = [target]
             case _:
                 continue
-        yield from (place for each in given for place in _places(each))
+        yield from (place for each in given for place in _find_places(each))
 
 
-def _places(target: ast.expr) -> Iterator[str]:
+def _find_places(target: ast.expr) -> Iterator[str]:
     """Yield the attributes that an assignment to `target`, or to an item of it, changes."""
     match target:
         case ast.Tuple(elts=parts) | ast.List(elts=parts):
-            yield from (place for part in parts for place in _places(part))
+            yield from (place for part in parts for place in _find_places(part))
         case ast.Subscript(value=value) | ast.Starred(value=value):
-            yield from _places(value)
-        case _ if name := _own(target):
+            yield from _find_places(value)
+        case _ if name := _read_own_name(target):
             yield name
 
 
@@ -132,12 +132,12 @@ def _is_start(value: ast.expr, parameters: set[str]) -> bool:
 # ---------------------------------------------------------------- values that a text shows
 
 
-def _shown(method: ast.FunctionDef) -> set[str]:
+def _find_shown(method: ast.FunctionDef) -> set[str]:
     """Return the attributes that the texts of a method show, and the local names, as "local NAME"."""
-    shown = {name for text in _texts(method) for name in _held(text)}
+    shown = {name for text in _find_texts(method) for name in _find_held(text)}
     behind: dict[str, list[set[str]]] = {}  # for each local name
-    for target, value in (copy for node in ast.walk(method) for copy in _copies(node)):
-        held = set(_held(value))
+    for target, value in (copy for node in ast.walk(method) for copy in _find_copies(node)):
+        held = set(_find_held(value))
         for part in ast.walk(target):
             if isinstance(part, ast.Name):
                 behind.setdefault(f"local {part.id}", []).append(held)
@@ -151,7 +151,7 @@ def _shown(method: ast.FunctionDef) -> set[str]:
     return shown
 
 
-def _texts(node: ast.AST) -> Iterator[ast.expr]:
+def _find_texts(node: ast.AST) -> Iterator[ast.expr]:
     """Yield the outermost texts in a node."""
     if isinstance(node, ast.Compare):
         return
@@ -161,7 +161,7 @@ def _texts(node: ast.AST) -> Iterator[ast.expr]:
     if isinstance(node, ast.Return) and isinstance(node.value, ast.Tuple) and node.value.elts:
         yield node.value.elts[0]
     for child in ast.iter_child_nodes(node):
-        yield from _texts(child)
+        yield from _find_texts(child)
 
 
 def _is_text(node: ast.AST) -> bool:
@@ -177,7 +177,7 @@ def _is_text(node: ast.AST) -> bool:
     return False
 
 
-def _copies(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+def _find_copies(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
     """Yield targets with the values that they copy or iterate over."""
     match node:
         case ast.For(target=target, iter=value) | ast.comprehension(target=target, iter=value):
@@ -186,9 +186,9 @@ def _copies(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
             yield target, value
 
 
-def _held(node: ast.AST) -> Iterator[str]:
+def _find_held(node: ast.AST) -> Iterator[str]:
     """Yield the attributes, and local names as "local NAME", that a text with this node shows."""
-    if name := _own(node):
+    if name := _read_own_name(node):
         yield name
         return
     match node:
@@ -204,9 +204,9 @@ def _held(node: ast.AST) -> Iterator[str]:
         case ast.BinOp() if not _is_text(node):
             return
         case ast.IfExp(body=body, orelse=orelse):
-            yield from (*_held(body), *_held(orelse))
+            yield from (*_find_held(body), *_find_held(orelse))
         case ast.comprehension(iter=value):
-            yield from _held(value)
+            yield from _find_held(value)
         case _:
             for child in ast.iter_child_nodes(node):
-                yield from _held(child)
+                yield from _find_held(child)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spade.errors import ConfigError, reason
+from spade.errors import ConfigError, format_reason
 from spade.extras import require
 
 BATCH = 8
@@ -26,7 +26,7 @@ class SentenceEmbedding:
         try:
             self._model: Any = SentenceTransformer(name, device="cpu")
         except (OSError, ValueError, KeyError) as error:
-            why = next(iter(reason(error).splitlines()), "")  # the package's message has many lines
+            why = next(iter(format_reason(error).splitlines()), "")  # the package's message has many lines
             raise ConfigError(
                 f"evaluation.embedding: {name!r} cannot be loaded ({why}); give 'tfidf', or the folder or "
                 "hub name of a sentence-transformers model"

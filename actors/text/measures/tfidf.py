@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 _WORD = re.compile(r"[^\W\d]\w*")
 
 
-def words(source: str) -> list[str]:
+def split_words(source: str) -> list[str]:
     """Return the identifiers, keywords and words of code, comments and strings, in lower case."""
     return _WORD.findall(source.lower())
 
 
-def tfidf(sources: Sequence[str]) -> NDArray[np.float64]:
+def compute_tfidf(sources: Sequence[str]) -> NDArray[np.float64]:
     """Return cosine similarities, shape (sources, sources).
 
     A word's weight in a source is its count there · (ln((1 + n) / (1 + number of sources with the word)) + 1).
     """
-    counts = [Counter(words(source)) for source in sources]
+    counts = [Counter(split_words(source)) for source in sources]
     having: dict[str, list[int]] = {}
     for place, count in enumerate(counts):
         for word in count:

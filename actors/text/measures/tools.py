@@ -44,29 +44,29 @@ def measure_tools(program: ast.ClassDef) -> ToolMeasures:
     """Measure a class with tools."""
     methods = {node.name: node for node in program.body if isinstance(node, ast.FunctionDef)}
     tools = [method for name, method in methods.items() if name.startswith(PREFIX)]
-    counts = [_conditions(criterion) for criterion in _criteria(methods)]
+    counts = [_count_conditions(criterion) for criterion in _find_criteria(methods)]
     mean = sum(counts) / len(counts) if counts else None
-    return ToolMeasures(len(tools), mean, any(map(_guarded, tools)))
+    return ToolMeasures(len(tools), mean, any(map(_is_guarded, tools)))
 
 
 # ---------------------------------------------------------------- criteria
 
 
-def _criteria(methods: Mapping[str, ast.FunctionDef]) -> list[_Function]:
+def _find_criteria(methods: Mapping[str, ast.FunctionDef]) -> list[_Function]:
     """Return the criteria, each function once."""
     found: dict[int, _Function] = {}
     for method in methods.values():
         local: dict[str, list[ast.AST]] = {}
-        for name, value in _bound(method):
+        for name, value in _find_bound(method):
             local.setdefault(name, []).append(value)
         todo = local.pop(f"self.{_CRITERIA}", [])
         while todo:
-            for each in _functions(todo.pop(), methods, local, todo):
+            for each in _find_functions(todo.pop(), methods, local, todo):
                 found.setdefault(id(each), each)
     return list(found.values())
 
 
-def _functions(
+def _find_functions(
     node: ast.AST, methods: Mapping[str, ast.FunctionDef], local: dict[str, list[ast.AST]], todo: list[ast.AST]
 ) -> Iterator[_Function]:
     """Yield the functions in an expression. Moves the values of its local names to `todo`, each name once."""
@@ -79,10 +79,10 @@ def _functions(
             yield methods[name]
         case _:
             for child in ast.iter_child_nodes(node):
-                yield from _functions(child, methods, local, todo)
+                yield from _find_functions(child, methods, local, todo)
 
 
-def _bound(method: ast.FunctionDef) -> Iterator[tuple[str, ast.AST]]:
+def _find_bound(method: ast.FunctionDef) -> Iterator[tuple[str, ast.AST]]:
     """Yield the values assigned to the local names of a method, and to its attributes as "self.name"."""
     for node in ast.walk(method):
         match node:
@@ -105,7 +105,7 @@ def _name(target: ast.expr) -> str:
     return ""
 
 
-def _conditions(criterion: _Function) -> int:
+def _count_conditions(criterion: _Function) -> int:
     count = 0
     for node in ast.walk(criterion):
         match node:
@@ -121,20 +121,20 @@ def _conditions(criterion: _Function) -> int:
 # ---------------------------------------------------------------- guarded failures
 
 
-def _guarded(tool: ast.FunctionDef) -> bool:
+def _is_guarded(tool: ast.FunctionDef) -> bool:
     """Return True for a tool that makes a change and has a branch of an `if` that returns without one."""
-    held = _holding(tool)
-    if not _changes([tool], held):
+    held = _find_holding_names(tool)
+    if not _has_change([tool], held):
         return False
     branches = (branch for node in ast.walk(tool) if isinstance(node, ast.If) for branch in (node.body, node.orelse))
-    return any(_returns(branch) and not _changes(branch, held) for branch in branches)
+    return any(_has_return(branch) and not _has_change(branch, held) for branch in branches)
 
 
-def _returns(branch: list[ast.stmt]) -> bool:
+def _has_return(branch: list[ast.stmt]) -> bool:
     return any(isinstance(node, ast.Return) for statement in branch for node in ast.walk(statement))
 
 
-def _holding(tool: ast.FunctionDef) -> set[str]:
+def _find_holding_names(tool: ast.FunctionDef) -> set[str]:
     """Return `self` and the local names that hold a part of it, in text order."""
     held = {"self"}
     named = [node for node in ast.walk(tool) if isinstance(node, ast.Assign | ast.NamedExpr | ast.For)]
@@ -144,12 +144,12 @@ def _holding(tool: ast.FunctionDef) -> set[str]:
                 ast.Assign(targets=[ast.Name(id=name)], value=value)
                 | ast.NamedExpr(target=ast.Name(id=name), value=value)
                 | ast.For(target=ast.Name(id=name), iter=value)
-            ) if _root(value) in held:
+            ) if _find_root(value) in held:
                 held.add(name)
     return held
 
 
-def _root(node: ast.expr) -> str:
+def _find_root(node: ast.expr) -> str:
     """Return the name at the beginning of `name.attribute[item].get(key)`, or "" without one."""
     while True:
         match node:
@@ -161,12 +161,12 @@ def _root(node: ast.expr) -> str:
                 return ""
 
 
-def _changes(part: list[ast.stmt] | list[ast.FunctionDef], held: set[str]) -> bool:
+def _has_change(part: list[ast.stmt] | list[ast.FunctionDef], held: set[str]) -> bool:
     """Return True if a part of a tool changes the value of a held name."""
-    return any(_root(target) in held for each in part for node in ast.walk(each) for target in _changed(node))
+    return any(_find_root(target) in held for each in part for node in ast.walk(each) for target in _find_changed(node))
 
 
-def _changed(node: ast.AST) -> Iterator[ast.expr]:
+def _find_changed(node: ast.AST) -> Iterator[ast.expr]:
     match node:
         case ast.Assign(targets=targets) | ast.Delete(targets=targets):
             yield from (target for target in targets if not isinstance(target, ast.Name))

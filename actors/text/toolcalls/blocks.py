@@ -75,13 +75,13 @@ def _answer(text: str) -> str | None:
     return text[begin + len(ANSWER) : end] if begin >= 0 else None
 
 
-def past_space(text: str, at: int) -> int:
+def skip_space(text: str, at: int) -> int:
     """Return the first place from `at` that is not white space."""
     found = _SPACE.match(text, at)
     return found.end() if found else at
 
 
-def past_block(text: str, at: int) -> int:
+def skip_block(text: str, at: int) -> int:
     """Return the first place from `at` that may belong to another block: after a closing mark or at an opening mark.
 
     Without such a mark, all of the text belongs to this block.
@@ -140,14 +140,14 @@ def call(name: object, arguments: object) -> Block:
         return Malformed(f'"name" must be a text of at most {MOST_NAME} characters')
     if isinstance(arguments, str):
         try:
-            arguments = whole(arguments)
+            arguments = decode_whole(arguments)
         except ValueError as error:
             return Malformed(f'"arguments" must be an object; of the text there, {error}')
     if arguments is None:
         arguments = {}
     if not isinstance(arguments, dict):
         return Malformed('"arguments" must be an object')
-    if _too_deep(arguments):
+    if _is_too_deep(arguments):
         return Malformed(f'"arguments" are nested too deeply: over {DEEPEST} levels')
     text = json.dumps(arguments)
     if len(text) > MOST_ARGUMENTS:
@@ -155,10 +155,10 @@ def call(name: object, arguments: object) -> Block:
     return Call(name, text)
 
 
-def whole(text: str) -> Any:
+def decode_whole(text: str) -> Any:
     """Decode a text that is exactly one JSON value. Raises ValueError as `decode` does."""
-    value, end = decode(text, past_space(text, 0))
-    if (end := past_space(text, end)) < len(text):
+    value, end = decode(text, skip_space(text, 0))
+    if (end := skip_space(text, end)) < len(text):
         raise ValueError(f"there is more behind the JSON, at character {end + 1}")
     return value
 
@@ -171,16 +171,16 @@ def _is_text(name: str) -> bool:
     return True
 
 
-def _too_deep(value: object) -> bool:
+def _is_too_deep(value: object) -> bool:
     level = [value]
     for _ in range(DEEPEST):
-        level = [item for inner in level for item in _items(inner)]
+        level = [item for inner in level for item in _list_items(inner)]
         if not level:
             return False
     return True
 
 
-def _items(value: object) -> Iterable[object]:
+def _list_items(value: object) -> Iterable[object]:
     match value:
         case dict():
             return value.values()
@@ -189,21 +189,21 @@ def _items(value: object) -> Iterable[object]:
     return ()
 
 
-def _constant(name: str) -> NoReturn:
+def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON")
 
 
-def _number(digits: str) -> float:
+def _parse_number(digits: str) -> float:
     if not isfinite(number := float(digits)):
         raise ValueError("a number is too large")
     return number
 
 
-def _integer(digits: str) -> int:
+def _parse_integer(digits: str) -> int:
     try:
         return int(digits)
     except ValueError:
         raise ValueError("a number has too many digits") from None
 
 
-_DECODER = json.JSONDecoder(parse_constant=_constant, parse_float=_number, parse_int=_integer)
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_parse_number, parse_int=_parse_integer)

@@ -16,9 +16,9 @@ from actors.text.toolcalls.blocks import (
     Schemas,
     call,
     decode,
-    past_block,
-    past_space,
     read_message,
+    skip_block,
+    skip_space,
 )
 
 MARKS = (BEGIN, END)
@@ -26,22 +26,22 @@ MARKS = (BEGIN, END)
 
 def read(text: str, schemas: Schemas) -> Said:
     """See Dialect. JSON carries its own types, so the schemas are not used."""
-    return read_message(text, _block)
+    return read_message(text, _read_block)
 
 
-def _block(text: str, begin: int) -> tuple[Block, int]:
+def _read_block(text: str, begin: int) -> tuple[Block, int]:
     """Read the block with content that begins at `begin`. Return the block and the place after it."""
-    start = past_space(text, begin)
+    start = skip_space(text, begin)
     try:
         value, end = decode(text, start)
     except ValueError as error:
-        return Malformed(str(error)), past_block(text, begin)
-    closed = past_space(text, end)
+        return Malformed(str(error)), skip_block(text, begin)
+    closed = skip_space(text, end)
     if text.startswith(END, closed):
         return _call(value), closed + len(END)
     if closed == len(text):
         return _call(value), closed
-    return Malformed(f"the JSON ends at character {end - start}, but no {END} follows"), past_block(text, closed)
+    return Malformed(f"the JSON ends at character {end - start}, but no {END} follows"), skip_block(text, closed)
 
 
 def _call(value: object) -> Block:

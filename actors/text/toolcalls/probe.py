@@ -27,22 +27,24 @@ def find_dialect(tokenizer: Tokenizer, dialects: tuple[Dialect, ...], model: str
     try:
         dropped = tokenizer.dropped(("system", "user"), tools)
     except RunError as error:
-        raise _unfit(model, f"shows no tools ({error})") from None
+        raise _make_unfit_error(model, f"shows no tools ({error})") from None
     if dropped:
         whole = len(dropped) == len(tools.strings)
-        raise _unfit(model, "drops the tools" if whole else f"drops parts of a tool: {dropped[0]!r} of the probe")
+        raise _make_unfit_error(
+            model, "drops the tools" if whole else f"drops parts of a tool: {dropped[0]!r} of the probe"
+        )
     try:
         tokenizer.turn_ids([], [_Result(_SEEN), _Result(_SEEN)])
     except RunError as error:
-        raise _unfit(model, f"drops the results of calls ({error})") from None
-    written = _written(tokenizer, model)
+        raise _make_unfit_error(model, f"drops the results of calls ({error})") from None
+    written = _render_call(tokenizer, model)
     for dialect in dialects:
         said = dialect.read(tokenizer.decode(tokenizer.encode(written), keep=dialect.marks), _SCHEMAS)
         read = [(block.name, json.loads(block.arguments)) for block in said.blocks if isinstance(block, Call)]
         if read == [("probe_tool", _ARGUMENTS)]:
             return dialect
     names = " or ".join(dialect.name for dialect in dialects)
-    raise _unfit(model, f"writes calls in another way than {names}")
+    raise _make_unfit_error(model, f"writes calls in another way than {names}")
 
 
 class _Result:
@@ -54,7 +56,7 @@ class _Result:
         self.content = content
 
 
-def _written(tokenizer: Tokenizer, model: str) -> str:
+def _render_call(tokenizer: Tokenizer, model: str) -> str:
     """Render an answer with a call by the chat template. Return its text."""
     called = {"id": "probe", "type": "function", "function": {"name": "probe_tool", "arguments": _ARGUMENTS}}
     chat: list[dict[str, Any]] = [
@@ -65,11 +67,11 @@ def _written(tokenizer: Tokenizer, model: str) -> str:
     try:
         rendered = tokenizer.rendered(chat, _TOOLS)
     except RunError as error:
-        raise _unfit(model, f"shows no calls ({error})") from None
+        raise _make_unfit_error(model, f"shows no calls ({error})") from None
     return rendered.partition(_ASKED)[2].partition(_SEEN)[0]
 
 
-def _unfit(model: str, why: str) -> RunError:
+def _make_unfit_error(model: str, why: str) -> RunError:
     return RunError(
         f"the chat template of {model} {why}; use a model whose template shows tools and results "
         "and writes calls as Qwen3 (hermes), or as Qwen3-Coder, Qwen3.5 and Nemotron 3 (xml)"

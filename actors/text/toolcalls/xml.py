@@ -23,12 +23,12 @@ from actors.text.toolcalls.blocks import (
     Said,
     Schemas,
     call,
-    past_block,
-    past_space,
+    decode_whole,
     read_message,
-    whole,
+    skip_block,
+    skip_space,
 )
-from actors.text.toolcalls.schema import choices, types
+from actors.text.toolcalls.schema import read_choices, read_types
 
 MARKS = (BEGIN, END)
 _FUNCTION = re.compile(r"<function=([^>\n]*+)>")
@@ -58,36 +58,36 @@ class _Reader:
     def block(self, schemas: Schemas) -> tuple[Block, int]:
         """Read the block. Return it and the place after it."""
         try:
-            name, written = self._function()
+            name, written = self._read_function()
         except ValueError as error:
-            return Malformed(str(error)), past_block(self._text, self._at)
+            return Malformed(str(error)), skip_block(self._text, self._at)
         declared = schemas.get(name, {})
-        arguments = {key: _value(value, declared.get(key)) for key, value in written.items()}
+        arguments = {key: _convert_value(value, declared.get(key)) for key, value in written.items()}
         return call(name, arguments), self._at
 
-    def _function(self) -> tuple[str, dict[str, str]]:
+    def _read_function(self) -> tuple[str, dict[str, str]]:
         """Read the name and the written arguments. Of arguments with the same name the last counts.
 
         Raises ValueError.
         """
-        name, arguments = self._opened(_FUNCTION, "<function=NAME>"), dict[str, str]()
-        while not self._passed(_FUNCTION_END):
-            key = self._opened(_PARAMETER, f"<parameter=NAME> or {_FUNCTION_END}")
-            arguments[key] = self._until_closed(key)
-        if not self._passed(END) and self._at < len(self._text):
+        name, arguments = self._read_opened(_FUNCTION, "<function=NAME>"), dict[str, str]()
+        while not self._read_mark(_FUNCTION_END):
+            key = self._read_opened(_PARAMETER, f"<parameter=NAME> or {_FUNCTION_END}")
+            arguments[key] = self._read_until_closed(key)
+        if not self._read_mark(END) and self._at < len(self._text):
             raise ValueError(f"{END} is missing at {self._place}")
         return name, arguments
 
-    def _opened(self, mark: re.Pattern[str], wanted: str) -> str:
+    def _read_opened(self, mark: re.Pattern[str], wanted: str) -> str:
         """Read an opening mark and return the name in it."""
-        self._at = past_space(self._text, self._at)
+        self._at = skip_space(self._text, self._at)
         found = mark.match(self._text, self._at)
         if found is None:
             raise ValueError(f"{wanted} is missing at {self._place}")
         self._at = found.end()
         return found[1].strip()
 
-    def _until_closed(self, key: str) -> str:
+    def _read_until_closed(self, key: str) -> str:
         found = _PARAMETER_END.search(self._text, self._at)
         if found is None:
             place, self._at = self._place, len(self._text)
@@ -95,12 +95,12 @@ class _Reader:
         value, self._at = self._text[self._at : found.start()], found.end()
         return value.removeprefix("\n").removesuffix("\n")
 
-    def _passed(self, mark: str) -> bool:
+    def _read_mark(self, mark: str) -> bool:
         """Read `mark` if it comes next after white space. Return True if it did.
 
         The white space is read in any case.
         """
-        self._at = past_space(self._text, self._at)
+        self._at = skip_space(self._text, self._at)
         found = self._text.startswith(mark, self._at)
         self._at += len(mark) * found
         return found
@@ -110,20 +110,20 @@ class _Reader:
         return f"character {self._at - self._begin + 1}"
 
 
-def _value(text: str, schema: Any) -> Any:
+def _convert_value(text: str, schema: Any) -> Any:
     """Convert a written argument to a type of its schema. The runtime refuses values that match none of its types."""
-    allowed = [name for name in types(schema) if name in _TYPES]
-    if (not allowed or "string" in allowed) and text in choices(schema):
+    allowed = [name for name in read_types(schema) if name in _TYPES]
+    if (not allowed or "string" in allowed) and text in read_choices(schema):
         return text
     try:
-        value = _WORDS[text] if text in _WORDS else whole(text)
+        value = _WORDS[text] if text in _WORDS else decode_whole(text)
     except ValueError:
         return text
     # If a string is allowed, another value may replace it only if its type fits, and a quoted string stays a text.
-    fits = not isinstance(value, str) and any(_fits(value, name) for name in allowed)
+    fits = not isinstance(value, str) and any(_is_fitting(value, name) for name in allowed)
     return text if "string" in allowed and not fits else value
 
 
-def _fits(value: object, name: str) -> bool:
+def _is_fitting(value: object, name: str) -> bool:
     # To Python, True is an integer.
     return isinstance(value, _TYPES[name]) and isinstance(value, bool) == (name == "boolean")

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from actors.text.actions import answer
-from actors.text.fences import Written, program_in
+from actors.text.fences import Written, find_program
 from actors.text.profile import NO_SITUATION, ChatMessage, Document, Situation
-from actors.text.prompts import code, filled, hint_in, taught
+from actors.text.prompts import fill_slots, find_hint, format_code, write_reason
 from actors.text.tools import players, rules
 from actors.text.tools.example import LENDING
 from spade.config import DOMAINS, Design, Play, ToolUse
@@ -29,7 +29,7 @@ class ToolProfile:
         """See Profile. The setting and the variant are drawn independently."""
         return Situation(
             settings[derive(b"", "setting", draw) % len(settings)],
-            _weighted(DOMAINS["tools"].variants, self._weights, derive(b"", "variant", draw) / 2**SEED_BITS),
+            _choose_weighted(DOMAINS["tools"].variants, self._weights, derive(b"", "variant", draw) / 2**SEED_BITS),
         )
 
     def design(
@@ -42,30 +42,33 @@ class ToolProfile:
         situation: Situation = NO_SITUATION,
     ) -> list[ChatMessage]:
         difficulty, calls = self._design.difficulties[derive(b"", "challenge", draw) % len(self._design.difficulties)]
-        slots = {"max_turns": self._turns, "requests": requests(calls), "calls": str(calls)}
-        parts = [_task(skill, situation, difficulty, slots)]
+        slots = {"max_turns": self._turns, "requests": count_requests(calls), "calls": str(calls)}
+        parts = [_write_task(skill, situation, difficulty, slots)]
         if document is not None:
-            parts.append(_quarry(document))
+            parts.append(_write_quarry(document))
         fixed = (rules.INTERFACE, rules.PROGRAM, rules.TOOLS, rules.REQUESTS, rules.SOLUTION)
-        parts += [filled(part, **slots) for part in fixed]
-        parts.append(f"{rules.EXAMPLE}\n\n{code(LENDING)}")
-        parts += [_vary(seed) for seed in seeds]
+        parts += [fill_slots(part, **slots) for part in fixed]
+        parts.append(f"{rules.EXAMPLE}\n\n{format_code(LENDING)}")
+        parts += [_write_vary(seed) for seed in seeds]
         if avoid is not None:
             parts.append(
                 f"This earlier service taught nothing: it was {avoid.reason}. Do not repeat its fault."
-                f"\n\n{code(avoid.source)}"
+                f"\n\n{format_code(avoid.source)}"
             )
         parts.append(rules.LAST)
         return [ChatMessage("system", rules.DESIGNER), ChatMessage("user", "\n\n".join(part.strip() for part in parts))]
 
     def program(self, completion: str) -> Written | None:
-        return program_in(answer(completion), ("reset", "solution"))
+        return find_program(answer(completion), ("reset", "solution"))
 
     def hint(self, source: str) -> list[ChatMessage]:
-        return [ChatMessage("system", players.HINTER), ChatMessage("user", f"{code(source)}\n\n{players.HINT.strip()}")]
+        return [
+            ChatMessage("system", players.HINTER),
+            ChatMessage("user", f"{format_code(source)}\n\n{players.HINT.strip()}"),
+        ]
 
     def hint_text(self, completion: str) -> str:
-        return hint_in(completion)
+        return find_hint(completion)
 
     def play(self, observation: str, hint: str | None, single_turn: bool = False) -> list[ChatMessage]:
         """See Profile. Both arms are told how to submit.
@@ -73,13 +76,13 @@ class ToolProfile:
         `single_turn` has no effect, because no service asks one question alone.
         """
         told = observation if hint is None else f"{observation}\n\nHint: {hint}"
-        return [ChatMessage("system", filled(players.SYSTEM, max_turns=self._turns)), ChatMessage("user", told)]
+        return [ChatMessage("system", fill_slots(players.SYSTEM, max_turns=self._turns)), ChatMessage("user", told)]
 
     def reveals(self, name: str, observation: str) -> bool | None:
         return None
 
     def screen(self, source: str, replayed: str, suspects: Sequence[str]) -> list[ChatMessage]:
-        parts = [code(source), f"Its own solution, replayed:\n\n<transcript>\n{replayed}\n</transcript>"]
+        parts = [format_code(source), f"Its own solution, replayed:\n\n<transcript>\n{replayed}\n</transcript>"]
         if suspects:
             words = ", ".join(f"`{suspect}`" for suspect in suspects)
             parts.append(
@@ -90,7 +93,7 @@ class ToolProfile:
         return [ChatMessage("system", players.SCREENER), ChatMessage("user", "\n\n".join(parts))]
 
 
-def requests(calls: int) -> str:
+def count_requests(calls: int) -> str:
     """Return in words how many requests a program with so many calls makes: a third of the calls, plus one.
 
     The number is at least two and at most eight.
@@ -98,7 +101,7 @@ def requests(calls: int) -> str:
     return NUMBERS[max(0, min(len(NUMBERS), round(calls / CALLS_A_REQUEST)) - 1)]
 
 
-def _weighted(names: Sequence[str], weights: Sequence[float], share: float) -> str:
+def _choose_weighted(names: Sequence[str], weights: Sequence[float], share: float) -> str:
     """Return the name at `share` (0 to 1) of the sum of weights. A name of weight 0 is never returned."""
     left = share * sum(weights)
     drawn = [(name, weight) for name, weight in zip(names, weights, strict=True) if weight]
@@ -109,7 +112,7 @@ def _weighted(names: Sequence[str], weights: Sequence[float], share: float) -> s
     return drawn[-1][0]  # reached only by rounding
 
 
-def _task(skill: str, situation: Situation, difficulty: str, slots: dict[str, str]) -> str:
+def _write_task(skill: str, situation: Situation, difficulty: str, slots: dict[str, str]) -> str:
     setting = f": {situation.setting}" if situation.setting else " of your choice"
     return (
         f"Design a service that trains {skill}: {rules.SKILLS[skill]}. It simulates an everyday setting{setting}. "
@@ -118,7 +121,7 @@ def _task(skill: str, situation: Situation, difficulty: str, slots: dict[str, st
     )
 
 
-def _quarry(document: Document) -> str:
+def _write_quarry(document: Document) -> str:
     return (
         f"Here is a text about {document.title}:\n\n<text>\n{document.text}\n</text>\n\n"
         "Use it as a quarry: take at least two things from it, such as names, forms of identifiers, fields, limits or "
@@ -127,8 +130,8 @@ def _quarry(document: Document) -> str:
     )
 
 
-def _vary(seed: MemorySeed) -> str:
+def _write_vary(seed: MemorySeed) -> str:
     return (
-        f"{taught(seed, 'service')}. Learn from what makes it so and build something else: "
-        f"other data, other tools, an obstacle that asks for more.\n\n{code(seed.source)}"
+        f"{write_reason(seed, 'service')}. Learn from what makes it so and build something else: "
+        f"other data, other tools, an obstacle that asks for more.\n\n{format_code(seed.source)}"
     )

@@ -4,21 +4,21 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from replay.inspect.contents import StoreContents
-from replay.ledger.keys import arm_prefix, environment_id, group_id, job_of, reject_key
+from replay.ledger.keys import find_job, group_id, make_arm_prefix, make_environment_id, reject_key
 from replay.ledger.records import GroupRecord, Member
-from spade.returns import differ
+from spade.returns import has_different_returns
 
 
-def training_problems(found: StoreContents) -> Iterator[str]:
+def find_training_problems(found: StoreContents) -> Iterator[str]:
     """Yield one line for each violation."""
-    for check in (_design_groups, _groups, _batches, _conservation, _publications):
+    for check in (_check_design_groups, _check_groups, _check_batches, _check_conservation, _check_publications):
         yield from check(found)
 
 
-def _design_groups(found: StoreContents) -> Iterator[str]:
+def _check_design_groups(found: StoreContents) -> Iterator[str]:
     closed: dict[str, int] = {}
     for job in found.jobs.values():
-        environment = found.environments.get(environment_id(job))
+        environment = found.environments.get(make_environment_id(job))
         if job.program:
             continue
         if job.state == "failed" or (environment is not None and environment.state != "active"):
@@ -30,17 +30,17 @@ def _design_groups(found: StoreContents) -> Iterator[str]:
         if group.members and not group.train:
             yield f"design_groups {key}: has members and is not to be trained"
         for member in group.members:
-            yield from (f"design_groups {key}: {line}" for line in _design_member(found, member))
+            yield from (f"design_groups {key}: {line}" for line in _check_design_member(found, member))
 
 
-def _design_member(found: StoreContents, member: Member) -> Iterator[str]:
+def _check_design_member(found: StoreContents, member: Member) -> Iterator[str]:
     """Check that a member of a designer group matches the result of its job."""
-    job = found.jobs.get(job_of(member.trajectory))
+    job = found.jobs.get(find_job(member.trajectory))
     tokens = found.trajectories.get(member.trajectory)
     if job is None or (tokens is None and member.trajectory not in found.dropped):
         yield f"its member {member.trajectory} is missing"
         return
-    environment = found.environments.get(environment_id(job))
+    environment = found.environments.get(make_environment_id(job))
     score = None if environment is None else environment.score
     reward = 0.0 if job.state == "failed" else None if score is None else score.reward
     if member.reward != reward:
@@ -49,7 +49,7 @@ def _design_member(found: StoreContents, member: Member) -> Iterator[str]:
         yield f"its member {member.trajectory} has the version {member.version}, its trajectory {tokens.oldest}"
 
 
-def _groups(found: StoreContents) -> Iterator[str]:
+def _check_groups(found: StoreContents) -> Iterator[str]:
     """Check that each group and trajectory is trained once and matches its plays or design."""
     orders = Counter(group.order for _, group in found.groups())
     trajectories = Counter(member.trajectory for _, group in found.groups() for member in group.members)
@@ -61,15 +61,15 @@ def _groups(found: StoreContents) -> Iterator[str]:
             yield f"trajectories {trajectory}: is in {count} trainable groups"
     for batch, group in found.groups():
         where = f"queue {group.id}" if batch is None else f"batches {batch.step}: {group.id}"
-        check = _agent_member if group.role == "agent" else _design_member
+        check = _check_agent_member if group.role == "agent" else _check_design_member
         for member in group.members:
             yield from (f"{where}: {line}" for line in check(found, member))
-        unhinted = arm_prefix(group.id, hinted=False)
+        unhinted = make_arm_prefix(group.id, hinted=False)
         if group.role == "agent" and any(not member.trajectory.startswith(unhinted) for member in group.members):
             yield f"{where}: a member is not an unhinted play of this chunk"
 
 
-def _agent_member(found: StoreContents, member: Member) -> Iterator[str]:
+def _check_agent_member(found: StoreContents, member: Member) -> Iterator[str]:
     play = found.plays.get(member.trajectory)
     if play is None or play.state != "finished":
         yield f"its member {member.trajectory} is not a finished play"
@@ -80,7 +80,7 @@ def _agent_member(found: StoreContents, member: Member) -> Iterator[str]:
         )
 
 
-def _batches(found: StoreContents) -> Iterator[str]:
+def _check_batches(found: StoreContents) -> Iterator[str]:
     """Check that every step exists once, in order, at a published version, and trains on nothing newer."""
     counters = found.counters
     steps = [batch.step for batch in found.batches.values()]
@@ -99,7 +99,7 @@ def _batches(found: StoreContents) -> Iterator[str]:
         yield "batches: groups were not taken in the order they became trainable"
 
 
-def _conservation(found: StoreContents) -> Iterator[str]:
+def _check_conservation(found: StoreContents) -> Iterator[str]:
     """Check that each trainable trajectory was trained, wasted, or still waits: in total, and for designers alone."""
     counters = found.counters
     taken = [group for batch, group in found.groups() if batch is not None]
@@ -108,18 +108,19 @@ def _conservation(found: StoreContents) -> Iterator[str]:
         yield f"batches: hold {len(designers)} designer groups, {counters.designer_groups} were counted"
     queued = list(found.queue.values())
     pending = sum(len(group.members) for group in found.design_groups.values() if not group.formed)
-    plays, designs = _trainable_plays(found), _trainable_designs(found)
-    yield from _balance(
-        "trajectories", plays + designs, _size(taken), _size(queued) + pending,
+    plays, designs = _count_trainable_plays(found), _count_trainable_designs(found)
+    yield from _check_balance(
+        "trajectories", plays + designs, _count_members(taken), _count_members(queued) + pending,
         (counters.trainable, counters.trained, counters.wasted),
     )  # fmt: skip
-    yield from _balance(
-        "designs", designs, _size(designers), _size(g for g in queued if g.role == "designer") + pending,
+    yield from _check_balance(
+        "designs", designs, _count_members(designers),
+        _count_members(g for g in queued if g.role == "designer") + pending,
         (counters.designer_trainable, counters.designer_trained, counters.designer_wasted),
     )  # fmt: skip
 
 
-def _balance(what: str, made: int, taken: int, waiting: int, counted: tuple[int, int, int]) -> Iterator[str]:
+def _check_balance(what: str, made: int, taken: int, waiting: int, counted: tuple[int, int, int]) -> Iterator[str]:
     """Compare with the counters. `counted`: numbers of trainable, trained and wasted trajectories."""
     trainable, trained, wasted = counted
     if taken != trained:
@@ -133,11 +134,11 @@ def _balance(what: str, made: int, taken: int, waiting: int, counted: tuple[int,
         )
 
 
-def _size(groups: Iterable[GroupRecord]) -> int:
+def _count_members(groups: Iterable[GroupRecord]) -> int:
     return sum(len(group.members) for group in groups)
 
 
-def _trainable_plays(found: StoreContents) -> int:
+def _count_trainable_plays(found: StoreContents) -> int:
     """Count the plays that must have become trainable: the plays of chunks with different returns."""
     count = 0
     for (owner, index), plays in found.chunks().items():
@@ -145,11 +146,11 @@ def _trainable_plays(found: StoreContents) -> int:
         if environment is None or index >= len(environment.chunks) or environment.chunks[index].scored_at is None:
             continue
         returns = [p.episode_return for p in plays if p.state == "finished" and not p.hinted and p.sampled]
-        count += len(returns) if differ(returns) else 0
+        count += len(returns) if has_different_returns(returns) else 0
     return count
 
 
-def _trainable_designs(found: StoreContents) -> int:
+def _count_trainable_designs(found: StoreContents) -> int:
     """Count the designs that must have become trainable: those with a reward, in groups that are trained."""
     trained = {key for key, group in found.design_groups.items() if group.train}
     count = 0
@@ -166,7 +167,7 @@ def _trainable_designs(found: StoreContents) -> int:
     return count
 
 
-def _publications(found: StoreContents) -> Iterator[str]:
+def _check_publications(found: StoreContents) -> Iterator[str]:
     """Check that versions count up by one, that each is used once, and that the newest is the last."""
     versions = [publication.weights.version for publication in found.publications.values()]
     if versions != list(range(1, len(versions) + 1)):

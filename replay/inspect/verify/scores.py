@@ -5,25 +5,25 @@ from collections.abc import Iterator, Sequence
 from replay.inspect.contents import StoreContents
 from replay.ledger.records import Environment, MovingAverages, PlayRecord, Score
 from replay.ledger.reward import (
-    averaged,
-    least_regret,
-    mean_return,
+    add_to_averages,
+    compute_least_regret,
+    compute_mean_return,
+    compute_paired_regret,
+    compute_window_reward,
     measure,
-    paired_regret,
-    paired_returns,
-    window_reward,
+    pair_returns,
 )
 from spade.config import Reward
 
 
 def score_problems(found: StoreContents, reward: Reward) -> Iterator[str]:
     """Yield one line for each violation."""
-    yield from _scores(found, reward)
-    yield from _averages(found, reward)
-    yield from _memory(found)
+    yield from _check_scores(found, reward)
+    yield from _check_averages(found, reward)
+    yield from _check_memory(found)
 
 
-def _scores(found: StoreContents, reward: Reward) -> Iterator[str]:
+def _check_scores(found: StoreContents, reward: Reward) -> Iterator[str]:
     """Compute the figures of every closed window again from its plays."""
     chunks = found.chunks()
     for key, environment in found.environments.items():
@@ -32,8 +32,8 @@ def _scores(found: StoreContents, reward: Reward) -> Iterator[str]:
             continue
         plays = [play for chunk in environment.chunks for play in chunks.get((key, chunk.index), [])]
         finished = [play for play in plays if play.state == "finished"]
-        regret, mean = paired_regret(paired_returns(finished)), mean_return(finished)
-        least = None if score.luck is None else least_regret(plays)
+        regret, mean = compute_paired_regret(pair_returns(finished)), compute_mean_return(finished)
+        least = None if score.luck is None else compute_least_regret(plays)
         counts = (len(finished), sum(play.state == "void" for play in plays))
         if (score.plays, score.voids) != counts:
             yield f"environments {key}: scored over {score.plays} plays and {score.voids} voids, it has {counts}"
@@ -43,13 +43,13 @@ def _scores(found: StoreContents, reward: Reward) -> Iterator[str]:
             yield f"environments {key}: its mean return is {score.mean_return}, its plays say {mean}"
         elif score.least_regret != (least and least.mean):
             yield f"environments {key}: its least regret is {score.least_regret}, its plays say {least and least.mean}"
-        elif not 0 <= (score.luck or 0) <= _most_luck(environment, plays):
+        elif not 0 <= (score.luck or 0) <= _count_most_luck(environment, plays):
             yield f"environments {key}: {score.luck} lost plays count as void, its plays and its audit say otherwise"
-        elif score.reward != _earned(environment, score, plays, reward):
+        elif score.reward != _compute_earned(environment, score, plays, reward):
             yield f"environments {key}: its designer reward is {score.reward}, its figures say otherwise"
 
 
-def _most_luck(environment: Environment, plays: Sequence[PlayRecord]) -> int:
+def _count_most_luck(environment: Environment, plays: Sequence[PlayRecord]) -> int:
     """Return the most lost plays that can count as void: none without an audit that played lost instances."""
     audit = environment.audit
     if audit is None or not audit.lost or (audit.tried and audit.tried == audit.solved):
@@ -57,26 +57,28 @@ def _most_luck(environment: Environment, plays: Sequence[PlayRecord]) -> int:
     return sum(play.state == "finished" and not play.hinted for play in plays)
 
 
-def _earned(environment: Environment, score: Score, plays: Sequence[PlayRecord], reward: Reward) -> float | None:
+def _compute_earned(
+    environment: Environment, score: Score, plays: Sequence[PlayRecord], reward: Reward
+) -> float | None:
     """Compute the designer's reward again, by the rules of the time when the window was scored."""
-    if _unaudited(environment):
+    if _is_unaudited(environment):
         return None
     window = measure(plays, score, environment.measures.similarity)
-    return window_reward(window, environment.state == "quarantined", reward)
+    return compute_window_reward(window, environment.state == "quarantined", reward)
 
 
-def _unaudited(environment: Environment) -> bool:
+def _is_unaudited(environment: Environment) -> bool:
     return environment.audit is not None and environment.audit.state == "left out"
 
 
-def _averages(found: StoreContents, reward: Reward) -> Iterator[str]:
+def _check_averages(found: StoreContents, reward: Reward) -> Iterator[str]:
     """Add the windows of each skill to its averages again, in their closing order."""
     closed: dict[str, list[tuple[int, str, Score, float]]] = {}
     for key, environment in found.environments.items():
         score = environment.score
         if score is None:
             continue
-        enters = environment.state == "closed" and not _unaudited(environment) and score.mean_return is not None
+        enters = environment.state == "closed" and not _is_unaudited(environment) and score.mean_return is not None
         if enters != (score.order is not None):
             yield f"environments {key}: its place in the averages of {environment.skill} is {score.order}"
         if score.order is not None and score.mean_return is not None:
@@ -90,12 +92,12 @@ def _averages(found: StoreContents, reward: Reward) -> Iterator[str]:
                     f"environments {key}: is window {order} of {skill} with the slow average {score.slow} before it, "
                     f"the windows before say {place} and {slow}"
                 )
-            averages = averaged(averages, mean, reward)
+            averages = add_to_averages(averages, mean, reward)
         if averages != found.counters.averages.get(skill):
             yield f"counters: the averages of {skill} are not those of its windows"
 
 
-def _memory(found: StoreContents) -> Iterator[str]:
+def _check_memory(found: StoreContents) -> Iterator[str]:
     numbers = [record.number for record in found.memory.values()]
     if numbers != list(range(found.counters.remembered - len(numbers), found.counters.remembered)):
         yield f"memory: its {len(numbers)} records are not the last of {found.counters.remembered}"

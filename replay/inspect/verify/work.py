@@ -5,19 +5,28 @@ from collections import Counter
 from collections.abc import Iterator
 
 from replay.inspect.contents import StoreContents
-from replay.ledger.keys import chunk_id, environment_id, group_id, is_imported, reject_key
+from replay.ledger.keys import group_id, is_imported, make_chunk_id, make_environment_id, reject_key
 from replay.ledger.records import PlayRecord
 
 OPEN = ("open", "leased")
 
 
-def work_problems(found: StoreContents) -> Iterator[str]:
+def find_work_problems(found: StoreContents) -> Iterator[str]:
     """Yield one line for each violation."""
-    for check in (_jobs, _pool, _levels, _rejects, _environments, _audits, _plays, _trajectories):
+    for check in (
+        _check_jobs,
+        _check_pool,
+        _check_levels,
+        _check_rejects,
+        _check_environments,
+        _check_audits,
+        _check_plays,
+        _check_trajectories,
+    ):
         yield from check(found)
 
 
-def _jobs(found: StoreContents) -> Iterator[str]:
+def _check_jobs(found: StoreContents) -> Iterator[str]:
     counters = found.counters
     if sorted(job.number for job in found.jobs.values()) != list(range(counters.jobs)):
         yield f"jobs: {len(found.jobs)} are here, not every one of the {counters.jobs} that were opened"
@@ -25,8 +34,8 @@ def _jobs(found: StoreContents) -> Iterator[str]:
     if failed != counters.failed_jobs:
         yield f"jobs: {failed} failed, {counters.failed_jobs} were counted"
     for key, job in found.jobs.items():
-        if (job.state == "admitted") != (environment_id(job) in found.environments):
-            yield f"jobs {key}: is {job.state}, its environment {environment_id(job)} says otherwise"
+        if (job.state == "admitted") != (make_environment_id(job) in found.environments):
+            yield f"jobs {key}: is {job.state}, its environment {make_environment_id(job)} says otherwise"
         if (job.state == "leased") != bool(job.holder) and job.state in OPEN:
             yield f"jobs {key}: is {job.state} and held by {job.holder or 'nobody'}"
         if not job.program and group_id(job.round, job.skill) not in found.design_groups:
@@ -36,7 +45,7 @@ def _jobs(found: StoreContents) -> Iterator[str]:
                 yield f"jobs {key}: its rejected attempt {lease}/{attempt} is missing"
 
 
-def _pool(found: StoreContents) -> Iterator[str]:
+def _check_pool(found: StoreContents) -> Iterator[str]:
     """Check that jobs draw from the pool without replacement, pass after pass.
 
     No program may be in use twice at once.
@@ -58,7 +67,7 @@ def _pool(found: StoreContents) -> Iterator[str]:
     yield from (f"jobs: the program {name} is active {n} times" for name, n in Counter(active).items() if n > 1)
 
 
-def _levels(found: StoreContents) -> Iterator[str]:
+def _check_levels(found: StoreContents) -> Iterator[str]:
     for name, window in found.windows.items():
         if not (0 <= window.low <= window.high and 0 <= window.wins <= window.plays):
             yield f"meta: the window of {name} is impossible: {window}"
@@ -68,7 +77,7 @@ def _levels(found: StoreContents) -> Iterator[str]:
             yield f"environments {key}: is of level {environment.level}, its job asked for {job.level}"
 
 
-def _rejects(found: StoreContents) -> Iterator[str]:
+def _check_rejects(found: StoreContents) -> Iterator[str]:
     if len(found.rejects) != found.counters.rejected_candidates:
         yield f"rejects: {len(found.rejects)} are here, {found.counters.rejected_candidates} were counted"
     for key, reject in found.rejects.items():
@@ -79,14 +88,14 @@ def _rejects(found: StoreContents) -> Iterator[str]:
             yield f"rejects {key}: its trajectory is missing"
 
 
-def _environments(found: StoreContents) -> Iterator[str]:
+def _check_environments(found: StoreContents) -> Iterator[str]:
     if len(found.environments) != found.counters.environments:
         yield f"environments: {len(found.environments)} are here, {found.counters.environments} were admitted"
     for key, environment in found.environments.items():
         job = found.jobs.get(environment.job)
         if (
             job is None
-            or environment_id(job) != key
+            or make_environment_id(job) != key
             or (job.round, job.skill) != (environment.round, environment.skill)
         ):
             yield f"environments {key}: its job {environment.job} does not fit"
@@ -112,7 +121,7 @@ def _environments(found: StoreContents) -> Iterator[str]:
             yield f"sources {key}: belongs to no environment"
 
 
-def _audits(found: StoreContents) -> Iterator[str]:
+def _check_audits(found: StoreContents) -> Iterator[str]:
     """Check that audits are open in active environments and closed in closed ones.
 
     Recordings may exist only in active environments, where they wait for an audit.
@@ -143,7 +152,7 @@ def _audits(found: StoreContents) -> Iterator[str]:
             yield f"recordings {key}: belongs to no finished play of an active environment"
 
 
-def _plays(found: StoreContents) -> Iterator[str]:
+def _check_plays(found: StoreContents) -> Iterator[str]:
     counts = Counter(play.state for play in found.plays.values())
     if (counts["finished"], counts["void"]) != (found.counters.plays, found.counters.voids):
         yield (
@@ -153,14 +162,14 @@ def _plays(found: StoreContents) -> Iterator[str]:
     for key, play in found.plays.items():
         environment = found.environments.get(play.environment)
         if environment is None or play.chunk >= len(environment.chunks):
-            yield f"plays {key}: its chunk {chunk_id(play.environment, play.chunk)} is missing"
+            yield f"plays {key}: its chunk {make_chunk_id(play.environment, play.chunk)} is missing"
         elif environment.state != "active" and play.state in OPEN:
             yield f"plays {key}: is {play.state} in a window that closed"
         yield from _play(key, play, found)
     for (owner, chunk), plays in found.chunks().items():
         arms = [sorted(play.index for play in plays if play.hinted == hinted) for hinted in (False, True)]
         if len(set(arms[0])) != len(arms[0]) or (arms[1] and arms[0] != arms[1]):
-            yield f"plays {chunk_id(owner, chunk)}: its two arms are not on the same instances, once each"
+            yield f"plays {make_chunk_id(owner, chunk)}: its two arms are not on the same instances, once each"
 
 
 def _play(key: str, play: PlayRecord, found: StoreContents) -> Iterator[str]:
@@ -176,7 +185,7 @@ def _play(key: str, play: PlayRecord, found: StoreContents) -> Iterator[str]:
         yield f"plays {key}: its return is {play.episode_return}"
 
 
-def _trajectories(found: StoreContents) -> Iterator[str]:
+def _check_trajectories(found: StoreContents) -> Iterator[str]:
     for key, tokens in found.trajectories.items():
         job = found.jobs.get(key)
         designed = job is not None and job.state == "admitted" and not job.program

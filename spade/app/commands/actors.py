@@ -6,7 +6,7 @@ import typer
 
 from spade.app.commands.options import Keys, LiveRun
 from spade.app.printing import say
-from spade.text import line
+from spade.text import as_line
 
 
 def scale(
@@ -39,16 +39,16 @@ def ls(run: LiveRun, keys: Keys = None) -> None:
 
     from spade.app.screen.observe import ask_live
     from spade.app.screen.reach import reach
-    from spade.app.supervisor.orders import ROLES, kept
+    from spade.app.supervisor.orders import ROLES, list_kept
 
     status = trio.run(ask_live, reach(run, keys))
     for supervisor, counts in sorted(status.wanted.items()):
         say(f"{supervisor}: {', '.join(f'{name}={counts.get(role, 0)}' for name, role in ROLES.items())}")
-        for process in kept(status, supervisor):
+        for process in list_kept(status, supervisor):
             detail = process.detail if process.state != "ready" else ""
             if process.state == "waiting":
                 detail = f"waits for {detail}"
-            row = f"{line(process.name):<24} {process.pid:>7}  {process.state:<10} restarts {process.restarts}"
+            row = f"{as_line(process.name):<24} {process.pid:>7}  {process.state:<10} restarts {process.restarts}"
             say("  ".join(filter(None, (f"  {row}", process.host, detail))))
 
 

@@ -10,7 +10,7 @@ import typer
 from spade.app.commands.options import Json, Set
 from spade.app.printing import print_json, say, show
 from spade.errors import SpadeError
-from spade.text import line
+from spade.text import as_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,9 +25,9 @@ _GPU_FILES = "/dev/nvidiactl", "/dev/kfd"  # of the drivers of NVIDIA and AMD
 
 def ls() -> None:
     """List the shipped recipes."""
-    from spade.config import recipes
+    from spade.config import list_recipes
 
-    found = recipes()
+    found = list_recipes()
     width = max(map(len, found))
     for name, path in found.items():
         first = path.read_text(encoding="utf-8").splitlines()[0].lstrip("# ")
@@ -45,7 +45,7 @@ def show_config(
 
     resolved = _load(config, tuple(set_ or ()))
     if Path(config).is_dir() and (origin := RunDir(Path(config)).origin):
-        show(f"# {line(str(origin))}")
+        show(f"# {as_line(str(origin))}")
     if help_fields:
         _show_documented(resolved)
     else:
@@ -55,10 +55,10 @@ def show_config(
 def _show_documented(config: "Config") -> None:
     """Print every setting as TOML, below a comment with its documentation and its allowed values."""
     from spade.app.screen.console import Screen
-    from spade.config.described import sections
+    from spade.config.described import list_sections
 
     screen = Screen()
-    for section in sections():
+    for section in list_sections():
         screen.tell((f"[{section.name}]", "bold"))
         for setting in section.settings:
             _show_setting(screen, setting, getattr(getattr(config, section.name), setting.name))
@@ -67,15 +67,15 @@ def _show_documented(config: "Config") -> None:
 def _show_setting(screen: "Screen", setting: "Setting", value: object) -> None:
     import tomli_w
 
-    from spade.config import inline
-    from spade.config.allowed import allowed
+    from spade.config import format_inline
+    from spade.config.allowed import describe_allowed
 
-    for words in textwrap.wrap(f"{setting.doc} Values: {allowed(setting.type)}.", COMMENT_WIDTH - 2):
+    for words in textwrap.wrap(f"{setting.doc} Values: {describe_allowed(setting.type)}.", COMMENT_WIDTH - 2):
         screen.tell((f"# {words}", "dim"))
     if value is None:
         written = f"# {setting.name} is left out"
     elif isinstance(value, dict):  # tomli_w would write a table as another section
-        written = f"{setting.name} = {inline(value)}"
+        written = f"{setting.name} = {format_inline(value)}"
     else:
         written = tomli_w.dumps({setting.name: value})
     for each in written.splitlines():
@@ -85,14 +85,14 @@ def _show_setting(screen: "Screen", setting: "Setting", value: object) -> None:
 
 def _load(name: str, overrides: tuple[str, ...] = ()) -> "Config":
     """Load a recipe, a TOML file or a run's config. If it is missing, the ConfigError names close runs."""
-    from spade.app.rundir import did_you_mean
-    from spade.config import load, recipes
+    from spade.app.rundir import suggest_runs
+    from spade.config import list_recipes, load
     from spade.errors import ConfigError
 
     try:
         return load(name, overrides)
     except ConfigError as error:
-        near = "" if name in recipes() or Path(name).exists() else did_you_mean(name)
+        near = "" if name in list_recipes() or Path(name).exists() else suggest_runs(name)
         raise ConfigError(f"{error}; {near}".rstrip("; ")) from None
 
 
@@ -102,22 +102,22 @@ def diff(
     json: Json = False,
 ) -> None:
     """Print the settings that differ, each with A's value and B's."""
-    from spade.config import differences
+    from spade.config import list_differences
 
-    found = differences(_load(a), _load(b))
+    found = list_differences(_load(a), _load(b))
     if json:
         print_json({setting: {"a": one, "b": other} for setting, (one, other) in found.items()})
         return
     if not found:
         say(f"{a} and {b} have the same settings")
     width = max(map(len, found), default=0)
-    shown = [(setting, _written(one), _written(other)) for setting, (one, other) in found.items()]
+    shown = [(setting, _format_value(one), _format_value(other)) for setting, (one, other) in found.items()]
     wide = max((len(one) for _, one, _ in shown), default=0)
     for setting, one, other in shown:
         say(f"{setting:<{width}}  {one:<{wide}}  {other}")
 
 
-def _written(value: object) -> str:
+def _format_value(value: object) -> str:
     """Format a value in one line as TOML writes it."""
     import msgspec
 
@@ -140,28 +140,28 @@ def check(config: Annotated[str, typer.Argument(help="A recipe or a TOML file.")
 
 def check_config(name: str, overrides: tuple[str, ...]) -> str:
     """Check a config and return a line about it. Raises a group of SpadeErrors, one for each fault."""
-    from spade.config import digest, load, read_merged
-    from spade.processes.gpus import placement
+    from spade.config import compute_digest, load, read_merged
+    from spade.processes.gpus import describe_placement
 
     config = load(name, overrides)
     merged = read_merged(name)
-    found = [f"meaning {digest(config)[:12]}"]
+    found = [f"meaning {compute_digest(config)[:12]}"]
     refused: list[SpadeError] = []
-    for look in (_environments, _held_out, _embedding, _keys, _endpoint, _model):
+    for look in (_check_environments, _check_held_out, _check_embedding, _check_keys, _check_endpoint, _check_model):
         try:
             found.append(look(config))
         except SpadeError as error:
             refused.append(type(error)(merged.told(str(error))))
     if refused:
         raise ExceptionGroup(f"{name} is refused", refused)
-    if gpus := placement(config):
+    if gpus := describe_placement(config):
         found.append(f"GPUs: {gpus}")
     return f"{name}: fine, {'; '.join(filter(None, found))}"
 
 
 def _estimate_memory(name: str, overrides: tuple[str, ...]) -> "Iterator[str]":
     """Yield the lines of an estimate; one line if the checkpoint is not here or does not state its sizes."""
-    from spade.app.models.memory import estimate, memory_lines, read_sizes
+    from spade.app.models.memory import estimate, format_memory_lines, read_sizes
     from spade.config import load
     from spade.policy import hub, model_folder
 
@@ -175,10 +175,10 @@ def _estimate_memory(name: str, overrides: tuple[str, ...]) -> "Iterator[str]":
         yield f"memory: not estimated: {error}"
         return
     yield f"memory, estimated for {sizes.parameters / 1e6:,.1f} million parameters:"
-    yield from memory_lines(estimate(config, sizes), list(_memory_here()))
+    yield from format_memory_lines(estimate(config, sizes), list(_measure_memory()))
 
 
-def _memory_here() -> "Iterator[str]":
+def _measure_memory() -> "Iterator[str]":
     """Yield the memory of the machine, and of each GPU that torch sees."""
     from spade.app.models.memory import GIB
 
@@ -191,12 +191,12 @@ def _memory_here() -> "Iterator[str]":
         yield f"{torch.cuda.get_device_properties(index).total_memory / GIB:.0f} GiB in GPU {index}"
 
 
-def _environments(config: "Config") -> str:
+def _check_environments(config: "Config") -> str:
     programs = 0
     if config.design.source == "pool" or config.design.seeds:
-        from spade.app.supervisor.pools import programs_for
+        from spade.app.supervisor.pools import read_config_programs
 
-        programs = sum(1 for _ in programs_for(config))
+        programs = sum(1 for _ in read_config_programs(config))
     if config.design.source == "pool":
         return f"{programs} programs in the pool"
     from actors import corpus
@@ -206,7 +206,7 @@ def _environments(config: "Config") -> str:
     return f"{seeds}{len(grounds.documents)} documents (digest {grounds.digest[:12]})"
 
 
-def _embedding(config: "Config") -> str:
+def _check_embedding(config: "Config") -> str:
     """Check that the packages for an embedding model are installed. The model itself may still need a download."""
     from spade.extras import require
 
@@ -217,7 +217,7 @@ def _embedding(config: "Config") -> str:
     return f"diversity by {evaluation.embedding}"
 
 
-def _held_out(config: "Config") -> str:
+def _check_held_out(config: "Config") -> str:
     from actors.suites.held_out import read_held_out
 
     held_out = read_held_out(config)
@@ -226,24 +226,24 @@ def _held_out(config: "Config") -> str:
     return f"{held_out.items} items of {held_out.suite or 'programs'} to evaluate on"
 
 
-def _keys(config: "Config") -> str:
+def _check_keys(config: "Config") -> str:
     """Check the keys of this host's clients. If services listen here, check their keys and the allow-list too."""
     if not config.bus.keys:
         return ""
     from spade.transport import keys
 
     folder = Path(config.bus.keys)
-    keys.client_pair(folder)
-    keys.client_name(folder)
-    keys.server_public(folder)
+    keys.read_client_pair(folder)
+    keys.read_client_name(folder)
+    keys.read_server_public(folder)
     if not config.bus.bind:
         return "keys of a client"
-    keys.server_pair(folder)
-    names = [grant.name for grant in keys.allowed(folder).values()]
+    keys.read_server_pair(folder)
+    names = [grant.name for grant in keys.read_allowed(folder).values()]
     return f"keys that let in {', '.join(names) or 'nobody'}"
 
 
-def _endpoint(config: "Config") -> str:
+def _check_endpoint(config: "Config") -> str:
     if not config.endpoint.url:
         return ""
     from spade.keyfiles import read_key
@@ -252,7 +252,7 @@ def _endpoint(config: "Config") -> str:
     return f"endpoint {config.endpoint.url}"
 
 
-def _model(config: "Config") -> str:
+def _check_model(config: "Config") -> str:
     """Check a checkpoint folder: its files and thought tokens and, if the run designs, the room for a design prompt.
 
     A hub name is not looked up.
@@ -265,13 +265,13 @@ def _model(config: "Config") -> str:
     from spade.policy import hub, model_folder
     from spade.policy.checkpoint_files import check_files
     from spade.protocol import DesignJob
-    from spade.tokens import dialogues
+    from spade.tokens import make_dialogues
 
     path = config.model.path
     if hub.is_name(path) and path not in model_folder.MADE_HERE and not Path(path).is_dir():
         return f"model {path} of the hub"
     tokenizer = check_files(model_folder.resolve(path), thinking=config.model.thinking)
-    dialogues(tokenizer, config.play.thoughts)
+    make_dialogues(tokenizer, config.play.thoughts)
     load_talks(config, tokenizer)
     measured = config.evaluation.measured
     if suite := SUITES.get(measured.name):

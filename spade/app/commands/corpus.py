@@ -19,18 +19,18 @@ def build(
     Prints the documents that each source gave and dropped, and the digest. The same command continues an interrupted
     build and makes the same corpus. The corpus appears when it is complete.
     """
-    from actors.corpus import built_at, mixture
+    from actors.corpus import find_built_path, mixture
     from actors.corpus.spec import read_spec
-    from spade.config import mixtures
+    from spade.config import list_mixtures
     from spade.errors import ConfigError
 
-    path = mixtures().get(spec, Path(spec))
+    path = list_mixtures().get(spec, Path(spec))
     if not path.exists():
-        shipped = ", ".join(mixtures())
+        shipped = ", ".join(list_mixtures())
         raise ConfigError(f"{spec}: No such file or directory; give a TOML file, or a spec that ships: {shipped}")
-    file = out or built_at(path.stem)
+    file = out or find_built_path(path.stem)
     mixture.build(read_spec(path), file, say)
-    say(_summary(str(file)))
+    say(_summarise_corpus(str(file)))
 
 
 def show_corpus(
@@ -42,7 +42,7 @@ def show_corpus(
     from spade.errors import ConfigError
 
     if index is None:
-        say(_summary(corpus))
+        say(_summarise_corpus(corpus))
         return
     documents = load(corpus)
     if index >= len(documents):
@@ -52,7 +52,7 @@ def show_corpus(
     show(document.text)
 
 
-def _summary(corpus: str) -> str:
+def _summarise_corpus(corpus: str) -> str:
     from actors.corpus import load
 
     documents = load(corpus)

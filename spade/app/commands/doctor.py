@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from spade.errors import SpadeError
-from spade.text import line
+from spade.text import as_line
 
 if TYPE_CHECKING:
     from actors.sandbox import Sandbox
@@ -43,27 +43,29 @@ def doctor(
     from rich.table import Table
     from rich.text import Text
 
-    from spade.app.commands.cluster.machines import all_fit
+    from spade.app.commands.cluster.machines import check_all_fit
     from spade.app.screen.console import Screen
     from spade.app.supervisor.places import check_known
 
     if cluster is not None:
         check_known(cluster)
-        if not all_fit(Screen(), run):
+        if not check_all_fit(Screen(), run):
             raise typer.Exit(1)
         return
     table = Table.grid(padding=(0, 2))
-    checks = [*_machine(), *_accelerator(), *_packages(), *_suites(), *_sandbox()] + (_run(run) if run else [])
+    checks = [*_check_machine(), *_check_accelerator(), *_check_packages(), *_check_suites(), *_check_sandbox()] + (
+        _run(run) if run else []
+    )
     for name, good, detail in checks:
         mark = {True: Text("ok", "green"), False: Text("no", "red"), None: Text("–", "dim")}[good]
-        table.add_row(mark, Text(name), Text(line(detail)))
+        table.add_row(mark, Text(name), Text(as_line(detail)))
     Screen().print(table)
 
 
 Check = tuple[str, bool | None, str]
 
 
-def _machine() -> Iterator[Check]:
+def _check_machine() -> Iterator[Check]:
     yield "python", sys.version_info >= (3, 11), sys.version.split()[0]
     yield "system", sys.platform == "linux", f"{platform.system()} {platform.release()} on {platform.machine()}"
     cores = len(os.sched_getaffinity(0))
@@ -74,11 +76,11 @@ def _machine() -> Iterator[Check]:
     yield "disk", free >= _DISK_GIB, f"{free:.0f} GiB free here"
 
 
-def of_requests(status: "Status") -> Check:
+def check_requests(status: "Status") -> Check:
     """Return a check that fails if the services of a run met unforeseen errors."""
-    from spade.app.screen.observe import unforeseen
+    from spade.app.screen.observe import describe_unforeseen
 
-    met = unforeseen(status)
+    met = describe_unforeseen(status)
     return "requests", not met, "; ".join(met) or NONE_MET
 
 
@@ -88,10 +90,10 @@ def _run(path: Path) -> list[Check]:
     from spade.app.screen.observe import read_status
     from spade.app.screen.reach import reach
 
-    return [of_requests(trio.run(read_status, reach(path)))]
+    return [check_requests(trio.run(read_status, reach(path)))]
 
 
-def _accelerator() -> Iterator[Check]:
+def _check_accelerator() -> Iterator[Check]:
     import torch
 
     if torch.cuda.is_available():
@@ -103,7 +105,7 @@ def _accelerator() -> Iterator[Check]:
         yield "accelerator", None, "none that torch sees: nano runs on the CPU, larger models want a GPU"
 
 
-def _packages() -> Iterator[Check]:
+def _check_packages() -> Iterator[Check]:
     from importlib import metadata
 
     from spade import extras
@@ -115,16 +117,20 @@ def _packages() -> Iterator[Check]:
         except metadata.PackageNotFoundError:
             yield package, False, f"missing: pip install {package}"
     for extra in ("deepspeed", *(kind.extra for kind in ENGINE_KINDS.values() if kind.extra)):
-        found = extras.installed(extra)
+        found = extras.find_installed(extra)
         if found is None:
-            yield extra, None, f"not installed (an extra: {extras.wanted(extra)})"
-        elif extras.fits(extra):
+            yield extra, None, f"not installed (an extra: {extras.get_requirement(extra)})"
+        elif extras.is_supported(extra):
             yield extra, True, found
         else:
-            yield extra, False, f"{found}; supported is {extras.wanted(extra)}: {extras.installing(extra)}"
+            yield (
+                extra,
+                False,
+                f"{found}; supported is {extras.get_requirement(extra)}: {extras.describe_installing(extra)}",
+            )
 
 
-def _suites() -> Iterator[Check]:
+def _check_suites() -> Iterator[Check]:
     """Yield one check for each suite of `spade eval`: usable here, or the things that the suite lacks."""
     from actors.suites import SUITES
     from actors.suites.harnesses import HARNESSES
@@ -140,7 +146,7 @@ def _suites() -> Iterator[Check]:
             yield f"suite {name}", None if needs else True, needs.removeprefix("; ") or "here"
 
 
-def _sandbox() -> Iterator[Check]:
+def _check_sandbox() -> Iterator[Check]:
     """Open the sandbox at every tier, and attack the strongest working tier with small programs."""
     import trio
 
@@ -148,13 +154,13 @@ def _sandbox() -> Iterator[Check]:
 
     command = shutil.which("bwrap")
     yield "bubblewrap", command is not None, command or "missing: install the package bubblewrap"
-    version = landlock.version()
+    version = landlock.read_version()
     lacking = "missing: wants Linux 5.13 or newer, and landlock among the kernel's lsm= settings"
     yield "landlock", version > 0, f"version {version}" if version else lacking
-    yield from trio.run(_tiers)
+    yield from trio.run(_check_tiers)
 
 
-async def _tiers() -> list[Check]:
+async def _check_tiers() -> list[Check]:
     import msgspec
 
     from actors.sandbox import open_sandbox
@@ -177,13 +183,13 @@ async def _tiers() -> list[Check]:
 
 async def _attack(sandbox: "Sandbox") -> list[Check]:
     """Return the time to the first observation, and one check for each attack."""
-    from actors.sandbox.tiers import ATTACKS, attacker
+    from actors.sandbox.tiers import ATTACKS, write_attacker
     from spade.protocol import Faulted
 
     found: list[Check] = []
     for what in ATTACKS:
         started = time.monotonic()
-        await sandbox.open("doctor", attacker(what), 0, 1)
+        await sandbox.open("doctor", write_attacker(what), 0, 1)
         spawn_ms = 1000 * (time.monotonic() - started)
         answer = await sandbox.step("doctor", 1, "")
         held = isinstance(answer, Faulted)

@@ -73,10 +73,10 @@ def run(
     The policy stays the same to the end, even if its run trains on. The same command, given again, plays only the
     samples that are missing. Exit code 1 if a suite lacks its headline figure.
     """
-    from spade.app.evaluation.measuring import EvalOptions, evaluate, named_suites
+    from spade.app.evaluation.measuring import EvalOptions, evaluate, find_suites
     from spade.app.evaluation.servers import ServerOptions
-    from spade.app.screen.curves import curves
-    from spade.app.screen.evaluations import table
+    from spade.app.screen.curves import format_curves
+    from spade.app.screen.evaluations import format_table
 
     words = data or (), config, set_ or ()
     server = ServerOptions.typed("--endpoint", endpoint, endpoint_model, key)
@@ -86,8 +86,8 @@ def run(
     if json:
         print_json(measured)
     elif measured:
-        show(curves(measured) if asked.curve else table(measured))
-    missing = len({each.rules.suite for each in measured}) < len(named_suites(suite))
+        show(format_curves(measured) if asked.curve else format_table(measured))
+    missing = len({each.rules.suite for each in measured}) < len(find_suites(suite))
     if missing or any(each.why or each.summary.headline is None for each in measured):
         raise typer.Exit(1)
 
@@ -99,26 +99,26 @@ def setup(
     """Make the environment of a suite that another program drives. It lies below ~/.cache/spade."""
     from actors.suites.harnesses import HARNESSES, environment
     from spade.errors import ConfigError
-    from spade.text import line
+    from spade.text import as_line
 
     if harness not in HARNESSES:
-        raise ConfigError(f"{line(harness, 60)!r}: unknown harness; take one of {', '.join(HARNESSES)}")
+        raise ConfigError(f"{as_line(harness, 60)!r}: unknown harness; take one of {', '.join(HARNESSES)}")
     say(f"the harness is at {environment.set_up(harness, index_url, say)}")
 
 
 def ls(where: Where = Path(), json: Json = False) -> None:
     """List the evaluations of a run. Without RUN, lists the evaluations of models below this folder."""
-    from spade.app.screen.evaluations import own_row, row
-    from spade.evaluations import found
+    from spade.app.screen.evaluations import format_own_row, format_row
+    from spade.evaluations import find_evaluations
 
-    kept, own = found(_there(where)), _own(where)
+    kept, own = find_evaluations(_find_folder(where)), _read_own(where)
     if json:
         _tell_json(where, kept, own)
         return
     for each in kept:
-        say(row(each))
+        say(format_row(each))
     for measured in own:
-        say(own_row(measured))
+        say(format_own_row(measured))
     if not kept and not own:
         say(f"{where}: no evaluation was made here")
 
@@ -129,23 +129,26 @@ def show_evaluations(
     json: Json = False,
 ) -> None:
     """Show evaluations with their categories, errors and rules."""
-    from spade.app.screen.evaluations import own_sheet, sheet
+    from spade.app.screen.evaluations import format_own_sheet, format_sheet
     from spade.errors import RunError
-    from spade.evaluations import found
-    from spade.text import line
+    from spade.evaluations import find_evaluations
+    from spade.text import as_line
 
-    kept, own = found(_there(where), suite), [each for each in _own(where) if suite in (None, each.suite)]
+    kept, own = (
+        find_evaluations(_find_folder(where), suite),
+        [each for each in _read_own(where) if suite in (None, each.suite)],
+    )
     if not kept and not own:
-        raise RunError(f"{where}: no evaluation{f' of {line(suite, 60)}' if suite else ''} was made here")
+        raise RunError(f"{where}: no evaluation{f' of {as_line(suite, 60)}' if suite else ''} was made here")
     if json:
         _tell_json(where, kept, own)
         return
     suites = dict.fromkeys(each.suite for each in own)
-    of_run = [own_sheet([each for each in own if each.suite == name]) for name in suites]
-    show("\n\n".join([*map(sheet, kept), *of_run]))
+    of_run = [format_own_sheet([each for each in own if each.suite == name]) for name in suites]
+    show("\n\n".join([*map(format_sheet, kept), *of_run]))
 
 
-def _own(where: Path) -> "Sequence[EvaluationRow]":
+def _read_own(where: Path) -> "Sequence[EvaluationRow]":
     """Read the evaluations that a run's own evaluator measured. Returns () if the folder is not a run's."""
     from replay.inspect.journal import read_journal
     from spade.app.rundir import RunDir
@@ -183,22 +186,22 @@ def average(
 
     Columns are those of the paper's tables. Nothing is played.
     """
-    from spade.app.evaluation.averaging import AverageOptions, averages
-    from spade.app.screen.evaluations import average_table
+    from spade.app.evaluation.averaging import AverageOptions, compute_averages
+    from spade.app.screen.evaluations import format_average_table
 
-    found = averages(AverageOptions(_there(where), suite, policy, against, protocol, seed))
+    found = compute_averages(AverageOptions(_find_folder(where), suite, policy, against, protocol, seed))
     if json:
         print_json(found)
     else:
-        show(average_table(found))
+        show(format_average_table(found))
 
 
-def _there(where: Path) -> Path:
-    from spade.app.rundir import did_you_mean
+def _find_folder(where: Path) -> Path:
+    from spade.app.rundir import suggest_runs
     from spade.errors import RunError
 
     if not where.is_dir():
-        raise RunError(f"{where}: there is no such folder; {did_you_mean(where)}".rstrip("; "))
+        raise RunError(f"{where}: there is no such folder; {suggest_runs(where)}".rstrip("; "))
     return where
 
 

@@ -34,14 +34,14 @@ def run(
     """
     import trio
 
-    from spade.app.experiment.analysis import missing
+    from spade.app.experiment.analysis import list_missing
     from spade.app.experiment.grid import Grid
     from spade.app.experiment.plan import read_experiment
     from spade.app.experiment.results import read_results, refuse_others
-    from spade.app.experiment.workplace import Workplace, hold_origins, origins
+    from spade.app.experiment.workplace import Workplace, collect_origins, hold_origins
     from spade.app.rundir import RunDir
     from spade.errors import RunError
-    from spade.locks import locked
+    from spade.locks import hold_lock
 
     experiment = read_experiment(file)
     folder = (out or Path("runs") / f"experiment-{file.stem}").absolute()
@@ -55,10 +55,10 @@ def run(
     if not os.access(kept, os.W_OK):
         raise RunError(f"{kept}: cannot be written; choose another --results")
     whole = True
-    with locked(folder / ".lock", lambda other: f"{folder}: another command makes these runs ({other})"):
+    with hold_lock(folder / ".lock", lambda other: f"{folder}: another command makes these runs ({other})"):
         found = read_results(kept, experiment)
-        if missing(experiment, found):
-            here = origins(experiment)
+        if list_missing(experiment, found):
+            here = collect_origins(experiment)
             refuse_others(kept, found, here)
             hold_origins(folder, here)
             whole = trio.run(Grid(Workplace(experiment, folder, here), found, kept, say).work, at_once)
@@ -89,14 +89,14 @@ def _tell(name: str, experiment: "Experiment", results: Path, page: Path) -> Non
 
     from spade.app.experiment.page import render
     from spade.app.experiment.results import read_results
-    from spade.app.experiment.table import state, tables
+    from spade.app.experiment.table import describe_state, make_tables
     from spade.disk import replace
 
     found = read_results(results, experiment)
-    made = tables(experiment, found)
+    made = make_tables(experiment, found)
     for each in made:
         show(f"{each}\n")
     if made:
         replace(page, render(name, experiment, found, time.time()).encode())
         say(f"{page}: its page")
-    say(state(experiment, found))
+    say(describe_state(experiment, found))

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from spade.app.printing import complain, say
-from spade.errors import ConfigError, reason
+from spade.errors import ConfigError, format_reason
 
 
 def new(
@@ -27,7 +27,7 @@ def new(
     try:
         made = keys.create(folder, hosts or [], HOST if roles is None else roles.replace(",", " ").split())
     except OSError as error:
-        raise ConfigError(f"{folder}: keys cannot be written there ({reason(error)})") from None
+        raise ConfigError(f"{folder}: keys cannot be written there ({format_reason(error)})") from None
     for path in made:
         if path == folder:
             say(f"{path}: keys of the services and of this machine; use them with --set bus.keys={path}")
@@ -44,11 +44,11 @@ def ls(folder: Annotated[Path, typer.Argument(metavar="DIR", help="A key folder.
     """
     from spade.transport import keys
 
-    keys.server_public(folder)  # raises ConfigError if this is not a key folder
-    for public, grant in keys.allowed(folder).items():
+    keys.read_server_public(folder)  # raises ConfigError if this is not a key folder
+    for public, grant in keys.read_allowed(folder).items():
         roles = ",".join(sorted(grant.roles)) or "no role: remove its file and make it a new key"
         say(f"{public.decode()}  {grant.name}  {roles}")
-    if found := [*keys.open_secrets(folder), *keys.writable_places(folder)]:
+    if found := [*keys.open_secrets(folder), *keys.find_writable_places(folder)]:
         for why in found:
             complain(why)
         raise typer.Exit(1)

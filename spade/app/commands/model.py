@@ -36,9 +36,9 @@ def import_model(
     from spade.app.models.convert import convert
     from spade.app.models.findings import examine
     from spade.app.models.sources import open_source
-    from spade.disk import whole
+    from spade.disk import write_whole
 
-    with whole(out) as part:
+    with write_whole(out) as part:
         say(f"reading {source}")
         with open_source(source) as found:
             convert(found, part, dtype)
@@ -76,7 +76,7 @@ def export_best(
     from spade.app.supervisor.kept import KeptPolicy
 
     found = RunDir(run).require()
-    folder, best = best_policy(found)
+    folder, best = find_best_policy(found)
     if out is None:
         say(f"{folder}: {best}")
         return
@@ -86,16 +86,16 @@ def export_best(
 
 def _copy(policy: "KeptPolicy", out: Path) -> None:
     """Copy a policy. If a file of it or of the copy is damaged, raises RunError and leaves nothing behind."""
-    from spade.app.supervisor.kept import sound_digest
-    from spade.disk import hold, whole
+    from spade.app.supervisor.kept import compute_sound_digest
+    from spade.disk import hold, write_whole
     from spade.policy import manifest
     from spade.policy.checkpoint_files import check_files
 
-    with whole(out) as part, hold(policy.folder / manifest.PARAMETERS):
+    with write_whole(out) as part, hold(policy.folder / manifest.PARAMETERS):
         try:
-            digest = sound_digest(policy)
+            digest = compute_sound_digest(policy)
             shutil.copytree(policy.folder, part)
-            manifest.sound(part, digest)
+            manifest.verify_parameters(part, digest)
         except WeightsError as error:
             raise RunError(
                 f"{error}; nothing was written: bring it back, or export another policy (`spade model best`)"
@@ -103,7 +103,7 @@ def _copy(policy: "KeptPolicy", out: Path) -> None:
         check_files(policy.folder)
 
 
-def best_policy(run: "RunDir") -> "tuple[Path, Best]":
+def find_best_policy(run: "RunDir") -> "tuple[Path, Best]":
     """Return the folder and figures of the policy with the best evaluation. Raises RunError if none has finished."""
     from spade.policy.best import FOLDER, find
 

@@ -35,27 +35,30 @@ def measure(
     Prints validity, novelty, and win rates with and without the hint. For a run, prints its policy before the first
     learner step and its newest policy side by side. With --json, prints only the newest policy.
     """
-    from spade.app.rundir import RunDir, did_you_mean
-    from spade.app.supervisor.kept import newest_policy, sound_digest
+    from spade.app.rundir import RunDir, suggest_runs
+    from spade.app.supervisor.kept import compute_sound_digest, newest_policy
     from spade.errors import ConfigError
     from spade.policy.model_folder import resolve
-    from spade.text import line
+    from spade.text import as_line
 
     run = RunDir(Path(model))
     try:
         origin = resolve(run.config().model.path if run.exists else model)
     except ConfigError as error:
-        raise ConfigError(f"{error}; {did_you_mean(model)}".rstrip("; ")) from None
+        raise ConfigError(f"{error}; {suggest_runs(model)}".rstrip("; ")) from None
     newest = origin
     if run.exists:
         policy = newest_policy(run)
-        sound_digest(policy)
+        compute_sound_digest(policy)
         newest = policy.folder
-    complain(f"measuring {line(model, 200)} on held-out programs; this takes minutes")  # not into the JSON
-    from spade.app.nano.report import compared, report  # imports torch (seconds), so only after the model was found
+    complain(f"measuring {as_line(model, 200)} on held-out programs; this takes minutes")  # not into the JSON
+    from spade.app.nano.report import (  # imports torch (seconds), so only after the model was found
+        compare_reports,
+        report,
+    )
 
     result = report(newest, origin, seed)
     if json:
         print_json(result)
     else:
-        show(compared(report(origin, origin, seed), result) if run.exists else str(result))
+        show(compare_reports(report(origin, origin, seed), result) if run.exists else str(result))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from spade.errors import ConfigError, RunError
-from spade.text import line
+from spade.text import as_line
 
 if TYPE_CHECKING:
     from spade.config import Config as RunConfig
@@ -64,10 +64,12 @@ Seed = Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Seed of everythin
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def an_id(text: str) -> str:
+def check_id(text: str) -> str:
     """Return an id as it was typed. Raises ConfigError if the text cannot be an id."""
     if not (text.isascii() and text.isprintable() and 0 < len(text) <= LONGEST_ID):
-        raise ConfigError(f"{line(text, LONGEST_ID)!r} is not an id; an id is at most {LONGEST_ID} characters of ASCII")
+        raise ConfigError(
+            f"{as_line(text, LONGEST_ID)!r} is not an id; an id is at most {LONGEST_ID} characters of ASCII"
+        )
     return text
 
 
@@ -76,17 +78,17 @@ def known_skills(skills: list[str] | None, config: "RunConfig", run: Path) -> tu
     for skill in skills or ():
         if skill not in config.run.skills:
             known = ", ".join(config.run.skills)
-            raise RunError(f"--skill {line(skill, 80)!r}: is no skill of {run}; it has {known}")
+            raise RunError(f"--skill {as_line(skill, 80)!r}: is no skill of {run}; it has {known}")
     return tuple(skills or ())
 
 
-def command_limits(steps: int | None, rollouts: int | None, duration: str | None) -> "Limits":
+def read_command_limits(steps: int | None, rollouts: int | None, duration: str | None) -> "Limits":
     """Return the typed limits of one command. Raises ConfigError if a limit is malformed or too large."""
     import msgspec
 
     from spade.config import Limits
 
-    given = {"steps": steps or 0, "rollouts": rollouts or 0, "seconds": seconds(duration)}
+    given = {"steps": steps or 0, "rollouts": rollouts or 0, "seconds": parse_seconds(duration)}
     try:
         return msgspec.convert(given, Limits)
     except msgspec.ValidationError as error:
@@ -95,7 +97,7 @@ def command_limits(steps: int | None, rollouts: int | None, duration: str | None
         raise ConfigError(f"{option}: is too large, at most {what.rpartition(' ')[2]}") from None
 
 
-def seconds(text: str | None) -> float:
+def parse_seconds(text: str | None) -> float:
     """Return the seconds of "90s", "10m", "2h" or "90"; 0 if nothing was typed. Raises ConfigError."""
     if text is None:
         return 0.0

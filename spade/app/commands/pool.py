@@ -8,7 +8,7 @@ import typer
 from spade.app.commands.options import Recipe, RunArgument, Set
 from spade.app.printing import say
 from spade.errors import RunError
-from spade.text import line
+from spade.text import as_line
 
 if TYPE_CHECKING:
     from spade.protocol import Verdict
@@ -35,10 +35,10 @@ def make(
     the programs. The same command continues after a stop.
     """
     from spade.app.supervisor import pools
-    from spade.pools import writing
+    from spade.pools import make_writing_config
 
-    folder = out or pools.made_at(config)
-    made = pools.make(folder, writing(config, set_ or ()), count, say)
+    folder = out or pools.find_made_path(config)
+    made = pools.make(folder, make_writing_config(config, set_ or ()), count, say)
     if made < count:
         say(f"{folder}: {made} of {count} programs; the same command goes on")
         raise typer.Exit(1)
@@ -50,9 +50,9 @@ def ls(folder: Folder) -> None:
 
     Exit code 1 if one cannot be read.
     """
-    from spade.pools import names, read_program
+    from spade.pools import list_names, read_program
 
-    unread, found = 0, names(folder)
+    unread, found = 0, list_names(folder)
     say(f"{'name':<24} {'skill':<22} {'hint':<4} origin")
     for name in found:
         try:
@@ -61,7 +61,9 @@ def ls(folder: Folder) -> None:
             unread += 1
             say(f"{name:<24} {error}")
             continue
-        told = f"{name:<24} {program.skill or '–':<22} {'yes' if program.hint else 'no':<4} {line(program.origin, 200)}"
+        told = (
+            f"{name:<24} {program.skill or '–':<22} {'yes' if program.hint else 'no':<4} {as_line(program.origin, 200)}"
+        )
         say(told.rstrip())
     if unread:
         raise typer.Exit(1)
@@ -73,9 +75,9 @@ def check(folder: Folder, recipe: Recipe = None, set_: Set = None) -> None:
     Prints the faults of each program. Exit code 1 if any is rejected.
     """
     from spade.app.commands.env.programs import check_sources
-    from spade.pools import names
+    from spade.pools import list_names
 
-    check_sources([(folder / f"{name}.py", _source(folder, name)) for name in names(folder)], recipe, set_)
+    check_sources([(folder / f"{name}.py", _read_source(folder, name)) for name in list_names(folder)], recipe, set_)
 
 
 def import_pool(
@@ -115,10 +117,10 @@ def export(
     Leaves out quarantined environments. A program that was admitted several times is exported once.
     """
     from spade.app.rundir import RunDir
-    from spade.app.supervisor.pools import programs_of_run, write_pool
+    from spade.app.supervisor.pools import read_run_programs, write_pool
 
     found = RunDir(run).require()
-    count = write_pool(out, programs_of_run(found, memory))
+    count = write_pool(out, read_run_programs(found, memory))
     say(f"{out}: {count} programs, {'the memory' if memory else 'all environments'} of {found.path}")
 
 
@@ -136,21 +138,21 @@ def demonstrate(
     """
     from replay.inspect.training_examples import TRAIN, list_left_out, write_rows
     from spade.app.supervisor.demonstrations import Demonstrations
-    from spade.app.supervisor.pools import named_programs
+    from spade.app.supervisor.pools import read_named_programs
     from spade.config import load
-    from spade.disk import whole
+    from spade.disk import write_whole
 
     maker = Demonstrations(load(config, tuple(set_ or ())))
-    with whole(out) as part:
+    with write_whole(out) as part:
         part.mkdir(parents=True)
-        write_rows(part / TRAIN, maker.rows(list(named_programs(source)), prompts))
+        write_rows(part / TRAIN, maker.rows(list(read_named_programs(source)), prompts))
         left = list_left_out(maker.left_out)
         if not maker.designs:
             raise RunError(f"{source}: no program is an answer to {config}; left out: {left or 'nothing'}")
     say(f"{out / TRAIN}: {maker.designs} designs and {maker.hints} hints{f'; left out: {left}' if left else ''}")
 
 
-def _source(folder: Path, name: str) -> "str | Verdict":
+def _read_source(folder: Path, name: str) -> "str | Verdict":
     from spade.pools import read_program
     from spade.protocol import Stage, Verdict
 

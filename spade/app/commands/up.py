@@ -24,7 +24,7 @@ from spade.app.commands.options import (
     Set,
     Step,
     Steps,
-    command_limits,
+    read_command_limits,
 )
 from spade.app.printing import say
 from spade.errors import ConfigError, RunError
@@ -61,27 +61,27 @@ def up(
     """
     import trio
 
-    from spade.app.screen.observe import evaluated, follow, interactive, narrate, read_status
+    from spade.app.screen.observe import describe_evaluated, follow, is_interactive, narrate, read_status
     from spade.app.screen.reach import reach
     from spade.policy.model_folder import SHIPPED
 
-    limits = command_limits(steps, rollouts, duration)
+    limits = read_command_limits(steps, rollouts, duration)
     overrides = [*(set_ or ()), *([] if agents is None else [f"actors.agents={agents}"])]
     _begin(config, run, overrides, from_, step, memory)
-    narrated = headless or not interactive()
+    narrated = headless or not is_interactive()
     body: Body = partial(narrate, say=say) if narrated else partial(follow, note="Ctrl-C drains and stops")
-    with _opened(config, run, overrides, ("replay", "learner"), cluster) as (opened, resolved, corpus, lives):
+    with _open_run(config, run, overrides, ("replay", "learner"), cluster) as (opened, resolved, corpus, lives):
         if narrated:
             say(f"self-play in {opened.path}")
         finished = _keep_all_up(opened, resolved, corpus, limits, lives, body)
-    command = f"`spade up --run {_short(opened.path)}`"
+    command = f"`spade up --run {_shorten_path(opened.path)}`"
     larger = " with a larger limit" if "(limits." in finished else ""  # otherwise a limit of this command ended the run
     say(f"{f'finished: {finished}' if finished else 'stopped'}; {command}{larger} goes on from here")
     # A replay service that had to be killed may have left no status.
-    if opened.status_path.exists() and (measured := evaluated(trio.run(read_status, reach(opened)))):
+    if opened.status_path.exists() and (measured := describe_evaluated(trio.run(read_status, reach(opened)))):
         say(measured)
     if resolved.model.path in SHIPPED:
-        say(f"`spade nano report {_short(opened.path)}` measures what it has learnt, on programs it never saw")
+        say(f"`spade nano report {_shorten_path(opened.path)}` measures what it has learnt, on programs it never saw")
 
 
 def _keep_all_up(run: "RunDir", config: "Resolved", corpus: str, limits: "Limits", lives: "Lives", body: "Body") -> str:
@@ -91,12 +91,12 @@ def _keep_all_up(run: "RunDir", config: "Resolved", corpus: str, limits: "Limits
     from spade.app.supervisor import launches
     from spade.app.supervisor.up import keep_up
 
-    replay = launches.replay(run, config, corpus, limits)
-    services = [replay, launches.learner(run, config), *launches.ranks(run, config)]
+    replay = launches.make_replay_launch(run, config, corpus, limits)
+    services = [replay, launches.make_learner_launch(run, config), *launches.make_rank_launches(run, config)]
     evaluation = config.evaluation
     if evaluation.suite or evaluation.diversity_programs:
-        services.append(launches.evaluator(run, config))
-    actor = partial(launches.actor, run, config, run.replay_address, "")
+        services.append(launches.make_evaluator_launch(run, config))
+    actor = partial(launches.make_actor_launch, run, config, run.replay_address, "")
     return trio.run(partial(keep_up, run, config, launches=services, actor=actor, body=body, lives=lives))
 
 
@@ -104,14 +104,19 @@ def replay_up(config: Config = None, run: Run = None, set_: Set = None) -> None:
     """Start or resume a run's replay service alone."""
     import trio
 
-    from spade.app.supervisor.launches import replay
+    from spade.app.supervisor.launches import make_replay_launch
     from spade.app.supervisor.up import keep_up
 
     _begin(config, run, (), None, None, False)
-    with _opened(config, run, set_ or (), ("replay",)) as (opened, resolved, corpus, _):
+    with _open_run(config, run, set_ or (), ("replay",)) as (opened, resolved, corpus, _):
         say(f"replay service of {opened.path} at {opened.replay_address}; Ctrl-C stops it")
-        say(f"`spade learner up {_short(opened.path)}` and `spade actors up --connect ADDR` with that address join it")
-        trio.run(partial(keep_up, opened, resolved, launches=[replay(opened, resolved, corpus)], lasting=True))
+        say(
+            f"`spade learner up {_shorten_path(opened.path)}` and `spade actors up --connect ADDR` "
+            f"with that address join it"
+        )
+        trio.run(
+            partial(keep_up, opened, resolved, launches=[make_replay_launch(opened, resolved, corpus)], lasting=True)
+        )
     say("replay service: stopped")
 
 
@@ -130,8 +135,8 @@ def learner_up(
 
     from spade.app.rundir import RunDir
     from spade.app.supervisor.beginning import check_start
-    from spade.app.supervisor.launches import learner, ranks
-    from spade.app.supervisor.places import places
+    from spade.app.supervisor.launches import make_learner_launch, make_rank_launches
+    from spade.app.supervisor.places import open_places
     from spade.app.supervisor.up import keep_up
     from spade.config import load
 
@@ -143,8 +148,11 @@ def learner_up(
     with opened.lock("learner"):
         opened.reopen(resolved)
         say(f"learner of {opened.path}; Ctrl-C checkpoints and stops it")
-        with places(cluster, resolved, opened.replay_address, "learner") as place:
-            launches, lives = [learner(opened, resolved), *ranks(opened, resolved)], place.lives(opened, resolved)
+        with open_places(cluster, resolved, opened.replay_address, "learner") as place:
+            launches, lives = (
+                [make_learner_launch(opened, resolved), *make_rank_launches(opened, resolved)],
+                place.lives(opened, resolved),
+            )
             finished = trio.run(partial(keep_up, opened, resolved, launches=launches, lives=lives))
     say(f"learner: stopped{finished and f'; the run is finished: {finished}'}")
 
@@ -172,12 +180,12 @@ def actors_up(
 
     from actors.corpus import load_grounds
     from spade.app.rundir import RunDir
-    from spade.app.supervisor.launches import actor, actor_counts
-    from spade.app.supervisor.places import places
+    from spade.app.supervisor.launches import count_actors, make_actor_launch
+    from spade.app.supervisor.places import open_places
     from spade.app.supervisor.pools import create
     from spade.app.supervisor.up import keep_up
     from spade.config import load
-    from spade.transport.keys import command_tag
+    from spade.transport.keys import make_command_tag
 
     counts = {
         "designers": designers, "curators": curators, "agents": agents or 0, "runners": runners, "engines": engines,
@@ -190,7 +198,7 @@ def actors_up(
     resolved = opened.settle(load(config or "nano", tuple(overrides)))
     if curators and resolved.design.source == "model":
         raise ConfigError("--curators: give the run's pool: --set design.source=pool --set pool.source=folder:DIR")
-    if not any(actor_counts(resolved).values()):
+    if not any(count_actors(resolved).values()):
         raise ConfigError(f"nothing to start: give at least one of {', '.join(f'--{name}' for name in counts)}")
     corpus = load_grounds(resolved).digest if designers else ""
     with opened.lock("actors"):
@@ -199,8 +207,8 @@ def actors_up(
         else:
             opened.create(resolved)
         say(f"joining {connect}; logs in {opened.logs}; Ctrl-C drains and leaves")
-        with places(cluster, resolved, connect) as place:
-            launch = partial(actor, opened, resolved, connect, f"-{command_tag(resolved.bus)}")
+        with open_places(cluster, resolved, connect) as place:
+            launch = partial(make_actor_launch, opened, resolved, connect, f"-{make_command_tag(resolved.bus)}")
             joined = partial(keep_up, opened, resolved, actor=launch, address=connect, corpus=corpus)
             finished = trio.run(partial(joined, lives=place.lives(opened, resolved)))
     say(f"actors: stopped{finished and f'; the run is finished: {finished}'}")
@@ -219,22 +227,22 @@ def _begin(
     if old is None:
         if step is not None or memory:
             raise ConfigError("--step and --memory go with --from RUN")
-        check_begun(RunDir(_place(recipe, path)))
+        check_begun(RunDir(_choose_place(recipe, path)))
         return
     if recipe is None:
         raise ConfigError("--from: name the new run's CONFIG, for example `spade up games-4b-stage2 --from RUN`")
-    begin(RunDir(_place(recipe, path)), recipe, overrides, OldRun(RunDir(old), parse_step(step), memory))
+    begin(RunDir(_choose_place(recipe, path)), recipe, overrides, OldRun(RunDir(old), parse_step(step), memory))
 
 
-def _place(recipe: str | None, path: Path | None) -> Path:
+def _choose_place(recipe: str | None, path: Path | None) -> Path:
     """Return the directory of a run: `path` or, by default, runs/RECIPE."""
-    from spade.config import short_name
+    from spade.config import make_short_name
 
-    return path or Path("runs") / short_name(recipe or "nano")
+    return path or Path("runs") / make_short_name(recipe or "nano")
 
 
 @contextmanager
-def _opened(
+def _open_run(
     recipe: str | None, path: Path | None, overrides: Sequence[str], parts: Sequence[str], cluster: str | None = None
 ) -> "Iterator[tuple[RunDir, Resolved, str, Lives]]":
     """Create or reopen a run. Yields the run, its config, the digest of its corpus ("" for a pool) and its lives.
@@ -246,39 +254,39 @@ def _opened(
     """
     from actors.corpus import load_grounds
     from spade.app.rundir import RunDir
-    from spade.app.supervisor.beginning import check_start, model_override
-    from spade.app.supervisor.places import places
+    from spade.app.supervisor.beginning import check_start, make_model_override
+    from spade.app.supervisor.places import open_places
     from spade.app.supervisor.pools import check_source, create
     from spade.app.supervisor.store_place import settle_store
     from spade.config import load
 
-    run = RunDir(_place(recipe, path))
+    run = RunDir(_choose_place(recipe, path))
     name = str(run.config_path) if run.exists and recipe is None else recipe or "nano"
-    config = run.settle(load(name, (*overrides, *model_override(run))))
+    config = run.settle(load(name, (*overrides, *make_model_override(run))))
     corpus = "" if config.design.source == "pool" else load_grounds(config).digest
     check_source(run, config)
-    config = _with_model(config)
+    config = _pin_model(config)
     check_start(run)
-    with places(cluster, config) as place, run.lock(*parts):
+    with open_places(cluster, config) as place, run.lock(*parts):
         config = place.reached(run, config)
         create(run, config, corpus)
         settle_store(run, config)
         yield run, config, corpus, place.lives(run, config)
 
 
-def _with_model(config: "Resolved") -> "Resolved":
+def _pin_model(config: "Resolved") -> "Resolved":
     """Return `config` with a hub model pinned to its commit. Downloads the model if necessary.
 
     Raises ConfigError or RunError if no run can use the checkpoint, or if its chat template cannot play the suite. This
     happens before anything of a run is made or starts.
     """
     from actors.suites.held_out import read_held_out
-    from spade.config import with_settings
+    from spade.config import replace_settings
     from spade.policy import model_folder
     from spade.policy.checkpoint_files import check_files
 
     held_out = read_held_out(config)
-    config = with_settings(config, {"model.path": model_folder.pin(config.model.path)})
+    config = replace_settings(config, {"model.path": model_folder.pin_path(config.model.path)})
     tokenizer = check_files(model_folder.resolve(config.model.path), thinking=config.model.thinking)
     if held_out is not None and held_out.played_by is not None:
         suite, protocol = held_out.played_by
@@ -286,6 +294,6 @@ def _with_model(config: "Resolved") -> "Resolved":
     return config
 
 
-def _short(path: Path) -> Path:
+def _shorten_path(path: Path) -> Path:
     """Return a path relative to the working directory, if the path lies inside."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from spade.app.evaluation.measuring import Subject, named_suites
+from spade.app.evaluation.measuring import Subject, find_suites
 from spade.app.evaluation.policies import check_asked
 from spade.app.rundir import RunDir
 from spade.config import ProtocolName
 from spade.errors import ConfigError, RunError
-from spade.evaluations import TABLES, KeptEvaluation, SuiteAverage, averaged, found
-from spade.text import line
+from spade.evaluations import TABLES, KeptEvaluation, SuiteAverage, average_suites, find_evaluations
+from spade.text import as_line
 
 _HEX = re.compile(r"[0-9a-f]+")
 _DIGITS = 16  # of a digest
@@ -39,35 +39,39 @@ class AverageOptions(NamedTuple):
     """The seed of the evaluations."""
 
 
-def averages(asked: AverageOptions) -> SuiteAverage:
+def compute_averages(asked: AverageOptions) -> SuiteAverage:
     """Return the average of the suites.
 
     Raises ConfigError or RunError if an evaluation is missing, or if two evaluations are not comparable.
     """
-    names = TABLES.get(asked.suites) or [suite.name for suite in named_suites(asked.suites)]
-    here = _measured(asked.where, asked)
+    names = TABLES.get(asked.suites) or [suite.name for suite in find_suites(asked.suites)]
+    here = _find_measured(asked.where, asked)
     base, before = "", None
     if asked.against and RunDir(Path(asked.against)).exists:
-        other = _measured(Path(asked.against), asked)
-        before = _chosen(Path(asked.against), other, names, _policy(Path(asked.against), other, "", ""))
+        other = _find_measured(Path(asked.against), asked)
+        before = _choose_evaluations(
+            Path(asked.against), other, names, _find_policy(Path(asked.against), other, "", "")
+        )
     elif asked.against:
-        base = _policy(asked.where, here, asked.against, "")
-        before = _chosen(asked.where, here, names, base)
-    now = _chosen(asked.where, here, names, _policy(asked.where, here, asked.policy, base))
-    return averaged(now, before)
+        base = _find_policy(asked.where, here, asked.against, "")
+        before = _choose_evaluations(asked.where, here, names, base)
+    now = _choose_evaluations(asked.where, here, names, _find_policy(asked.where, here, asked.policy, base))
+    return average_suites(now, before)
 
 
-def _measured(where: Path, asked: AverageOptions) -> list[KeptEvaluation]:
+def _find_measured(where: Path, asked: AverageOptions) -> list[KeptEvaluation]:
     """Return the evaluations of a folder by the requested protocol and seed."""
     kept = [
-        each for each in found(where) if (each.rules.protocol.name, each.rules.seed) == (asked.protocol, asked.seed)
+        each
+        for each in find_evaluations(where)
+        if (each.rules.protocol.name, each.rules.seed) == (asked.protocol, asked.seed)
     ]
     if not kept:
         raise RunError(f"{where}: no measurement by the protocol {asked.protocol} with the seed {asked.seed}")
     return kept
 
 
-def _policy(where: Path, kept: Sequence[KeptEvaluation], asked: str, base: str) -> str:
+def _find_policy(where: Path, kept: Sequence[KeptEvaluation], asked: str, base: str) -> str:
     """Return the digest of a policy. Without a name, return the only measured policy other than the base."""
     measured = sorted({each.rules.policy for each in kept})
     there = ", ".join(digest[:_DIGITS] for digest in measured)
@@ -79,16 +83,18 @@ def _policy(where: Path, kept: Sequence[KeptEvaluation], asked: str, base: str) 
     check_asked(asked)
     digests = [digest for digest in measured if digest.startswith(asked)]
     if len(digests) > 1:
-        raise ConfigError(f"policy {line(asked, 60)}: several digests begin so: {', '.join(digests[:3])}")
+        raise ConfigError(f"policy {as_line(asked, 60)}: several digests begin so: {', '.join(digests[:3])}")
     if digests:
         return digests[0]
     if not RunDir(where).exists or _HEX.fullmatch(asked):
-        raise RunError(f"{where}: no policy {line(asked, 60)} was measured here; there is {there}")
+        raise RunError(f"{where}: no policy {as_line(asked, 60)} was measured here; there is {there}")
     with Subject.of(str(where), None).pinned(asked) as policy:
         return policy.digest
 
 
-def _chosen(where: Path, kept: Sequence[KeptEvaluation], names: Sequence[str], policy: str) -> list[KeptEvaluation]:
+def _choose_evaluations(
+    where: Path, kept: Sequence[KeptEvaluation], names: Sequence[str], policy: str
+) -> list[KeptEvaluation]:
     """Return the policy's evaluation of each suite. Raises RunError unless each suite has exactly one."""
     chosen = []
     for name in names:

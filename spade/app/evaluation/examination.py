@@ -16,8 +16,8 @@ from actors.suites import Suite
 from actors.suites.harnesses import Harness
 from spade.app.evaluation.exams import Exam, Missing, Say
 from spade.app.evaluation.policies import PinnedPolicy
-from spade.app.evaluation.run import pinned_settings, published
-from spade.app.evaluation.servers import Servers, own_gateway
+from spade.app.evaluation.run import derive_pinned_settings, publish_policy
+from spade.app.evaluation.servers import Servers, wait_for_gateway
 from spade.app.rundir import RunDir
 from spade.app.supervisor import launches
 from spade.app.supervisor.up import keep_up
@@ -31,7 +31,7 @@ LOAD_S, STEP_S = 60.0, 30.0  # seconds; a busy machine should not count as an er
 _DIGITS = 16  # digits of a digest in a folder's name
 
 
-def settings(
+def derive_settings(
     base: str,
     overrides: Sequence[str],
     model: Path,
@@ -44,10 +44,10 @@ def settings(
 
     `others` are further settings. Raises ConfigError.
     """
-    from actors.play.manner import patient
+    from actors.play.manner import extend_deadlines
 
     given = load(base)
-    patiently = patient(given, max(protocol.sampling.max_tokens for _, protocol in exams))
+    patiently = extend_deadlines(given, max(protocol.sampling.max_tokens for _, protocol in exams))
     libraries = sorted({suite.library for suite, _ in exams if suite.library} | set(given.sandbox.libraries))
     samples_at_once = given.engine.rows * max(given.actors.engines_bounds[0], 1)
     own = {
@@ -62,7 +62,7 @@ def settings(
         "sandbox.step_s": max(given.sandbox.step_s, STEP_S),
         **others,
     }
-    return pinned_settings(base, overrides, model, dtype, context, own)
+    return derive_pinned_settings(base, overrides, model, dtype, context, own)
 
 
 def measure(
@@ -82,20 +82,20 @@ def measure(
         records = [stack.enter_context(open_folder(exam.root, exam.plan.rules, exam.plan.scheduled)) for exam in exams]
         # The records now belong to this command alone. So do the run directories that a killed command left.
         for exam in exams:
-            _forget(_processes(place, exam))
+            _forget(_make_run_directory(place, exam))
         missing = [(exam, kept) for exam, kept in zip(exams, records, strict=True) if kept.missing]
         if not missing:
             return
         if policy.folder is None:
             raise RunError(f"{exams[0].root}: the weights of policy {policy.digest} are gone, so it cannot be measured")
-        run = _processes(place, missing[0][0])
+        run = _make_run_directory(place, missing[0][0])
         run.create(config)
         say(f"measuring {policy.digest[:_DIGITS]} ({policy.name}); its processes run in {run.path}")
         body = partial(_examine, run, config, policy, missing, say, servers)
-        actor = partial(launches.actor, run, config, run.replay_address, "")
-        services = [launches.replay(run, config, "")]
+        actor = partial(launches.make_actor_launch, run, config, run.replay_address, "")
+        services = [launches.make_replay_launch(run, config, "")]
         if servers.policy is None and any(isinstance(exam.suite, Harness) for exam, _ in missing):
-            services.append(launches.gateway(run, config, run.replay_address, ""))
+            services.append(launches.make_gateway_launch(run, config, run.replay_address, ""))
         with run.lock("replay"):
             trio.run(partial(keep_up, run, config, launches=services, actor=actor, body=body))
         if left := sum(len(kept.missing) for kept in records):
@@ -103,7 +103,7 @@ def measure(
         _forget(run)
 
 
-def _processes(place: Path, exam: Exam) -> RunDir:
+def _make_run_directory(place: Path, exam: Exam) -> RunDir:
     """Return the run directory for the processes of a command, named by its first evaluation."""
     return RunDir(place / PROCESSES / exam.plan.rules.digest[:_DIGITS])
 
@@ -127,17 +127,17 @@ async def _examine(
     client: Client,
 ) -> None:
     """Publish the weights, if we sample, and play one evaluation after another."""
-    from spade.app.evaluation.harnessed import by_harness
-    from spade.app.evaluation.plays import by_chats, by_tokens
+    from spade.app.evaluation.harnessed import play_by_harness
+    from spade.app.evaluation.plays import play_by_chats, play_by_tokens
 
     programs = [each for each in missing if not isinstance(each[0].suite, Harness)]
     driven = [each for each in missing if isinstance(each[0].suite, Harness)]
-    sampled_here = nullcontext() if servers.policy else published(run, config, policy)
+    sampled_here = nullcontext() if servers.policy else publish_policy(run, config, policy)
     async with sampled_here:
         if programs and servers.policy and not servers.tokens:
-            await by_chats(run, config, programs, say, servers.policy)
+            await play_by_chats(run, config, programs, say, servers.policy)
         elif programs:
-            await by_tokens(run, config, programs, say)
+            await play_by_tokens(run, config, programs, say)
         if driven:
-            agent = servers.policy or await own_gateway(config, client)
-            await by_harness(driven, config, run.logs, agent, servers.user, say)
+            agent = servers.policy or await wait_for_gateway(config, client)
+            await play_by_harness(driven, config, run.logs, agent, servers.user, say)

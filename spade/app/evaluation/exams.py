@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from actors.suites import Suite
 from actors.text.conversation import Talk
-from spade.evaluations import EvaluationPlan, RecordFile, folder_of
+from spade.evaluations import EvaluationPlan, RecordFile, name_folder
 
 _TOLD = 8  # progress messages for each evaluation
 
@@ -34,14 +34,14 @@ class Exam(NamedTuple):
     @property
     def folder(self) -> Path:
         """Return the folder of its records."""
-        return folder_of(self.root, self.plan.rules)
+        return name_folder(self.root, self.plan.rules)
 
 
 Missing = Sequence[tuple[Exam, RecordFile]]
 """Evaluations with their incomplete records."""
 
 
-def progress(exam: Exam, kept: RecordFile, say: Say) -> Callable[[], None]:
+def report_progress(exam: Exam, kept: RecordFile, say: Say) -> Callable[[], None]:
     """Return a function that reports, a few times in total, how many samples have their record."""
     rules, all_of_them = exam.plan.rules, len(exam.plan.scheduled)
     step = max(1, all_of_them // _TOLD)

@@ -16,16 +16,16 @@ from typing import Any, NamedTuple
 import msgspec
 import trio
 
-from actors.play.voices.chats import ChatAnswer, sampling_fields
+from actors.play.voices.chats import ChatAnswer, make_sampling_fields
 from actors.play.voices.server import ChatServer
-from actors.suites.harnesses.worker import HarnessError, Over, Worker, worker
-from spade.app.evaluation.exams import Exam, Missing, Say, progress
+from actors.suites.harnesses.worker import HarnessError, Over, Worker, start_worker
+from spade.app.evaluation.exams import Exam, Missing, Say, report_progress
 from spade.app.evaluation.servers import ServerOptions
 from spade.config import Config
 from spade.evaluations import ErrorKind, RecordFile, SampleRecord, Sampling, sample_seed
 from spade.openai_api import ServerError, parse_answer
 from spade.seeds import derive
-from spade.text import line
+from spade.text import as_line
 
 MOST_ENDS = 2
 """Most ends or delays of a harness during one sample. Then the sample is recorded as an error."""
@@ -73,12 +73,12 @@ class Talked:
     async def answer(self, who: str, body: Mapping[str, Any]) -> tuple[int, bytes]:
         """Answer a request; see Answering. After a failure, nothing more is sampled for the play."""
         if self.failed:
-            return 500, _error(self.failed)
+            return 500, _format_error(self.failed)
         self._asked[who] += 1
         asked = self._voices.agent if who == "agent" else self._voices.user
         seed = derive(b"", "turn" if who == "agent" else "user", self._seed, self._asked[who])
         try:
-            request = {**self._fields(who, asked.model), **_told(body), "seed": seed}
+            request = {**self._make_fields(who, asked.model), **_keep_request(body), "seed": seed}
             data = await asked.server.chat(request)
             answer = parse_answer(asked.server.url, data, ChatAnswer)
             if not answer.choices:
@@ -86,15 +86,15 @@ class Talked:
         except ServerError as error:
             if error.overlong and who == "agent":
                 self.overlong = True
-                return 400, _error(str(error))
+                return 400, _format_error(str(error))
             self.failed = f"{who}: {error}"
-            return 500, _error(self.failed)
+            return 500, _format_error(self.failed)
         if who == "agent":
             self._note(request, answer)
         return 200, data
 
-    def _fields(self, who: str, model: str) -> dict[str, Any]:
-        return sampling_fields(model, self._sampling if who == "agent" else _USER)
+    def _make_fields(self, who: str, model: str) -> dict[str, Any]:
+        return make_sampling_fields(model, self._sampling if who == "agent" else _USER)
 
     def _note(self, request: Mapping[str, Any], answer: ChatAnswer) -> None:
         choice = answer.choices[0]
@@ -127,7 +127,7 @@ class HarnessPlayer:
         self._logs = logs
         self._left = list(reversed(kept.missing))
         self._ends = Counter[tuple[str, int]]()
-        self._told = progress(exam, kept, say)
+        self._told = report_progress(exam, kept, say)
 
     async def play(self) -> None:
         """Play until nothing is missing. Raises HarnessError if a process of the harness does not start."""
@@ -138,7 +138,7 @@ class HarnessPlayer:
             async def one(number: int) -> None:
                 try:
                     while self._left:
-                        await self._life(number)
+                        await self._run_harness(number)
                 except HarnessError as error:  # raised below, outside the group that the nursery would make of it
                     broken.append(error)
                     nursery.cancel_scope.cancel()
@@ -148,11 +148,11 @@ class HarnessPlayer:
         if broken:
             raise broken[0]
 
-    async def _life(self, number: int) -> None:
+    async def _run_harness(self, number: int) -> None:
         """Run one process of the harness, until nothing is left or it ends."""
         name = self._exam.suite.name
         log = self._logs / f"harness-{name}-{number}.log"
-        async with worker(name, log, self._config.sandbox.tier, self._exam.data) as process:
+        async with start_worker(name, log, self._config.sandbox.tier, self._exam.data) as process:
             while self._left:
                 key = self._left.pop()
                 if not await self._sample(process, *key):
@@ -197,13 +197,13 @@ class HarnessPlayer:
                 sampled=talked.sampled,
                 seconds=trio.current_time() - began,
                 error=kind,
-                detail=line(why, _DETAIL),
+                detail=as_line(why, _DETAIL),
             )
         )
         self._told()
 
 
-async def by_harness(
+async def play_by_harness(
     missing: Missing,
     config: Config,
     logs: Path,
@@ -222,20 +222,20 @@ async def by_harness(
             await HarnessPlayer(exam, kept, Voices(policy, other), config, logs, say).play()
 
 
-def _told(body: Mapping[str, Any]) -> dict[str, Any]:
+def _keep_request(body: Mapping[str, Any]) -> dict[str, Any]:
     """Keep the parts of a request that a harness may word: its messages and the tools that may be called."""
     messages = body.get("messages")
     listed = messages if isinstance(messages, list) else []
-    found: dict[str, Any] = {"messages": [_message(each) for each in listed if isinstance(each, dict)]}
+    found: dict[str, Any] = {"messages": [_keep_message(each) for each in listed if isinstance(each, dict)]}
     if body.get("tools"):
         found["tools"] = body["tools"]
     return found
 
 
-def _message(message: Mapping[str, Any]) -> dict[str, Any]:
+def _keep_message(message: Mapping[str, Any]) -> dict[str, Any]:
     kept = {name: message[name] for name in _FIELDS if message.get(name) is not None}
     return kept if kept.get("tool_calls") else {"content": "", **kept}
 
 
-def _error(why: str) -> bytes:
+def _format_error(why: str) -> bytes:
     return msgspec.json.encode({"error": {"message": why, "type": "server_error", "param": None, "code": None}})

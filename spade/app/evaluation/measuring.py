@@ -10,20 +10,20 @@ import msgspec
 
 from actors.suites import SUITES, Suite, check_sizes, resolve
 from actors.suites.harnesses import HARNESSES, Harness
-from actors.suites.talk import suite_talks
-from spade.app.evaluation.examination import measure, settings
+from actors.suites.talk import make_suite_talks
+from spade.app.evaluation.examination import derive_settings, measure
 from spade.app.evaluation.exams import Exam, Say
-from spade.app.evaluation.policies import PinnedPolicy, check_asked, pinned, policies_named
-from spade.app.evaluation.servers import ServerOptions, Servers, free_port
-from spade.app.rundir import RunDir, did_you_mean
+from spade.app.evaluation.policies import PinnedPolicy, check_asked, hold_pinned, list_policy_names
+from spade.app.evaluation.servers import ServerOptions, Servers, find_free_port
+from spade.app.rundir import RunDir, suggest_runs
 from spade.app.screen.evaluations import NOT_PINNED, SELF, MeasuredSuite
 from spade.config import SUITE_TRAITS, Config, ProtocolName, load
 from spade.errors import ConfigError, SpadeError
-from spade.evaluations import Protocol, compared, read_summary, refuse_other, refuse_other_prompts
+from spade.evaluations import Protocol, compare_summaries, read_summary, refuse_other, refuse_other_prompts
 from spade.evaluations.folder import EVALUATIONS
-from spade.policy.model_folder import ModelFacts, facts
+from spade.policy.model_folder import ModelFacts, read_facts
 from spade.policy.model_folder import resolve as model_folder
-from spade.text import line
+from spade.text import as_line
 from spade.tokens import Tokenizer
 
 _NEAREST = 3
@@ -68,9 +68,7 @@ class EvalOptions(NamedTuple):
         Raises ConfigError if a server does not answer.
         """
         endpoint, user = self.endpoint, self.user
-        if endpoint is not None and (
-            self.chats or any(isinstance(each, Harness) for each in named_suites(self.suites))
-        ):
+        if endpoint is not None and (self.chats or any(isinstance(each, Harness) for each in find_suites(self.suites))):
             endpoint = endpoint.found("--endpoint")
         if user is not None and user.url != SELF:
             user = user.found("--user-url")
@@ -118,12 +116,12 @@ class Subject(NamedTuple):
         if run.exists:
             base = config or str(run.config_path)
             path = str(run.start) if run.origin is not None else run.config().model.path
-            return cls(run.path, run, path, base, run.config().model.dtype, facts(model_folder(path)))
+            return cls(run.path, run, path, base, run.config().model.dtype, read_facts(model_folder(path)))
         try:
-            found = facts(model_folder(model))
+            found = read_facts(model_folder(model))
         except ConfigError as error:
             raise ConfigError(
-                f"{line(model, 200)}: is not a run, and as a model: {error}; {did_you_mean(model)}".rstrip("; ")
+                f"{as_line(model, 200)}: is not a run, and as a model: {error}; {suggest_runs(model)}".rstrip("; ")
             ) from None
         return cls(Path.cwd(), None, model, config or "nano", found.dtype, found)
 
@@ -131,7 +129,7 @@ class Subject(NamedTuple):
         """Pin the requested policy: its weights stay during the block. If the endpoint is given, return its policy."""
         if endpoint is not None:
             return nullcontext(endpoint.policy(model_folder(self.model)))
-        return pinned(self.run, self.model, self.dtype, asked, self.place)
+        return hold_pinned(self.run, self.model, self.dtype, asked, self.place)
 
 
 class Planned(NamedTuple):
@@ -147,42 +145,42 @@ class Planned(NamedTuple):
         """Measure the missing samples. Return all evaluations by suite."""
         if self.exams:
             measure(self.subject.place, self.config, self.policy, self.exams, say, self.servers)
-        return {exam.suite.name: _told(exam, self.policy) for exam in self.exams}
+        return {exam.suite.name: _read_measured(exam, self.policy) for exam in self.exams}
 
 
-def named_suites(names: str) -> list[Suite]:
+def find_suites(names: str) -> list[Suite]:
     """Return the suites in a comma-separated list. Raises ConfigError with the nearest names if one is unknown."""
     known: Mapping[str, Suite] = {**SUITES, **HARNESSES}
     each = [name.strip() for name in names.split(",") if name.strip()]
     for name in each:
         if name not in known:
             near = difflib.get_close_matches(name, known, _NEAREST, 0.0)
-            raise ConfigError(f"--suite {line(name, 60)!r}: unknown suite; did you mean {', '.join(near)}?")
+            raise ConfigError(f"--suite {as_line(name, 60)!r}: unknown suite; did you mean {', '.join(near)}?")
     if not each:
         raise ConfigError(f"--suite: name one or more of {', '.join(known)}")
     return [known[name] for name in dict.fromkeys(each)]
 
 
-def data_files(given: Sequence[str], suites: Sequence[Suite]) -> dict[str, Path]:
+def parse_data_files(given: Sequence[str], suites: Sequence[Suite]) -> dict[str, Path]:
     """Parse the files of `--data NAME=FILE`, by suite. Raises ConfigError."""
     files: dict[str, Path] = {}
     for text in given:
         name, equals, file = text.partition("=")
         if not (equals and file):
-            raise ConfigError(f"--data {line(text, 200)!r}: write NAME=FILE")
+            raise ConfigError(f"--data {as_line(text, 200)!r}: write NAME=FILE")
         if name not in {suite.name for suite in suites}:
-            raise ConfigError(f"--data {line(name, 60)!r}: add this suite by --suite")
+            raise ConfigError(f"--data {as_line(name, 60)!r}: add this suite by --suite")
         if files.setdefault(name, Path(file)) != Path(file):
             raise ConfigError(f"--data {name}: two files are given")
     return files
 
 
-def chosen(asked: EvalOptions) -> list[Chosen]:
+def choose_suites(asked: EvalOptions) -> list[Chosen]:
     """Return the suites and their protocols. Raises ConfigError."""
     if asked.items is not None and asked.protocol != "short":
         raise ConfigError("--items: a part of a suite is played with --protocol short alone")
-    suites = named_suites(asked.suites)
-    files = data_files(asked.data, suites)
+    suites = find_suites(asked.suites)
+    files = parse_data_files(asked.data, suites)
     found = []
     for suite in suites:
         protocol = suite.protocol(asked.protocol)
@@ -199,7 +197,7 @@ def evaluate(asked: EvalOptions, say: Say, complain: Say) -> list[MeasuredSuite]
     the run, unless another policy is named. Raises SpadeError if nothing can be played, or if two policies would not be
     comparable.
     """
-    suites = chosen(asked)
+    suites = choose_suites(asked)
     if not asked.curve:
         check_asked(asked.policy)
     if not asked.model and asked.endpoint is None:
@@ -210,43 +208,45 @@ def evaluate(asked: EvalOptions, say: Say, complain: Say) -> list[MeasuredSuite]
     subject = Subject.of(asked.model or "nano", asked.config)
     with ExitStack() as pins:
         # Pin all before the first is measured: the run continues meanwhile and may retire the others.
-        names = policies_named(subject.run, asked.policy)
+        names = list_policy_names(subject.run, asked.policy)
         policies = [pins.enter_context(subject.pinned(name, asked.endpoint)) for name in names]
-        first = _planned(subject, policies[0], suites, asked, complain)
+        first = _plan_policy(subject, policies[0], suites, asked, complain)
         playable = [each for each in suites if each.suite.name in {exam.suite.name for exam in first.exams}]
-        plans = [first, *(_planned(subject, policy, playable, asked, complain) for policy in policies[1:])]
+        plans = [first, *(_plan_policy(subject, policy, playable, asked, complain) for policy in policies[1:])]
         against = "start" if asked.curve and asked.against == "none" else asked.against
         if against == "none" or not first.exams:
             return [each for plan in plans for each in plan.measured(say).values()]
-        other, named = _other(subject, against, asked.config)
-        before = _planned(other, pins.enter_context(other.pinned(named)), playable, asked, complain)
+        other, named = _find_other(subject, against, asked.config)
+        before = _plan_policy(other, pins.enter_context(other.pinned(named)), playable, asked, complain)
         for plan in plans:
             _refuse_others(plan, before)
         found, held = [plan.measured(say) for plan in plans], before.measured(say)
-    return [_held_against(each, held.get(name)) for one in found for name, each in one.items()]
+    return [_compare_measured(each, held.get(name)) for one in found for name, each in one.items()]
 
 
-def _other(subject: Subject, against: str, config: str | None) -> tuple[Subject, str]:
+def _find_other(subject: Subject, against: str, config: str | None) -> tuple[Subject, str]:
     """Return the other side of the comparison: another run's newest policy, or a policy of the same subject."""
     if RunDir(Path(against)).exists:
         return Subject.of(against, config), "newest"
     return subject, against
 
 
-def _planned(
+def _plan_policy(
     subject: Subject, policy: PinnedPolicy, suites: Sequence[Chosen], asked: EvalOptions, complain: Say
 ) -> Planned:
     """Plan the evaluations of one policy."""
-    suites = _with_thoughts(subject, suites, asked)
+    suites = _extend_for_thoughts(subject, suites, asked)
     context = max(each.protocol.context_tokens(subject.model_facts.context_tokens) for each in suites)
     pairs = [(each.suite, each.protocol) for each in suites]
     folder = policy.folder or Path(subject.model)
-    others = _others(asked)
-    config = settings(subject.base, asked.overrides, folder, subject.dtype, pairs, context, others)
-    return Planned(subject, policy, config, _exams(subject, policy, suites, asked, config, complain), asked.servers)
+    others = _make_sampling_settings(asked)
+    config = derive_settings(subject.base, asked.overrides, folder, subject.dtype, pairs, context, others)
+    return Planned(
+        subject, policy, config, _make_exams(subject, policy, suites, asked, config, complain), asked.servers
+    )
 
 
-def _with_thoughts(subject: Subject, suites: Sequence[Chosen], asked: EvalOptions) -> Sequence[Chosen]:
+def _extend_for_thoughts(subject: Subject, suites: Sequence[Chosen], asked: EvalOptions) -> Sequence[Chosen]:
     """Give harnesses longer turns if the model thinks, by its run or recipe and `--set model.thinking`."""
     own = [each for each in asked.overrides if each.partition("=")[0].strip() == "model.thinking"]
     if not load(subject.base, tuple(own)).model.thinking:
@@ -257,12 +257,12 @@ def _with_thoughts(subject: Subject, suites: Sequence[Chosen], asked: EvalOption
     ]
 
 
-def _others(asked: EvalOptions) -> dict[str, object]:
+def _make_sampling_settings(asked: EvalOptions) -> dict[str, object]:
     """Return the settings for the place of sampling: our gateway, or a foreign server."""
     if asked.endpoint is None:
         return {
             "serve.host": "127.0.0.1",
-            "serve.port": free_port("127.0.0.1"),
+            "serve.port": find_free_port("127.0.0.1"),
             "serve.key": "",
             "serve.name": "policy",
         }
@@ -277,7 +277,7 @@ def _refuse_others(now: Planned, before: Planned) -> None:
             refuse_other(exam.plan.rules, rules[exam.suite.name])
 
 
-def _exams(
+def _make_exams(
     subject: Subject,
     policy: PinnedPolicy,
     suites: Sequence[Chosen],
@@ -290,10 +290,10 @@ def _exams(
     for suite, plain, data in suites:
         protocol = suite.with_examples(plain, config.play.examples)
         try:
-            conditions = _conditions(config, suite, protocol, asked)
+            conditions = _find_conditions(config, suite, protocol, asked)
             # otherwise the tokenizer belongs to another model
             ours = asked.endpoint is None or not isinstance(suite, Harness)
-            talks = suite.talks(protocol, tokenizer) if ours else suite_talks(protocol, tokenizer)
+            talks = suite.talks(protocol, tokenizer) if ours else make_suite_talks(protocol, tokenizer)
             plan = resolve(suite, protocol, policy.digest, asked.seed, data, asked.items, conditions)
             check_sizes(f"suite {suite.name}", plan.items.values(), config)
         except SpadeError as error:
@@ -303,19 +303,19 @@ def _exams(
     return exams
 
 
-def _conditions(config: Config, suite: Suite, protocol: Protocol, asked: EvalOptions) -> dict[str, str]:
+def _find_conditions(config: Config, suite: Suite, protocol: Protocol, asked: EvalOptions) -> dict[str, str]:
     """Return the conditions (see Rules). Raises ConfigError if the suite cannot be played under them."""
     if isinstance(suite, Harness):
-        return _served(config, protocol, asked) | _users(suite, asked)
+        return _describe_served(config, protocol, asked) | _find_users(suite, asked)
     if asked.chats is None:
         pinned = {} if asked.endpoint is None else {"policy": NOT_PINNED}
         return pinned | _run_here(config, protocol, known=asked.endpoint is None)
     if SUITE_TRAITS[suite.name].domain == "tools":
         raise ConfigError(f"suite {suite.name}: needs a server of token ids, and RUN|MODEL with its tokenizer")
-    return _served(config, protocol, asked)
+    return _describe_served(config, protocol, asked)
 
 
-def _served(config: Config, protocol: Protocol, asked: EvalOptions) -> dict[str, str]:
+def _describe_served(config: Config, protocol: Protocol, asked: EvalOptions) -> dict[str, str]:
     """Return the conditions of a policy that is asked by chats, through our gateway or on a foreign server."""
     if asked.endpoint is None:
         return {"asked": "chats", **_run_here(config, protocol)}
@@ -326,13 +326,13 @@ def _run_here(config: Config, protocol: Protocol, *, known: bool = True) -> dict
     """Return the conditions of a policy with known tokens. `known` tells if its arithmetic is known too."""
     return {
         "context_tokens": str(protocol.context_tokens(config.engine.context_tokens)),
-        "dtype": _arithmetic(config) if known else "unknown",
+        "dtype": _find_arithmetic(config) if known else "unknown",
         "thinking": str(config.model.thinking).lower(),
         "thoughts": config.play.thoughts,
     }
 
 
-def _users(suite: Harness, asked: EvalOptions) -> dict[str, str]:
+def _find_users(suite: Harness, asked: EvalOptions) -> dict[str, str]:
     """Return the model that plays the users. Raises ConfigError if the suite needs one and none is given."""
     if not suite.users:
         return {}
@@ -344,21 +344,21 @@ def _users(suite: Harness, asked: EvalOptions) -> dict[str, str]:
     return {"user": SELF if asked.user.url == SELF else asked.user.name}
 
 
-def _arithmetic(config: Config) -> str:
+def _find_arithmetic(config: Config) -> str:
     return config.model.dtype if config.engine.arithmetic == "model" else config.engine.arithmetic
 
 
-def _told(exam: Exam, policy: PinnedPolicy) -> MeasuredSuite:
+def _read_measured(exam: Exam, policy: PinnedPolicy) -> MeasuredSuite:
     summary = read_summary(exam.folder)
     assert summary is not None, "an evaluation that was opened has a summary"
     return MeasuredSuite(str(exam.folder), exam.plan.rules, policy.name, summary, step=policy.step)
 
 
-def _held_against(now: MeasuredSuite, before: MeasuredSuite | None) -> MeasuredSuite:
+def _compare_measured(now: MeasuredSuite, before: MeasuredSuite | None) -> MeasuredSuite:
     if before is None:
         return msgspec.structs.replace(now, why="the other policy was not measured")
     try:
         refuse_other_prompts(now.rules, now.summary, before.summary)
     except ConfigError as error:
         return msgspec.structs.replace(now, against=before, why=str(error))
-    return msgspec.structs.replace(now, against=before, difference=compared(now.summary, before.summary))
+    return msgspec.structs.replace(now, against=before, difference=compare_summaries(now.summary, before.summary))

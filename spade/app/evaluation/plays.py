@@ -6,10 +6,10 @@ from functools import partial
 from actors.links.connected import Connected
 from actors.links.connected import attend as attend_services
 from actors.play.examiner import Examined, Examiner
-from actors.play.manner import Manner, manner_of_suite
+from actors.play.manner import Manner, make_suite_manner
 from actors.play.session import Session, attend
 from actors.play.voices.chats import ChatVoice
-from spade.app.evaluation.exams import Exam, Missing, Say, progress
+from spade.app.evaluation.exams import Exam, Missing, Say, report_progress
 from spade.app.evaluation.servers import ServerOptions
 from spade.app.rundir import RunDir
 from spade.app.supervisor import launches
@@ -17,20 +17,20 @@ from spade.config import Config
 from spade.evaluations import RecordFile, SuiteItem
 
 
-async def by_tokens(run: RunDir, config: Config, missing: Missing, say: Say) -> None:
+async def play_by_tokens(run: RunDir, config: Config, missing: Missing, say: Say) -> None:
     """Play the missing samples at the engines of a run, or at its endpoint."""
 
     async def work(session: Session) -> None:
         def manner(exam: Exam) -> Manner:
-            return manner_of_suite(exam.suite, exam.plan.rules.protocol, exam.talks, session)
+            return make_suite_manner(exam.suite, exam.plan.rules.protocol, exam.talks, session)
 
         for exam, kept in missing:
             await _play(session, exam, kept, say, partial(manner, exam))
 
-    await attend(launches.evaluator(run, config), config, config.play.lease_s, _ready, work)
+    await attend(launches.make_evaluator_launch(run, config), config, config.play.lease_s, _ignore_ready, work)
 
 
-async def by_chats(run: RunDir, config: Config, missing: Missing, say: Say, server: ServerOptions) -> None:
+async def play_by_chats(run: RunDir, config: Config, missing: Missing, say: Say, server: ServerOptions) -> None:
     """Play the missing samples by the chats of a server."""
     async with server.open(config.engine.request_deadline_s) as chats:
 
@@ -43,13 +43,13 @@ async def by_chats(run: RunDir, config: Config, missing: Missing, say: Say, serv
             for exam, kept in missing:
                 await _play(connected, exam, kept, say, partial(manner, exam))
 
-        orders = launches.evaluator(run, config)
-        await attend_services(orders, config, ("env-runner",), config.play.lease_s, _ready, work)
+        orders = launches.make_evaluator_launch(run, config)
+        await attend_services(orders, config, ("env-runner",), config.play.lease_s, _ignore_ready, work)
 
 
 async def _play(connected: Connected, exam: Exam, kept: RecordFile, say: Say, manner: Callable[[], Manner]) -> None:
     """Play and record the missing samples of one evaluation."""
-    rules, told = exam.plan.rules, progress(exam, kept, say)
+    rules, told = exam.plan.rules, report_progress(exam, kept, say)
 
     async def manner_of(_: SuiteItem) -> Manner:
         return manner()
@@ -62,5 +62,5 @@ async def _play(connected: Connected, exam: Exam, kept: RecordFile, say: Say, ma
     await Examiner(connected, rules.suite, rules.seed, manner_of).examine(samples, over)
 
 
-def _ready() -> None:
+def _ignore_ready() -> None:
     """Do nothing: nobody waits for this process."""

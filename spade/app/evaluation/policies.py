@@ -6,10 +6,10 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from spade.app.rundir import RunDir, did_you_mean
-from spade.app.supervisor.kept import KeptPolicy, kept_policies, newest_policy, sound_digest
+from spade.app.rundir import RunDir, suggest_runs
+from spade.app.supervisor.kept import KeptPolicy, compute_sound_digest, list_kept_policies, newest_policy
 from spade.errors import ConfigError, RunError
-from spade.text import line
+from spade.text import as_line
 
 WEIGHTS = "weights"
 _FEWEST_DIGITS = 8  # least digits of an abbreviated digest
@@ -37,12 +37,12 @@ def check_asked(asked: str) -> None:
     """Raise ConfigError if the text names no policy."""
     if not _ASKED.fullmatch(asked):
         raise ConfigError(
-            f"policy {line(asked, 60)!r}: write newest, start, step:N, or {_FEWEST_DIGITS} to 32 digits of a digest"
-            f"; {did_you_mean(asked)}".rstrip("; ")
+            f"policy {as_line(asked, 60)!r}: write newest, start, step:N, or {_FEWEST_DIGITS} to 32 digits of a digest"
+            f"; {suggest_runs(asked)}".rstrip("; ")
         )
 
 
-def policies_named(run: RunDir | None, asked: str) -> list[str]:
+def list_policy_names(run: RunDir | None, asked: str) -> list[str]:
     """Name the requested policies in the form of `pin`. "every:N" names all policies of the run at multiples of N.
 
     Raises ConfigError if `asked` cannot be read, RunError if the run lacks such policies.
@@ -52,19 +52,19 @@ def policies_named(run: RunDir | None, asked: str) -> list[str]:
         return [asked]
     every = _EVERY.fullmatch(asked)
     if not every:
-        raise ConfigError(f"policy {line(asked, 60)!r}: write every:N, a number of learner steps from 1")
+        raise ConfigError(f"policy {as_line(asked, 60)!r}: write every:N, a number of learner steps from 1")
     if run is None:
         raise ConfigError(f"policy {asked!r}: only a run has steps; of a model there is newest alone")
-    there = kept_policies(run)
+    there = list_kept_policies(run)
     steps = {one.step for one in there if one.place != "best" and one.step and one.step % int(every["steps"]) == 0}
     if not steps:
         setting = f"learner.keep_policy_every = {run.config().learner.keep_policy_every}"
-        raise RunError(f"{run.path}: no policy of {asked!r} is kept ({setting}); there is {_listed(there)}")
+        raise RunError(f"{run.path}: no policy of {asked!r} is kept ({setting}); there is {_format_policies(there)}")
     return [f"step:{step}" for step in sorted(steps)]
 
 
 @contextmanager
-def pinned(run: RunDir | None, model: str, dtype: str, asked: str, place: Path) -> Iterator[PinnedPolicy]:
+def hold_pinned(run: RunDir | None, model: str, dtype: str, asked: str, place: Path) -> Iterator[PinnedPolicy]:
     """Pin the requested policy of a run, or of a model if `run` is missing. Its weights stay during the block.
 
     Weights that a run may retire are linked into `place`. They stay there while an evaluation of them is unfinished, or
@@ -85,18 +85,18 @@ def pin(run: RunDir | None, model: str, dtype: str, asked: str, place: Path) -> 
     """Pin the requested policy; see `pinned`. Its weights stay until `release`."""
     check_asked(asked)
     if asked == "start" or (run is None and asked == "newest"):
-        return _start(model, dtype, place, "start" if run else line(model, 60))
+        return _start(model, dtype, place, "start" if run else as_line(model, 60))
     if found := _ASKED.fullmatch(asked)["digest"]:  # type: ignore[index]
-        return _of_digest(run, found, place)
+        return _pin_digest(run, found, place)
     if run is None:
         raise ConfigError(f"policy {asked!r}: only a run has steps; of a model there is newest alone")
     if asked == "newest":
-        return _linked(newest_policy(run), place)
-    there = kept_policies(run)
+        return _link_policy(newest_policy(run), place)
+    there = list_kept_policies(run)
     of_step = (one for one in there if one.place != "best" and one.step == int(asked.removeprefix("step:")))
     if (chosen := next(of_step, None)) is None:
-        raise RunError(f"{run.path}: the policy {asked!r} is not kept; there is {_listed(there)}")
-    return _linked(chosen, place)
+        raise RunError(f"{run.path}: the policy {asked!r} is not kept; there is {_format_policies(there)}")
+    return _link_policy(chosen, place)
 
 
 def release(policy: PinnedPolicy, place: Path) -> None:
@@ -105,18 +105,18 @@ def release(policy: PinnedPolicy, place: Path) -> None:
     from spade.policy.manifest import PARAMETERS
 
     folder = place / WEIGHTS / policy.digest
-    if folder.is_dir() and not _needed(policy.digest, place):
+    if folder.is_dir() and not _is_needed(policy.digest, place):
         discard_unless_held(folder, PARAMETERS)
         with suppress(OSError):  # not empty: another policy is being measured
             folder.parent.rmdir()
 
 
-def _needed(digest: str, place: Path) -> bool:
+def _is_needed(digest: str, place: Path) -> bool:
     """Return True if an evaluation of this policy still has samples to play."""
-    from spade.evaluations import found
+    from spade.evaluations import find_evaluations
 
     try:
-        kept = [each.summary for each in found(place.parent) if each.rules.policy == digest]
+        kept = [each.summary for each in find_evaluations(place.parent) if each.rules.policy == digest]
     except RunError:
         return True  # the unreadable evaluation may be of this policy
     return any(summary is None or summary.played < summary.scheduled for summary in kept)
@@ -142,50 +142,52 @@ def _start(model: str, dtype: str, place: Path, name: str) -> PinnedPolicy:
         loaded = load(folder, dtype=dtype, device=torch.device("cpu"))
         digest, folder = publish(loaded, dtype, folder, place / WEIGHTS)
         return PinnedPolicy(digest, folder, name)
-    return PinnedPolicy(manifest.sound(folder), folder, name)
+    return PinnedPolicy(manifest.verify_parameters(folder), folder, name)
 
 
-def _of_digest(run: RunDir | None, digits: str, place: Path) -> PinnedPolicy:
+def _pin_digest(run: RunDir | None, digits: str, place: Path) -> PinnedPolicy:
     """Pin a policy by the beginning of its digest. It must be kept by the run, or pinned or measured before."""
     from spade.policy import manifest
 
-    policies = kept_policies(run) if run is not None else []
+    policies = list_kept_policies(run) if run is not None else []
     named = {policy.folder.name: policy for policy in reversed(policies) if policy.place == "published"}
     pinned = {path.name: path for path in (place / WEIGHTS).glob("*") if not path.name.startswith(".")}
-    found = sorted(name for name in {*named, *pinned, *_measured(place)} if name.startswith(digits))
+    found = sorted(name for name in {*named, *pinned, *_list_measured(place)} if name.startswith(digits))
     if len(found) > 1:
         raise ConfigError(f"policy {digits}: several digests begin so: {', '.join(found[:3])}")
     if not found:
-        raise RunError(f"{place.parent}: no policy {digits} is kept or was measured; there is {_listed(policies)}")
+        raise RunError(
+            f"{place.parent}: no policy {digits} is kept or was measured; there is {_format_policies(policies)}"
+        )
     digest = found[0]
     if digest in named:
-        return _linked(named[digest], place)
+        return _link_policy(named[digest], place)
     if digest in pinned:
-        manifest.sound(pinned[digest], digest)
+        manifest.verify_parameters(pinned[digest], digest)
     return PinnedPolicy(digest, pinned.get(digest), digest[:_FEWEST_DIGITS])
 
 
-def _measured(place: Path) -> set[str]:
-    from spade.evaluations import found
+def _list_measured(place: Path) -> set[str]:
+    from spade.evaluations import find_evaluations
 
-    return {kept.rules.policy for kept in found(place.parent)}
+    return {kept.rules.policy for kept in find_evaluations(place.parent)}
 
 
-def _linked(policy: KeptPolicy, place: Path) -> PinnedPolicy:
-    from spade.disk import hold, link_folder, whole
+def _link_policy(policy: KeptPolicy, place: Path) -> PinnedPolicy:
+    from spade.disk import hold, link_folder, write_whole
     from spade.policy import manifest
 
     try:
         with hold(policy.folder / manifest.PARAMETERS):
-            digest = sound_digest(policy)
+            digest = compute_sound_digest(policy)
             folder = place / WEIGHTS / digest
             if not folder.is_dir():
-                with whole(folder) as part:
+                with write_whole(folder) as part:
                     link_folder(policy.folder, part)
     except FileNotFoundError:
         raise RunError(f"{policy.folder}: is no longer here; the same command takes what is newest now") from None
     return PinnedPolicy(digest, folder, f"step {policy.step}", policy.step)
 
 
-def _listed(policies: Sequence[KeptPolicy]) -> str:
+def _format_policies(policies: Sequence[KeptPolicy]) -> str:
     return ", ".join(f"step {policy.step} ({policy.place})" for policy in policies) or "none"

@@ -9,13 +9,13 @@ from pathlib import Path
 from spade.app.evaluation.policies import PinnedPolicy
 from spade.app.rundir import RunDir
 from spade.app.supervisor import launches
-from spade.config import Config, digest, load
+from spade.config import Config, compute_digest, load
 from spade.errors import ConfigError
 from spade.protocol import PROTOCOL_VERSION, Hello, StepMetrics
 from spade.transport import connect
 
 
-def pinned_settings(
+def derive_pinned_settings(
     base: str, overrides: Sequence[str], model: Path, dtype: str, context_tokens: int, others: Mapping[str, object]
 ) -> Config:
     """Derive the config of its processes from the run or recipe `base`: the settings of sampling, changed by `others`.
@@ -61,15 +61,15 @@ def pinned_settings(
 
 
 @asynccontextmanager
-async def published(run: RunDir, config: Config, policy: PinnedPolicy) -> AsyncIterator[None]:
+async def publish_policy(run: RunDir, config: Config, policy: PinnedPolicy) -> AsyncIterator[None]:
     """Publish the policy to the run's engines, and serve its weights during the block."""
     from learner.broadcast import broadcast
     from replay.client import ReplayClient
 
     assert policy.folder is not None
-    orders = launches.learner(run, config)
+    orders = launches.make_learner_launch(run, config)
     async with broadcast(orders.bind, policy.folder.parent, config) as address:
-        hello = Hello(PROTOCOL_VERSION, digest(config), "learner", orders.name, os.getpid(), address or "")
+        hello = Hello(PROTOCOL_VERSION, compute_digest(config), "learner", orders.name, os.getpid(), address or "")
         async with connect(run.replay_address, hello, bus=config.bus) as publisher:
             await ReplayClient(publisher, config.bus.call_deadline_s).publish(
                 0, policy.digest, str(policy.folder), StepMetrics()

@@ -13,7 +13,7 @@ from spade.config import Config
 from spade.disk import expand_home
 from spade.errors import ConfigError, SpadeError
 from spade.keyfiles import read_key
-from spade.text import line
+from spade.text import as_line
 from spade.transport import Client
 
 _ASKED_S = 60.0  # seconds for a server to name its models
@@ -55,7 +55,7 @@ class ServerOptions(NamedTuple):
     @property
     def name(self) -> str:
         """Return the model and its address, for people."""
-        return f"{line(self.model, 60) or 'the model'} at {line(self.url, 120)}"
+        return f"{as_line(self.model, 60) or 'the model'} at {as_line(self.url, 120)}"
 
     @property
     def digest(self) -> str:
@@ -77,7 +77,7 @@ class ServerOptions(NamedTuple):
         """
         told = self.url.isprintable() and len(self.url) <= _LONGEST
         if not (told and self.url.startswith(("http://", "https://"))):
-            raise ConfigError(f"{option}: write http://HOST:PORT/v1, is {line(self.url, 200)!r}")
+            raise ConfigError(f"{option}: write http://HOST:PORT/v1, is {as_line(self.url, 200)!r}")
 
         async def ask() -> str:
             async with self.open(_ASKED_S) as server:
@@ -102,7 +102,7 @@ class Servers(NamedTuple):
     """Plays the users of harnesses. None if the policy plays them."""
 
 
-async def own_gateway(config: Config, client: Client) -> ServerOptions:
+async def wait_for_gateway(config: Config, client: Client) -> ServerOptions:
     """Wait until the run's own gateway answers and an engine is up. Return it. `client` is the replay service's."""
     while not any(peer.role == "engine" for peer in client.pulse.peers):
         await client.wait_pulse()
@@ -117,7 +117,7 @@ async def own_gateway(config: Config, client: Client) -> ServerOptions:
                 await client.wait_pulse()
 
 
-def free_port(host: str) -> int:
+def find_free_port(host: str) -> int:
     """Return a free port. The command chooses it, because a restarted gateway must find the same port."""
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         try:

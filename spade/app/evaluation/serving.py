@@ -13,17 +13,17 @@ import trio
 
 from spade.app.evaluation.measuring import Subject
 from spade.app.evaluation.policies import PinnedPolicy, check_asked
-from spade.app.evaluation.run import pinned_settings, published
-from spade.app.evaluation.servers import free_port, own_gateway
+from spade.app.evaluation.run import derive_pinned_settings, publish_policy
+from spade.app.evaluation.servers import find_free_port, wait_for_gateway
 from spade.app.rundir import RunDir
 from spade.app.supervisor import launches
 from spade.app.supervisor.up import keep_up
 from spade.config import Config, load
 from spade.disk import expand_home
 from spade.errors import ConfigError
-from spade.text import line
+from spade.text import as_line
 from spade.transport import Client
-from spade.transport.keys import command_tag
+from spade.transport.keys import make_command_tag
 
 SERVING = "serving"
 _MOST_TOKENS = 32_768  # most tokens of a default context: the keys of longer contexts take much memory
@@ -70,24 +70,27 @@ def serve(asked: ServeOptions, say: Say) -> None:
     with subject.pinned(asked.policy) as policy:
         if policy.folder is None:
             raise ConfigError(f"--policy {asked.policy}: its weights are gone")
-        config = _settings(subject, policy, asked)
+        config = _derive_settings(subject, policy, asked)
         with ExitStack() as folders:
             run = folders.enter_context(_Folder(subject.root, config, "replay"))
             say(f"the policy is {policy.digest[:_DIGITS]} ({policy.name}); its processes run in {run.path}")
-            actor = partial(launches.actor, run, config, run.replay_address, "")
-            services = [launches.replay(run, config, ""), launches.gateway(run, config, run.replay_address, "")]
+            actor = partial(launches.make_actor_launch, run, config, run.replay_address, "")
+            services = [
+                launches.make_replay_launch(run, config, ""),
+                launches.make_gateway_launch(run, config, run.replay_address, ""),
+            ]
             body = partial(_publish, run, config, policy, say)
             trio.run(partial(keep_up, run, config, launches=services, actor=actor, body=body))
 
 
-def _settings(subject: Subject, policy: PinnedPolicy, asked: ServeOptions) -> Config:
+def _derive_settings(subject: Subject, policy: PinnedPolicy, asked: ServeOptions) -> Config:
     """Derive the config of a pinned policy's processes."""
     given = load(subject.base)
     own = given.engine.context_tokens
     context = own if subject.run or asked.config else min(subject.model_facts.context_tokens, _MOST_TOKENS)
-    others = {**_address(asked, _name(subject.run, asked)), "actors.runners": 0}
+    others = {**_make_address(asked, _name(subject.run, asked)), "actors.runners": 0}
     assert policy.folder is not None
-    return pinned_settings(subject.base, asked.overrides, policy.folder, subject.dtype, context, others)
+    return derive_pinned_settings(subject.base, asked.overrides, policy.folder, subject.dtype, context, others)
 
 
 def _serve_live(asked: ServeOptions, say: Say) -> None:
@@ -95,20 +98,20 @@ def _serve_live(asked: ServeOptions, say: Say) -> None:
     run = RunDir(Path(asked.model)).require()
     if asked.policy != "newest" or asked.config:
         raise ConfigError("--live: follows the newest policy of the run by its own config; leave --policy and --config")
-    written = [f"{name}={json.dumps(value)}" for name, value in _address(asked, _name(run, asked)).items()]
+    written = [f"{name}={json.dumps(value)}" for name, value in _make_address(asked, _name(run, asked)).items()]
     config = load(str(run.config_path), (*written, *asked.overrides))
     address = run.replay_address
     with _Folder(run.path, config, "gateway") as folder:
-        tag = f"-{command_tag(config.bus)}"
+        tag = f"-{make_command_tag(config.bus)}"
         say(f"joining {address} to serve its newest policy; logs in {folder.logs}")
-        orders = [launches.gateway(folder, config, address, tag)]
+        orders = [launches.make_gateway_launch(folder, config, address, tag)]
         body = partial(_tell, config, say)
         trio.run(partial(keep_up, folder, config, launches=orders, address=address, body=body))
 
 
-def _address(asked: ServeOptions, name: str) -> dict[str, object]:
+def _make_address(asked: ServeOptions, name: str) -> dict[str, object]:
     key = str(expand_home(asked.key).absolute()) if asked.key else ""
-    port = asked.port or free_port(asked.host)
+    port = asked.port or find_free_port(asked.host)
     return {"serve.host": asked.host, "serve.port": port, "serve.key": key, "serve.name": name}
 
 
@@ -118,14 +121,14 @@ def _name(run: RunDir | None, asked: ServeOptions) -> str:
 
 
 async def _publish(run: RunDir, config: Config, policy: PinnedPolicy, say: Say, client: Client) -> None:
-    async with published(run, config, policy):
+    async with publish_policy(run, config, policy):
         await _tell(config, say, client)
 
 
 async def _tell(config: Config, say: Say, client: Client) -> None:
     """Print the address once it answers. Then wait until cancelled."""
-    gateway = await own_gateway(config, client)
-    say(f"serving {line(config.serve.name)} at {gateway.url}; Ctrl-C stops it")
+    gateway = await wait_for_gateway(config, client)
+    say(f"serving {as_line(config.serve.name)} at {gateway.url}; Ctrl-C stops it")
     await trio.sleep_forever()
 
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from math import fsum
 from typing import NamedTuple
 
-from spade.app.experiment.designed import PARTS, mean_level
+from spade.app.experiment.designed import PARTS, compute_mean_level
 from spade.app.experiment.plan import Experiment, Piece
 from spade.app.experiment.results import RunResult
-from spade.estimates import mean_and_error, student
+from spade.estimates import compute_mean_and_error, compute_student_quantile
 
 HELD_OUT = "held out"
 RISE = "rise in the last third"
@@ -74,7 +74,7 @@ class PairSummary(NamedTuple):
     """Mean differences by outcome."""
 
 
-def outcomes(result: RunResult) -> dict[str, float]:
+def collect_outcomes(result: RunResult) -> dict[str, float]:
     """Return the figures of a run that are compared. Unmeasured figures are left out.
 
     Figures by learner step are means over the last third of the run's steps. Designed levels are also averaged over the
@@ -83,37 +83,37 @@ def outcomes(result: RunResult) -> dict[str, float]:
     """
     third = result.steps * 2 / 3
     sixth = result.steps * 5 / 6
-    won = [(row.step, _level_mean(row.categories, row.win_rate)) for row in result.evaluations]
+    won = [(row.step, _compute_level_mean(row.categories, row.win_rate)) for row in result.evaluations]
     before = [value for step, value in won if third < step <= sixth]
     after = [value for step, value in won if step > sixth]
     late = [row for row in result.rows if row.learner_step > third]
     found: dict[str, float | None] = {
-        HELD_OUT: _mean([share.mean for share in result.held_out.values()]),
+        HELD_OUT: _compute_mean([share.mean for share in result.held_out.values()]),
         **{name: share.mean for name, share in result.held_out.items() if name not in ("", HELD_OUT)},
-        RISE: _mean(after) - _mean(before) if before and after else None,
-        "learnable share": _known([row.learnable_share for row in late]),
-        "regret": _known([row.regret for row in late]),
-        "validity": _known([row.validity for row in late]),
-        "diversity": _known([row.share for row in result.diversities if row.step > third]),
-        "level designed first": mean_level(result.designed, lambda part: part < PARTS // 3),
-        "level designed last": mean_level(result.designed, lambda part: part >= PARTS - PARTS // 3),
+        RISE: _compute_mean(after) - _compute_mean(before) if before and after else None,
+        "learnable share": _compute_known_mean([row.learnable_share for row in late]),
+        "regret": _compute_known_mean([row.regret for row in late]),
+        "validity": _compute_known_mean([row.validity for row in late]),
+        "diversity": _compute_known_mean([row.share for row in result.diversities if row.step > third]),
+        "level designed first": compute_mean_level(result.designed, lambda part: part < PARTS // 3),
+        "level designed last": compute_mean_level(result.designed, lambda part: part >= PARTS - PARTS // 3),
     }
     return {name: value for name, value in found.items() if value is not None}
 
 
-def arm_rows(experiment: Experiment, results: Mapping[Piece, RunResult]) -> list[ArmSummary]:
+def summarise_arms(experiment: Experiment, results: Mapping[Piece, RunResult]) -> list[ArmSummary]:
     """Summarise the arms that have at least one result."""
     rows = []
     for name, arm in experiment.arms.items():
         runs = [results[piece] for seed in arm.seeds if (piece := Piece(name, seed)) in results]
         if runs:
-            measured = [outcomes(run) for run in runs]
-            steps, trajectories = (_over([get(run) for run in runs]) for get in _TOTALS)
-            rows.append(ArmSummary(name, len(runs), len(arm.seeds), steps, trajectories, _each(measured)))
+            measured = [collect_outcomes(run) for run in runs]
+            steps, trajectories = (_compute_mean_and_error([get(run) for run in runs]) for get in _TOTALS)
+            rows.append(ArmSummary(name, len(runs), len(arm.seeds), steps, trajectories, _compute_means(measured)))
     return rows
 
 
-def pair_rows(experiment: Experiment, results: Mapping[Piece, RunResult]) -> list[PairSummary]:
+def summarise_pairs(experiment: Experiment, results: Mapping[Piece, RunResult]) -> list[PairSummary]:
     """Compare the pairs of arms that have results with a seed in common."""
     rows = []
     for one, other in experiment.pairs:
@@ -123,12 +123,12 @@ def pair_rows(experiment: Experiment, results: Mapping[Piece, RunResult]) -> lis
             if Piece(one, seed) in results and Piece(other, seed) in results
         ]
         if both:
-            deltas = [_difference(outcomes(ours), outcomes(theirs)) for ours, theirs in both]
-            rows.append(PairSummary((one, other), (one, other) in experiment.primary, _each(deltas)))
+            deltas = [_compute_difference(collect_outcomes(ours), collect_outcomes(theirs)) for ours, theirs in both]
+            rows.append(PairSummary((one, other), (one, other) in experiment.primary, _compute_means(deltas)))
     return rows
 
 
-def missing(experiment: Experiment, results: Mapping[Piece, RunResult]) -> list[Piece]:
+def list_missing(experiment: Experiment, results: Mapping[Piece, RunResult]) -> list[Piece]:
     """Return the runs without results."""
     return [piece for piece in experiment.pieces if piece not in results]
 
@@ -136,32 +136,32 @@ def missing(experiment: Experiment, results: Mapping[Piece, RunResult]) -> list[
 _TOTALS: tuple[Callable[[RunResult], int], ...] = (lambda run: run.steps, lambda run: run.agent)
 
 
-def _difference(ours: Mapping[str, float], theirs: Mapping[str, float]) -> dict[str, float]:
+def _compute_difference(ours: Mapping[str, float], theirs: Mapping[str, float]) -> dict[str, float]:
     return {name: value - theirs[name] for name, value in ours.items() if name in theirs}
 
 
-def _each(measured: Sequence[Mapping[str, float]]) -> dict[str, Mean]:
+def _compute_means(measured: Sequence[Mapping[str, float]]) -> dict[str, Mean]:
     """Return the mean of each figure over the runs that have the figure."""
     names = dict.fromkeys(name for figures in measured for name in figures)
-    return {name: _over([figures[name] for figures in measured if name in figures]) for name in names}
+    return {name: _compute_mean_and_error([figures[name] for figures in measured if name in figures]) for name in names}
 
 
-def _over(values: Sequence[float]) -> Mean:
-    mean, error = mean_and_error(values)
+def _compute_mean_and_error(values: Sequence[float]) -> Mean:
+    mean, error = compute_mean_and_error(values)
     if error is None or min(values) == max(values):
         return Mean(mean, None, None, len(values))
-    half = student(len(values) - 1) * error
+    half = compute_student_quantile(len(values) - 1) * error
     return Mean(mean, mean - half, mean + half, len(values))
 
 
-def _level_mean(categories: Mapping[str, float], all_items: float) -> float:
-    return _mean(list(categories.values())) if categories else all_items
+def _compute_level_mean(categories: Mapping[str, float], all_items: float) -> float:
+    return _compute_mean(list(categories.values())) if categories else all_items
 
 
-def _known(values: Sequence[float | None]) -> float | None:
+def _compute_known_mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
-    return _mean(known) if known else None
+    return _compute_mean(known) if known else None
 
 
-def _mean(values: Sequence[float]) -> float:
+def _compute_mean(values: Sequence[float]) -> float:
     return fsum(values) / len(values)

@@ -7,12 +7,12 @@ from typing import Annotated, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from actors.nano.games import level_of
+from actors.nano.games import find_level
 from replay.inspect.designs import read_designs
 from replay.ledger.records import Source
 from replay.store import open_reader
-from spade.app.report.curriculum import designs
-from spade.app.report.series import part_of
+from spade.app.report.curriculum import pair_designs
+from spade.app.report.series import find_part
 from spade.app.rundir import RunDir
 
 PARTS = 6
@@ -50,17 +50,17 @@ class LevelledProgram(NamedTuple):
     """Share of its plays that were won."""
 
 
-def designed_levels(run: RunDir, steps: int) -> list[DesignedLevel]:
+def count_designed_levels(run: RunDir, steps: int) -> list[DesignedLevel]:
     """Count the designs of a run of nano's games by part and level. The run made `steps` learner steps."""
     found = read_designs(run.store, lambda _: (), lambda _: (), str)
-    known = [each for each in designs(found.environments, found.steps) if not each.environment.program]
+    known = [each for each in pair_designs(found.environments, found.steps) if not each.environment.program]
     with open_reader(run.store) as store:
         sources = store.get_many("sources", [each.environment.id for each in known], Source)
-    return by_level(
+    return group_by_level(
         [
             LevelledProgram(
-                part_of(each.step, steps, PARTS),
-                level_of(source.source) or 0,
+                find_part(each.step, steps, PARTS),
+                find_level(source.source) or 0,
                 None if each.environment.score is None else each.environment.score.win_rate,
             )
             for each, source in zip(known, sources, strict=True)
@@ -68,21 +68,21 @@ def designed_levels(run: RunDir, steps: int) -> list[DesignedLevel]:
     )
 
 
-def by_level(written: Sequence[LevelledProgram]) -> list[DesignedLevel]:
+def group_by_level(written: Sequence[LevelledProgram]) -> list[DesignedLevel]:
     """Group programs by part and level."""
     cells: dict[tuple[int, int], list[LevelledProgram]] = {}
     for each in written:
         cells.setdefault((each.part, each.level), []).append(each)
-    return [DesignedLevel(*cell, len(some), _won(some)) for cell, some in sorted(cells.items())]
+    return [DesignedLevel(*cell, len(some), _compute_win_rate(some)) for cell, some in sorted(cells.items())]
 
 
-def mean_level(levels: Sequence[DesignedLevel], within: Callable[[int], bool]) -> float | None:
+def compute_mean_level(levels: Sequence[DesignedLevel], within: Callable[[int], bool]) -> float | None:
     """Return the mean level of the designs in some parts. None if none of them has a known level."""
     some = [each for each in levels if within(each.part) and each.level]
     count = sum(each.count for each in some)
     return sum(each.level * each.count for each in some) / count if count else None
 
 
-def _won(written: Sequence[LevelledProgram]) -> float | None:
+def _compute_win_rate(written: Sequence[LevelledProgram]) -> float | None:
     known = [each.win_rate for each in written if each.win_rate is not None]
     return fsum(known) / len(known) if known else None

@@ -9,8 +9,8 @@ from spade.app.experiment.pieces import make
 from spade.app.experiment.plan import Piece
 from spade.app.experiment.results import RunResult, write_result
 from spade.app.experiment.workplace import Workplace
-from spade.errors import SpadeError, placed
-from spade.processes.ending import ending
+from spade.errors import SpadeError, format_placed
+from spade.processes.ending import list_ending_signals
 
 
 class Grid:
@@ -48,7 +48,7 @@ class Grid:
                 result = await make(self._place, piece, self._results[match] if match else None)
                 write_result(self._folder, result)
             except (SpadeError, OSError) as error:
-                self._say(f"{piece}: {placed(error)}")
+                self._say(f"{piece}: {format_placed(error)}")
                 self._failed.add(piece)
             else:
                 self._results[piece] = result
@@ -79,7 +79,7 @@ class Grid:
 
 
 async def _listen(task_status: trio.TaskStatus[None]) -> None:
-    with trio.open_signal_receiver(*ending()) as signals:
+    with trio.open_signal_receiver(*list_ending_signals()) as signals:
         task_status.started()
         async for _ in signals:
             raise KeyboardInterrupt

@@ -5,22 +5,22 @@ from collections.abc import Mapping
 from replay.inspect.designs import DesignRecords
 from spade.app.experiment.plan import Experiment, Piece
 from spade.app.experiment.results import RunResult
-from spade.app.experiment.table import state, tables
+from spade.app.experiment.table import describe_state, make_tables
 from spade.app.report import page
-from spade.app.report.arms import arms
+from spade.app.report.arms import group_arms
 from spade.app.report.collect import SeenRun
 from spade.config import Config
 
 
 def render(name: str, experiment: Experiment, results: Mapping[Piece, RunResult], made_at: float) -> str:
     """Render the whole page as HTML."""
-    runs = [_seen(result, experiment.config(piece)) for piece, result in results.items()]
-    found = arms([run.name for run in runs], [piece.arm for piece in results], [run.config for run in runs])
-    lead = page.Lead(f"Experiment {name}", state(experiment, results), tables(experiment, results))
+    runs = [_convert_result(result, experiment.config(piece)) for piece, result in results.items()]
+    found = group_arms([run.name for run in runs], [piece.arm for piece in results], [run.config for run in runs])
+    lead = page.Lead(f"Experiment {name}", describe_state(experiment, results), make_tables(experiment, results))
     return page.render(runs, found, made_at, lead)
 
 
-def _seen(result: RunResult, config: Config) -> SeenRun:
+def _convert_result(result: RunResult, config: Config) -> SeenRun:
     """Convert a result to the form of a report.
 
     Environments and health are missing, because they come from the store.

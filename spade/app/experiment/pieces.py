@@ -13,23 +13,23 @@ import trio
 
 import spade
 from actors.suites import SUITES
-from replay.inspect.environments import newest_weights
+from replay.inspect.environments import find_newest_weights
 from replay.inspect.journal import JournalRows, read_journal
-from replay.inspect.plays import trained
-from spade.app.experiment.designed import designed_levels
+from replay.inspect.plays import count_trained
+from spade.app.experiment.designed import count_designed_levels
 from spade.app.experiment.plan import Piece
 from spade.app.experiment.results import (
     MOST_EVALUATIONS,
     MOST_ROWS,
     RunResult,
-    thinned,
+    choose_rows,
 )
 from spade.app.experiment.workplace import Workplace, refuse_left
 from spade.app.rundir import RunDir
 from spade.errors import RunError
-from spade.evaluations import Summary, found
-from spade.pools import MADE, names
-from spade.text import line
+from spade.evaluations import Summary, find_evaluations
+from spade.pools import MADE, list_names
+from spade.text import as_line
 
 DRAIN_S = 120.0
 """Most seconds that a command may take to drain after it is told to end."""
@@ -55,8 +55,8 @@ async def make(place: Workplace, piece: Piece, reference: RunResult | None) -> R
     else:
         await _match(place, piece, reference.agent, log)
     suite, protocol = place.experiment.suite, place.experiment.protocol
-    await _spade(["eval", "run", str(run.path), "--suite", suite, "--protocol", protocol], log)
-    return _result(place, piece)
+    await _run_spade(["eval", "run", str(run.path), "--suite", suite, "--protocol", protocol], log)
+    return _collect_result(place, piece)
 
 
 async def _make_pool(place: Workplace, piece: Piece, log: Path) -> None:
@@ -64,25 +64,25 @@ async def _make_pool(place: Workplace, piece: Piece, log: Path) -> None:
     writer = place.writer(piece)
     count, recipe = str(arm.pool), place.experiment.arms[writer.arm].recipe
     words = ["pool", "make", recipe, "-o", str(place.pool(piece)), "--count", count]
-    await _spade([*words, *_sets(place.experiment.overrides(writer))], log)
-    if (there := len(names(place.pool(piece)))) != arm.pool:
+    await _run_spade([*words, *_make_set_options(place.experiment.overrides(writer))], log)
+    if (there := len(list_names(place.pool(piece)))) != arm.pool:
         raise RunError(f"{place.pool(piece)}: has {there} programs, not {arm.pool}; {_AGAIN}")
 
 
 async def _reach(place: Workplace, piece: Piece, log: Path) -> None:
     """Play the run to the experiment's last step."""
     steps = place.experiment.steps
-    rows = await _up(place, piece, steps, log)
+    rows = await _play_until(place, piece, steps, log)
     if (had := rows.steps[-1].learner_step) > steps:
         raise RunError(f"{place.run(piece).path}: has made {had} learner steps, over {steps}; {_AGAIN}")
 
 
-async def _up(place: Workplace, piece: Piece, steps: int, log: Path) -> JournalRows:
+async def _play_until(place: Workplace, piece: Piece, steps: int, log: Path) -> JournalRows:
     """Play the run until it has made `steps` learner steps. Return its rows."""
     run, recipe = place.run(piece), place.experiment.arms[piece.arm].recipe
     words = ["up", recipe, "--run", str(run.path), "--headless"]
-    await _spade([*words, *_sets([*place.settings(piece), f"limits.steps={steps}"])], log)
-    rows = _rows(run)
+    await _run_spade([*words, *_make_set_options([*place.settings(piece), f"limits.steps={steps}"])], log)
+    rows = _read_rows(run)
     if not rows.steps or rows.steps[-1].learner_step < steps:
         raise RunError(f"{run.path}: ended before step {steps}; {log} says more")
     return rows
@@ -93,9 +93,9 @@ async def _match(place: Workplace, piece: Piece, wanted: int, log: Path) -> None
     batch = place.experiment.config(piece).learner.batch_sequences
     steps = had = 0
     while wanted - had >= batch / 2 or not steps:
-        rows = await _up(place, piece, steps + max(1, round((wanted - had) / batch)), log)
+        rows = await _play_until(place, piece, steps + max(1, round((wanted - had) / batch)), log)
         steps = rows.steps[-1].learner_step
-        had, _ = trained(place.run(piece).store, steps)
+        had, _ = count_trained(place.run(piece).store, steps)
     if had - wanted >= batch:  # the run was trained by an earlier plan
         raise RunError(
             f"{place.run(piece).path}: trained on {had:,} trajectories of the agent, over the {wanted:,} of its match; "
@@ -103,32 +103,32 @@ async def _match(place: Workplace, piece: Piece, wanted: int, log: Path) -> None
         )
 
 
-def _result(place: Workplace, piece: Piece) -> RunResult:
+def _collect_result(place: Workplace, piece: Piece) -> RunResult:
     """Collect the results of a run that is over and measured. Raises RunError if they are incomplete."""
     run, experiment = place.run(piece), place.experiment
-    rows, last_policy = _rows(run), measured(place, run)
+    rows, last_policy = _read_rows(run), find_measured(place, run)
     last = rows.steps[-1]
-    agent, designer = trained(run.store, last.learner_step)
+    agent, designer = count_trained(run.store, last.learner_step)
     return RunResult(
         arm=piece.arm, seed=piece.seed, plan=experiment.digest(piece), spade=spade.__version__,
         origins=place.origins, steps=last.learner_step, agent=agent, designer=designer,
         plays=int(last.plays or 0), environments=int(last.environments or 0),
-        held_out=last_policy.categories, rows=thinned(rows.steps, MOST_ROWS),
-        evaluations=thinned(rows.evaluations, MOST_EVALUATIONS),
-        diversities=thinned(rows.diversities, MOST_EVALUATIONS),
-        designed=designed_levels(run, last.learner_step) if experiment.suite == "nano" else [],
+        held_out=last_policy.categories, rows=choose_rows(rows.steps, MOST_ROWS),
+        evaluations=choose_rows(rows.evaluations, MOST_EVALUATIONS),
+        diversities=choose_rows(rows.diversities, MOST_EVALUATIONS),
+        designed=count_designed_levels(run, last.learner_step) if experiment.suite == "nano" else [],
     )  # fmt: skip
 
 
-def measured(place: Workplace, run: RunDir) -> Summary:
+def find_measured(place: Workplace, run: RunDir) -> Summary:
     """Return the evaluation of the last policy. Evaluations of other policies or by other rules do not count.
 
     Raises RunError if the last policy was not evaluated.
     """
     suite = SUITES[place.experiment.suite]
-    newest, protocol = newest_weights(run.store), suite.protocol(place.experiment.protocol)
+    newest, protocol = find_newest_weights(run.store), suite.protocol(place.experiment.protocol)
     asked = place.origins.world, protocol, 0, None if newest is None else newest.digest
-    for each in found(run.path, suite.name):
+    for each in find_evaluations(run.path, suite.name):
         rules, summary = each.rules, each.summary
         ours = (rules.items_digest, rules.protocol, rules.seed, rules.policy) == asked
         if ours and summary is not None and summary.headline is not None:
@@ -136,14 +136,14 @@ def measured(place: Workplace, run: RunDir) -> Summary:
     raise RunError(f"{run.path}: its last policy was not measured on {suite.name}; the same command does")
 
 
-def _rows(run: RunDir) -> JournalRows:
+def _read_rows(run: RunDir) -> JournalRows:
     try:
         return read_journal(run.path / "metrics.jsonl")
     except FileNotFoundError:
         return JournalRows()
 
 
-def _sets(settings: Sequence[str]) -> list[str]:
+def _make_set_options(settings: Sequence[str]) -> list[str]:
     return [word for setting in settings for word in ("--set", setting)]
 
 
@@ -153,10 +153,10 @@ async def _stop_left(place: Workplace, piece: Piece, log: Path) -> None:
     folders = [run.path, pool / MADE, *sorted((run.path / "evaluations" / "processes").glob("*"))]
     for folder in folders:
         if RunDir(folder).exists and RunDir(folder).holders():
-            await _spade(["stop", str(folder)], log)
+            await _run_spade(["stop", str(folder)], log)
 
 
-async def _spade(words: Sequence[str], log: Path) -> None:
+async def _run_spade(words: Sequence[str], log: Path) -> None:
     """Run a command of spade and write its output to the log. Sets no deadline, because a run has its own.
 
     Raises RunError with the last line of its output if it fails.
@@ -173,10 +173,10 @@ async def _spade(words: Sequence[str], log: Path) -> None:
         )
     if done.returncode:
         ended = "failed" if done.returncode > 0 else f"was killed by signal {-done.returncode}"
-        raise RunError(f"`spade {words[0]}` {ended}: {line(_last_line(log), 300)} ({log} has more)")
+        raise RunError(f"`spade {words[0]}` {ended}: {as_line(_read_last_line(log), 300)} ({log} has more)")
 
 
-def _last_line(log: Path) -> str:
+def _read_last_line(log: Path) -> str:
     with log.open("rb") as told:
         told.seek(max(0, log.stat().st_size - _TAIL))
         return told.read().decode(errors="replace").strip().rpartition("\n")[2]

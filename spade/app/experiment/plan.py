@@ -8,10 +8,10 @@ from typing import Annotated, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from spade.app.report.arms import settings_of_arm
+from spade.app.report.arms import list_arm_settings
 from spade.config import SUITE_TRAITS, Config, ProtocolName, load, read_toml
-from spade.errors import ConfigError, reason
-from spade.text import line
+from spade.errors import ConfigError, format_reason
+from spade.text import as_line
 
 LONGEST_SEED = 2**63 - 1
 _Name = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9-]{0,39}\Z")]
@@ -97,7 +97,7 @@ class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """
         pool, match = self.arms[piece.arm].pool, self.match(piece)
         length = self.digest(match) if match else self.steps
-        made_of = settings_of_arm(self.config(piece)), piece.seed, length, pool, self.suite, self.protocol
+        made_of = list_arm_settings(self.config(piece)), piece.seed, length, pool, self.suite, self.protocol
         return hashlib.blake2b(msgspec.json.encode(made_of, order="sorted"), digest_size=16).hexdigest()
 
 
@@ -124,28 +124,28 @@ def read_experiment(file: Path) -> Experiment:
         experiment = msgspec.convert(tree, Experiment)
     except msgspec.ValidationError as error:
         raise ConfigError(f"{file}: {error}") from None
-    if why := _wrong(experiment):
+    if why := _find_fault(experiment):
         raise ConfigError(f"{file}: {why}")
     return experiment
 
 
-def _wrong(experiment: Experiment) -> str:
+def _find_fault(experiment: Experiment) -> str:
     """Return the first fault of the file as a whole, or "". Raises ConfigError if settings are wrong."""
     arms, suite = experiment.arms, experiment.suite
     if suite not in SUITE_TRAITS:
-        return f"suite {line(suite, 60)!r}: unknown suite; take one of {', '.join(SUITE_TRAITS)}"
+        return f"suite {as_line(suite, 60)!r}: unknown suite; take one of {', '.join(SUITE_TRAITS)}"
     if SUITE_TRAITS[suite].given:
         return f"suite {suite!r}: plays a data file of its own, which an experiment does not give; take another suite"
     for name in (experiment.reference, *(name for pair in experiment.primary for name in pair)):
         if name not in arms:
-            return f"{line(name, 60)!r}: unknown arm; the arms are {', '.join(arms)}"
-    if why := _ill_paired(experiment.primary, arms):
+            return f"{as_line(name, 60)!r}: unknown arm; the arms are {', '.join(arms)}"
+    if why := _find_pair_fault(experiment.primary, arms):
         return f"primary: {why}"
-    faults = ((name, _wrong_arm(experiment, name)) for name in arms)
+    faults = ((name, _find_arm_fault(experiment, name)) for name in arms)
     return next((f"arms.{name}: {why}" for name, why in faults if why), "")
 
 
-def _ill_paired(primary: Sequence[tuple[str, str]], arms: dict[str, ArmPlan]) -> str:
+def _find_pair_fault(primary: Sequence[tuple[str, str]], arms: dict[str, ArmPlan]) -> str:
     if alone := next((one for one, other in primary if one == other), ""):
         return f"{alone} is held against itself"
     if len({frozenset(pair) for pair in primary}) < len(primary):
@@ -154,31 +154,31 @@ def _ill_paired(primary: Sequence[tuple[str, str]], arms: dict[str, ArmPlan]) ->
     return next((f"{one} and {other} have no seed in common" for one, other in apart), "")
 
 
-def _wrong_arm(experiment: Experiment, name: str) -> str:
+def _find_arm_fault(experiment: Experiment, name: str) -> str:
     arm = experiment.arms[name]
     if len(set(arm.seeds)) < len(arm.seeds):
         return "a seed is there twice"
     if any(setting.partition("=")[0].strip() == "run.seed" for setting in (*experiment.set, *arm.set)):
         return "`set` gives run.seed; `seeds` does"
     if not arm.recipe.isprintable():
-        return f"recipe {line(arm.recipe, 60)!r}: holds unprintable characters"
-    if why := _ill_matched(arm, experiment.arms):
+        return f"recipe {as_line(arm.recipe, 60)!r}: holds unprintable characters"
+    if why := _find_match_fault(arm, experiment.arms):
         return why
     try:
         config = experiment.config(Piece(name, arm.seeds[0]))
     except (ConfigError, OSError) as error:
-        return reason(error)
+        return format_reason(error)
     if (config.design.source == "pool") != bool(arm.pool):
         return "give `pool` to an arm if its recipe plays a pool, and not otherwise"
     return ""
 
 
-def _ill_matched(arm: ArmPlan, arms: dict[str, ArmPlan]) -> str:
+def _find_match_fault(arm: ArmPlan, arms: dict[str, ArmPlan]) -> str:
     if not arm.matched:
         return "an arm with a pool needs `matched`, the arm that writes the pool" if arm.pool else ""
     other = arms.get(arm.matched)
     if other is None or other.matched:
-        return f"`matched` names {line(arm.matched, 60)!r}, an unknown arm or an arm with `matched` itself"
+        return f"`matched` names {as_line(arm.matched, 60)!r}, an unknown arm or an arm with `matched` itself"
     if missing := set(arm.seeds) - set(other.seeds):
         return f"it is matched with {arm.matched}, which lacks the seed {min(missing)}"
     return ""

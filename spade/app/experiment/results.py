@@ -12,7 +12,7 @@ from replay.inspect.journal import DiversityRow, EvaluationRow, JournalRows, Ste
 from spade.app.experiment.designed import MOST_LEVELS, DesignedLevel
 from spade.app.experiment.plan import Experiment, Piece
 from spade.app.report.series import LARGEST
-from spade.decoding import UnreadableError, decoded
+from spade.decoding import UnreadableError, try_decode
 from spade.disk import read, replace
 from spade.errors import RunError
 from spade.estimates import Share
@@ -103,13 +103,13 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
 _trees: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, Any])
 
 
-def thinned(rows: Sequence[_Row], most: int) -> list[_Row]:
+def choose_rows(rows: Sequence[_Row], most: int) -> list[_Row]:
     """Return at most `most` rows at equal gaps, including the first and the last."""
     last = len(rows) - 1
     return [rows[place] for place in sorted({round(last * part / (most - 1)) for part in range(most)})] if rows else []
 
 
-def file_of(folder: Path, piece: Piece) -> Path:
+def name_file(folder: Path, piece: Piece) -> Path:
     """Return the file of a run's results."""
     return folder / f"{piece}.json"
 
@@ -118,21 +118,21 @@ def write_result(folder: Path, result: RunResult) -> None:
     """Write the results of a run, each list of rows as its columns. Raises RunError if they are too large."""
     tree = msgspec.to_builtins(result)
     tree["rows"] = [{name: row.get(name) for name in _KEPT} for row in tree["rows"]]
-    tree |= {table: _rounded(_columns(tree[table])) for table in TABLES}
-    tree["digest"] = _digest(tree)
+    tree |= {table: _round_values(_columns(tree[table])) for table in TABLES}
+    tree["digest"] = _compute_digest(tree)
     data = msgspec.json.encode(tree) + b"\n"
     if len(data) > LARGEST_FILE:
-        raise RunError(f"{file_of(folder, result.piece)}: would have {len(data)} bytes, over {LARGEST_FILE}")
+        raise RunError(f"{name_file(folder, result.piece)}: would have {len(data)} bytes, over {LARGEST_FILE}")
     folder.mkdir(parents=True, exist_ok=True)
-    replace(file_of(folder, result.piece), data)
+    replace(name_file(folder, result.piece), data)
 
 
-def _rounded(value: Any) -> Any:
+def _round_values(value: Any) -> Any:
     """Round all numbers of a tree."""
     if isinstance(value, dict):
-        return {name: _rounded(each) for name, each in value.items()}
+        return {name: _round_values(each) for name, each in value.items()}
     if isinstance(value, list):
-        return [_rounded(each) for each in value]
+        return [_round_values(each) for each in value]
     return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
 
 
@@ -155,16 +155,16 @@ def rows_of(columns: Any) -> Any:
     return [dict(zip(columns, row, strict=True)) for row in zip(*parts, strict=True)]
 
 
-def _digest(tree: dict[str, Any]) -> str:
+def _compute_digest(tree: dict[str, Any]) -> str:
     """Return the digest of a file's content, excluding its `digest`."""
     kept = {name: value for name, value in tree.items() if name != "digest"}
     return hashlib.blake2b(msgspec.json.encode(kept, order="sorted"), digest_size=16).hexdigest()
 
 
-def _result(data: bytes) -> RunResult:
+def _decode_result(data: bytes) -> RunResult:
     """Decode the results of a file. Raises ValueError if they were changed, or if no run can have such figures."""
     tree = _trees.decode(data)
-    if tree.get("digest", "") not in ("", _digest(tree)):  # files of older versions lack a digest
+    if tree.get("digest", "") not in ("", _compute_digest(tree)):  # files of older versions lack a digest
         raise ValueError("its digest is not the digest of its content: it was changed")
     result = msgspec.convert(tree | {table: rows_of(tree.get(table)) for table in TABLES}, RunResult)
     if not all(0 <= share.mean <= 1 for share in result.held_out.values()):
@@ -176,14 +176,14 @@ def _result(data: bytes) -> RunResult:
         raise ValueError("rows are not in the order of their steps")
     if any(step > result.steps for step, _ in (*rows, *measured, *diversities)):
         raise ValueError(f"a row is of a step after the last one, {result.steps}")
-    if not all(0 <= value <= 1 for value in _shares(result)):
+    if not all(0 <= value <= 1 for value in _list_shares(result)):
         raise ValueError("a share of a row is not in [0, 1]")
-    if not all(abs(figure) <= LARGEST for figure in _figures(msgspec.to_builtins(result.journal))):
+    if not all(abs(figure) <= LARGEST for figure in _list_figures(msgspec.to_builtins(result.journal))):
         raise ValueError(f"a figure is over {LARGEST:g}")
     return result
 
 
-def _shares(result: RunResult) -> Iterator[float]:
+def _list_shares(result: RunResult) -> Iterator[float]:
     """Yield the shares among the figures that are compared."""
     for row in result.rows:
         yield from (value for value in (row.learnable_share, row.validity) if value is not None)
@@ -191,13 +191,13 @@ def _shares(result: RunResult) -> Iterator[float]:
         yield from evaluation.categories.values()
 
 
-def _figures(tree: Any) -> Iterator[float]:
+def _list_figures(tree: Any) -> Iterator[float]:
     """Yield all numbers of a tree."""
     if isinstance(tree, int | float):
         yield tree
     elif isinstance(tree, dict | list | tuple):
         for each in tree.values() if isinstance(tree, dict) else tree:
-            yield from _figures(each)
+            yield from _list_figures(each)
 
 
 def read_results(folder: Path, experiment: Experiment) -> dict[Piece, RunResult]:
@@ -211,9 +211,9 @@ def read_results(folder: Path, experiment: Experiment) -> dict[Piece, RunResult]
     """
     found: dict[Piece, RunResult] = {}
     for piece in experiment.pieces:
-        file = file_of(folder, piece)
+        file = name_file(folder, piece)
         try:
-            result = decoded(_result, read(file, _LARGEST_READ))
+            result = try_decode(_decode_result, read(file, _LARGEST_READ))
         except FileNotFoundError:
             continue
         except UnreadableError as error:
@@ -236,7 +236,8 @@ def _refuse_unmatched(folder: Path, results: Mapping[Piece, RunResult], experime
         match = results.get(named) if named else None
         if match and abs(result.agent - match.agent) >= experiment.config(piece).learner.batch_sequences:
             raise RunError(
-                f"{file_of(folder, piece)}: trained on {result.agent:,} trajectories of the agent, and {match.piece}, "
+                f"{name_file(folder, piece)}: trained on {result.agent:,} trajectories of the agent, "
+                f"and {match.piece}, "
                 f"with which it is matched, on {match.agent:,}; move the wrong one away"
             )
 
@@ -250,7 +251,8 @@ def refuse_others(folder: Path, results: Mapping[Piece, RunResult], ours: Origin
     for piece, result in results.items():
         if first is not None and result.held_out.keys() != first.held_out.keys():
             raise RunError(
-                f"{file_of(folder, piece)}: has other categories than {first.piece}, so that they do not compare; move "
+                f"{name_file(folder, piece)}: has other categories than {first.piece}, so that they do not compare; "
+                f"move "
                 "the wrong one away"
             )
         ours = ours or result.origins
@@ -258,6 +260,7 @@ def refuse_others(folder: Path, results: Mapping[Piece, RunResult], ours: Origin
             here, there = getattr(ours, name), getattr(result.origins, name)
             if here != there:
                 raise RunError(
-                    f"{file_of(folder, piece)}: is of another {name} (digest {there[:8]}, not {here[:8]}), so that it "
+                    f"{name_file(folder, piece)}: is of another {name} (digest {there[:8]}, not {here[:8]}), so "
+                    f"that it "
                     "does not compare; move it away"
                 )

@@ -3,11 +3,19 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from spade.app.experiment.analysis import HELD_OUT, ArmSummary, Mean, PairSummary, arm_rows, missing, pair_rows
-from spade.app.experiment.designed import PARTS, DesignedLevel, mean_level
+from spade.app.experiment.analysis import (
+    HELD_OUT,
+    ArmSummary,
+    Mean,
+    PairSummary,
+    list_missing,
+    summarise_arms,
+    summarise_pairs,
+)
+from spade.app.experiment.designed import PARTS, DesignedLevel, compute_mean_level
 from spade.app.experiment.plan import Experiment, Piece
 from spade.app.experiment.results import RunResult
-from spade.text import line
+from spade.text import as_line
 
 MOST_MISSING = 24
 LONGEST_CELL = 120
@@ -29,34 +37,34 @@ class TextTable(NamedTuple):
     """The rows, as long as the head."""
 
     def __str__(self) -> str:
-        table = [tuple(line(cell, LONGEST_CELL) for cell in row) for row in (self.head, *self.rows)]
+        table = [tuple(as_line(cell, LONGEST_CELL) for cell in row) for row in (self.head, *self.rows)]
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
         lines = ["  ".join(map(str.ljust, row, widths)).rstrip() for row in table]
         return "\n".join([self.title, self.says, "", *lines])
 
 
-def tables(experiment: Experiment, results: Mapping[Piece, RunResult]) -> list[TextTable]:
+def make_tables(experiment: Experiment, results: Mapping[Piece, RunResult]) -> list[TextTable]:
     """Return the tables of arms, of primary pairs, of exploratory pairs, and of designed levels."""
-    arms, pairs = arm_rows(experiment, results), pair_rows(experiment, results)
+    arms, pairs = summarise_arms(experiment, results), summarise_pairs(experiment, results)
     kinds = (True, "Primary comparisons"), (False, "Exploratory comparisons")
-    made = [_arms(arms)] if arms else []
+    made = [_make_arm_table(arms)] if arms else []
     for primary, title in kinds:
         if rows := [row for row in pairs if row.primary == primary]:
-            made.append(_pairs(title, rows))
-    return [*made, *_levels(experiment, results)]
+            made.append(_make_pair_table(title, rows))
+    return [*made, *_make_level_tables(experiment, results)]
 
 
-def state(experiment: Experiment, results: Mapping[Piece, RunResult]) -> str:
+def describe_state(experiment: Experiment, results: Mapping[Piece, RunResult]) -> str:
     """Describe the state of the grid in one line."""
-    left, all_pieces = missing(experiment, results), experiment.pieces
+    left, all_pieces = list_missing(experiment, results), experiment.pieces
     if not left:
         return f"finished: all {len(all_pieces)} runs are there"
     names = ", ".join(map(str, left[:MOST_MISSING])) + (", …" if len(left) > MOST_MISSING else "")
     return f"unfinished: {len(left)} of {len(all_pieces)} runs are missing: {names}"
 
 
-def _arms(rows: Sequence[ArmSummary]) -> TextTable:
-    names = _names([row.outcomes for row in rows])
+def _make_arm_table(rows: Sequence[ArmSummary]) -> TextTable:
+    names = _list_names([row.outcomes for row in rows])
     return TextTable(
         "Arms",
         "Means over runs with 95 % intervals; a figure that some runs lack says how many have it. The primary outcome "
@@ -69,32 +77,34 @@ def _arms(rows: Sequence[ArmSummary]) -> TextTable:
                 f"{row.done} of {row.planned}",
                 f"{row.steps.value:,.0f}",
                 f"{row.trajectories.value:,.0f}",
-                *_cells(row.outcomes, names, row.done),
+                *_format_cells(row.outcomes, names, row.done),
             )
             for row in rows
         ),
     )
 
 
-def _pairs(title: str, rows: Sequence[PairSummary]) -> TextTable:
-    names = _names([row.outcomes for row in rows])
+def _make_pair_table(title: str, rows: Sequence[PairSummary]) -> TextTable:
+    names = _list_names([row.outcomes for row in rows])
     return TextTable(
         title,
         "Mean differences of runs with the same seed, first arm − second, with 95 % intervals.",
         ("pair", "seeds", *names),
-        tuple(_pair(row, names) for row in rows),
+        tuple(_make_pair_row(row, names) for row in rows),
     )
 
 
-def _pair(row: PairSummary, names: Sequence[str]) -> tuple[str, ...]:
+def _make_pair_row(row: PairSummary, names: Sequence[str]) -> tuple[str, ...]:
     seeds = row.outcomes[HELD_OUT].runs
-    return " − ".join(row.pair), str(seeds), *_cells(row.outcomes, names, seeds)
+    return " − ".join(row.pair), str(seeds), *_format_cells(row.outcomes, names, seeds)
 
 
-def _levels(experiment: Experiment, results: Mapping[Piece, RunResult]) -> list[TextTable]:
+def _make_level_tables(experiment: Experiment, results: Mapping[Piece, RunResult]) -> list[TextTable]:
     """Tabulate the designed levels over time: for each arm and part of its runs, the mean level over all programs."""
     arms = {name: [run.designed for run in results.values() if run.arm == name] for name in experiment.arms}
-    rows = [(name, *(_level_cell(runs, part) for part in range(PARTS))) for name, runs in arms.items() if any(runs)]
+    rows = [
+        (name, *(_format_level_cell(runs, part) for part in range(PARTS))) for name, runs in arms.items() if any(runs)
+    ]
     says = (
         f"Mean level of the designs in each of {PARTS} parts of the runs, over the programs of all of them, and the "
         "mean of their levels' shares of plays won, each by the number of its programs."
@@ -103,23 +113,23 @@ def _levels(experiment: Experiment, results: Mapping[Piece, RunResult]) -> list[
     return [TextTable("Levels designed", says, head, tuple(rows))] if rows else []
 
 
-def _level_cell(runs: Sequence[Sequence[DesignedLevel]], part: int) -> str:
+def _format_level_cell(runs: Sequence[Sequence[DesignedLevel]], part: int) -> str:
     some = [each for designed in runs for each in designed if each.part == part]
-    level = mean_level(some, lambda _: True)
+    level = compute_mean_level(some, lambda _: True)
     known = [(each.count, each.win_rate) for each in some if each.level and each.win_rate is not None]
     count = sum(each for each, _ in known)
     won = f", won {sum(each * rate for each, rate in known) / count:.2f}" if count else ""
     return "–" if level is None else f"{level:.2f}{won}"
 
 
-def _names(outcomes: Sequence[Mapping[str, object]]) -> tuple[str, ...]:
+def _list_names(outcomes: Sequence[Mapping[str, object]]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for each in outcomes for name in each))
 
 
-def _cells(outcomes: Mapping[str, Mean], names: Sequence[str], runs: int) -> tuple[str, ...]:
+def _format_cells(outcomes: Mapping[str, Mean], names: Sequence[str], runs: int) -> tuple[str, ...]:
     """Format the figures. If fewer than `runs` runs have a figure, its cell also tells how many do."""
-    return tuple(_cell(outcomes[name], runs) if name in outcomes else "–" for name in names)
+    return tuple(_format_cell(outcomes[name], runs) if name in outcomes else "–" for name in names)
 
 
-def _cell(mean: Mean, runs: int) -> str:
+def _format_cell(mean: Mean, runs: int) -> str:
     return f"{mean}{f' ({mean.runs} of {runs})' if mean.runs < runs else ''}"

@@ -6,17 +6,17 @@ from typing import NamedTuple
 import msgspec
 
 from actors.suites import SUITES
-from actors.suites.suite import items_digest
+from actors.suites.suite import compute_items_digest
 from spade.app.experiment.plan import Experiment, Piece
 from spade.app.experiment.results import Origins
-from spade.app.report.arms import settings_apart
+from spade.app.report.arms import compare_settings
 from spade.app.rundir import RunDir
 from spade.config import load
-from spade.decoding import UnreadableError, decoded
+from spade.decoding import UnreadableError, try_decode
 from spade.disk import read, replace
 from spade.errors import RunError
 from spade.policy import manifest, model_folder
-from spade.pools import MADE, writing
+from spade.pools import MADE, make_writing_config
 
 _origins: msgspec.json.Decoder[Origins] = msgspec.json.Decoder(Origins)
 
@@ -51,7 +51,7 @@ class Workplace(NamedTuple):
         return self.experiment.match(piece) or piece
 
 
-def origins(experiment: Experiment) -> Origins:
+def collect_origins(experiment: Experiment) -> Origins:
     """Return the origins of runs that begin here and now.
 
     Raises ConfigError if the suite cannot be played here, RunError if arms begin with different checkpoints.
@@ -59,10 +59,12 @@ def origins(experiment: Experiment) -> Origins:
     suite = SUITES[experiment.suite]
     suite.versions(suite.protocol(experiment.protocol))
     models = {experiment.config(Piece(name, arm.seeds[0])).model.path for name, arm in experiment.arms.items()}
-    digests = {manifest.digest_of(manifest.measure(model_folder.resolve(path))) for path in models}
+    digests = {manifest.compute_digest(manifest.measure(model_folder.resolve(path))) for path in models}
     if len(digests) != 1:
         raise RunError(f"the arms begin with unlike checkpoints: {', '.join(sorted(models))}")
-    return Origins(world=items_digest(suite.items(suite.protocol(experiment.protocol))), checkpoint=digests.pop())
+    return Origins(
+        world=compute_items_digest(suite.items(suite.protocol(experiment.protocol))), checkpoint=digests.pop()
+    )
 
 
 def hold_origins(folder: Path, here: Origins) -> None:
@@ -73,7 +75,7 @@ def hold_origins(folder: Path, here: Origins) -> None:
     """
     file = folder / "origins.json"
     try:
-        there = decoded(_origins.decode, read(file))
+        there = try_decode(_origins.decode, read(file))
     except FileNotFoundError:
         replace(file, msgspec.json.encode(here))
         return
@@ -91,10 +93,10 @@ def refuse_left(place: Workplace, piece: Piece) -> None:
     arms, writer = place.experiment.arms, place.writer(piece)
     asked = [(place.run(piece), load(arms[piece.arm].recipe, place.settings(piece)))]
     if arms[piece.arm].pool:
-        settings = writing(arms[writer.arm].recipe, place.experiment.overrides(writer))
+        settings = make_writing_config(arms[writer.arm].recipe, place.experiment.overrides(writer))
         asked.append((RunDir(place.pool(piece) / MADE), settings))
     for run, config in asked:
-        if run.exists and (apart := settings_apart({"asked": config, "there": run.config()})):
+        if run.exists and (apart := compare_settings({"asked": config, "there": run.config()})):
             raise RunError(
                 f"{run.path}: was begun with other settings ({', '.join(apart)}); delete it to make it anew, or choose "
                 "another --out"

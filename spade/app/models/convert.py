@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any, Literal
 
-from spade.decoding import first_line
+from spade.decoding import read_first_line
 from spade.errors import ConfigError, RunError
 
 Format = Literal["float32", "bfloat16"]
@@ -29,7 +29,7 @@ def convert(source: Path, folder: Path, dtype: Format | None) -> None:
     from spade.policy import model_folder
 
     if source.is_dir():
-        kept = dtype or model_folder.facts(source).dtype
+        kept = dtype or model_folder.read_facts(source).dtype
         model = policy.load(source, dtype=kept, device=torch.device("cpu"))
         policy.save(model, source, folder)
         return
@@ -68,7 +68,7 @@ def _read_gguf(file: Path, dtype: Format) -> tuple[Any, Any]:
     except (torch.OutOfMemoryError, MemoryError):
         raise
     except Exception as error:  # for a malformed file, Transformers and gguf raise many kinds of errors
-        raise RunError(f"{file}: cannot be read: {first_line(error)}") from None
+        raise RunError(f"{file}: cannot be read: {read_first_line(error)}") from None
     model, report = read
     check_whole(file, model, report)
     return model, tokenizer

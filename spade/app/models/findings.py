@@ -31,7 +31,7 @@ def examine(folder: Path) -> list[Finding]:
     from spade.policy import model_folder
     from spade.policy.model import load
 
-    facts = model_folder.facts(folder)
+    facts = model_folder.read_facts(folder)
     model = load(folder, dtype=facts.dtype, device=torch.device("cpu"))
     count = sum(each.numel() for each in model.parameters())
     text = model.config.get_text_config()
@@ -39,26 +39,26 @@ def examine(folder: Path) -> list[Finding]:
         Finding("architecture", f"{model.config.model_type}, {text.num_hidden_layers} layers"),
         Finding("parameters", f"{count / 1e6:,.1f} million in {facts.dtype}"),
         Finding("context", f"{facts.context_tokens} tokens"),
-        _tokenizer(folder),
-        _engine(model),
-        _learner(folder),
-        _memory(count, facts.dtype),
+        _check_tokenizer(folder),
+        _check_engine(model),
+        _check_learner(folder),
+        _check_memory(count, facts.dtype),
     ]
     return found
 
 
-def _tokenizer(folder: Path) -> Finding:
+def _check_tokenizer(folder: Path) -> Finding:
     from spade.policy.checkpoint_files import check_files
 
     try:
         tokenizer = check_files(folder)
     except SpadeError as error:
-        return Finding("conversation", _reason(folder, error), fault=True)
+        return Finding("conversation", _format_reason(folder, error), fault=True)
     ends = ", ".join(map(tokenizer.token_text, sorted(tokenizer.end_ids)))
     return Finding("conversation", f"{tokenizer.size} tokens; a turn ends with {ends}")
 
 
-def _engine(model: object) -> Finding:
+def _check_engine(model: object) -> Finding:
     from actors.engines.torch.forward import open_forward
 
     try:
@@ -70,7 +70,7 @@ def _engine(model: object) -> Finding:
     )
 
 
-def _learner(folder: Path) -> Finding:
+def _check_learner(folder: Path) -> Finding:
     import torch
 
     from learner.models.prepare import prepare_model
@@ -83,7 +83,7 @@ def _learner(folder: Path) -> Finding:
     return Finding("training", "the learner trains it, several plays in a row")
 
 
-def _memory(parameters: int, dtype: str) -> Finding:
+def _check_memory(parameters: int, dtype: str) -> Finding:
     """Estimate the memory for serving (weights) and for training (float32 weights, gradients and AdamW's moments)."""
     serve = parameters * (4 if dtype == "float32" else 2)
     return Finding(
@@ -93,5 +93,5 @@ def _memory(parameters: int, dtype: str) -> Finding:
     )
 
 
-def _reason(folder: Path, error: SpadeError) -> str:
+def _format_reason(folder: Path, error: SpadeError) -> str:
     return re.sub(rf"^{re.escape(str(folder))}[/:]? ?", "", str(error))

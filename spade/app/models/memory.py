@@ -15,10 +15,10 @@ import msgspec
 from safetensors import SafetensorError, safe_open
 
 from spade.config import Config
-from spade.decoding import UnreadableError, decoded, printable
+from spade.decoding import UnreadableError, make_printable, try_decode
 from spade.disk import read
-from spade.errors import RunError, reason
-from spade.policy.parameter_files import parameter_files
+from spade.errors import RunError, format_reason
+from spade.policy.parameter_files import list_parameter_files
 
 GIB = 1 << 30
 _BYTES = {"float64": 8, "float32": 4, "bfloat16": 2}
@@ -85,9 +85,9 @@ def read_sizes(folder: Path) -> ModelSizes:
     """
     file = folder / "config.json"
     try:
-        whole = decoded(_files.decode, read(file))
+        whole = try_decode(_files.decode, read(file))
     except (OSError, UnreadableError) as error:
-        raise RunError(f"{file}: {reason(error)}; a checkpoint folder needs this file") from None
+        raise RunError(f"{file}: {format_reason(error)}; a checkpoint folder needs this file") from None
     shape = whole.text_config or whole
     numbers = shape.num_hidden_layers, shape.hidden_size, shape.num_attention_heads, shape.vocab_size
     if not all(each is not None and each > 0 for each in numbers):
@@ -103,7 +103,7 @@ def read_sizes(folder: Path) -> ModelSizes:
 def _count(folder: Path) -> tuple[int, int]:
     """Count the parameters of a checkpoint, and the inputs and outputs of its layers' matrices."""
     parameters = units = 0
-    for file in parameter_files(folder):
+    for file in list_parameter_files(folder):
         try:
             with safe_open(file, framework="numpy") as opened:
                 for name in opened.keys():  # noqa: SIM118
@@ -111,20 +111,20 @@ def _count(folder: Path) -> tuple[int, int]:
                     parameters += math.prod(shape)
                     units += sum(shape) if len(shape) == 2 and ".layers." in name else 0
         except (OSError, SafetensorError) as error:
-            raise RunError(f"{file}: {printable(error)}; give a whole checkpoint") from None
+            raise RunError(f"{file}: {make_printable(error)}; give a whole checkpoint") from None
     return parameters, units
 
 
 def estimate(config: Config, sizes: ModelSizes) -> list[ProcessMemory]:
     """Estimate the peak of each engine and of each process of the learner."""
-    engine = _engine(config, sizes)
+    engine = _estimate_engine(config, sizes)
     engines = [ProcessMemory(f"engine-{number}", engine) for number in range(config.actors.engines_bounds[1])]
     names = ["learner", *(f"learner-{rank}" for rank in range(1, config.learner.processes))]
-    learner = _learner(config, sizes)
+    learner = _estimate_learner(config, sizes)
     return [*engines, *(ProcessMemory(name, learner) for name in names)]
 
 
-def _engine(config: Config, sizes: ModelSizes) -> dict[str, int]:
+def _estimate_engine(config: Config, sizes: ModelSizes) -> dict[str, int]:
     engine = config.engine
     width = _BYTES[config.model.dtype if engine.arithmetic == "model" else engine.arithmetic]
     resting = 2 if engine.kind == "torch" else 1  # the torch engine keeps the keys of as many sequences once more
@@ -137,7 +137,7 @@ def _engine(config: Config, sizes: ModelSizes) -> dict[str, int]:
     }
 
 
-def _learner(config: Config, sizes: ModelSizes) -> dict[str, int]:
+def _estimate_learner(config: Config, sizes: ModelSizes) -> dict[str, int]:
     learner, count = config.learner, sizes.parameters
     sharded = learner.backend == "deepspeed"
     ranks, stage = (learner.processes, learner.zero_stage) if sharded else (1, 0)
@@ -158,15 +158,15 @@ def _learner(config: Config, sizes: ModelSizes) -> dict[str, int]:
         parts.pop("optimiser")
     if learner.offload == "all":
         parts.pop("weights")
-    return parts | _passes(config, sizes)
+    return parts | _estimate_passes(config, sizes)
 
 
-def _passes(config: Config, sizes: ModelSizes) -> dict[str, int]:
+def _estimate_passes(config: Config, sizes: ModelSizes) -> dict[str, int]:
     """Estimate what a pass over the largest micro-batch keeps for its gradient."""
     designs = config.design.source == "model" and config.design.train and not config.endpoint.serves("designer")
     longest = config.engine.context_tokens if designs else config.play.context_tokens  # it goes alone
     tokens = max(config.learner.microbatch_tokens, longest)
-    layer, width = _layer_bytes(sizes, config.model.dtype == "bfloat16"), _BYTES[config.model.dtype]
+    layer, width = _count_layer_bytes(sizes, config.model.dtype == "bfloat16"), _BYTES[config.model.dtype]
     if config.learner.activation_checkpointing:
         activations = tokens * (sizes.layers * sizes.hidden * width + layer)
     else:
@@ -175,7 +175,7 @@ def _passes(config: Config, sizes: ModelSizes) -> dict[str, int]:
     return {"activations": activations, "logits": _LOGITS_COPIES * 4 * logits}
 
 
-def _layer_bytes(sizes: ModelSizes, low: bool) -> int:
+def _count_layer_bytes(sizes: ModelSizes, low: bool) -> int:
     """Return the bytes that a layer keeps of one token for its gradient: inputs of norms and products, and attention.
 
     Norms and the sum of a layer's inputs are in float32, products and attention in the model's number format.
@@ -187,7 +187,7 @@ def _layer_bytes(sizes: ModelSizes, low: bool) -> int:
     return norms + attention + width * 4 * sizes.inner
 
 
-def memory_lines(found: Sequence[ProcessMemory], places: Sequence[str]) -> Iterator[str]:
+def format_memory_lines(found: Sequence[ProcessMemory], places: Sequence[str]) -> Iterator[str]:
     """Yield a line for each process, and one for all beside the memory of `places`, the machine and its GPUs."""
     for process, parts in found:
         each = ", ".join(f"{name} {size / GIB:.2f}" for name, size in parts.items() if size >= GIB / 200)

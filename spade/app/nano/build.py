@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 from transformers import GenerationConfig, PreTrainedModel, Qwen3Config, Qwen3ForCausalLM
 
 from actors.corpus import load
-from actors.nano.demonstrations import Demonstration, demonstrate
+from actors.nano.demonstrations import Demonstration, make_demonstration
 from actors.nano.world import World
 from actors.nano.worlds import WORLDS
 from actors.text.profile import Document
@@ -68,8 +68,8 @@ def build(out: Path, seed: int, minutes: float, domain: DomainName = "games") ->
     world = WORLDS[domain]
     out.mkdir(parents=True, exist_ok=True)
     corpus = load("builtin", domain)
-    tokenizer = make_tokenizer(texts(world, seed, corpus), FORMS[domain], out)
-    model = initial(tokenizer, seed)
+    tokenizer = make_tokenizer(make_texts(world, seed, corpus), FORMS[domain], out)
+    model = make_initial(tokenizer, seed)
     model.train()
     teach_copying(model, tokenizer, seed)
     warm_start(world, model, tokenizer, record, corpus)
@@ -78,17 +78,17 @@ def build(out: Path, seed: int, minutes: float, domain: DomainName = "games") ->
     return record
 
 
-def texts(world: World, seed: int, corpus: Sequence[Document]) -> Iterator[str]:
+def make_texts(world: World, seed: int, corpus: Sequence[Document]) -> Iterator[str]:
     """Yield the texts for training the tokenizer: demonstrations and every title."""
     for document in corpus:
         yield world.profile.design("", document, [], None)[0].content
     for index in range(TOKENIZER_DEMONSTRATIONS):
-        shown = demonstrate(world, SIMULATIONS[world.name], seed, index, corpus)
+        shown = make_demonstration(world, SIMULATIONS[world.name], seed, index, corpus)
         for conversation in (shown.design, shown.hint, *shown.plays):
             yield from (message.content for message in conversation.messages)
 
 
-def initial(tokenizer: Tokenizer, seed: int) -> PreTrainedModel:
+def make_initial(tokenizer: Tokenizer, seed: int) -> PreTrainedModel:
     """Return a random Qwen3 of about a million parameters."""
     [end] = tokenizer.end_ids
     config = Qwen3Config(
@@ -123,13 +123,13 @@ def teach_copying(model: PreTrainedModel, tokenizer: Tokenizer, seed: int) -> No
     words = range(len(SPECIAL), tokenizer.size)
     for step in range(ECHO_STEPS):
         said = [rng.choices(words, k=rng.randint(*ECHO_TOKENS)) for _ in range(ECHO_ROWS)]
-        rows = [echo(tokenizer, ids) for ids in said]
+        rows = [make_echo(tokenizer, ids) for ids in said]
         loss = accumulate(model, [rows])
         descend(optimizers, min((step + 1) / (WARM_UP * ECHO_STEPS), 1.0))
     say(f"copying: loss {loss:.3f}")
 
 
-def echo(tokenizer: Tokenizer, ids: list[int]) -> Row:
+def make_echo(tokenizer: Tokenizer, ids: list[int]) -> Row:
     """Make a conversation: the assistant repeats the user."""
     user, assistant, end = (tokenizer.encode(mark) for mark in (USER, ASSISTANT, END))
     heard = user + ids + end + assistant
@@ -144,10 +144,10 @@ def warm_start(
     for step in range(record.steps):
         first = step * DEMONSTRATIONS_PER_STEP
         shown = [
-            demonstrate(world, SIMULATIONS[world.name], record.seed, first + n, corpus)
+            make_demonstration(world, SIMULATIONS[world.name], record.seed, first + n, corpus)
             for n in range(DEMONSTRATIONS_PER_STEP)
         ]
-        loss = accumulate(model, micro_batches(tokenizer, shown))
+        loss = accumulate(model, make_micro_batches(tokenizer, shown))
         descend(optimizers, schedule((step + 1) / record.steps))
         if step % 100 == 0:
             say(f"step {step} of {record.steps}, loss {loss:.3f}")
@@ -177,19 +177,19 @@ def schedule(progress: float) -> float:
     return min(progress / WARM_UP, 1.0, (1.0 - progress) / COOL_DOWN)
 
 
-def micro_batches(tokenizer: Tokenizer, shown: Sequence[Demonstration]) -> list[list[Row]]:
+def make_micro_batches(tokenizer: Tokenizer, shown: Sequence[Demonstration]) -> list[list[Row]]:
     """Batch the conversations of demonstrations by length, to limit padding."""
     conversations = [conversation for one in shown for conversation in (one.design, *one.plays)]
     conversations += [one.hint for one in shown[::HINT_ONE_IN]]
     batches: list[list[Row]] = [[]]
-    for row in sorted((encode(tokenizer, conversation) for conversation in conversations), key=tokens):
-        if sum(map(tokens, batches[-1])) >= MICRO_BATCH_TOKENS:
+    for row in sorted((encode(tokenizer, conversation) for conversation in conversations), key=count_tokens):
+        if sum(map(count_tokens, batches[-1])) >= MICRO_BATCH_TOKENS:
             batches.append([])
         batches[-1].append(row)
     return batches
 
 
-def tokens(row: Row) -> int:
+def count_tokens(row: Row) -> int:
     """Return the length of a row."""
     return len(row[0])
 
@@ -199,13 +199,13 @@ def accumulate(model: PreTrainedModel, batches: Sequence[Sequence[Row]]) -> floa
     total = sum(sum(imitated) for batch in batches for _, imitated in batch)
     summed = 0.0
     for batch in batches:
-        loss = batch_loss(model, batch) / total
+        loss = compute_batch_loss(model, batch) / total
         loss.backward()  # type: ignore[no-untyped-call]
         summed += loss.item()
     return summed
 
 
-def batch_loss(model: PreTrainedModel, batch: Sequence[Row]) -> Tensor:
+def compute_batch_loss(model: PreTrainedModel, batch: Sequence[Row]) -> Tensor:
     """Return the summed cross-entropy of the imitated tokens. Causal attention never sees the padding on the right."""
     ids = nn.utils.rnn.pad_sequence([torch.tensor(ids) for ids, _ in batch], batch_first=True)
     imitated = nn.utils.rnn.pad_sequence([torch.tensor(mask) for _, mask in batch], batch_first=True)[:, 1:]

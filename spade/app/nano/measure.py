@@ -7,7 +7,7 @@ from pathlib import Path
 
 from actors.engines.torch.engine import TorchEngine
 from actors.nano.demonstrations import choose, design
-from actors.nano.players import begin, go_on
+from actors.nano.players import begin, take_turn
 from actors.nano.world import World
 from actors.text.profile import ChatMessage, Document
 from spade.app.nano.simulation import SIMULATIONS
@@ -77,7 +77,7 @@ class Checkpoint:
             for number, answer in zip(list(contexts), answers, strict=True):
                 talk = talks[number]
                 move = talk.act(self.tokenizer.decode(answer, talk.marks))
-                go_on(simulations[number], played[number], move)
+                take_turn(simulations[number], played[number], move)
                 seen = played[number].pending
                 if seen is not None:
                     contexts[number] += answer + self.tokenizer.turn_ids(answer, talk.turn(seen, move))

@@ -10,7 +10,7 @@ import trio
 
 from actors.corpus import load
 from actors.environments.admission import validate
-from actors.nano.demonstrations import choose, generator
+from actors.nano.demonstrations import choose, make_generator
 from actors.nano.world import DrawnEnvironment, World
 from actors.nano.worlds import WORLDS
 from actors.sandbox import open_sandbox
@@ -18,12 +18,12 @@ from actors.text.profile import Document
 from spade import config
 from spade.app.nano.build import RECORD, Build
 from spade.app.nano.measure import Checkpoint, Play
-from spade.decoding import UnreadableError, decoded
+from spade.decoding import UnreadableError, try_decode
 from spade.disk import read
 from spade.errors import RunError
-from spade.estimates import mean_and_error
+from spade.estimates import compute_mean_and_error
 from spade.protocol import Verdict
-from spade.returns import won
+from spade.returns import is_won
 from spade.seeds import derive
 
 PROGRAMS = 192
@@ -95,7 +95,7 @@ FIGURES = (
 """Title, field of the Report and aim of the build, for each figure with an error."""
 
 
-def compared(before: Report, now: Report) -> str:
+def compare_reports(before: Report, now: Report) -> str:
     """Tabulate two reports of one run: its policy before the first learner step, and the newest."""
     lines = [f"{'':<34}{'before':>13}{'now':>17}"]
     lines += [f"{name:<34}{getattr(before, field)!s:>13}{getattr(now, field)!s:>17}" for name, field, _ in FIGURES]
@@ -117,28 +117,30 @@ def report(model: Path, origin: Path, seed: int) -> Report:
     checkpoint = Checkpoint(world, model, seed)
     programs = checkpoint.designs(PROGRAMS, documents)
     verdicts = trio.run(judge, programs, seed, world.name)
-    known = training_programs(world, record, documents)
+    known = collect_training_programs(world, record, documents)
     environments = world.unseen(seed, documents, ENVIRONMENTS)
     hints = checkpoint.hints([environment.source for environment in environments])
-    unhinted = win_rates(checkpoint, environments, [None] * len(environments))
-    hinted = win_rates(checkpoint, environments, hints)
+    unhinted = measure_win_rates(checkpoint, environments, [None] * len(environments))
+    hinted = measure_win_rates(checkpoint, environments, hints)
     return Report(
-        valid=rate([verdict.passed for verdict in verdicts]),
-        new=rate([program not in known for program, verdict in zip(programs, verdicts, strict=True) if verdict.passed]),
-        hints_right=rate([hint == one.hint for hint, one in zip(hints, environments, strict=True)]),
-        unhinted=rate(unhinted),
-        hinted=rate(hinted),
-        gap=rate([two - one for one, two in zip(unhinted, hinted, strict=True)]),
+        valid=compute_rate([verdict.passed for verdict in verdicts]),
+        new=compute_rate(
+            [program not in known for program, verdict in zip(programs, verdicts, strict=True) if verdict.passed]
+        ),
+        hints_right=compute_rate([hint == one.hint for hint, one in zip(hints, environments, strict=True)]),
+        unhinted=compute_rate(unhinted),
+        hinted=compute_rate(hinted),
+        gap=compute_rate([two - one for one, two in zip(unhinted, hinted, strict=True)]),
         faults=dict(Counter(verdict.stages[-1].name for verdict in verdicts if not verdict.passed)),
-        by_family=means([environment.family.name for environment in environments], unhinted, hinted),
-        by_level=means([str(environment.knobs.level) for environment in environments], unhinted, hinted),
+        by_family=compute_means([environment.family.name for environment in environments], unhinted, hinted),
+        by_level=compute_means([str(environment.knobs.level) for environment in environments], unhinted, hinted),
     )
 
 
 def read_record(origin: Path) -> Build:
     """Read the record of the build of the checkpoint at `origin`. Raises RunError if it is missing or damaged."""
     try:
-        return decoded(msgspec.json.Decoder(Build).decode, read(origin / RECORD))
+        return try_decode(msgspec.json.Decoder(Build).decode, read(origin / RECORD))
     except FileNotFoundError:
         raise RunError(f"{origin}: no {RECORD} here; only what `spade nano build` made can be measured") from None
     except UnreadableError as error:
@@ -156,13 +158,13 @@ async def judge(programs: Sequence[str], seed: int, domain: config.DomainName) -
         ]
 
 
-def training_programs(world: World, record: Build, documents: Sequence[Document]) -> set[str]:
+def collect_training_programs(world: World, record: Build, documents: Sequence[Document]) -> set[str]:
     """Return every program that a demonstration of the build showed."""
-    pairs = (choose(world, generator(record.seed, index), documents) for index in range(record.demonstrations))
+    pairs = (choose(world, make_generator(record.seed, index), documents) for index in range(record.demonstrations))
     return {environment.source for pair in pairs for environment in pair if environment is not None}
 
 
-def win_rates(
+def measure_win_rates(
     checkpoint: Checkpoint, environments: Sequence[DrawnEnvironment], hints: Sequence[str | None]
 ) -> list[float]:
     """Return the win rate of each environment in one arm. Play i has seed i in both arms."""
@@ -171,11 +173,13 @@ def win_rates(
         for environment, hint in zip(environments, hints, strict=True)
         for seed in range(PLAYS)
     ]
-    wins = [won(value, 1.0) for value in checkpoint.returns(plays)]
+    wins = [is_won(value, 1.0) for value in checkpoint.returns(plays)]
     return [sum(wins[start : start + PLAYS]) / PLAYS for start in range(0, len(wins), PLAYS)]
 
 
-def means(names: Sequence[str], unhinted: Sequence[float], hinted: Sequence[float]) -> dict[str, tuple[float, float]]:
+def compute_means(
+    names: Sequence[str], unhinted: Sequence[float], hinted: Sequence[float]
+) -> dict[str, tuple[float, float]]:
     """Return the mean unhinted and hinted win rates of the environments of each name."""
     rates: dict[str, list[tuple[float, float]]] = {}
     for name, one, two in zip(names, unhinted, hinted, strict=True):
@@ -186,7 +190,7 @@ def means(names: Sequence[str], unhinted: Sequence[float], hinted: Sequence[floa
     }
 
 
-def rate(values: Sequence[float]) -> Rate:
+def compute_rate(values: Sequence[float]) -> Rate:
     """Return mean and standard error. Both are 0 without values, for example if no program is valid."""
-    mean, error = mean_and_error(values) if values else (0.0, 0.0)
+    mean, error = compute_mean_and_error(values) if values else (0.0, 0.0)
     return Rate(mean, error or 0.0)

@@ -36,11 +36,11 @@ class ToolSimulation:
     def reset(self, seed: int) -> Observed:
         """See Simulation."""
         answer = self._program.reset(seed)
-        return observed(answer, msgspec.json.encode(answer["tools"]).decode())
+        return convert_answer(answer, msgspec.json.encode(answer["tools"]).decode())
 
     def answer(self, move: Move) -> Observed:
         """See Simulation."""
-        return observed(self._program.act([(call.name, call.arguments) for call in move.calls], move.action))
+        return convert_answer(self._program.act([(call.name, call.arguments) for call in move.calls], move.action))
 
     def solution(self) -> list[tuple[str, str]]:
         """Return the calls that win the present instance, each with its arguments as JSON."""
@@ -48,7 +48,7 @@ class ToolSimulation:
         return calls
 
 
-def observed(answer: dict[str, Any], tools: str = "") -> Observed:
+def convert_answer(answer: dict[str, Any], tools: str = "") -> Observed:
     """Convert an answer of the runtime to the form that a host passes on."""
     results = tuple(ToolResult(each["text"], each["refused"]) for each in answer.get("results", ()))
     return Observed(

@@ -126,7 +126,7 @@ def make_tokenizer(texts: Iterator[str], form: Form, out: Path) -> Tokenizer:
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    bpe.train_from_iterator((part for text in texts for part in unmarked(text, form)), trainer)
+    bpe.train_from_iterator((part for text in texts for part in split_at_marks(text, form)), trainer)
     bpe.add_tokens([AddedToken(mark, special=False, normalized=False) for mark in form.marks])
     fast = PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=bpe, eos_token=END, pad_token=PAD, clean_up_tokenization_spaces=False
@@ -136,7 +136,7 @@ def make_tokenizer(texts: Iterator[str], form: Form, out: Path) -> Tokenizer:
     return Tokenizer.load(out)
 
 
-def unmarked(text: str, form: Form) -> list[str]:
+def split_at_marks(text: str, form: Form) -> list[str]:
     """Split a text at the marks and remove them, because they are tokens already."""
     return re.split("|".join(form.marks), text) if form.marks else [text]
 

@@ -10,16 +10,16 @@ from pathlib import Path
 import msgspec
 import trio
 
-from actors.environments.admission import derive_check_seed, domain_of, opened, validate
+from actors.environments.admission import admit_opened, derive_check_seed, find_domain, validate
 from actors.sandbox import Sandbox, open_sandbox
-from spade.codec import program_digest
+from spade.codec import compute_program_digest
 from spade.config import Config, DomainName
-from spade.decoding import UnreadableError, decoded
+from spade.decoding import UnreadableError, try_decode
 from spade.disk import read
-from spade.errors import RunError, reason
+from spade.errors import RunError, format_reason
 from spade.pools import PoolProgram
 from spade.protocol import Verdict
-from spade.text import line
+from spade.text import as_line
 
 LOG_BYTES = 1 << 28
 _TOLD_S = 5.0
@@ -49,7 +49,7 @@ class RejectedPrograms:
     def add(self, name: str, judged: Judged) -> None:
         """Count a rejected program."""
         self._counts[judged.stage] += 1
-        self._first.setdefault(judged.stage, line(f"{name}: {judged.reason}", _LONGEST_REASON))
+        self._first.setdefault(judged.stage, as_line(f"{name}: {judged.reason}", _LONGEST_REASON))
 
     def rows(self) -> Iterator[str]:
         """Yield the lines of a table, the most frequent stage first."""
@@ -69,7 +69,7 @@ def admit(
     the log cannot be used.
     """
     settings = msgspec.msgpack.encode((config.sandbox, config.play, config.tools, config.run.domain)).hex()
-    keys = [program_digest(f"{settings}\n{each.source}") for each in programs]
+    keys = [compute_program_digest(f"{settings}\n{each.source}") for each in programs]
     known = _read_log(log)
     left = [(key, each) for key, each in dict(zip(keys, programs, strict=True)).items() if key not in known]
     if left:
@@ -93,8 +93,8 @@ async def judge(
     """
     seed = derive_check_seed(source)
     if library:
-        return config.run.domain, await opened(sandbox, source, seed, config.sandbox, config.play)
-    domain = await domain_of(sandbox, source, config.sandbox)
+        return config.run.domain, await admit_opened(sandbox, source, seed, config.sandbox, config.play)
+    domain = await find_domain(sandbox, source, config.sandbox)
     return domain, await validate(
         sandbox, source, seed, config.sandbox, config.play, domain or config.run.domain, config.tools
     )
@@ -137,12 +137,12 @@ def _append(log: Path) -> Iterator[Callable[[Judged], None]]:
         try:
             file.write(msgspec.json.encode(judged) + b"\n")
         except OSError as error:
-            raise RunError(f"{log}: {reason(error)}; the verdicts before this one are kept") from None
+            raise RunError(f"{log}: {format_reason(error)}; the verdicts before this one are kept") from None
 
     try:
         file = log.open("ab", buffering=0)
     except OSError as error:
-        raise RunError(f"{log}: {reason(error)}") from None
+        raise RunError(f"{log}: {format_reason(error)}") from None
     with file:
         file.write(b"\n")  # ends a torn line
         yield write
@@ -155,11 +155,11 @@ def _read_log(log: Path) -> dict[str, Judged]:
     except FileNotFoundError:
         return {}
     except OSError as error:
-        raise RunError(f"{log}: {reason(error)}") from None
+        raise RunError(f"{log}: {format_reason(error)}") from None
     found: dict[str, Judged] = {}
     for text in data.splitlines():
         try:
-            judged = decoded(_lines.decode, text)
+            judged = try_decode(_lines.decode, text)
         except UnreadableError:
             continue
         found[judged.key] = judged

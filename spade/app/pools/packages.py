@@ -13,10 +13,10 @@ import msgspec
 from spade.app.pools.cards import render
 from spade.app.supervisor.pools import write_pool
 from spade.config import Config
-from spade.disk import whole
+from spade.disk import write_whole
 from spade.errors import RunError
 from spade.pools import PoolProgram
-from spade.text import line
+from spade.text import as_line
 
 TAKEN = {"actors", "gymnasium", "learner", "numpy", "replay", "spade", *sys.stdlib_module_names}
 """Names of modules that a package must not replace."""
@@ -40,7 +40,7 @@ def write_package(folder: Path, programs: Iterator[PoolProgram], config: Config,
         raise RunError(f"--format gymnasium: exports games, and the domain of {run} is {config.run.domain}")
     if bare and config.sandbox.libraries:
         raise RunError(f"--bare: the programs of {run} need the sandbox for {', '.join(config.sandbox.libraries)}")
-    with whole(folder) as part:
+    with write_whole(folder) as part:
         inner = part / module
         count = write_pool(inner / "programs", programs)
         used = [name for name in _PACKAGES if bare and _is_named(name, inner / "programs")]
@@ -70,7 +70,7 @@ def _module_name(folder: Path) -> str:
     name = folder.name.replace("-", "_")
     if not re.fullmatch(r"[a-z][a-z0-9_]{0,63}", name) or keyword.iskeyword(name):
         raise RunError(
-            f"{line(folder.name, 80)!r} is no name of a package; name DIR with small letters, digits, '_' and '-'"
+            f"{as_line(folder.name, 80)!r} is no name of a package; name DIR with small letters, digits, '_' and '-'"
         )
     if name in TAKEN:
         raise RunError(f"{name!r} is the name of another package; give DIR another name")

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import msgspec
 
-from actors.corpus.sources import TextRow, files, rows
+from actors.corpus.sources import TextRow, list_files, read_rows
 from spade.config import SKILLS
 from spade.disk import expand_home
 from spade.errors import RunError
 from spade.policy import hub
 from spade.pools import PoolProgram, ProgramLineage
-from spade.text import line
+from spade.text import as_line
 
 CODE, DIGEST, SKILL, HINT = "code", "sha256", "skill", "hint"
 NAMES = ("file_name", "game_id", "name")
@@ -82,13 +82,13 @@ def read_table(source: str) -> list[PoolProgram]:
         origin = f"{HUB}{name.partition('@')[0]}@{folder.name}"
     else:
         folder = expand_home(source)
-        origin = line(folder.name, 100)
+        origin = as_line(folder.name, 100)
     taken: set[str] = set()
     return [
         _read_program(row, origin, taken)
-        for file in files(folder)
+        for file in list_files(folder)
         if any(file.match(pattern) for pattern in TABLES)
-        for row in _without_copies(rows(file, CODE, (DIGEST, SKILL, HINT, *NAMES)))
+        for row in _without_copies(read_rows(file, CODE, (DIGEST, SKILL, HINT, *NAMES)))
     ]
 
 
@@ -110,7 +110,7 @@ def _read_program(row: TextRow, origin: str, taken: set[str]) -> PoolProgram:
     skill = row.word(SKILL).replace("_", " ").casefold()
     ids = (row.word(column) for column in NAMES)
     given = next((each for each in ids if each), row.id)
-    named = ", ".join(f"{column} {line(row.word(column), 100)}" for column in ("game_id", SKILL) if row.word(column))
+    named = ", ".join(f"{column} {as_line(row.word(column), 100)}" for column in ("game_id", SKILL) if row.word(column))
     return PoolProgram(
         _choose_name(given, taken),
         row.text,

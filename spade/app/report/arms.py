@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from spade.config import Config, differences
-from spade.text import line
+from spade.config import Config, list_differences
+from spade.text import as_line
 
 APART = ("limits", "bus", "supervise", "run.seed")
 """Sections and settings that say how long, on which machines and with which seed a run goes, not which experiment it
@@ -39,7 +39,7 @@ class Arm(NamedTuple):
     """Indices of the arm's runs among all runs."""
 
 
-def asked(word: str) -> AskedRun:
+def parse_asked(word: str) -> AskedRun:
     """Parse a run of the command line: FOLDER, or NAME=FOLDER.
 
     If the whole word is an existing folder, it is the folder.
@@ -65,28 +65,28 @@ def run_names(paths: Sequence[Path]) -> list[str]:
     return names
 
 
-def arms(names: Sequence[str], given: Sequence[str], configs: Sequence[Config | None]) -> list[Arm]:
+def group_arms(names: Sequence[str], given: Sequence[str], configs: Sequence[Config | None]) -> list[Arm]:
     """Group runs into arms, in the order of their first runs. A given name decides, else equal settings.
 
     A run with unreadable settings is an arm by itself.
     """
     members: dict[object, list[int]] = {}
     for place, (arm, config) in enumerate(zip(given, configs, strict=True)):
-        key: object = ("named", arm) if arm else ("alone", place) if config is None else settings_of_arm(config)
+        key: object = ("named", arm) if arm else ("alone", place) if config is None else list_arm_settings(config)
         members.setdefault(key, []).append(place)
     found = [Arm(_name(key, [names[place] for place in places]), tuple(places)) for key, places in members.items()]
-    return _told_apart(found)
+    return _make_names_unique(found)
 
 
-def settings_apart(configs: Mapping[str, Config]) -> dict[str, list[object]]:
+def compare_settings(configs: Mapping[str, Config]) -> dict[str, list[object]]:
     """Return the settings that differ between configs, each with its value in every config, in order."""
     each = list(configs.values())
-    keys = {key: None for other in each[1:] for key in differences(each[0], other) if not _apart(key)}
+    keys = {key: None for other in each[1:] for key in list_differences(each[0], other) if not _is_apart(key)}
     trees = [msgspec.to_builtins(config) for config in each]
     return {key: [tree[section][field] for tree in trees] for key in keys for section, field in [key.split(".")]}
 
 
-def settings_of_arm(config: Config) -> bytes:
+def list_arm_settings(config: Config) -> bytes:
     """Return the settings that define an arm: equal for runs that differ only in APART.
 
     Settings at their defaults are left out. So a setting that is added later leaves the results of older runs valid.
@@ -96,12 +96,12 @@ def settings_of_arm(config: Config) -> bytes:
         f"{section}.{name}": value
         for section, settings in msgspec.to_builtins(config).items()
         for name, value in settings.items()
-        if value != defaults[section][name] and not _apart(f"{section}.{name}")
+        if value != defaults[section][name] and not _is_apart(f"{section}.{name}")
     }
     return msgspec.json.encode(tree, order="sorted")
 
 
-def _apart(setting: str) -> bool:
+def _is_apart(setting: str) -> bool:
     return setting in APART or setting.partition(".")[0] in APART
 
 
@@ -115,9 +115,9 @@ def _name(key: object, runs: Sequence[str]) -> str:
     return stems.pop() if len(stems) == 1 and "" not in stems else f"{len(runs)} runs with the settings of {runs[0]}"
 
 
-def _told_apart(found: Sequence[Arm]) -> list[Arm]:
+def _make_names_unique(found: Sequence[Arm]) -> list[Arm]:
     """Give the arms unique names of bounded length. Equal names are numbered."""
-    short = [line(arm.name, LONGEST_NAME) for arm in found]
+    short = [as_line(arm.name, LONGEST_NAME) for arm in found]
     twins = {name for name, times in Counter(short).items() if times > 1}
     taken = set(short)
     told = []

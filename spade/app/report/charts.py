@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from spade.app.report.arms import Arm
-from spade.app.report.drawing import DrawnChart, Line, draw, figure_text, interval_text, letter
-from spade.app.report.figures import Chapter, Figure, RunFigures, chapters
+from spade.app.report.drawing import DrawnChart, Line, draw, format_figure, format_interval, name_letter
+from spade.app.report.figures import Chapter, Figure, RunFigures, make_chapters
 from spade.app.report.series import Curve, Point, pool, thin
 
 MOST_FAINT = 12
@@ -62,47 +62,47 @@ class ChapterCharts(NamedTuple):
 
 def draw_chapters(arms: Sequence[Arm], runs: Sequence[RunFigures]) -> list[ChapterCharts]:
     """Draw all chapters."""
-    return [_chapter(chapter, arms, runs) for chapter in chapters(runs)]
+    return [_make_chapter(chapter, arms, runs) for chapter in make_chapters(runs)]
 
 
-def arm_curve(figure: Figure, arm: Arm, runs: Sequence[RunFigures]) -> Curve:
+def make_arm_curve(figure: Figure, arm: Arm, runs: Sequence[RunFigures]) -> Curve:
     """Return the curve of an arm: the curve of its only run, or the mean over its runs with its interval."""
-    return _mean(figure, _curves(figure, arm, runs))
+    return _compute_mean(figure, _make_curves(figure, arm, runs))
 
 
-def _curves(figure: Figure, arm: Arm, runs: Sequence[RunFigures]) -> list[Curve]:
+def _make_curves(figure: Figure, arm: Arm, runs: Sequence[RunFigures]) -> list[Curve]:
     return [figure.curve(runs[member]) for member in arm.members]
 
 
-def _mean(figure: Figure, curves: Sequence[Curve]) -> Curve:
+def _compute_mean(figure: Figure, curves: Sequence[Curve]) -> Curve:
     return thin(pool(curves, figure.low, figure.high))
 
 
-def _chapter(chapter: Chapter, arms: Sequence[Arm], runs: Sequence[RunFigures]) -> ChapterCharts:
-    made = [(figure.title, _chart(figure, arms, runs)) for figure in chapter.figures]
+def _make_chapter(chapter: Chapter, arms: Sequence[Arm], runs: Sequence[RunFigures]) -> ChapterCharts:
+    made = [(figure.title, _make_chart(figure, arms, runs)) for figure in chapter.figures]
     charts = tuple(chart for _, chart in made if chart is not None)
     return ChapterCharts(chapter.title, charts, tuple(title for title, chart in made if chart is None))
 
 
-def _chart(figure: Figure, arms: Sequence[Arm], runs: Sequence[RunFigures]) -> Chart | None:
-    lines = [_line(figure, arm, runs) for arm in arms]
+def _make_chart(figure: Figure, arms: Sequence[Arm], runs: Sequence[RunFigures]) -> Chart | None:
+    lines = [_make_line(figure, arm, runs) for arm in arms]
     if not any(line.curve for line in lines):
         return None
     told = [(place, line) for place, line in enumerate(lines) if line.curve]
     more = f"; and {len(told) - _TOLD_ARMS} more" if len(told) > _TOLD_ARMS else ""
-    words = "; ".join(_told(place, line, figure.share, len(arms) > 1) for place, line in told[:_TOLD_ARMS])
+    words = "; ".join(_describe_line(place, line, figure.share, len(arms) > 1) for place, line in told[:_TOLD_ARMS])
     return Chart(
         figure.title,
         figure.says,
         f"{figure.title} by learner step: {words}{more}.",
         draw(lines, figure.share, figure.zero),
-        tuple(_numbers(place, line, figure.share) for place, line in told),
+        tuple(_list_numbers(place, line, figure.share) for place, line in told),
     )
 
 
-def _line(figure: Figure, arm: Arm, runs: Sequence[RunFigures]) -> Line:
-    curves = [curve for curve in _curves(figure, arm, runs) if curve]
-    mean = _mean(figure, curves)
+def _make_line(figure: Figure, arm: Arm, runs: Sequence[RunFigures]) -> Line:
+    curves = [curve for curve in _make_curves(figure, arm, runs) if curve]
+    mean = _compute_mean(figure, curves)
     # an interval of two runs spans 12.7 standard errors on each side: its band would hide all others
     if len(curves) == 2:
         mean = tuple(Point(point.step, point.value) for point in mean)
@@ -110,19 +110,19 @@ def _line(figure: Figure, arm: Arm, runs: Sequence[RunFigures]) -> Line:
     return Line(arm.name, mean, tuple(thin(curve, FAINT_POINTS) for curve in curves) if single else ())
 
 
-def _told(place: int, line: Line, share: bool, several: bool) -> str:
+def _describe_line(place: int, line: Line, share: bool, several: bool) -> str:
     first, last = line.curve[0], line.curve[-1]
-    who = f"{letter(place)} ({line.name}) " if several else ""
-    now = f"{interval_text(last, share)} at step {last.step:,.0f}"
+    who = f"{name_letter(place)} ({line.name}) " if several else ""
+    now = f"{format_interval(last, share)} at step {last.step:,.0f}"
     return (
         f"{who}{now}"
         if first == last
-        else f"{who}from {figure_text(first.value, share)} at step {first.step:,.0f} to {now}"
+        else f"{who}from {format_figure(first.value, share)} at step {first.step:,.0f} to {now}"
     )
 
 
-def _numbers(place: int, line: Line, share: bool) -> Numbers:
+def _list_numbers(place: int, line: Line, share: bool) -> Numbers:
     last = len(line.curve) - 1
     places = sorted({round(last * part / (_CELLS - 1)) for part in range(_CELLS)})
-    cells = tuple((f"{line.curve[at].step:,.0f}", interval_text(line.curve[at], share)) for at in places)
-    return Numbers(letter(place), line.name, cells)
+    cells = tuple((f"{line.curve[at].step:,.0f}", format_interval(line.curve[at], share)) for at in places)
+    return Numbers(name_letter(place), line.name, cells)

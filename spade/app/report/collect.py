@@ -11,11 +11,11 @@ from replay.inspect.designs import DesignRecords, read_designs
 from replay.inspect.journal import JournalRows, read_journal
 from replay.ledger.records import Environment
 from spade.app.report import gallery
-from spade.app.report.transcript import Part, transcript
+from spade.app.report.transcript import Part, make_transcript
 from spade.app.rundir import RunDir, RunRecord
 from spade.config import Config
-from spade.errors import RunError, SpadeError, placed
-from spade.evaluations import KeptEvaluation, evaluation_folders, read_evaluation
+from spade.errors import RunError, SpadeError, format_placed
+from spade.evaluations import KeptEvaluation, list_evaluation_folders, read_evaluation
 from spade.protocol import Status
 
 Result = TypeVar("Result")
@@ -67,51 +67,51 @@ def collect(run: RunDir, name: str, status: Status | str, verdict: str, most: in
     """
     run.require()
     notes = [status] if isinstance(status, str) else []
-    config = _or_note(notes, run.config)
-    record = _or_note(notes, run.record)
-    rows = _or_note(notes, lambda: _rows(run)) or JournalRows()
+    config = _try_or_note(notes, run.config)
+    record = _try_or_note(notes, run.record)
+    rows = _try_or_note(notes, lambda: _read_rows(run)) or JournalRows()
     if rows.gap:
         notes.append(rows.gap)
     if not rows.evaluations:
         notes.append("no evaluation is over, so there is no held-out win rate (evaluation.suite sets what is played)")
     why: dict[str, list[str]] = {}
-    designs = _or_note(notes, lambda: _designs(run, why, most)) or DesignRecords()
-    folders = _or_note(notes, lambda: evaluation_folders(run.path)) or []
-    kept = [_or_note(notes, partial(read_evaluation, folder)) for folder in folders]
+    designs = _try_or_note(notes, lambda: _read_designs(run, why, most)) or DesignRecords()
+    folders = _try_or_note(notes, lambda: list_evaluation_folders(run.path)) or []
+    kept = [_try_or_note(notes, partial(read_evaluation, folder)) for folder in folders]
     evaluations = tuple(each for each in kept if each is not None)
-    transcripts = _or_note(notes, lambda: _transcripts(run, config, designs)) or {}
+    transcripts = _try_or_note(notes, lambda: _read_transcripts(run, config, designs)) or {}
     if record is not None and record.spade != spade.__version__:
         notes.append(f"it was started by SPADE {record.spade}, this page was made by {spade.__version__}")
     return SeenRun(
-        name, _state(run, status, rows), verdict, config, record, status if isinstance(status, Status) else None,
-        rows, designs, evaluations, why, transcripts, tuple(notes),
+        name, _describe_state(run, status, rows), verdict, config, record,
+        status if isinstance(status, Status) else None, rows, designs, evaluations, why, transcripts, tuple(notes),
     )  # fmt: skip
 
 
-def _or_note(notes: list[str], read: Callable[[], Result]) -> Result | None:
+def _try_or_note(notes: list[str], read: Callable[[], Result]) -> Result | None:
     try:
         return read()
     except (SpadeError, OSError) as error:
-        notes.append(placed(error))
+        notes.append(format_placed(error))
         return None
 
 
-def _rows(run: RunDir) -> JournalRows:
+def _read_rows(run: RunDir) -> JournalRows:
     try:
         return read_journal(run.path / "metrics.jsonl")
     except FileNotFoundError:
         raise RunError("it has no metrics.jsonl, since no learner step was made yet: no curves") from None
 
 
-def _designs(run: RunDir, why: dict[str, list[str]], most: int) -> DesignRecords:
+def _read_designs(run: RunDir, why: dict[str, list[str]], most: int) -> DesignRecords:
     def choose(environments: Sequence[Environment]) -> list[str]:
         why.update(gallery.choose(environments, most))
         return list(why)
 
-    return read_designs(run.store, choose, gallery.pick, gallery.kind_of)
+    return read_designs(run.store, choose, gallery.pick, gallery.find_kind)
 
 
-def _transcripts(run: RunDir, config: Config | None, designs: DesignRecords) -> dict[str, list[Part]]:
+def _read_transcripts(run: RunDir, config: Config | None, designs: DesignRecords) -> dict[str, list[Part]]:
     """Return the plays with kept tokens, as text. Raises RunError if their tokenizer is missing."""
     kept = {id: tokens for shown in designs.shown for id, tokens in shown.tokens.items()}
     if not kept or config is None:
@@ -124,10 +124,10 @@ def _transcripts(run: RunDir, config: Config | None, designs: DesignRecords) -> 
         raise RunError(f"{folder}: the newest policy is missing, and its tokenizer with it: no transcripts")
     tokenizer = Tokenizer.load(folder, thinking=config.model.thinking)
     decode = partial(tokenizer.decode, keep=load_talks(config, tokenizer)("inside", False).marks)
-    return {id: transcript(tokens, decode) for id, tokens in kept.items()}
+    return {id: make_transcript(tokens, decode) for id, tokens in kept.items()}
 
 
-def _state(run: RunDir, status: Status | str, rows: JournalRows) -> str:
+def _describe_state(run: RunDir, status: Status | str, rows: JournalRows) -> str:
     """Describe the run's state in words."""
     if run.holders():
         return "it is up, and this page shows it as it was"

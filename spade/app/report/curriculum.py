@@ -7,8 +7,8 @@ from math import fsum
 from typing import NamedTuple
 
 from replay.ledger.records import Environment
-from spade.app.report.series import part_of
-from spade.text import line
+from spade.app.report.series import find_part
+from spade.text import as_line
 
 PARTS = 8
 MOST_ROWS = 12
@@ -73,7 +73,7 @@ class Design(NamedTuple):
     """The environment."""
 
 
-def designs(environments: Sequence[Environment], steps: Mapping[int, int]) -> list[Design]:
+def pair_designs(environments: Sequence[Environment], steps: Mapping[int, int]) -> list[Design]:
     """Pair environments with the learner step at which they came. `steps` maps versions to learner steps.
 
     For a designed environment, this is the step of the policy that designed it. A program of a pool came with its first
@@ -85,13 +85,13 @@ def designs(environments: Sequence[Environment], steps: Mapping[int, int]) -> li
     return [Design(steps[version], each) for version, each in versions if version in steps]
 
 
-def tables(found: Sequence[Design]) -> list[Table]:
+def make_tables(found: Sequence[Design]) -> list[Table]:
     """Make a table for each way to group designs. Skip tables without rows, and tables that cover too few designs."""
-    made = [_table(title, found, row_of, order) for title, row_of, order in _WAYS]
+    made = [_make_table(title, found, row_of, order) for title, row_of, order in _WAYS]
     return [table for table, told in made if told]
 
 
-def hardness(environment: Environment) -> str:
+def classify_hardness(environment: Environment) -> str:
     """Return the class of an environment's unhinted win rate, or "" if it was not measured."""
     rate = None if environment.score is None else environment.score.win_rate
     if rate is None:
@@ -100,41 +100,41 @@ def hardness(environment: Environment) -> str:
     return next((words for bound, words in bounds if rate < bound), "90 % and over")
 
 
-def _level(environment: Environment) -> str:
+def _name_level(environment: Environment) -> str:
     return f"level {environment.level}" if environment.program else ""
 
 
-def _last_word(environment: Environment) -> str:
+def _find_last_word(environment: Environment) -> str:
     """Return the last word of a program's name, without `Env`. Programs of nano have their family there."""
     words = _WORDS.findall(environment.name[:LONGEST_NAME].removesuffix("Env"))
     return words[-1] if words and not environment.program else ""
 
 
-def _often(rows: Mapping[str, int]) -> list[str]:
+def _sort_by_count(rows: Mapping[str, int]) -> list[str]:
     return sorted(rows, key=lambda name: (-rows[name], name))
 
 
-def _by_name(rows: Mapping[str, int]) -> list[str]:
+def _sort_by_name(rows: Mapping[str, int]) -> list[str]:
     return sorted(rows, key=lambda name: (len(name), name) if name.startswith("level ") else (0, name))
 
 
-def _by_hardness(rows: Mapping[str, int]) -> list[str]:
+def _sort_by_hardness(rows: Mapping[str, int]) -> list[str]:
     order = ("won under 10 %", "10 to 40 %", "40 to 60 %", "60 to 90 %", "90 % and over")
     return [name for name in order if name in rows]
 
 
 _WAYS: tuple[tuple[str, Callable[[Environment], str], Callable[[Mapping[str, int]], list[str]]], ...] = (
-    ("By skill", lambda each: each.skill, _by_name),
-    ("By unhinted win rate", hardness, _by_hardness),
-    ("By variant", lambda each: each.variant, _often),
-    ("By setting", lambda each: each.setting, _often),
-    ("By level", _level, _by_name),
-    ("By program of the pool", lambda each: each.program, _often),
-    ("By the last word of the name", _last_word, _often),
+    ("By skill", lambda each: each.skill, _sort_by_name),
+    ("By unhinted win rate", classify_hardness, _sort_by_hardness),
+    ("By variant", lambda each: each.variant, _sort_by_count),
+    ("By setting", lambda each: each.setting, _sort_by_count),
+    ("By level", _name_level, _sort_by_name),
+    ("By program of the pool", lambda each: each.program, _sort_by_count),
+    ("By the last word of the name", _find_last_word, _sort_by_count),
 )
 
 
-def _table(
+def _make_table(
     title: str,
     found: Sequence[Design],
     row_of: Callable[[Environment], str],
@@ -147,29 +147,31 @@ def _table(
     members: dict[tuple[str, int], list[Environment]] = {}
     for each in found:
         if name := row_of(each.environment):
-            members.setdefault((name, part_of(each.step - first, span, columns)), []).append(each.environment)
+            members.setdefault((name, find_part(each.step - first, span, columns)), []).append(each.environment)
     counts: Counter[str] = Counter()
     for (name, _), part in members.items():
         counts[name] += len(part)
     names = order(counts)
     most = max((len(part) for part in members.values()), default=1)
-    rows = [_row(name, [members.get((name, part), []) for part in range(columns)], most) for name in names[:MOST_ROWS]]
-    table = Table(title, _parts(first, span, columns), tuple(rows), len(names[MOST_ROWS:]))
+    rows = [
+        _make_row(name, [members.get((name, part), []) for part in range(columns)], most) for name in names[:MOST_ROWS]
+    ]
+    table = Table(title, _name_parts(first, span, columns), tuple(rows), len(names[MOST_ROWS:]))
     return table, bool(rows) and sum(row.total.designs for row in rows) >= _LEAST_COVERED * len(found)
 
 
-def _row(name: str, parts: Sequence[Sequence[Environment]], most: int) -> TableRow:
+def _make_row(name: str, parts: Sequence[Sequence[Environment]], most: int) -> TableRow:
     whole = [each for part in parts for each in part]
-    return TableRow(line(name, LONGEST_NAME), tuple(_cell(part, most) for part in parts), _cell(whole, 0))
+    return TableRow(as_line(name, LONGEST_NAME), tuple(_make_cell(part, most) for part in parts), _make_cell(whole, 0))
 
 
-def _cell(part: Sequence[Environment], most: int) -> Cell:
+def _make_cell(part: Sequence[Environment], most: int) -> Cell:
     rates = [each.score.win_rate for each in part if each.score is not None and each.score.win_rate is not None]
     shade = -(-len(part) * SHADES // most) if most else 0
     return Cell(len(part), fsum(rates) / len(rates) if rates else None, shade)
 
 
-def _parts(first: int, span: int, columns: int) -> tuple[str, ...]:
+def _name_parts(first: int, span: int, columns: int) -> tuple[str, ...]:
     """Return the learner steps of each column."""
     if span < columns:
         return tuple(str(first + part) for part in range(columns))

@@ -129,13 +129,13 @@ class Scale(NamedTuple):
         return round(self.begin + min(max(share, 0.0), 1.0) * (self.end - self.begin), 1)
 
 
-def letter(place: int) -> str:
+def name_letter(place: int) -> str:
     """Return the letter of a curve beside its colour: A, B, … Z, A2, …"""
     turn, number = divmod(place, 26)
     return chr(ord("A") + number) + (str(turn + 1) if turn else "")
 
 
-def figure_text(value: float, share: bool) -> str:
+def format_figure(value: float, share: bool) -> str:
     """Format a value for people: a share in percent, another number with three digits."""
     if share:
         told = f"{value:.1%}" if 0 < abs(value) < 0.1 else f"{value:.0%}"
@@ -146,15 +146,15 @@ def figure_text(value: float, share: bool) -> str:
     return told.replace("-", "−").replace("%", " %")
 
 
-def interval_text(point: Point, share: bool) -> str:
+def format_interval(point: Point, share: bool) -> str:
     """Format a value with its interval."""
-    told = figure_text(point.value, share)
+    told = format_figure(point.value, share)
     if point.low is None or point.high is None:
         return told
-    return f"{told} ({figure_text(point.low, share)} to {figure_text(point.high, share)})"
+    return f"{told} ({format_figure(point.low, share)} to {format_figure(point.high, share)})"
 
 
-def ticks(low: float, high: float, most: int) -> list[float]:
+def choose_ticks(low: float, high: float, most: int) -> list[float]:
     """Return round numbers in [low, high]: at most `most` + 1, and at least one if the range is not empty."""
     raw = (high - low) / most
     magnitude = 10.0 ** math.floor(math.log10(raw))
@@ -168,19 +168,19 @@ def draw(lines: Sequence[Line], share: bool = False, zero: bool = False) -> Draw
     curves = [curve for line in lines for curve in (line.curve, *line.faint) if curve]
     steps = [point.step for curve in curves for point in curve]
     x = Scale(min(steps), max(max(steps), min(steps) + 1), LEFT, RIGHT)
-    low, high = _range(curves, share, zero)
+    low, high = _find_range(curves, share, zero)
     y = Scale(low, high, BOTTOM, TOP)
-    drawn = [_line(place, line, x, y, share) for place, line in enumerate(lines) if line.curve]
-    spread = _apart([(line.end, line.letter_y) for line in drawn])
+    drawn = [_draw_line(place, line, x, y, share) for place, line in enumerate(lines) if line.curve]
+    spread = _move_apart([(line.end, line.letter_y) for line in drawn])
     return DrawnChart(
-        tuple(Tick(x(value), f"{value:,.0f}") for value in ticks(x.low, x.high, 4) if value.is_integer()),
-        tuple(Tick(y(value), label) for value, label in _labelled(ticks(low, high, 5), share)),
+        tuple(Tick(x(value), f"{value:,.0f}") for value in choose_ticks(x.low, x.high, 4) if value.is_integer()),
+        tuple(Tick(y(value), label) for value, label in _format_labels(choose_ticks(low, high, 5), share)),
         y(0.0) if low < 0 < high else None,
         tuple(line._replace(letter_y=at) for line, at in zip(drawn, spread, strict=True)),
     )
 
 
-def _range(curves: Sequence[Curve], share: bool, zero: bool) -> tuple[float, float]:
+def _find_range(curves: Sequence[Curve], share: bool, zero: bool) -> tuple[float, float]:
     ends = [end for curve in curves for point in curve for end in (point.value, point.low, point.high)]
     known = [min(max(end, 0.0), 1.0) if share else end for end in ends if end is not None] + ([0.0] if zero else [])
     low, high = min(known), max(known)
@@ -194,7 +194,7 @@ def _range(curves: Sequence[Curve], share: bool, zero: bool) -> tuple[float, flo
     return (max(low, 0.0), min(high + room, 1.0)) if share else (low, high + room)
 
 
-def _labelled(values: Sequence[float], share: bool) -> list[tuple[float, str]]:
+def _format_labels(values: Sequence[float], share: bool) -> list[tuple[float, str]]:
     """Label the values of an axis with as few decimals as distinguish them."""
     scaled = [100 * value if share else value for value in values]
     step = scaled[1] - scaled[0] if len(scaled) > 1 else abs(scaled[0]) if scaled else 0.0
@@ -206,7 +206,7 @@ def _labelled(values: Sequence[float], share: bool) -> list[tuple[float, str]]:
     return [(value, f"{label} %" if share else label) for value, label in zip(values, labels, strict=True)]
 
 
-def _line(place: int, line: Line, x: Scale, y: Scale, share: bool) -> DrawnLine:
+def _draw_line(place: int, line: Line, x: Scale, y: Scale, share: bool) -> DrawnLine:
     curve, last = line.curve, line.curve[-1]
     alone = len(curve) == 1
     every = max(1, math.ceil(len(curve) / HOVERS))
@@ -214,26 +214,28 @@ def _line(place: int, line: Line, x: Scale, y: Scale, share: bool) -> DrawnLine:
     return DrawnLine(
         place=place,
         name=line.name,
-        letter=letter(place),
-        points="" if alone else _path(curve, x, y),
-        band="" if alone else _band(curve, x, y),
-        faint=tuple(_path(each, x, y) for each in line.faint if len(each) > 1),
+        letter=name_letter(place),
+        points="" if alone else _draw_path(curve, x, y),
+        band="" if alone else _draw_band(curve, x, y),
+        faint=tuple(_draw_path(each, x, y) for each in line.faint if len(each) > 1),
         dot=(x(last.step), y(last.value)) if alone else None,
         bar=(y(last.low), y(last.high)) if alone and last.low is not None and last.high is not None else None,
         end=x(last.step),
         letter_y=y(last.value),
         hovers=tuple(
-            Hover(x(point.step), y(point.value), f"{line.name}, step {point.step:,.0f}: {interval_text(point, share)}")
+            Hover(
+                x(point.step), y(point.value), f"{line.name}, step {point.step:,.0f}: {format_interval(point, share)}"
+            )
             for point in near
         ),
     )
 
 
-def _path(curve: Curve, x: Scale, y: Scale) -> str:
+def _draw_path(curve: Curve, x: Scale, y: Scale) -> str:
     return " ".join(f"{x(point.step):g},{y(point.value):g}" for point in curve)
 
 
-def _band(curve: Curve, x: Scale, y: Scale) -> str:
+def _draw_band(curve: Curve, x: Scale, y: Scale) -> str:
     """Return the outline of the intervals, or "" if fewer than two points have an interval."""
     known = [(x(p.step), y(p.low), y(p.high)) for p in curve if p.low is not None and p.high is not None]
     if len(known) < 2:
@@ -243,7 +245,7 @@ def _band(curve: Curve, x: Scale, y: Scale) -> str:
     return " ".join((*above, *below))
 
 
-def _apart(ends: Sequence[tuple[float, float]]) -> list[float]:
+def _move_apart(ends: Sequence[tuple[float, float]]) -> list[float]:
     """Return the heights of the letters at ends (x, y), moved so that near letters do not cover each other."""
     placed = [y for _, y in ends]
     order = sorted(range(len(ends)), key=lambda place: ends[place][0])

@@ -6,10 +6,10 @@ from typing import NamedTuple
 from replay.inspect.designs import ShownEnvironment
 from replay.ledger.records import Environment, PlayRecord
 from spade.app.report.collect import SeenRun
-from spade.app.report.drawing import figure_text
-from spade.app.report.gallery import children, pair
-from spade.app.report.transcript import Part, cut
-from spade.text import line
+from spade.app.report.drawing import format_figure
+from spade.app.report.gallery import choose_pair, find_children
+from spade.app.report.transcript import Part, cut_text
+from spade.text import as_line
 
 LONGEST_SOURCE = 12_000
 LONGEST_TEXT = 2_000
@@ -106,37 +106,37 @@ class GalleryEntry(NamedTuple):
     """Number of children that are not listed."""
 
 
-def entries(place: int, run: SeenRun) -> list[GalleryEntry]:
+def make_entries(place: int, run: SeenRun) -> list[GalleryEntry]:
     """Return the environments of the run with index `place` on the page."""
-    kin = children(run.designs.environments)
+    kin = find_children(run.designs.environments)
     anchors = {shown.environment.id: f"env-{place}-{number}" for number, shown in enumerate(run.designs.shown)}
-    return [_entry(run, shown, kin.get(shown.environment.id, []), anchors) for shown in run.designs.shown]
+    return [_make_entry(run, shown, kin.get(shown.environment.id, []), anchors) for shown in run.designs.shown]
 
 
-def _entry(run: SeenRun, shown: ShownEnvironment, kids: Sequence[str], anchors: dict[str, str]) -> GalleryEntry:
+def _make_entry(run: SeenRun, shown: ShownEnvironment, kids: Sequence[str], anchors: dict[str, str]) -> GalleryEntry:
     environment, source = shown.environment, shown.source
     parents = environment.parents
     return GalleryEntry(
         anchor=anchors[environment.id],
         run=run.name,
         id=environment.id,
-        name=line(environment.name, LONGEST_FACT),
+        name=as_line(environment.name, LONGEST_FACT),
         why=", ".join(run.why.get(environment.id, [])),
-        figures=_figures(environment),
-        facts=_facts(environment, run.designs.steps),
-        hint=cut(source.hint, LONGEST_TEXT),
-        observation=cut(source.first_observation, LONGEST_TEXT),
-        source=cut(source.source, LONGEST_SOURCE),
-        sides=tuple(_side(play, run.transcripts.get(play.id)) for play in pair(shown.plays)),
-        returns=_returns(shown.plays),
-        parents=tuple(Kin(line(id, LONGEST_FACT), anchors.get(id, "")) for id in parents[:MOST_KIN]),
+        figures=_list_figures(environment),
+        facts=_list_facts(environment, run.designs.steps),
+        hint=cut_text(source.hint, LONGEST_TEXT),
+        observation=cut_text(source.first_observation, LONGEST_TEXT),
+        source=cut_text(source.source, LONGEST_SOURCE),
+        sides=tuple(_make_side(play, run.transcripts.get(play.id)) for play in choose_pair(shown.plays)),
+        returns=_make_returns(shown.plays),
+        parents=tuple(Kin(as_line(id, LONGEST_FACT), anchors.get(id, "")) for id in parents[:MOST_KIN]),
         more_parents=len(parents[MOST_KIN:]),
         children=tuple(Kin(id, anchors.get(id, "")) for id in kids[:MOST_KIN]),
         more_children=len(kids[MOST_KIN:]),
     )
 
 
-def _figures(environment: Environment) -> tuple[tuple[str, str], ...]:
+def _list_figures(environment: Environment) -> tuple[tuple[str, str], ...]:
     """Return the figures that the environment's window measured, for the line that is always open."""
     score = environment.score
     if score is None:
@@ -145,10 +145,10 @@ def _figures(environment: Environment) -> tuple[tuple[str, str], ...]:
         ("unhinted", score.win_rate, True), ("hinted", score.win_rate_hinted, True),
         ("regret", score.regret, False), ("reward", score.reward, False),
     )  # fmt: skip
-    return tuple((name, figure_text(value, share)) for name, value, share in known if value is not None)
+    return tuple((name, format_figure(value, share)) for name, value, share in known if value is not None)
 
 
-def _facts(environment: Environment, steps: dict[int, int]) -> tuple[tuple[str, str], ...]:
+def _list_facts(environment: Environment, steps: dict[int, int]) -> tuple[tuple[str, str], ...]:
     measures, audit = environment.measures, environment.audit
     told = "" if audit is None else f"{audit.state}{f': {audit.finding}' if audit.finding else ''}"
     known = (
@@ -156,20 +156,20 @@ def _facts(environment: Environment, steps: dict[int, int]) -> tuple[tuple[str, 
         ("designed at step", steps.get(environment.designed_version)), ("setting", environment.setting),
         ("variant", environment.variant), ("level", environment.level if environment.program else None),
         ("lines", measures.lines), ("hidden variables", measures.hidden_variables), ("tools", measures.tools),
-        ("similarity", None if measures.similarity is None else figure_text(measures.similarity, False)),
+        ("similarity", None if measures.similarity is None else format_figure(measures.similarity, False)),
         ("reward levels", len(environment.levels) or None), ("audit", told),
         ("repaired", ", ".join(environment.repairs)),
     )  # fmt: skip
-    return tuple((name, line(str(value), LONGEST_FACT)) for name, value in known if value not in (None, ""))
+    return tuple((name, as_line(str(value), LONGEST_FACT)) for name, value in known if value not in (None, ""))
 
 
-def _side(play: PlayRecord, parts: Sequence[Part] | None) -> Side:
+def _make_side(play: PlayRecord, parts: Sequence[Part] | None) -> Side:
     ended = "ended" if play.terminated else "cut off"
     outcome = f"return {play.episode_return:g}, {ended} in {play.turns} turns, instance {play.index}"
     return Side("with the hint" if play.hinted else "without the hint", outcome, parts)
 
 
-def _returns(plays: Sequence[PlayRecord]) -> tuple[Returns, ...]:
+def _make_returns(plays: Sequence[PlayRecord]) -> tuple[Returns, ...]:
     arms = {arm: [p.episode_return for p in plays if p.hinted == hinted] for arm, hinted in _ARMS}
     counts = {arm: {value: values.count(value) for value in set(values)} for arm, values in arms.items() if values}
     most = max((count for levels in counts.values() for count in levels.values()), default=1)

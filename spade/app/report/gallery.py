@@ -13,7 +13,7 @@ _DETAILS = re.compile(r"\be\d{6,}\b|\d+(\.\d+)?")
 def choose(environments: Sequence[Environment], most: int) -> dict[str, list[str]]:
     """Choose at most `most` environments, by id, each with the reasons. The ways to choose take turns."""
     chosen: dict[str, list[str]] = {}
-    ways = [(why, iter(order)) for why, order in _ways(environments)]
+    ways = [(why, iter(order)) for why, order in _list_ways(environments)]
     for turn in zip_longest(*(order for _, order in ways)):
         for (why, _), environment in zip(ways, turn, strict=True):
             if environment is None:
@@ -28,31 +28,33 @@ def choose(environments: Sequence[Environment], most: int) -> dict[str, list[str
     return chosen
 
 
-def _ways(environments: Sequence[Environment]) -> Iterator[tuple[str, list[Environment]]]:
+def _list_ways(environments: Sequence[Environment]) -> Iterator[tuple[str, list[Environment]]]:
     """Yield the ways to choose, each with its environments in order, the first to show first."""
     scored = [(each, each.score) for each in environments if each.score is not None and each.state == "closed"]
-    yield "highest regret", _sorted(scored, lambda score: None if score.regret is None else -score.regret)
-    yield "hardest that was won", _sorted(scored, lambda score: score.win_rate or None)
+    yield "highest regret", _sort_scored(scored, lambda score: None if score.regret is None else -score.regret)
+    yield "hardest that was won", _sort_scored(scored, lambda score: score.win_rate or None)
     yield "newest scored", [each for each, _ in reversed(scored)]
     yield "quarantined", [each for each in reversed(environments) if each.state == "quarantined"]
     children = [(each, score) for each, score in scored if each.parents]
-    yield "highest reward of those that vary others", _sorted(children, _unrewarded)
+    yield "highest reward of those that vary others", _sort_scored(children, _sort_unrewarded)
     for skill in sorted({each.skill for each, _ in scored}):
         own = [(each, score) for each, score in scored if each.skill == skill]
-        yield "highest reward of its skill", _sorted(own, _unrewarded)[:1]
+        yield "highest reward of its skill", _sort_scored(own, _sort_unrewarded)[:1]
 
 
-def _unrewarded(score: Score) -> float | None:
+def _sort_unrewarded(score: Score) -> float | None:
     return None if score.reward is None else -score.reward
 
 
-def _sorted(scored: Sequence[tuple[Environment, Score]], key: Callable[[Score], float | None]) -> list[Environment]:
+def _sort_scored(
+    scored: Sequence[tuple[Environment, Score]], key: Callable[[Score], float | None]
+) -> list[Environment]:
     """Sort by rising key, the newest first among equals. Leave out environments without a key."""
     known = [(value, each) for each, score in reversed(scored) if (value := key(score)) is not None]
     return [each for _, each in sorted(known, key=lambda pair: pair[0])]
 
 
-def pair(plays: Sequence[PlayRecord]) -> list[PlayRecord]:
+def choose_pair(plays: Sequence[PlayRecord]) -> list[PlayRecord]:
     """Return the two finished plays to show side by side, the unhinted one first.
 
     Both arms play the instance on which the hint gained most. If no instance has both arms, returns the plays of the
@@ -75,11 +77,11 @@ def pair(plays: Sequence[PlayRecord]) -> list[PlayRecord]:
 
 
 def pick(plays: Sequence[PlayRecord]) -> list[str]:
-    """Return the ids of `pair`."""
-    return [play.id for play in pair(plays)]
+    """Return the ids of `choose_pair`."""
+    return [play.id for play in choose_pair(plays)]
 
 
-def children(environments: Sequence[Environment]) -> dict[str, list[str]]:
+def find_children(environments: Sequence[Environment]) -> dict[str, list[str]]:
     """Return for each environment the ids of its variations, in order."""
     found: dict[str, list[str]] = {}
     for each in environments:
@@ -88,6 +90,6 @@ def children(environments: Sequence[Environment]) -> dict[str, list[str]]:
     return found
 
 
-def kind_of(reason: str) -> str:
+def find_kind(reason: str) -> str:
     """Return the first clause of a rejection's reason. Numbers and ids become `…`."""
     return _DETAILS.sub("…", " ".join(reason[:LONGEST_REASON].split())).partition(";")[0]

@@ -15,14 +15,14 @@ import jinja2
 from markupsafe import Markup
 
 from spade.app.report import drawing
-from spade.app.report.arms import Arm, settings_apart
+from spade.app.report.arms import Arm, compare_settings
 from spade.app.report.charts import draw_chapters
 from spade.app.report.collect import SeenRun
-from spade.app.report.curriculum import PARTS, designs, tables
-from spade.app.report.entries import entries
-from spade.app.report.figures import RunFigures, glance
-from spade.app.report.tables import apart, arm_rows, health, rejections, suites
-from spade.text import visible
+from spade.app.report.curriculum import PARTS, make_tables, pair_designs
+from spade.app.report.entries import make_entries
+from spade.app.report.figures import RunFigures, make_glance
+from spade.app.report.tables import compare_arms, describe_health, list_suites, make_arm_rows, make_rejections
+from spade.text import make_visible
 
 TEMPLATES = Path(__file__).with_name("templates")
 LONGEST_TEXT = 20_000
@@ -34,18 +34,18 @@ MOST_ARMS_DESIGNS = 6
 """Most arms with a curriculum and rejected programs on the page."""
 
 
-def shown(value: Any) -> Any:
+def make_showable(value: Any) -> Any:
     """Make control characters of a text visible and bound its length. Every value of the template passes through here.
 
     The template then escapes the text. Markup comes only from the template's own macros.
     """
     if isinstance(value, str) and not isinstance(value, Markup):
-        told = visible(value[:LONGEST_TEXT])[:LONGEST_TEXT]
+        told = make_visible(value[:LONGEST_TEXT])[:LONGEST_TEXT]
         return told if len(value) <= LONGEST_TEXT else f"{told}… ({len(value)} characters)"
     return value
 
 
-def share_of(runs: int) -> int:
+def compute_share(runs: int) -> int:
     """Return how many environments of each run the gallery shows."""
     return max(LEAST_OF_A_RUN, MOST_ENVIRONMENTS // runs)
 
@@ -84,7 +84,7 @@ def render(runs: Sequence[SeenRun], arms: Sequence[Arm], made_at: float, lead: L
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=True,
-        finalize=shown,
+        finalize=make_showable,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -92,54 +92,54 @@ def render(runs: Sequence[SeenRun], arms: Sequence[Arm], made_at: float, lead: L
     style = (TEMPLATES / "page.css").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     return environment.get_template("page.html").render(
-        style=Markup(style), style_digest=digest, **_context(runs, arms, made_at), lead=lead
+        style=Markup(style), style_digest=digest, **_make_context(runs, arms, made_at), lead=lead
     )
 
 
-def _context(runs: Sequence[SeenRun], arms: Sequence[Arm], made_at: float) -> dict[str, Any]:
-    found = [designs(run.designs.environments, run.designs.steps) for run in runs]
+def _make_context(runs: Sequence[SeenRun], arms: Sequence[Arm], made_at: float) -> dict[str, Any]:
+    found = [pair_designs(run.designs.environments, run.designs.steps) for run in runs]
     figures = [RunFigures(run.rows, own) for run, own in zip(runs, found, strict=True)]
     return {
         "title": runs[0].name if len(runs) == 1 else f"{len(runs)} runs",
         "made": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(made_at)),
-        "arms": [(drawing.letter(place), arm.name, len(arm.members)) for place, arm in enumerate(arms)],
+        "arms": [(drawing.name_letter(place), arm.name, len(arm.members)) for place, arm in enumerate(arms)],
         "runs": runs,
-        "notes": _notes(runs, arms),
-        "glance": arm_rows(glance(figures), arms, figures),
-        "glance_titles": [figure.title for figure in glance(figures)],
-        "apart": apart(arms, runs),
+        "notes": _collect_notes(runs, arms),
+        "glance": make_arm_rows(make_glance(figures), arms, figures),
+        "glance_titles": [figure.title for figure in make_glance(figures)],
+        "apart": compare_arms(arms, runs),
         "chapters": draw_chapters(arms, figures),
         "curricula": [
-            (arm.name, tables([design for member in arm.members for design in found[member]]))
+            (arm.name, make_tables([design for member in arm.members for design in found[member]]))
             for arm in arms[:MOST_ARMS_DESIGNS]
         ],
-        "entries": [entry for place, run in enumerate(runs) for entry in entries(place, run)],
+        "entries": [entry for place, run in enumerate(runs) for entry in make_entries(place, run)],
         "rejections": [
-            rejections(arm.name, [runs[member] for member in arm.members]) for arm in arms[:MOST_ARMS_DESIGNS]
+            make_rejections(arm.name, [runs[member] for member in arm.members]) for arm in arms[:MOST_ARMS_DESIGNS]
         ],
         "arms_left_out": [arm.name for arm in arms[MOST_ARMS_DESIGNS:]],
-        "suites": [row for run in runs for row in suites(run)],
-        "healths": [health(run) for run in runs],
+        "suites": [row for run in runs for row in list_suites(run)],
+        "healths": [describe_health(run) for run in runs],
         "parts": PARTS,
         "drawing": drawing,
     }  # fmt: skip
 
 
-def _notes(runs: Sequence[SeenRun], arms: Sequence[Arm]) -> list[tuple[str, str]]:
+def _collect_notes(runs: Sequence[SeenRun], arms: Sequence[Arm]) -> list[tuple[str, str]]:
     """Return notes on missing or notable things, by run. A note of all runs appears once."""
     notes: dict[str, list[str]] = {}
     for run in runs:
         for note in run.notes:
             notes.setdefault(note, []).append(run.name)
-    told = [(_who(names, len(runs)), note) for note, names in notes.items()]
+    told = [(_name_runs(names, len(runs)), note) for note, names in notes.items()]
     for arm in arms:
         configs = {runs[member].name: config for member in arm.members if (config := runs[member].config) is not None}
-        if settings := settings_apart(configs):
+        if settings := compare_settings(configs):
             told.append((arm.name, f"its runs differ in {', '.join(settings)}; the band is over all of them"))
     return told
 
 
-def _who(names: Sequence[str], all_runs: int) -> str:
+def _name_runs(names: Sequence[str], all_runs: int) -> str:
     if len(names) == all_runs and all_runs > 1:
         return f"all {all_runs} runs"
     return f"{', '.join(names[:3])}{f' and {len(names) - 3} more' if len(names) > 3 else ''}"

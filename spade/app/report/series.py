@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spade.estimates import mean_and_error, student
+from spade.estimates import compute_mean_and_error, compute_student_quantile
 
 MOST_POINTS = 160
 """Most points of a drawn curve. On a phone the eye sees no more."""
@@ -43,7 +43,7 @@ def thin(curve: Sequence[Point], most: int = MOST_POINTS) -> Curve:
     if len(curve) <= most:
         return tuple(curve)
     edges = [index * (len(curve) - 1) // (most - 1) for index in range(most)]
-    return (*(_mean(curve[start:end]) for start, end in pairwise(edges)), curve[-1])
+    return (*(_compute_mean_point(curve[start:end]) for start, end in pairwise(edges)), curve[-1])
 
 
 def pool(curves: Sequence[Curve], low: float | None = None, high: float | None = None) -> Curve:
@@ -60,10 +60,10 @@ def pool(curves: Sequence[Curve], low: float | None = None, high: float | None =
     values = [
         np.interp(steps, [point.step for point in curve], [point.value for point in curve]).tolist() for curve in known
     ]
-    return tuple(_pooled(step, each, (low, high)) for step, *each in zip(steps, *values, strict=True))
+    return tuple(_pool_point(step, each, (low, high)) for step, *each in zip(steps, *values, strict=True))
 
 
-def binned(pairs: Iterable[tuple[float, float]], bins: int) -> Curve:
+def average_bins(pairs: Iterable[tuple[float, float]], bins: int) -> Curve:
     """Divide (step, value) pairs into `bins` equal parts of their steps.
 
     Returns the mean of each part with Student's interval. Empty parts get no point. A point's step is the mean step of
@@ -75,14 +75,14 @@ def binned(pairs: Iterable[tuple[float, float]], bins: int) -> Curve:
     first, span = found[0][0], found[-1][0] - found[0][0]
     parts: dict[int, list[tuple[float, float]]] = {}
     for step, value in found:
-        parts.setdefault(part_of(step - first, span, bins), []).append((step, value))
+        parts.setdefault(find_part(step - first, span, bins), []).append((step, value))
     return tuple(
-        _pooled(fsum(step for step, _ in part) / len(part), [value for _, value in part], (None, None))
+        _pool_point(fsum(step for step, _ in part) / len(part), [value for _, value in part], (None, None))
         for _, part in sorted(parts.items())
     )
 
 
-def part_of(offset: float, span: float, parts: int) -> int:
+def find_part(offset: float, span: float, parts: int) -> int:
     """Divide `span` into `parts` equal parts. Return the number of the part, from 0, that contains `offset`.
 
     The end of `span` belongs to the last part.
@@ -90,28 +90,28 @@ def part_of(offset: float, span: float, parts: int) -> int:
     return min(int(offset * parts / span), parts - 1) if span > 0 else 0
 
 
-def _pooled(step: float, values: Sequence[float], bounds: tuple[float | None, float | None]) -> Point:
-    mean, error = mean_and_error(values)
+def _pool_point(step: float, values: Sequence[float], bounds: tuple[float | None, float | None]) -> Point:
+    mean, error = compute_mean_and_error(values)
     if error is None:
         return Point(step, mean)
-    half = student(len(values) - 1) * error
+    half = compute_student_quantile(len(values) - 1) * error
     least, most = bounds
     low = mean - half if least is None else max(mean - half, least)
     high = mean + half if most is None else min(mean + half, most)
     return Point(step, mean, low, high)
 
 
-def _mean(points: Sequence[Point]) -> Point:
+def _compute_mean_point(points: Sequence[Point]) -> Point:
     lows = [point.low for point in points if point.low is not None]
     highs = [point.high for point in points if point.high is not None]
     whole = len(lows) == len(highs) == len(points)
     return Point(
-        _average([point.step for point in points]),
-        _average([point.value for point in points]),
-        _average(lows) if whole else None,
-        _average(highs) if whole else None,
+        _compute_average([point.step for point in points]),
+        _compute_average([point.value for point in points]),
+        _compute_average(lows) if whole else None,
+        _compute_average(highs) if whole else None,
     )
 
 
-def _average(values: Sequence[float]) -> float:
+def _compute_average(values: Sequence[float]) -> float:
     return fsum(values) / len(values)

@@ -7,13 +7,13 @@ from typing import NamedTuple
 import msgspec
 
 from replay.ledger.records import Reject
-from spade.app.report.arms import Arm, settings_apart
-from spade.app.report.charts import arm_curve
+from spade.app.report.arms import Arm, compare_settings
+from spade.app.report.charts import make_arm_curve
 from spade.app.report.collect import SeenRun
-from spade.app.report.drawing import figure_text, interval_text, letter
+from spade.app.report.drawing import format_figure, format_interval, name_letter
 from spade.app.report.figures import Figure, RunFigures
-from spade.app.report.transcript import cut
-from spade.text import clock, line
+from spade.app.report.transcript import cut_text
+from spade.text import as_line, format_clock
 from spade.waits import describe_all
 
 MOST_REASONS = 16
@@ -112,35 +112,35 @@ class Health(NamedTuple):
     """Descriptions of waits."""
 
 
-def arm_rows(figures: Sequence[Figure], arms: Sequence[Arm], runs: Sequence[RunFigures]) -> list[ArmRow]:
+def make_arm_rows(figures: Sequence[Figure], arms: Sequence[Arm], runs: Sequence[RunFigures]) -> list[ArmRow]:
     """Return a row for each arm."""
     return [
         ArmRow(
-            letter(place),
+            name_letter(place),
             arm.name,
             len(arm.members),
-            _steps([runs[member] for member in arm.members]),
-            tuple(_newest(figure, arm, runs) for figure in figures),
+            _format_steps([runs[member] for member in arm.members]),
+            tuple(_format_newest(figure, arm, runs) for figure in figures),
         )
         for place, arm in enumerate(arms)
     ]
 
 
-def _steps(runs: Sequence[RunFigures]) -> str:
+def _format_steps(runs: Sequence[RunFigures]) -> str:
     last = [run.rows.steps[-1].learner_step if run.rows.steps else 0 for run in runs]
     return f"{min(last):,}" if min(last) == max(last) else f"{min(last):,} to {max(last):,}"
 
 
-def _newest(figure: Figure, arm: Arm, runs: Sequence[RunFigures]) -> tuple[str, str, str]:
-    curve = arm_curve(figure, arm, runs)
+def _format_newest(figure: Figure, arm: Arm, runs: Sequence[RunFigures]) -> tuple[str, str, str]:
+    curve = make_arm_curve(figure, arm, runs)
     if not curve:
         return "", "", ""
-    value, bracket, interval = interval_text(curve[-1], figure.share).partition(" (")
-    first = f"at step {curve[0].step:,.0f}: {figure_text(curve[0].value, figure.share)}" if len(curve) > 1 else ""
+    value, bracket, interval = format_interval(curve[-1], figure.share).partition(" (")
+    first = f"at step {curve[0].step:,.0f}: {format_figure(curve[0].value, figure.share)}" if len(curve) > 1 else ""
     return value, (bracket + interval).strip(), first
 
 
-def rejections(name: str, runs: Sequence[SeenRun]) -> Rejections:
+def make_rejections(name: str, runs: Sequence[SeenRun]) -> Rejections:
     """Tabulate the rejected programs of an arm, the most frequent reasons first."""
     counts: Counter[tuple[str, str]] = Counter()
     examples: dict[str, Reject] = {}
@@ -154,17 +154,18 @@ def rejections(name: str, runs: Sequence[SeenRun]) -> Rejections:
         rejected + sum(len(run.designs.environments) for run in runs),
         rejected,
         tuple(
-            (_short(stage), reason, count, 100 * count // rejected) for (stage, reason), count in rows[:MOST_REASONS]
+            (_format_short(stage), reason, count, 100 * count // rejected)
+            for (stage, reason), count in rows[:MOST_REASONS]
         ),
         len(rows[MOST_REASONS:]),
         tuple(
-            (_short(stage), _short(example.reason), cut(example.completion, LONGEST_COMPLETION))
+            (_format_short(stage), _format_short(example.reason), cut_text(example.completion, LONGEST_COMPLETION))
             for stage, example in sorted(examples.items())[:MOST_EXAMPLES]
         ),
     )
 
 
-def suites(run: SeenRun) -> list[SuiteRow]:
+def list_suites(run: SeenRun) -> list[SuiteRow]:
     """List the evaluations that `spade eval` kept of a run."""
     rows = []
     for kept in run.evaluations:
@@ -180,7 +181,7 @@ def suites(run: SeenRun) -> list[SuiteRow]:
     return rows
 
 
-def health(run: SeenRun) -> Health:
+def describe_health(run: SeenRun) -> Health:
     """Describe the health of a run, from its last status and its events."""
     status, events = run.status, run.rows.events
     processes = () if status is None else status.processes
@@ -189,24 +190,28 @@ def health(run: SeenRun) -> Health:
         run.name,
         run.state,
         run.verdict,
-        _facts(run),
-        tuple((_short(each.name), each.restarts, _short(each.detail)) for each in ill[:MOST_EVENTS]),
+        _list_facts(run),
+        tuple((_format_short(each.name), each.restarts, _format_short(each.detail)) for each in ill[:MOST_EVENTS]),
         tuple(
-            (clock(event.elapsed_s), _short(event.event), _short(_event(event.why, event.changed)))
+            (
+                format_clock(event.elapsed_s),
+                _format_short(event.event),
+                _format_short(_describe_event(event.why, event.changed)),
+            )
             for event in events[-MOST_EVENTS:]
         ),
         max(len(events) - MOST_EVENTS, 0),
-        () if status is None else tuple(map(_short, describe_all(status.waits, status.processes)[:MOST_EVENTS])),
+        () if status is None else tuple(map(_format_short, describe_all(status.waits, status.processes)[:MOST_EVENTS])),
     )
 
 
-def _facts(run: SeenRun) -> tuple[tuple[str, str], ...]:
+def _list_facts(run: SeenRun) -> tuple[tuple[str, str], ...]:
     facts: list[tuple[str, str]] = []
     if (status := run.status) is not None:
         counts, traffic = status.counts, status.traffic
         faults = sum(process.gauges.get("request_faults", 0) for process in status.processes)
         facts += [
-            ("time up", clock(status.elapsed_s)),
+            ("time up", format_clock(status.elapsed_s)),
             ("learner steps", f"{status.learner_step:,}"),
             ("plays", f"{counts.plays:,}"),
             ("plays/s", f"{traffic.plays_per_s:.1f}"),
@@ -224,22 +229,22 @@ def _facts(run: SeenRun) -> tuple[tuple[str, str], ...]:
             ("restarts", f"{sum(process.restarts for process in status.processes):,}"),
         ]
         if status.waiting_for:
-            facts.append(("waits for", _short(status.waiting_for)))
+            facts.append(("waits for", _format_short(status.waiting_for)))
     if (record := run.record) is not None:
         facts += [("SPADE", record.spade), ("Python", record.python), ("platform", record.platform)]
     return tuple(facts)
 
 
-def _short(text: str) -> str:
-    return line(text, LONGEST_LINE)
+def _format_short(text: str) -> str:
+    return as_line(text, LONGEST_LINE)
 
 
-def _event(why: str, changed: dict[str, tuple[str, str]]) -> str:
+def _describe_event(why: str, changed: dict[str, tuple[str, str]]) -> str:
     told = [f"{setting}: {before} → {now}" for setting, (before, now) in changed.items()]
     return "; ".join([*([why] if why else []), *told])
 
 
-def apart(arms: Sequence[Arm], runs: Sequence[SeenRun]) -> dict[str, list[str]]:
+def compare_arms(arms: Sequence[Arm], runs: Sequence[SeenRun]) -> dict[str, list[str]]:
     """Return the settings that differ between arms, with the value in the first run of each arm.
 
     Empty for a single arm.
@@ -247,11 +252,11 @@ def apart(arms: Sequence[Arm], runs: Sequence[SeenRun]) -> dict[str, list[str]]:
     configs = {arm.name: config for arm in arms if (config := runs[arm.members[0]].config) is not None}
     if len(configs) < 2 or len(configs) < len(arms):
         return {}
-    return {key: [_value(value) for value in values] for key, values in settings_apart(configs).items()}
+    return {key: [_format_value(value) for value in values] for key, values in compare_settings(configs).items()}
 
 
-def _value(value: object) -> str:
+def _format_value(value: object) -> str:
     if value is None:
         return "left out"
     spaced = msgspec.json.format(msgspec.json.encode(value), indent=0)  # a list may break between its entries
-    return cut(spaced.decode(), LONGEST_SETTING)
+    return cut_text(spaced.decode(), LONGEST_SETTING)

@@ -23,7 +23,7 @@ class Part(NamedTuple):
     """The text, possibly cut."""
 
 
-def transcript(tokens: Trajectory, decode: Decode) -> list[Part]:
+def make_transcript(tokens: Trajectory, decode: Decode) -> list[Part]:
     """Return the parts in order. If the transcript is too long, a note replaces the parts in the middle."""
     ids, parts, begin = unpack_ids(tokens.ids).tolist(), list[Part](), 0
     for place, span in enumerate(tokens.spans):
@@ -31,11 +31,11 @@ def transcript(tokens: Trajectory, decode: Decode) -> list[Part]:
         text = decode(ids[begin : begin + span]).strip("\n")
         begin += span
         if text:
-            parts.append(Part(place % 2 == 1, cut(text, LONGEST_PART)))
-    return _bounded(parts)
+            parts.append(Part(place % 2 == 1, cut_text(text, LONGEST_PART)))
+    return _drop_parts(parts)
 
 
-def cut(text: str, most: int) -> str:
+def cut_text(text: str, most: int) -> str:
     """Return `text`, or its two ends with a line between them that counts the characters left out."""
     if len(text) <= most:
         return text
@@ -43,7 +43,7 @@ def cut(text: str, most: int) -> str:
     return f"{text[:half]}\n[… {len(text) - 2 * half} characters are left out …]\n{text[-half:]}"
 
 
-def _bounded(parts: list[Part]) -> list[Part]:
+def _drop_parts(parts: list[Part]) -> list[Part]:
     """Keep the first part, and as many of the last parts as fit."""
     if sum(len(part.text) for part in parts) <= LONGEST:
         return parts

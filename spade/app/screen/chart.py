@@ -11,7 +11,7 @@ _AXIS = 6
 _LEAST_SPAN = 0.02  # the least span of an axis: smaller differences are not worth a picture
 
 
-def chart(
+def draw_chart(
     points: Sequence[tuple[float, float]], width: int, height: int, style: str, *, with_zero: bool = True
 ) -> Text:
     """Draw all points (value, standard error) as a line over a band of one error on each side, the oldest at the left.
@@ -24,7 +24,7 @@ def chart(
     shown = _fit(points, columns)
     if not shown:
         return Text("\n" * (height // 2) + "nothing measured yet".center(width), style="dim")
-    low, high = _span(shown, with_zero)
+    low, high = _find_span(shown, with_zero)
     grid = [[(" ", "")] * columns for _ in range(height)]
     for column, (value, error) in enumerate(shown):
         _draw_column(grid, column, (value, error), (low, high), style)
@@ -51,7 +51,7 @@ def _fit(points: Sequence[tuple[float, float]], columns: int) -> list[tuple[floa
     return [(fmean(value for value, _ in part), fmean(error for _, error in part)) for part in parts]
 
 
-def _span(shown: Sequence[tuple[float, float]], with_zero: bool) -> tuple[float, float]:
+def _find_span(shown: Sequence[tuple[float, float]], with_zero: bool) -> tuple[float, float]:
     """Return the lowest and highest value of an axis that shows these points with their errors."""
     low, high = min(value - error for value, error in shown), max(value + error for value, error in shown)
     if with_zero:
@@ -77,7 +77,7 @@ def _draw_column(
     grid[height - 1 - int(at)][column] = (_LEVELS[int(at % 1 * len(_LEVELS))], "bold " + style)
 
 
-def bar(share: float | None, width: int, style: str) -> Text:
+def draw_bar(share: float | None, width: int, style: str) -> Text:
     """Draw a share in [0, 1] as a bar of `width` cells, in eighths of a cell."""
     if share is None:
         return Text("·" * width, "dim")

@@ -7,7 +7,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.text import Text
 
-from spade.text import line, visible
+from spade.text import as_line, make_visible
 
 
 class Screen(Console):
@@ -19,9 +19,9 @@ class Screen(Console):
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Render to segments. Only rich's own control segments reach the terminal unescaped."""
         for segment in super().render(renderable, options):
-            yield segment if segment.control else segment._replace(text=visible(segment.text))
+            yield segment if segment.control else segment._replace(text=make_visible(segment.text))
 
     def tell(self, *parts: str | tuple[str, str]) -> None:
         """Print plain and styled parts as one line."""
-        told = (line(part) if isinstance(part, str) else (line(part[0]), part[1]) for part in parts)
+        told = (as_line(part) if isinstance(part, str) else (as_line(part[0]), part[1]) for part in parts)
         self.print(Text.assemble(*told), soft_wrap=True)

@@ -6,8 +6,8 @@ import msgspec
 
 from replay.inspect.journal import EvaluationRow
 from spade.estimates import Difference, Share
-from spade.evaluations import KeptEvaluation, PassShares, Rules, SuiteAverage, Summary, passes_of
-from spade.text import line
+from spade.evaluations import KeptEvaluation, PassShares, Rules, SuiteAverage, Summary, compute_passes
+from spade.text import as_line
 
 NOT_PINNED = "not pinned"
 """The condition `policy` of a foreign server."""
@@ -51,156 +51,157 @@ class MeasuredSuite(msgspec.Struct, frozen=True):
     """Learner step of the policy, if it is one of a run's policies."""
 
 
-def table(measured: Iterable[MeasuredSuite]) -> str:
+def format_table(measured: Iterable[MeasuredSuite]) -> str:
     """Tabulate the measurements of a command, suite by suite. A paired difference comes first."""
-    return "\n\n".join("\n".join(_told(each)) for each in measured)
+    return "\n\n".join("\n".join(_describe_measured(each)) for each in measured)
 
 
-def _told(each: MeasuredSuite) -> Iterator[str]:
-    yield _title(each.rules)
+def _describe_measured(each: MeasuredSuite) -> Iterator[str]:
+    yield _format_title(each.rules)
     if each.difference is not None:
-        yield f"  difference  {_difference(each.difference)}"
+        yield f"  difference  {_format_difference(each.difference)}"
     elif each.why:
         yield f"  difference  none: {each.why}"
-    yield f"  {line(each.policy, _NAME):<10}  {_headline(each.summary)}"
+    yield f"  {as_line(each.policy, _NAME):<10}  {_format_headline(each.summary)}"
     if each.against is not None:
-        yield f"  {line(each.against.policy, _NAME):<10}  {_headline(each.against.summary)}"
-    yield from _errors(each.summary)
-    yield from notes(each.rules)
-    yield f"  records in {line(each.folder)}"
+        yield f"  {as_line(each.against.policy, _NAME):<10}  {_format_headline(each.against.summary)}"
+    yield from _format_errors(each.summary)
+    yield from list_notes(each.rules)
+    yield f"  records in {as_line(each.folder)}"
 
 
-def row(kept: KeptEvaluation) -> str:
+def format_row(kept: KeptEvaluation) -> str:
     """Describe an evaluation in one line."""
     rules = kept.rules
-    name, policy = f"{line(rules.suite, _NAME)}@{rules.protocol.name}", line(rules.policy[:_DIGITS])
-    return f"{name:<28} {policy} seed {rules.seed}  {_state(kept)}"
+    name, policy = f"{as_line(rules.suite, _NAME)}@{rules.protocol.name}", as_line(rules.policy[:_DIGITS])
+    return f"{name:<28} {policy} seed {rules.seed}  {_describe_state(kept)}"
 
 
-def own_row(own: EvaluationRow) -> str:
+def format_own_row(own: EvaluationRow) -> str:
     """Describe in one line an evaluation that a run's own evaluator measured."""
     step = f"step {own.step}"
-    return f"{_own_name(own):<28} {step:<{_DIGITS}}         {_own_figure(own)}"
+    return f"{_format_own_name(own):<28} {step:<{_DIGITS}}         {_format_own_figure(own)}"
 
 
-def own_sheet(measured: Sequence[EvaluationRow]) -> str:
+def format_own_sheet(measured: Sequence[EvaluationRow]) -> str:
     """Describe the evaluations that a run's own evaluator made on one suite: all, and the newest by category."""
     newest = measured[-1]
-    rows = [f"  step {own.step:<8} {_own_figure(own)}" for own in measured]
-    parts = [f"  {line(name, _NAME):<30} {share:.3f}" for name, share in newest.categories.items() if name]
+    rows = [f"  step {own.step:<8} {_format_own_figure(own)}" for own in measured]
+    parts = [f"  {as_line(name, _NAME):<30} {share:.3f}" for name, share in newest.categories.items() if name]
     return "\n".join(
-        [_own_name(newest), *rows, *([f"  by category, after step {newest.step}"] if parts else []), *parts]
+        [_format_own_name(newest), *rows, *([f"  by category, after step {newest.step}"] if parts else []), *parts]
     )
 
 
-def _own_name(own: EvaluationRow) -> str:
-    return f"{line(own.suite, _NAME) or 'programs of a folder'}, in the run"
+def _format_own_name(own: EvaluationRow) -> str:
+    return f"{as_line(own.suite, _NAME) or 'programs of a folder'}, in the run"
 
 
-def _own_figure(own: EvaluationRow) -> str:
+def _format_own_figure(own: EvaluationRow) -> str:
     error = "" if own.error is None else f" ± {own.error:.3f}"
     return f"{own.win_rate:.3f}{error}, {own.plays} plays"
 
 
-def sheet(kept: KeptEvaluation) -> str:
+def format_sheet(kept: KeptEvaluation) -> str:
     """Describe an evaluation with its categories, errors and rules."""
-    return "\n".join(_sheet(kept))
+    return "\n".join(_describe_sheet(kept))
 
 
-def average_table(found: SuiteAverage) -> str:
+def format_average_table(found: SuiteAverage) -> str:
     """Return the columns of an average and their mean in per cent, with the paired differences to the base."""
-    return "\n".join(_average(found))
+    return "\n".join(_describe_average(found))
 
 
-def _average(found: SuiteAverage) -> Iterator[str]:
-    against = f", against {line(found.base[:_DIGITS])}" if found.base else ""
-    yield f"policy {line(found.policy[:_DIGITS])}{against}, in per cent"
+def _describe_average(found: SuiteAverage) -> Iterator[str]:
+    against = f", against {as_line(found.base[:_DIGITS])}" if found.base else ""
+    yield f"policy {as_line(found.policy[:_DIGITS])}{against}, in per cent"
     rows = [
-        *((line(each.name, _NAME), each.share, each.difference, each.passes) for each in found.columns),
+        *((as_line(each.name, _NAME), each.share, each.difference, each.passes) for each in found.columns),
         ("average", found.share, found.difference, {}),
     ]
     width = max(len(name) for name, *_ in rows)
     for name, share, difference, passes in rows:
         interval = f"(95 % from {100 * share.low:.1f} to {100 * share.high:.1f})"
-        gain = "" if difference is None else _points(difference)
+        gain = "" if difference is None else _format_points(difference)
         counts = f"{share.items} items, {share.samples} samples"
         yield f"{name:<{width}}  {100 * share.mean:5.1f} {interval}{gain}, {counts}"
-        yield from (f"{'':<{width}}  {each}" for each in _passes(passes))
+        yield from (f"{'':<{width}}  {each}" for each in _describe_passes(passes))
     for suite, conditions in found.conditions.items():
-        yield from (f"note: {line(suite, _NAME)}: {note}" for note in _noted(conditions))
+        yield from (f"note: {as_line(suite, _NAME)}: {note}" for note in _find_notes(conditions))
 
 
-def _points(found: Difference) -> str:
+def _format_points(found: Difference) -> str:
     interval = ""
     if found.low is not None and found.high is not None:
         interval = f" (95 % from {100 * found.low:+.1f} to {100 * found.high:+.1f})"
     return f"  {100 * found.mean:+.1f}{interval}: {found.up} up, {found.down} down"
 
 
-def _passes(passes: Mapping[int, PassShares]) -> Iterator[str]:
+def _describe_passes(passes: Mapping[int, PassShares]) -> Iterator[str]:
     if passes:
         yield "pass@k  " + ", ".join(f"{k}: {100 * each.any_of:.1f}" for k, each in passes.items())
         yield "pass^k  " + ", ".join(f"{k}: {100 * each.all_of:.1f}" for k, each in passes.items())
 
 
-def _sheet(kept: KeptEvaluation) -> Iterator[str]:
+def _describe_sheet(kept: KeptEvaluation) -> Iterator[str]:
     rules, protocol = kept.rules, kept.rules.protocol
-    yield _title(rules)
-    yield f"  headline  {_state(kept)}"
+    yield _format_title(rules)
+    yield f"  headline  {_describe_state(kept)}"
     if kept.summary is not None:
         for name, share in kept.summary.categories.items():
             if name:
-                yield f"  {line(name, _NAME):<30} {_share(share)}"
+                yield f"  {as_line(name, _NAME):<30} {_format_share(share)}"
         if kept.summary.headline is not None:
-            yield from (f"  {each}" for each in _passes(passes_of(kept.summary, protocol.samples)))
-        yield from _errors(kept.summary)
+            yield from (f"  {each}" for each in _describe_passes(compute_passes(kept.summary, protocol.samples)))
+        yield from _format_errors(kept.summary)
         yield f"  tokens    {kept.summary.read} read, {kept.summary.sampled} sampled"
     sampling = protocol.sampling
     yield (
         f"  rules     {rules.items} items × {protocol.samples}, T {sampling.temperature:g}, top-p {sampling.top_p:g}, "
         f"top-k {sampling.top_k}, {sampling.max_tokens} tokens a turn, {protocol.turns} turns, "
-        f"read by {line(protocol.grading, _NAME)}, seed {rules.seed}"
+        f"read by {as_line(protocol.grading, _NAME)}, seed {rules.seed}"
     )
     known = {**rules.libraries, **rules.data, **rules.conditions}
     if known:
-        yield f"  of        {', '.join(f'{line(name, _NAME)} {line(value, 80)}' for name, value in known.items())}"
-    yield from notes(rules)
-    yield f"  records in {line(str(kept.folder))}"
+        told = ", ".join(f"{as_line(name, _NAME)} {as_line(value, 80)}" for name, value in known.items())
+        yield f"  of        {told}"
+    yield from list_notes(rules)
+    yield f"  records in {as_line(str(kept.folder))}"
 
 
-def notes(rules: Rules) -> Iterator[str]:
+def list_notes(rules: Rules) -> Iterator[str]:
     """Yield the notes without which a figure would mislead its reader."""
-    yield from (f"  note      {note}" for note in _noted(rules.conditions))
+    yield from (f"  note      {note}" for note in _find_notes(rules.conditions))
 
 
-def _noted(conditions: Mapping[str, str]) -> list[str]:
+def _find_notes(conditions: Mapping[str, str]) -> list[str]:
     return [note for condition, note in _NOTES.items() if condition in conditions.items()]
 
 
-def _title(rules: Rules) -> str:
-    return f"{line(rules.suite, _NAME)}@{rules.protocol.name}, policy {line(rules.policy[:_DIGITS])}"
+def _format_title(rules: Rules) -> str:
+    return f"{as_line(rules.suite, _NAME)}@{rules.protocol.name}, policy {as_line(rules.policy[:_DIGITS])}"
 
 
-def _state(kept: KeptEvaluation) -> str:
-    return "it was not ended yet" if kept.summary is None else _headline(kept.summary)
+def _describe_state(kept: KeptEvaluation) -> str:
+    return "it was not ended yet" if kept.summary is None else _format_headline(kept.summary)
 
 
-def _headline(summary: Summary) -> str:
-    return f"none: {line(summary.why)}" if summary.headline is None else _share(summary.headline)
+def _format_headline(summary: Summary) -> str:
+    return f"none: {as_line(summary.why)}" if summary.headline is None else _format_share(summary.headline)
 
 
-def _share(share: Share) -> str:
+def _format_share(share: Share) -> str:
     error = "" if share.error is None else f" ± {share.error:.3f}"
     interval = f"95 % from {share.low:.3f} to {share.high:.3f}"
     return f"{share.mean:.3f}{error} ({interval}), {share.items} items, {share.samples} samples"
 
 
-def _difference(found: Difference) -> str:
+def _format_difference(found: Difference) -> str:
     error = "" if found.error is None else f" ± {found.error:.3f}"
     interval = "" if found.low is None else f" (95 % from {found.low:+.3f} to {found.high:+.3f})"
     return f"{found.mean:+.3f}{error}{interval}, {found.items} items: {found.up} up, {found.down} down"
 
 
-def _errors(summary: Summary) -> Iterator[str]:
+def _format_errors(summary: Summary) -> Iterator[str]:
     if summary.errors:
-        yield f"  errors    {', '.join(f'{line(kind, _NAME)} {count}' for kind, count in summary.errors.items())}"
+        yield f"  errors    {', '.join(f'{as_line(kind, _NAME)} {count}' for kind, count in summary.errors.items())}"

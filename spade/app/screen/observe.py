@@ -9,17 +9,17 @@ import trio
 from rich.live import Live
 
 from spade.app.screen.console import Screen
-from spade.app.screen.reach import ANSWER_S, Reached, observer
-from spade.app.screen.verdict import comparable, just_begun, stalled, verdict
+from spade.app.screen.reach import ANSWER_S, Reached, connect_observer
+from spade.app.screen.verdict import describe_beginning, describe_stall, find_comparable, judge_run
 from spade.app.screen.view import render
 from spade.config import Bus
-from spade.decoding import UnreadableError, decoded
+from spade.decoding import UnreadableError, try_decode
 from spade.disk import read
 from spade.errors import BusError, RunError
 from spade.protocol import GetStatus, SkillFigures, Status
-from spade.text import clock
+from spade.text import format_clock
 from spade.transport import Client
-from spade.waits import describe_all, root_causes
+from spade.waits import describe_all, find_root_causes
 
 REFRESH_S = 0.5
 STATUS_BYTES = 1 << 26  # bound of a status file
@@ -34,7 +34,7 @@ async def ask_status(client: Client) -> Status:
 
 async def ask_live(at: Reached, bus: Bus | None = None) -> Status:
     """Ask for the status of a live run. Raises RunError if the run is down, BusError if the service does not answer."""
-    async with observer(at, bus) as client:
+    async with connect_observer(at, bus) as client:
         return await ask_status(client)
 
 
@@ -44,7 +44,7 @@ async def read_status(at: Reached) -> Status:
     if run is None or at.holders():
         return await ask_live(at)
     try:
-        left = decoded(_statuses.decode, read(run.status_path, STATUS_BYTES))
+        left = try_decode(_statuses.decode, read(run.status_path, STATUS_BYTES))
     except FileNotFoundError:
         raise RunError(f"{run.path}: this run left no status yet; `spade up --run {run.path}` resumes it") from None
     except UnreadableError as error:
@@ -77,10 +77,10 @@ async def narrate(client: Client, say: Callable[[str], None]) -> None:
             status = await ask_status(client)
             if status.learner_step != shown:
                 shown = status.learner_step
-                say(sentence(status))
+                say(describe_status(status))
             if len(status.histories.evaluations) != judged:
                 judged = len(status.histories.evaluations)
-                say(verdict(status).text)
+                say(judge_run(status).text)
             if status.traffic.stalled_s and not in_stall:
                 for line in explain(status):
                     say(line)
@@ -106,21 +106,21 @@ def explain(status: Status) -> list[str]:
         for process in status.processes
         if process.state in ("silent", "restarting", "starting", "failed")
     ]
-    holders = [wait.holder for wait in root_causes(status.waits)]
+    holders = [wait.holder for wait in find_root_causes(status.waits)]
     last = [f"it ends at {', '.join(holders) or 'a circle'}"] if status.waits else []
     return [
-        *filter(None, [just_begun(status) or stalled(status)]),
+        *filter(None, [describe_beginning(status) or describe_stall(status)]),
         status.waiting_for,
         *apart,
         *unplaced,
         *ill,
-        *unforeseen(status),
+        *describe_unforeseen(status),
         *describe_all(status.waits, status.processes),
         *last,
     ]
 
 
-def unforeseen(status: Status) -> list[str]:
+def describe_unforeseen(status: Status) -> list[str]:
     """Write a line for each service that met unforeseen errors while serving requests."""
     return [
         f"{process.name} met {count:.0f} unforeseen errors, each in one request; its log has their tracebacks"
@@ -129,7 +129,7 @@ def unforeseen(status: Status) -> list[str]:
     ]
 
 
-def sentence(status: Status) -> str:
+def describe_status(status: Status) -> str:
     """Describe a status in one line."""
     recent = status.recent
 
@@ -140,21 +140,21 @@ def sentence(status: Status) -> str:
 
     held_out = "".join(f"held-out {one.win_rate:.2f} " for one in status.histories.evaluations[-1:])
     return (
-        f"{clock(status.elapsed_s)} step {status.learner_step} policy v{status.policy_version} "
+        f"{format_clock(status.elapsed_s)} step {status.learner_step} policy v{status.policy_version} "
         f"plays {status.counts.plays} ({status.traffic.plays_per_s:.1f}/s) win rate {held_out}"
         f"{show(recent.win_rate_unhinted)} unhinted {show(recent.win_rate_hinted)} hinted regret {regret} "
         f"learnable {show(recent.learnable_share)} valid {show(recent.validity)}"
     )
 
 
-def ended(status: Status) -> str:
+def describe_end(status: Status) -> str:
     """Describe in one line the limit that ended the run. Returns "" while the run continues."""
     return f"finished: {status.finished}" if status.finished else ""
 
 
-def evaluated(status: Status) -> str:
+def describe_evaluated(status: Status) -> str:
     """Describe the first and the newest evaluation in one line. Returns "" without evaluations."""
-    evaluations = comparable(status)
+    evaluations = find_comparable(status)
     if not evaluations:
         return ""
     told = [
@@ -166,7 +166,7 @@ def evaluated(status: Status) -> str:
     return f"held-out win rate{suite and f' on {suite}'} {' -> '.join(told)}"
 
 
-def tool_use(status: Status) -> str:
+def describe_tool_use(status: Status) -> str:
     """Describe the use of tools in one line. Returns "" in a domain without tools."""
     recent = status.recent
     if recent.done_share is None:
@@ -182,13 +182,13 @@ def tool_use(status: Status) -> str:
     )
 
 
-def by_part(status: Status) -> list[str]:
+def tabulate_parts(status: Status) -> list[str]:
     """Tabulate the figures of each skill and each variant, one line each. Empty before any are measured."""
     recent = status.recent
-    return [*_table("skill", recent.skills), *_table("variant", recent.variants)]
+    return [*_format_table("skill", recent.skills), *_format_table("variant", recent.variants)]
 
 
-def _table(part: str, figures: Mapping[str, SkillFigures]) -> list[str]:
+def _format_table(part: str, figures: Mapping[str, SkillFigures]) -> list[str]:
     if not figures:
         return []
     width = max(map(len, (part, *figures)))
@@ -200,6 +200,6 @@ def _table(part: str, figures: Mapping[str, SkillFigures]) -> list[str]:
     return rows
 
 
-def interactive() -> bool:
+def is_interactive() -> bool:
     """Return True if the output is a terminal."""
     return sys.stdout.isatty()

@@ -5,7 +5,7 @@ from rich.panel import Panel
 from rich.text import Text
 
 
-def panel(body: RenderableType, title: str, style: str, below: str = "") -> Panel:
+def make_panel(body: RenderableType, title: str, style: str, below: str = "") -> Panel:
     """Frame a part of the view, with a title above it and a note below it."""
     return Panel(
         body,

@@ -6,7 +6,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from spade.app.screen.panel import panel
+from spade.app.screen.panel import make_panel
 from spade.protocol import Process
 
 _STATES = {
@@ -25,12 +25,12 @@ WIDE, NARROW = 120, 64
 _TALL = 30
 
 
-def processes_height(processes: int, height: int) -> int:
+def compute_processes_height(processes: int, height: int) -> int:
     """Return the lines of the panel on a screen of `height` lines."""
     return min(processes + _FRAME + (height >= _TALL), max(height // 3, 9))
 
 
-def processes_panel(processes: Sequence[Process], lines: int, width: int, height: int) -> Panel:
+def draw_processes_panel(processes: Sequence[Process], lines: int, width: int, height: int) -> Panel:
     """Draw as many processes as fit into `lines` lines, on a screen of `width` × `height` cells."""
     table = Table.grid(padding=(0, 2), expand=True)
     tall = height >= _TALL
@@ -51,14 +51,14 @@ def processes_panel(processes: Sequence[Process], lines: int, width: int, height
     if tall:
         table.add_row(*(Text(name, "dim") for name in (*columns, "doing")))
     for process in processes[: room if len(processes) <= room else room - 1]:
-        cells = _cells(process, "restarts" in columns)
-        table.add_row(*(cells[name] for name in columns), _doing(process))
+        cells = _make_cells(process, "restarts" in columns)
+        table.add_row(*(cells[name] for name in columns), _describe_doing(process))
     if len(processes) > room:
         table.add_row(Text(f"and {len(processes) - room + 1} more", "dim"))
-    return panel(table, "processes", "white")
+    return make_panel(table, "processes", "white")
 
 
-def _cells(process: Process, restarts: bool) -> dict[str, Text]:
+def _make_cells(process: Process, restarts: bool) -> dict[str, Text]:
     """Return the cells of a process by column. Without a column of restarts, the state shows how often it started."""
     starts = f" ×{process.restarts + 1}" if process.restarts and not restarts else ""
     return {
@@ -70,29 +70,29 @@ def _cells(process: Process, restarts: bool) -> dict[str, Text]:
     }
 
 
-def _doing(process: Process) -> Text:
+def _describe_doing(process: Process) -> Text:
     """Return the last error of a process, or its own gauges."""
     if process.state == "waiting":
         return Text(f"waits for {process.detail}", "yellow")
     if process.state != "ready" and process.detail:
         return Text(process.detail, "bold red" if process.state in ("restarting", "failed") else "dim")
-    told = "  ".join(_gauge(name, value) for name, value in process.gauges.items() if value)
+    told = "  ".join(_format_gauge(name, value) for name, value in process.gauges.items() if value)
     unwalled = "no walls: sandbox.tier = none  " if process.gauges.get("sandbox_tier") == 0 else ""
     return Text.assemble((unwalled, "bold red"), (told, "dim"))
 
 
-def _gauge(name: str, value: float) -> str:
+def _format_gauge(name: str, value: float) -> str:
     """Write a gauge as its name without the unit suffix, the figure, and the unit."""
     match name.split("_"):
         case [*words, "per", "s"]:
-            return f"{' '.join(words)} {_figure(value)}/s"
+            return f"{' '.join(words)} {_format_figure(value)}/s"
         case [*words, ("s" | "ms") as unit]:
-            return f"{' '.join(words)} {_figure(value)} {unit}"
+            return f"{' '.join(words)} {_format_figure(value)} {unit}"
         case [*words, "bytes"]:
             return f"{' '.join(words)} {value / 2**20:.1f} MiB"
         case words:
-            return f"{' '.join(words)} {_figure(value)}"
+            return f"{' '.join(words)} {_format_figure(value)}"
 
 
-def _figure(value: float) -> str:
+def _format_figure(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 or value.is_integer() else f"{value:.2f}"

@@ -9,12 +9,12 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from spade.app.rundir import RunDir
-from spade.config import Bus, Config, digest
+from spade.config import Bus, Config, compute_digest
 from spade.errors import BusError, RunError
 from spade.locks import Holder
 from spade.protocol import PROTOCOL_VERSION, Hello
 from spade.transport import Client, connect
-from spade.transport.keys import command_tag
+from spade.transport.keys import make_command_tag
 
 ANSWER_S = 5.0  # after this time a service counts as not answering
 
@@ -67,7 +67,7 @@ def reach(given: RunDir | Path | str, keys: Path | None = None) -> Reached:
 
 
 @asynccontextmanager
-async def observer(at: Reached, bus: Bus | None = None) -> AsyncIterator[Client]:
+async def connect_observer(at: Reached, bus: Bus | None = None) -> AsyncIterator[Client]:
     """Connect to the live run's replay service. `bus` replaces the deadlines.
 
     Raises RunError if nothing is up, or if the run is on another host and its service cannot be reached from here.
@@ -78,8 +78,8 @@ async def observer(at: Reached, bus: Bus | None = None) -> AsyncIterator[Client]
     if at.run is None or abroad is not None:
         bus = replace(bus, call_deadline_s=min(bus.call_deadline_s, ANSWER_S))
     # A command that was given only an address knows no config to compare.
-    told = "" if at.run is None else digest(at.config)
-    hello = Hello(PROTOCOL_VERSION, told, "observer", f"observer-{command_tag(bus)}", os.getpid())
+    told = "" if at.run is None else compute_digest(at.config)
+    hello = Hello(PROTOCOL_VERSION, told, "observer", f"observer-{make_command_tag(bus)}", os.getpid())
     async with AsyncExitStack() as stack:
         try:
             if abroad is not None and at.address.startswith("ipc://"):

@@ -6,32 +6,32 @@ import msgspec
 
 from actors.sandbox.wire import Inspected, OfferedTool
 from actors.text.conversation import Move
-from actors.text.toolcalls.notation import argument_names, signature, spoken
+from actors.text.toolcalls.notation import list_argument_names, write_call, write_signature
 from spade.app.screen.console import Screen
-from spade.app.screen.differences import differences
-from spade.decoding import decoded
+from spade.app.screen.differences import list_differences
+from spade.decoding import try_decode
 from spade.protocol import Observed
-from spade.text import line, visible
+from spade.text import as_line, make_visible
 
 LONGEST_TOOL = 300  # characters of a signature, or of a description
 
 _offered = msgspec.json.Decoder(tuple[OfferedTool, ...])
 
 
-def offered(observed: Observed) -> dict[str, list[str]]:
+def list_offered(observed: Observed) -> dict[str, list[str]]:
     """Return the arguments of each tool of an opening, by tool name."""
-    tools = decoded(_offered.decode, observed.tools.encode())
-    return {tool.function.name: argument_names(tool.function.parameters) for tool in tools}
+    tools = try_decode(_offered.decode, observed.tools.encode())
+    return {tool.function.name: list_argument_names(tool.function.parameters) for tool in tools}
 
 
 def tell_tools(console: Screen, observed: Observed) -> None:
     """Print the tools of an opening: each signature and description."""
-    for tool in decoded(_offered.decode, observed.tools.encode()):
+    for tool in try_decode(_offered.decode, observed.tools.encode()):
         function = tool.function
         about = " ".join(function.description.split())
         console.tell(
-            (line(signature(function.name, function.parameters), LONGEST_TOOL), "cyan"),
-            (f"  {line(about, LONGEST_TOOL)}".rstrip(), "dim"),
+            (as_line(write_signature(function.name, function.parameters), LONGEST_TOOL), "cyan"),
+            (f"  {as_line(about, LONGEST_TOOL)}".rstrip(), "dim"),
         )
 
 
@@ -45,12 +45,12 @@ def tell_turn(console: Screen, move: Move, observed: Observed) -> None:
         elif (pair := next(sent, None)) is not None:
             call, result = pair
             refused = [("refused ", "red")] if result.refused else []
-            console.tell(*refused, (spoken(call.name, call.arguments), "cyan"))
-            console.print(visible(result.text))
+            console.tell(*refused, (write_call(call.name, call.arguments), "cyan"))
+            console.print(make_visible(result.text))
     if move.action:
         console.tell(("answer", "cyan"), f"  {move.action}")
     if observed.observation:
-        console.print(visible(observed.observation))
+        console.print(make_visible(observed.observation))
     console.tell((f"done {observed.done} of {observed.instructions}, reward {observed.reward:g}", "dim"))
 
 
@@ -63,13 +63,13 @@ class StateTeller:
 
     def tell(self, seen: Inspected) -> None:
         """Print the changes since the last time. The first time, print the whole state."""
-        for told in differences(self._before, seen.state):
+        for told in list_differences(self._before, seen.state):
             self._console.tell((told, "yellow"))
         self._before = seen.state
-        self._console.tell((f"criteria: {', '.join(_criteria(seen))}", "dim"))
+        self._console.tell((f"criteria: {', '.join(_describe_criteria(seen))}", "dim"))
 
 
-def _criteria(seen: Inspected) -> Sequence[str]:
+def _describe_criteria(seen: Inspected) -> Sequence[str]:
     return [
         f"{number} {f'raises {each.error}' if each.error else 'met' if each.met else 'not met'}"
         + (" and changes the state" if each.changes else "")

@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 
 from spade.estimates.intervals import Z
 from spade.protocol import Evaluation, Recent, Status
-from spade.text import clock
+from spade.text import format_clock
 
 MOST_WITHOUT_VARIANCE = 0.6
 """With a greater share of chunks without variance, the verdict says that programs are too easy or too hard."""
@@ -26,41 +26,41 @@ class Judgement(NamedTuple):
     """The colour of the verdict: good and bad news look different."""
 
 
-def verdict(status: Status) -> Judgement:
+def judge_run(status: Status) -> Judgement:
     """Judge a run by its status."""
-    over = _over(status)
-    if begun := just_begun(status):
+    over = _describe_over(status)
+    if begun := describe_beginning(status):
         return Judgement(f"{over} before anything was played" if over else begun, "neutral")
-    if stall := stalled(status):
-        return Judgement(_joined(stall, _programs(status)), "bad")
-    learning, tone = _learning(status, bool(over))
-    return Judgement(_joined(f"{over}, {learning}" if over else learning, _programs(status)), tone)
+    if stall := describe_stall(status):
+        return Judgement(_join_clauses(stall, _describe_programs(status)), "bad")
+    learning, tone = _describe_learning(status, bool(over))
+    return Judgement(_join_clauses(f"{over}, {learning}" if over else learning, _describe_programs(status)), tone)
 
 
-def comparable(status: Status) -> tuple[Evaluation, ...]:
+def find_comparable(status: Status) -> tuple[Evaluation, ...]:
     """Return the evaluations on the suite of the newest one. A run may have gone on with another suite."""
     evaluations = status.histories.evaluations
     return tuple(one for one in evaluations if one.suite == evaluations[-1].suite)
 
 
-def just_begun(status: Status) -> str:
+def describe_beginning(status: Status) -> str:
     """Say that nothing was played yet. Returns "" once there is a play or an evaluation.
 
     A slow machine takes minutes to begin. That is not a stall.
     """
-    if status.counts.plays or comparable(status):
+    if status.counts.plays or find_comparable(status):
         return ""
-    return f"just begun: nothing is played yet, after {clock(status.elapsed_s)}"
+    return f"just begun: nothing is played yet, after {format_clock(status.elapsed_s)}"
 
 
-def stalled(status: Status) -> str:
+def describe_stall(status: Status) -> str:
     """Describe the stall of a live run. Returns "" if the run makes progress."""
-    if not status.traffic.stalled_s or _over(status):
+    if not status.traffic.stalled_s or _describe_over(status):
         return ""
     return f"stalled: no learner step and no play for {status.traffic.stalled_s:.0f} s"
 
 
-def _over(status: Status) -> str:
+def _describe_over(status: Status) -> str:
     """Return "finished" or "stopped" if the run is over, else ""."""
     if status.finished:
         return "finished"
@@ -68,9 +68,9 @@ def _over(status: Status) -> str:
     return "stopped" if states == {"stopped"} else ""
 
 
-def _learning(status: Status, over: bool) -> tuple[str, Tone]:
+def _describe_learning(status: Status, over: bool) -> tuple[str, Tone]:
     """Say how the held-out win rate has changed, in the past tense if the run is over."""
-    evaluations = comparable(status)
+    evaluations = find_comparable(status)
     if not evaluations:
         return "no held-out win rate was measured" if over else "too early to tell: no held-out win rate yet", "neutral"
     first, newest = evaluations[0], evaluations[-1]
@@ -80,32 +80,32 @@ def _learning(status: Status, over: bool) -> tuple[str, Tone]:
     best = max(evaluations, key=lambda one: one.win_rate)
     since = f"since step {first.step}" if first.step else "since the start"
     gain = f"held-out {newest.win_rate - first.win_rate:+.2f} {since}"
-    if _differ(best, newest):
+    if _is_different(best, newest):
         lost = "" if best is first else f", {newest.win_rate - best.win_rate:+.2f} since its best at step {best.step}"
         return f"{'fell' if over else 'falling'}: {gain}{lost}", "bad"
-    if _differ(newest, first):
+    if _is_different(newest, first):
         return f"{'learned' if over else 'learning'}: {gain}", "good"
     return f"flat: {gain}, within its error of ± {Z * hypot(first.error, newest.error):.2f}", "neutral"
 
 
-def _differ(high: Evaluation, low: Evaluation) -> bool:
+def _is_different(high: Evaluation, low: Evaluation) -> bool:
     """Return whether one win rate is higher than another by more than chance. Their items are the same."""
     return high.win_rate - low.win_rate > Z * hypot(high.error, low.error)
 
 
-def _programs(status: Status) -> str:
+def _describe_programs(status: Status) -> str:
     """Describe the fault of the played programs. Returns "" without a fault."""
     recent = status.recent
     what = "programs" if status.pool.pool_programs else "designs"
     if recent.validity is not None and recent.validity < LEAST_VALIDITY:
-        return f"{what} invalid: {_percent(1 - recent.validity)} fail admission"
-    fault = _difficulty(recent)
+        return f"{what} invalid: {_format_percent(1 - recent.validity)} fail admission"
+    fault = _describe_difficulty(recent)
     if fault and recent.zero_variance_share is not None:
-        return f"{what} {fault}: {_percent(recent.zero_variance_share)} of chunks have no variance"
+        return f"{what} {fault}: {_format_percent(recent.zero_variance_share)} of chunks have no variance"
     return ""
 
 
-def _difficulty(recent: Recent) -> str:
+def _describe_difficulty(recent: Recent) -> str:
     """Say why most chunks lack variance, or return "" if enough of them vary."""
     if recent.zero_variance_share is None or recent.zero_variance_share <= MOST_WITHOUT_VARIANCE:
         return ""
@@ -117,9 +117,9 @@ def _difficulty(recent: Recent) -> str:
     return "too easy or too hard"
 
 
-def _joined(*clauses: str) -> str:
+def _join_clauses(*clauses: str) -> str:
     return "; ".join(filter(None, clauses))
 
 
-def _percent(share: float) -> str:
+def _format_percent(share: float) -> str:
     return f"{share:.0%}".replace("%", " %")

@@ -11,13 +11,13 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from spade.app.screen.chart import bar, chart
-from spade.app.screen.panel import panel
-from spade.app.screen.processes import NARROW, WIDE, processes_height, processes_panel
-from spade.app.screen.verdict import comparable, verdict
+from spade.app.screen.chart import draw_bar, draw_chart
+from spade.app.screen.panel import make_panel
+from spade.app.screen.processes import NARROW, WIDE, compute_processes_height, draw_processes_panel
+from spade.app.screen.verdict import find_comparable, judge_run
 from spade.protocol import Evaluation, Recent, Status
-from spade.text import clock, line
-from spade.waits import describe_all, root_causes
+from spade.text import as_line, format_clock
+from spade.waits import describe_all, find_root_causes
 
 REGRET, HELD_OUT, HINTED, UNHINTED, LEARNABLE, VALID = "magenta", "bright_green", "cyan", "green", "yellow", "blue"
 _TONES = {"good": "bold green", "neutral": "bold", "bad": "bold red"}
@@ -35,34 +35,34 @@ _CELLS_SMALL, _CELLS_WIDE = (3, 9), (4, 16)  # columns and cells of the numbers
 
 def render(status: Status, width: int, height: int, note: str = "") -> RenderableType:
     """Render the whole screen, `width` × `height` cells. `note` is the line at the bottom (keys, warnings)."""
-    status = _shown(status)
-    judged = _verdict(status, width, height)
+    status = _make_visible(status)
+    judged = _draw_verdict(status, width, height)
     room = height - _HEADER - len(judged) - _FOOTER
     # A small terminal shows the charts and the panels that fit. A narrow one shows win rates and some processes.
     shown = list[Layout]()
-    if width >= NARROW and room - (lines := _numbers_height(width)) >= _CHARTS:
-        shown.append(Layout(_numbers(status, width), size=lines))
+    if width >= NARROW and room - (lines := _compute_numbers_height(width)) >= _CHARTS:
+        shown.append(Layout(_draw_numbers(status, width), size=lines))
         room -= lines
-    lines = processes_height(len(status.processes), height)
+    lines = compute_processes_height(len(status.processes), height)
     if width < NARROW:
         lines = min(lines, room - _BARS)
     if lines >= _LEAST_PROCESSES and room - lines >= _CHARTS:
-        shown.append(Layout(processes_panel(status.processes, lines, width, height), size=lines))
+        shown.append(Layout(draw_processes_panel(status.processes, lines, width, height), size=lines))
         room -= lines
     screen = Layout()
     screen.split_column(
-        Layout(_header(status), size=_HEADER),
+        Layout(_draw_header(status), size=_HEADER),
         *(Layout(judgement, size=1) for judgement in judged),
-        _charts(status, width, max(room, 1)),
+        _draw_charts(status, width, max(room, 1)),
         *shown,
-        Layout(_footer(status, note), size=_FOOTER),
+        Layout(_draw_footer(status, note), size=_FOOTER),
     )
     return screen
 
 
-def _verdict(status: Status, width: int, height: int) -> list[Text]:
+def _draw_verdict(status: Status, width: int, height: int) -> list[Text]:
     """Wrap the verdict on the run: one line, or several on a narrow screen."""
-    judged = verdict(status)
+    judged = judge_run(status)
     most = min(_MOST_VERDICT, max(height // 6, 1))
     rows = textwrap.wrap(judged.text, max(width - 2, 8))
     if len(rows) > most:
@@ -70,33 +70,34 @@ def _verdict(status: Status, width: int, height: int) -> list[Text]:
     return [Text(f" {row}", _TONES[judged.tone], no_wrap=True, overflow="ellipsis") for row in rows]
 
 
-def _charts(status: Status, width: int, height: int) -> Layout:
+def _draw_charts(status: Status, width: int, height: int) -> Layout:
     """Lay out the curves of win rates and of regret: side by side, or one above the other on a narrow screen."""
-    if _unhinted_alone(status):
-        return Layout(_win_rates(status, width, height), size=height)
+    if _is_unhinted_alone(status):
+        return Layout(_draw_win_rates(status, width, height), size=height)
     charts = Layout(size=height)
     if width >= NARROW:
         half = width // 2
         charts.split_row(
-            Layout(_regret(status, half, height), size=half), Layout(_win_rates(status, width - half, height))
+            Layout(_draw_regret(status, half, height), size=half), Layout(_draw_win_rates(status, width - half, height))
         )
         return charts
     below = height - _BARS
     if below < _CHARTS - 1:
-        return Layout(_win_rates(status, width, height), size=height)
+        return Layout(_draw_win_rates(status, width, height), size=height)
     charts.split_column(
-        Layout(_win_rates(status, width, _BARS), size=_BARS), Layout(_regret(status, width, below), size=below)
+        Layout(_draw_win_rates(status, width, _BARS), size=_BARS),
+        Layout(_draw_regret(status, width, below), size=below),
     )
     return charts
 
 
-def _shown(status: Status) -> Status:
+def _make_visible(status: Status) -> Status:
     """Copy the status so that every text is one line."""
 
     def shown(value: Any) -> Any:
         match value:
             case str():
-                return line(value, _LONGEST_TEXT)
+                return as_line(value, _LONGEST_TEXT)
             case list():
                 return [shown(item) for item in value]
             case dict():
@@ -106,34 +107,34 @@ def _shown(status: Status) -> Status:
     return msgspec.convert(shown(msgspec.to_builtins(status)), Status)
 
 
-def _header(status: Status) -> Text:
+def _draw_header(status: Status) -> Text:
     line = Text(no_wrap=True, overflow="ellipsis")
     line.append(" SPADE ", "bold reverse")
     line.append(f" {status.run}", "bold")
-    line.append(f"  {clock(status.elapsed_s)}")
+    line.append(f"  {format_clock(status.elapsed_s)}")
     line.append(f"  step {status.learner_step}", "bold")
     line.append(f"  policy v{status.policy_version}")
     line.append(f"  {status.counts.plays} plays  {status.traffic.plays_per_s:.1f}/s", "dim")
     return line
 
 
-def _unhinted_alone(status: Status) -> bool:
+def _is_unhinted_alone(status: Status) -> bool:
     """Return True once there are plays and all of them were unhinted. Such a run measures no regret."""
     recent = status.recent
     measured = status.histories.regret_history or recent.win_rate_hinted is not None or recent.regret is not None
     return not measured and recent.win_rate_unhinted is not None
 
 
-def _regret(status: Status, width: int, height: int) -> Panel:
+def _draw_regret(status: Status, width: int, height: int) -> Panel:
     recent, history = status.recent, status.histories.regret_history
-    title = "regret" if recent.regret is None else f"regret {_with_error(recent.regret, recent.regret_error)}"
+    title = "regret" if recent.regret is None else f"regret {_format_with_error(recent.regret, recent.regret_error)}"
     steps = len(history)
     below = f"last {steps} learner steps, ░ ± 1 s.e." if steps else "nothing was played with a hint and without"
-    return panel(chart(history, width - 4, height - 2, REGRET, with_zero=False), title, REGRET, below)
+    return make_panel(draw_chart(history, width - 4, height - 2, REGRET, with_zero=False), title, REGRET, below)
 
 
-def _win_rates(status: Status, width: int, height: int) -> Panel:
-    recent, evaluations = status.recent, comparable(status)
+def _draw_win_rates(status: Status, width: int, height: int) -> Panel:
+    recent, evaluations = status.recent, find_comparable(status)
     rows = [
         ("unhinted", recent.win_rate_unhinted, UNHINTED),
         ("hinted", recent.win_rate_hinted, HINTED),
@@ -145,24 +146,24 @@ def _win_rates(status: Status, width: int, height: int) -> Panel:
     history = [(unhinted, recent.win_rate_error or 0.0) for unhinted, _ in status.histories.win_rate_history]
     if evaluations:
         rows.insert(0, ("held-out", evaluations[-1].win_rate, HELD_OUT))
-        title, below, curve = _held_out(evaluations, width), "the others: on the newest programs", HELD_OUT
+        title, below, curve = _describe_held_out(evaluations, width), "the others: on the newest programs", HELD_OUT
         history = [(one.win_rate, one.error) for one in evaluations]
-    if _unhinted_alone(status):
+    if _is_unhinted_alone(status):
         rows = [row for row in rows if row[0] != "hinted"]
         below = f"{below}; no hints, so no regret"
     table = Table.grid(padding=(0, 1))
     room = max(width - 4 - 10 - 6, 4)
     for label, share, style in rows:
-        table.add_row(Text(label.ljust(9), style), bar(share, room, style), Text(_number(share), "bold"))
+        table.add_row(Text(label.ljust(9), style), draw_bar(share, room, style), Text(_format_number(share), "bold"))
     chart_height = height - 2 - len(rows) - 1
     if chart_height < 3:
-        return panel(table, title, curve, below)
+        return make_panel(table, title, curve, below)
     body = Layout()
-    body.split_column(Layout(table, size=len(rows) + 1), Layout(chart(history, width - 4, chart_height, curve)))
-    return panel(body, title, curve, below)
+    body.split_column(Layout(table, size=len(rows) + 1), Layout(draw_chart(history, width - 4, chart_height, curve)))
+    return make_panel(body, title, curve, below)
 
 
-def _held_out(evaluations: Sequence[Evaluation], width: int) -> str:
+def _describe_held_out(evaluations: Sequence[Evaluation], width: int) -> str:
     """Describe the newest and the first evaluation, in as many words as fit."""
     first, newest = evaluations[0], evaluations[-1]
     told = f"{newest.win_rate:.2f} ± {newest.error:.2f}, at start {first.win_rate:.2f}"
@@ -171,54 +172,54 @@ def _held_out(evaluations: Sequence[Evaluation], width: int) -> str:
     return next((words for words in worded if len(words) <= width - 4), worded[-1])
 
 
-def _numbers_height(width: int) -> int:
+def _compute_numbers_height(width: int) -> int:
     columns, cells = _CELLS_WIDE if width >= WIDE else _CELLS_SMALL
     return cells // columns + 2
 
 
-def _of_tools(recent: Recent) -> list[tuple[str, str]]:
+def _list_tool_numbers(recent: Recent) -> list[tuple[str, str]]:
     """Return the additional numbers of a domain with tools. Empty for other domains."""
     if recent.done_share is None:
         return []
-    calls = f"{_number(recent.calls_per_turn).strip()}, refused {_percent(recent.refused_share)}"
-    done = f"{_percent(recent.done_share)}, free {_percent(recent.free_share)}"
-    return [("calls", calls), ("malformed", _percent(recent.malformed_share)), ("done", done)]
+    calls = f"{_format_number(recent.calls_per_turn).strip()}, refused {_format_percent(recent.refused_share)}"
+    done = f"{_format_percent(recent.done_share)}, free {_format_percent(recent.free_share)}"
+    return [("calls", calls), ("malformed", _format_percent(recent.malformed_share)), ("done", done)]
 
 
-def _numbers(status: Status, width: int) -> Panel:
+def _draw_numbers(status: Status, width: int) -> Panel:
     counts, recent, metrics = status.counts, status.recent, status.step_metrics
     cells = [
         ("environments", f"{status.active_environments} of {counts.environments}"),
         ("designer groups", str(counts.designer_groups)),
-        ("designer reward", _number(recent.designer_reward).strip()),
-        ("policy lag", _number(counts.lag_mean).strip()),
+        ("designer reward", _format_number(recent.designer_reward).strip()),
+        ("policy lag", _format_number(counts.lag_mean).strip()),
         ("wasted", f"{counts.wasted_share_agent:.1%} / {counts.wasted_share_designer:.1%}"),
-        ("no variance", _percent(recent.zero_variance_share)),
+        ("no variance", _format_percent(recent.zero_variance_share)),
         ("tokens/s", f"{status.traffic.sampled_tokens_per_s:,.0f}"),
         ("loss", "–" if metrics is None else f"{metrics.loss:+.4f}, ESS {metrics.effective_sample_share:.0%}"),
         ("step", "–" if metrics is None else f"{metrics.step_s:.1f} s, waited {metrics.wait_s:.1f} s"),
         ("rejected", f"{counts.rejected_candidates}, jobs failed {counts.failed_jobs}"),
         ("voids", f"{counts.voids}, leases expired {counts.expired_leases}"),
-        ("response", f"{_arms(recent.response_tokens, recent.response_tokens_hinted)} tokens"),
-        ("turns", _arms(recent.turns, recent.turns_hinted)),
-        ("lines", f"{_short(recent.program_lines)}, hidden {_short(recent.hidden_variables)}"),
-        ("revealing", _percent(recent.revealing_share)),
+        ("response", f"{_format_arms(recent.response_tokens, recent.response_tokens_hinted)} tokens"),
+        ("turns", _format_arms(recent.turns, recent.turns_hinted)),
+        ("lines", f"{_format_short(recent.program_lines)}, hidden {_format_short(recent.hidden_variables)}"),
+        ("revealing", _format_percent(recent.revealing_share)),
         ("diversity", "–" if recent.diversity is None else f"{recent.diversity:.3f}"),
     ]
     columns, count = _CELLS_WIDE if width >= WIDE else _CELLS_SMALL
     table = Table.grid(padding=(0, 2), expand=True)
     for _ in range(columns):
         table.add_column(no_wrap=True, overflow="ellipsis", ratio=1)
-    if used := _of_tools(recent):
+    if used := _list_tool_numbers(recent):
         named = dict((*cells, *used))
         cells = [(name, named[name]) for name in _WITH_TOOLS]
     for start in range(0, count, columns):
         row = cells[start : min(start + columns, count)]
         table.add_row(*(Text.assemble((f"{name} ", "dim"), value) for name, value in row))
-    return panel(table, "the loop", "white", status.waiting_for)
+    return make_panel(table, "the loop", "white", status.waiting_for)
 
 
-def _footer(status: Status, note: str) -> Text:
+def _draw_footer(status: Status, note: str) -> Text:
     counts = status.counts
     line = Text(no_wrap=True, overflow="ellipsis")
     if counts.quarantined:
@@ -229,7 +230,7 @@ def _footer(status: Status, note: str) -> Text:
     if status.traffic.stalled_s:
         line.append(f" stalled for {status.traffic.stalled_s:.0f} s ", "bold red")
         # The end of the chain is the cause; a circle has no end.
-        waits = root_causes(status.waits) or status.waits
+        waits = find_root_causes(status.waits) or status.waits
         line.append("  ".join(describe_all(waits, status.processes)) or status.waiting_for)
         return line
     line.append(f" {note} " if note else " ", "dim")  # rich draws an empty text as a placeholder
@@ -240,21 +241,21 @@ def _footer(status: Status, note: str) -> Text:
     return line
 
 
-def _number(value: float | None) -> str:
+def _format_number(value: float | None) -> str:
     return "  – " if value is None else f"{value:.2f}"
 
 
-def _short(value: float | None) -> str:
+def _format_short(value: float | None) -> str:
     return "–" if value is None else f"{value:.1f}"
 
 
-def _arms(unhinted: float | None, hinted: float | None) -> str:
-    return f"{_short(unhinted)} / {_short(hinted)}"
+def _format_arms(unhinted: float | None, hinted: float | None) -> str:
+    return f"{_format_short(unhinted)} / {_format_short(hinted)}"
 
 
-def _percent(value: float | None) -> str:
+def _format_percent(value: float | None) -> str:
     return "–" if value is None else f"{value:.0%}"
 
 
-def _with_error(value: float, error: float | None) -> str:
+def _format_with_error(value: float, error: float | None) -> str:
     return f"{value:.3f}" if error is None else f"{value:.3f} ± {error:.3f}"

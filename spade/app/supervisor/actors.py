@@ -105,6 +105,6 @@ class Actors:
         self._leaving.discard(launch)
 
 
-def longest_lease_s(config: Config) -> float:
+def compute_longest_lease_s(config: Config) -> float:
     """Return the longest time for which a designer or agent holds a lease, in s."""
     return max(config.play.lease_s, config.design.lease_s)

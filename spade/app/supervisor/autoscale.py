@@ -75,9 +75,9 @@ class Pressure(msgspec.Struct, frozen=True):
         return self.starving <= FED or self.backlog >= 1
 
 
-def pressure(status: Status, config: Config) -> Pressure:
+def compute_pressure(status: Status, config: Config) -> Pressure:
     """Compute the pressure from a status."""
-    agents, engines = _ready(status, "agent"), _ready(status, "engine")
+    agents, engines = _list_ready(status, "agent"), _list_ready(status, "engine")
     slots, rows = len(agents) * config.actors.episodes_in_flight, len(engines) * config.engine.rows
     step = status.step_metrics
     requests = sum(gauges.get("rows_active", 0) + gauges.get("queue", 0) for gauges in engines)
@@ -87,22 +87,22 @@ def pressure(status: Status, config: Config) -> Pressure:
         engines=requests / rows if rows else float("inf"),
         starving=1.0 if step is None or step.step_s == 0 else step.wait_s / (step.wait_s + step.step_s),
         backlog=status.backlog / config.learner.batch_sequences,
-        starting=_coming(status, "agent"),
+        starting=_count_coming(status, "agent"),
         live=len(engines),
-        coming=_coming(status, "engine"),
+        coming=_count_coming(status, "engine"),
     )
 
 
-def _ready(status: Status, role: Role) -> list[dict[str, float]]:
+def _list_ready(status: Status, role: Role) -> list[dict[str, float]]:
     """Return the gauges of the live processes of a role."""
     return [process.gauges for process in status.processes if process.role == role and process.state == "ready"]
 
 
-def _coming(status: Status, role: Role) -> int:
+def _count_coming(status: Status, role: Role) -> int:
     return sum(process.role == role and process.state in _COMING for process in status.processes)
 
 
-def agents_called_for(now: Pressure, more_engines: bool) -> Step:
+def decide_agents(now: Pressure, more_engines: bool) -> Step:
     """Decide on one agent more, one fewer, or no change.
 
     `more_engines` tells if engines may be added when these are full.
@@ -118,7 +118,7 @@ def agents_called_for(now: Pressure, more_engines: bool) -> Step:
     return 0
 
 
-def engines_called_for(now: Pressure, more_agents: bool) -> Step:
+def decide_engines(now: Pressure, more_agents: bool) -> Step:
     """Decide on one engine more, one fewer, or no change.
 
     `more_agents` tells if agents may be added to fill engines.
@@ -158,10 +158,10 @@ async def autoscale(client: Client, actors: Actors, config: Config) -> None:
     while free := [role for role in bounds if role not in actors.fixed]:
         # After a restart of the replay service, the next question is answered.
         with suppress(BusError):
-            now = pressure(await ask_status(client), config)
+            now = compute_pressure(await ask_status(client), config)
             more = {role: role in free and actors.wanted[role] < bounds[role][1] for role in patience}
             called: dict[Role, Step] = {
-                "engine": engines_called_for(now, more["agent"]), "agent": agents_called_for(now, more["engine"])
+                "engine": decide_engines(now, more["agent"]), "agent": decide_agents(now, more["engine"])
             }  # fmt: skip
             for role in free:
                 step, wanted = patience[role].look(called[role]), actors.wanted[role]

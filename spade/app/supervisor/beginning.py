@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from spade.app.rundir import Origin, RunDir
-from spade.app.supervisor.kept import KeptPolicy, kept_policies, sound_digest
+from spade.app.supervisor.kept import KeptPolicy, compute_sound_digest, list_kept_policies
 from spade.app.supervisor.store_place import settle_store
 from spade.config import Config
-from spade.errors import ConfigError, RunError, WeightsError, reason
+from spade.errors import ConfigError, RunError, WeightsError, format_reason
 
 if TYPE_CHECKING:
     from replay.inspect.import_memory import Imported
@@ -48,7 +48,7 @@ def parse_step(text: str | None) -> int | str | None:
     return int(text)
 
 
-def model_override(run: RunDir) -> tuple[str, ...]:
+def make_model_override(run: RunDir) -> tuple[str, ...]:
     """Return the setting that makes another run's policy the model. Empty for a run that began without one."""
     return () if run.origin is None else (_start_model(run),)
 
@@ -110,7 +110,7 @@ def _check_resumed(run: RunDir, source: OldRun) -> None:
 
 
 def _choose(source: OldRun) -> KeptPolicy:
-    kept = kept_policies(source.run)
+    kept = list_kept_policies(source.run)
     match source.step:
         case None:
             fit = [policy for policy in kept if policy.place != "best"]
@@ -152,31 +152,31 @@ def check_start(run: RunDir) -> None:
 
     A learner with a checkpoint does not begin with it again.
     """
-    from learner.checkpoint import kept
+    from learner.checkpoint import list_kept
     from spade.policy import manifest
 
     origin = run.origin
-    if origin is None or kept(run.checkpoints):
+    if origin is None or list_kept(run.checkpoints):
         return
     try:
-        manifest.sound(run.start, origin.digest)
+        manifest.verify_parameters(run.start, origin.digest)
     except OSError as error:
-        raise RunError(f"{run.start}: {reason(error)}; bring it back, or begin a new run") from None
+        raise RunError(f"{run.start}: {format_reason(error)}; bring it back, or begin a new run") from None
     except WeightsError as error:
         raise RunError(f"{error}; bring it back, or begin a new run") from None
 
 
 def _copy(chosen: KeptPolicy, start: Path) -> str:
     """Copy the policy to `start` and check every byte. Return the digest of its weights."""
-    from spade.disk import discard, hold, link_folder, whole
+    from spade.disk import discard, hold, link_folder, write_whole
     from spade.policy import manifest
 
     policy = chosen.folder
     try:
         if start.is_dir():  # left by a killed command
             discard(start)
-        with hold(policy / manifest.PARAMETERS), whole(start) as part:
-            digest = sound_digest(chosen)
+        with hold(policy / manifest.PARAMETERS), write_whole(start) as part:
+            digest = compute_sound_digest(chosen)
             link_folder(policy, part)
     except FileNotFoundError:
         raise RunError(f"{policy}: is no longer here; the same command takes what is newest now") from None

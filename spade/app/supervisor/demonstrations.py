@@ -10,9 +10,9 @@ from actors.environments.admission import derive_check_seed, validate
 from actors.play.domains import load_profile
 from actors.sandbox import open_sandbox
 from actors.text.design_prompt import fit_prompt
-from actors.text.prompts import code, draw_challenge
+from actors.text.prompts import draw_challenge, format_code
 from replay.inspect.training_examples import ExampleRow
-from spade.codec import program_digest
+from spade.codec import compute_program_digest
 from spade.config import Config
 from spade.decoding import UnreadableError
 from spade.errors import RunError
@@ -70,7 +70,7 @@ class Demonstrations:
         self, program: PoolProgram, verdict: Verdict, others: Sequence[PoolProgram], number: int
     ) -> Iterator[ExampleRow]:
         """Yield the program as the answer to a job. The job shows programs of `others` to be varied."""
-        job = self._job(program, verdict, others, number)
+        job = self._draw_job(program, verdict, others, number)
         if job is None:
             self.left_out["programs of a form that no job asks for"] += 1
             return
@@ -78,20 +78,20 @@ class Demonstrations:
         document = self._documents[job.draw % len(self._documents)] if self._documents else None
         room = self._config.engine.context_tokens - design.max_tokens
         prompt = fit_prompt(self._profile, self._tokenizer, job, document, room).ids
-        for answer in (code(program.source), program.source):  # fenced, or bare as nano writes
+        for answer in (format_code(program.source), program.source):  # fenced, or bare as nano writes
             written = self._profile.program(answer)
             if written is not None and written.source.strip() == program.source.strip():
-                for row in self._row(f"{program.name}/{number}", job.skill, prompt, answer, design.max_tokens):
+                for row in self._make_row(f"{program.name}/{number}", job.skill, prompt, answer, design.max_tokens):
                     self.designs += 1
                     yield row
                 return
         self.left_out["programs that the profile does not read back"] += 1
 
-    def _job(
+    def _draw_job(
         self, program: PoolProgram, verdict: Verdict, others: Sequence[PoolProgram], number: int
     ) -> DesignJob | None:
         """Draw a job for which a designer could write this program. Returns None after too many draws."""
-        design, digest = self._config.design, program_digest(program.source)
+        design, digest = self._config.design, compute_program_digest(program.source)
         for again in range(_DRAWS):
             draw = derive(b"", "demonstrated job", digest, number, again)
             challenged = self._config.model.profile == "full"  # nano's prompts ask for no form
@@ -107,11 +107,11 @@ class Demonstrations:
         """Yield the program's hint as the answer to the question for it."""
         prompt = self._tokenizer.prompt_ids(self._profile.hint(program.source))
         most = self._config.design.hint_max_tokens
-        for row in self._row(f"{program.name}/hint", program.skill or "", prompt, program.hint, most):
+        for row in self._make_row(f"{program.name}/hint", program.skill or "", prompt, program.hint, most):
             self.hints += 1
             yield row
 
-    def _row(self, id: str, skill: str, prompt: Sequence[int], answer: str, most: int) -> Iterator[ExampleRow]:
+    def _make_row(self, id: str, skill: str, prompt: Sequence[int], answer: str, most: int) -> Iterator[ExampleRow]:
         sampled = [*self._tokenizer.encode(answer), self._end]
         if len(sampled) > most:
             self.left_out["answers of more tokens than the config allows"] += 1

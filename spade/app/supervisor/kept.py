@@ -23,17 +23,17 @@ class KeptPolicy(NamedTuple):
     """The digests that its weights may have by the run's records. Empty if the records say nothing."""
 
 
-def kept_policies(run: RunDir) -> list[KeptPolicy]:
+def list_kept_policies(run: RunDir) -> list[KeptPolicy]:
     """List every policy on the disk. If a step was published twice, the newer policy comes first."""
     from learner import checkpoint
-    from replay.inspect.environments import published
+    from replay.inspect.environments import list_published
     from spade.policy import best, kept
 
-    recorded = published(run.store)
+    recorded = list_published(run.store)
     there = [KeptPolicy(one.step, "published", run.weights / one.digest, (one.digest,)) for one in reversed(recorded)]
-    checkpoints = reversed(checkpoint.kept(run.checkpoints))
+    checkpoints = reversed(checkpoint.list_kept(run.checkpoints))
     there += [KeptPolicy(step, "checkpoint", folder / "model") for step, folder in checkpoints]
-    for step, folder in reversed(kept.by_step(run.path / kept.FOLDER)):
+    for step, folder in reversed(kept.list_by_step(run.path / kept.FOLDER)):
         there.append(KeptPolicy(step, "kept", folder, tuple(one.digest for one in recorded if one.step == step)))
     if found := best.find(run.path / best.FOLDER):
         there.append(KeptPolicy(found[1].step, "best", found[0], (found[1].digest,)))
@@ -45,10 +45,10 @@ def newest_policy(run: RunDir) -> KeptPolicy:
 
     A run that was stopped may have its last step in a checkpoint alone.
     """
-    from replay.inspect.environments import published
+    from replay.inspect.environments import list_published
 
-    recorded = published(run.store)
-    kept = [policy for policy in kept_policies(run) if policy.place != "best"]
+    recorded = list_published(run.store)
+    kept = [policy for policy in list_kept_policies(run) if policy.place != "best"]
     newest = max(kept, key=lambda policy: policy.step, default=None)
     if recorded and (newest is None or newest.step < recorded[-1].step):
         raise RunError(
@@ -59,14 +59,14 @@ def newest_policy(run: RunDir) -> KeptPolicy:
     return newest
 
 
-def sound_digest(policy: KeptPolicy) -> str:
+def compute_sound_digest(policy: KeptPolicy) -> str:
     """Return the digest of a policy's weights, every byte read.
 
     Raises WeightsError if the weights were changed, or if the run published others after that step. OSError.
     """
     from spade.policy import manifest
 
-    digest = manifest.sound(policy.folder)
+    digest = manifest.verify_parameters(policy.folder)
     if policy.digests and digest not in policy.digests:
-        raise manifest.changed(policy.folder, policy.digests[-1])
+        raise manifest.make_changed_error(policy.folder, policy.digests[-1])
     return digest

@@ -8,7 +8,7 @@ import msgspec
 from spade.app.rundir import RunDir
 from spade.config import Bus, Config, Limits
 from spade.processes.entry import Launch
-from spade.processes.gpus import share
+from spade.processes.gpus import choose_gpus
 from spade.protocol import Role
 
 MODULES: Mapping[Role, str] = {  # services before their clients; drained in the opposite order
@@ -27,7 +27,7 @@ NO_LIMITS = Limits()
 SERVERS: frozenset[Role] = frozenset({"engine", "endpoint", "env-runner"})
 
 
-def actor_counts(config: Config) -> dict[Role, int]:
+def count_actors(config: Config) -> dict[Role, int]:
     """Return the number of actors of each role with which a supervisor starts."""
     actors = config.actors
     return {
@@ -40,7 +40,7 @@ def actor_counts(config: Config) -> dict[Role, int]:
     }
 
 
-def replay(run: RunDir, config: Config, corpus: str, limits: Limits = NO_LIMITS) -> Launch:
+def make_replay_launch(run: RunDir, config: Config, corpus: str, limits: Limits = NO_LIMITS) -> Launch:
     """Make the orders of the replay service. `corpus` is the digest of the run's documents.
 
     `limits` are this command's.
@@ -49,39 +49,39 @@ def replay(run: RunDir, config: Config, corpus: str, limits: Limits = NO_LIMITS)
     return msgspec.structs.replace(orders, corpus=corpus, limits=limits, command=secrets.token_hex(8))
 
 
-def learner(run: RunDir, config: Config) -> Launch:
+def make_learner_launch(run: RunDir, config: Config) -> Launch:
     """Make the orders of the learner, which serves its weights and commands its further ranks."""
-    bind = _free_port(config.bus) or run.socket("learner")
+    bind = _find_free_port(config.bus) or run.socket("learner")
     return _launch(run, config, "learner", "learner", run.replay_address, bind)
 
 
-def ranks(run: RunDir, config: Config) -> list[Launch]:
+def make_rank_launches(run: RunDir, config: Config) -> list[Launch]:
     """Make the orders of the learner's further ranks."""
     further = range(1, config.learner.processes)
     return [_launch(run, config, f"learner-{rank}", "learner", run.replay_address, index=rank) for rank in further]
 
 
-def evaluator(run: RunDir, config: Config) -> Launch:
+def make_evaluator_launch(run: RunDir, config: Config) -> Launch:
     """Make the orders of the evaluator."""
     return _launch(run, config, "evaluator", "evaluator", run.replay_address)
 
 
-def gateway(run: RunDir, config: Config, address: str, tag: str) -> Launch:
+def make_gateway_launch(run: RunDir, config: Config, address: str, tag: str) -> Launch:
     """Make the orders of a gateway. `address` is the replay service's, `tag` the end of the gateway's name."""
     return _launch(run, config, f"gateway{tag}", "gateway", address)
 
 
-def actor(run: RunDir, config: Config, address: str, tag: str, role: Role, index: int) -> Launch:
+def make_actor_launch(run: RunDir, config: Config, address: str, tag: str, role: Role, index: int) -> Launch:
     """Make the orders of an actor. `address` is the replay service's, `tag` the end of its name.
 
     `index` counts from 0 within its role.
     """
     name = f"{role}-{index}"
-    bind = _free_port(config.bus) or run.socket(name) if role in SERVERS else None
+    bind = _find_free_port(config.bus) or run.socket(name) if role in SERVERS else None
     return _launch(run, config, name + tag, role, address, bind, index)
 
 
-def _free_port(bus: Bus) -> str:
+def _find_free_port(bus: Bus) -> str:
     """Return an address with any free port of the host in bus.bind. Returns "" if bus.bind is empty."""
     return bus.bind and f"{bus.bind.rpartition(':')[0]}:*"
 
@@ -89,5 +89,5 @@ def _free_port(bus: Bus) -> str:
 def _launch(
     run: RunDir, config: Config, name: str, role: Role, address: str, bind: str | None = None, index: int = 0
 ) -> Launch:
-    gpus = share(config, role, index)
+    gpus = choose_gpus(config, role, index)
     return Launch(name, role, str(run.config_path), str(run.path), address, bind, index, gpus)

@@ -9,14 +9,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from actors.sandbox.catalogue import catalogue
+from actors.sandbox.catalogue import list_catalogue
 from actors.sandbox.inside.libraries import LIBRARIES
 from actors.sandbox.inside.libraries.excluded import EXCLUDED
-from actors.suites.programs import class_name, program
+from actors.suites.programs import make_class_name, write_program
 from actors.suites.reasoning_gym import SMALL
 from spade.errors import RunError
 from spade.pools import PoolProgram
-from spade.text import line
+from spade.text import as_line
 
 # The 16 environments that RLVE itself trains on in its comparison of 1, 4, 16, 256 and 400 problems.
 OFFICIAL16 = (
@@ -42,22 +42,22 @@ SETS: Mapping[tuple[str, str], Mapping[str, Mapping[str, Any]]] = {
 """By library and set: names of environments, with attributes that their programs have beyond the usual ones."""
 
 
-def programs_of_library(library: str, names: str) -> Iterator[PoolProgram]:
+def read_library_programs(library: str, names: str) -> Iterator[PoolProgram]:
     """Yield the programs of a library's environments.
 
     Raises RunError with the first name that is unknown or excluded.
     """
-    known = catalogue(library)
+    known = list_catalogue(library)
     chosen = SETS.get((library, names))
     if chosen is None:
         asked = known if names in ("", "all") else (name.strip() for name in names.split(","))
         chosen = {name: {} for name in asked}
     for name in chosen:
         _check(library, name, known)
-    return (_program(library, name, {**known[name], **more}) for name, more in chosen.items())
+    return (_make_program(library, name, {**known[name], **more}) for name, more in chosen.items())
 
 
-def paid_by_score(program: PoolProgram) -> PoolProgram:
+def pay_by_score(program: PoolProgram) -> PoolProgram:
     """Make a library's program pay the library's score of an answer, in [-1, 1], instead of 1 or 0."""
     return replace(program, source=f"{program.source}    pays = 'score'\n")
 
@@ -68,10 +68,10 @@ def _check(library: str, name: str, known: Mapping[str, object]) -> None:
     if why := EXCLUDED[library].get(name):
         raise RunError(f"{library}: {name} is left out: {why}")
     nearest = ", ".join(get_close_matches(name, known, 3, cutoff=0.0))
-    raise RunError(f"{library}: unknown name {line(name, 80)!r}; the nearest are {nearest}")
+    raise RunError(f"{library}: unknown name {as_line(name, 80)!r}; the nearest are {nearest}")
 
 
-def _program(library: str, name: str, attributes: dict[str, Any]) -> PoolProgram:
+def _make_program(library: str, name: str, attributes: dict[str, Any]) -> PoolProgram:
     [base] = LIBRARIES[library].classes
-    source = program(base, class_name(name), **attributes)
+    source = write_program(base, make_class_name(name), **attributes)
     return PoolProgram(name, source, origin=LIBRARIES[library].requirement, levels="level" in attributes)

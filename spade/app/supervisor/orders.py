@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 import trio
 
 from spade.app.screen.observe import ask_status
-from spade.app.screen.reach import ANSWER_S, Reached, observer
-from spade.app.supervisor.actors import longest_lease_s
+from spade.app.screen.reach import ANSWER_S, Reached, connect_observer
+from spade.app.supervisor.actors import compute_longest_lease_s
 from spade.errors import ConfigError, RunError
 from spade.protocol import MOST_ACTORS, Orders, Process, Role, Status
 from spade.transport import Client
@@ -48,7 +48,7 @@ async def scale(at: Reached, counts: dict[Role, int], on: str | None) -> str:
 
     Raises RunError if the supervisor is not unique, or if the actors are not ready in time.
     """
-    async with observer(at) as client:
+    async with connect_observer(at) as client:
         name = choose(await ask_status(client), on)
 
         def wanted(status: Status) -> bool:
@@ -58,22 +58,22 @@ async def scale(at: Reached, counts: dict[Role, int], on: str | None) -> str:
             if name not in status.wanted:
                 return False  # the replay service restarted and has not received a report yet
             if not wanted(status):
-                failed = [f"{each.name}: {each.detail}" for each in kept(status, name) if each.state == "failed"]
+                failed = [f"{each.name}: {each.detail}" for each in list_kept(status, name) if each.state == "failed"]
                 raise RunError("; ".join(failed) or f"{name}: another order came in between")
-            up = [each.role for each in kept(status, name) if each.state not in ("draining", "stopped", "failed")]
-            ready = [each.role for each in kept(status, name) if each.state == "ready"]
+            up = [each.role for each in list_kept(status, name) if each.state not in ("draining", "stopped", "failed")]
+            ready = [each.role for each in list_kept(status, name) if each.state == "ready"]
             return all(up.count(role) == ready.count(role) == count for role, count in counts.items())
 
         settings = at.config.supervise
         patience_s = settings.ready_s + settings.drain_s
         await _order(client, Orders(name, counts), wanted, patience_s)
-        await _until(client, there, patience_s, name)
+        await _wait_until(client, there, patience_s, name)
     return f"{name}: {', '.join(f'{word} {counts[role]}' for word, role in ROLES.items() if role in counts)}"
 
 
 async def drain(at: Reached, name: str) -> str:
     """Drain the actor `name`. Return a line on its end. Raises RunError."""
-    async with observer(at) as client:
+    async with connect_observer(at) as client:
         actors = [each for each in (await ask_status(client)).processes if each.role in ROLES.values()]
         found = [each for each in actors if each.name == name and each.state != "silent"]
         if not found:
@@ -81,12 +81,14 @@ async def drain(at: Reached, name: str) -> str:
         supervisor = found[0].supervisor
 
         def gone(status: Status) -> bool:
-            return all(each.state in ("stopped", "failed") for each in kept(status, supervisor) if each.name == name)
+            return all(
+                each.state in ("stopped", "failed") for each in list_kept(status, supervisor) if each.name == name
+            )
 
         config = at.config
-        patience_s = longest_lease_s(config) + config.supervise.drain_s
+        patience_s = compute_longest_lease_s(config) + config.supervise.drain_s
         status = await _order(client, Orders(supervisor, drain=(name,)), gone, patience_s)
-    (left,) = [each for each in kept(status, supervisor) if each.name == name]
+    (left,) = [each for each in list_kept(status, supervisor) if each.name == name]
     if left.detail != "left in order":
         raise RunError(f"{name}: {left.detail}; its log is in the folder logs of its command, on the host that had it")
     others = any(each.role == left.role and each.state in _UP for each in status.processes)
@@ -95,7 +97,7 @@ async def drain(at: Reached, name: str) -> str:
     return f"{name}: {left.detail}" if others else f"{name}: {left.detail}; {missing}"
 
 
-def kept(status: Status, supervisor: str) -> list[Process]:
+def list_kept(status: Status, supervisor: str) -> list[Process]:
     """Return the actors that a supervisor keeps or kept, by role and name."""
     order = list(ROLES.values())
     kept = [each for each in status.processes if each.supervisor == supervisor and each.role in order]
@@ -112,12 +114,12 @@ async def _order(client: Client, orders: Orders, met: Callable[[Status], bool], 
     raise RunError(f"{orders.supervisor}: the order did not take effect; `spade actors ls` shows the state")
 
 
-async def _until(client: Client, met: Callable[[Status], bool], patience_s: float, supervisor: str) -> None:
+async def _wait_until(client: Client, met: Callable[[Status], bool], patience_s: float, supervisor: str) -> None:
     """Wait for `met`. Raises RunError at the deadline, with the reasons why the supervisor's processes wait."""
     with trio.move_on_after(patience_s):
         await _look(client, met)
         return
-    all_ = kept(await ask_status(client), supervisor)
+    all_ = list_kept(await ask_status(client), supervisor)
     waiting = "".join(f"{each.name} waits for {each.detail}; " for each in all_ if each.state == "waiting")
     raise RunError(f"not all are ready yet; {waiting}`spade actors ls` shows the state")
 

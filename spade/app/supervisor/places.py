@@ -50,17 +50,17 @@ class OnCluster:
         """See `Places`."""
         from spade.cluster import lives
 
-        return lives.reached(config, self._machines.host, run.path)
+        return lives.make_reachable(config, self._machines.host, run.path)
 
     def lives(self, run: RunDir, config: Config) -> Lives:
         """See `Places`."""
         from spade.cluster import lives
 
-        return lives.lives(self._machines, config, run.path)
+        return lives.make_lives(self._machines, config, run.path)
 
 
 @contextmanager
-def places(
+def open_places(
     cluster: str | None, config: Config, connect: str | None = None, role: PlacedRole | None = None
 ) -> Iterator[Places]:
     """Yield the places of a command's processes.
@@ -75,13 +75,13 @@ def places(
         return
     check_known(cluster)
     from spade.cluster import lives, needs
-    from spade.cluster.on_ray import joined
+    from spade.cluster.on_ray import join_ray
 
     roles = needs.PLACED if role is None else (role,)
     needs.check(config, roles)
     if connect is not None:
         lives.check_reachable(connect, config.bus)
-    with joined() as machines:
+    with join_ray() as machines:
         needs.check_machines(config, roles, machines.gpus())
         yield OnCluster(machines)
 

@@ -20,54 +20,54 @@ from replay.inspect.pool import EVERY, Filters, PoolReader
 from spade.app.rundir import RunDir
 from spade.app.screen.observe import REFRESH_S, ask_status
 from spade.app.supervisor import launches
-from spade.app.supervisor.library_pools import paid_by_score, programs_of_library
+from spade.app.supervisor.library_pools import pay_by_score, read_library_programs
 from spade.app.supervisor.up import keep_up
-from spade.config import Config, PoolLibrary, digest, recipes, short_name
+from spade.config import Config, PoolLibrary, compute_digest, list_recipes, make_short_name
 from spade.config.checks import SEED_SOURCES
-from spade.disk import discard, whole
+from spade.disk import discard, write_whole
 from spade.errors import BusError, RunError
-from spade.pools import MADE, POOL, PoolProgram, names, read_program, shipped_programs, write_program
+from spade.pools import MADE, POOL, PoolProgram, list_names, read_program, read_shipped_programs, write_program
 from spade.protocol import PROTOCOL_VERSION, Hello, StepMetrics
-from spade.text import line
+from spade.text import as_line
 from spade.transport import Client, connect
 
 
-def made_at(config: str) -> Path:
+def find_made_path(config: str) -> Path:
     """Return the folder to which `spade pool make CONFIG` writes. Recipes look for their pool there.
 
     `config` is a recipe or a file.
     """
-    return Path("pools") / short_name(config)
+    return Path("pools") / make_short_name(config)
 
 
-def _of_folder(name: str) -> Iterator[PoolProgram]:
+def _read_folder(name: str) -> Iterator[PoolProgram]:
     folder = Path(name)
     if not folder.exists():
-        raise RunError(f"{folder}: No such file or directory; {_remedy(folder)}")
-    return (read_program(folder, program) for program in names(folder))
+        raise RunError(f"{folder}: No such file or directory; {_suggest_remedy(folder)}")
+    return (read_program(folder, program) for program in list_names(folder))
 
 
-def _of_run(name: str) -> Iterator[PoolProgram]:
-    return programs_of_run(RunDir(Path(name)).require())
+def _read_run(name: str) -> Iterator[PoolProgram]:
+    return read_run_programs(RunDir(Path(name)).require())
 
 
 SOURCES: Mapping[str, Callable[[str], Iterator[PoolProgram]]] = {
-    "folder": _of_folder,
-    "run": _of_run,
-    "shipped": shipped_programs,
-    **{library: partial(programs_of_library, library) for library in get_args(PoolLibrary)},
+    "folder": _read_folder,
+    "run": _read_run,
+    "shipped": read_shipped_programs,
+    **{library: partial(read_library_programs, library) for library in get_args(PoolLibrary)},
 }
 
 
-def _remedy(folder: Path) -> str:
+def _suggest_remedy(folder: Path) -> str:
     """Suggest how to get the programs that are missing in `folder`."""
-    for name in recipes():
-        if folder.absolute() == made_at(name).absolute():
+    for name in list_recipes():
+        if folder.absolute() == find_made_path(name).absolute():
             return f"`spade pool make {name}` writes them, with --count N so many"
     return "give a folder of programs (`spade pool make` writes one)"
 
 
-def programs_of_run(run: RunDir, memory: bool = False, filters: Filters = EVERY) -> Iterator[PoolProgram]:
+def read_run_programs(run: RunDir, memory: bool = False, filters: Filters = EVERY) -> Iterator[PoolProgram]:
     """Return the environments of a run, or of its memory. Raises RunError without any."""
     found = PoolReader(run.store, run.path.name, memory, filters).new()
     first = next(found, None)
@@ -78,26 +78,26 @@ def programs_of_run(run: RunDir, memory: bool = False, filters: Filters = EVERY)
     return chain((first,), found)
 
 
-def programs_for(config: Config) -> Iterator[PoolProgram]:
+def read_config_programs(config: Config) -> Iterator[PoolProgram]:
     """Yield the programs with which a run of this config starts: its pool, or its seeds.
 
     Raises RunError if a source is empty, or later, if a program cannot be read.
     """
     if config.design.source == "pool":
-        programs = _programs_of("pool.source", config.pool.source)
-        return map(paid_by_score, programs) if config.pool.reward == "score" else programs
-    return _programs_of("design.seeds", config.design.seeds) if config.design.seeds else iter(())
+        programs = _read_source_programs("pool.source", config.pool.source)
+        return map(pay_by_score, programs) if config.pool.reward == "score" else programs
+    return _read_source_programs("design.seeds", config.design.seeds) if config.design.seeds else iter(())
 
 
-def named_programs(source: str) -> Iterator[PoolProgram]:
+def read_named_programs(source: str) -> Iterator[PoolProgram]:
     """Return the programs of a folder, a run or a pool that ships. Raises RunError if the source cannot be read."""
     kind, _, name = source.partition(":")
     if kind not in SEED_SOURCES or not name:
-        raise RunError(f"{line(source, 80)!r}: write folder:DIR, run:RUN or shipped:POOL")
+        raise RunError(f"{as_line(source, 80)!r}: write folder:DIR, run:RUN or shipped:POOL")
     return SOURCES[kind](name)
 
 
-def _programs_of(field: str, source: str) -> Iterator[PoolProgram]:
+def _read_source_programs(field: str, source: str) -> Iterator[PoolProgram]:
     kind, _, name = source.partition(":")
     try:
         return SOURCES[kind](name)
@@ -108,7 +108,7 @@ def _programs_of(field: str, source: str) -> Iterator[PoolProgram]:
 def write_pool(folder: Path, programs: Iterator[PoolProgram]) -> int:
     """Write a pool, whole or not at all. Return the number of its programs. Raises RunError if the folder exists."""
     count = 0
-    with whole(folder) as part:
+    with write_whole(folder) as part:
         part.mkdir(parents=True)
         for program in programs:
             write_program(part, program)
@@ -122,7 +122,7 @@ def check_source(run: RunDir, config: Config) -> None:
     Raises ConfigError or RunError if this fails.
     """
     if not run.exists and (config.design.source == "pool" or config.design.seeds):
-        next(iter(programs_for(config)), None)
+        next(iter(read_config_programs(config)), None)
 
 
 def create(run: RunDir, config: Config, corpus: str = "") -> None:
@@ -135,10 +135,10 @@ def create(run: RunDir, config: Config, corpus: str = "") -> None:
     if pooled and not run.exists:
         if folder.is_dir():  # left by a killed command, perhaps from another source
             discard(folder)
-        write_pool(folder, programs_for(config))
+        write_pool(folder, read_config_programs(config))
     run.create(config, corpus)
     if pooled and not folder.exists():
-        write_pool(folder, programs_for(config))
+        write_pool(folder, read_config_programs(config))
 
 
 # ---------------------------------------------------------------- making programs
@@ -153,11 +153,11 @@ def make(out: Path, config: Config, count: int, say: Callable[[str], None]) -> i
     """
     out.mkdir(parents=True, exist_ok=True)
     run = RunDir(out / MADE)
-    for name in _names(out):
+    for name in _list_names(out):
         read_program(out, name)  # an unreadable program makes the pool invalid
     if run.store.exists():
         _Collector(run, out).collect(count)  # programs of a killed command
-    if (size := len(_names(out))) >= count:
+    if (size := len(_list_names(out))) >= count:
         return size
     corpus = load_grounds(config).digest
     weights = run.path / "weights"
@@ -167,8 +167,8 @@ def make(out: Path, config: Config, count: int, say: Callable[[str], None]) -> i
         start = _start_weights(weights, config) if sampled else ("none", "")  # no engine loads any weights
         collector = _Collector(run, out)
         body = partial(_fill, run, config, collector, count, start, say)
-        actor = partial(launches.actor, run, config, run.replay_address, "")
-        services = [launches.replay(run, config, corpus)]
+        actor = partial(launches.make_actor_launch, run, config, run.replay_address, "")
+        services = [launches.make_replay_launch(run, config, corpus)]
         trio.run(partial(keep_up, run, config, launches=services, actor=actor, body=body))
         shutil.rmtree(weights, ignore_errors=True)
         collector.collect(count)
@@ -199,7 +199,7 @@ async def _fill(
     client: Client,
 ) -> None:
     """Publish in the learner's place, and collect admitted programs until there are enough."""
-    hello = Hello(PROTOCOL_VERSION, digest(config), "learner", "learner", os.getpid())
+    hello = Hello(PROTOCOL_VERSION, compute_digest(config), "learner", "learner", os.getpid())
     async with connect(run.replay_address, hello, bus=config.bus) as learner:
         await ReplayClient(learner, config.bus.call_deadline_s).publish(0, *start, StepMetrics())
         admitted = -1
@@ -219,8 +219,8 @@ class _Collector:
     """Writes the programs of a run into the pool `out`."""
 
     def __init__(self, run: RunDir, out: Path) -> None:
-        self._out, self._have = out, set(_names(out))
-        self._reader = PoolReader(run.store, f"a run of {_author(run.config())}")
+        self._out, self._have = out, set(_list_names(out))
+        self._reader = PoolReader(run.store, f"a run of {_describe_author(run.config())}")
 
     @property
     def size(self) -> int:
@@ -235,12 +235,12 @@ class _Collector:
                 self._have.add(program.name)
 
 
-def _author(config: Config) -> str:
+def _describe_author(config: Config) -> str:
     """Describe the model that writes the programs."""
     if config.endpoint.serves("designer"):
         return config.endpoint.model or f"the model at {config.endpoint.url}"
     return config.model.path
 
 
-def _names(out: Path) -> list[str]:
-    return names(out) if any(out.glob("*.py")) else []
+def _list_names(out: Path) -> list[str]:
+    return list_names(out) if any(out.glob("*.py")) else []

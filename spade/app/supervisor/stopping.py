@@ -8,7 +8,7 @@ import signal
 import trio
 from msgspec.structs import replace
 
-from spade.app.screen.reach import ANSWER_S, Reached, observer
+from spade.app.screen.reach import ANSWER_S, Reached, connect_observer
 from spade.errors import BusError, RunError
 from spade.locks import Holder
 from spade.protocol import StopRun
@@ -45,17 +45,17 @@ async def _order(at: Reached) -> BusError | None:
         return BusError("its replay service is down")
     bus = replace(at.config.bus, call_deadline_s=min(at.config.bus.call_deadline_s, ANSWER_S))
     try:
-        async with observer(at, bus) as client:
+        async with connect_observer(at, bus) as client:
             while at.goes_on(client):
                 await client.call(StopRun(), deadline_s=ANSWER_S)
                 with trio.move_on_after(AGAIN_S):
-                    await _left(at, client)
+                    await _wait_until_left(at, client)
     except BusError as error:
         return error
     return None
 
 
-async def _left(at: Reached, client: Client) -> None:
+async def _wait_until_left(at: Reached, client: Client) -> None:
     while True:
         if not at.goes_on(client):
             return

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from spade.app.rundir import RunDir
 from spade.config import Config
-from spade.disk import expand_home, file_system, private
+from spade.disk import expand_home, find_file_system, make_private
 from spade.errors import ConfigError, RunError
 
 NETWORK = frozenset(
@@ -28,7 +28,7 @@ def settle_store(run: RunDir, config: Config) -> None:
         raise RunError(
             f"{run.path}: its store is at {os.readlink(run.store)}; give --set replay.store={os.readlink(run.store)}"
         )
-    kind = file_system(run.store if run.store.exists() else run.path)
+    kind = find_file_system(run.store if run.store.exists() else run.path)
     if kind in NETWORK and not config.replay.network_store:
         raise ConfigError(
             f"replay.store: {os.path.realpath(run.store)} is on a network file system ({kind}), which LMDB is not for; "
@@ -56,5 +56,5 @@ def _link(run: RunDir, folder: Path) -> None:
         raise RunError(
             f"{run.path}: {folder} has a store, which is of another run; --set replay.store=DIR names an empty folder"
         )
-    private(folder)
+    make_private(folder)
     run.store.symlink_to(folder)

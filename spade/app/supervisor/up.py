@@ -11,19 +11,19 @@ import trio
 from replay.client import ReplayClient
 from spade.app.rundir import RunDir
 from spade.app.screen.reach import ANSWER_S
-from spade.app.supervisor.actors import Actors, longest_lease_s
+from spade.app.supervisor.actors import Actors, compute_longest_lease_s
 from spade.app.supervisor.autoscale import autoscale
-from spade.app.supervisor.launches import MODULES, actor_counts
-from spade.config import Config, digest
+from spade.app.supervisor.launches import MODULES, count_actors
+from spade.config import Config, compute_digest
 from spade.errors import BusError
 from spade.processes import logs
 from spade.processes.child import Life
-from spade.processes.ending import ending
+from spade.processes.ending import list_ending_signals
 from spade.processes.entry import Launch
 from spade.processes.supervise import Lives, Supervisor, supervise
 from spade.protocol import PROTOCOL_VERSION, Hello, Role
 from spade.transport import Client, connect
-from spade.transport.keys import command_tag
+from spade.transport.keys import make_command_tag
 
 REPORT_S = 0.5
 UNANSWERED_S = 1.0  # after this time a person is told that no replay service answers
@@ -63,10 +63,10 @@ async def keep_up(
     * lives: where the processes run
     """
     finished = ""
-    name = f"supervisor-{command_tag(config.bus)}"
+    name = f"supervisor-{make_command_tag(config.bus)}"
     _log(name, run.logs / "supervisor.log")
     async with (
-        _signals() as told,
+        _catch_signals() as told,
         supervise(config.supervise, run.logs, MODULES, lives) as supervisor,
         trio.open_nursery() as nursery,
     ):
@@ -74,24 +74,24 @@ async def keep_up(
         for launch in launches:
             if launch.role == "replay":  # first, because all others call it
                 await supervisor.add(launch)
-        hello = Hello(PROTOCOL_VERSION, digest(config), "supervisor", name, os.getpid(), corpus=corpus)
+        hello = Hello(PROTOCOL_VERSION, compute_digest(config), "supervisor", name, os.getpid(), corpus=corpus)
         unanswered = trio.CancelScope()
         nursery.start_soon(_tell_unanswered, run, address, config.bus.call_deadline_s, unanswered)
         async with connect(address or run.replay_address, hello, bus=config.bus) as client:
             unanswered.cancel()
             if lasting or not client.pulse.finished:
                 supervisor.number = await ReplayClient(client, config.bus.call_deadline_s).enroll()
-                actors = None if actor is None else Actors(supervisor, actor, longest_lease_s(config), nursery)
+                actors = None if actor is None else Actors(supervisor, actor, compute_longest_lease_s(config), nursery)
                 nursery.start_soon(_report, name, supervisor, actors, client, told.set)
-                nursery.start_soon(_until_done, body, client, nursery.cancel_scope)
+                nursery.start_soon(_run_until_done, body, client, nursery.cancel_scope)
                 # Start all at once: an engine is ready only after the learner has published.
                 for launch in launches:
                     if launch.role != "replay":
                         nursery.start_soon(supervisor.add, launch)
                 if actors is not None:
-                    actors.begin(actor_counts(config))
+                    actors.begin(count_actors(config))
                     nursery.start_soon(autoscale, client, actors, config)
-            finished = await _finished(client, lasting)
+            finished = await _wait_until_finished(client, lasting)
             nursery.cancel_scope.cancel()
     return finished
 
@@ -107,14 +107,14 @@ async def _tell_unanswered(run: RunDir, address: str | None, limit_s: float, sco
         log.warning("%s (waiting up to %g s)", told, limit_s)
 
 
-async def _finished(client: Client, lasting: bool) -> str:
+async def _wait_until_finished(client: Client, lasting: bool) -> str:
     """Wait for the end of the run, or forever if the command is `lasting`. Return the limit that ended the run."""
     while lasting or not client.pulse.finished:
         await client.wait_pulse()
     return client.pulse.finished
 
 
-async def _until_done(body: Body, client: Client, scope: trio.CancelScope) -> None:
+async def _run_until_done(body: Body, client: Client, scope: trio.CancelScope) -> None:
     await body(client)
     scope.cancel()
 
@@ -126,12 +126,12 @@ def _log(name: str, path: Path) -> None:
 
 
 @asynccontextmanager
-async def _signals() -> AsyncIterator[trio.Event]:
+async def _catch_signals() -> AsyncIterator[trio.Event]:
     """Yield an event that the first signal sets. Further signals are also caught, so that none interrupts the drain."""
     told = trio.Event()
 
     async def listen(task_status: trio.TaskStatus[None]) -> None:
-        with trio.open_signal_receiver(*ending()) as signals:
+        with trio.open_signal_receiver(*list_ending_signals()) as signals:
             task_status.started()
             async for _ in signals:
                 told.set()

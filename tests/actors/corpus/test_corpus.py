@@ -185,7 +185,7 @@ def test_a_forged_index_ends_in_one_line(tides, places):
     file = tides.with_name("tides.jsonl.index")
     forged = array("Q", places).tobytes()
     whole = msgspec.msgpack.decode(file.read_bytes(), type=indexed.CorpusIndex)
-    forgery = msgspec.structs.replace(whole, places=forged, check=indexed.checked(whole.digest, forged))
+    forgery = msgspec.structs.replace(whole, places=forged, check=indexed.compute_check(whole.digest, forged))
     file.write_bytes(msgspec.msgpack.encode(forgery))
     documents = corpus.load(str(tides))
     assert len(documents) >= 1
@@ -194,14 +194,14 @@ def test_a_forged_index_ends_in_one_line(tides, places):
 
 
 def test_a_file_that_changes_while_its_index_is_made_is_named(tides, monkeypatch):
-    read = indexed.each_line
+    read = indexed.read_lines
 
     def changed(opened):
         yield from read(opened)
         with tides.open("a") as file:
             file.write('{"text": "A moon."}\n')
 
-    monkeypatch.setattr(indexed, "each_line", changed)
+    monkeypatch.setattr(indexed, "read_lines", changed)
     with pytest.raises(ConfigError, match=r"tides\.jsonl: changed while it was read"):
         corpus.load(str(tides))
     assert not tides.with_name("tides.jsonl.index").exists()
@@ -216,7 +216,7 @@ def test_the_documents_and_the_digest_are_of_one_file_though_another_takes_its_n
     def replaced(path, found):
         new.replace(tides)
 
-    monkeypatch.setattr(indexed, "_kept", replaced)
+    monkeypatch.setattr(indexed, "_load_kept_index", replaced)
     documents = corpus.load(str(tides))
     assert (documents.digest, documents[99].text) == (digest, "Tide 99.")
 

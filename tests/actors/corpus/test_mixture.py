@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from actors import corpus
 from actors.corpus import mixture
-from actors.corpus.cutting import counter, whole_sentences
+from actors.corpus.cutting import cut_at_sentence, make_counter
 from actors.corpus.documents import LONGEST
-from actors.corpus.spec import CorpusSource, CorpusSpec, read_spec, shares
+from actors.corpus.spec import CorpusSource, CorpusSpec, read_spec, share_out
 from spade.errors import ConfigError, RunError, SpadeError
 
 
@@ -114,7 +114,7 @@ def test_documents_are_cut_by_the_tokenizer_that_the_spec_names(folder):
     for tokenizer in ("", "nano"):
         data, said = made(f'tokens = 40\ntokenizer = "{tokenizer}"\n{source}')
         (document,) = map(json.loads, data.splitlines())
-        count = counter(tokenizer)
+        count = make_counter(tokenizer)
         assert count(document["text"]) <= 40 < count(document["text"] + " The tide rises.")
         assert document["text"].endswith("rises.")
         assert "dropped: 1 first sentence over the tokens" in said[0]
@@ -199,15 +199,15 @@ SENTENCES = st.lists(
 
 @given(SENTENCES, st.integers(1, 12))
 def test_a_cut_text_is_the_longest_beginning_of_whole_sentences_that_fits(sentences, tokens):
-    count = counter("")
+    count = make_counter("")
     beginnings = ["\n".join(sentences[:number]).rstrip() for number in range(len(sentences) + 1)]
     longest = max((text for text in beginnings if count(text) <= tokens), key=len)
-    assert whole_sentences("\n".join(sentences).rstrip(), tokens, count) == longest
+    assert cut_at_sentence("\n".join(sentences).rstrip(), tokens, count) == longest
 
 
 @given(st.lists(st.floats(0.01, 100), min_size=1, max_size=9), st.integers(0, 10_000))
 def test_shares_by_weight_add_up(weights, total):
-    got = shares(weights, total)
+    got = share_out(weights, total)
     assert sum(got) == total
     assert all(abs(share - weight * total / sum(weights)) < 1 for share, weight in zip(got, weights, strict=True))
 

@@ -10,13 +10,13 @@ import torch
 from msgspec.structs import replace
 from transformers import AutoModelForCausalLM, DynamicCache, PreTrainedModel
 
-from actors.engines.torch.sampling import truncated
+from actors.engines.torch.sampling import truncate_logprobs
 from spade.codec import pack_ids, unpack_floats, unpack_ids
 from spade.errors import WeightsError
 from spade.policy.canary import next_logprobs
 from spade.policy.logprobs import log_distribution
 from spade.policy.manifest import MANIFEST
-from spade.policy.model import parameters_digest, save
+from spade.policy.model import compute_parameters_digest, save
 from spade.policy.model_folder import NANO
 from spade.protocol import Generate, Generated, Weights
 from spade.tokens import Tokenizer
@@ -40,7 +40,7 @@ class Checkpoint(NamedTuple):
 
 def checkpoint(folder: Path) -> Checkpoint:
     torch.set_num_threads(1)
-    return Checkpoint(folder, parameters_digest(folder), AutoModelForCausalLM.from_pretrained(folder))
+    return Checkpoint(folder, compute_parameters_digest(folder), AutoModelForCausalLM.from_pretrained(folder))
 
 
 def request(index, tokens=40, max_tokens=60, temperature=0.9, first=()):
@@ -143,7 +143,7 @@ class EngineContract:
             with torch.inference_mode():
                 logits = nano.model(whole[None]).logits[0, -len(sampled) - 1 : -1]
             count = torch.ones(len(sampled))
-            cut = truncated(
+            cut = truncate_logprobs(
                 log_distribution(logits, one.temperature), 0.7 * count, (one.top_k or logits.shape[1]) * count
             )
             expected = cut.gather(1, torch.from_numpy(sampled)[:, None])[:, 0]

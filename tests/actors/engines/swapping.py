@@ -66,7 +66,7 @@ async def asked_over_swaps(
     async with (
         small_replay(SmallReplay(), settings) as replay,
         connected(replay.address, settings, "engine") as client,
-        serve("tcp://127.0.0.1:0", digest=config.digest(settings), bus=settings.bus) as server,
+        serve("tcp://127.0.0.1:0", digest=config.compute_digest(settings), bus=settings.bus) as server,
         connected(server.address, settings, "agent") as caller,
         trio.open_nursery() as nursery,
     ):

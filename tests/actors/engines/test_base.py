@@ -2,7 +2,7 @@
 
 import pytest
 
-from actors.engines.base import unfit
+from actors.engines.base import explain_misfit
 from spade.codec import pack_ids
 from spade.protocol import Generate
 
@@ -22,8 +22,11 @@ from spade.protocol import Generate
     (Generate(pack_ids([3]), 1, 1.0, 0, stop=("a", "")), "an empty stop string"),
 ])  # fmt: skip
 def test_a_request_that_can_never_be_served_is_refused(asked, reason):
-    assert reason in unfit(asked, context_tokens=256, vocabulary=320)
+    assert reason in explain_misfit(asked, context_tokens=256, vocabulary=320)
 
 
 def test_a_request_that_just_fits_is_served():
-    assert unfit(Generate(pack_ids([3] * 200), 56, 1e-3, 0, top_p=1.0), context_tokens=256, vocabulary=320) is None
+    assert (
+        explain_misfit(Generate(pack_ids([3] * 200), 56, 1e-3, 0, top_p=1.0), context_tokens=256, vocabulary=320)
+        is None
+    )

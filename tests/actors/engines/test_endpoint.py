@@ -18,7 +18,7 @@ from spade.codec import pack_ids, unpack_ids
 from spade.config import Config, Endpoint, Engine, load
 from spade.errors import BusError, ConfigError
 from spade.openai_api import OpenAIClient
-from spade.policy.model import parameters_digest
+from spade.policy.model import compute_parameters_digest
 from spade.protocol import DesignJob, Generate, Refused, Weights
 from spade.tokens import Tokenizer
 from tests.actors.engines.completions_server import completions
@@ -35,7 +35,7 @@ def tokenizer(tiny_checkpoint):
 
 @pytest.fixture
 def engine_of(tiny_checkpoint):
-    weights = Weights(1, 0, parameters_digest(tiny_checkpoint), str(tiny_checkpoint))
+    weights = Weights(1, 0, compute_parameters_digest(tiny_checkpoint), str(tiny_checkpoint))
 
     def of(context_tokens):
         settings = Engine(rows=4, context_tokens=context_tokens, kv_bytes=1 << 28, device="cpu")

@@ -15,14 +15,14 @@ from actors.engines.weights.fetch import Shelf
 from learner import weights as learner
 from learner.broadcast import broadcast
 from spade import disk
-from spade.config import Bus, Config, digest
+from spade.config import Bus, Config, compute_digest
 from spade.errors import WeightsError
 from spade.policy import manifest
 from spade.policy.model import load
-from spade.policy.parts import part, refusal
+from spade.policy.parts import check_request, read_part
 from spade.protocol import GetWeights, Peer, Refused, Weights, WeightsPart
 from spade.transport import Client, connect, serve
-from spade.transport.pump import background
+from spade.transport.pump import run_in_background
 from tests.actors.small_services import SmallReplay, small_replay
 from tests.peers import alone, connected, hello
 
@@ -66,13 +66,13 @@ class Far:
     @asynccontextmanager
     async def host(self, home: Path, name: str):
         """The shelf of an engine that serves: one of a host of its own, which others may ask for parts."""
-        served = serve("tcp://127.0.0.1:0", digest=digest(CONFIG), bus=CONFIG.bus)
+        served = serve("tcp://127.0.0.1:0", digest=compute_digest(CONFIG), bus=CONFIG.bus)
         async with served as server, small_replay(self.replay, CONFIG) as fake:
             ours = hello(CONFIG, "engine", name, server.address)
             async with connect(fake.address, ours, bus=CONFIG.bus) as replay:
                 shelf = Shelf(replay, CONFIG.bus, home, str(self._checkpoint))
                 self.replay.peers += (Peer("engine", name, server.address),)
-                async with background(partial(shelf.pass_on, server)):
+                async with run_in_background(partial(shelf.pass_on, server)):
                     yield shelf
 
 
@@ -152,7 +152,7 @@ async def test_a_fetch_that_breaks_goes_on_from_where_it_was(far, tmp_path, monk
     parts = [offset for offset in asked if offset > 0]
     again = len(parts) - len(set(parts))
     # What was cut off in the middle of a tensor is fetched again with that tensor; no other is.
-    largest = max(end - start for start, end in manifest.spans(Path(here[0].path) / manifest.PARAMETERS).values())
+    largest = max(end - start for start, end in manifest.read_spans(Path(here[0].path) / manifest.PARAMETERS).values())
     assert again <= 2 + largest // draft.PART_BYTES + 1 < len(set(parts)) / 1.5
 
 
@@ -166,7 +166,7 @@ async def test_weights_that_a_slow_link_is_fetching_are_kept_through_publication
         if asked == 15:
             for _ in range(learner.KEPT + 1):
                 newest = far.publish()
-            learner.prune(far.root, learner.spare(far.root, frozenset()), alone)
+            learner.prune(far.root, learner.list_spare(far.root, frozenset()), alone)
             assert len(list(far.root.iterdir())) == learner.KEPT + 1
             assert (far.root / newest.digest).is_dir()
         return await call(self, request, deadline_s)
@@ -177,7 +177,7 @@ async def test_weights_that_a_slow_link_is_fetching_are_kept_through_publication
         manifest.verify(Path(here.path), weights.digest)
         while (far.root / weights.digest).exists():  # until the goodbye has arrived
             await trio.sleep(0.01)
-            learner.prune(far.root, learner.spare(far.root, frozenset()), alone)
+            learner.prune(far.root, learner.list_spare(far.root, frozenset()), alone)
 
 
 async def test_in_a_run_that_was_moved_weights_are_found_by_their_digest(far, tmp_path):
@@ -193,7 +193,7 @@ async def test_a_draft_of_a_killed_engine_is_gone_on_with(far, tmp_path):
     left_over = tmp_path / "fetched" / f".draft-{weights.digest}"
     left_over.mkdir(parents=True)
     whole = (far.root / weights.digest / manifest.PARAMETERS).read_bytes()
-    places = manifest.spans(far.root / weights.digest / manifest.PARAMETERS)
+    places = manifest.read_spans(far.root / weights.digest / manifest.PARAMETERS)
     start, end = places["model.embed_tokens.weight"]
     (left_over / manifest.PARAMETERS).write_bytes(whole[:start] + bytes(end - start) + whole[end:])
     async with far.up(), far.shelf(tmp_path) as shelf:
@@ -210,9 +210,9 @@ async def test_only_tensors_that_changed_are_fetched_and_old_copies_are_collecte
         second = far.publish("layers.1.mlp.up_proj")
         here = await shelf.bring(second)
         manifest.verify(Path(here.path), second.digest)
-        start, end = manifest.spans(Path(here.path) / manifest.PARAMETERS)["model.layers.1.mlp.up_proj.weight"]
+        start, end = manifest.read_spans(Path(here.path) / manifest.PARAMETERS)["model.layers.1.mlp.up_proj.weight"]
         parts = shelf.fetched_bytes - before
-        header = min(start for start, _ in manifest.spans(Path(here.path) / manifest.PARAMETERS).values())
+        header = min(start for start, _ in manifest.read_spans(Path(here.path) / manifest.PARAMETERS).values())
         assert parts == small(here) + header + end - start < size(far, second) / 2
         (tmp_path / "fetched" / ".draft-old").mkdir()
         third = far.publish()
@@ -323,7 +323,7 @@ def test_a_learner_serves_published_weights_and_nothing_else(far, tmp_path):
 
     def ask(named, file, offset=0, count=8):
         request = GetWeights(named, file, offset, count)
-        return refusal(request) or part(far.root / named, request, 6)
+        return check_request(request) or read_part(far.root / named, request, 6)
 
     found = ask(weights.digest, manifest.PARAMETERS)
     assert (len(found.data), found.size) == (6, size(far, weights)), "no more than the service sends at once"
@@ -388,12 +388,12 @@ async def bad_engine(far, answer):
     async def serve_part(server, incoming):
         request = incoming.message
         asked.append(request)
-        found = await answer(len(asked), part(far.root / request.digest, request, 1 << 20))
+        found = await answer(len(asked), read_part(far.root / request.digest, request, 1 << 20))
         await server.reply(incoming, found)
 
-    async with serve("tcp://127.0.0.1:0", digest=digest(CONFIG), bus=CONFIG.bus) as server:
+    async with serve("tcp://127.0.0.1:0", digest=compute_digest(CONFIG), bus=CONFIG.bus) as server:
         far.replay.peers += (Peer("engine", "bad", server.address),)
-        async with background(partial(serve_parts, server)):
+        async with run_in_background(partial(serve_parts, server)):
             yield asked
 
 

@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.engines.torch.buddy import SMALLEST, Extents, TokenExtent, size_for
-from actors.engines.torch.plan import TokenChunk, arrange
+from actors.engines.torch.buddy import SMALLEST, Extents, TokenExtent, compute_size
+from actors.engines.torch.plan import TokenChunk, group_chunks
 from actors.engines.torch.prefixes import Placement, Prefixes
 
 
@@ -36,7 +36,7 @@ def test_extents_never_overlap_and_come_together_again(orders):
     extents, taken = Extents(4_096, 1_024), []
     for take, number in orders:
         if take:
-            extent = extents.take(size_for(number))
+            extent = extents.take(compute_size(number))
             if extent is None:
                 assert extents.free < 4_096
                 continue
@@ -57,7 +57,7 @@ def test_extents_never_overlap_and_come_together_again(orders):
 
 
 def chunk(entry, start, size):
-    return TokenChunk(entry, TokenExtent(entry * 512, size_for(start + size)), start, size)
+    return TokenChunk(entry, TokenExtent(entry * 512, compute_size(start + size)), start, size)
 
 
 @given(
@@ -66,7 +66,7 @@ def chunk(entry, start, size):
 )
 def test_groups_partition_the_chunks(sizes, spare):
     chunks = [chunk(entry, start, size) for entry, (start, size) in enumerate(sizes)]
-    groups = arrange(chunks, spare)
+    groups = group_chunks(chunks, spare)
     assert sorted(each for group in groups for each in group) == chunks
     for group in groups:
         assert [each.extent for each in group] == sorted(each.extent for each in group)
@@ -80,4 +80,4 @@ def test_groups_partition_the_chunks(sizes, spare):
 def test_like_goes_with_like():
     decoding = [chunk(entry, 140 + entry, 1) for entry in range(40)]
     prompts = [chunk(50, 0, 200), chunk(51, 0, 198)]
-    assert [len(group) for group in arrange([*prompts, *decoding], 2_048)] == [40, 2]
+    assert [len(group) for group in group_chunks([*prompts, *decoding], 2_048)] == [40, 2]

@@ -9,7 +9,7 @@ from actors.links.pool import Pool
 from actors.play.session import OverdueError, Session
 from spade import config
 from spade.codec import pack_ids
-from spade.policy.model import parameters_digest
+from spade.policy.model import compute_parameters_digest
 from spade.protocol import Generate, Generated, Overdue, Weights
 from tests.actors.engines.gate import gated
 from tests.actors.links.test_pool import engines_connected, pooled
@@ -37,7 +37,7 @@ async def all_of(pool: Pool) -> dict[int, Generated]:
 
 async def test_an_engine_may_leave_in_the_middle_and_nothing_is_lost(tiny_checkpoint, monkeypatch):
     small = SmallReplay()
-    small.weights = Weights(1, 0, parameters_digest(tiny_checkpoint), str(tiny_checkpoint))
+    small.weights = Weights(1, 0, compute_parameters_digest(tiny_checkpoint), str(tiny_checkpoint))
     async with (
         pooled(small, SETTINGS) as (replay, client, pool),
         process(engine_server.run, "engine", replay, SETTINGS, 1),

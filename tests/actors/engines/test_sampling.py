@@ -7,7 +7,7 @@ import pytest
 import torch
 import transformers
 
-from actors.engines.torch.sampling import sample, truncated, uniforms
+from actors.engines.torch.sampling import draw_uniforms, sample, truncate_logprobs
 
 
 def test_sampling_inverts_the_distribution():
@@ -35,7 +35,7 @@ def test_a_cut_distribution_is_renormalised_and_the_rest_is_never_sampled():
 
 def test_cutting_agrees_with_transformers():
     logits = torch.randn(20, 300, generator=torch.Generator().manual_seed(0))
-    ours = truncated(logits.log_softmax(-1), torch.full((20,), 0.7), torch.full((20,), 40))
+    ours = truncate_logprobs(logits.log_softmax(-1), torch.full((20,), 0.7), torch.full((20,), 40))
     theirs = transformers.TopPLogitsWarper(0.7)(None, transformers.TopKLogitsWarper(40)(None, logits)).log_softmax(-1)
     torch.testing.assert_close(ours, theirs)
 
@@ -46,10 +46,10 @@ def test_any_top_k_over_the_vocabulary_is_all_of_it():
 
 
 def test_uniforms_are_uniform_and_need_no_history():
-    numbers = uniforms([3] * 4_000, range(4_000))
+    numbers = draw_uniforms([3] * 4_000, range(4_000))
     assert numbers.min() >= 0
     assert numbers.max() < 1
     counts, _ = np.histogram(numbers, bins=10, range=(0, 1))
     assert abs(counts - 400).max() < 80
     assert abs(np.corrcoef(numbers[:-1], numbers[1:])[0, 1]) < 0.05
-    assert uniforms([2**63 - 1, 3], [0, 17]).tolist() == [uniforms([2**63 - 1], [0])[0], numbers[17]]
+    assert draw_uniforms([2**63 - 1, 3], [0, 17]).tolist() == [draw_uniforms([2**63 - 1], [0])[0], numbers[17]]

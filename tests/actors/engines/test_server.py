@@ -67,9 +67,9 @@ def launch(server):
 
 
 def published(folder, version):
-    from spade.policy.model import parameters_digest
+    from spade.policy.model import compute_parameters_digest
 
-    return Weights(version, version - 1, parameters_digest(folder), str(folder))
+    return Weights(version, version - 1, compute_parameters_digest(folder), str(folder))
 
 
 def request(seed, tokens=12):

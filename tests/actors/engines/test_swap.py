@@ -79,7 +79,7 @@ def test_bfloat16_is_within_its_tolerance_and_other_weights_are_not(tiny_checkpo
     newest = source.publish()
     off = swap(serving, newest, TOLERANCE["bfloat16"]).off
     assert 0 < off < TOLERANCE["bfloat16"] / 2
-    stale = canary.mismatch(canary.read(tmp_path / "weights" / first.digest), serving.logprobs(range(8)))
+    stale = canary.compute_mismatch(canary.read(tmp_path / "weights" / first.digest), serving.logprobs(range(8)))
     assert stale > TOLERANCE["bfloat16"]
 
 
@@ -105,7 +105,7 @@ def test_a_canary_that_is_no_number_is_off(tiny_checkpoint, tmp_path):
     with torch.no_grad():
         serving._model.get_input_embeddings().weight.fill_(torch.nan)
     expected = canary.read(tmp_path / "weights" / serving._digest)
-    assert canary.mismatch(expected, serving.logprobs(expected.ids)) == float("inf")
+    assert canary.compute_mismatch(expected, serving.logprobs(expected.ids)) == float("inf")
 
 
 def test_weights_that_are_gone_are_passed_over_and_the_old_ones_stay(tiny_checkpoint, tmp_path):
@@ -136,7 +136,7 @@ async def test_a_byte_that_the_canary_cannot_see_ends_the_engine(tmp_path, tiny_
             assert (await caller.call(request(1))).digests == bytes.fromhex(replay.weights.digest)
             bad = source.publish()
             file = tmp_path / "weights" / bad.digest / manifest.PARAMETERS
-            start, _ = manifest.spans(file)["model.layers.1.mlp.down_proj.weight"]
+            start, _ = manifest.read_spans(file)["model.layers.1.mlp.down_proj.weight"]
             data = bytearray(file.read_bytes())
             data[start] ^= 1  # the last bit of one number
             file.write_bytes(data)

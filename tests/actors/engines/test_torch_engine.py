@@ -11,7 +11,7 @@ from actors.engines.torch.forward import Modules
 from spade.codec import pack_ids, unpack_floats, unpack_ids
 from spade.config import Engine
 from spade.errors import ConfigError
-from spade.policy.model import parameters_digest
+from spade.policy.model import compute_parameters_digest
 from spade.protocol import Generate, Weights
 from tests.actors.engines.engine_contract import answers, assert_sampled_from
 from tests.conftest import write_checkpoint, write_tokenizer
@@ -20,7 +20,7 @@ VOCABULARY = 256
 
 
 def engine(folder, rows=8, context_tokens=256, version=1, kv_bytes=1 << 30, dtype="float32"):
-    weights = Weights(version, 0, parameters_digest(folder), str(folder))
+    weights = Weights(version, 0, compute_parameters_digest(folder), str(folder))
     settings = Engine(rows=rows, context_tokens=context_tokens, kv_bytes=kv_bytes, device="cpu")
     return TorchEngine(weights, settings, dtype)
 
@@ -146,7 +146,7 @@ def test_keys_of_older_weights_are_not_shared(tiny_checkpoint, other_checkpoint)
     answers(swapper, [request])
     swapper.submit(0, Generate(pack_ids(list(range(3, 60))), 30, 1.0, 2))
     swapper.step()
-    swapper.load_weights(Weights(2, 1, parameters_digest(other_checkpoint), str(other_checkpoint)))
+    swapper.load_weights(Weights(2, 1, compute_parameters_digest(other_checkpoint), str(other_checkpoint)))
     swapper.submit(1, request)
     results = {}
     while swapper.busy:

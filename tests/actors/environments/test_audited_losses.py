@@ -7,8 +7,8 @@ import pytest
 
 from actors.environments.admission import validate
 from actors.environments.audit import audit
-from actors.environments.gifts import Hearing, common_sequence, unseen_words, without
-from actors.text.leaks import leaked
+from actors.environments.gifts import Hearing, drop_words, find_common_sequence, find_unseen_words
+from actors.text.leaks import find_leaked
 from spade.codec import answer_digest
 from spade.protocol import AuditJob, Faulted, RecordedPlay, Recording
 from tests.actors.odd_programs import LIMITS, SEARCH
@@ -191,8 +191,8 @@ async def test_admission_tells_the_words_that_each_solution_needs_and_no_observa
     """The program repeats what is said, which tells a player nothing."""
     (word,) = await values(sandbox, LOCKED.replace("WORD", "xyzzy"))
     assert word == "xyzzy"
-    assert leaked("Say XYZZY first.", (word,))
-    assert not leaked("Say the magic word first.", (word,))
+    assert find_leaked("Say XYZZY first.", (word,))
+    assert not find_leaked("Say the magic word first.", (word,))
     assert await values(sandbox, LOCKED.replace("WORD", "4271")) == ("4271",)
 
 
@@ -238,9 +238,9 @@ HALVING = HALVING.replace(
 async def test_admission_tells_the_last_guess_of_a_search_and_not_the_steps_to_it(sandbox):
     """An honest hint names the first guesses of a binary search."""
     found = await values(sandbox, HALVING)
-    assert not leaked("Begin with 500, then send 250 or 750, then halve again: 125, 375, 625 or 875.", found)
+    assert not find_leaked("Begin with 500, then send 250 or 750, then halve again: 125, 375, 625 or 875.", found)
     assert 1 <= len(found) <= 2
-    assert leaked(f"Send {found[0]}.", found)
+    assert find_leaked(f"Send {found[0]}.", found)
 
 
 async def test_a_secret_that_is_shown_where_nobody_needs_it_is_unseen(sandbox):
@@ -251,22 +251,22 @@ async def test_a_secret_that_is_shown_where_nobody_needs_it_is_unseen(sandbox):
 
 
 def test_words_are_unseen_until_an_observation_tells_them_before_they_are_said():
-    assert unseen_words(["say:xyzzy"], [Hearing(["say:xyzzy"], ["Hello.", "You said xyzzy."])]) == ["say", "xyzzy"]
-    assert unseen_words(["say:xyzzy"], [Hearing(["look", "say:xyzzy"], ["say what?", "A note: XYZZY", ""])]) == []
-    assert unseen_words(["x-y-z-q"], []) == ["xyzq"]
-    assert unseen_words(["say x.y z-q 5", "\\boxed{Plugh}", "fr\u200bee"], []) == ["say", "xyzq5", "plugh", "free"]
-    assert unseen_words(["5", "42", "move 1 2"], []) == ["move"]
+    assert find_unseen_words(["say:xyzzy"], [Hearing(["say:xyzzy"], ["Hello.", "You said xyzzy."])]) == ["say", "xyzzy"]
+    assert find_unseen_words(["say:xyzzy"], [Hearing(["look", "say:xyzzy"], ["say what?", "A note: XYZZY", ""])]) == []
+    assert find_unseen_words(["x-y-z-q"], []) == ["xyzq"]
+    assert find_unseen_words(["say x.y z-q 5", "\\boxed{Plugh}", "fr\u200bee"], []) == ["say", "xyzq5", "plugh", "free"]
+    assert find_unseen_words(["5", "42", "move 1 2"], []) == ["move"]
     # The last observation comes when the play is over.
-    assert unseen_words(["xyzzy"], [Hearing(["look"], ["A box.", "It was xyzzy."])]) == ["xyzzy"]
-    assert without(["say:xyzzy", "look"], ["xyzzy"]) == ["look"]
+    assert find_unseen_words(["xyzzy"], [Hearing(["look"], ["A box.", "It was xyzzy."])]) == ["xyzzy"]
+    assert drop_words(["say:xyzzy", "look"], ["xyzzy"]) == ["look"]
 
 
 def test_a_sequence_that_solves_every_instance_is_kept_by_its_beginning():
-    assert common_sequence([list("abbacdabcd"), list("abbacdabcd")]) == "a b b a c d a b"
-    assert leaked("Press a, b, b, a, c, d, a, b, c, d.", ["a b b a c d a b"])
-    assert common_sequence([list("abba"), list("abbb")]) == ""
-    assert common_sequence([list("abb"), list("abb")]) == ""
-    assert common_sequence([list("abbacdab")]) == ""
+    assert find_common_sequence([list("abbacdabcd"), list("abbacdabcd")]) == "a b b a c d a b"
+    assert find_leaked("Press a, b, b, a, c, d, a, b, c, d.", ["a b b a c d a b"])
+    assert find_common_sequence([list("abba"), list("abbb")]) == ""
+    assert find_common_sequence([list("abb"), list("abb")]) == ""
+    assert find_common_sequence([list("abbacdab")]) == ""
 
 
 # On odd seeds the numbers count only after a word that nothing but the hint tells.

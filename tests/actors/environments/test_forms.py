@@ -3,7 +3,7 @@
 import pytest
 
 from actors.environments.admission import validate
-from actors.environments.forms import form_of
+from actors.environments.forms import find_form
 from spade.config import Play
 from tests.actors.odd_programs import BOXED, LIMITS, SEARCH
 
@@ -20,7 +20,7 @@ async def test_admission_finds_the_form_that_a_program_reads(sandbox, source, so
     verdict = await validate(sandbox, source.replace(LISTED, solution), 3, LIMITS)
     assert (verdict.passed, verdict.reads) == (True, reads), verdict.stages
     assert verdict.first_observation.startswith("Find the number")
-    assert await form_of(sandbox, source.replace(LISTED, solution), 4, LIMITS, Play()) == reads
+    assert await find_form(sandbox, source.replace(LISTED, solution), 4, LIMITS, Play()) == reads
 
 
 @pytest.mark.parametrize(("source", "reads"), [(BOXED, "box"), (SEARCH, "inside")], ids=["box", "inside"])
@@ -56,7 +56,7 @@ async def test_nonsense_in_its_box_is_garbage(sandbox):
 
 
 async def test_the_form_of_a_program_that_fails_before_it_shows_is_the_inside(sandbox):
-    assert await form_of(sandbox, "class Broken", 4, LIMITS, Play()) == "inside"
+    assert await find_form(sandbox, "class Broken", 4, LIMITS, Play()) == "inside"
 
 
 async def test_a_program_that_any_box_wins_is_refused_though_it_reads_the_inside(sandbox):

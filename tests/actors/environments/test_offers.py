@@ -7,8 +7,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from actors.environments.offers import LONGEST, MOST, choose, offered
-from actors.nano.families import offered as nano_offered
+from actors.environments.offers import LONGEST, MOST, choose, read_offer
+from actors.nano.families import read_offered as nano_offered
 from actors.nano.games import GAMES, instantiate
 from actors.text.profile import Document
 
@@ -149,7 +149,7 @@ SCRAPS = [
 
 @pytest.mark.parametrize(("observation", "actions"), LISTED)
 def test_a_list_in_the_prescribed_form_is_read_as_it_is_written(observation, actions):
-    offer = offered(observation)
+    offer = read_offer(observation)
     assert (list(offer.actions), offer.kind) == (actions, "listed")
 
 
@@ -168,7 +168,7 @@ WORDS = st.text(st.characters(categories=("L", "N", "P", "S")), min_size=1, max_
 )
 def test_any_list_in_the_prescribed_form_is_read_as_it_is_written(words, before):
     for separator in (" ", " | "):
-        offer = offered(f"{before}Actions: {separator.join(words)}")
+        offer = read_offer(f"{before}Actions: {separator.join(words)}")
         assert (list(offer.actions), offer.kind) == (words, "listed")
 
 
@@ -176,12 +176,12 @@ def test_any_list_in_the_prescribed_form_is_read_as_it_is_written(words, before)
 def test_actions_with_spaces_are_read_between_bars(words):
     phrases = [" ".join(pair) for pair in zip(words[::2], words[1::2], strict=False)]
     assume(all(map(plain, phrases)))
-    assert list(offered("Actions: " + " | ".join(phrases)).actions) == phrases
+    assert list(read_offer("Actions: " + " | ".join(phrases)).actions) == phrases
 
 
 @pytest.mark.parametrize(("observation", "actions"), UNCERTAIN)
 def test_a_list_in_another_form_is_uncertain_and_one_reading_has_what_is_meant(observation, actions):
-    offer = offered(observation)
+    offer = read_offer(observation)
     assert offer.kind == "uncertain"
     assert actions in [list(reading) for reading in offer.readings]
     assert len(offer.readings) <= 5
@@ -189,13 +189,13 @@ def test_a_list_in_another_form_is_uncertain_and_one_reading_has_what_is_meant(o
 
 @pytest.mark.parametrize(("observation", "actions"), FILLED)
 def test_placeholders_are_filled_with_words_and_numbers_of_the_observation(observation, actions):
-    assert offered(observation).kind == "uncertain"
+    assert read_offer(observation).kind == "uncertain"
     assert actions <= {choose(observation, random.Random(seed)) for seed in range(400)}
 
 
 @pytest.mark.parametrize("observation", UNREADABLE, ids=range(len(UNREADABLE)))
 def test_where_nothing_is_offered_words_and_numbers_are_guessed(observation):
-    offer = offered(observation)
+    offer = read_offer(observation)
     assert offer.kind == "guessed"
     assert {"yes", "no", "0", "1", "2"} <= set(offer.actions)
 
@@ -224,7 +224,7 @@ def test_of_an_uncertain_list_the_readings_that_have_known_actions_are_drawn_fro
 
 
 def test_numbers_of_a_huge_range_are_spread_over_it():
-    numbers = [int(number) for number in offered("Actions: 1..99999999999999").actions]
+    numbers = [int(number) for number in read_offer("Actions: 1..99999999999999").actions]
     assert len(numbers) == MOST
     assert numbers[500] > 10**12
 
@@ -255,9 +255,9 @@ def test_the_same_seed_draws_the_same_numbers():
 def test_all_actions_of_a_long_list_are_drawn():
     """Neither repetitions nor a multitude of junk may hide the last ones."""
     repeated = "Actions: " + "wait " * 3_000 + "heads tails"
-    assert offered(repeated).actions == ("wait", "heads", "tails")
+    assert read_offer(repeated).actions == ("wait", "heads", "tails")
     assert {choose(repeated, random.Random(seed)) for seed in range(40)} == {"wait", "heads", "tails"}
-    many = offered("Actions: " + " ".join(f"w{index}" for index in range(2_500)) + " heads tails")
+    many = read_offer("Actions: " + " ".join(f"w{index}" for index in range(2_500)) + " heads tails")
     assert many.kind == "listed"
     assert many.has("heads")
     assert many.has("w0")
@@ -282,45 +282,45 @@ def test_no_place_in_a_long_text_hides_an_action_from_random_play(observation):
 
 def test_a_list_too_long_to_be_read_is_not_taken_for_one():
     """Else its first actions would be all that random play tries."""
-    assert offered("Actions: wait " + "word " * 4_000 + "heads").kind == "guessed"
+    assert read_offer("Actions: wait " + "word " * 4_000 + "heads").kind == "guessed"
 
 
 def test_a_list_counts_as_the_last_one_wherever_it_begins():
     """One that is longer than the ends that are read must not give way to an earlier, shorter one."""
     words = [f"word-{index}" for index in range(1_500)]
-    offer = offered("Actions: wait rest\nActions: heads tails " + " ".join(words))
+    offer = read_offer("Actions: wait rest\nActions: heads tails " + " ".join(words))
     assert "wait" not in offer.actions
     assert offer.has("heads")
     assert offer.has("word-1499")
 
 
 def test_ranges_leave_room_for_words_and_other_ranges():
-    offer = offered("Actions: 1..99999 pass -99999..-1 quit")
+    offer = read_offer("Actions: 1..99999 pass -99999..-1 quit")
     assert {"pass", "quit"} < set(offer.actions)
     assert 0 < sum(action.startswith("-") for action in offer.actions) < len(offer.actions) / 2 < MOST
 
 
 @pytest.mark.parametrize("action", ["846", "0", "9999", "pass"])
 def test_a_list_has_every_number_of_its_range(action):
-    offer = offered("Actions: 0..9999 pass")
+    offer = read_offer("Actions: 0..9999 pass")
     assert offer.has(action)
     assert not any(map(offer.has, ["10000", "-1", "0846", "+1", "8.0", "\uff18", ""]))
 
 
 def test_of_a_long_observation_the_ends_are_read():
-    assert offered("Actions: in out\n" + "wall " * 50_000).actions == ("in", "out")
-    assert offered("wall " * 50_000 + "\nActions: in out").actions == ("in", "out")
+    assert read_offer("Actions: in out\n" + "wall " * 50_000).actions == ("in", "out")
+    assert read_offer("wall " * 50_000 + "\nActions: in out").actions == ("in", "out")
 
 
 def test_every_nano_program_is_read_as_it_lists_its_actions():
     for environment in GAMES.unseen(3, [Document("m1", "mathematics", "Primes", "")], 60):
         observation, _ = instantiate(environment.source).reset(7)
-        offer = offered(observation)
+        offer = read_offer(observation)
         assert (list(offer.actions), offer.kind) == (nano_offered(observation), "listed")
 
 
 def check(observation: str) -> None:
-    offer = offered(observation)
+    offer = read_offer(observation)
     assert 0 < len(offer.actions) <= MOST
     for action in offer.actions:
         assert 0 < len(action) <= LONGEST
@@ -350,5 +350,5 @@ def test_a_text_of_repetitions_up_to_the_limit_is_read_in_bounds(scrap):
     ["{}", "'{}'", "`{}`", '"{}"', "\\boxed{{{}}}", "**{}**", "“{}”"]
 ), st.sampled_from([", ", "; ", " | ", " / "]))  # fmt: skip
 def test_marked_actions_between_separators_are_one_of_the_readings(names, mark, separator):
-    offer = offered("Available actions: " + separator.join(mark.format(name) for name in names))
+    offer = read_offer("Available actions: " + separator.join(mark.format(name) for name in names))
     assert names in [list(reading) for reading in offer.readings]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from actors.environments.probes import Transcript, difference, heeded, rewarded_otherwise, unchanging
+from actors.environments.probes import Transcript, describe_difference, has_heeded, has_other_rewards, is_unchanging
 from spade.protocol import Observed
 
 
@@ -12,8 +12,8 @@ def transcript(seed: int, *steps: tuple[str, float, bool], actions: tuple[str, .
 
 def test_rewards_that_differ_under_one_seed_prove_an_effect():
     plays = [transcript(1, ("s", 0, False), ("x", reward, True)) for reward in (0.0, 0.5)]
-    assert rewarded_otherwise(plays)
-    assert not rewarded_otherwise(plays[1:])
+    assert has_other_rewards(plays)
+    assert not has_other_rewards(plays[1:])
 
 
 def test_rewards_that_differ_with_the_seed_alone_prove_nothing():
@@ -22,13 +22,15 @@ def test_rewards_that_differ_with_the_seed_alone_prove_nothing():
         for seed in (0, 1)
         for side in ("heads", "tails")
     ]
-    assert not rewarded_otherwise(coin)
+    assert not has_other_rewards(coin)
 
 
 def test_words_that_differ_under_one_seed_are_a_change():
-    assert not unchanging([transcript(1, ("s", 0, False), (word, 0, False)) for word in ("here", "there")])
-    assert unchanging([transcript(1, ("s", 0, False), ("here", 0, False), actions=(action,)) for action in ("a", "b")])
-    assert unchanging([transcript(seed, ("s", 0, False), (f"{seed}", 0, False)) for seed in (1, 2)])
+    assert not is_unchanging([transcript(1, ("s", 0, False), (word, 0, False)) for word in ("here", "there")])
+    assert is_unchanging(
+        [transcript(1, ("s", 0, False), ("here", 0, False), actions=(action,)) for action in ("a", "b")]
+    )
+    assert is_unchanging([transcript(seed, ("s", 0, False), (f"{seed}", 0, False)) for seed in (1, 2)])
 
 
 @pytest.mark.parametrize(("reward", "ended", "won"), [
@@ -54,18 +56,18 @@ def test_an_echo_of_what_was_said_is_no_effect(said, answers, is_heeded):
         transcript(1, ("s", 0, False), (answer, 0, False), actions=(action,))
         for action, answer in zip(said, answers, strict=True)
     )
-    assert heeded(one, other) is is_heeded
+    assert has_heeded(one, other) is is_heeded
 
 
 def test_another_reward_is_an_effect():
     one, other = (transcript(1, ("s", 0, False), ("x", reward, False)) for reward in (0.0, 0.1))
-    assert heeded(one, other)
+    assert has_heeded(one, other)
 
 
 def test_a_difference_is_named():
-    assert difference(Observed("a"), Observed("a")) == ""
-    assert "'a', then 'b'" in difference(Observed("a"), Observed("b"))
-    assert difference(Observed("x" * 200 + "a"), Observed("x" * 200 + "b")).endswith(
+    assert describe_difference(Observed("a"), Observed("a")) == ""
+    assert "'a', then 'b'" in describe_difference(Observed("a"), Observed("b"))
+    assert describe_difference(Observed("x" * 200 + "a"), Observed("x" * 200 + "b")).endswith(
         "was 'a', then 'b' (from character 201 on)"
     )
-    assert "1, True, False, then 0, False, False" in difference(Observed("a", 1.0, True), Observed("a"))
+    assert "1, True, False, then 0, False, False" in describe_difference(Observed("a", 1.0, True), Observed("a"))

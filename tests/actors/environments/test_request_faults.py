@@ -16,7 +16,7 @@ from actors.sandbox import Sandbox
 from spade import config
 from spade.codec import pack_floats, pack_ids
 from spade.errors import BusError, RefusedError, SuspectError
-from spade.processes.entry import Launch, serving
+from spade.processes.entry import Launch, open_service
 from spade.processes.logs import Lines
 from spade.protocol import Generate, Generated, Observed, StepEpisode, Validate, Verdict
 from tests.actors.environments.test_runner import COUNTER, gauge, opening, running, service, small
@@ -111,7 +111,7 @@ async def desk(folder):
     async with small_replay(SmallReplay(), SETTINGS) as replay:
         launch = Launch("engine-0", "engine", "", "", replay.address, f"ipc://{folder}/engine")
         with closing(Moody(4)) as engine:
-            async with serving(launch, SETTINGS) as (server, client), trio.open_nursery() as nursery:
+            async with open_service(launch, SETTINGS) as (server, client), trio.open_nursery() as nursery:
                 nursery.start_soon(Desk(server, client, engine, SETTINGS).run)
                 async with connected(launch.bind, SETTINGS, "agent") as caller:
                     yield caller, replay

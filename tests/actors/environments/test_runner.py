@@ -11,8 +11,8 @@ import trio
 
 from actors.environments import runner as env_runner
 from actors.sandbox import Programs
-from spade.codec import program_digest
-from spade.config import Config, digest, load
+from spade.codec import compute_program_digest
+from spade.config import Config, compute_digest, load
 from spade.errors import RefusedError
 from spade.processes.entry import Launch
 from spade.protocol import (
@@ -67,7 +67,7 @@ def small(**sandbox: float) -> Config:
 
 
 def opening(episode: str, source: str, seed: int = 1, max_turns: int = 8) -> OpenEpisode:
-    return OpenEpisode(episode, program_digest(source), seed, max_turns)
+    return OpenEpisode(episode, compute_program_digest(source), seed, max_turns)
 
 
 @asynccontextmanager
@@ -233,7 +233,7 @@ async def test_a_program_is_fetched_once_for_all_that_play_it():
                     nursery.start_soon(client.call, opening(name, COUNTER))
         assert isinstance(await one.call(opening("c", COUNTER)), Observed)
         await gauge(replay, "program_fetches", lambda count: count == 1)
-    assert replays.fetched == [program_digest(COUNTER)]
+    assert replays.fetched == [compute_program_digest(COUNTER)]
 
 
 async def test_an_episode_goes_on_though_its_program_was_dropped(monkeypatch):
@@ -243,7 +243,7 @@ async def test_an_episode_goes_on_though_its_program_was_dropped(monkeypatch):
         for turn, (name, source) in enumerate((("a", COUNTER), ("b", ENDLESS), ("c", COUNTER)), 1):
             assert isinstance(await client.call(opening(name, source, seed=2)), Observed)  # the goal is 5
             assert (await client.call(StepEpisode("a", turn, "1"))).reward == 0.1
-    assert replays.fetched == [program_digest(source) for source in (COUNTER, ENDLESS, COUNTER)]
+    assert replays.fetched == [compute_program_digest(source) for source in (COUNTER, ENDLESS, COUNTER)]
 
 
 async def test_an_env_runner_that_restarted_fetches_anew():
@@ -251,7 +251,7 @@ async def test_an_env_runner_that_restarted_fetches_anew():
     for _ in range(2):
         async with running(config, replays) as (address, _), connected(address, config, "agent") as client:
             assert isinstance(await client.call(opening("a", COUNTER)), Observed)
-    assert replays.fetched == 2 * [program_digest(COUNTER)]
+    assert replays.fetched == 2 * [compute_program_digest(COUNTER)]
 
 
 async def test_a_program_that_was_admitted_here_is_not_fetched():
@@ -271,7 +271,7 @@ async def test_a_program_that_nobody_has_is_unknown_until_its_owner_hands_it_in(
         mine = COUNTER.replace("Reach", "Get to")
         unknown = await client.call(opening("a", mine))
         assert (unknown.kind, unknown.environment_fault) == ("unknown", False)
-        assert unknown.detail.endswith(f"no active environment has the program {program_digest(mine)!r}")
+        assert unknown.detail.endswith(f"no active environment has the program {compute_program_digest(mine)!r}")
         assert await client.call(KeepProgram(mine)) == Done()
         assert await client.call(opening("a", mine)) == Observed("Get to the goal exactly. Actions: 1..6")
         await gauge(replay, "faults", lambda count: count == 0)
@@ -283,7 +283,7 @@ class ByHand:
     def __init__(self, folder: Path) -> None:
         self.config = small()
         self.launch = Launch("runner-0", "env-runner", "", "", f"ipc://{folder}/replay", f"ipc://{folder}/runner")
-        self.replay = partial(serve, self.launch.replay, digest=digest(self.config), bus=self.config.bus)
+        self.replay = partial(serve, self.launch.replay, digest=compute_digest(self.config), bus=self.config.bus)
         self.client: Client | None = None
         self.answer: object = None
         self.over = trio.Event()
@@ -304,7 +304,8 @@ class ByHand:
 
 
 @pytest.mark.parametrize(("closed", "sent", "kind", "says"), [
-    (False, ENDLESS, "infrastructure", f"another program was fetched than that of digest {program_digest(COUNTER)!r}"),
+    (False, ENDLESS, "infrastructure",
+     f"another program was fetched than that of digest {compute_program_digest(COUNTER)!r}"),
     (True, COUNTER, "lost", "the episode was closed while its program was fetched"),
 ], ids=["another than the one that was named", "of an episode that was closed meanwhile"])  # fmt: skip
 async def test_a_fetched_program_is_not_played(tmp_path, closed, sent, kind, says):

@@ -6,13 +6,13 @@ from collections import Counter
 import pytest
 
 from actors.environments.admission import validate
-from actors.environments.offers import offered
-from spade.app.supervisor.pools import programs_for, write_pool
+from actors.environments.offers import read_offer
+from spade.app.supervisor.pools import read_config_programs, write_pool
 from spade.config import SKILLS, load
 from spade.errors import RunError
-from spade.pools import listed, shipped_programs
+from spade.pools import read_list, read_shipped_programs
 
-WORLDS = list(shipped_programs("small"))
+WORLDS = list(read_shipped_programs("small"))
 RECIPE = load("smol-games")
 MOST_CHARACTERS = 320  # about 80 tokens
 
@@ -25,7 +25,7 @@ async def test_a_world_is_admitted_and_its_solution_wins(world, sandbox):
     assert "not replayed" not in replayed
     assert verdict.reads == "inside"
     assert verdict.seed_sensitive
-    assert offered(verdict.first_observation).kind == "listed"
+    assert read_offer(verdict.first_observation).kind == "listed"
     assert re.search(r"\nActions: .*\Z", verdict.first_observation)
     assert len(verdict.first_observation) < MOST_CHARACTERS
 
@@ -45,9 +45,9 @@ def test_a_world_is_short_and_has_a_hint_without_a_placeholder(world):
 
 def test_a_pool_that_ships_is_a_source_from_any_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    write_pool(tmp_path / "pool", programs_for(RECIPE))
-    assert [(each.name, each.skill) for each in listed(tmp_path / "pool").entries] == sorted(
+    write_pool(tmp_path / "pool", read_config_programs(RECIPE))
+    assert [(each.name, each.skill) for each in read_list(tmp_path / "pool").entries] == sorted(
         (world.name, world.skill) for world in WORLDS
     )
     with pytest.raises(RunError, match=r"pool\.source: no pool named '\.\./nano' ships; write one of small"):
-        programs_for(load("smol-games", ("pool.source=shipped:../nano",)))
+        read_config_programs(load("smol-games", ("pool.source=shipped:../nano",)))

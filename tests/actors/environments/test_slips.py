@@ -5,7 +5,7 @@ import re
 import pytest
 
 from actors.environments.admission import validate
-from actors.environments.slips import Slip, SlippingPlayer, damaged
+from actors.environments.slips import Slip, SlippingPlayer, list_slips
 from tests.actors.odd_programs import LIMITS
 
 GATES = """
@@ -73,7 +73,7 @@ async def test_a_program_that_raises_on_a_slip_is_refused_with_the_slip(sandbox,
     ],
 )
 def test_an_action_is_damaged_in_each_way_that_it_allows(action, slips):
-    assert [text for _, text in damaged(action)[1]] == slips
+    assert [text for _, text in list_slips(action)[1]] == slips
 
 
 def test_each_slip_is_made_once_for_each_verb_and_between_them_is_a_proper_action():

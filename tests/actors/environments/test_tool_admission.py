@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from actors.environments import runner as env_runner
-from actors.environments.admission import domain_of, validate
+from actors.environments.admission import find_domain, validate
 from actors.environments.audit import audit
 from actors.nano.tools.world import TOOLS
 from actors.nano.world import draw_knobs
@@ -165,7 +165,7 @@ async def test_the_replay_shows_instructions_calls_and_results(sandbox):
 
 
 async def test_the_domain_of_a_program_is_told_by_its_base_class(sandbox):
-    found = [await domain_of(sandbox, source, LIMITS) for source in (GOOD, SEARCH, "class CodesEnv(")]
+    found = [await find_domain(sandbox, source, LIMITS) for source in (GOOD, SEARCH, "class CodesEnv(")]
     assert found == ["tools", "games", None]
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.environments.tools.guesses import RandomCaller, read_tools
-from actors.environments.tools.nonsense import UNKNOWN, pointless, refusals
+from actors.environments.tools.nonsense import UNKNOWN, make_pointless_calls, make_refused_calls
 from actors.sandbox.inside.tools.schema import ArgumentsError, check_arguments, check_parameters, read_arguments
 from actors.text.conversation import Move
 from spade.protocol import Observed, ToolCall, ToolResult
@@ -64,13 +64,13 @@ def test_a_random_player_submits_when_all_is_done():
 
 def test_calls_to_be_refused_are_refused_and_meaningless_ones_are_not():
     tools, schema = read_tools(opening(PARAMETERS)), check_parameters(PARAMETERS)
-    for call in refusals(tools):
+    for call in make_refused_calls(tools):
         try:
             check_arguments(read_arguments(call.arguments), schema)
         except ArgumentsError:
             continue
         assert call.name == UNKNOWN
-    calls = list(pointless(tools, random.Random(3)))
+    calls = list(make_pointless_calls(tools, random.Random(3)))
     assert len(calls) == 3
     for call, means_nothing in calls:
         assert means_nothing
@@ -79,7 +79,9 @@ def test_calls_to_be_refused_are_refused_and_meaningless_ones_are_not():
 
 def test_a_far_limit_that_may_be_left_out_does_not_make_a_call_meaningless():
     listing = opening({"properties": {"limit": {"type": "integer"}}})
-    assert [means_nothing for _, means_nothing in pointless(read_tools(listing), random.Random(3))] == [False] * 3
+    assert [means_nothing for _, means_nothing in make_pointless_calls(read_tools(listing), random.Random(3))] == [
+        False
+    ] * 3
 
 
 @given(st.dictionaries(KEYS, JSON, max_size=5), st.text(max_size=200), st.integers(0, 9))
@@ -88,8 +90,8 @@ def test_whatever_a_program_says_there_is_a_call(parameters, text, seed):
     for seen in (opening(parameters, text), Observed("", results=(ToolResult(text),), instructions=1)):
         (call,) = guesser.act(seen).calls
         assert isinstance(json.loads(call.arguments), dict)
-    refusals(guesser.tools)
-    list(pointless(guesser.tools, random.Random(seed)))
+    make_refused_calls(guesser.tools)
+    list(make_pointless_calls(guesser.tools, random.Random(seed)))
 
 
 def test_a_program_whose_tools_cannot_be_read_is_not_called():

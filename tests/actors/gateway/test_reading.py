@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.gateway.bodies import ChatBody, read
-from actors.gateway.chats import arguments_text, chat_of, cut, said
+from actors.gateway.chats import convert_chat, cut_at_stops, format_arguments, parse_answer
 from actors.gateway.errors import AskError
 from actors.text.toolcalls import DIALECTS
 
@@ -17,8 +17,8 @@ BAD = '<tool_call>\n{"name": "find", "arguments": {\n</tool_call>'
 
 
 def parts(text, opened=False, dialect=HERMES):
-    found = said(text, opened, dialect, {})
-    return found.content, [(call.name, arguments_text(call)) for call in found.calls], found.thought
+    found = parse_answer(text, opened, dialect, {})
+    return found.content, [(call.name, format_arguments(call)) for call in found.calls], found.thought
 
 
 @pytest.mark.parametrize(
@@ -62,12 +62,12 @@ def test_any_answer_is_read(pieces):
 
 
 def test_an_answer_ends_before_its_first_stop():
-    assert cut("one two three", ["three", "two"]) == "one "
-    assert cut("one", ["three"]) == "one"
+    assert cut_at_stops("one two three", ["three", "two"]) == "one "
+    assert cut_at_stops("one", ["three"]) == "one"
 
 
 def chat(*messages, **fields):
-    return chat_of(read(json.dumps({"messages": messages, **fields}).encode(), ChatBody)[0], [])
+    return convert_chat(read(json.dumps({"messages": messages, **fields}).encode(), ChatBody)[0], [])
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from actors.environments import runner as env_runner
 from actors.roles import curator
 from actors.text import worlds
 from spade import protocol
-from spade.codec import program_digest
+from spade.codec import compute_program_digest
 from spade.errors import RunError
 from spade.pools import PoolProgram, write_program
 from spade.processes.entry import Launch
@@ -31,7 +31,7 @@ def run(tmp_path):
 
 def job(number, name, source):
     return protocol.DesignJob(
-        f"j{number}", 1, 0, "logical deduction", draw=0, sampler=7, program=name, digest=program_digest(source)
+        f"j{number}", 1, 0, "logical deduction", draw=0, sampler=7, program=name, digest=compute_program_digest(source)
     )
 
 

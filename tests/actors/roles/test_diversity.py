@@ -5,8 +5,8 @@ import functools
 import pytest
 
 from actors.roles import evaluator
-from actors.text.measures.diversity import vendi_share
-from actors.text.measures.tfidf import tfidf
+from actors.text.measures.diversity import compute_vendi_share
+from actors.text.measures.tfidf import compute_tfidf
 from spade.errors import ConfigError
 from spade.processes.entry import Launch
 from spade.protocol import Weights
@@ -40,15 +40,15 @@ async def test_the_diversity_of_the_newest_programs_is_measured_every_few_steps(
         await small.until_done(2)
     first, second = small.done
     assert (first.step, first.programs, first.embedding) == (5, 3, "tfidf")
-    assert first.share == pytest.approx(vendi_share(tfidf(NEWEST[1:])))
+    assert first.share == pytest.approx(compute_vendi_share(compute_tfidf(NEWEST[1:])))
     assert (second.step, second.programs) == (11, 2)
     assert second.share == pytest.approx(1 / 2)  # twins
     assert asked == []  # no engine
 
 
 async def test_a_model_without_its_package_is_refused_in_one_line(settings, monkeypatch, tmp_path):
-    monkeypatch.setattr("spade.extras.installed", lambda extra: None)
-    monkeypatch.setattr("spade.extras.wanted", lambda extra: "sentence-transformers>=5.2")
+    monkeypatch.setattr("spade.extras.find_installed", lambda extra: None)
+    monkeypatch.setattr("spade.extras.get_requirement", lambda extra: "sentence-transformers>=5.2")
     wanted = changed(settings, evaluation={"embedding": "some/model"})
     with pytest.raises(ConfigError, match=r"it is not installed; pip install -e '.\[measures\]' in the clone, or"):
         await evaluator.run(Launch("evaluator", "evaluator", "", str(tmp_path), "ipc://none"), wanted, lambda: None)

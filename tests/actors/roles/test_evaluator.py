@@ -9,10 +9,10 @@ import trio
 from actors.environments import runner as env_runner
 from actors.play.examiner import Examined
 from actors.roles import evaluator
-from actors.roles.evaluator import summary
+from actors.roles.evaluator import summarise_samples
 from actors.suites.held_out import read_held_out
 from actors.text import worlds
-from spade.codec import program_digest, unpack_ids
+from spade.codec import compute_program_digest, unpack_ids
 from spade.evaluations import SampleRecord
 from spade.policy.best import find
 from spade.policy.manifest import PARAMETERS
@@ -120,7 +120,7 @@ async def test_a_suite_is_played_by_its_own_numbers_with_the_library_that_it_nee
     assert told.win_rate == sum(right[:4]) / 4
     assert {(each.temperature, each.top_p, each.top_k, each.max_tokens) for each in asked} == {(0.7, 0.8, 20, 8_192)}
     assert len({each.seed for each in asked}) == 6
-    assert set(small.fetched) == {program_digest(item.program) for item, _ in chosen}
+    assert set(small.fetched) == {compute_program_digest(item.program) for item, _ in chosen}
 
 
 async def test_a_program_of_ones_own_that_reads_the_box_is_sent_it(settings, tokenizer, tmp_path):
@@ -236,19 +236,19 @@ def examined(item, sample, correct, versions=(3,), error=None):
 def test_a_summary_has_its_error_over_items_and_not_over_samples():
     pairs = [examined(item, sample, item in "ab", (3, 5)) for item in "abcd" for sample in range(2)]
     error = pytest.approx(math.sqrt(0.5 * 0.5 / 3))
-    made = summary(pairs, {"a": "x", "b": "y", "c": "y", "d": "y"}, "nano", 2, 9.0)
+    made = summarise_samples(pairs, {"a": "x", "b": "y", "c": "y", "d": "y"}, "nano", 2, 9.0)
     assert made == Evaluation(2, 3, 5, 8, 0, 0.5, error, 9.0, "nano", {"x": 1.0, "y": pytest.approx(1 / 3)})
 
 
 def test_a_summary_of_many_categories_has_none_of_them():
     pairs = [examined(str(item), 0, True) for item in range(MOST_CATEGORIES + 1)]
-    made = summary(pairs, {each.record.item: each.record.item for each in pairs}, "gem", 2, 9.0)
+    made = summarise_samples(pairs, {each.record.item: each.record.item for each in pairs}, "gem", 2, 9.0)
     assert made is not None
     assert (made.win_rate, made.categories) == (1.0, {})
 
 
 def test_an_error_is_a_wrong_answer_and_errors_alone_are_no_evaluation():
     failed = examined("b", 0, False, (), "environment")
-    made = summary([examined("a", 0, True), failed], {"a": "", "b": ""}, "", 2, 9.0)
+    made = summarise_samples([examined("a", 0, True), failed], {"a": "", "b": ""}, "", 2, 9.0)
     assert made == Evaluation(2, 3, 3, 2, 1, 0.5, 0.5, 9.0, categories={"": 0.5})
-    assert summary([failed], {"b": ""}, "", 2, 9.0) is None
+    assert summarise_samples([failed], {"b": ""}, "", 2, 9.0) is None

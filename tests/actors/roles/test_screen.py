@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from actors.roles import designer
-from actors.roles.screen import TEMPERATURE, fitted
+from actors.roles.screen import TEMPERATURE, fit_question
 from actors.text.tools.prompts import ToolProfile
 from spade.codec import unpack_ids
 from spade.config import DOMAINS
@@ -132,13 +132,13 @@ def test_a_long_transcript_is_cut_to_what_fits_and_said_to_be(tokenizer, setting
 
     bare = tokens(profile.screen(PROGRAM, "", ADMITTED.suspects))
     for room in (bare + 100, bare + 2_000):
-        asked = fitted(profile, tokenizer, PROGRAM, whole, room)
+        asked = fit_question(profile, tokenizer, PROGRAM, whole, room)
         assert room - 20 <= tokens(asked) <= room
         assert "a line\n" in asked[1].content
         assert "[The rest is left out.]\n</transcript>" in asked[1].content
     most = tokens(profile.screen(PROGRAM, whole.replayed, ADMITTED.suspects))
-    assert "left out" not in fitted(profile, tokenizer, PROGRAM, whole, most)[1].content
-    assert "a line\n" not in fitted(profile, tokenizer, PROGRAM, whole, bare - 1)[1].content
+    assert "left out" not in fit_question(profile, tokenizer, PROGRAM, whole, most)[1].content
+    assert "a line\n" not in fit_question(profile, tokenizer, PROGRAM, whole, bare - 1)[1].content
 
 
 async def test_a_hint_that_gives_a_value_away_is_asked_for_once_more(settings, tokenizer):

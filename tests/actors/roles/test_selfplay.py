@@ -8,8 +8,8 @@ from actors import corpus
 from actors.engines import server as engine_server
 from actors.environments import runner as env_runner
 from actors.roles import agent, designer
-from spade.codec import program_digest, unpack_floats, unpack_ids, unpack_mask
-from spade.policy.model import parameters_digest
+from spade.codec import compute_program_digest, unpack_floats, unpack_ids, unpack_mask
+from spade.policy.model import compute_parameters_digest
 from spade.protocol import DesignJob, EndedPlay, PlayLease, RejectCandidate, Weights
 from spade.tokens import Tokenizer
 from tests.actors.small_services import SmallReplay, actor_settings, process, small_replay
@@ -31,13 +31,15 @@ async def test_trajectories_hold_what_the_engine_sampled(tiny_checkpoint):
     )  # fmt: skip
     small = SmallReplay(
         [
-            PlayLease(f"p{i}", 1, "e1", program_digest(ECHO), "Say yes." if i % 2 else None, seed=i // 2, sampler=i)
+            PlayLease(
+                f"p{i}", 1, "e1", compute_program_digest(ECHO), "Say yes." if i % 2 else None, seed=i // 2, sampler=i
+            )
             for i in range(12)
         ],
         [DesignJob(f"j{i}", 1, 0, "optimization", draw=i, sampler=i) for i in range(2)],
         [ECHO],
     )
-    small.weights = Weights(5, 0, parameters_digest(tiny_checkpoint), str(tiny_checkpoint))
+    small.weights = Weights(5, 0, compute_parameters_digest(tiny_checkpoint), str(tiny_checkpoint))
     async with (
         small_replay(small, settings) as replay,
         process(engine_server.run, "engine", replay, settings),

@@ -14,10 +14,10 @@ import pytest
 import trio
 
 from actors.sandbox import host, open_sandbox
-from actors.sandbox.host import widened
+from actors.sandbox.host import widen_limits
 from actors.sandbox.inside import execution
 from actors.sandbox.inside.libraries import LIBRARIES, answers
-from actors.sandbox.inside.libraries.answers import letter
+from actors.sandbox.inside.libraries.answers import read_letter
 from spade.config import Library
 from spade.config import Sandbox as Limits
 from spade.errors import RunError
@@ -101,7 +101,7 @@ def test_a_bound_of_processor_time_holds_where_its_first_error_is_swallowed():
             work()
         work()
 
-    with pytest.raises(answers.LateError), answers.processor_time(0.05):
+    with pytest.raises(answers.LateError), answers.limit_processor_time(0.05):
         deaf_work()
 
 
@@ -111,7 +111,7 @@ def test_a_bound_of_processor_time_holds_where_its_first_error_is_swallowed():
     ("", ""), ("E", ""), ("A or B", ""), ("Apple", ""), ("nonsense", ""), ("I'd say so", ""),
 ])  # fmt: skip
 def test_a_choice_is_read_leniently(said, read):
-    assert letter(said, "ABCD") == read
+    assert read_letter(said, "ABCD") == read
 
 
 # ---------------------------------------------------------------- programs on tests
@@ -239,7 +239,7 @@ def test_code_finds_exactly_the_names_of_livecodebenchs_harness_and_no_builtin_i
     for module in STARRED[:-2]:
         exec(f"import {module}", expected)
     del expected["__builtins__"]
-    given = execution.names("solution")
+    given = execution.make_namespace("solution")
     assert given.pop("__name__") == "solution"
     assert given.keys() == expected.keys()
     assert [name for name in expected if given[name] is not expected[name]] == []
@@ -299,9 +299,9 @@ async def test_processor_time_is_limited_and_may_be_more_for_an_item(monkeypatch
 
 def test_the_needs_of_an_episode_are_bounded_and_nothing_is_narrowed():
     limits = Limits()
-    much = widened(limits, Needs(1e9, 1 << 50))
+    much = widen_limits(limits, Needs(1e9, 1 << 50))
     assert (much.step_s, much.memory_bytes) == (300.0, 2 << 30)
-    assert widened(limits, Needs()) == limits
+    assert widen_limits(limits, Needs()) == limits
 
 
 async def test_base_classes_are_given_only_where_their_library_is_listed():

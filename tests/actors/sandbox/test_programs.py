@@ -3,16 +3,16 @@ import pytest
 import trio
 
 from actors.sandbox import Programs
-from spade.codec import program_digest
+from spade.codec import compute_program_digest
 from spade.errors import BusError, RefusedError
 from spade.protocol import Faulted
 
 SOURCES = [f"class Env{number}: ..." for number in range(9)]
-DIGESTS = [program_digest(source) for source in SOURCES]
+DIGESTS = [compute_program_digest(source) for source in SOURCES]
 
 
 def test_a_digest_is_sha256_of_utf_8():
-    assert program_digest("é") == "4a99557e4033c3539de2eb65472017cad5f9557f7a0625a09f1c3f6e2ba69c4c"
+    assert compute_program_digest("é") == "4a99557e4033c3539de2eb65472017cad5f9557f7a0625a09f1c3f6e2ba69c4c"
 
 
 def store(asked):
@@ -63,14 +63,14 @@ async def test_those_used_last_are_kept_by_size_and_always_the_newest(autojump_c
     assert await fetched(programs, asked, [0, 1, 0, 2, 0]) == [0, 1, 2]
     big = "x" * 10_000
     programs.keep(big)
-    assert await programs.get(program_digest(big)) == big
+    assert await programs.get(compute_program_digest(big)) == big
     assert await fetched(programs, asked, [0, 2, 0]) == [0, 2]
 
 
 async def test_programs_that_were_sent_on_are_still_counted(autojump_clock):
     """Encoding a text that is not ASCII makes the text larger."""
     odd = [f"# é {number} {'x' * 1_000}" for number in range(20)]
-    by_digest = {program_digest(source): source for source in odd}
+    by_digest = {compute_program_digest(source): source for source in odd}
     asked = []
 
     async def fetch(digest):

@@ -42,7 +42,7 @@ class TideEnv:
 def mended(source: str) -> str:
     """The text that is run in the end; unchanged where it does not compile."""
     try:
-        return repair.compiled(source, FILE, FOUND)[1]
+        return repair.compile_program(source, FILE, FOUND)[1]
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return source
 
@@ -204,9 +204,9 @@ def test_any_text_is_mended_once_keeps_its_lines_and_differs_in_braces_alone(tex
 
 @given(st.lists(TEXT, max_size=4).map("\n".join))
 def test_reading_any_text_raises_nothing_but_that_it_cannot_be_read(text):
-    assert repair.readable(text).replace("{", "").replace("}", "") == text.replace("{", "").replace("}", "")
+    assert repair.repair_braces(text).replace("{", "").replace("}", "") == text.replace("{", "").replace("}", "")
     try:
-        found = fstrings.fields(text)
+        found = fstrings.find_fields(text)
     except fstrings.UncertainError:
         return
     assert all(text[start] == "{" and text[end - 1] == "}" for start, end in found)
@@ -242,10 +242,10 @@ def test_a_hostile_text_is_left_to_the_compiler(source):
 
 
 def test_the_fields_that_are_parsed_are_few_however_many_there_are(monkeypatch):
-    parsed, parse = [], repair._parsed
-    monkeypatch.setattr(repair, "_parsed", lambda text: parsed.append(len(text)) or parse(text))
+    parsed, parse = [], repair._try_parse
+    monkeypatch.setattr(repair, "_try_parse", lambda text: parsed.append(len(text)) or parse(text))
     for source in HOSTILE.values():
-        repair.readable(source)
+        repair.repair_braces(source)
         assert len(parsed) <= 2 * repair.FIELDS
         assert max(parsed, default=0) <= fstrings.LONGEST + 10
         parsed.clear()

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from trio.testing import wait_all_tasks_blocked
 
 from actors.sandbox import open_sandbox
-from actors.sandbox.budget import excess
-from actors.sandbox.process import ChildProcess, processor_s
+from actors.sandbox.budget import find_excess
+from actors.sandbox.process import ChildProcess, read_processor_s
 from actors.sandbox.wire import Step
 from spade.config import Sandbox as Limits
 from spade.errors import RunError
@@ -185,9 +185,9 @@ async def test_a_program_of_many_small_children_gets_no_larger_one_of_another_ev
         process = ChildProcess(socket.socket())
         process.program = source
         grown[process] = size
-    evicted = [(child.program, grown[child]) for child in excess(grown, 110)]
+    evicted = [(child.program, grown[child]) for child in find_excess(grown, 110)]
     assert evicted == [("many", 31), ("many", 30)]
-    assert {*excess(grown, 0)} == {*grown}
+    assert {*find_excess(grown, 0)} == {*grown}
     for process in grown:
         process.kill()
 
@@ -217,7 +217,7 @@ def test_no_bytes_on_the_channel_break_the_host(chunks, framed):
 
 def test_the_time_of_a_process_that_has_gone_is_not_the_hosts():
     with pytest.raises(ProcessLookupError):
-        processor_s(-1)
+        read_processor_s(-1)
 
 
 async def test_more_episodes_than_descriptors_are_refused_at_once():

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.suites.answers import READERS, code, letter
+from actors.suites.answers import READERS, find_answer_code, find_letter
 
 
 @pytest.mark.parametrize(
@@ -31,13 +31,13 @@ from actors.suites.answers import READERS, code, letter
     ],
 )
 def test_a_letter_is_read_leniently(text, chosen):
-    assert letter(text) == chosen
+    assert find_letter(text) == chosen
 
 
 @given(st.text(max_size=30))
 def test_any_text_is_a_letter_or_none(text):
-    assert letter(text) in {"", "A", "B", "C", "D"}
-    assert letter(f"\\boxed{{{text}}}") in {"", "A", "B", "C", "D"}
+    assert find_letter(text) in {"", "A", "B", "C", "D"}
+    assert find_letter(f"\\boxed{{{text}}}") in {"", "A", "B", "C", "D"}
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_any_text_is_a_letter_or_none(text):
     ],
 )
 def test_code_is_the_last_block_of_python(text, program):
-    assert code(text) == program
+    assert find_answer_code(text) == program
 
 
 def test_an_answer_of_mathematics_is_the_last_box():

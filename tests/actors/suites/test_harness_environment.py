@@ -6,20 +6,20 @@ import pytest
 
 from actors.suites.harnesses import environment
 from spade.errors import ConfigError, RunError
-from spade.locks import locked
+from spade.locks import hold_lock
 
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
-    return environment.folder("bfcl")
+    return environment.find_folder("bfcl")
 
 
 def test_a_second_command_leaves_alone_what_the_first_one_makes(place):
     place.mkdir(parents=True)
     (place / "half").touch()
     with (
-        locked(place.with_name(f"{place.name}.lock"), str),
+        hold_lock(place.with_name(f"{place.name}.lock"), str),
         pytest.raises(RunError, match=r"bfcl-[0-9a-f]{16}: another command is making it \(pid \d+\); wait for its end"),
     ):
         environment.set_up("bfcl", "", print)
@@ -37,7 +37,7 @@ def test_one_that_cannot_be_made_is_one_line_and_leaves_nothing(place, monkeypat
     assert [path.name for path in place.parent.iterdir() if path.is_dir()] == [drafts.name]
     assert list(drafts.iterdir()) == []
     with pytest.raises(ConfigError, match="spade eval setup bfcl"):
-        environment.python("bfcl")
+        environment.find_python("bfcl")
 
 
 def test_a_home_that_takes_nothing_is_one_line(tmp_path, monkeypatch):

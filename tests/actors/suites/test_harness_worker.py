@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from actors.suites.harnesses import worker as module
-from actors.suites.harnesses.worker import HarnessError, Over, started, worker
-from spade.processes.walls import walled
+from actors.suites.harnesses.worker import HarnessError, Over, start_process, start_worker
+from spade.processes.walls import make_walled_prefix
 
 FOLDER = Path(module.__file__).parent
 DRIVER = """\
@@ -37,15 +37,15 @@ drive([Item("easy", "a", 1), Item("breaks", "b", set("abcdefghijklm")), Item("en
 
 
 def driver(tmp_path):
-    return started("small", [sys.executable, "-c", DRIVER.format(folder=str(FOLDER))], tmp_path / "log")
+    return start_process("small", [sys.executable, "-c", DRIVER.format(folder=str(FOLDER))], tmp_path / "log")
 
 
 async def test_the_items_of_a_harness_are_the_same_at_each_start(tmp_path, monkeypatch):
-    monkeypatch.setattr(module.environment, "python", lambda _: Path(sys.executable))
+    monkeypatch.setattr(module.environment, "find_python", lambda _: Path(sys.executable))
     monkeypatch.setattr(module, "_CODE", DRIVER.replace("{{", "{{{{").replace("}}", "}}}}"))
     starts = []
     for _ in range(2):
-        async with worker("small", tmp_path / "log", "none") as process:
+        async with start_worker("small", tmp_path / "log", "none") as process:
             starts.append(await process.items())
     assert starts[0] == starts[1]
 
@@ -84,7 +84,7 @@ async def test_a_harness_that_ends_is_told_with_its_last_words(tmp_path):
 
 
 async def test_a_harness_that_hangs_instead_of_listing_its_items_is_told(tmp_path, monkeypatch):
-    async with started(
+    async with start_process(
         "small", ["/bin/sh", "-c", """echo '{"kind": "ready"}'; exec sleep 999"""], tmp_path / "log"
     ) as hung:
         monkeypatch.setattr(module, "READY_S", 0.05)
@@ -96,7 +96,9 @@ async def test_the_log_of_a_harness_has_a_bound(tmp_path):
     code = DRIVER.replace(
         "def play(order):", "def play(order):\n    import drivers.pipe\n    os.ftruncate(2, drivers.pipe._FILE + 1)"
     )
-    async with started("small", [sys.executable, "-c", code.format(folder=str(FOLDER))], tmp_path / "log") as process:
+    async with start_process(
+        "small", [sys.executable, "-c", code.format(folder=str(FOLDER))], tmp_path / "log"
+    ) as process:
         assert (await process.play("easy", None)).error.startswith("OSError: [Errno 27] File too large")
 
 
@@ -110,7 +112,7 @@ async def test_the_log_of_a_harness_has_a_bound(tmp_path):
 )  # fmt: skip
 async def test_what_is_not_agreed_is_refused(tmp_path, said, told):
     with pytest.raises(HarnessError, match=told):
-        async with started("small", ["/bin/echo", said] if said else ["/bin/true"], tmp_path / "log"):
+        async with start_process("small", ["/bin/echo", said] if said else ["/bin/true"], tmp_path / "log"):
             pass
 
 
@@ -122,7 +124,7 @@ def test_what_is_shown_may_lie_below_the_scratch_folder(tmp_path):
     code = f"import os; print(os.listdir({str(tmp_path)!r}), open({str(shown / 'file')!r}).read())"
     python = [Path(sys.prefix), Path(sys.base_prefix), shown]
     try:
-        command = [*walled(python, ["--tmpfs", "/tmp"]), sys.executable, "-I", "-c", code]
+        command = [*make_walled_prefix(python, ["--tmpfs", "/tmp"]), sys.executable, "-I", "-c", code]
     except FileNotFoundError as error:
         pytest.skip(str(error))
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)

@@ -3,7 +3,7 @@ r"""Forms in which models choose a letter, and forms in which they do not."""
 import pytest
 
 from actors.sandbox.inside.libraries import answers
-from actors.suites.answers import letter
+from actors.suites.answers import find_letter
 
 BOXES = {
     "A": [
@@ -243,12 +243,12 @@ def rows(table):
 
 @pytest.mark.parametrize(("said", "chosen"), rows(BOXES))
 def test_a_box_chooses_a_letter_or_none(said, chosen):
-    assert letter(rf"Now consider option A. \boxed{{{said}}}") == chosen
-    assert answers.letter(rf"\boxed{{{said}}}", "ABCD") == chosen
-    assert answers.letter(said, "ABCD") == chosen
+    assert find_letter(rf"Now consider option A. \boxed{{{said}}}") == chosen
+    assert answers.read_letter(rf"\boxed{{{said}}}", "ABCD") == chosen
+    assert answers.read_letter(said, "ABCD") == chosen
 
 
 @pytest.mark.parametrize(("said", "chosen"), rows(SENTENCES))
 def test_a_sentence_chooses_a_letter_or_none(said, chosen):
-    assert letter(said) == chosen
-    assert answers.letter(said, "ABCD") == chosen
+    assert find_letter(said) == chosen
+    assert answers.read_letter(said, "ABCD") == chosen

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.suites.programs import class_name, program
+from actors.suites.programs import make_class_name, write_program
 from spade.errors import RunError
 
 json_values = st.recursive(
@@ -18,7 +18,7 @@ json_values = st.recursive(
 
 @given(json_values | st.text(st.sampled_from("'\"\\\n\r{}() #\x00\x1b\u2028\ud800")))
 def test_a_value_never_becomes_code(value):
-    source = program("MathAnswerEnv", question=value, answer="1")
+    source = write_program("MathAnswerEnv", question=value, answer="1")
     (one,) = ast.parse(source.encode()).body
     assert isinstance(one, ast.ClassDef)
     assert [each.targets[0].id for each in one.body] == ["question", "answer"]
@@ -28,7 +28,7 @@ def test_a_value_never_becomes_code(value):
 @pytest.mark.parametrize("value", [float("inf"), float("nan"), object()])
 def test_a_value_that_has_no_literal_is_refused(value):
     with pytest.raises(RunError, match="question: cannot be written as a literal"):
-        program("MathAnswerEnv", question=value)
+        write_program("MathAnswerEnv", question=value)
 
 
 def test_a_deep_value_is_refused():
@@ -36,11 +36,13 @@ def test_a_deep_value_is_refused():
     for _ in range(500):
         deep = [deep]
     with pytest.raises(RunError, match="cannot be written"):
-        program("MathAnswerEnv", question=deep)
+        write_program("MathAnswerEnv", question=deep)
 
 
 def test_a_program_is_a_class_of_three_lines():
-    source = program("ReasoningGymEnv", class_name("chain_sum"), dataset="chain_sum", parameters={"min_terms": 2})
+    source = write_program(
+        "ReasoningGymEnv", make_class_name("chain_sum"), dataset="chain_sum", parameters={"min_terms": 2}
+    )
     assert source == (
         "class ChainSumEnv(ReasoningGymEnv):\n    dataset = 'chain_sum'\n    parameters = {'min_terms': 2}\n"
     )

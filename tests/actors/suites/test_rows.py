@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from actors.suites.rows import Once, digest, rows
+from actors.suites.rows import Once, compute_digest, read_rows
 from spade.errors import ConfigError, RunError
 
 
@@ -27,7 +27,10 @@ def test_the_three_forms_give_the_same_rows(tmp_path):
         written(tmp_path, "b.csv", b"\xef\xbb\xbf" + 'Problem,Answer\n"1 + 1\n= ?",2\né,x'.encode()),
     ]
     for file in files:
-        assert [(row.text("problem"), row.text("ANSWER")) for row in rows(file)] == [("1 + 1\n= ?", "2"), ("é", "x")]
+        assert [(row.text("problem"), row.text("ANSWER")) for row in read_rows(file)] == [
+            ("1 + 1\n= ?", "2"),
+            ("é", "x"),
+        ]
 
 
 @pytest.mark.parametrize(
@@ -48,7 +51,7 @@ def test_the_three_forms_give_the_same_rows(tmp_path):
 def test_damage_is_one_line_that_says_where(tmp_path, name, data, said):
     file = written(tmp_path, name, data)
     with pytest.raises(RunError) as caught:
-        list(rows(file))
+        list(read_rows(file))
     assert str(caught.value).startswith(f"{file}, {said}")
     assert str(caught.value).isprintable()
 
@@ -57,7 +60,7 @@ def test_damage_is_one_line_that_says_where(tmp_path, name, data, said):
 def test_any_bytes_are_rows_or_one_line(tmp_path_factory, data, name):
     file = written(tmp_path_factory.getbasetemp(), name, data)
     try:
-        found = list(rows(file))
+        found = list(read_rows(file))
     except RunError as error:
         found = str(error)
     assert isinstance(found, list) or found.isprintable()
@@ -65,10 +68,10 @@ def test_any_bytes_are_rows_or_one_line(tmp_path_factory, data, name):
 
 def test_another_suffix_and_what_is_no_file_are_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"is none of \.jsonl, \.csv, \.parquet"):
-        list(rows(written(tmp_path, "a.json", "[]")))
+        list(read_rows(written(tmp_path, "a.json", "[]")))
     os.mkfifo(tmp_path / "a.jsonl")
     with pytest.raises(OSError, match="not a regular file"):
-        list(rows(tmp_path / "a.jsonl"))
+        list(read_rows(tmp_path / "a.jsonl"))
 
 
 @pytest.mark.parametrize(
@@ -82,13 +85,13 @@ def test_another_suffix_and_what_is_no_file_are_refused(tmp_path):
     ],
 )
 def test_a_column_that_is_no_text_is_one_line(tmp_path, data, said):
-    (row,) = rows(written(tmp_path, "a.jsonl", data))
+    (row,) = read_rows(written(tmp_path, "a.jsonl", data))
     with pytest.raises(RunError, match=f"line 1.*{said}"):
         row.text("a", "c")
 
 
 def test_names_of_items_are_short_and_printable(tmp_path):
-    good, missing, long, odd = rows(
+    good, missing, long, odd = read_rows(
         written(tmp_path, "a.jsonl", '{"id": 7}\n{}\n{"id": "' + "x" * 101 + '"}\n{"id": "a\\u001b"}\n')
     )
     assert (good.id(1, "id"), missing.id(2, "id")) == ("7", "2")
@@ -98,7 +101,7 @@ def test_names_of_items_are_short_and_printable(tmp_path):
 
 
 def test_what_comes_twice_is_refused_with_both_places(tmp_path):
-    one, other = rows(written(tmp_path, "a.jsonl", '{"id": "x"}\n{"id": "x"}\n'))
+    one, other = read_rows(written(tmp_path, "a.jsonl", '{"id": "x"}\n{"id": "x"}\n'))
     once = Once()
     once.add(one, "id", "x")
     with pytest.raises(RunError, match=r"line 2: has the same id as line 1: 'x'"):
@@ -106,4 +109,7 @@ def test_what_comes_twice_is_refused_with_both_places(tmp_path):
 
 
 def test_a_files_digest_is_its_sha256(tmp_path):
-    assert digest(written(tmp_path, "a", b"")) == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+    assert (
+        compute_digest(written(tmp_path, "a", b""))
+        == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+    )

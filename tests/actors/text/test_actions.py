@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.text.actions import action_said, action_typed, answer, boxed, sent
+from actors.text.actions import answer, find_action, find_boxed, format_action, read_typed_action
 
 plain = st.text(alphabet=st.characters(exclude_characters="{}\\", codec="utf-8"), max_size=8)
 nested = st.recursive(plain, lambda inner: st.tuples(plain, inner, plain).map(lambda t: f"{t[0]}{{{t[1]}}}{t[2]}"))
@@ -25,23 +25,23 @@ nested = st.recursive(plain, lambda inner: st.tuples(plain, inner, plain).map(la
     ("", ""),
 ])  # fmt: skip
 def test_the_last_complete_box_counts(text, action):
-    assert boxed(text) == action
+    assert find_boxed(text) == action
 
 
 @given(plain, nested, plain)
 def test_braces_nest(before, content, after):
-    assert boxed(f"{before}\\boxed{{first}} \\boxed{{{content}}}{after}") == content.strip()
+    assert find_boxed(f"{before}\\boxed{{first}} \\boxed{{{content}}}{after}") == content.strip()
 
 
 @given(st.text(alphabet="\\boxed{} x", max_size=60))
 def test_an_action_that_is_found_was_in_a_box(text):
-    found = boxed(text)
+    found = find_boxed(text)
     assert found in text
     assert not found or "\\boxed{" in text
 
 
 def test_a_model_that_only_opens_boxes_costs_no_time():
-    assert boxed("\\boxed{" * 200_000) == ""
+    assert find_boxed("\\boxed{" * 200_000) == ""
 
 
 @pytest.mark.parametrize(("completion", "said"), [
@@ -55,15 +55,15 @@ def test_thinking_is_not_said(completion, said):
 
 
 def test_a_model_acts_by_the_last_box_behind_its_thinking():
-    assert action_said("<think>\\boxed{a}</think>first \\boxed{b}, no: \\boxed{c}") == "c"
-    assert action_said("I go left") == ""
+    assert find_action("<think>\\boxed{a}</think>first \\boxed{b}, no: \\boxed{c}") == "c"
+    assert find_action("I go left") == ""
 
 
 @pytest.mark.parametrize(
     ("text", "action"), [("left", "left"), (" open 3 \n", "open 3"), (r"I say \boxed{left}", "left"), ("", "")]
 )
 def test_a_person_needs_no_box_to_act(text, action):
-    assert action_typed(text) == action
+    assert read_typed_action(text) == action
 
 
 @pytest.mark.parametrize(
@@ -77,10 +77,10 @@ def test_a_person_needs_no_box_to_act(text, action):
     ],
 )
 def test_an_action_is_sent_in_one_box_at_most_and_only_to_what_reads_it(action, box):
-    assert sent(action, "inside") == action
-    assert sent(action, "box") == box
+    assert format_action(action, "inside") == action
+    assert format_action(action, "box") == box
 
 
 @given(nested)
 def test_a_program_finds_the_action_in_its_box(content):
-    assert boxed(sent(content.strip(), "box")) == content.strip()
+    assert find_boxed(format_action(content.strip(), "box")) == content.strip()

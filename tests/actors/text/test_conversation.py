@@ -2,7 +2,7 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.text.conversation import Conversation, converse
+from actors.text.conversation import Conversation, play_conversation
 from spade.protocol import Faulted, Observed
 
 FAULT = Faulted("timeout", "slow")
@@ -22,7 +22,7 @@ def play(first, replies, max_turns, actions):
         asked.append(seen)
         return next(actions, None)
 
-    return trio.run(converse, first, max_turns, step, act), asked
+    return trio.run(play_conversation, first, max_turns, step, act), asked
 
 
 @given(answers, st.integers(1, 7))

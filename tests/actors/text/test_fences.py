@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.text.fences import Written, program_in
+from actors.text.fences import Written, find_program
 
 PROGRAM = '''\
 import random
@@ -56,7 +56,7 @@ def fenced(program=PROGRAM, opening="```python", closing="```\n"):
     ],
 )
 def test_the_last_block_with_an_environment_is_the_program(completion):
-    assert program_in(completion) == Written(PROGRAM)
+    assert find_program(completion) == Written(PROGRAM)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_the_last_block_with_an_environment_is_the_program(completion):
     ],
 )
 def test_a_block_that_is_indented_or_never_closed_is_mended_and_that_is_told(completion):
-    written = program_in(completion)
+    written = find_program(completion)
     assert written is not None
     assert written.repairs == FENCES
     assert written.source.rstrip() == PROGRAM.rstrip()
@@ -80,26 +80,26 @@ def test_a_block_that_is_indented_or_never_closed_is_mended_and_that_is_told(com
 
 def test_lines_of_a_text_with_less_margin_keep_what_they_have():
     shown = indent(fenced(), "    ").replace("    Go", "  Go")
-    assert program_in(shown) == Written(PROGRAM, FENCES)
+    assert find_program(shown) == Written(PROGRAM, FENCES)
 
 
 def test_a_fence_further_in_is_a_part_of_the_program():
     program = PROGRAM.replace("A tide.", "A tide.\n    ```\n    x\n    ```\n    ")
-    assert program_in(fenced(program)) == Written(program)
+    assert find_program(fenced(program)) == Written(program)
 
 
 def test_a_class_without_the_methods_is_taken_where_there_is_no_better_one():
     bare = "class TideEnv(Base):\n    pass\n"
-    assert program_in(fenced(bare)) == Written(bare)
-    assert program_in(fenced(PROGRAM) + fenced(bare)) == Written(PROGRAM)
-    assert program_in(fenced("class Draft: pass\n") + fenced(bare)) == Written(bare)
+    assert find_program(fenced(bare)) == Written(bare)
+    assert find_program(fenced(PROGRAM) + fenced(bare)) == Written(PROGRAM)
+    assert find_program(fenced("class Draft: pass\n") + fenced(bare)) == Written(bare)
 
 
 @pytest.mark.parametrize(
     "completion", ["", "no program", PROGRAM, USAGE, "```", "```text\nclass A\n```", "```java\nclass A {}\n```"]
 )
 def test_without_a_fenced_class_there_is_no_program(completion):
-    assert program_in(completion) is None
+    assert find_program(completion) is None
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_without_a_fenced_class_there_is_no_program(completion):
 )
 def test_a_long_text_of_anything_is_read(part):
     text = part * ((1 << 20) // len(part))
-    assert program_in(text) is None or "class" in part
+    assert find_program(text) is None or "class" in part
 
 
 @given(
@@ -132,7 +132,7 @@ def test_a_long_text_of_anything_is_read(part):
     )
 )
 def test_any_text_is_read_and_what_is_found_is_in_it(parts):
-    written = program_in("".join(parts))
+    written = find_program("".join(parts))
     if written is not None:
         assert "class" in written.source
         assert written.source.replace(" ", "").replace("\t", "") in "".join(parts).replace(" ", "").replace("\t", "")

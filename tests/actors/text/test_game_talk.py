@@ -7,7 +7,7 @@ import pytest
 
 from actors.corpus import load
 from actors.nano.games import GAMES, GameSimulation, Guesser
-from actors.nano.players import begin, go_on
+from actors.nano.players import begin, take_turn
 from actors.text.conversation import GameTalk
 from actors.text.profile import ChatMessage
 from actors.text.prompts import FullProfile
@@ -15,7 +15,7 @@ from spade.codec import pack_ids
 from spade.config import SKILLS, Design, Play
 from spade.policy import model_folder
 from spade.protocol import Observed
-from spade.tokens import Tokenizer, dialogues
+from spade.tokens import Tokenizer, make_dialogues
 
 ROOM = 10**6
 
@@ -25,7 +25,7 @@ def played(tokenizer, talk, index):
     rng, documents = random.Random(index), load("builtin")
     drawn = GAMES.draw(rng, documents[index % len(documents)], SKILLS[index % len(SKILLS)])
     simulation, player = GameSimulation(drawn.source), Guesser(rng)
-    conversation, dialogue = begin(simulation, index), dialogues(tokenizer, "keep")()
+    conversation, dialogue = begin(simulation, index), make_dialogues(tokenizer, "keep")()
     context, act = b"", None
     while (seen := conversation.pending) is not None:
         hint = drawn.hint if index % 2 else None
@@ -35,7 +35,7 @@ def played(tokenizer, talk, index):
         context += pack_ids([*dialogue.read(messages, context, ROOM).ids, *sampled])
         dialogue.said(sampled)
         act = talk.act(tokenizer.decode(sampled))
-        go_on(simulation, conversation, act)
+        take_turn(simulation, conversation, act)
     return context
 
 

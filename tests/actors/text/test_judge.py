@@ -1,6 +1,6 @@
 import pytest
 
-from actors.text.judge import judgement, review
+from actors.text.judge import read_judgement, review
 
 
 def test_the_question_has_the_program_and_its_first_observation() -> None:
@@ -18,4 +18,4 @@ def test_the_question_has_the_program_and_its_first_observation() -> None:
     ],
 )  # fmt: skip
 def test_the_last_box_behind_the_thoughts_counts(answer: str, told: bool | None) -> None:
-    assert judgement(answer) is told
+    assert read_judgement(answer) is told

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.text.leaks import leaked
+from actors.text.leaks import find_leaked
 
 WORD = st.text(st.characters(categories=["L", "N"]), min_size=3, max_size=12)
 
@@ -32,16 +32,16 @@ WORD = st.text(st.characters(categories=["L", "N"]), min_size=3, max_size=12)
     ("Look it up.", ("", "  ", "\\b"), None),
 ])  # fmt: skip
 def test_a_value_leaks_where_it_stands_as_a_word(hint, values, found):
-    assert leaked(hint, values) == found
+    assert find_leaked(hint, values) == found
 
 
 def test_a_hint_of_many_beginnings_of_a_value_takes_no_time():
     began = time.process_time()
-    assert leaked("a " * 3_000, ("a" * 199 + "b",) * 64) is None
+    assert find_leaked("a " * 3_000, ("a" * 199 + "b",) * 64) is None
     assert time.process_time() - began < 1  # it takes 10 ms, and took 20 s
 
 
 @given(before=st.text(max_size=20), value=WORD, after=st.text(max_size=20))
 def test_any_value_is_found_between_blanks_and_none_inside_a_word(before, value, after):
-    assert leaked(f"{before} {value} {after}", (value,)) == value
-    assert leaked(f"x{value}x", (value,)) is None
+    assert find_leaked(f"{before} {value} {after}", (value,)) == value
+    assert find_leaked(f"x{value}x", (value,)) is None

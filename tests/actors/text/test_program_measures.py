@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.text import worlds
-from actors.text.measures.program import hidden_variables, measure
+from actors.text.measures.program import find_hidden_variables, measure
 from spade.protocol import Measures
 
 
@@ -21,7 +21,7 @@ def hidden(reset: str, step: str = "pass", more: str = "") -> set[str]:
     )
     tree = ast.parse(source + textwrap.indent(textwrap.dedent(more), "    ")).body[0]
     assert isinstance(tree, ast.ClassDef)
-    return hidden_variables(tree)
+    return find_hidden_variables(tree)
 
 
 def test_the_worked_examples_of_the_prompt() -> None:

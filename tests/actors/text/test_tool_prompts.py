@@ -10,7 +10,7 @@ from actors.corpus.settings import BUILTIN
 from actors.text.profile import ChatMessage, Situation
 from actors.text.tools import rules
 from actors.text.tools.example import LENDING
-from actors.text.tools.prompts import ToolProfile, requests
+from actors.text.tools.prompts import ToolProfile, count_requests
 from spade.config import DOMAINS, Design, Play, ToolUse
 from spade.protocol import MemorySeed, ToolCall
 from spade.tokens import Tokenizer
@@ -93,7 +93,7 @@ def test_a_request_holds_setting_document_and_examples_whole():
 
 
 def test_difficulty_is_the_number_of_requests_and_calls():
-    assert [requests(calls) for calls in (1, 5, 6, 8, 9, 12, 25)] == [
+    assert [count_requests(calls) for calls in (1, 5, 6, 8, 9, 12, 25)] == [
         "two", "three", "three", "four", "four", "five", "eight",
     ]  # fmt: skip
     deep = ToolProfile(Design(difficulties=(("abysmal", 12),)), Play(max_turns=13), ToolUse())

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from actors.text.trajectory import TrajectoryBuilder, merge_runs
 from spade.codec import pack_floats, pack_ids, unpack_floats, unpack_ids, unpack_mask
 from spade.protocol import Generated
-from spade.sequences import sequences
+from spade.sequences import split_sequences
 
 ids = st.lists(st.integers(0, 2**31 - 1), max_size=6)
 spans = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4)), max_size=4)
@@ -71,7 +71,7 @@ def test_however_often_it_is_rewound_each_sampled_token_stands_once_behind_what_
     trajectory = builder.trajectory()
     found, sizes = [], []
     logprobs, runs = unpack_floats(trajectory.logprobs), np.repeat(*np.array(trajectory.versions).T)
-    for one in sequences(trajectory):
+    for one in split_sequences(trajectory):
         sizes.append(len(one.ids))
         assert logprobs[one.sampled].tolist() == [-float(id) for id in one.ids[one.trained]]
         found += [(one.ids[:at].tolist(), int(one.ids[at])) for at in one.trained]

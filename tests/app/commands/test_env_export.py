@@ -12,9 +12,9 @@ from pyarrow import parquet
 from replay.inspect.environments import read_environments
 from spade.app.pools.tables import read_table
 from spade.app.rundir import RunDir
-from spade.app.supervisor.pools import programs_of_run
+from spade.app.supervisor.pools import read_run_programs
 from spade.config import load
-from spade.pools import ProgramLineage, listed, names, read_program
+from spade.pools import ProgramLineage, list_names, read_list, read_program
 from tests.app.commands.test_pool import run_spade
 from tests.replay.kept_world import keep_world
 
@@ -32,8 +32,8 @@ def test_files_hold_each_program_with_its_hint_and_lineage(run, tmp_path):
     code, told = run_spade("env", "export", run.path, tmp_path / "out", "--format", "files")
     assert code == 0, told
     known = {each.id: each for each in read_environments(run.store)}
-    assert told == f"{tmp_path / 'out'}: {len(names(tmp_path / 'out'))} environments of {run.path}\n"
-    for entry in listed(tmp_path / "out").entries:
+    assert told == f"{tmp_path / 'out'}: {len(list_names(tmp_path / 'out'))} environments of {run.path}\n"
+    for entry in read_list(tmp_path / "out").entries:
         program = read_program(tmp_path / "out", entry.name)
         lineage, environment = program.lineage, known[entry.name]
         assert program.hint == "pull the second lever"
@@ -44,7 +44,7 @@ def test_files_hold_each_program_with_its_hint_and_lineage(run, tmp_path):
 
 @pytest.mark.parametrize("format", ["hub", "parquet", "jsonl"])
 def test_a_table_is_a_pool_again_with_equal_programs(run, tmp_path, format):
-    kept = list(programs_of_run(run))
+    kept = list(read_run_programs(run))
     code, told = run_spade("env", "export", run.path, tmp_path / "out", "--format", format)
     assert (code, told) == (0, f"{tmp_path / 'out'}: {len(kept)} environments of {run.path}\n")
     read = read_table(str(tmp_path / "out"))
@@ -73,7 +73,7 @@ def test_filters_choose_environments(run, tmp_path, options, holds):
     assert not all(map(holds, environments)), "the filter chooses nothing here"
     code, told = run_spade("env", "export", run.path, tmp_path / "out", "--format", "files", *options)
     assert code == 0, told
-    assert first.id in names(tmp_path / "out"), "all programs are equal, so the oldest comes"
+    assert first.id in list_names(tmp_path / "out"), "all programs are equal, so the oldest comes"
 
 
 @pytest.mark.parametrize(
@@ -143,4 +143,4 @@ def test_a_package_names_what_it_needs(run, tmp_path, bare):
     told = (tmp_path / "some-games" / "README.md").read_text()
     assert ("they run in your process with all of its rights" in told) == bare
     assert "MIT License" in (tmp_path / "some-games" / "LICENSE").read_text()
-    assert names(tmp_path / "some-games" / "some_games" / "programs")
+    assert list_names(tmp_path / "some-games" / "some_games" / "programs")

@@ -5,8 +5,8 @@ import json
 import msgspec
 import pytest
 
-from actors.text.measures.diversity import vendi_share
-from actors.text.measures.tfidf import tfidf
+from actors.text.measures.diversity import compute_vendi_share
+from actors.text.measures.tfidf import compute_tfidf
 from replay.ledger.records import Environment, PlayRecord, Score, Source
 from replay.store import open_store
 from replay.store.load import open_run
@@ -71,7 +71,7 @@ def test_each_third_has_the_means_of_its_environments(run, capsys):
     assert first == {
         "environments": 2, "lines": 15.0, "hidden_variables": 1.0, "reward_levels": 2.5, "turns": 3.0,
         "win_rate_unhinted": 0.75, "win_rate_hinted": 1.0, "regret": 0.5, "revealing_share": 0.5,
-        "similarity": 0.25, "diversity": pytest.approx(vendi_share(tfidf(PROGRAMS[:2]))),
+        "similarity": 0.25, "diversity": pytest.approx(compute_vendi_share(compute_tfidf(PROGRAMS[:2]))),
     }  # fmt: skip
     assert (second["lines"], second["hidden_variables"], second["turns"], second["regret"]) == (30.5, 3.5, 5.0, None)
     assert (second["revealing_share"], second["diversity"]) == (0.0, pytest.approx(1 / 2))  # twins

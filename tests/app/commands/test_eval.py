@@ -9,26 +9,26 @@ from typer.testing import CliRunner
 from actors.suites import SUITES
 from replay.inspect.journal import EvaluationRow
 from spade.app import cli
-from spade.app.evaluation.examination import settings
+from spade.app.evaluation.examination import derive_settings
 from spade.app.evaluation.measuring import (
     EvalOptions,
     Subject,
-    _held_against,
-    _planned,
+    _compare_measured,
+    _extend_for_thoughts,
+    _plan_policy,
     _refuse_others,
-    _with_thoughts,
-    chosen,
-    data_files,
+    choose_suites,
     evaluate,
-    named_suites,
+    find_suites,
+    parse_data_files,
 )
 from spade.app.evaluation.policies import check_asked, pin, release
 from spade.app.evaluation.servers import ServerOptions
 from spade.app.rundir import RunDir
-from spade.app.screen.evaluations import MeasuredSuite, row, sheet, table
+from spade.app.screen.evaluations import MeasuredSuite, format_row, format_sheet, format_table
 from spade.config import Pool, load
 from spade.errors import ConfigError, RunError
-from spade.evaluations import KeptEvaluation, Rules, SampleRecord, Scheduled, open_folder, summarised
+from spade.evaluations import KeptEvaluation, Rules, SampleRecord, Scheduled, open_folder, summarise_records
 from spade.evaluations.rules import ROOM
 from spade.policy.model_folder import NANO
 
@@ -58,7 +58,7 @@ def summary(right, prompt="0" * 32):
         "read": 1, "sampled": 1, "seconds": 0.1,
     }  # fmt: skip
     scheduled = Scheduled({"a": "x", "b": ""}, 1)
-    return summarised([SampleRecord(item=item, correct=item in right, **record) for item in "ab"], scheduled)
+    return summarise_records([SampleRecord(item=item, correct=item in right, **record) for item in "ab"], scheduled)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_a_suite_without_its_data_is_complained_of_and_the_others_are_played(tmp
     monkeypatch.chdir(tmp_path)
     measured, complaints = [], []
     monkeypatch.setattr("spade.app.evaluation.measuring.measure", lambda *words: measured.append(words[3]))
-    monkeypatch.setattr("spade.app.evaluation.measuring._told", lambda exam, _: exam.suite.name)
+    monkeypatch.setattr("spade.app.evaluation.measuring._read_measured", lambda exam, _: exam.suite.name)
     assert evaluate(asked("gpqa-diamond,nano"), nothing, complaints.append) == ["nano"]
     (exams,) = measured
     assert [exam.suite.name for exam in exams] == ["nano"]
@@ -109,7 +109,7 @@ def planned(suites="nano", complain=nothing, **other):
     words = asked(suites, **other)
     subject = Subject.of("nano", None)
     with subject.pinned("newest") as policy:
-        return _planned(subject, policy, chosen(words), words, complain)
+        return _plan_policy(subject, policy, choose_suites(words), words, complain)
 
 
 def test_policies_that_would_not_compare_are_refused_before_one_is_measured(tmp_path, monkeypatch):
@@ -181,7 +181,7 @@ def test_a_harness_that_cannot_be_asked_is_complained_of(given, told, tmp_path, 
 
 def test_what_no_figure_compares_with_is_said_below_it():
     shared = msgspec.structs.replace(rules(), conditions={"user": "self", "policy": "not pinned"})
-    text = table([MeasuredSuite("there", shared, "start", summary({"a", "b"}))])
+    text = format_table([MeasuredSuite("there", shared, "start", summary({"a", "b"}))])
     assert "the policy played the users, too" in text
     assert "its digest here is of its address and name" in text
 
@@ -210,25 +210,28 @@ def test_a_context_holds_all_turns_as_far_as_the_model_goes():
 )  # fmt: skip
 def test_a_model_that_thinks_has_longer_turns_in_a_harness_and_in_no_other_suite(config, overrides, tokens):
     words = asked("bfcl,tau2,nano", config=config, overrides=overrides)
-    given = _with_thoughts(Subject.of("nano", config), chosen(words), words)
+    given = _extend_for_thoughts(Subject.of("nano", config), choose_suites(words), words)
     assert [each.protocol.sampling.max_tokens for each in given] == [tokens, tokens, 24]
 
 
 def test_the_processes_neither_design_nor_train_and_have_the_libraries_of_all_suites():
     suites = [(suite, suite.protocol("paper")) for suite in (SUITES["aime25"], SUITES["gem"], NANO_SUITE)]
-    config = settings("games-4b", ("engine.kind=torch",), NANO, "bfloat16", suites, 40_960, {})
+    config = derive_settings("games-4b", ("engine.kind=torch",), NANO, "bfloat16", suites, 40_960, {})
     assert (config.actors.designers, config.actors.agents, config.endpoint.url) == (0, 0, "")
     assert config.sandbox.libraries == ("answers", "gem")
     assert config.engine.context_tokens == 40_960
     assert config.engine.arithmetic == "model"
     assert config.engine.request_deadline_s == 4 * 1_800
-    assert settings("nano", (), NANO, "float32", suites[2:], 1_024, {}).engine.arithmetic == "float64"
-    assert settings("nano", ("evaluation.in_flight=3",), NANO, "float32", suites[2:], 900, {}).evaluation.in_flight == 3
+    assert derive_settings("nano", (), NANO, "float32", suites[2:], 1_024, {}).engine.arithmetic == "float64"
+    assert (
+        derive_settings("nano", ("evaluation.in_flight=3",), NANO, "float32", suites[2:], 900, {}).evaluation.in_flight
+        == 3
+    )
 
 
 def test_a_run_of_a_pool_is_measured_without_its_pool():
     suites = [(NANO_SUITE, NANO_SUITE.protocol("paper"))]
-    config = settings("nano-fixed", (), NANO, "float32", suites, 1_024, {})
+    config = derive_settings("nano-fixed", (), NANO, "float32", suites, 1_024, {})
     assert config.design.source == "model"
     assert config.pool == Pool(window_plays=config.pool.window_plays, window_rate=config.pool.window_rate)
 
@@ -236,29 +239,32 @@ def test_a_run_of_a_pool_is_measured_without_its_pool():
 def test_the_paired_difference_leads():
     before = MeasuredSuite("f", rules(policy="1" * 32), "start", summary("a"))
     now = MeasuredSuite("f", rules(), "step 3", summary("ab"), before)
-    shown = table([now]).splitlines()
+    shown = format_table([now]).splitlines()
     assert shown[0] == "nano@short, policy 0000000000000000"
     assert "step 3" in shown[1]
-    assert table([MeasuredSuite("f", rules(), "x", summary("a"), why="no")]).splitlines()[1] == "  difference  none: no"
+    assert (
+        format_table([MeasuredSuite("f", rules(), "x", summary("a"), why="no")]).splitlines()[1]
+        == "  difference  none: no"
+    )
 
 
 def test_policies_that_were_asked_other_questions_are_not_compared():
     now = MeasuredSuite("f", rules(), "step 3", summary("ab"))
     before = MeasuredSuite("f", rules(policy="1" * 32), "start", summary("a", prompt="1" * 32))
-    held = _held_against(now, before)
+    held = _compare_measured(now, before)
     assert held.difference is None
     assert held.against == before
-    shown = table([held]).splitlines()
+    shown = format_table([held]).splitlines()
     assert shown[1].startswith("  difference  none: suite nano: 2 of 2 items have other prompts")
-    assert _held_against(now, msgspec.structs.replace(before, summary=summary("a"))).difference.mean == 0.5
+    assert _compare_measured(now, msgspec.structs.replace(before, summary=summary("a"))).difference.mean == 0.5
 
 
 def test_an_evaluation_is_listed_in_a_line_and_shown_with_its_rules(tmp_path):
     kept = KeptEvaluation(tmp_path, rules(), summary("a"))
-    assert row(kept).startswith("nano@short ")
-    assert "0.500" in row(kept)
-    assert row(KeptEvaluation(tmp_path, rules(), None)).endswith("it was not ended yet")
-    assert "T 1, top-p 1, top-k 0, 24 tokens a turn, 12 turns" in sheet(kept)
+    assert format_row(kept).startswith("nano@short ")
+    assert "0.500" in format_row(kept)
+    assert format_row(KeptEvaluation(tmp_path, rules(), None)).endswith("it was not ended yet")
+    assert "T 1, top-p 1, top-k 0, 24 tokens a turn, 12 turns" in format_sheet(kept)
 
 
 def measured_run(folder, *rows):
@@ -310,8 +316,8 @@ def test_no_category_of_a_journal_forges_a_line(tmp_path):
 def test_no_text_of_a_summary_forges_a_line(tmp_path):
     forged = msgspec.structs.replace(summary(""), headline=None, why="x\nnano@paper 0.9", errors={"y\nheadline": 1})
     kept = KeptEvaluation(tmp_path, rules(), forged)
-    assert "\n" not in row(kept)
-    for told in (sheet(kept), table([MeasuredSuite("f", rules(), "z", forged)])):
+    assert "\n" not in format_row(kept)
+    for told in (format_sheet(kept), format_table([MeasuredSuite("f", rules(), "z", forged)])):
         assert not [line for line in told.splitlines() if line.startswith(("nano@paper", "headline"))]
 
 
@@ -325,7 +331,7 @@ def test_evaluations_below_a_folder_that_is_not_there_are_refused(tmp_path):
 
 
 def test_suites_are_named_once_each_and_have_their_files(tmp_path):
-    suites = named_suites("nano, nano-tools,nano")
+    suites = find_suites("nano, nano-tools,nano")
     assert [suite.name for suite in suites] == ["nano", "nano-tools"]
-    assert data_files(["nano=a=b"], suites)["nano"].name == "a=b"
-    assert [each.protocol.samples for each in chosen(asked("nano,nano-tools", samples=5))] == [5, 5]
+    assert parse_data_files(["nano=a=b"], suites)["nano"].name == "a=b"
+    assert [each.protocol.samples for each in choose_suites(asked("nano,nano-tools", samples=5))] == [5, 5]

@@ -6,7 +6,7 @@ from importlib import metadata
 import pytest
 from msgspec.structs import replace
 
-from spade.app.commands.cluster.machines import CLOCK_S, Found, described, faults_of, look
+from spade.app.commands.cluster.machines import CLOCK_S, Found, describe_machine, list_faults, look
 from spade.cluster.needs import Machine
 from spade.config import load
 from spade.protocol import PROTOCOL_VERSION
@@ -20,18 +20,20 @@ PINNED = "place.resources={learner={huge=1},env-runner={huge=1}}"
 
 
 def faults(found, *settings, sent=100.0, arrived=101.0):
-    return faults_of(MACHINE, found, sent, arrived, load("nano", settings))
+    return list_faults(MACHINE, found, sent, arrived, load("nano", settings))
 
 
 def test_a_fit_machine_is_described_in_a_line():
     assert faults(FOUND) == []
     version = metadata.version("spade-rl")
     assert (
-        described(MACHINE, FOUND) == f"spade {version}; 4 CPUs, 2 GPUs, 1 big; sees the run directory; sandbox landlock"
+        describe_machine(MACHINE, FOUND)
+        == f"spade {version}; 4 CPUs, 2 GPUs, 1 big; sees the run directory; sandbox landlock"
     )
     bare = replace(FOUND, sees_run=None, walls="")
     assert (
-        described(MACHINE, bare) == f"spade {version}; 4 CPUs, 2 GPUs, 1 big; no sandbox, which only env-runners need"
+        describe_machine(MACHINE, bare)
+        == f"spade {version}; 4 CPUs, 2 GPUs, 1 big; no sandbox, which only env-runners need"
     )
 
 

@@ -6,17 +6,17 @@ import pytest
 from typer.testing import CliRunner
 
 from actors.corpus import load as load_corpus
-from actors.nano.demonstrations import demonstrate
+from actors.nano.demonstrations import make_demonstration
 from actors.nano.games import GAMES
 from actors.suites.held_out import read_held_out
 from spade.app.cli import app
 from spade.app.nano.simulation import SIMULATIONS
 from spade.app.rundir import RunDir
-from spade.app.supervisor.launches import actor_counts
-from spade.app.supervisor.pools import create, programs_for
+from spade.app.supervisor.launches import count_actors
+from spade.app.supervisor.pools import create, read_config_programs
 from spade.config import load
 from spade.errors import ConfigError, RunError, SpadeError
-from spade.pools import POOL, PoolProgram, listed, read_program, write_program
+from spade.pools import POOL, PoolProgram, read_list, read_program, write_program
 from tests.actors.roles.test_designer import CRASHES, GOOD
 from tests.replay.kept_world import keep_world
 
@@ -102,17 +102,17 @@ def test_a_runs_environments_are_a_pool_and_its_memory_is_another(tmp_path):
         code, told = run_spade("pool", "export", run.path, "-o", out, *words)
         assert code == 0, told
         assert f"programs, {what} of {run.path}" in told
-        program = read_program(out, listed(out).entries[0].name)
+        program = read_program(out, read_list(out).entries[0].name)
         assert program.skill is not None
         assert program.hint == "pull the second lever"
         assert program.origin.endswith(" of run")
-    assert list(programs_for(load("nano", (f"design.seeds=run:{run.path}",)))) == [
-        read_program(tmp_path / "pool0", entry.name) for entry in listed(tmp_path / "pool0").entries
+    assert list(read_config_programs(load("nano", (f"design.seeds=run:{run.path}",)))) == [
+        read_program(tmp_path / "pool0", entry.name) for entry in read_list(tmp_path / "pool0").entries
     ]
     empty = RunDir(tmp_path / "empty")
     empty.create(load("nano"))
     with pytest.raises(RunError):
-        programs_for(load("nano", (f"design.seeds=run:{empty.path}",)))
+        read_config_programs(load("nano", (f"design.seeds=run:{empty.path}",)))
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def worlds(tmp_path):
     folder.mkdir()
     documents = load_corpus("builtin")
     for number in range(2):
-        shown = demonstrate(GAMES, SIMULATIONS["games"], 3, number, documents).environment
+        shown = make_demonstration(GAMES, SIMULATIONS["games"], 3, number, documents).environment
         program = PoolProgram(f"world{number}", shown.source, shown.hint, "spatial reasoning", "a test")
         write_program(folder, program)
     write_program(folder, PoolProgram("crash", CRASHES, "", None, "a test"))
@@ -216,9 +216,9 @@ def test_settings_that_do_not_go_together_are_refused(settings, line):
 
 
 def test_a_run_of_a_pool_has_curators_and_no_designers(source):
-    counts = actor_counts(load("nano", ("design.source=pool", f"pool.source=folder:{source}")))
+    counts = count_actors(load("nano", ("design.source=pool", f"pool.source=folder:{source}")))
     assert (counts["curator"], counts["designer"]) == (1, 0)
-    counts = actor_counts(load("nano"))
+    counts = count_actors(load("nano"))
     assert (counts["curator"], counts["designer"]) == (0, 1)
 
 
@@ -228,7 +228,7 @@ def test_a_run_has_a_copy_of_its_pool_and_keeps_its_source(source, tmp_path):
     create(run, config)
     (source / "vault.py").unlink()
     create(run, config)
-    assert {entry.name for entry in listed(run.path / POOL).entries} == {"vault", "crash"}
+    assert {entry.name for entry in read_list(run.path / POOL).entries} == {"vault", "crash"}
     for other in load("nano"), load("nano", ("design.source=pool", "pool.source=folder:elsewhere")):
         with pytest.raises(RunError, match=r"this run was started with design\.source = 'pool'"):
             create(run, other)
@@ -241,7 +241,7 @@ def test_a_source_that_cannot_be_read_makes_no_run(source, tmp_path):
         create(run, wrong)
     assert not run.exists
     create(run, right)
-    assert len(listed(run.path / POOL).entries) == 2
+    assert len(read_list(run.path / POOL).entries) == 2
 
 
 def test_a_command_that_was_killed_before_the_run_leaves_no_pool_to_another(source, tmp_path, monkeypatch):
@@ -256,7 +256,7 @@ def test_a_command_that_was_killed_before_the_run_leaves_no_pool_to_another(sour
         create(run, load("nano", ("design.source=pool", f"pool.source=folder:{source}")))
     monkeypatch.undo()
     create(run, load("nano", ("design.source=pool", f"pool.source=folder:{other}")))
-    assert [entry.name for entry in listed(run.path / POOL).entries] == ["lock"]
+    assert [entry.name for entry in read_list(run.path / POOL).entries] == ["lock"]
 
 
 def test_nothing_is_made_for_a_pool_with_a_program_that_cannot_be_read(source):

@@ -14,7 +14,7 @@ import trio
 import typer
 
 from learner import checkpoint
-from replay.inspect.environments import newest_weights
+from replay.inspect.environments import find_newest_weights
 from replay.ledger.records import Environment
 from replay.store import FORMAT, Format, open_reader, open_store
 from spade import config
@@ -27,9 +27,9 @@ from spade.app.screen.observe import read_status
 from spade.app.screen.reach import reach
 from spade.disk import discard
 from spade.errors import RunError
-from spade.extras import installing
+from spade.extras import describe_installing
 from spade.policy import manifest
-from spade.policy.model import parameters_digest
+from spade.policy.model import compute_parameters_digest
 from tests.learner.fed_learner import SMALL, running
 from tests.peers import alone, pid_of
 from tests.replay.kept_world import keep_world
@@ -81,12 +81,12 @@ def test_a_learner_that_was_killed_resumes_bit_for_bit_and_drained_it_keeps_what
     assert "resumed at step 4 " in (run / "logs" / "learner.log").read_text()
     # The steps after the checkpoint were taken twice. Had one bit of their parameters differed, they would have been
     # published under a second digest, and so under a version beyond one for each step and the initial one.
-    weights = newest_weights(run / "store")
+    weights = find_newest_weights(run / "store")
     assert (weights.step, weights.version) == (STEPS, STEPS + 1)
     folder = Path(weights.path)
-    assert folder == run / "weights" / weights.digest == run / "weights" / parameters_digest(folder)
+    assert folder == run / "weights" / weights.digest == run / "weights" / compute_parameters_digest(folder)
     assert (folder / "tokenizer.json").is_file()
-    _, manifest = checkpoint.newest(run / "checkpoints")
+    _, manifest = checkpoint.find_newest(run / "checkpoints")
     assert manifest.step == trio.run(read_status, reach(RunDir(run))).learner_step == STEPS
     assert manifest.metrics.trained_tokens > 0
 
@@ -177,12 +177,12 @@ def test_a_run_without_steps_has_none_to_repeat(tmp_path, tiny_checkpoint):
 
 
 def damage_weights(run):
-    file = run / "weights" / newest_weights(run / "store").digest / "model.safetensors"
+    file = run / "weights" / find_newest_weights(run / "store").digest / "model.safetensors"
     file.write_bytes(file.read_bytes()[:-1] + b"x")
 
 
 def lose_weights(run):
-    shutil.rmtree(run / "weights" / newest_weights(run / "store").digest)
+    shutil.rmtree(run / "weights" / find_newest_weights(run / "store").digest)
 
 
 def damage_checkpoint(run):
@@ -196,7 +196,7 @@ def lose_checkpoints(run):
 
 def test_a_run_that_was_moved_exports_its_own_policy(copied):
     run = RunDir(copied)
-    assert newest_policy(run).folder == copied / "weights" / newest_weights(copied / "store").digest
+    assert newest_policy(run).folder == copied / "weights" / find_newest_weights(copied / "store").digest
     later = shutil.copytree(copied / "checkpoints" / "step-7", copied / "checkpoints" / "step-99")
     assert newest_policy(run).folder == later / "model"  # a stopped run may have its last step in a checkpoint alone
     lose_checkpoints(copied)
@@ -245,7 +245,7 @@ def test_weights_that_a_live_learner_retires_meanwhile_are_not_missed(copied, mo
         return reading
 
     oldest = min((copied / "weights").glob("[!.]*"), key=lambda path: path.stat().st_mtime_ns)
-    monkeypatch.setattr(checkpoint, "verified", retired_first(checkpoint.verified))
+    monkeypatch.setattr(checkpoint, "verify_checkpoint", retired_first(checkpoint.verify_checkpoint))
     monkeypatch.setattr(manifest, "verify", retired_first(manifest.verify))
     verify(copied)
     assert not oldest.exists()
@@ -301,7 +301,7 @@ def test_parquet_without_pyarrow_is_one_line_and_nothing_is_written(kept, tmp_pa
     words = ["replay", "export", str(kept[0]), str(tmp_path / "out"), "--parquet"]
     done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, timeout=600)
     assert done.returncode == 1
-    assert done.stderr == f"spade: --parquet needs pyarrow, which is not installed: {installing('export')}\n"
+    assert done.stderr == f"spade: --parquet needs pyarrow, which is not installed: {describe_installing('export')}\n"
     assert not list(tmp_path.iterdir())
 
 

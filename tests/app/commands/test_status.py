@@ -5,7 +5,7 @@ import json
 import msgspec
 import pytest
 
-from replay.service.status import metrics_row
+from replay.service.status import make_metrics_row
 from spade.app.commands.look.status import status
 from spade.app.rundir import RunDir
 from spade.config import load
@@ -88,6 +88,6 @@ def test_the_use_of_tools_is_a_line_where_there_is_some(left, capsys):
 
 def test_a_row_of_the_metrics_has_the_figures_and_those_of_the_learner_step():
     lists = {"processes", "wanted", "waits", "regret_history", "win_rate_history", "evaluations"}
-    row = metrics_row(STATUS)
+    row = make_metrics_row(STATUS)
     assert set(row) == {*NAMES, *StepMetrics.__struct_fields__} - lists - {"step_metrics"}
     assert (row["plays"], row["regret"], row["plays_per_s"], row["loss"]) == (7, 0.25, 1.5, 0.5)

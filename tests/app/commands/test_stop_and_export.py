@@ -14,7 +14,7 @@ from spade.app.rundir import RunDir
 from spade.app.supervisor.kept import KeptPolicy
 from spade.config import load
 from spade.errors import RunError, SpadeError, WeightsError
-from spade.locks import here
+from spade.locks import describe_this_process
 from spade.policy import manifest
 from spade.policy.best import Best, keep
 
@@ -27,7 +27,7 @@ def run(tmp_path):
 
 
 def test_a_run_that_left_before_it_was_told_to_is_stopped(run, monkeypatch, capsys):
-    left = msgspec.structs.replace(here(), pid=1 << 30)  # no process of Linux has such a number
+    left = msgspec.structs.replace(describe_this_process(), pid=1 << 30)  # no process of Linux has such a number
     held = iter([{"learner": left}, {"learner": left}, {"learner": left}])
     monkeypatch.setattr(RunDir, "holders", lambda self: next(held, {}))
     stop(run.path)
@@ -37,7 +37,7 @@ def test_a_run_that_left_before_it_was_told_to_is_stopped(run, monkeypatch, caps
 @pytest.fixture
 def weights(run, tiny_checkpoint, monkeypatch):
     """The newest policy of the run."""
-    folder = run.weights / manifest.sound(tiny_checkpoint)
+    folder = run.weights / manifest.verify_parameters(tiny_checkpoint)
     shutil.copytree(tiny_checkpoint, folder)
     there = KeptPolicy(7, "published", folder, (folder.name,))
     monkeypatch.setattr(policies, "newest_policy", lambda run: there)
@@ -104,7 +104,7 @@ def test_the_best_policy_is_exported_with_its_evaluation(run, weights, tmp_path,
     model.export_best(run.path, tmp_path / "out")
     said = capsys.readouterr().out.splitlines()
     assert all(each.endswith("held-out win rate 0.62 ± 0.03 over 192 plays after step 40") for each in said)
-    assert manifest.sound(tmp_path / "out", weights.name)
+    assert manifest.verify_parameters(tmp_path / "out", weights.name)
     damage(run.path / "best" / "1" / "policy")
     with pytest.raises(RunError, match="its digest is not"):
         model.export_best(run.path, tmp_path / "again")

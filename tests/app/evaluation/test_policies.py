@@ -6,12 +6,12 @@ import pytest
 from msgspec.structs import replace
 
 from spade.app.evaluation import policies
-from spade.app.evaluation.policies import pin, pinned, policies_named, release
+from spade.app.evaluation.policies import hold_pinned, list_policy_names, pin, release
 from spade.app.rundir import RunDir
 from spade.app.supervisor.kept import KeptPolicy
 from spade.config import load
 from spade.errors import ConfigError, RunError, WeightsError
-from spade.evaluations import found, open_folder
+from spade.evaluations import find_evaluations, open_folder
 from spade.policy import manifest
 from tests.spade.evaluations.samples import RULES, SCHEDULED
 
@@ -36,7 +36,7 @@ def run(tmp_path, tiny_checkpoint, digests, monkeypatch):
         digests[step] = manifest.write(made)
         folder = made.rename(run.weights / digests[step])
         kept.append(KeptPolicy(step, "published", folder))
-    monkeypatch.setattr(policies, "kept_policies", lambda _: [one for one in kept if one.folder.is_dir()])
+    monkeypatch.setattr(policies, "list_kept_policies", lambda _: [one for one in kept if one.folder.is_dir()])
     return run
 
 
@@ -45,7 +45,7 @@ def test_the_newest_is_pinned_and_outlives_its_retirement(run, digests, tiny_che
     pinned = pin(run, str(tiny_checkpoint), "float32", "newest", place)
     assert (pinned.digest, pinned.name) == (digests[7], "step 7")
     shutil.rmtree(run.weights / pinned.digest)
-    assert manifest.sound(pinned.folder) == digests[7]
+    assert manifest.verify_parameters(pinned.folder) == digests[7]
     assert pin(run, str(tiny_checkpoint), "float32", pinned.digest[-32:], place).folder == pinned.folder
     assert pin(run, str(tiny_checkpoint), "float32", "newest", place).name == "step 3"
     release(pinned, place)
@@ -54,7 +54,7 @@ def test_the_newest_is_pinned_and_outlives_its_retirement(run, digests, tiny_che
 
 def test_weights_that_another_command_measures_stay_until_it_ends(run, tiny_checkpoint):
     place = run.path / "evaluations"
-    with pinned(run, str(tiny_checkpoint), "float32", "newest", place) as policy:
+    with hold_pinned(run, str(tiny_checkpoint), "float32", "newest", place) as policy:
         release(pin(run, str(tiny_checkpoint), "float32", "newest", place), place)
         assert policy.folder.is_dir()
     assert not policy.folder.exists()
@@ -63,12 +63,12 @@ def test_weights_that_another_command_measures_stay_until_it_ends(run, tiny_chec
 def test_weights_stay_while_an_evaluation_of_them_has_samples_to_play(run, tiny_checkpoint):
     place = run.path / "evaluations"
     with (
-        pinned(run, str(tiny_checkpoint), "float32", "newest", place) as policy,
+        hold_pinned(run, str(tiny_checkpoint), "float32", "newest", place) as policy,
         open_folder(run.path, replace(RULES, policy=policy.digest), SCHEDULED),
     ):
         pass
     assert policy.folder.is_dir()
-    (kept,) = found(run.path)
+    (kept,) = find_evaluations(run.path)
     (kept.folder / "protocol.toml").write_text("damaged")
     release(policy, place)
     assert policy.folder.is_dir()
@@ -105,16 +105,16 @@ def test_damaged_weights_are_not_measured(run, digests, tiny_checkpoint, asked):
 def test_a_policy_of_a_curve_is_found_by_its_step_wherever_it_lies(run, tiny_checkpoint, monkeypatch):
     folder = shutil.copytree(tiny_checkpoint, run.path / "policies" / "step-14")
     digest = manifest.write(folder)
-    there = [*policies.kept_policies(run), KeptPolicy(14, "kept", folder), KeptPolicy(21, "best", folder)]
-    monkeypatch.setattr(policies, "kept_policies", lambda _: there)
-    assert policies_named(run, "every:7") == ["step:7", "step:14"]
+    there = [*policies.list_kept_policies(run), KeptPolicy(14, "kept", folder), KeptPolicy(21, "best", folder)]
+    monkeypatch.setattr(policies, "list_kept_policies", lambda _: there)
+    assert list_policy_names(run, "every:7") == ["step:7", "step:14"]
     pinned = pin(run, str(tiny_checkpoint), "float32", "step:14", run.path / "evaluations")
     assert (pinned.digest, pinned.step) == (digest, 14)
     run.create(load("nano"))
     with pytest.raises(
         RunError, match=r"no policy of 'every:5' is kept \(learner.keep_policy_every = 0\); there is step 3"
     ):
-        policies_named(run, "every:5")
+        list_policy_names(run, "every:5")
 
 
 def test_a_kept_policy_that_was_damaged_is_not_measured(run, tiny_checkpoint, monkeypatch):
@@ -122,7 +122,7 @@ def test_a_kept_policy_that_was_damaged_is_not_measured(run, tiny_checkpoint, mo
     manifest.write(folder)
     data = (folder / manifest.PARAMETERS).read_bytes()
     (folder / manifest.PARAMETERS).write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
-    monkeypatch.setattr(policies, "kept_policies", lambda _: [KeptPolicy(14, "kept", folder)])
+    monkeypatch.setattr(policies, "list_kept_policies", lambda _: [KeptPolicy(14, "kept", folder)])
     with pytest.raises(WeightsError, match="was changed or cut short"):
         pin(run, str(tiny_checkpoint), "float32", "step:14", run.path / "evaluations")
     assert not (run.path / "evaluations" / "weights").exists()

@@ -5,12 +5,12 @@ from pathlib import Path
 import msgspec
 
 from replay.inspect.journal import DiversityRow, EvaluationRow, StepRow
-from spade.app.experiment.designed import LevelledProgram, by_level
+from spade.app.experiment.designed import LevelledProgram, group_by_level
 from spade.app.experiment.plan import Experiment, Piece, read_experiment
 from spade.app.experiment.results import Origins, RunResult
 from spade.app.rundir import RunDir
-from spade.estimates import ItemTally, share
-from spade.evaluations import Rules, Summary, folder_of
+from spade.estimates import ItemTally, compute_share
+from spade.evaluations import Rules, Summary, name_folder
 
 TEXT = """\
 steps = 12
@@ -52,22 +52,22 @@ def result(of: Experiment, piece: Piece, wins: int = 30, origins: Origins = OURS
     return RunResult(
         arm=piece.arm, seed=piece.seed, plan=of.digest(piece), spade="0", origins=origins, steps=steps,
         agent=90 * steps, designer=6 * steps, plays=100, environments=9,
-        held_out={name: share([ItemTally(1, n < won) for n in range(50)]) for name, won in levels.items()},
+        held_out={name: compute_share([ItemTally(1, n < won) for n in range(50)]) for name, won in levels.items()},
         rows=[StepRow(learner_step=step, validity=1.0, regret=step / 7) for step in range(1, steps + 1)],
         evaluations=[
             EvaluationRow(step, 8, 0.5, categories={"level 1": step / 100, "level 2": 0}) for step in (0, 8, 9, 10, 12)
         ],
         diversities=[DiversityRow(9, 0.05)],
-        designed=by_level([LevelledProgram(*each) for each in DESIGNED]),
+        designed=group_by_level([LevelledProgram(*each) for each in DESIGNED]),
     )  # fmt: skip
 
 
 def keep_evaluation(run: RunDir, rules: Rules, played: int) -> Path:
     """An evaluation of a run that is over; its folder."""
-    folder = folder_of(run.path, rules)
+    folder = name_folder(run.path, rules)
     folder.mkdir(parents=True)
     (folder / "protocol.toml").write_bytes(rules.toml())
-    won = share([ItemTally(1, 1)])
+    won = compute_share([ItemTally(1, 1)])
     summary = Summary(
         scheduled=1, played=played, correct=1, headline=won, why="", categories={"level 1": won}, errors={}, read=0,
         sampled=0, means={},

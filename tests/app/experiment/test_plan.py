@@ -5,7 +5,7 @@ import re
 import pytest
 
 from spade.app.experiment.plan import Piece, read_experiment
-from spade.config.inheritance import recipes
+from spade.config.inheritance import list_recipes
 from spade.errors import ConfigError
 from tests.app.experiment.grids import TEXT, experiment
 
@@ -74,7 +74,7 @@ def test_a_wrong_file_is_refused_in_one_line(tmp_path, before, after, said):
 
 
 def test_the_shipped_experiment_has_every_arm_and_six_seeds_where_it_asks():
-    found = read_experiment(recipes()["nano"].parent / "experiments" / "nano.toml")
+    found = read_experiment(list_recipes()["nano"].parent / "experiments" / "nano.toml")
     asked = {name for pair in found.primary for name in pair}
     assert asked == {"full", "fixed-pool", "no-designer-training"}
     assert {name for name, arm in found.arms.items() if len(arm.seeds) == 6} == asked
@@ -86,7 +86,7 @@ def test_the_shipped_experiment_has_every_arm_and_six_seeds_where_it_asks():
 
 
 def test_the_shipped_experiment_of_tools_compares_three_seeds_with_a_fixed_pool():
-    found = read_experiment(recipes()["nano"].parent / "experiments" / "nano-tools.toml")
+    found = read_experiment(list_recipes()["nano"].parent / "experiments" / "nano-tools.toml")
     assert found.primary == (("full", "fixed-pool"),)
     assert {name for name, arm in found.arms.items() if arm.seeds == (0, 1, 2)} == {"full", "fixed-pool"}
     assert {found.config(piece).run.domain for piece in found.pieces} == {"tools"}

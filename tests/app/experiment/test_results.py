@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from replay.inspect.journal import EvaluationRow, StepRow
 from spade.app.cli import app
-from spade.app.experiment.analysis import HELD_OUT, RISE, arm_rows, outcomes, pair_rows
+from spade.app.experiment.analysis import HELD_OUT, RISE, collect_outcomes, summarise_arms, summarise_pairs
 from spade.app.experiment.page import render
 from spade.app.experiment.plan import Piece, read_experiment
 from spade.app.experiment.results import (
@@ -18,15 +18,15 @@ from spade.app.experiment.results import (
     MOST_ROWS,
     TABLES,
     Origins,
-    file_of,
+    choose_rows,
+    name_file,
     read_results,
     refuse_others,
     rows_of,
-    thinned,
     write_result,
 )
-from spade.app.experiment.table import TextTable, state, tables
-from spade.errors import RunError, placed
+from spade.app.experiment.table import TextTable, describe_state, make_tables
+from spade.errors import RunError, format_placed
 from tests.app.experiment.grids import OURS, TEXT, experiment, result
 
 ROOT = Path(__file__).parents[3]
@@ -60,15 +60,15 @@ def test_a_long_run_makes_a_small_file(tmp_path):
     plan = experiment(tmp_path)
     long = result(plan, plan.pieces[0], steps=4_000)
     full = {name: 1 / 3 for name in StepRow.__struct_fields__ if name not in ("learner_step", "skills", "variants")}
-    long.rows[:] = thinned([StepRow(learner_step=step, **full) for step in range(1, 4_001)], MOST_ROWS)
+    long.rows[:] = choose_rows([StepRow(learner_step=step, **full) for step in range(1, 4_001)], MOST_ROWS)
     write_result(tmp_path, long)
-    assert file_of(tmp_path, long.piece).stat().st_size < LARGEST_FILE
+    assert name_file(tmp_path, long.piece).stat().st_size < LARGEST_FILE
     assert [long.rows[0].learner_step, long.rows[-1].learner_step, len(long.rows)] == [1, 4_000, MOST_ROWS]
 
 
 @pytest.mark.parametrize("rows", [[], [1], [1, 2, 3]])
 def test_few_rows_are_all_kept(rows):
-    assert thinned(rows, 120) == rows
+    assert choose_rows(rows, 120) == rows
 
 
 def test_results_of_other_settings_are_refused(tmp_path):
@@ -92,7 +92,7 @@ def test_results_of_another_world_or_checkpoint_are_refused(tmp_path, name):
 
 def test_a_damaged_file_is_named(tmp_path):
     plan = experiment(tmp_path)
-    file_of(tmp_path, plan.pieces[0]).write_bytes(b"{")
+    name_file(tmp_path, plan.pieces[0]).write_bytes(b"{")
     with pytest.raises(RunError, match=r"full-0\.json: is damaged"):
         read_results(tmp_path, plan)
 
@@ -107,7 +107,7 @@ def without_digest(text):
 def test_results_that_were_edited_are_refused(tmp_path):
     plan = experiment(tmp_path)
     write_result(tmp_path, result(plan, plan.pieces[0]))
-    file = file_of(tmp_path, plan.pieces[0])
+    file = name_file(tmp_path, plan.pieces[0])
     text = file.read_text()
     file.write_text(text.replace('"agent":', '"agent":1'))
     with pytest.raises(RunError, match=r"full-0\.json: is damaged \(its digest is not the digest of its content"):
@@ -153,7 +153,7 @@ FORGED = {
 def test_figures_that_no_run_has_are_refused(tmp_path, forge):
     plan = experiment(tmp_path)
     write_result(tmp_path, result(plan, plan.pieces[0]))
-    file = file_of(tmp_path, plan.pieces[0])
+    file = name_file(tmp_path, plan.pieces[0])
     tree = json.loads(file.read_text())
     tree |= {table: rows_of(tree[table]) for table in TABLES}  # older versions wrote rows, and these are still read
     forge(tree)
@@ -165,7 +165,7 @@ def test_figures_that_no_run_has_are_refused(tmp_path, forge):
 def test_columns_of_unlike_lengths_are_refused(tmp_path):
     plan = experiment(tmp_path)
     write_result(tmp_path, result(plan, plan.pieces[0]))
-    file = file_of(tmp_path, plan.pieces[0])
+    file = name_file(tmp_path, plan.pieces[0])
     tree = json.loads(file.read_text())
     tree["rows"]["regret"].pop()
     file.write_text(without_digest(json.dumps(tree)))
@@ -186,7 +186,7 @@ def test_results_of_unlike_levels_are_refused(tmp_path):
     plan = experiment(tmp_path)
     for piece in plan.pieces[:2]:
         write_result(tmp_path, result(plan, piece))
-    file = file_of(tmp_path, plan.pieces[1])
+    file = name_file(tmp_path, plan.pieces[1])
     file.write_text(without_digest(file.read_text().replace("level 2", "level 3")))
     with pytest.raises(RunError, match=r"pool-0\.json: has other categories than full-0"):
         read_results(tmp_path, plan)
@@ -196,7 +196,7 @@ def test_a_figure_that_some_runs_lack_says_how_many_have_it(tmp_path):
     plan = experiment(tmp_path)
     results = {piece: result(plan, piece) for piece in plan.pieces}
     results[plan.pieces[0]].diversities.clear()
-    arms, question, *_ = map(str, tables(plan, results))
+    arms, question, *_ = map(str, make_tables(plan, results))
     assert re.search(r"full +2 of 2 .* 0\.050 \(1 of 2\)", arms)
     assert re.search(r"full − pool +2 .* 0\.000 \(1 of 2\)", question)
 
@@ -211,14 +211,14 @@ def test_a_table_is_one_line_a_row_whatever_its_texts_hold(tmp_path):
 def test_a_suite_without_categories_has_no_column_for_them(tmp_path):
     plan = experiment(tmp_path)
     one = result(plan, plan.pieces[0])
-    found = outcomes(msgspec.structs.replace(one, held_out={"": one.held_out["level 1"]}))
+    found = collect_outcomes(msgspec.structs.replace(one, held_out={"": one.held_out["level 1"]}))
     assert found[HELD_OUT] == 0.6
     assert "" not in found
 
 
 def test_the_primary_outcome_is_the_mean_over_levels(tmp_path):
     plan = experiment(tmp_path)
-    found = outcomes(result(plan, plan.pieces[0], wins=30))
+    found = collect_outcomes(result(plan, plan.pieces[0], wins=30))
     assert found[HELD_OUT] == pytest.approx((0.6 + 0.3) / 2)
     assert (found["level 1"], found["level 2"]) == (0.6, 0.3)
     # Of 12 steps the last third begins after 8, its second half after 10; the mean over levels is step / 200.
@@ -232,7 +232,7 @@ def test_differences_are_paired_by_seed(tmp_path):
     plan = experiment(tmp_path)
     wins = {"full-0": 30, "full-1": 40, "pool-0": 20, "pool-1": 32, "no-memory-0": 30}
     results = {piece: result(plan, piece, wins[str(piece)]) for piece in plan.pieces}
-    question, explored = pair_rows(plan, results)
+    question, explored = summarise_pairs(plan, results)
     assert (question.pair, question.primary) == (("full", "pool"), True)
     first = question.outcomes["level 1"]
     # Differences 0.2 and 0.16: a deviation of 0.02 · √2, and Student's quantile of one degree is 12.706.
@@ -241,7 +241,7 @@ def test_differences_are_paired_by_seed(tmp_path):
     assert first.low == pytest.approx(0.18 - 12.706 * 0.02, abs=1e-4)
     alone = explored.outcomes[HELD_OUT]
     assert (explored.primary, alone.value, alone.low, alone.runs) == (False, 0.0, None, 1)
-    rows = {row.arm: row for row in arm_rows(plan, results)}
+    rows = {row.arm: row for row in summarise_arms(plan, results)}
     assert rows["full"].outcomes["level 1"].value == pytest.approx(0.7)
 
 
@@ -249,12 +249,12 @@ def test_a_pair_of_which_one_run_is_missing_is_left_out_of_the_interval(tmp_path
     plan = experiment(tmp_path, TEXT.replace("[0, 1]", "[0, 1, 2, 3, 4, 5]"))
     ours = {Piece("full", seed): result(plan, Piece("full", seed), 30 + seed) for seed in range(6)}
     theirs = {Piece("pool", seed): result(plan, Piece("pool", seed), 30 - seed) for seed in range(5)}
-    question, *_ = pair_rows(plan, ours | theirs)
+    question, *_ = summarise_pairs(plan, ours | theirs)
     # Differences 0, 0.04, … 0.16: a deviation of 0.04 · √2.5 over √5; Student's quantile of four degrees is 2.7764.
     found = question.outcomes["level 1"]
     assert (found.value, found.runs) == (pytest.approx(0.08), 5)
     assert found.high - found.value == pytest.approx(2.776445 * 0.04 * 0.5**0.5, abs=1e-6)
-    arm = arm_rows(plan, ours)[0].outcomes["level 1"]
+    arm = summarise_arms(plan, ours)[0].outcomes["level 1"]
     # Six values, 0.02 apart: a deviation of 0.02 · √3.5 over √6; Student's quantile of five degrees is 2.5706.
     assert (arm.value, arm.runs) == (pytest.approx(0.65), 6)
     assert arm.value - arm.low == pytest.approx(2.570582 * 0.02 * (3.5 / 6) ** 0.5, abs=1e-6)
@@ -263,14 +263,14 @@ def test_a_pair_of_which_one_run_is_missing_is_left_out_of_the_interval(tmp_path
 def test_an_unfinished_grid_says_so_with_what_there_is(tmp_path):
     plan = experiment(tmp_path)
     results = {piece: result(plan, piece) for piece in plan.pieces if piece.seed == 0}
-    assert state(plan, results) == "unfinished: 2 of 5 runs are missing: full-1, pool-1"
-    arms, question, explored, levels = map(str, tables(plan, results))
+    assert describe_state(plan, results) == "unfinished: 2 of 5 runs are missing: full-1, pool-1"
+    arms, question, explored, levels = map(str, make_tables(plan, results))
     assert "1.50, won 0.90" in levels
     assert "4.00, won 0.50" in levels
     assert "1 of 2" in arms
     assert "full − pool" in question
     assert "full − no-memory" in explored
-    assert tables(plan, {}) == []
+    assert make_tables(plan, {}) == []
 
 
 def test_the_page_has_tables_and_curves_of_arms_without_the_runs(tmp_path):
@@ -329,19 +329,19 @@ def test_a_category_cannot_take_the_place_of_the_primary_outcome(tmp_path):
     plan = experiment(tmp_path)
     one = result(plan, plan.pieces[0])
     named = {HELD_OUT: one.held_out["level 1"], "level 2": one.held_out["level 2"]}
-    assert outcomes(msgspec.structs.replace(one, held_out=named))[HELD_OUT] == pytest.approx((0.6 + 0.3) / 2)
+    assert collect_outcomes(msgspec.structs.replace(one, held_out=named))[HELD_OUT] == pytest.approx((0.6 + 0.3) / 2)
 
 
 def test_values_that_are_all_alike_have_no_interval(tmp_path):
     plan = experiment(tmp_path)
     results = {piece: result(plan, piece) for piece in plan.pieces}
-    found = arm_rows(plan, results)[0].outcomes["level 1"]
+    found = summarise_arms(plan, results)[0].outcomes["level 1"]
     assert (found.value, found.low, found.high, found.runs) == (0.6, None, None, 2)
 
 
 def test_a_result_that_the_disk_does_not_give_is_named(tmp_path):
     plan = experiment(tmp_path)
-    file_of(tmp_path, plan.pieces[0]).symlink_to("/proc/self/mem")
+    name_file(tmp_path, plan.pieces[0]).symlink_to("/proc/self/mem")
     with pytest.raises(OSError, match="Input/output error") as failed:
         read_results(tmp_path, plan)
-    assert placed(failed.value) == f"{file_of(tmp_path, plan.pieces[0])}: Input/output error"
+    assert format_placed(failed.value) == f"{name_file(tmp_path, plan.pieces[0])}: Input/output error"

@@ -8,17 +8,17 @@ import pytest
 import trio
 
 from actors.suites import SUITES
-from replay.inspect.environments import published
+from replay.inspect.environments import list_published
 from replay.inspect.journal import StepRow
-from replay.inspect.plays import trained
+from replay.inspect.plays import count_trained
 from spade.app.experiment.grid import Grid
-from spade.app.experiment.pieces import make, measured
-from spade.app.experiment.workplace import Workplace, hold_origins, origins, refuse_left
+from spade.app.experiment.pieces import find_measured, make
+from spade.app.experiment.workplace import Workplace, collect_origins, hold_origins, refuse_left
 from spade.app.rundir import RunDir
 from spade.config import load
 from spade.errors import ConfigError, RunError
 from spade.evaluations import Rules
-from spade.pools import PoolProgram, write_program, writing
+from spade.pools import PoolProgram, make_writing_config, write_program
 from tests.app.experiment.grids import OURS, TEXT, experiment, keep_evaluation, result
 from tests.replay.kept_world import keep_world
 
@@ -51,9 +51,9 @@ def test_a_pool_is_gone_on_with_but_under_the_settings_of_its_writer(tmp_path):
     piece = place.experiment.pieces[1]
     made = RunDir(place.pool(piece) / ".make")
     made.path.mkdir(parents=True)
-    made.create(writing("nano", place.experiment.overrides(place.writer(piece))))
+    made.create(make_writing_config("nano", place.experiment.overrides(place.writer(piece))))
     refuse_left(place, piece)
-    made.create(writing("nano", ("run.seed=0", "learner.lr=1e-4")))
+    made.create(make_writing_config("nano", ("run.seed=0", "learner.lr=1e-4")))
     with pytest.raises(RunError, match=r"pool-0/\.make: was begun with other settings"):
         refuse_left(place, piece)
 
@@ -72,7 +72,7 @@ def test_the_last_policy_is_what_counts_whatever_else_was_measured(tmp_path):
     place = Workplace(experiment(tmp_path, SHORT), tmp_path, OURS)
     run = begin(place, place.experiment.pieces[0])
     keep_world(run.store)
-    versions = published(run.store)
+    versions = list_published(run.store)
     for weights in versions:
         (run.weights / weights.digest).mkdir(parents=True)
     last, short = versions[-1].digest, SUITES["nano"].protocol("short")
@@ -84,9 +84,9 @@ def test_the_last_policy_is_what_counts_whatever_else_was_measured(tmp_path):
     for place_of, other in enumerate(others):
         keep_evaluation(run, msgspec.structs.replace(rules, **other), place_of)
     with pytest.raises(RunError, match=re.escape("its last policy was not measured on nano")):
-        measured(place, run)
+        find_measured(place, run)
     keep_evaluation(run, rules, 77)
-    assert measured(place, run).played == 77
+    assert find_measured(place, run).played == 77
 
 
 def test_a_run_that_cannot_be_gone_on_with_is_told_and_holds_up_those_alone_that_wait_for_it(tmp_path):
@@ -119,7 +119,7 @@ def at_its_limit(monkeypatch):
     async def nothing(words, log):
         log.touch()
 
-    monkeypatch.setattr("spade.app.experiment.pieces._spade", nothing)
+    monkeypatch.setattr("spade.app.experiment.pieces._run_spade", nothing)
 
 
 def test_a_run_that_was_longer_than_the_experiment_is_now_is_refused(tmp_path, at_its_limit):
@@ -134,7 +134,7 @@ def test_a_run_that_trained_on_more_than_its_match_is_refused(tmp_path, at_its_l
     full, pool = place.experiment.pieces[:2]
     fill(place.pool(pool), 8)
     run = over(place, pool, 13)
-    had, _ = trained(run.store, 13)
+    had, _ = count_trained(run.store, 13)
     batch = place.experiment.config(pool).learner.batch_sequences
     match = msgspec.structs.replace(result(place.experiment, full), agent=had)
     with pytest.raises(RunError, match="its last policy was not measured"):
@@ -158,7 +158,7 @@ def test_a_suite_whose_package_is_missing_is_refused_before_any_run(tmp_path, mo
 
     monkeypatch.setattr("actors.suites.suite.metadata.version", missing)
     with pytest.raises(ConfigError, match="suite reasoning-gym-nano: needs reasoning-gym"):
-        origins(experiment(tmp_path, TEXT.replace('"nano"\nref', '"reasoning-gym-nano"\nref')))
+        collect_origins(experiment(tmp_path, TEXT.replace('"nano"\nref', '"reasoning-gym-nano"\nref')))
 
 
 def fill(pool, programs):

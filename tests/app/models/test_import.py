@@ -10,7 +10,7 @@ from spade.app.models.findings import examine
 from spade.app.models.sources import open_source
 from spade.errors import ConfigError
 from spade.policy.checkpoint_files import check_files
-from spade.policy.model import parameters_digest
+from spade.policy.model import compute_parameters_digest
 from tests.conftest import write_checkpoint
 from tests.spade.hub_server import use_hub
 
@@ -109,7 +109,7 @@ def test_a_checkpoint_folder_is_copied_whole_and_examined(spade, tmp_path):
     done = spade("model", "import", str(tmp_path), "new", cwd=tmp_path)
     assert done.returncode == 0, done
     assert done.stderr == ""
-    assert parameters_digest(tmp_path / "new") == parameters_digest(tmp_path)
+    assert compute_parameters_digest(tmp_path / "new") == compute_parameters_digest(tmp_path)
     assert "✓ training: the learner trains it" in done.stdout
     assert "✗" not in done.stdout
 
@@ -133,7 +133,7 @@ def test_a_model_of_the_hub_is_imported_and_a_missing_one_is_named(tmp_path, mon
         with pytest.raises(ConfigError, match=r"\A'someone/other' is no folder here"), open_source("someone/other"):
             pass
     check_files(tmp_path / "new")
-    assert parameters_digest(tmp_path / "new") == parameters_digest(folder)
+    assert compute_parameters_digest(tmp_path / "new") == compute_parameters_digest(folder)
 
 
 def test_a_missing_package_is_named(tmp_path, monkeypatch):

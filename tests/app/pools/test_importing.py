@@ -16,7 +16,7 @@ from spade.app.pools.importing import import_programs
 from spade.app.pools.tables import read_table
 from spade.config import load
 from spade.errors import ConfigError, RunError
-from spade.pools import names, read_program
+from spade.pools import list_names, read_program
 from tests.actors.roles.test_designer import CRASHES, GOOD
 from tests.app.commands.test_pool import run_spade
 from tests.spade.hub_server import use_hub
@@ -70,8 +70,8 @@ def test_a_table_becomes_a_pool_of_its_sound_programs(table, tmp_path):
     assert told.splitlines()[-1] == f"{pool}: 2 of 4 programs of {table}"
     stages = {row.split()[0]: int(row.split()[1]) for row in told.splitlines() if row.split()[1:2] == ["1"]}
     assert set(stages) == {"episode", "class"}, told
-    assert names(pool) == ["game_1", "game_1_2"]
-    first, second = (read_program(pool, name) for name in names(pool))
+    assert list_names(pool) == ["game_1", "game_1_2"]
+    first, second = (read_program(pool, name) for name in list_names(pool))
     assert first.source == GOOD
     assert (first.skill, second.skill) == ("logical deduction", None)
     assert "game_id g2, skill Poetry" in second.origin, "a skill that is none of ours stays in words"
@@ -161,4 +161,4 @@ def test_a_killed_import_judges_nothing_twice(tmp_path, config, monkeypatch):
     monkeypatch.setattr(admission, "judge", count)
     made = import_programs(str(table), pool, config, print)
     assert (made.admitted, len(asked)) == (6, 6 - judged)
-    assert len(names(pool)) == 6
+    assert len(list_names(pool)) == 6

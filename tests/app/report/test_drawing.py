@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spade.app.report.drawing import BOTTOM, LEFT, RIGHT, TOP, Line, draw, figure_text, letter, ticks
+from spade.app.report.drawing import BOTTOM, LEFT, RIGHT, TOP, Line, choose_ticks, draw, format_figure, name_letter
 from spade.app.report.series import Point
 
 values = st.floats(-1e12, 1e12).map(lambda value: round(value, 9)) | st.sampled_from([5e-324, -2e-322, 1e-310])
@@ -33,7 +33,7 @@ def test_everything_is_drawn_inside_the_plot(several, zero, share):
 @given(values, st.floats(0.02, 100), st.integers(2, 8))
 def test_ticks_are_few_and_inside_of_their_range(low, part, most):
     span = part * max(abs(low), 1e-6)
-    found = ticks(low, low + span, most)
+    found = choose_ticks(low, low + span, most)
     assert len(found) <= most + 1
     assert all(low - 1e-6 * span <= tick <= low + span * (1 + 1e-6) for tick in found)
 
@@ -64,7 +64,7 @@ def test_a_lone_point_is_a_dot_with_its_interval():
 
 def test_a_curve_that_no_run_has_keeps_the_letters_of_the_others():
     assert [line.letter for line in draw([Line("a", ()), Line("b", (Point(1, 1.0),))]).lines] == ["B"]
-    assert [letter(place) for place in (0, 25, 26, 53)] == ["A", "Z", "A2", "B3"]
+    assert [name_letter(place) for place in (0, 25, 26, 53)] == ["A", "Z", "A2", "B3"]
 
 
 @pytest.mark.parametrize(
@@ -73,4 +73,4 @@ def test_a_curve_that_no_run_has_keeps_the_letters_of_the_others():
      (1234.5, False, "1,234"), (0.00001, False, "1.0e−05"), (0.0, False, "0"), (1e30, False, "1e+30")],
 )  # fmt: skip
 def test_figures_are_told_in_few_digits(value, share, told):
-    assert figure_text(value, share) == told
+    assert format_figure(value, share) == told

@@ -22,7 +22,7 @@ from spade.config import load
 from spade.errors import RunError
 from spade.evaluations import Rules
 from spade.protocol import Counts, Diversity, Evaluation, Histories, Process, Recent, SkillFigures, Status, StepMetrics
-from spade.text import visible
+from spade.text import make_visible
 from tests.app.experiment.grids import keep_evaluation
 from tests.replay.kept_world import keep_world
 from tests.replay.replay_world import Pace
@@ -84,7 +84,7 @@ def read(page):
     assert (reader.faults, reader.open) == ([], [])
     assert {link[1:] for link in reader.links} <= reader.ids
     text = "\n".join(reader.text)
-    assert visible(text) == text
+    assert make_visible(text) == text
     return text
 
 

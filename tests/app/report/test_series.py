@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spade.app.report.series import LARGEST, Point, binned, part_of, pool, thin
-from spade.estimates import student
+from spade.app.report.series import LARGEST, Point, average_bins, find_part, pool, thin
+from spade.estimates import compute_student_quantile
 
 values = st.floats(-1e6, 1e6)
 curves = st.lists(values, min_size=1, max_size=30).map(lambda each: tuple(map(Point, range(len(each)), each)))
@@ -35,14 +35,14 @@ def test_a_thinned_interval_is_the_mean_of_the_intervals_unless_one_is_missing()
 
 def test_a_figure_that_no_run_can_have_is_not_drawn():
     assert thin([Point(1, 10 * LARGEST), Point(2, 0.5), Point(3, 0.5, -float("inf"), 1.0)]) == curve((2, 0.5))
-    assert binned([(1, float("inf")), (2, 1.0)], 4) == curve((2, 1.0))
+    assert average_bins([(1, float("inf")), (2, 1.0)], 4) == curve((2, 1.0))
 
 
 def test_the_mean_of_runs_has_students_interval_at_the_steps_that_all_of_them_have():
     pooled = pool([curve((0, 0.2), (2, 0.4), (4, 0.4)), curve((1, 0.5), (2, 0.6), (9, 0.6))])
     assert [point.step for point in pooled] == [1, 2, 4]
     assert [round(point.value, 9) for point in pooled] == [0.4, 0.5, 0.5]
-    half = student(1) * 0.1  # of two values 0.2 apart, the standard error is 0.1
+    half = compute_student_quantile(1) * 0.1  # of two values 0.2 apart, the standard error is 0.1
     assert isclose(pooled[1].low, 0.5 - half)
     assert isclose(pooled[1].high, 0.5 + half)
 
@@ -74,7 +74,7 @@ def test_the_mean_lies_between_its_runs_and_does_not_depend_on_their_order(runs,
 
 @given(st.lists(st.tuples(st.integers(0, 1000), values), max_size=50), st.integers(1, 9))
 def test_bins_take_every_pair_once(pairs, bins):
-    points = binned(pairs, bins)
+    points = average_bins(pairs, bins)
     assert len(points) <= bins
     assert bool(points) == bool(pairs)
     assert all(one.step < other.step for one, other in pairwise(points))
@@ -83,6 +83,6 @@ def test_bins_take_every_pair_once(pairs, bins):
 @given(st.integers(1, 10**6), st.integers(1, 30), st.data())
 def test_parts_are_equal_and_in_order(span, parts, data):
     offset = data.draw(st.integers(0, span))
-    part = part_of(offset, span, parts)
+    part = find_part(offset, span, parts)
     assert part * span <= offset * parts
     assert offset * parts < (part + 1) * span or part == parts - 1

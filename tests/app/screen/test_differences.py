@@ -5,7 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spade.app.screen.differences import MOST_LINES, differences
+from spade.app.screen.differences import MOST_LINES, list_differences
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -15,7 +15,7 @@ JSON = st.recursive(
 
 
 def of(before, after):
-    return differences(json.dumps(before), json.dumps(after))
+    return list_differences(json.dumps(before), json.dumps(after))
 
 
 def test_new_gone_and_changed_paths_are_told():
@@ -46,5 +46,5 @@ def test_no_state_steers_a_terminal(key, value):
 def test_many_differences_are_counted_and_what_cannot_be_compared_is_told():
     assert of({}, {str(n): n for n in range(100)})[MOST_LINES:] == ["  and 60 more"]
     deep = "[" * 100_000 + "]" * 100_000
-    assert differences("{}", deep) == ["~ the state differs; it cannot be compared"]
-    assert differences(deep, deep) == differences("no JSON", "no JSON") == []
+    assert list_differences("{}", deep) == ["~ the state differs; it cannot be compared"]
+    assert list_differences(deep, deep) == list_differences("no JSON", "no JSON") == []

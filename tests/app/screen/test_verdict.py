@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from spade.app.screen.verdict import comparable, stalled, verdict
+from spade.app.screen.verdict import describe_stall, find_comparable, judge_run
 from spade.protocol import Counts, Drawn, Evaluation, Histories, Process, Recent, Status, Traffic
 
 EASY = Recent(validity=1.0, win_rate_unhinted=0.95, zero_variance_share=0.92)
@@ -84,18 +84,18 @@ STOPPED = (Process("agent-0", "agent", 7, "stopped", 0), Process("learner", "lea
     ],
 )
 def test_a_situation_has_its_verdict(seen, text, tone):
-    assert verdict(seen) == (text, tone)
+    assert judge_run(seen) == (text, tone)
 
 
 def test_only_evaluations_on_the_newest_suite_count():
     both = evaluations(0.9, 0.9) + evaluations(0.1, 0.4, suite="gem", first=20)
     seen = msgspec.structs.replace(status(), histories=Histories(evaluations=both))
-    assert comparable(seen) == both[2:]
-    assert verdict(seen).text == "learning: held-out +0.30 since step 20"
+    assert find_comparable(seen) == both[2:]
+    assert judge_run(seen).text == "learning: held-out +0.30 since step 20"
 
 
 def test_a_stall_is_told_only_while_a_run_is_up():
     seen = status(0.4, traffic=Traffic(stalled_s=61.7))
-    assert stalled(seen)
-    assert not stalled(msgspec.structs.replace(seen, processes=STOPPED))
-    assert not stalled(msgspec.structs.replace(seen, traffic=Traffic()))
+    assert describe_stall(seen)
+    assert not describe_stall(msgspec.structs.replace(seen, processes=STOPPED))
+    assert not describe_stall(msgspec.structs.replace(seen, traffic=Traffic()))

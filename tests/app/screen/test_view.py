@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from spade.app.screen.chart import bar, chart
-from spade.app.screen.observe import evaluated
+from spade.app.screen.chart import draw_bar, draw_chart
+from spade.app.screen.observe import describe_evaluated
 from spade.app.screen.view import render
 from spade.protocol import Counts, Evaluation, Histories, Process, Recent, Status, StepMetrics, Traffic, Wait
 
@@ -123,16 +123,16 @@ def test_the_held_out_win_rate_is_named_with_its_error_and_its_start(width, heig
 
 def test_evaluations_in_a_line():
     status = with_evaluations()
-    assert evaluated(status) == "held-out win rate 0.40 ± 0.03 after step 0 -> 0.60 ± 0.03 after step 200"
+    assert describe_evaluated(status) == "held-out win rate 0.40 ± 0.03 after step 0 -> 0.60 ± 0.03 after step 200"
     first = with_histories(status, evaluations=status.histories.evaluations[:1])
-    assert evaluated(first) == "held-out win rate 0.40 ± 0.03 after step 0"
+    assert describe_evaluated(first) == "held-out win rate 0.40 ± 0.03 after step 0"
     now = [Evaluation(210, 9, 9, 96, 2, 0.1, 0.02, 9.0, "gem"), Evaluation(220, 9, 9, 96, 0, 0.2, 0.02, 9.0, "gem")]
     other = with_histories(status, evaluations=(*status.histories.evaluations, *now))
-    assert evaluated(other) == (
+    assert describe_evaluated(other) == (
         "held-out win rate on gem 0.10 ± 0.02 after step 210 (2 of 96 plays ended in errors) -> "
         "0.20 ± 0.02 after step 220"
     )
-    assert evaluated(Status()) == ""
+    assert describe_evaluated(Status()) == ""
 
 
 def test_a_crowd_of_processes_is_counted_not_cut_in_silence():
@@ -214,7 +214,7 @@ def test_the_row_of_a_process_shows_its_activity():
 
 @given(st.lists(st.tuples(st.floats(-1, 1), st.floats(0, 1)), max_size=200), st.integers(8, 80), st.integers(-2, 30))
 def test_a_chart_fills_its_room(points, width, height):
-    lines = chart(points, width, height, "green").plain.split("\n")
+    lines = draw_chart(points, width, height, "green").plain.split("\n")
     assert len(lines) <= max(height, 1)
     if points and height > 0:
         assert len(lines) == height
@@ -225,16 +225,16 @@ def test_a_chart_fills_its_room(points, width, height):
 
 @given(st.one_of(st.none(), st.floats(-2, 3)), st.integers(1, 60))
 def test_a_bar_is_as_wide_as_asked(share, width):
-    assert len(bar(share, width, "green").plain) == width
+    assert len(draw_bar(share, width, "green").plain) == width
 
 
 def test_a_chart_scales_to_the_points_that_it_shows():
     points = [(0.31, 0.01), (0.33, 0.01), (0.35, 0.01)]
-    labels = [row[:6] for row in chart(points, 26, 5, "green", with_zero=False).plain.split("\n")]
+    labels = [row[:6] for row in draw_chart(points, 26, 5, "green", with_zero=False).plain.split("\n")]
     assert labels == [" 0.36 ", *[" " * 6] * 3, " 0.30 "]
-    labels = [row[:6] for row in chart(points, 26, 5, "green").plain.split("\n")]
+    labels = [row[:6] for row in draw_chart(points, 26, 5, "green").plain.split("\n")]
     assert labels == [" 0.36 ", *[" " * 6] * 3, " 0.00 "]
-    still = [row[:6] for row in chart([(0.5, 0.0)] * 3, 26, 5, "green", with_zero=False).plain.split("\n")]
+    still = [row[:6] for row in draw_chart([(0.5, 0.0)] * 3, 26, 5, "green", with_zero=False).plain.split("\n")]
     assert still == [" 0.51 ", *[" " * 6] * 3, " 0.49 "]
 
 
@@ -248,6 +248,6 @@ def test_the_regret_is_scaled_to_its_window_and_the_win_rate_from_zero():
 
 def test_a_chart_shows_a_long_run_from_its_beginning():
     fell = [(1.0, 0.0)] * 100 + [(0.0, 0.0)] * 100
-    lines = chart(fell, 26, 5, "green").plain.split("\n")
+    lines = draw_chart(fell, 26, 5, "green").plain.split("\n")
     assert lines[0] == " 1.00 " + "▔" * 10 + " " * 10
     assert lines[-1] == " 0.00 " + " " * 10 + "▁" * 10

@@ -10,11 +10,11 @@ from spade.app.supervisor.autoscale import (
     LOOKS,
     Patience,
     Pressure,
-    agents_called_for,
-    engines_called_for,
-    pressure,
+    compute_pressure,
+    decide_agents,
+    decide_engines,
 )
-from spade.config import digest, load
+from spade.config import compute_digest, load
 from spade.processes.supervise import supervise
 from spade.protocol import Orders, Process, Status, StepMetrics
 from spade.transport import serve
@@ -43,7 +43,7 @@ HUNGRY = Pressure(agents=2, busy=0.95, engines=0.5, starving=0.6, backlog=0.3, l
     ({"agents": 0, "busy": 0.0}, 0),
 ])  # fmt: skip
 def test_the_number_of_agents_follows_the_load(fields, step):
-    assert agents_called_for(replace(HUNGRY, **fields), more_engines=False) == step
+    assert decide_agents(replace(HUNGRY, **fields), more_engines=False) == step
 
 
 @pytest.mark.parametrize(("fields", "more_agents", "step"), [
@@ -63,13 +63,13 @@ def test_the_number_of_agents_follows_the_load(fields, step):
     ({"engines": 0.25, "starving": 0.0, "agents": 0}, False, -1),
 ])  # fmt: skip
 def test_the_number_of_engines_follows_the_load(fields, more_agents, step):
-    assert engines_called_for(replace(HUNGRY, **fields), more_agents) == step
+    assert decide_engines(replace(HUNGRY, **fields), more_agents) == step
 
 
 def test_a_starving_learner_gets_engines_before_it_loses_agents_that_wait_for_each_other():
     crowded = replace(HUNGRY, engines=2.0)
-    assert [agents_called_for(crowded, more_engines) for more_engines in (True, False)] == [0, -1]
-    assert agents_called_for(replace(crowded, starving=0.1), more_engines=True) == -1
+    assert [decide_agents(crowded, more_engines) for more_engines in (True, False)] == [0, -1]
+    assert decide_agents(replace(crowded, starving=0.1), more_engines=True) == -1
 
 
 @given(
@@ -81,12 +81,12 @@ def test_an_added_actor_is_not_taken_back_at_once(
 ):
     """The same work spread over one actor more, whether the learner still starves or not, calls for no fewer."""
     now = Pressure(agents, busy, engines, starving, backlog, live=live)
-    if agents_called_for(now, more) == 1:
+    if decide_agents(now, more) == 1:
         spread, load = busy * agents / (agents + 1), engines * (agents + 1) / agents
-        assert agents_called_for(Pressure(agents + 1, spread, load, starving_then, backlog), others) >= 0
-    if engines_called_for(now, more) == 1:
+        assert decide_agents(Pressure(agents + 1, spread, load, starving_then, backlog), others) >= 0
+    if decide_engines(now, more) == 1:
         load = engines * live / (live + 1)
-        assert engines_called_for(Pressure(agents, busy, load, starving_then, backlog, live=live + 1), others) >= 0
+        assert decide_engines(Pressure(agents, busy, load, starving_then, backlog, live=live + 1), others) >= 0
 
 
 @pytest.mark.parametrize(("looks", "done"), [
@@ -111,10 +111,10 @@ def test_pressure_is_read_from_the_live_processes():
         Process("engine-0", "engine", 5, "ready", 0, gauges={"rows_active": 8.0, "queue": 4.0}),
     )
     status = Status(processes=processes, backlog=8, step_metrics=StepMetrics(step_s=1.0, wait_s=3.0))
-    assert pressure(status, config) == Pressure(2, 0.75, 1.5, 0.75, 0.5, starting=1, live=1)
-    empty = pressure(Status(), config)
+    assert compute_pressure(status, config) == Pressure(2, 0.75, 1.5, 0.75, 0.5, starting=1, live=1)
+    empty = compute_pressure(Status(), config)
     assert (empty.agents, empty.busy, empty.engines, empty.starving) == (0, 0.0, float("inf"), 1.0)
-    assert agents_called_for(empty, True) == engines_called_for(empty, True) == 0
+    assert decide_agents(empty, True) == decide_engines(empty, True) == 0
 
 
 async def test_actors_grow_and_shrink_within_their_bounds_until_an_order(tmp_path, monkeypatch):
@@ -146,7 +146,7 @@ async def test_actors_grow_and_shrink_within_their_bounds_until_an_order(tmp_pat
         await until(lambda: (up("agent"), up("engine")) == counts)
 
     async with (
-        serve("tcp://127.0.0.1:0", digest=digest(config), bus=config.bus) as server,
+        serve("tcp://127.0.0.1:0", digest=compute_digest(config), bus=config.bus) as server,
         connected(server.address, config, "supervisor", "up") as client,
         supervise(
             config.supervise, tmp_path / "logs", dict.fromkeys(("agent", "engine"), "tests.spade.roles")

@@ -6,12 +6,12 @@ import shutil
 import pytest
 from typer.testing import CliRunner
 
-from replay.inspect.environments import published, run_id
+from replay.inspect.environments import list_published, run_id
 from replay.ledger.records import Remembered
 from replay.store import open_reader, open_store
 from spade.app.cli import app
 from spade.app.rundir import RunDir
-from spade.app.supervisor.beginning import OldRun, begin, check_start, model_override, parse_step
+from spade.app.supervisor.beginning import OldRun, begin, check_start, make_model_override, parse_step
 from spade.config import load
 from spade.errors import ConfigError, RunError
 from spade.policy import manifest
@@ -56,23 +56,23 @@ def new(tmp_path):
 
 
 def newest(run):
-    return published(run.store)[-1].step
+    return list_published(run.store)[-1].step
 
 
 def test_a_run_begins_with_the_newest_policy_and_the_memory_and_notes_both(old, new):
     begin(new, "nano", (), OldRun(old, memory=True))
     origin = new.origin
     assert (origin.path, origin.run, origin.step) == (str(old.path), run_id(old.store), newest(old))
-    assert origin.digest == manifest.digest_of(manifest.measure(new.start))
+    assert origin.digest == manifest.compute_digest(manifest.measure(new.start))
     assert origin.model == "nano"
     with open_reader(new.store) as mine, open_reader(old.store) as theirs:
         assert origin.memory == len(mine.scan("memory", Remembered)) == len(theirs.scan("memory", Remembered)) > 0
-    assert load("nano", model_override(new)).model.path == str(new.start)
+    assert load("nano", make_model_override(new)).model.path == str(new.start)
 
 
 def test_the_same_command_again_resumes_and_copies_nothing(old, new):
     begin(new, "nano", (), OldRun(old))
-    new.create(load("nano", model_override(new)))
+    new.create(load("nano", make_model_override(new)))
     (new.start / "config.json").write_text("of the new run")
     shutil.rmtree(old.path)
     begin(new, "nano", (), OldRun(old))
@@ -94,7 +94,7 @@ def test_what_a_killed_command_left_starts_no_run_that_was_not_asked_to_begin_wi
 
 def test_a_run_that_began_without_the_memory_is_not_resumed_as_with_it(old, new):
     begin(new, "nano", (), OldRun(old))
-    new.create(load("nano", model_override(new)))
+    new.create(load("nano", make_model_override(new)))
     with pytest.raises(RunError, match=r"this run began without the memory of .*old; `spade replay import` brings it"):
         begin(new, "nano", (), OldRun(old, memory=True))
 
@@ -106,7 +106,7 @@ def test_what_a_killed_command_left_is_made_again(old, new):
     (new.start / manifest.PARAMETERS).unlink()
     begin(new, "nano", (), OldRun(old, memory=True))
     assert new.origin == whole
-    assert manifest.digest_of(manifest.measure(new.start)) == whole.digest
+    assert manifest.compute_digest(manifest.measure(new.start)) == whole.digest
 
 
 @pytest.mark.parametrize(("step", "taken"), [(1, 1), ("best", 2), (2, 2)])
@@ -158,13 +158,13 @@ def test_another_policy_in_the_place_of_a_kept_one_is_refused(old, new):
 def test_another_policy_in_the_place_of_the_best_one_is_refused(old, new):
     """Its weights and its manifest fit each other, but the evaluation was of other weights."""
     kept = next((old.path / "best").glob("*/best.json"))
-    kept.write_bytes(kept.read_bytes().replace(published(old.store)[-1].digest.encode(), b"0" * 32))
+    kept.write_bytes(kept.read_bytes().replace(list_published(old.store)[-1].digest.encode(), b"0" * 32))
     with pytest.raises(RunError, match=r"policy/model\.safetensors: its digest is not 0{32}; .*choose another --step"):
         begin(new, "nano", (), OldRun(old, "best"))
 
 
 def test_damaged_weights_are_refused(old, new):
-    file = old.weights / published(old.store)[-1].digest / manifest.PARAMETERS
+    file = old.weights / list_published(old.store)[-1].digest / manifest.PARAMETERS
     data = bytearray(file.read_bytes())
     data[-1] ^= 1
     file.unlink()
@@ -175,7 +175,7 @@ def test_damaged_weights_are_refused(old, new):
 
 
 def test_weights_under_the_name_of_others_are_refused(old, new):
-    folder = old.weights / published(old.store)[-1].digest
+    folder = old.weights / list_published(old.store)[-1].digest
     file = folder / manifest.PARAMETERS
     file.write_bytes(file.read_bytes()[:-1] + b"x")
     manifest.write(folder)  # so that only the folder's name tells
@@ -198,10 +198,10 @@ def test_a_run_whose_first_policy_was_damaged_does_not_begin_with_it(old, new):
 
 def test_a_third_stage_knows_the_first_model_and_a_run_shows_where_it_came_from(old, new, tmp_path):
     begin(new, "nano", (), OldRun(old))
-    new.create(load("nano", model_override(new)))
-    settings = load("nano", (*model_override(new), "audit.replays=0", "audit.random_plays=0"))
+    new.create(load("nano", make_model_override(new)))
+    settings = load("nano", (*make_model_override(new), "audit.replays=0", "audit.random_plays=0"))
     publish(new, keep_world(new.store, 4, 40.0, settings), new.origin.digest)
-    shutil.copytree(new.start, new.weights / published(new.store)[-1].digest)
+    shutil.copytree(new.start, new.weights / list_published(new.store)[-1].digest)
     third = RunDir(tmp_path / "third")
     begin(third, "nano", (), OldRun(new))
     assert third.origin.model == "nano"

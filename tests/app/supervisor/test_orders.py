@@ -1,8 +1,8 @@
 import pytest
 
-from spade.app.commands.doctor import NONE_MET, of_requests
-from spade.app.screen.observe import explain, unforeseen
-from spade.app.screen.verdict import verdict
+from spade.app.commands.doctor import NONE_MET, check_requests
+from spade.app.screen.observe import describe_unforeseen, explain
+from spade.app.screen.verdict import judge_run
 from spade.app.supervisor.orders import choose, parse
 from spade.errors import ConfigError, RunError
 from spade.protocol import Counts, Process, Status, Traffic, Wait
@@ -37,9 +37,9 @@ def test_why_names_services_that_met_errors_in_requests():
     )
     line = "env-runner-3 met 3 unforeseen errors, each in one request; its log has their tracebacks"
     assert line in explain(Status(processes=(well, ill)))
-    assert unforeseen(Status(processes=(well, ill))) == [line]
-    assert of_requests(Status(processes=(well,))) == ("requests", True, NONE_MET)
-    assert of_requests(Status(processes=(well, ill))) == ("requests", False, line)
+    assert describe_unforeseen(Status(processes=(well, ill))) == [line]
+    assert check_requests(Status(processes=(well,))) == ("requests", True, NONE_MET)
+    assert check_requests(Status(processes=(well, ill))) == ("requests", False, line)
 
 
 def test_why_shows_the_longest_wait_first_and_processes_in_trouble():
@@ -69,7 +69,7 @@ def test_a_run_that_only_begins_is_not_called_stalled():
     )
     begins = ["just begun: nothing is played yet, after 01:07", "an engine to connect", "engine-0 is starting"]
     assert explain(status) == begins
-    assert verdict(status).text == begins[0]
+    assert judge_run(status).text == begins[0]
 
 
 def test_why_says_what_a_process_waits_for_that_has_no_place():

@@ -7,7 +7,7 @@ from spade.app.rundir import RunDir
 from spade.app.supervisor import store_place
 from spade.app.supervisor.store_place import settle_store
 from spade.config import load
-from spade.disk import file_system
+from spade.disk import find_file_system
 from spade.errors import ConfigError, RunError
 
 
@@ -83,11 +83,11 @@ def test_a_store_that_lies_in_the_run_directory_is_not_left_behind(run, tmp_path
 
 
 def test_a_network_file_system_is_refused_unless_it_is_asked_for(run, monkeypatch):
-    monkeypatch.setattr(store_place, "NETWORK", frozenset({file_system(run.path)}))
+    monkeypatch.setattr(store_place, "NETWORK", frozenset({find_file_system(run.path)}))
     with pytest.raises(ConfigError, match=r"^replay\.store: .*run/store is on a network file system"):
         settle_store(run, load())
     settle_store(run, load("nano", ("replay.network_store=true",)))
 
 
 def test_the_file_system_of_a_path_is_the_kernels():
-    assert file_system(Path("/proc")) == "proc"
+    assert find_file_system(Path("/proc")) == "proc"

@@ -4,9 +4,9 @@ import pytest
 
 from actors.engines.torch.engine import TorchEngine
 from spade.config import Engine
-from spade.policy.model import parameters_digest
+from spade.policy.model import compute_parameters_digest
 from spade.policy.model_folder import resolve
-from spade.pools import names, read_program
+from spade.pools import list_names, read_program
 from spade.protocol import Weights
 from spade.tokens import Tokenizer
 from tests.actors.engines.completions_server import completions
@@ -17,7 +17,7 @@ from tests.recipes.small_runs import play, processes, spade, trained_roles
 def url():
     """The API of a server of the nano model."""
     folder = resolve("nano")
-    weights = Weights(1, 0, parameters_digest(folder), str(folder))
+    weights = Weights(1, 0, compute_parameters_digest(folder), str(folder))
     engine = TorchEngine(weights, Engine(rows=8, context_tokens=768, kv_bytes=1 << 28, device="cpu"), "float32")
     with completions(engine, Tokenizer.load(folder)) as server:
         yield server.url
@@ -34,7 +34,7 @@ def test_a_frozen_designer_is_not_trained_and_no_design_is_wasted(tmp_path, url)
 def test_an_endpoint_writes_a_pool_that_names_its_model_and_no_engine_runs(tmp_path, url):
     spade(tmp_path, "pool", "make", "nano", "--count", "4", "-o", "made", "--set", f"endpoint.url={url}")
     made = tmp_path / "made"
-    programs = [read_program(made, name) for name in names(made)]
+    programs = [read_program(made, name) for name in list_names(made)]
     assert len(programs) == 4
     assert all(f"the model at {url}" in program.origin for program in programs)
     assert not any(name.startswith("engine") for name in processes(made / ".make"))

@@ -4,7 +4,7 @@ import pytest
 
 from replay.inspect.contents import read_contents
 from replay.inspect.import_memory import check_fit, import_memory, read_memory
-from replay.inspect.verify import problems
+from replay.inspect.verify import find_problems
 from replay.ledger.ledger import Ledger
 from replay.ledger.records import Remembered, Source
 from replay.store import open_reader, open_store
@@ -53,7 +53,7 @@ def test_a_new_run_shows_its_designers_the_memory_of_the_old_one(tmp_path):
         assert shown <= {record.environment for record in new}
         store.commit(store.encode(ledger.state.changes()))
     with open_reader(tmp_path / "new") as store:
-        assert problems(read_contents(store)) == []
+        assert find_problems(read_contents(store)) == []
 
 
 def test_a_second_import_brings_nothing_and_a_run_that_went_on_keeps_its_own(tmp_path):
@@ -66,7 +66,7 @@ def test_a_second_import_brings_nothing_and_a_run_that_went_on_keeps_its_own(tmp
     assert first.taken == 5 == len(remembered(tmp_path / "new")[0])  # memory_records: the oldest, its own, fell out
     assert own
     with open_reader(tmp_path / "new") as store:
-        assert problems(read_contents(store)) == []
+        assert find_problems(read_contents(store)) == []
 
 
 def test_an_imported_environment_keeps_its_name(tmp_path):

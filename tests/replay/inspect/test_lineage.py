@@ -3,7 +3,7 @@
 import pytest
 
 from replay.inspect.lineage import Tracer
-from replay.ledger.keys import chunk_id, reject_key
+from replay.ledger.keys import make_chunk_id, reject_key
 from replay.ledger.records import Environment, Job, PlayRecord, Reject
 from replay.store import open_reader, open_store
 from tests.replay.kept_world import keep_world
@@ -54,7 +54,7 @@ def test_a_play_leads_to_its_group_hint_document_and_parents(kept):
         )
         assert design.parents == environments[play.environment].parents
         assert (play.id in line.versions) == (play.state == "finished")
-        assert all(group.id == chunk_id(play.environment, play.chunk) for group in line.groups)
+        assert all(group.id == make_chunk_id(play.environment, play.chunk) for group in line.groups)
 
 
 def test_an_environment_has_its_plays_its_design_and_every_group_it_was_trained_in(kept):

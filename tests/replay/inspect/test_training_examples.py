@@ -5,7 +5,7 @@ import json
 import pytest
 
 from actors.corpus import load as load_corpus
-from actors.nano.demonstrations import demonstrate
+from actors.nano.demonstrations import make_demonstration
 from actors.nano.games import GAMES
 from replay.ledger.records import Environment, PlayRecord
 from replay.store import open_reader, open_store
@@ -15,7 +15,7 @@ from spade.codec import pack_floats, pack_ids
 from spade.config import load
 from spade.policy import model_folder
 from spade.protocol import Trajectory
-from spade.returns import won
+from spade.returns import is_won
 from spade.tokens import Tokenizer
 from tests.app.commands.test_pool import run_spade
 from tests.replay.kept_world import keep_world
@@ -43,7 +43,7 @@ def kept(tmp_path_factory):
     run.create(load("nano"))
     keep_world(run.store, until=40.0)
     documents = load_corpus("builtin")
-    shown = [demonstrate(GAMES, SIMULATIONS["games"], 1, index, documents) for index in range(3)]
+    shown = [make_demonstration(GAMES, SIMULATIONS["games"], 1, index, documents) for index in range(3)]
     chats = {}
     with open_store(run.store, "nosync") as store:
         plays = store.scan("plays", PlayRecord)
@@ -77,7 +77,7 @@ def test_each_answer_of_a_won_play_and_each_admitted_design_is_a_row(kept, tmp_p
         }
         plays = [
             play for play in store.scan("plays", PlayRecord)
-            if play.state == "finished" and not play.hinted and won(play.episode_return, 1.0)
+            if play.state == "finished" and not play.hinted and is_won(play.episode_return, 1.0)
             and play.environment in environments
         ]  # fmt: skip
     expected = {}

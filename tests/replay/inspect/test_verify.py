@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replay.inspect.contents import read_contents
-from replay.inspect.verify import problems
+from replay.inspect.verify import find_problems
 from replay.ledger import windows
 from replay.ledger.records import (
     BatchRecord,
@@ -29,7 +29,7 @@ from tests.replay.replay_world import Pace, trajectory
 
 def found(folder):
     with open_reader(folder) as store:
-        return problems(read_contents(store))
+        return find_problems(read_contents(store))
 
 
 @settings(max_examples=8)
@@ -45,7 +45,7 @@ def test_settings_of_another_version_are_one_line(untouched, setting):
     with open_reader(untouched) as store:
         contents = read_contents(store)
     header = msgspec.structs.replace(contents.header, settings=setting)
-    (line,) = problems(dataclasses.replace(contents, header=header))
+    (line,) = find_problems(dataclasses.replace(contents, header=header))
     assert line.startswith("meta run: its settings are not of this version (")
 
 
@@ -181,11 +181,11 @@ def test_a_window_of_a_run_that_left_voids_out_is_verified_by_the_rules_of_its_t
         contents = read_contents(store)
     for record in contents.memory.values():
         record.regret = contents.environments[record.environment].score.regret
-    assert problems(contents) == []
+    assert find_problems(contents) == []
     scores = [each.score for each in contents.environments.values() if each.score and each.state == "closed"]
     for score in scores:
         score.luck, score.least_regret = 0, score.regret
-    wrong = [line for line in problems(contents) if "least regret" in line or "designer reward" in line]
+    wrong = [line for line in find_problems(contents) if "least regret" in line or "designer reward" in line]
     assert 0 < len(wrong) <= sum(score.voids > 0 for score in scores)
 
 

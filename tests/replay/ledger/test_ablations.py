@@ -5,9 +5,9 @@ import pytest
 
 from replay.inspect.contents import read_contents
 from replay.inspect.lineage import Tracer
-from replay.inspect.verify import problems
+from replay.inspect.verify import find_problems
 from replay.ledger.records import DesignGroup, Environment, PlayRecord, Remembered, RunCounters
-from replay.service.status import Seen, build_status, metrics_row
+from replay.service.status import Seen, build_status, make_metrics_row
 from replay.store import open_reader
 from spade.protocol import LeaseAudit, LeasePlays, SubmitPlays, Traffic, Trajectory
 from tests.replay.kept_world import ACCIDENTS, keep_world
@@ -52,7 +52,7 @@ def live(folder, *overrides):
     world = keep_world(folder, 3, 60.0, config(*SMALL, *overrides), ACCIDENTS)
     assert world.batches
     with open_reader(folder) as store:
-        assert problems(read_contents(store)) == []
+        assert find_problems(read_contents(store)) == []
     return world
 
 
@@ -96,7 +96,7 @@ def test_without_hinted_plays_regret_is_unknown_wherever_it_is_told_and_not_0(tm
     world = live(tmp_path, "reward.kind=learning_potential")
     seen = Seen("a run", world.now, Traffic(), frozenset(), (), {}, ())
     told = build_status(world.ledger, seen)
-    row = metrics_row(told)
+    row = make_metrics_row(told)
     assert (row["regret"], row["regret_error"], row["win_rate_hinted"]) == (None, None, None)
     assert told.histories.regret_history == ()
     assert {hinted for _, hinted in told.histories.win_rate_history} == {None}

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from replay.inspect.contents import read_contents
-from replay.inspect.verify import problems
+from replay.inspect.verify import find_problems
 from replay.ledger.batches import RefusalError
 from replay.store import open_reader
 from replay.store.load import load
@@ -256,7 +256,7 @@ def test_an_audit_goes_on_after_a_restart_and_verify_finds_nothing_amiss(untouch
     with open_reader(untouched) as store:
         found = read_contents(store)
         state = load(store, SETTINGS, SECRET)
-    assert problems(found) == []
+    assert find_problems(found) == []
     assert found.counters.audits > 3
     assert found.counters.audit_findings > 0
     assert found.recordings
@@ -278,7 +278,7 @@ def test_verify_names_audits_that_do_not_fit(untouched, damage, says):
     with open_reader(untouched) as store:
         found = read_contents(store)
     damage(found)
-    assert any(says in line for line in problems(found))
+    assert any(says in line for line in find_problems(found))
 
 
 def failed(found):

@@ -4,9 +4,9 @@ import msgspec
 import pytest
 
 from replay.ledger import provenance
-from replay.ledger.batches import RefusalError, enqueue, waiting
+from replay.ledger.batches import RefusalError, count_waiting, enqueue
 from replay.ledger.ledger import Ledger
-from replay.ledger.pacing import lag_bound
+from replay.ledger.pacing import compute_lag_bound
 from replay.ledger.records import Member
 from replay.ledger.state import RunState
 from spade.config import load
@@ -97,12 +97,12 @@ def test_a_group_that_can_no_longer_teach_is_wasted_whole(ledger):
     group(ledger, "a", [1, 4, 1, 4])  # the returns left are 0 and 0
     assert take(ledger, 4) is None
     assert ledger.state.counters.wasted == 4
-    assert waiting(ledger.state) == 0
+    assert count_waiting(ledger.state) == 0
 
 
 def test_designers_have_a_bound_of_their_own_and_alone_a_baseline():
     ledger = begin("design.active_environments=1")
-    assert lag_bound("designer", ledger.state.config) == 10
+    assert compute_lag_bound("designer", ledger.state.config) == 10
     advance_to(ledger, 11)  # version 12: a lag of 10 reaches back to version 2
     group(ledger, "d", [1, 2], role="designer", before=0.25)
     group(ledger, "e", [2, 3], role="designer", before=0.25)
@@ -129,12 +129,12 @@ def test_designers_have_a_bound_of_their_own_and_alone_a_baseline():
     (("design.active_environments=25",), 2 * 9 + 8),  # rounded up
 ])  # fmt: skip
 def test_the_designers_bound_follows_from_the_window(overrides, versions):
-    assert lag_bound("designer", load("games-4b", overrides)) == versions
-    assert lag_bound("agent", load("games-4b", overrides)) == 4
+    assert compute_lag_bound("designer", load("games-4b", overrides)) == versions
+    assert compute_lag_bound("agent", load("games-4b", overrides)) == 4
 
 
 def test_nanos_bound_is_twelve():
-    assert lag_bound("designer", load("nano")) == 2 * 2 + 8
+    assert compute_lag_bound("designer", load("nano")) == 2 * 2 + 8
 
 
 def test_the_bound_is_against_the_version_the_batch_will_be_trained_at():
@@ -221,7 +221,7 @@ def test_a_resume_that_comes_out_otherwise_wastes_no_waiting_group():
         assert take(ledger, step) is ledger.state.batches[step]
         ledger.apply(weights(step, f"resumed {step}"), "learner", 0.0)
     ledger.tick(1.0, None)
-    assert (waiting(ledger.state), ledger.state.counters.wasted) == (18, 0)
+    assert (count_waiting(ledger.state), ledger.state.counters.wasted) == (18, 0)
     batch = take(ledger, 6)
     assert (names(batch), batch.version) == (["a"], 10)
     assert ledger.state.counters.lag_mean == 2  # version 4 came from step 3, step 6 trains what came from step 5
@@ -232,5 +232,5 @@ def test_a_trajectory_of_two_courses_of_the_learner_is_as_old_as_the_earlier_ste
     advance_to(ledger, 5)
     ledger.apply(weights(2, "resumed"), "learner", 0.0)
     both = msgspec.structs.replace(trajectory(6), versions=((6, 1), (7, 1)))
-    assert provenance.oldest(ledger.state.steps, both) == 7
-    assert provenance.oldest(ledger.state.steps, trajectory(6, sampled=0)) == 0
+    assert provenance.find_oldest(ledger.state.steps, both) == 7
+    assert provenance.find_oldest(ledger.state.steps, trajectory(6, sampled=0)) == 0

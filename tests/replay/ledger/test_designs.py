@@ -6,7 +6,7 @@ import pytest
 from replay.ledger.batches import RefusalError, enqueue
 from replay.ledger.environment_memory import EnvironmentMemory
 from replay.ledger.ledger import Ledger
-from replay.ledger.pacing import lag_bound
+from replay.ledger.pacing import compute_lag_bound
 from replay.ledger.records import Member, Remembered
 from replay.ledger.state import RunState
 from spade.config import SKILLS
@@ -185,7 +185,7 @@ def test_a_group_does_not_wait_until_its_members_are_too_old(ledger):
     good, slow, *_ = lease(ledger, 4)
     ledger.apply(environment(good, 1), "designer/1", 0.0)
     play_out(ledger, unhinted=(1.0, 1.0))
-    bound = lag_bound("designer", ledger.state.config)
+    bound = compute_lag_bound("designer", ledger.state.config)
     train_to(ledger, bound - 1)
     ledger.tick(1.0, None)
     assert not ledger.state.queue
@@ -203,7 +203,7 @@ def test_a_group_counts_the_batches_that_wait_before_it(ledger):
     good, *_ = lease(ledger, 4)
     ledger.apply(environment(good, 1), "designer/1", 0.0)
     play_out(ledger, unhinted=(1.0, 1.0))
-    train_to(ledger, lag_bound("designer", ledger.state.config) - 1)
+    train_to(ledger, compute_lag_bound("designer", ledger.state.config) - 1)
     enqueue(ledger.state, "filler", "agent", tuple(Member(f"f/{i}", float(i), 1) for i in range(2)), 1.0)
     ledger.tick(1.0, None)
     assert [group.role for group in ledger.state.queue.values()][-1] == "designer"

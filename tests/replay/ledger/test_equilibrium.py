@@ -10,7 +10,7 @@ from itertools import product
 
 import pytest
 
-from replay.ledger.reward import normalised_regret, paired_regret
+from replay.ledger.reward import compute_paired_regret, normalise_regret
 from spade.config import Reward
 
 # Of each environment the instances: an observation, and the returns of both actions.
@@ -33,7 +33,7 @@ def regret(name, policy):
     pairs = []
     for seen, returns in GAME[name]:
         pairs += [(returns[quarter < policy[seen]], max(returns)) for quarter in range(QUARTERS)]
-    return paired_regret(pairs)
+    return compute_paired_regret(pairs)
 
 
 def value(name, policy):
@@ -57,7 +57,7 @@ def test_regret_vanishes_exactly_where_the_agent_is_optimal_without_the_hint(nam
         assert Fraction(found.mean) == best(name) - value(name, policy)
         assert (found.mean == 0) == (value(name, policy) == best(name))
         assert found.mean >= 0
-        assert (normalised_regret(found, Reward()) > 0) == (found.mean > 0)
+        assert (normalise_regret(found, Reward()) > 0) == (found.mean > 0)
         optimal += found.mean == 0
     assert 0 < optimal < len(POLICIES) or name == "nobody wins"
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replay.ledger.batches import waiting
-from replay.ledger.pacing import lag_bound
+from replay.ledger.batches import count_waiting
+from replay.ledger.pacing import compute_lag_bound
 from tests.replay.replay_world import Pace, World, config, mean_lag
 
 ACCIDENTS = st.builds(
@@ -40,12 +40,12 @@ def test_invariants_hold_after_accidents_of_every_kind(settings, pace, seed):
     assert not any("h" in key[1:] for key in trained), "a hinted play was trained"
     for batch in world.batches:
         for group in batch.groups:
-            bound = lag_bound(group.role, settings)
+            bound = compute_lag_bound(group.role, settings)
             assert all(0 <= batch.version - member.version <= bound for member in group.members)
     pending = sum(len(group.members) for group in state.design_groups.values() if not group.formed)
     counters = state.counters
     assert counters.trained == len(trained)
-    assert counters.trainable == counters.trained + counters.wasted + waiting(state) + pending
+    assert counters.trainable == counters.trained + counters.wasted + count_waiting(state) + pending
 
 
 @pytest.mark.parametrize("lag", [0, 1, 4])

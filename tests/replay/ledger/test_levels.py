@@ -4,16 +4,16 @@ import msgspec
 import pytest
 
 from replay.inspect.contents import read_contents
-from replay.inspect.verify.work import work_problems
+from replay.inspect.verify.work import find_work_problems
 from replay.ledger.batches import RefusalError
 from replay.ledger.ledger import Ledger
 from replay.ledger.state import RunState
-from replay.service.status import _drawn
+from replay.service.status import _describe_drawing
 from replay.store import open_store
 from replay.store.load import open_run
 from replay.store.pool import settle_pool
-from spade.codec import program_digest
-from spade.pools import Entry, LevelWindow, PoolList, PoolProgram, at_level, write_program
+from spade.codec import compute_program_digest
+from spade.pools import Entry, LevelWindow, PoolList, PoolProgram, set_level, write_program
 from spade.pools.levels import FAILURES
 from spade.protocol import LeaseDesigns, LeasePlays, RejectCandidate, SubmitEnvironment
 from tests.peers import changed
@@ -26,7 +26,7 @@ SETTINGS = config(
     "play.instances=group", "run.seed=5",
 )  # fmt: skip
 SOURCES = {name: f"class {name}Env(RlveEnv):\n    problem = '{name}'\n    level = 0\n" for name in ("SAT", "Sorting")}
-POOL = PoolList(tuple(Entry(name, program_digest(source), levels=True) for name, source in SOURCES.items()))
+POOL = PoolList(tuple(Entry(name, compute_program_digest(source), levels=True) for name, source in SOURCES.items()))
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def lease(ledger, now=0.0):
 
 
 def brought(job, level=None):
-    source = at_level(SOURCES[job.program], job.level if level is None else level)
+    source = set_level(SOURCES[job.program], job.level if level is None else level)
     return SubmitEnvironment(
         job=job.id, lease=job.lease, attempt=1, document=job.program, name="Env", source=source, hint="",
         seed_sensitive=True, first_observation="Sort.", trajectory=None,
@@ -73,7 +73,7 @@ def test_won_plays_raise_the_window_from_which_the_next_jobs_have_their_levels(l
     for window in ledger.state.levels.windows.values():
         assert window.low == max(0, window.high - 3)
         assert window.high > 4
-    drawn = _drawn(ledger.state.pool, ledger.state.levels)
+    drawn = _describe_drawing(ledger.state.pool, ledger.state.levels)
     assert drawn.level_high - drawn.level_low == 3
     assert drawn.levels_capped == 0
 
@@ -159,11 +159,11 @@ def test_windows_go_on_exactly_after_each_commit(tmp_path):
                     ledger.advance(float(now))
             states.append(ledger.state)
             found = read_contents(store)
-            assert list(work_problems(found)) == []
+            assert list(find_work_problems(found)) == []
             assert found.windows.items() <= dict(ledger.state.levels.windows).items()
             found.windows["SAT"] = LevelWindow("SAT", low=3, high=2)
             found.environments["e000000"].level += 1
-            assert len(list(work_problems(found))) == 2
+            assert len(list(find_work_problems(found))) == 2
     assert states[0].levels.windows == states[1].levels.windows
     assert max(each.high for each in states[0].levels.windows.values()) > 1
     assert [job.level for job in states[0].jobs.values()] == [job.level for job in states[1].jobs.values()]

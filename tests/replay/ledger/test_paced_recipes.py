@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from spade.config import load, recipes
+from spade.config import list_recipes, load
 from tests.bench import splits
 from tests.bench.pacing import simulate
 
@@ -37,7 +37,7 @@ def test_the_learner_of_the_recipe_at_4b_trains_a_good_part_of_the_time():
 @pytest.mark.parametrize("case", ["games-4b, 6 + 2", "games-8b, 3 + 5", "games-30b, 4 + 4"])
 def test_a_recipe_states_the_disk_that_is_simulated(case):
     own = splits.CASES[case]._replace(settings=())
-    (stated,) = re.findall(r"\n# Disk: .*: ([0-9,]+) \(", recipes()[own.recipe].read_text())
+    (stated,) = re.findall(r"\n# Disk: .*: ([0-9,]+) \(", list_recipes()[own.recipe].read_text())
     assert float(stated.replace(",", "")) == pytest.approx(splits.disk_bytes(own, load(own.recipe)) / 1e9, abs=1)
 
 
@@ -45,6 +45,6 @@ def test_the_recipe_at_30b_states_the_times_in_which_it_writes():
     own = splits.CASES["games-30b, 4 + 4"]._replace(settings=())
     config, whole = load(own.recipe), load(own.recipe, splits.WHOLE)
     told = r"A publication takes (\d+) s and a checkpoint (\d+) s \(written whole, (\d+) s\)"
-    (stated,) = re.findall(told, recipes()[own.recipe].read_text())
+    (stated,) = re.findall(told, list_recipes()[own.recipe].read_text())
     simulated = splits.publish_s(own, config), splits.checkpoint_s(own, config), splits.checkpoint_s(own, whole)
     assert [float(each) for each in stated] == pytest.approx(simulated, abs=1)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replay.ledger.pacing import Allowance, PacingFigures, allowance
+from replay.ledger.pacing import Allowance, PacingFigures, compute_allowance
 from tests.replay.replay_world import config
 
 # 12 slots of groups of 8, batches of 96, lag bound 4
@@ -19,11 +19,11 @@ def load(**fields):
 
 def synchronous(outstanding=0, newest=0):
     settings = config("learner.batch_sequences=96", "learner.agent_lag=0")
-    return allowance(load(outstanding=outstanding, newest=newest), settings).chunks
+    return compute_allowance(load(outstanding=outstanding, newest=newest), settings).chunks
 
 
 def test_nothing_starts_before_the_first_weights():
-    assert allowance(load(newest=None, active=0), NANO) == Allowance(0, 0)
+    assert compute_allowance(load(newest=None, active=0), NANO) == Allowance(0, 0)
 
 
 @pytest.mark.parametrize(("newest", "outstanding", "oldest", "active", "designing", "chunks", "designs"), [
@@ -47,7 +47,7 @@ def test_nothing_starts_before_the_first_weights():
 ])  # fmt: skip
 def test_the_table(newest, outstanding, oldest, active, designing, chunks, designs):
     asked = PacingFigures(newest, outstanding, oldest, active, designing)
-    assert allowance(asked, NANO) == Allowance(chunks, designs)
+    assert compute_allowance(asked, NANO) == Allowance(chunks, designs)
 
 
 def test_lag_zero_is_synchronous():
@@ -67,7 +67,7 @@ def test_lag_zero_is_synchronous():
 )
 def test_outstanding_work_fits_into_the_batches_within_the_bound(training, lag, age, outstanding, batch):
     settings = config(f"learner.batch_sequences={batch}", f"learner.agent_lag={lag}")
-    chunks = allowance(load(newest=training, oldest=age, outstanding=outstanding), settings).chunks
+    chunks = compute_allowance(load(newest=training, oldest=age, outstanding=outstanding), settings).chunks
     if chunks:
         batches = lag - max(age, training) + 1
         assert outstanding + (chunks - 1) * settings.play.group_size < batches * batch
@@ -76,7 +76,7 @@ def test_outstanding_work_fits_into_the_batches_within_the_bound(training, lag, 
 @given(lag=st.integers(0, 8), batch=st.integers(8, 400))
 def test_an_empty_loop_never_locks(lag, batch):
     settings = config(f"learner.batch_sequences={batch}", f"learner.agent_lag={lag}")
-    assert allowance(load(), settings).chunks * settings.play.group_size >= batch
+    assert compute_allowance(load(), settings).chunks * settings.play.group_size >= batch
 
 
 def test_impossible_loads_are_refused_at_once():

@@ -6,9 +6,9 @@ import pytest
 from replay.ledger.batches import RefusalError
 from replay.ledger.ledger import Ledger
 from replay.ledger.state import RunState
-from replay.service.status import waiting_for
-from replay.service.why import why_no_job
-from spade.codec import program_digest
+from replay.service.status import describe_waiting
+from replay.service.why import explain_no_job
+from spade.codec import compute_program_digest
 from spade.pools import Draws, Entry, PoolList
 from spade.protocol import LeaseAudit, LeaseDesigns, LeasePlays, RejectCandidate, SubmitEnvironment
 from tests.peers import changed
@@ -26,7 +26,7 @@ def source(name):
 
 
 def pool(size, skill=""):
-    return PoolList(tuple(Entry(f"p{i}", program_digest(source(f"p{i}")), skill=skill) for i in range(size)))
+    return PoolList(tuple(Entry(f"p{i}", compute_program_digest(source(f"p{i}")), skill=skill) for i in range(size)))
 
 
 def ledger_of(size, skill=""):
@@ -75,7 +75,7 @@ def test_jobs_name_their_programs_which_are_played_unhinted_and_train_the_agent_
     ledger = ledger_of(6)
     jobs = lease(ledger)
     assert len({job.program for job in jobs}) == 4
-    assert all(job.digest == program_digest(source(job.program)) for job in jobs)
+    assert all(job.digest == compute_program_digest(source(job.program)) for job in jobs)
     bring(ledger, jobs)
     assert {play.hinted for play in ledger.state.plays.values()} == {False}
     play_out(ledger, 1.0)
@@ -125,10 +125,10 @@ def test_a_small_pool_leaves_slots_empty_and_says_so():
     bring(ledger, jobs)
     assert lease(ledger) == ()
     told = "each of the 3 programs of the pool is played once at a time"
-    assert why_no_job(ledger) == f"3 of 4 slots have an environment; {told}"
+    assert explain_no_job(ledger) == f"3 of 4 slots have an environment; {told}"
     roles = frozenset({"learner", "engine", "curator", "env-runner", "agent"})
-    assert waiting_for(ledger.state, roles).endswith(f"; 1 slots are empty: {told}")
-    assert waiting_for(ledger.state, roles - {"curator"}) == "waiting for a curator to connect"
+    assert describe_waiting(ledger.state, roles).endswith(f"; 1 slots are empty: {told}")
+    assert describe_waiting(ledger.state, roles - {"curator"}) == "waiting for a curator to connect"
     play_out(ledger, 1.0)
     assert {job.program for job in lease(ledger)} == {"p0", "p1", "p2"}
 
@@ -159,7 +159,7 @@ def test_a_pool_of_which_all_were_rejected_asks_for_nothing():
     ledger.tick(1.0, None)
     assert lease(ledger, now=1.0) == ()
     assert ledger.state.jobs == {}
-    assert "all 2 programs of the pool were rejected" in why_no_job(ledger)
+    assert "all 2 programs of the pool were rejected" in explain_no_job(ledger)
 
 
 def test_work_that_is_not_of_the_pool_is_refused():

@@ -9,7 +9,7 @@ import trio
 from rich.console import Console
 
 from replay.inspect.contents import read_contents
-from replay.inspect.verify import problems
+from replay.inspect.verify import find_problems
 from replay.ledger import provenance
 from replay.ledger.ledger import Ledger
 from replay.ledger.records import Quarantined
@@ -108,8 +108,8 @@ def test_designs_of_unpublished_weights_are_kept_apart_and_designed_again():
 
 def test_trajectories_of_an_engine_without_digests_are_judged_by_their_versions():
     published = {1: GOOD}
-    assert provenance.flaw(published, trajectory(1)) == ""
-    assert provenance.flaw(published, trajectory(2)) == "version 2 was never published"
+    assert provenance.describe_flaw(published, trajectory(1)) == ""
+    assert provenance.describe_flaw(published, trajectory(2)) == "version 2 was never published"
 
 
 def test_the_quarantine_outlives_a_restart_and_verify_sees_through_it(tmp_path):
@@ -128,11 +128,11 @@ def test_the_quarantine_outlives_a_restart_and_verify_sees_through_it(tmp_path):
         assert (kept.at, kept.trajectory) == (3.0, bad.trajectory)
     with open_reader(tmp_path / "store") as store:
         found = read_contents(store)
-    assert problems(found) == []
+    assert find_problems(found) == []
     found.quarantine["another"] = ""
     flawed = found.trajectories["j000000"]._replace(flaw="version 9 was never published")
     again = replace(found, trajectories=found.trajectories | {"j000000": flawed})
-    assert problems(again) == [
+    assert find_problems(again) == [
         "trajectories j000000: version 9 was never published, and it is not in quarantine",
         "quarantine: 2 are here, 1 were counted",
         "quarantine another: its provenance is sound",

@@ -12,16 +12,16 @@ from replay.ledger.reward import (
     KINDS,
     Bounds,
     Measured,
-    anchor,
-    clustered_mean,
-    learnable,
-    normalised_regret,
-    paired_regret,
+    compute_anchor,
+    compute_clustered_mean,
+    compute_paired_regret,
+    is_learnable,
+    normalise_regret,
     regret_and_anchor,
-    shrunken,
+    shrink_regret,
 )
 from spade.config import Reward
-from spade.estimates import mean_and_error
+from spade.estimates import compute_mean_and_error
 
 RETURNS = st.floats(-1, 1, width=16)
 PAPER = Reward()
@@ -32,7 +32,7 @@ def measured(regret, win_rate, mean=0.0, slow=None, similarity=None):
 
 
 def test_regret_is_the_mean_paired_difference_with_its_standard_error():
-    regret = paired_regret([(0.0, 1.0), (1.0, 1.0), (0.0, 0.0), (0.0, 1.0)])
+    regret = compute_paired_regret([(0.0, 1.0), (1.0, 1.0), (0.0, 0.0), (0.0, 1.0)])
     assert regret.mean == 0.5
     # differences 1 0 0 1: s² = 1/3, error = sqrt(1/3/4)
     assert regret.error == pytest.approx(math.sqrt(1 / 12))
@@ -41,35 +41,35 @@ def test_regret_is_the_mean_paired_difference_with_its_standard_error():
 
 def test_pairing_takes_the_instances_difficulty_out_of_the_error():
     """Instances differ a lot, the hint helps each by the same: the paired error is 0, the unpaired one would not be."""
-    regret = paired_regret([(0.0, 0.25), (0.5, 0.75), (-1.0, -0.75)])
+    regret = compute_paired_regret([(0.0, 0.25), (0.5, 0.75), (-1.0, -0.75)])
     assert (regret.mean, regret.error) == (0.25, 0.0)
 
 
 def test_no_pair_no_regret_and_one_pair_no_error():
-    assert paired_regret([]) is None
-    one = paired_regret([(0.0, 1.0)])
+    assert compute_paired_regret([]) is None
+    one = compute_paired_regret([(0.0, 1.0)])
     assert one.error is None
 
 
 def test_regret_is_floored_scaled_and_clipped():
-    values = [paired_regret([(0.0, value)] * 2) for value in (-0.5, 0.0, 0.075, 0.15, 1.0)]
-    assert [normalised_regret(regret, PAPER) for regret in values if regret] == pytest.approx([0, 0, 0.5, 1, 1])
+    values = [compute_paired_regret([(0.0, value)] * 2) for value in (-0.5, 0.0, 0.075, 0.15, 1.0)]
+    assert [normalise_regret(regret, PAPER) for regret in values if regret] == pytest.approx([0, 0, 0.5, 1, 1])
 
 
 def test_anchor_is_one_in_the_band_and_falls_over_the_ramp():
     rates = [0.0, 0.15, 0.275, 0.4, 0.5, 0.6, 0.725, 0.85, 1.0]
-    assert [anchor(rate, PAPER) for rate in rates] == pytest.approx([0, 0, 0.5, 1, 1, 1, 0.5, 0, 0])
+    assert [compute_anchor(rate, PAPER) for rate in rates] == pytest.approx([0, 0, 0.5, 1, 1, 1, 0.5, 0, 0])
 
 
 def test_deployed_reward_weighs_regret_and_anchor():
-    helped = paired_regret([(0.0, 1.0), (1.0, 1.0)])
+    helped = compute_paired_regret([(0.0, 1.0), (1.0, 1.0)])
     assert regret_and_anchor(measured(helped, 0.5), PAPER) == pytest.approx(1.0)
     assert regret_and_anchor(measured(helped, 0.0), PAPER) == pytest.approx(0.4)
     assert regret_and_anchor(measured(None, 0.5), PAPER) == pytest.approx(0.6)
 
 
 def test_every_kind_that_can_be_set_pays_what_its_name_says():
-    window = measured(paired_regret([(0.0, 1.0), (1.0, 1.0)]), 0.725, mean=-0.25, slow=0.5)
+    window = measured(compute_paired_regret([(0.0, 1.0), (1.0, 1.0)]), 0.725, mean=-0.25, slow=0.5)
     paid = {kind: function(window, PAPER) for kind, function in KINDS.items()}
     expected = {"regret": 0.7, "learning_potential": 0.75, "win_rate": 0.5, "calibrated_novelty": 0.7}
     assert paid == pytest.approx(expected)
@@ -82,14 +82,14 @@ def test_the_first_window_of_a_skill_has_no_learning_potential():
 
 @given(st.lists(st.tuples(RETURNS, RETURNS), max_size=20), st.floats(0, 1), st.booleans())
 def test_reward_stays_in_the_unit_interval(pairs, win_rate, shrink):
-    reward = regret_and_anchor(measured(paired_regret(pairs), win_rate), Reward(shrink=shrink))
+    reward = regret_and_anchor(measured(compute_paired_regret(pairs), win_rate), Reward(shrink=shrink))
     assert 0 <= reward <= 1 + 1e-12
 
 
 @given(st.lists(st.tuples(RETURNS, RETURNS), min_size=1, max_size=20))
 def test_shrinking_never_turns_or_grows_the_regret(pairs):
-    regret = paired_regret(pairs)
-    value = shrunken(regret)
+    regret = compute_paired_regret(pairs)
+    value = shrink_regret(regret)
     assert value * regret.mean >= 0
     assert abs(value) <= abs(regret.mean)
 
@@ -99,30 +99,30 @@ def test_shrinking_pays_less_for_noise():
     rng = Random(0)
     plain, shrink = 0.0, 0.0
     for _ in range(400):
-        regret = paired_regret([(float(rng.random() < 0.5), float(rng.random() < 0.5)) for _ in range(16)])
+        regret = compute_paired_regret([(float(rng.random() < 0.5), float(rng.random() < 0.5)) for _ in range(16)])
         assert regret is not None
-        plain += normalised_regret(regret, PAPER) / 400
-        shrink += normalised_regret(regret, Reward(shrink=True)) / 400
+        plain += normalise_regret(regret, PAPER) / 400
+        shrink += normalise_regret(regret, Reward(shrink=True)) / 400
     assert plain > 0.25
     assert shrink < 0.75 * plain
 
 
 def test_learnable_is_a_win_rate_in_the_band():
-    assert [learnable(rate) for rate in (0.19, 0.2, 0.8, 0.81)] == [False, True, True, False]
+    assert [is_learnable(rate) for rate in (0.19, 0.2, 0.8, 0.81)] == [False, True, True, False]
 
 
 def test_clusters_that_agree_inside_widen_the_error():
     """Ten plays each of two environments, one always won, one never, are two draws and not twenty."""
     split = [[1.0] * 10, [0.0] * 10]
     mixed = [[1.0, 0.0] * 5, [0.0, 1.0] * 5]
-    assert clustered_mean(split)[1] == pytest.approx(0.5)
-    assert clustered_mean(mixed) == (0.5, 0.0)
+    assert compute_clustered_mean(split)[1] == pytest.approx(0.5)
+    assert compute_clustered_mean(mixed) == (0.5, 0.0)
 
 
 @given(st.lists(RETURNS, min_size=2, max_size=30))
 def test_clusters_of_one_give_the_ordinary_error(values):
-    mean, error = mean_and_error(values)
-    clustered, clustered_error = clustered_mean([[value] for value in values])
+    mean, error = compute_mean_and_error(values)
+    clustered, clustered_error = compute_clustered_mean([[value] for value in values])
     assert clustered == pytest.approx(mean, abs=1e-12)
     assert clustered_error == pytest.approx(error, abs=1e-12)
 

@@ -5,15 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replay.ledger import environment_memory
-from replay.ledger.environment_memory import shingles
+from replay.ledger.environment_memory import make_shingles
 
 
 def earlier(*sources):
-    return {f"e{number}": shingles(source) for number, source in enumerate(sources)}
+    return {f"e{number}": make_shingles(source) for number, source in enumerate(sources)}
 
 
 def most_similar(source, earlier):
-    return environment_memory.most_similar(shingles(source), earlier)
+    return environment_memory.find_most_similar(make_shingles(source), earlier)
 
 
 def test_the_nearest_program_is_named_with_its_share_of_common_runs():
@@ -41,4 +41,4 @@ def test_any_text_has_a_similarity_which_is_the_same_from_both_sides(source, oth
 
 @pytest.mark.parametrize("source", ["(" * 1_000_000, "a" * 1_000_000, '"""\\' * 250_000, "a " * 500_000])
 def test_hostile_sources_take_linear_time(source):
-    assert len(shingles(source)) <= 6
+    assert len(make_shingles(source)) <= 6

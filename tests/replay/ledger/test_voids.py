@@ -11,7 +11,7 @@ from replay.ledger import audits
 from replay.ledger.records import Audit, Environment, MovingAverages, PlayRecord
 from replay.ledger.reward import KINDS, score_of
 from spade.config import load
-from spade.estimates import mean_and_error
+from spade.estimates import compute_mean_and_error
 
 CONFIG = load("nano")
 PAPER = msgspec.structs.replace(CONFIG, reward=load("games-4b").reward)
@@ -33,7 +33,7 @@ def a_score(plays, environment, kind="regret", shrink=False, slow=0.25, similari
     reward = msgspec.structs.replace(PAPER.reward, kind=kind, shrink=shrink)
     settings = msgspec.structs.replace(PAPER, reward=reward)
     before = None if slow is None else MovingAverages(slow, slow)
-    luck = audits.lucky(environment, plays, settings.play.win_return)
+    luck = audits.count_lucky(environment, plays, settings.play.win_return)
     return score_of(plays, luck, False, before, similarity, settings)
 
 
@@ -83,7 +83,7 @@ def test_without_a_void_a_window_is_paid_by_its_figures_alone(drawn, kind, shrin
     ]
     assert score.luck == 0
     assert score.least_regret == score.regret
-    assert (score.regret, score.regret_error) == (mean_and_error(differences) if differences else (None, None))
+    assert (score.regret, score.regret_error) == (compute_mean_and_error(differences) if differences else (None, None))
 
 
 def play_out(random, win_rate, crashes):
@@ -155,7 +155,7 @@ def test_without_an_audit_of_lost_instances_nothing_is_known_of_luck(environment
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), max_size=12), st.integers(0, 4), st.integers(0, 4))
 def test_luck_is_never_more_than_the_losses_and_none_if_the_solution_always_wins(outcomes, tried, solved):
     plays = [a_play(i, hinted, float(won)) for i, arms in enumerate(outcomes) for hinted, won in enumerate(arms)]
-    luck = audits.lucky(window(tried, min(solved, tried)), plays, 1.0)
+    luck = audits.count_lucky(window(tried, min(solved, tried)), plays, 1.0)
     losses = sum(not unhinted and not hinted for unhinted, hinted in outcomes)
     assert 0 <= luck <= losses
     assert luck == 0 or tried == 0 or solved < tried

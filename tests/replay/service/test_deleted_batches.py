@@ -3,10 +3,10 @@
 import pytest
 
 from replay.inspect.contents import read_contents
-from replay.inspect.verify import problems
+from replay.inspect.verify import find_problems
 from replay.ledger.records import PlayRecord
 from replay.store import open_reader, open_store
-from replay.store.past_batches import dropped
+from replay.store.past_batches import explain_dropped
 from spade import protocol
 from spade.errors import RefusedError
 from tests.peers import changed
@@ -33,7 +33,7 @@ async def test_a_batch_that_is_asked_for_as_retention_deletes_it_is_refused(tmp_
         await retire(replay, 2)
     with open_store(tmp_path / "store", "nosync") as store:
         assert await ByHand(tmp_path, store, retaining(1)).ask(protocol.TakeBatch(1, 0.0)) == protocol.Refused(
-            dropped(1)
+            explain_dropped(1)
         )
 
 
@@ -49,4 +49,4 @@ async def test_a_batch_that_retention_deleted_is_refused_and_later_ones_are_not(
         assert isinstance(await replay.take_batch(3, 5.0), protocol.Batch)
     with open_reader(tmp_path / "store") as store:
         assert len(store.scan("trajectories", protocol.Trajectory)) < len(store.scan("plays", PlayRecord))
-        assert problems(read_contents(store)) == []
+        assert find_problems(read_contents(store)) == []

@@ -9,7 +9,7 @@ import trio
 from replay.ledger.records import Source
 from replay.service import process
 from replay.store import open_reader
-from replay.store.newest_programs import newest_programs
+from replay.store.newest_programs import read_newest_programs
 from spade import protocol
 from spade.errors import RefusedError
 from spade.processes.entry import Launch
@@ -54,8 +54,8 @@ async def test_the_newest_programs_come_in_the_order_of_their_jobs(tmp_path):
     with open_reader(tmp_path / "store") as store:
         assert [source.source for source in store.last("sources", Source, 2)] == ["class DEnv: ...", "class CEnv: ..."]
         room = len("class AEnv: ...")
-        assert newest_programs(store, 4, 3 * room - 1).sources == ("class CEnv: ...", "class DEnv: ...")
-        assert newest_programs(store, 4, 0).sources == ()
+        assert read_newest_programs(store, 4, 3 * room - 1).sources == ("class CEnv: ...", "class DEnv: ...")
+        assert read_newest_programs(store, 4, 0).sources == ()
 
 
 async def test_programs_that_would_not_fit_into_a_message_are_left_out(tmp_path):

@@ -7,16 +7,16 @@ import signal
 import pytest
 
 from replay.inspect.contents import StoreContents, read_contents
-from replay.inspect.verify import problems
-from replay.inspect.verify.work import work_problems
+from replay.inspect.verify import find_problems
+from replay.inspect.verify.work import find_work_problems
 from replay.ledger.records import Job, Source
 from replay.store import open_reader, open_store
 from replay.store.load import open_run
-from replay.store.newest_programs import newest_programs
+from replay.store.newest_programs import read_newest_programs
 from replay.store.pool import settle_pool
 from spade import protocol
 from spade.errors import RefusedError, RunError
-from spade.pools import PoolProgram, listed, write_program
+from spade.pools import PoolProgram, read_list, write_program
 from tests import peers
 from tests.peers import pid_of, supervised
 from tests.replay.replay_world import config, ended
@@ -42,7 +42,7 @@ def started_in(run):
 
 async def order(run, jobs, killed_at=()):
     """The programs of so many jobs, one played after the other; the service is killed while it has these."""
-    drawn, digest, address = [], listed(run / "pool").digest, f"ipc://{run}/replay"
+    drawn, digest, address = [], read_list(run / "pool").digest, f"ipc://{run}/replay"
     async with (
         supervised(run, SETTINGS, "replay") as supervisor,
         peers.joined(address, SETTINGS, "learner") as learner,
@@ -78,7 +78,7 @@ async def test_a_killed_service_goes_on_in_the_order_of_one_that_was_not(run, tm
     assert await order(other, 11, killed_at=(5,)) == undisturbed
     for each in run, other:
         with open_reader(each / "store") as store:
-            assert problems(read_contents(store)) == []
+            assert find_problems(read_contents(store)) == []
 
 
 def refused(run, settings=SETTINGS):
@@ -95,7 +95,7 @@ def settle(run, settings=SETTINGS):
 
 
 def test_the_list_is_kept_when_the_run_starts_and_another_is_refused(run):
-    assert settle(run).pool.digest == settle(run).pool.digest == listed(run / "pool").digest
+    assert settle(run).pool.digest == settle(run).pool.digest == read_list(run / "pool").digest
     (run / "pool/p9.py").write_text("class P9Env: ...")
     assert refused(run).endswith("pool: p9 is new since the run started; bring back the pool it was started with")
     (run / "pool/p9.py").unlink()
@@ -108,7 +108,7 @@ def test_verify_sees_a_program_drawn_out_of_turn(run):
     pool, draws = state.pool.pool, state.pool.draws
     jobs = [Job(f"j{number:06d}", number, 0, "optimization", 0.0, "failed", program="p1") for number in range(2)]
     found = StoreContents(jobs={job.id: job for job in jobs}, pool=pool, draws=draws)
-    assert "jobs j000001: draws p1 again, this pass has not drawn p0 yet" in list(work_problems(found))
+    assert "jobs j000001: draws p1 again, this pass has not drawn p0 yet" in list(find_work_problems(found))
 
 
 async def test_designers_and_curators_of_another_pool_are_refused_in_one_line(run):
@@ -133,11 +133,11 @@ def test_seeds_are_kept_when_the_run_starts_and_their_folder_is_needed_no_more(r
     assert offered == [again.seeds("optimization", 2, draw) for draw in range(20)]
     assert {seed.environment for seeds in offered for seed in seeds} == {f"SEED:p{number}" for number in range(5)}
     with open_reader(run / "store") as store:
-        assert problems(read_contents(store)) == []
+        assert find_problems(read_contents(store)) == []
 
 
 def test_seeds_are_none_of_the_newest_programs(run):
     settle(run, VARYING)
     with open_store(run / "store", "sync") as store:
         store.commit(store.encode([("sources", "e000000", Source("class AEnv: ...", "", ""))]))
-        assert newest_programs(store, 1, 1_000).sources == ("class AEnv: ...",)
+        assert read_newest_programs(store, 1, 1_000).sources == ("class AEnv: ...",)

@@ -142,7 +142,7 @@ async def test_another_meaning_and_a_second_service_are_refused(tmp_path):
 async def test_environments_are_read_beside_the_service_and_without_it(tmp_path):
     code = (
         "import sys; from pathlib import Path; from replay.inspect.environments import *; store = Path(sys.argv[1])\n"
-        "print([(e.id, e.state) for e in read_environments(store)], newest_weights(store).version)"
+        "print([(e.id, e.state) for e in read_environments(store)], find_newest_weights(store).version)"
     )
     store = tmp_path / "store"
     async with serving(tmp_path), joined(tmp_path) as replay:

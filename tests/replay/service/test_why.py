@@ -4,7 +4,7 @@ import pytest
 
 from replay.ledger.ledger import Ledger
 from replay.ledger.state import RunState
-from replay.service.why import Progress, explained, own, why_no_batch, why_no_job, why_no_play
+from replay.service.why import Progress, explain_no_batch, explain_no_job, explain_no_play, explain_waits, list_own
 from spade.protocol import LeaseDesigns, LeasePlays, TakeBatch, Wait
 from tests.replay.replay_world import SECRET, config, environment, played, weights
 
@@ -18,37 +18,37 @@ SETTINGS = config(
 def test_each_stage_of_the_loop_names_its_missing_input():
     ledger = Ledger(RunState(SETTINGS, SECRET))
     unpublished = "the learner has published no weights yet"
-    assert why_no_batch(ledger) == why_no_play(ledger) == why_no_job(ledger) == unpublished
+    assert explain_no_batch(ledger) == explain_no_play(ledger) == explain_no_job(ledger) == unpublished
 
     ledger.apply(weights(0), "learner/1", 0.0)
     ledger.advance(0.0)
-    assert why_no_play(ledger) == "no environment is open, 2 design jobs are"
+    assert explain_no_play(ledger) == "no environment is open, 2 design jobs are"
     (first, second) = ledger.apply(LeaseDesigns(2, 0.0), "designer-0/7", 1.0).jobs
-    assert why_no_job(ledger) == "0 of 2 slots have an environment, 2 a job that is leased"
-    assert own(ledger.state, 3.0) == (Wait("designer-0", "design jobs", 2, 2.0, "replay"),)
+    assert explain_no_job(ledger) == "0 of 2 slots have an environment, 2 a job that is leased"
+    assert list_own(ledger.state, 3.0) == (Wait("designer-0", "design jobs", 2, 2.0, "replay"),)
 
     for job in (first, second):
         ledger.apply(environment(job, 1), "designer-0/7", 4.0)
-    assert why_no_job(ledger) == "2 of 2 slots have an environment, 0 a job that is leased"
+    assert explain_no_job(ledger) == "2 of 2 slots have an environment, 0 a job that is leased"
     plays = ledger.apply(LeasePlays(8, 0.0), "agent-0/8", 5.0).plays
     assert ledger.apply(LeasePlays(8, 0.0), "agent-1/9", 6.0) is None
-    assert why_no_play(ledger) == "8 plays are held back while 4 sequences are to be trained"
-    assert why_no_batch(ledger) == "0 of 4 sequences"
-    assert own(ledger.state, 9.0) == (Wait("agent-0", "plays", 8, 4.0, "replay"),)
+    assert explain_no_play(ledger) == "8 plays are held back while 4 sequences are to be trained"
+    assert explain_no_batch(ledger) == "0 of 4 sequences"
+    assert list_own(ledger.state, 9.0) == (Wait("agent-0", "plays", 8, 4.0, "replay"),)
 
     for index, play in enumerate(plays):
         ledger.apply(played(play, float(index % 2), 1), "agent-0/8", 10.0)
-    assert why_no_batch(ledger) == "4 of 4 sequences"
+    assert explain_no_batch(ledger) == "4 of 4 sequences"
     assert ledger.apply(TakeBatch(1, 0.0), "learner/1", 11.0) is not None
-    assert own(ledger.state, 13.0) == (Wait("learner", "step 1", 1, 2.0, "replay"),)
+    assert list_own(ledger.state, 13.0) == (Wait("learner", "step 1", 1, 2.0, "replay"),)
     ledger.apply(weights(1), "learner/1", 14.0)
-    assert own(ledger.state, 15.0) == ()
+    assert list_own(ledger.state, 15.0) == ()
 
 
 def test_only_waits_for_the_service_are_explained():
     ledger = Ledger(RunState(SETTINGS, SECRET))
     waits = (Wait("engine-0", "LeasePlays"), Wait("replay", "SubmitPlays"), Wait("replay", "TakeBatch"))
-    assert [wait.why for wait in explained(waits, ledger)] == ["", "", "the learner has published no weights yet"]
+    assert [wait.why for wait in explain_waits(waits, ledger)] == ["", "", "the learner has published no weights yet"]
 
 
 @pytest.mark.parametrize(("looks", "stalls"), [

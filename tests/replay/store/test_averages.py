@@ -9,13 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replay.inspect.contents import read_contents
-from replay.inspect.verify import problems
+from replay.inspect.verify import find_problems
 from replay.ledger.ledger import Ledger
 from replay.ledger.records import Environment, PlayRecord, RunCounters
 from replay.ledger.reward import FAST
 from replay.store import open_reader, open_store
 from replay.store.load import Header, load
-from spade.config import digest, dump
+from spade.config import compute_digest, dump
 from tests.replay.kept_world import ACCIDENTS
 from tests.replay.replay_world import SECRET, World, config, snapshot
 
@@ -31,7 +31,7 @@ def live(folder, seed, kills):
     world = World(SETTINGS, seed, ACCIDENTS)
     random = Random(kills)
     with open_store(folder, "nosync") as store:
-        store.commit(store.encode([("meta", "run", Header(SECRET, digest(SETTINGS), dump(SETTINGS), 0.0))]))
+        store.commit(store.encode([("meta", "run", Header(SECRET, compute_digest(SETTINGS), dump(SETTINGS), 0.0))]))
 
         def commit(world):
             if changes := world.ledger.state.changes():
@@ -59,7 +59,7 @@ def test_rewards_are_those_of_a_plain_reference_whatever_was_killed(tmp_path_fac
     calm = live(tmp_path_factory.mktemp("calm"), seed, None)
     assert snapshot(shaken.ledger.state) == snapshot(calm.ledger.state)
     with open_reader(folder) as store:
-        assert problems(read_contents(store)) == []
+        assert find_problems(read_contents(store)) == []
         environments, plays = store.scan("environments", Environment), store.scan("plays", PlayRecord)
         counters = store.get("meta", "counters", RunCounters)
     over = sorted((e for e in environments if e.score), key=lambda e: (e.closed_at, e.score.order or 0))
@@ -108,7 +108,7 @@ def test_figures_that_do_not_follow_from_the_windows_before_are_named(tmp_path, 
         environment.score = change(environment.score)
         store.commit(store.encode([("environments", environment.id, environment)]))
     with open_reader(tmp_path) as store:
-        assert any(says in line for line in problems(read_contents(store)))
+        assert any(says in line for line in find_problems(read_contents(store)))
 
 
 def test_averages_that_are_not_those_of_the_windows_are_named(tmp_path):
@@ -119,4 +119,4 @@ def test_averages_that_are_not_those_of_the_windows_are_named(tmp_path):
         counters.averages[skill].fast += 0.5
         store.commit(store.encode([("meta", "counters", counters)]))
     with open_reader(tmp_path) as store:
-        assert f"counters: the averages of {skill} are not those of its windows" in problems(read_contents(store))
+        assert f"counters: the averages of {skill} are not those of its windows" in find_problems(read_contents(store))

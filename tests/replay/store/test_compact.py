@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from replay.inspect.contents import read_contents
-from replay.inspect.verify import problems
+from replay.inspect.verify import find_problems
 from replay.ledger.records import Reject
 from replay.store import open_reader, open_store
 from replay.store.compact import compact
@@ -34,7 +34,7 @@ def fill(folder):
 
 def records(folder):
     with open_reader(folder) as store:
-        assert problems(read_contents(store)) == []
+        assert find_problems(read_contents(store)) == []
         return {table: list(store.each(table)) for table in store.extents()}
 
 

@@ -12,14 +12,14 @@ import lmdb
 import pytest
 
 from replay.inspect.contents import read_contents
-from replay.inspect.verify import problems
+from replay.inspect.verify import find_problems
 from replay.ledger.records import BatchRecord, Job
 from replay.store import Commit, DamagedError, open_reader, open_store
 from replay.store.compact import compact
 from replay.store.load import open_run
-from replay.store.past_batches import batch, recorded
-from replay.store.refusal import unwritable
-from replay.store.seal import NOT_COMMITTED, sealed
+from replay.store.past_batches import read_batch, read_recorded
+from replay.store.refusal import make_unwritable_error
+from replay.store.seal import NOT_COMMITTED, seal_records
 from spade.codec import encode
 from spade.errors import RunError
 from tests.fuzz.store import simulated
@@ -78,13 +78,13 @@ def rename(table, old, new):
 def recommit(environment, transaction):
     """The record of the commit, as the store itself writes it."""
     number = encode(Commit(transaction.id()))
-    ((key, value),) = sealed("meta", [(b"commit", number)])
+    ((key, value),) = seal_records("meta", [(b"commit", number)])
     transaction.put(key, value, db=environment.open_db(b"meta", txn=transaction))
 
 
 def named(folder):
     with open_reader(folder) as store:
-        return problems(read_contents(store))
+        return find_problems(read_contents(store))
 
 
 @pytest.mark.parametrize("table", ["jobs", "trajectories"])
@@ -104,7 +104,7 @@ def test_the_service_starts_on_no_damaged_record_and_sends_no_damaged_batch(kept
         first, second = (member.trajectory for member in taken.groups[0].members[:2])
     raw(kept, swap("trajectories", first, second))
     with open_store(kept, "nosync") as store, pytest.raises(DamagedError, match=f"trajectories {first}: "):
-        batch(store, recorded(store, taken.step))
+        read_batch(store, read_recorded(store, taken.step))
     raw(kept, swap("jobs", "j000000", "j000001"))
     with open_store(kept, "nosync") as store, pytest.raises(DamagedError, match="jobs j000000: its bytes"):
         open_run(store, SETTINGS)
@@ -168,7 +168,7 @@ def test_room_that_ends_at_any_write_of_a_commit_loses_nothing_committed(tmp_pat
     (lmdb.CorruptedError("mdb_put: MDB_CORRUPTED: Located page was wrong type"), "Located page.*is damaged"),
 ])  # fmt: skip
 def test_a_commit_that_fails_is_said_to_fail_for_what_it_failed_for(tmp_path, error, says):
-    line = str(unwritable(str(tmp_path), error))
+    line = str(make_unwritable_error(str(tmp_path), error))
     assert re.search(says, line)
     assert ("free space" in line) == ("free space" in says)
 
@@ -181,9 +181,9 @@ def test_a_store_on_a_read_only_disk_is_read_and_not_written(tmp_path, kept):
         pytest.skip("no mount namespaces here")
     code = (
         "import sys; from pathlib import Path; from replay.store import open_reader, open_store\n"
-        "from replay.inspect.contents import read_contents; from replay.inspect.verify import problems\n"
+        "from replay.inspect.contents import read_contents; from replay.inspect.verify import find_problems\n"
         "from spade.errors import RunError; path = Path(sys.argv[1])\n"
-        "with open_reader(path) as store: print(problems(read_contents(store)))\n"
+        "with open_reader(path) as store: print(find_problems(read_contents(store)))\n"
         "try: open_store(path, 'sync').__enter__()\n"
         "except RunError as error: print(error)\n"
     )

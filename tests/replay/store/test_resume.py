@@ -15,7 +15,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from replay.ledger.batches import waiting
+from replay.ledger.batches import count_waiting
 from replay.ledger.ledger import Ledger
 from replay.ledger.records import BatchRecord
 from replay.ledger.state import RunState
@@ -258,7 +258,7 @@ class Resume(RuleBasedStateMachine):
             state, flight = ledger.state, ledger.state.flight
             sequences, oldest = plain.in_flight(ledger)
             load = ledger.load()
-            assert (load.outstanding, load.oldest) == (sequences + waiting(state), oldest)
+            assert (load.outstanding, load.oldest) == (sequences + count_waiting(state), oldest)
             assert {id: (w.plays, w.voids, w.ended) for id, w in flight.windows.items()} == plain.windows(state)
             assert flight.unscored == sum(chunk.scored_at is None for _, chunk, _ in plain.chunks(state))
             leased = [play.id for play in state.plays.values() if play.state == "leased"]

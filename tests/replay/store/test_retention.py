@@ -8,8 +8,8 @@ from replay.ledger.ledger import Ledger
 from replay.ledger.records import BatchRecord, PlayRecord
 from replay.store import open_store
 from replay.store.load import load
-from replay.store.past_batches import batch, recorded
-from replay.store.retention import SLICE, Retention, due, unneeded
+from replay.store.past_batches import read_batch, read_recorded
+from replay.store.retention import SLICE, Retention, find_unneeded, is_due
 from spade.config import Learner, Replay
 from spade.errors import RunError
 from spade.protocol import Trajectory
@@ -32,12 +32,12 @@ SETTINGS = config(
     (59.0, 1_000, 60.0, 1_000, False),
 ])  # fmt: skip
 def test_too_old_or_too_much(age_s, table_bytes, retain_s, retain_bytes, goes):
-    assert due(age_s, table_bytes, Replay(retain_s=retain_s, retain_bytes=retain_bytes)) is goes
+    assert is_due(age_s, table_bytes, Replay(retain_s=retain_s, retain_bytes=retain_bytes)) is goes
 
 
 @given(st.integers(0, 1_000), st.integers(1, 50), st.integers(1, 5))
 def test_no_kept_checkpoint_needs_a_deleted_trajectory(retired, every, keep):
-    last = unneeded(retired, Learner(checkpoint_every=every, keep_checkpoints=keep))
+    last = find_unneeded(retired, Learner(checkpoint_every=every, keep_checkpoints=keep))
     oldest_kept = max(retired - (keep - 1) * every, 0)
     assert 0 <= last <= oldest_kept
 
@@ -66,7 +66,7 @@ def test_old_batches_lose_their_trajectories_and_nothing_else_does(tmp_path, mon
             assert live(store, world, until) <= 7
             world.ledger = Ledger(load(store, SETTINGS, SECRET))
         counters = world.ledger.state.counters
-        assert 0 < counters.dropped_step <= unneeded(counters.retired_step, SETTINGS.learner)
+        assert 0 < counters.dropped_step <= find_unneeded(counters.retired_step, SETTINGS.learner)
         assert [record.step for record in store.scan("batches", BatchRecord)] == list(range(1, counters.taken_step + 1))
         trained = set()
         for taken in world.batches:
@@ -80,9 +80,9 @@ def test_old_batches_lose_their_trajectories_and_nothing_else_does(tmp_path, mon
         for play in store.scan("plays", PlayRecord):
             if play.state == "finished" and play.id not in trained:
                 assert store.get("trajectories", play.id, Trajectory) is not None
-        record = recorded(store, 1)
+        record = read_recorded(store, 1)
         with pytest.raises(RunError, match="step 1 were deleted by retention"):
-            batch(store, record)
+            read_batch(store, record)
 
 
 def test_size_bounds_the_table_as_far_as_training_allows(tmp_path):
@@ -92,4 +92,4 @@ def test_size_bounds_the_table_as_far_as_training_allows(tmp_path):
         assert live(store, world, 60.0) <= SLICE
         state = world.ledger.state
         assert store.table_bytes("trajectories") > 65_536  # plays that were never trained are not touched
-        assert state.counters.dropped_step == unneeded(state.counters.retired_step, by_size.learner) > 0
+        assert state.counters.dropped_step == find_unneeded(state.counters.retired_step, by_size.learner) > 0

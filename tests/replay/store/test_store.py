@@ -17,7 +17,7 @@ from replay.ledger.records import Environment, Job, Reject, RunCounters, Source
 from replay.store import FORMAT, Format, open_reader, open_store
 from replay.store.check import check_all
 from replay.store.load import load, open_run
-from replay.store.past_batches import batch, recorded
+from replay.store.past_batches import read_batch, read_recorded
 from spade.errors import RunError
 from spade.protocol import LeaseDesigns, LeasePlays, Trajectory
 from tests.replay.replay_world import (
@@ -222,8 +222,8 @@ def test_any_past_batch_can_be_rebuilt(store):
     world.run(100.0, keep(store))
     assert world.ledger.state.counters.retired_step > 0
     for taken in world.batches:
-        record = recorded(store, taken.step)
-        rebuilt = batch(store, record)
+        record = read_recorded(store, taken.step)
+        rebuilt = read_batch(store, record)
         assert (rebuilt.step, rebuilt.version) == (taken.step, taken.version)
         assert [group.rewards for group in rebuilt.groups] == [
             tuple(member.reward for member in group.members) for group in taken.groups

@@ -1,26 +1,28 @@
 import pytest
 
-from spade.cluster.lives import check_reachable, reached
-from spade.cluster.needs import check, check_machines, needs
+from spade.cluster.lives import check_reachable, make_reachable
+from spade.cluster.needs import check, check_machines, compute_needs
 from spade.config import Bus, load
 from spade.errors import ConfigError
 
 
 def test_a_process_asks_for_a_cpu_unless_the_config_says_more():
     config = load("nano", ("place.cpus={learner=8}", "place.memory={learner=68719476736}", "learner.device=cpu"))
-    assert str(needs(config, "agent")) == "1 CPU"
-    assert str(needs(config, "learner")) == "8 CPUs, 64 GiB of memory"
+    assert str(compute_needs(config, "agent")) == "1 CPU"
+    assert str(compute_needs(config, "learner")) == "8 CPUs, 64 GiB of memory"
     custom = load("nano", ("place.cpus={agent=0}", "place.resources={agent={big=0.5}}"))
-    assert str(needs(custom, "agent")) == "0.5 big"
+    assert str(compute_needs(custom, "agent")) == "0.5 big"
 
 
 def test_gpus_follow_from_how_a_model_is_split():
     split = ("engine.kind=vllm", "engine.tensor_parallel=2", "engine.device=cuda")
-    assert needs(load("nano", split), "engine").gpus == 2
-    assert needs(load("nano", (*split, "place.gpus={engine=4}")), "engine").gpus == 4
+    assert compute_needs(load("nano", split), "engine").gpus == 2
+    assert compute_needs(load("nano", (*split, "place.gpus={engine=4}")), "engine").gpus == 4
     ranks = ("learner.backend=deepspeed", "learner.processes=4", "learner.device=cuda")
-    assert needs(load("nano", ranks), "learner").gpus == 1
-    assert [needs(load(), role).gpus for role in ("learner", "engine", "env-runner", "agent", "designer")] == [0] * 5
+    assert compute_needs(load("nano", ranks), "learner").gpus == 1
+    assert [compute_needs(load(), role).gpus for role in ("learner", "engine", "env-runner", "agent", "designer")] == [
+        0
+    ] * 5
 
 
 @pytest.mark.parametrize(
@@ -67,12 +69,12 @@ def test_a_place_of_another_role_or_measure_is_refused(word, told):
 
 
 def test_a_run_gets_keys_and_an_address_that_other_machines_reach(tmp_path):
-    bus = reached(load(), "127.0.0.1", tmp_path).bus
+    bus = make_reachable(load(), "127.0.0.1", tmp_path).bus
     assert bus.keys == str(tmp_path / "keys")
     assert (tmp_path / "keys/allowed/local.key").exists()
     assert bus.bind.startswith("tcp://127.0.0.1:")
     elsewhere = load("nano", (f"bus.keys={bus.keys}", "bus.bind=tcp://192.0.2.1:5555"))
-    again = reached(elsewhere, "127.0.0.1", tmp_path).bus
+    again = make_reachable(elsewhere, "127.0.0.1", tmp_path).bus
     assert again.keys == bus.keys
     assert again.bind.startswith("tcp://127.0.0.1:")  # 192.0.2.1 was another machine
 

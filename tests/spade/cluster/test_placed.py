@@ -15,8 +15,8 @@ import trio
 from trio.testing import MockClock
 
 from spade.cluster import placed
-from spade.cluster.lives import lives
-from spade.cluster.needs import MachineShare, needs
+from spade.cluster.lives import make_lives
+from spade.cluster.needs import MachineShare, compute_needs
 from spade.cluster.placed import Lost, PlacedLife, PostGoneError, Where
 from spade.cluster.post import Parcel, Post, pack
 from spade.config import Config, dump, load
@@ -159,7 +159,7 @@ async def test_a_process_waits_for_a_place_and_lives_there_as_anywhere(
     tmp_path: Path, config: Config, temporary: Path
 ) -> None:
     rooms = Rooms()
-    supervised = supervise(config.supervise, tmp_path / "logs", MODULES, lives(rooms, config, tmp_path / "run"))
+    supervised = supervise(config.supervise, tmp_path / "logs", MODULES, make_lives(rooms, config, tmp_path / "run"))
     async with supervised as supervisor, trio.open_nursery() as nursery:
         supervisor.number = 1
         nursery.start_soon(supervisor.add, orders(tmp_path, "engine-0"))
@@ -182,7 +182,7 @@ async def test_a_process_waits_for_a_place_and_lives_there_as_anywhere(
 async def test_a_name_never_lives_twice_where_its_machine_is_cut_off(tmp_path: Path) -> None:
     config = settings(tmp_path, SILENCE_S, DRAIN_S)
     rooms = Rooms(a=1, b=1)
-    made = lives(rooms, config, tmp_path / "run")
+    made = make_lives(rooms, config, tmp_path / "run")
     async with supervise(config.supervise, tmp_path / "logs", MODULES, made) as supervisor:
         supervisor.number = 1
         await supervisor.add(orders(tmp_path, "agent-0"))
@@ -214,7 +214,7 @@ async def test_a_place_on_a_machine_lost_while_it_was_waited_for_is_not_taken(
     monkeypatch.setattr(placed, "LOOK_S", SOON_S)  # the machines to avoid are not looked at again meanwhile
     rooms, lost = Rooms(), Lost()
     parcel = Parcel(MODULES["agent"], orders(tmp_path, "agent-0"), dump(config), {}, b"{}", os.getcwd())
-    life = PlacedLife(rooms, parcel, needs(config, "agent"), tmp_path / "log", SOON_S, lost)
+    life = PlacedLife(rooms, parcel, compute_needs(config, "agent"), tmp_path / "log", SOON_S, lost)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(life.run, Placed())
         await until(lambda: bool(rooms.asked))
@@ -227,7 +227,7 @@ async def test_a_place_on_a_machine_lost_while_it_was_waited_for_is_not_taken(
 
 async def test_a_process_lives_on_where_a_connection_was_closed_for_a_moment(tmp_path: Path, config: Config) -> None:
     rooms = Rooms(a=1)
-    made = lives(rooms, config, tmp_path / "run")
+    made = make_lives(rooms, config, tmp_path / "run")
     async with supervise(config.supervise, tmp_path / "logs", MODULES, made) as supervisor:
         await supervisor.add(orders(tmp_path, "agent-0"))
         rooms.cut = {"a": "closed"}
@@ -241,7 +241,7 @@ async def test_a_process_lives_on_where_a_connection_was_closed_for_a_moment(tmp
 async def test_a_process_whose_post_is_known_to_be_dead_may_come_back_to_its_machine(tmp_path: Path) -> None:
     config = settings(tmp_path, 4.0, 2.0)
     rooms = Rooms(a=1)
-    made = lives(rooms, config, tmp_path / "run")
+    made = make_lives(rooms, config, tmp_path / "run")
     async with supervise(config.supervise, tmp_path / "logs", MODULES, made) as supervisor:
         await supervisor.add(orders(tmp_path, "agent-0"))
         rooms.cut = {"a": "dead"}
@@ -263,7 +263,7 @@ async def test_a_supervisor_that_slept_takes_no_machine_for_lost(
     monkeypatch.setattr(placed, "LAST_S", SOON_S)  # a busy machine answers late
     rooms = Rooms(a=1)
     rooms.now = clock.current_time
-    made = lives(rooms, config, tmp_path / "run")
+    made = make_lives(rooms, config, tmp_path / "run")
     async with supervise(config.supervise, tmp_path / "logs", MODULES, made) as supervisor:
         await supervisor.add(orders(tmp_path, "agent-0"))
         (first,) = rooms.posts
@@ -278,7 +278,7 @@ async def test_a_supervisor_that_slept_takes_no_machine_for_lost(
 
 
 async def test_a_placed_agent_retires_when_its_supervisor_says_so(tmp_path: Path, config: Config) -> None:
-    placed_lives = lives(Rooms(a=1), config, tmp_path / "run")
+    placed_lives = make_lives(Rooms(a=1), config, tmp_path / "run")
     async with supervise(config.supervise, tmp_path / "logs", MODULES, placed_lives) as supervisor:
         await supervisor.add(orders(tmp_path, "agent-0"))
         await supervisor.retire("agent-0", 60.0)
@@ -288,7 +288,7 @@ async def test_a_placed_agent_retires_when_its_supervisor_says_so(tmp_path: Path
 
 
 async def test_a_learner_that_does_not_see_the_run_directory_ends_in_one_line(tmp_path: Path, config: Config) -> None:
-    made = lives(Rooms(a=1), config, tmp_path / "run")
+    made = make_lives(Rooms(a=1), config, tmp_path / "run")
     (tmp_path / "run/run.json").write_text('{"another": "run"}')
     with pytest.raises(
         RunError, match=r"^learner: .*run: host-a does not see this run directory.* share \(on host-a\)$"
@@ -322,7 +322,7 @@ async def test_a_learner_that_may_only_read_the_run_directory_ends_in_one_line(t
 async def test_another_process_gets_a_folder_of_its_own_in_place_of_a_run_directory_it_does_not_see(
     tmp_path: Path, config: Config, temporary: Path
 ) -> None:
-    made = lives(Rooms(a=1), config, tmp_path / "run")
+    made = make_lives(Rooms(a=1), config, tmp_path / "run")
     (tmp_path / "run/run.json").unlink()
     async with supervise(config.supervise, tmp_path / "logs", MODULES, made) as supervisor:
         await supervisor.add(orders(tmp_path, "engine-0"))
@@ -332,7 +332,7 @@ async def test_another_process_gets_a_folder_of_its_own_in_place_of_a_run_direct
 
 async def test_what_a_cluster_never_gives_ends_in_one_line(tmp_path: Path, config: Config) -> None:
     asks = load(str(tmp_path / "run/config.toml"), ("place.resources={agent={CPU=1}}",))
-    made = lives(Rooms(a=1), asks, tmp_path / "run")
+    made = make_lives(Rooms(a=1), asks, tmp_path / "run")
     with pytest.raises(RunError, match=r"^agent-0: CPU is no custom resource$"):
         async with supervise(config.supervise, tmp_path / "logs", MODULES, made) as supervisor:
             await supervisor.add(orders(tmp_path, "agent-0"))
@@ -341,7 +341,7 @@ async def test_what_a_cluster_never_gives_ends_in_one_line(tmp_path: Path, confi
 async def test_a_machine_with_another_release_ends_in_one_line(
     tmp_path: Path, config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made = lives(Rooms(a=1), config, tmp_path / "run")
+    made = make_lives(Rooms(a=1), config, tmp_path / "run")
     other = msgspec.msgpack.encode({"spade": "0.0.9", "protocol": 1, "parcel": "of another form"})
     monkeypatch.setattr("spade.cluster.placed.pack", lambda parcel: other)
     said = r"^agent-0: host-a has spade \S+ with protocol \d+, the supervisor 0\.0\.9 with 1; .* \(on host-a\)$"

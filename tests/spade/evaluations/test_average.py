@@ -5,14 +5,14 @@ import pytest
 from typer.testing import CliRunner
 
 from spade.app import cli
-from spade.app.screen.evaluations import average_table
+from spade.app.screen.evaluations import format_average_table
 from spade.errors import ConfigError, RunError
-from spade.estimates import Difference, average_difference
+from spade.estimates import Difference, compute_average_difference
 from spade.evaluations import (
     Scheduled,
     SuiteAverage,
-    averaged,
-    folder_of,
+    average_suites,
+    name_folder,
     open_folder,
     read_evaluation,
     sample_seed,
@@ -40,7 +40,7 @@ def measure(run, suite, categories, policy=BASE, samples=1, prompt="0f" * 16, pl
             seed = sample_seed(suite, item, sample, rules.seed)
             # Only the first sample of an item is right.
             kept.add(record(item, sample, items[item][1] and sample == 0, seed=seed, prompt=prompt))
-    return folder_of(run, rules)
+    return name_folder(run, rules)
 
 
 def tools(run, policy=BASE, more=0, **changed):
@@ -136,24 +136,28 @@ def test_what_is_missing_or_does_not_compare_is_refused_in_a_line(tmp_path):
         msgspec.json.encode({name: old[name] for name in old if name not in ("members", "prompts", "digest")})
     )
     with pytest.raises(RunError, match="older version, without categories; the same `spade eval` makes it anew"):
-        averaged([read_evaluation(folder)])
+        average_suites([read_evaluation(folder)])
     part = measure(tmp_path / "part", "bfcl", TOOLS["bfcl"], played=7)
     with pytest.raises(RunError, match=r"has no headline \(23 of 30 samples are not played yet\)"):
-        averaged([read_evaluation(part)])
-    assert averaged([read_evaluation(trained)]).share.mean == pytest.approx(0.35)
+        average_suites([read_evaluation(part)])
+    assert average_suites([read_evaluation(trained)]).share.mean == pytest.approx(0.35)
 
 
 def test_what_makes_a_figure_misleading_is_said_below_the_table(tmp_path):
     folder = measure(tmp_path, "tau2", TOOLS["tau2"])
     kept = read_evaluation(folder)
     self_played = kept._replace(rules=msgspec.structs.replace(kept.rules, conditions={"user": "self"}))
-    assert average_table(averaged([self_played])).splitlines()[-1].startswith("note: tau2: the policy played the users")
+    assert (
+        format_average_table(average_suites([self_played]))
+        .splitlines()[-1]
+        .startswith("note: tau2: the policy played the users")
+    )
 
 
 def test_a_column_of_one_item_leaves_the_mean_without_an_error():
     one, other = Difference(1.0, None, None, None, 1, 1, 0), Difference(0.0, 0.1, -0.2, 0.2, 9, 1, 1)
-    assert average_difference([one, other]) == Difference(0.5, None, None, None, 10, 2, 1)
-    mean = average_difference([other, other])
+    assert compute_average_difference([one, other]) == Difference(0.5, None, None, None, 10, 2, 1)
+    mean = compute_average_difference([other, other])
     assert mean.high == pytest.approx(0.2 / 2**0.5)
     assert mean.error == pytest.approx(0.1 / 2**0.5)
 

@@ -13,14 +13,14 @@ from spade.decoding import UnreadableError
 from spade.errors import ConfigError, RunError
 from spade.evaluations import (
     Rules,
-    differing,
-    folder_of,
-    found,
+    find_evaluations,
+    list_differing,
+    name_folder,
     open_folder,
     read_records,
     read_summary,
     refuse_other,
-    summarised,
+    summarise_records,
 )
 from spade.evaluations.rules import read_toml
 from tests.spade.evaluations.samples import PROTOCOL, RECORDS, RULES, SCHEDULED
@@ -33,12 +33,12 @@ def evaluate(run, rules=RULES, most=None):
     with open_folder(run, rules, SCHEDULED) as kept:
         for key in kept.missing[:most]:
             kept.add(by_key[key])
-    return folder_of(run, rules)
+    return name_folder(run, rules)
 
 
 def test_an_evaluation_in_parts_ends_as_one_at_once(tmp_path):
     whole, parts = evaluate(tmp_path / "one"), [evaluate(tmp_path / "two", most=5) for _ in range(3)][-1]
-    assert read_summary(whole) == read_summary(parts) == summarised(RECORDS, SCHEDULED)
+    assert read_summary(whole) == read_summary(parts) == summarise_records(RECORDS, SCHEDULED)
     assert (whole / "summary.json").read_bytes() == (parts / "summary.json").read_bytes()
     assert (whole / "protocol.toml").read_bytes() == (parts / "protocol.toml").read_bytes()
     assert whole.parent.name == "sums@paper"
@@ -52,8 +52,8 @@ def test_the_summary_is_written_where_the_evaluation_fails_too(tmp_path):
 
     with pytest.raises(ZeroDivisionError):
         fail()
-    assert read_summary(folder_of(tmp_path, RULES)).played == 1
-    assert len(list(read_records(folder_of(tmp_path, RULES) / "records.jsonl", SCHEDULED))) == 1
+    assert read_summary(name_folder(tmp_path, RULES)).played == 1
+    assert len(list(read_records(name_folder(tmp_path, RULES) / "records.jsonl", SCHEDULED))) == 1
 
 
 CHANGES = [
@@ -69,28 +69,28 @@ CHANGES = [
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_other_rules_have_another_folder(tmp_path, change):
-    assert folder_of(tmp_path, replace(RULES, **change)) != folder_of(tmp_path, RULES)
+    assert name_folder(tmp_path, replace(RULES, **change)) != name_folder(tmp_path, RULES)
 
 
 def test_the_evaluations_of_a_run_are_found_by_their_suite(tmp_path):
     evaluate(tmp_path)
     evaluate(tmp_path, replace(RULES, suite="others"))
-    assert [each.rules.suite for each in found(tmp_path)] == ["others", "sums"]
-    (one,) = found(tmp_path, "sums")
-    assert (one.folder, one.rules, one.summary.correct) == (folder_of(tmp_path, RULES), RULES, 6)
-    assert found(tmp_path / "nothing") == []
+    assert [each.rules.suite for each in find_evaluations(tmp_path)] == ["others", "sums"]
+    (one,) = find_evaluations(tmp_path, "sums")
+    assert (one.folder, one.rules, one.summary.correct) == (name_folder(tmp_path, RULES), RULES, 6)
+    assert find_evaluations(tmp_path / "nothing") == []
 
 
 def test_evaluations_that_may_not_be_read_are_not_told_to_be_none(tmp_path):
     evaluate(tmp_path)
-    shut = folder_of(tmp_path, RULES).parent
+    shut = name_folder(tmp_path, RULES).parent
     shut.chmod(0)
     root = os.geteuid() == 0  # whom no mode stops
     try:
         if root:
             os.seteuid(NOBODY)
         with pytest.raises(RunError, match=rf"^{tmp_path}.*: Permission denied$"):
-            found(tmp_path)
+            find_evaluations(tmp_path)
     finally:
         if root:
             os.seteuid(0)
@@ -100,7 +100,7 @@ def test_evaluations_that_may_not_be_read_are_not_told_to_be_none(tmp_path):
 def test_two_policies_compare_and_two_protocols_do_not():
     refuse_other(RULES, replace(RULES, policy="ef" * 16))
     other = replace(RULES, seed=1, protocol=replace(PROTOCOL, samples=4))
-    assert differing(RULES, other) == ["seed", "protocol.samples"]
+    assert list_differing(RULES, other) == ["seed", "protocol.samples"]
     with pytest.raises(ConfigError, match=r"differ in seed, protocol.samples"):
         refuse_other(RULES, other)
 
@@ -129,12 +129,12 @@ def test_figures_are_not_shown_under_the_rules_of_another_evaluation(tmp_path):
     sound = (folder / "protocol.toml").read_bytes()
     (folder / "protocol.toml").write_bytes((other / "protocol.toml").read_bytes())
     with pytest.raises(RunError, match=rf"^{folder}/protocol.toml: is of another evaluation"):
-        found(tmp_path)
+        find_evaluations(tmp_path)
     (folder / "protocol.toml").write_bytes(sound)
-    assert len(found(tmp_path)) == 2
+    assert len(find_evaluations(tmp_path)) == 2
     other.rename(other.with_name(f"{'0' * 16}-0"))
     with pytest.raises(RunError, match=r"0-0/protocol.toml: is of another evaluation"):
-        found(tmp_path)
+        find_evaluations(tmp_path)
 
 
 def test_a_damaged_summary_is_one_line_and_is_made_anew(tmp_path):
@@ -143,7 +143,7 @@ def test_a_damaged_summary_is_one_line_and_is_made_anew(tmp_path):
     with pytest.raises(RunError, match=r"summary.json: .*; delete it, and the same `spade eval` makes it anew"):
         read_summary(folder)
     evaluate(tmp_path)
-    assert read_summary(folder) == summarised(RECORDS, SCHEDULED)
+    assert read_summary(folder) == summarise_records(RECORDS, SCHEDULED)
 
 
 def test_figures_that_are_not_those_of_the_records_are_refused(tmp_path):
@@ -168,13 +168,13 @@ def test_figures_that_are_not_those_of_the_records_are_refused(tmp_path):
     with pytest.raises(RunError, match=r"records.jsonl: is missing"):
         read_summary(folder)
     evaluate(tmp_path)
-    assert read_summary(folder) == summarised(RECORDS, SCHEDULED)
+    assert read_summary(folder) == summarise_records(RECORDS, SCHEDULED)
 
 
 def test_a_summary_of_an_older_version_is_read(tmp_path):
     folder = evaluate(tmp_path)
-    (folder / "summary.json").write_bytes(msgspec.json.encode(summarised(RECORDS, SCHEDULED)))
-    assert read_summary(folder) == summarised(RECORDS, SCHEDULED)
+    (folder / "summary.json").write_bytes(msgspec.json.encode(summarise_records(RECORDS, SCHEDULED)))
+    assert read_summary(folder) == summarise_records(RECORDS, SCHEDULED)
 
 
 def test_records_of_another_seed_are_refused_and_stay(tmp_path):
@@ -182,12 +182,12 @@ def test_records_of_another_seed_are_refused_and_stay(tmp_path):
     other = replace(RULES, seed=1)
     with open_folder(tmp_path, other, SCHEDULED):
         pass
-    copied = folder_of(tmp_path, other) / "records.jsonl"
+    copied = name_folder(tmp_path, other) / "records.jsonl"
     copied.write_bytes(file.read_bytes())
     with pytest.raises(RunError, match=r"records.jsonl: the seed of sample 0 of 'a' is that of another evaluation"):
         evaluate(tmp_path, other)
     assert copied.read_bytes() == file.read_bytes()
-    assert read_summary(folder_of(tmp_path, other)).played == 0
+    assert read_summary(name_folder(tmp_path, other)).played == 0
 
 
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path):
@@ -218,7 +218,7 @@ def test_rules_without_examples_have_the_digest_that_they_had_before_there_were_
     shown = replace(RULES, protocol=replace(PROTOCOL, examples=(("1 + 1?", "\\boxed{2}"),)))
     assert shown.digest != RULES.digest
     assert read_toml(shown.toml()) == shown
-    assert differing(RULES, shown) == ["protocol.examples"]
+    assert list_differing(RULES, shown) == ["protocol.examples"]
 
 
 def test_a_problem_stands_in_its_prompt_whatever_it_says():

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spade.errors import RunError
-from spade.evaluations import RecordFile, SampleRecord, read_records, summarised
+from spade.evaluations import RecordFile, SampleRecord, read_records, summarise_records
 from spade.evaluations.record import write_record
 from tests.spade.evaluations.samples import RECORDS, SCHEDULED, record
 
@@ -23,7 +23,7 @@ def resume(file):
     with RecordFile(file, SCHEDULED) as kept:
         for key in kept.missing:
             assert kept.add(by_key[key])
-        return summarised(kept.records.values(), SCHEDULED)
+        return summarise_records(kept.records.values(), SCHEDULED)
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def folder(tmp_path_factory):
 
 
 def test_a_kill_at_any_byte_of_a_line_loses_that_line_alone(folder):
-    file, undisturbed, whole = folder / "records.jsonl", summarised(RECORDS, SCHEDULED), len(LINES) - 1
+    file, undisturbed, whole = folder / "records.jsonl", summarise_records(RECORDS, SCHEDULED), len(LINES) - 1
     for cut in range(len(LINES[whole])):
         file.write_bytes(b"".join(LINES[:whole]) + LINES[whole][:cut])
         assert list(read_records(file, SCHEDULED)) == RECORDS[:whole]
@@ -45,7 +45,7 @@ def test_records_in_any_order_and_cut_anywhere_come_to_the_same_summary(folder, 
     written = b"".join(map(write_record, order))
     file = folder / "permuted.jsonl"
     file.write_bytes(written[: data.draw(st.integers(0, len(written)))])
-    assert resume(file) == summarised(RECORDS, SCHEDULED)
+    assert resume(file) == summarise_records(RECORDS, SCHEDULED)
     assert sorted(file.read_bytes().splitlines()) == sorted(line.rstrip() for line in LINES)
 
 

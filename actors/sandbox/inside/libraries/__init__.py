@@ -66,6 +66,6 @@ def programs(name: str) -> dict[str, dict[str, Any]]:
     return {each: attributes for each, attributes in found.items() if each not in EXCLUDED[name]}
 
 
-def packages(names: Sequence[str]) -> list[str]:
+def list_packages(names: Sequence[str]) -> list[str]:
     """Return the packages that programs of these libraries can import."""
     return [package for name in names for package in LIBRARIES[name].packages]

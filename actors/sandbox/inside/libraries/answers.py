@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import math_verify
 
-from .letters import labelled, stated
+from .letters import find_labelled, find_stated
 from .one_answer import OneAnswerEnv
 
 COMPARISON_S = 5.0
@@ -55,10 +55,10 @@ class MathAnswerEnv(WrittenQuestionEnv):
     def score(self, answer: str) -> float:
         """Return 1 for an equal answer, and 0 for another answer or if the comparison takes too long."""
         try:
-            with processor_time(COMPARISON_S):
+            with limit_processor_time(COMPARISON_S):
                 right, *forms = (
-                    math_verify.parse(boxed(each), parsing_timeout=0)
-                    for each in (self.answer, *dict.fromkeys((answer, tidied(answer))))
+                    math_verify.parse(put_in_box(each), parsing_timeout=0)
+                    for each in (self.answer, *dict.fromkeys((answer, tidy_answer(answer))))
                 )
                 return float(any(math_verify.verify(right, said, timeout_seconds=None) for said in forms))
         except LateError:
@@ -66,7 +66,7 @@ class MathAnswerEnv(WrittenQuestionEnv):
 
 
 @contextmanager
-def processor_time(seconds: float) -> Iterator[None]:
+def limit_processor_time(seconds: float) -> Iterator[None]:
     """Set a deadline in seconds of this process's processor time. Then raises LateError repeatedly until it is left.
 
     Python drops an error that is raised while an object is finalised, so a single error may be lost.
@@ -87,7 +87,7 @@ def processor_time(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGPROF, before)
 
 
-def tidied(answer: str) -> str:
+def tidy_answer(answer: str) -> str:
     r"""Remove parts of an answer that confuse math_verify: `70.`, `70 \pmod{1000}`, `\mathsf{70}`, `70°`."""
     if len(answer) > LONGEST_TIDIED:
         return answer
@@ -97,7 +97,7 @@ def tidied(answer: str) -> str:
     return _ENDS.sub("", _MODULUS.sub("", _ENDS.sub("", plain)))
 
 
-def boxed(answer: str) -> str:
+def put_in_box(answer: str) -> str:
     """Put the answer in a box, unless it has one."""
     return answer if r"\boxed" in answer else rf"\boxed{{{answer}}}"
 
@@ -109,13 +109,13 @@ class ChoiceEnv(WrittenQuestionEnv):
 
     def score(self, answer: str) -> float:
         """Return 1 for the right letter, else 0."""
-        return float(letter(answer, self.letters) == self.answer)
+        return float(read_letter(answer, self.letters) == self.answer)
 
 
-def letter(answer: str, letters: str) -> str:
+def read_letter(answer: str, letters: str) -> str:
     """Return the letter that an answer chooses; "" if it chooses none or several. It may be in a box."""
     _, box, last = answer.rpartition(r"\boxed")
-    return labelled(last, letters) if box else stated(last, letters) or labelled(last, letters)
+    return find_labelled(last, letters) if box else find_stated(last, letters) or find_labelled(last, letters)
 
 
 def warm() -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..execution import DIGITS
 from ..judging import Execution, Judging, JudgingEnv
-from .one_answer import OneAnswerEnv, verdict
+from .one_answer import OneAnswerEnv, make_verdict
 
 SPARE_BYTES = 1 << 16
 """Bytes that an output may be longer than expected, for spaces and for other forms of numbers."""
@@ -38,20 +38,20 @@ class CodeTestsEnv(JudgingEnv, OneAnswerEnv):
 
     def pose(self, seed: int) -> str:
         """Return the question, the same for all seeds. Raises ValueError without tests."""
-        self._tests = [*unpacked(self.tests), *unpacked(self.hidden)]
+        self._tests = [*unpack_tests(self.tests), *unpack_tests(self.hidden)]
         if not self._tests:
             raise ValueError("the problem has no tests")
         return self.question
 
     def judge(self, action: str) -> Judging:
         """Judge a program by the tests. The verdict ends the episode."""
-        score = yield from self._scored(action.strip())
-        return verdict(score, self.pays)
+        score = yield from self._score_code(action.strip())
+        return make_verdict(score, self.pays)
 
-    def _scored(self, code: str) -> Generator[Execution, str | None, float]:
+    def _score_code(self, code: str) -> Generator[Execution, str | None, float]:
         """Return the share of tests that the program passes. Yields the executions of the tests."""
         sys.set_int_max_str_digits(DIGITS)
-        same = same_value if self.function else same_text
+        same = is_same_value if self.function else is_same_text
         passed = 0
         for test in self._tests:
             given, wanted = str(test["input"]), str(test["output"])
@@ -67,7 +67,7 @@ class CodeTestsEnv(JudgingEnv, OneAnswerEnv):
         return [self.reference] if self.reference else "No program is given."
 
 
-def unpacked(tests: str) -> list[dict[str, Any]]:
+def unpack_tests(tests: str) -> list[dict[str, Any]]:
     """Decode tests. A text that is not JSON is unpickled, which happens only in an episode's own process."""
     text = tests
     if not tests.lstrip().startswith("["):
@@ -75,7 +75,7 @@ def unpacked(tests: str) -> list[dict[str, Any]]:
     return list(json.loads(text))
 
 
-def same_value(said: str, wanted: str) -> bool:
+def is_same_value(said: str, wanted: str) -> bool:
     """Return True if two texts are equal as JSON."""
     try:
         return bool(json.loads(said) == json.loads(wanted))
@@ -83,13 +83,13 @@ def same_value(said: str, wanted: str) -> bool:
         return False
 
 
-def same_text(said: str, wanted: str) -> bool:
+def is_same_text(said: str, wanted: str) -> bool:
     """Return True if two texts are equal line by line, without surrounding spaces. Numbers are compared as numbers."""
     lines, others = ([line.strip() for line in text.strip().split("\n")] for text in (said, wanted))
-    return len(lines) == len(others) and all(map(same_line, lines, others))
+    return len(lines) == len(others) and all(map(is_same_line, lines, others))
 
 
-def same_line(line: str, other: str) -> bool:
+def is_same_line(line: str, other: str) -> bool:
     if line == other:
         return True
     try:

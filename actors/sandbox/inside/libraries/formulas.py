@@ -26,27 +26,29 @@ _python = sympy_parser.stringify_expr
 
 def hold() -> None:
     """Make sympy's parser raise ValueError from now on for any text that is not a formula."""
-    sympy_parser.stringify_expr = _formula
+    sympy_parser.stringify_expr = _convert_formula
 
 
-def _formula(text: str, names: dict[str, Any], known: dict[str, Any], rewrites: tuple[Callable[..., Any], ...]) -> str:
+def _convert_formula(
+    text: str, names: dict[str, Any], known: dict[str, Any], rewrites: tuple[Callable[..., Any], ...]
+) -> str:
     """Return the Python that the parser evaluates for a text. Raises ValueError if it is not a formula."""
     code = str(_python(text, names, known, rewrites))
-    if all(_allowed(node, ChainMap(names, known)) for node in ast.walk(ast.parse(code.strip(), mode="eval"))):
+    if all(_is_allowed(node, ChainMap(names, known)) for node in ast.walk(ast.parse(code.strip(), mode="eval"))):
         return code
     raise ValueError(f"{text[:_SHOWN]!r} is no formula")
 
 
-def _allowed(node: ast.AST, names: Mapping[str, Any]) -> bool:
+def _is_allowed(node: ast.AST, names: Mapping[str, Any]) -> bool:
     match node:
         case ast.Name(name):
-            return _mathematical(names.get(name))
+            return _is_mathematical(names.get(name))
         case ast.Constant(str(word)):  # the parser's form of names and of numbers with a point
             return _WORD.fullmatch(word) is not None
     return isinstance(node, _NODES)
 
 
-def _mathematical(named: object) -> bool:
+def _is_mathematical(named: object) -> bool:
     """Return True for a number, a symbol, or a function that sympy knows. `Function` itself would allow any name."""
     if isinstance(named, type):
         return issubclass(named, (Application, sympy.Number, sympy.Symbol)) and named is not sympy.Function

@@ -7,8 +7,8 @@ from contextlib import suppress
 from typing import Any, Literal
 
 from . import reasoning_gym  # noqa: F401 (GEM imports it, and is to find it without matplotlib)
-from .one_answer import WINS, graded
-from .stand_ins import standing_in
+from .one_answer import WINS, clip_score
+from .stand_ins import put_stand_ins
 from .words import WordLists
 
 WORDS = WordLists()
@@ -16,9 +16,9 @@ PREFIX = "game:"
 
 # The games use NLTK for word lists, which they download at each start, and pandas to read one file.
 with (
-    standing_in("pandas"),
-    standing_in("nltk", download=lambda *_: True),
-    standing_in("nltk.corpus", words=WORDS),
+    put_stand_ins("pandas"),
+    put_stand_ins("nltk", download=lambda *_: True),
+    put_stand_ins("nltk.corpus", words=WORDS),
 ):
     import gem
     from gem.envs.registration import ENV_REGISTRY
@@ -46,7 +46,7 @@ class GemEnv:
             raise ValueError(f"GEM has no game {self.game!r}")
         self._game = gem.make(PREFIX + self.game, **self.parameters)
         self._total = 0.0
-        return shown(*self._game.reset(seed=seed % 2**32)), {}
+        return join_observation(*self._game.reset(seed=seed % 2**32)), {}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, object]]:
         """Return the game's answer."""
@@ -54,11 +54,11 @@ class GemEnv:
         observation, reward, terminated, truncated, info = self._game.step(boxed)
         self._total += float(reward)
         won = terminated and self._total >= WINS
-        paid = graded(self._total) if self.pays == "score" else float(won)
-        return shown(observation, info), paid, bool(terminated), bool(truncated), {}
+        paid = clip_score(self._total) if self.pays == "score" else float(won)
+        return join_observation(observation, info), paid, bool(terminated), bool(truncated), {}
 
 
-def shown(observation: str, info: dict[str, Any]) -> str:
+def join_observation(observation: str, info: dict[str, Any]) -> str:
     """Return the text that a player reads: the game's answer and, if given separately, its state."""
     suffix = info.get("suffix", "")
     return f"{observation}\n{suffix}" if suffix else str(observation)

@@ -36,29 +36,29 @@ class GymnasiumTextEnv:
         frozen_lake.generate_random_map = functools.partial(RANDOM_MAP, seed=seed % 2**32)
         self._world = gymnasium.make(self.environment, render_mode="ansi", **self.parameters)
         count = getattr(self._world.action_space, "n", 0)
-        self._names = self.actions or ACTIONS.get(kind(self.environment)) or tuple(map(str, range(count)))
+        self._names = self.actions or ACTIONS.get(find_kind(self.environment)) or tuple(map(str, range(count)))
         if len(self._names) != count:
             raise ValueError(f"{self.environment} has {count} discrete actions, and {len(self._names)} names of them")
         self._total = 0.0
         self._world.reset(seed=seed % 2**32)
-        return self._drawn(), {}
+        return self._draw_picture(), {}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, object]]:
         """Take an action and return the next state. An unknown action changes nothing."""
         name = action.strip().lower()
         if name not in self._names:
-            return f"There is no action {action.strip()[:40]!r}.\n{self._drawn()}", 0.0, False, False, {}
+            return f"There is no action {action.strip()[:40]!r}.\n{self._draw_picture()}", 0.0, False, False, {}
         _, reward, terminated, truncated, _ = self._world.step(self._names.index(name))
         self._total += float(reward)
         won = terminated and self._total >= self.least_total - (1 - WINS)
-        return self._drawn(), float(won), bool(terminated), bool(truncated), {}
+        return self._draw_picture(), float(won), bool(terminated), bool(truncated), {}
 
-    def _drawn(self) -> str:
+    def _draw_picture(self) -> str:
         picture = _COLOURED.sub(r"[\1]", str(self._world.render())).strip()
         return f"{picture}\nActions: {' '.join(self._names)}"
 
 
-def kind(environment: str) -> str:
+def find_kind(environment: str) -> str:
     """Return the name of an environment without its size and version."""
     return re.sub(r"\d*x?\d*-v\d+$", "", environment)
 
@@ -66,8 +66,8 @@ def kind(environment: str) -> str:
 def programs() -> dict[str, dict[str, Any]]:
     """Return the program attributes of each environment with named actions."""
     least = {name: {"least_total": total} for name, total in LEAST_TOTAL.items()}
-    named = [name for name in gymnasium.registry if kind(name) in ACTIONS]
-    return {name: {"environment": name} | least.get(kind(name), {}) for name in named}
+    named = [name for name in gymnasium.registry if find_kind(name) in ACTIONS]
+    return {name: {"environment": name} | least.get(find_kind(name), {}) for name in named}
 
 
 def warm() -> None:

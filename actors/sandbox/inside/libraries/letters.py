@@ -61,7 +61,7 @@ class _Patterns(NamedTuple):
 
 
 @cache
-def _patterns(letters: str) -> _Patterns:
+def _compile_patterns(letters: str) -> _Patterns:
     upper, either = letters.upper(), letters.upper() + letters.lower()
     others = upper.replace("A", "") or upper
     closed = rf"{_ENDING}(?:$|[)\]][\"'\u201d\u2019>]*+(?![\^_+=*/])|[,:;!]|\.(?![^\W\d_]))"
@@ -81,34 +81,36 @@ def _patterns(letters: str) -> _Patterns:
     )
 
 
-def labelled(text: str, letters: str) -> str:
+def find_labelled(text: str, letters: str) -> str:
     """Return the letter of a short answer, such as the content of a box; "" if it chooses none or several."""
-    plain = _plain(text[:LONGEST]).strip().removesuffix("\\").rstrip()  # a space in TeX, `\\ `, may have lost its end
-    found = _patterns(letters).label.match(plain)
-    return _single(found, plain[found.end() :], letters) if found else ""
+    plain = (
+        _remove_marks(text[:LONGEST]).strip().removesuffix("\\").rstrip()
+    )  # a space in TeX, `\\ `, may have lost its end
+    found = _compile_patterns(letters).label.match(plain)
+    return _read_single(found, plain[found.end() :], letters) if found else ""
 
 
-def stated(text: str, letters: str) -> str:
+def find_stated(text: str, letters: str) -> str:
     """Return the letter that a text without a box names as the answer. The last such sentence counts.
 
     A short text that consists of a label counts as well. Returns "" if the text chooses no letter or several.
     """
-    plain = _plain(text).strip()
-    for found in reversed(list(_patterns(letters).stated.finditer(plain))):
+    plain = _remove_marks(text).strip()
+    for found in reversed(list(_compile_patterns(letters).stated.finditer(plain))):
         before = _TURN.split(plain[max(0, found.start() - _SENTENCE_LENGTH) : found.start()])[-1]
         # The mark behind the letter may be the sentence's end.
         behind = _SENTENCE.split(plain[found.end() - 1 : found.end() + _SENTENCE_LENGTH])[0][1:]
         rest = behind.lstrip("\"'\u201d\u2019)]")
         if not (_DOUBT.search(before) or rest.startswith("?") or _CONDITION.match(rest)):
-            return found["named"] or found["bare"] or _single(found, behind, letters)
-    alone = _patterns(letters).label.fullmatch(plain) if len(plain) < _SENTENCE_LENGTH else None
-    return _single(alone, "", letters) if alone else ""
+            return found["named"] or found["bare"] or _read_single(found, behind, letters)
+    alone = _compile_patterns(letters).label.fullmatch(plain) if len(plain) < _SENTENCE_LENGTH else None
+    return _read_single(alone, "", letters) if alone else ""
 
 
-def _single(found: re.Match[str], rest: str, letters: str) -> str:
+def _read_single(found: re.Match[str], rest: str, letters: str) -> str:
     """Return the letter of a match; "" if the `rest` has another letter as a further label."""
     letter = next(group for group in found.groups() if group).upper()
-    patterns, end = _patterns(letters), found[0][-1:]
+    patterns, end = _compile_patterns(letters), found[0][-1:]
     further = patterns.joined.match(rest) if end in ",)];&" or end.isalpha() else None
     bracketed = re.findall(rf"(?<![\w(\[])([{letters}])[):]", rest)
     listed = re.findall(rf"\b[{letters}{letters.lower()}]\b", rest) if patterns.labels.fullmatch(rest) else ()
@@ -116,6 +118,6 @@ def _single(found: re.Match[str], rest: str, letters: str) -> str:
     return "" if any(each.upper() != letter for each in named) else letter
 
 
-def _plain(text: str) -> str:
+def _remove_marks(text: str) -> str:
     """Remove commands of style, marks of Markdown and mathematics, and forms of Unicode."""
     return _STYLES.sub("", _SPACES.sub(" ", unicodedata.normalize("NFKC", text)))

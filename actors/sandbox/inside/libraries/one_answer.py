@@ -35,15 +35,15 @@ class OneAnswerEnv:
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, object]]:
         """Return the verdict on an answer. It ends the episode."""
-        return verdict(self.score(action.strip()), self.pays)
+        return make_verdict(self.score(action.strip()), self.pays)
 
 
-def verdict(score: float, pays: Pays) -> tuple[str, float, bool, bool, dict[str, object]]:
+def make_verdict(score: float, pays: Pays) -> tuple[str, float, bool, bool, dict[str, object]]:
     """Return the last step of an episode, for an answer with this score."""
     right = score >= WINS
     return "Correct." if right else "Wrong.", score if pays == "score" else float(right), True, False, {}
 
 
-def graded(score: float) -> float:
+def clip_score(score: float) -> float:
     """Clip a library's score to [-1, 1]. NaN becomes 0."""
     return max(-1.0, min(1.0, score)) if score == score else 0.0

@@ -9,11 +9,11 @@ from types import SimpleNamespace
 from typing import Any
 
 from . import formulas
-from .one_answer import WINS, OneAnswerEnv, graded
-from .stand_ins import standing_in
+from .one_answer import WINS, OneAnswerEnv, clip_score
+from .stand_ins import put_stand_ins
 
 # A package of cellular automata imports matplotlib but never uses it, and matplotlib searches for a home directory.
-with standing_in(
+with put_stand_ins(
     "matplotlib", "matplotlib.pyplot", "matplotlib.animation", "matplotlib.collections",
     "mpl_toolkits", "mpl_toolkits.mplot3d",
 ):  # fmt: skip
@@ -45,14 +45,14 @@ class ReasoningGymEnv(OneAnswerEnv):
         """Return the item's question."""
         parameters = {"seed": seed % 2**32, "size": self.index + 1} | self.parameters
         parameters |= {name: self.parameters[name] + (self.level or 0) * step for name, step in self.rises.items()}
-        self._items = made(self.dataset, None if self.rises else self.level, parameters)
+        self._items = make_data_set(self.dataset, None if self.rises else self.level, parameters)
         self._item = self._items[self.index]
         return str(self._item["question"])
 
     def score(self, answer: str) -> float:
         """Return the data set's own score, or 0 if its scorer raises."""
         try:
-            return graded(float(self._items.score_answer(answer, self._item)))
+            return clip_score(float(self._items.score_answer(answer, self._item)))
         except Exception:
             return 0.0
 
@@ -62,7 +62,7 @@ class ReasoningGymEnv(OneAnswerEnv):
         return [answer] if isinstance(answer, str) and self.score(answer) >= WINS else "No answer is given."
 
 
-def made(dataset: str, level: int | None, parameters: dict[str, Any]) -> Any:
+def make_data_set(dataset: str, level: int | None, parameters: dict[str, Any]) -> Any:
     """Make the data set. Raises ValueError for an unknown name or level."""
     if level is None or (level == 0 and dataset not in CURRICULA):
         return reasoning_gym.create_dataset(dataset, **parameters)
@@ -117,11 +117,11 @@ def hold_scorers() -> None:
         vars(module)["eval"] = ast.literal_eval  # these scorers expect a list
     parse = ComplexArithmeticDataset.parse_string_to_complex
 
-    def number(text: str) -> complex | None:
+    def parse_number(text: str) -> complex | None:
         found = parse(text)
         return found if found == found else None
 
-    ComplexArithmeticDataset.parse_string_to_complex = staticmethod(number)
+    ComplexArithmeticDataset.parse_string_to_complex = staticmethod(parse_number)
 
 
 def warm() -> None:
@@ -129,4 +129,4 @@ def warm() -> None:
     keep_files()
     hold_scorers()
     for dataset in DATASETS.keys() - {"composite"}:
-        made(dataset, None, {"seed": 0, "size": 1})[0]
+        make_data_set(dataset, None, {"seed": 0, "size": 1})[0]

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from . import formulas
-from .one_answer import OneAnswerEnv, graded
-from .stand_ins import standing_in
+from .one_answer import OneAnswerEnv, clip_score
+from .stand_ins import put_stand_ins
 
-with standing_in("torch"):  # RLVE only seeds it
+with put_stand_ins("torch"):  # RLVE only seeds it
     from Gym.environments import identifier2environment as PROBLEMS  # noqa: N812
     from Gym.parameter_controllers import identifier2controller as CONTROLLERS  # noqa: N812
 
@@ -34,13 +34,13 @@ class RlveEnv(OneAnswerEnv):
         draw = random.Random(seed)
         self._problem = PROBLEMS[self.problem](answer_markers=MARKS)
         self._problem.seed = seed
-        self._problem.parameter = copy.deepcopy(self.parameters or draw.choice(self._drawn()))
+        self._problem.parameter = copy.deepcopy(self.parameters or draw.choice(self._draw_parameters()))
         random.seed(seed)
         np.random.seed(seed % 2**32)
         self._problem._generate()
         return str(self._problem.prompt_generator())
 
-    def _drawn(self) -> list[dict[str, Any]]:
+    def _draw_parameters(self) -> list[dict[str, Any]]:
         controller = CONTROLLERS[self.problem]()
         for _ in range(self.level):
             controller.update()
@@ -52,7 +52,7 @@ class RlveEnv(OneAnswerEnv):
         The library itself counts an error of its scorer as a wrong answer.
         """
         verdict = self._problem.verifier(answer.join(MARKS))
-        return 1.0 if verdict["accuracy"] else graded(min(float(verdict["reward"]), 0.999))
+        return 1.0 if verdict["accuracy"] else clip_score(min(float(verdict["reward"]), 0.999))
 
     def solution(self) -> list[str] | str:
         """Return the reference answer. Some problems lack it, or do not accept their own."""

@@ -23,7 +23,7 @@ class StandIn(types.ModuleType):
 
 
 @contextmanager
-def standing_in(*names: str, **given: object) -> Iterator[None]:
+def put_stand_ins(*names: str, **given: object) -> Iterator[None]:
     """Put stand-ins for the modules of these full names into the import system. The last one gets the `given` values.
 
     On exit the stand-ins are removed, so that no program imports one instead of the package.

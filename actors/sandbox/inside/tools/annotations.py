@@ -26,10 +26,10 @@ def derive(method: Callable[..., object]) -> Schema:
         raise SchemaError(f"its annotations cannot be read: {error}") from None
     properties: dict[str, Schema] = {}
     required = []
-    for name, parameter in _named(method).items():
+    for name, parameter in _list_parameters(method).items():
         if name not in hints:
             raise SchemaError(f"{name}: needs an annotation")
-        properties[name] = _annotated(name, hints[name])
+        properties[name] = _describe_annotation(name, hints[name])
         default = parameter.default.value if isinstance(parameter.default, Enum) else parameter.default
         if default is parameter.empty:
             required.append(name)
@@ -40,7 +40,7 @@ def derive(method: Callable[..., object]) -> Schema:
 
 def fit(method: Callable[..., object], schema: Schema) -> None:
     """Raise SchemaError if a call that keeps `schema` could miss the method's parameters."""
-    named = _named(method)
+    named = _list_parameters(method)
     parameters = inspect.signature(method).parameters.values()
     anything = any(each.kind is each.VAR_KEYWORD for each in parameters)
     for name in schema["properties"]:
@@ -60,13 +60,13 @@ class Caller:
         except Exception:  # only a tool that `_tools` declares may have annotations that cannot be read
             hints = {}
         self._hints = {name: hint for name, hint in hints.items() if _has_enum(hint)}
-        self._placed = [each for each in _named(method).values() if each.kind is each.POSITIONAL_ONLY]
+        self._placed = [each for each in _list_parameters(method).values() if each.kind is each.POSITIONAL_ONLY]
 
     def __call__(self, method: Callable[..., object], values: Mapping[str, Any]) -> object:
         """Call the method."""
         named = dict(values)
         for name in self._hints.keys() & named.keys():
-            named[name] = _converted(self._hints[name], named[name])
+            named[name] = _convert_value(self._hints[name], named[name])
         placed = [named.pop(each.name, each.default) for each in self._placed]
         return method(*placed, **named)
 
@@ -80,34 +80,36 @@ def _hints(method: Callable[..., object]) -> dict[str, Any]:
         return typing.get_type_hints(method, localns=dict(inspect.getmembers_static(kind)))
 
 
-def _named(method: Callable[..., object]) -> dict[str, inspect.Parameter]:
+def _list_parameters(method: Callable[..., object]) -> dict[str, inspect.Parameter]:
     return {name: each for name, each in inspect.signature(method).parameters.items() if each.kind in _NAMED}
 
 
 # ---------------------------------------------------------------- one annotation
 
 
-def _annotated(name: str, annotation: Any) -> Schema:
+def _describe_annotation(name: str, annotation: Any) -> Schema:
     """Return the schema of one annotation. Raises SchemaError."""
-    annotation = _resolved(annotation)
+    annotation = _resolve_annotation(annotation)
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in _UNIONS:
-        merged = _merged([_annotated(name, each) for each in arguments])
+        merged = _merge_schemas([_describe_annotation(name, each) for each in arguments])
         if merged is not None:
             return merged
     values = list(arguments) if origin is Literal else []
     if _is_enum(annotation):
         values = [member.value for member in annotation]
     if values and all(type(value) in JSON_TYPES and not isinstance(value, list | dict) for value in values):
-        return {"type": _one_or_all([JSON_TYPES[type(value)] for value in values]), "enum": values}
+        return {"type": _join_names([JSON_TYPES[type(value)] for value in values]), "enum": values}
     kind = JSON_TYPES.get(origin or annotation) if isinstance(origin or annotation, type) else None
     if kind is not None:
-        return {"type": kind} | ({"items": _annotated(name, arguments[0])} if kind == "array" and arguments else {})
+        return {"type": kind} | (
+            {"items": _describe_annotation(name, arguments[0])} if kind == "array" and arguments else {}
+        )
     shown = inspect.formatannotation(annotation)[:SHOWN]
     raise SchemaError(f"{name}: the annotation must be {_WANTED}, is {shown}")
 
 
-def _merged(parts: list[Schema]) -> Schema | None:
+def _merge_schemas(parts: list[Schema]) -> Schema | None:
     """Return a schema that allows every value of any part, or None if the subset of JSON Schema cannot express it."""
     nothing = {"type": "null"}
     some = [part for part in parts if part != nothing]
@@ -115,7 +117,7 @@ def _merged(parts: list[Schema]) -> Schema | None:
     names = [name for part in some for name in ([part["type"]] if isinstance(part["type"], str) else part["type"])]
     if "number" in names:
         names = [name for name in names if name != "integer"]
-    merged: Schema = {"type": _one_or_all([*names, *(["null"] if optional else [])])}
+    merged: Schema = {"type": _join_names([*names, *(["null"] if optional else [])])}
     listing = [part for part in some if "enum" in part]
     if listing and len(listing) < len(some):
         return None
@@ -127,12 +129,12 @@ def _merged(parts: list[Schema]) -> Schema | None:
     return merged | ({"items": arrays[0]["items"]} if arrays and "items" in arrays[0] else {})
 
 
-def _one_or_all(names: list[str]) -> str | list[str]:
+def _join_names(names: list[str]) -> str | list[str]:
     different = list(dict.fromkeys(names))
     return different[0] if len(different) == 1 else different
 
 
-def _resolved(annotation: Any) -> Any:
+def _resolve_annotation(annotation: Any) -> Any:
     """Return the annotation behind a NewType, or behind an alias by the statement `type`."""
     while hasattr(annotation, "__supertype__"):
         annotation = annotation.__supertype__
@@ -145,23 +147,23 @@ def _is_enum(annotation: Any) -> bool:
 
 def _has_enum(annotation: Any) -> bool:
     """Return True if some value of the annotation is a member of an Enum."""
-    annotation = _resolved(annotation)
+    annotation = _resolve_annotation(annotation)
     return _is_enum(annotation) or any(map(_has_enum, typing.get_args(annotation)))
 
 
-def _converted(annotation: Any, value: Any) -> Any:
+def _convert_value(annotation: Any, value: Any) -> Any:
     """Replace values by members of Enums as the annotation says."""
-    annotation = _resolved(annotation)
+    annotation = _resolve_annotation(annotation)
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if _is_enum(annotation):
         sure = isinstance(value, bool)  # True equals 1, and JSON tells them apart
         members = (each for each in annotation if each.value == value and isinstance(each.value, bool) is sure)
         return next(members, value)
     if origin in _UNIONS:
-        forms = (_converted(each, value) for each in arguments)
+        forms = (_convert_value(each, value) for each in arguments)
         return next((form for form in forms if form is not value), value)
     if origin is list and isinstance(value, list):
-        return [_converted(arguments[0], each) for each in value]
+        return [_convert_value(arguments[0], each) for each in value]
     if origin is dict and isinstance(value, dict):
-        return {key: _converted(arguments[1], each) for key, each in value.items()}
+        return {key: _convert_value(arguments[1], each) for key, each in value.items()}
     return value

@@ -6,11 +6,11 @@ submitting `done` after the last instruction. A program's own grading methods ar
 reach the program.
 """
 
-from ..program import Answer, LoadedProgram, clean, described, guarded, is_a, shape
-from .schema import LISTED, ArgumentsError, check_arguments, cut, read_arguments, shown
-from .solution import calls
-from .toolset import Criterion, Tool, agenda, tool_methods, toolset
-from .values import blamed, canonical, result
+from ..program import Answer, LoadedProgram, describe_exception, describe_type, escape_surrogates, guard_calls, is_a
+from .schema import LISTED, ArgumentsError, check_arguments, cut_text, format_value, read_arguments
+from .solution import read_calls
+from .toolset import Criterion, Tool, find_tool_methods, make_toolset, read_agenda
+from .values import format_canonical, format_result, make_blamed_error
 
 DONE = "done"
 SUBMIT = "Submit <answer>done</answer>."
@@ -30,8 +30,8 @@ class ToolProgram(LoadedProgram):
 
     def __init__(self, kind: type, repairs: tuple[str, ...], max_turns: int, observation_bytes: int) -> None:
         super().__init__(kind, repairs, max_turns, observation_bytes)
-        with guarded("interface"):
-            self.methods = tool_methods(kind)
+        with guard_calls("interface"):
+            self.methods = find_tool_methods(kind)
         self.most_turns = self.arguments.get("max_turns", max_turns)
         self.tools: dict[str, Tool] = {}
         self.instructions: list[str] = []
@@ -49,13 +49,13 @@ class ToolProgram(LoadedProgram):
 
     def reset(self, seed: int) -> Answer:
         answer = super().reset(seed)
-        with guarded("schema"):
-            self.tools = toolset(self.instance, self.methods)
-        with guarded("play"):
+        with guard_calls("schema"):
+            self.tools = make_toolset(self.instance, self.methods)
+        with guard_calls("play"):
             self.state()
-            self.instructions, self.criteria = agenda(self.instance)
+            self.instructions, self.criteria = read_agenda(self.instance)
             if answer["text"] != self.instructions[0]:
-                raise blamed("the observation of reset must be the first of _user_messages")
+                raise make_blamed_error("the observation of reset must be the first of _user_messages")
             self.position = self.free = self.turn = 0
             self.begun = False
             self.instance._current_msg = 0
@@ -72,14 +72,14 @@ class ToolProgram(LoadedProgram):
 
     def act(self, calls: list[tuple[str, str]], answer: str) -> Answer:
         """Play one message: its calls (name, arguments as JSON) in order, then its answer, "" without one."""
-        with guarded("play"):
+        with guard_calls("play"):
             results: list[Answer] = []
             size = 0
             for name, arguments in calls:
                 text, refused = self.call(name, arguments)
                 size += len(text.encode())
                 if size > self.observation_bytes:
-                    raise blamed(f"the results of a message are over {self.observation_bytes} bytes")
+                    raise make_blamed_error(f"the results of a message are over {self.observation_bytes} bytes")
                 results.append({"text": text, "refused": refused})
             self.turn += 1
             total = len(self.instructions)
@@ -102,15 +102,17 @@ class ToolProgram(LoadedProgram):
         tool = self.tools.get(name)
         try:
             if tool is None:
-                raise ArgumentsError(f"there is no tool {shown(name)}; there are: {cut(', '.join(self.tools), LISTED)}")
+                raise ArgumentsError(
+                    f"there is no tool {format_value(name)}; there are: {cut_text(', '.join(self.tools), LISTED)}"
+                )
             values = read_arguments(arguments)
             check_arguments(values, tool.parameters)
         except ArgumentsError as error:
-            return clean(f"Error: {error}"), True
+            return escape_surrogates(f"Error: {error}"), True
         if not self.begun:  # the first instruction was given before any call
             self.begun = True
             self.free += self.holds()
-        told = [result(tool.name, tool.call(getattr(self.instance, tool.method), values)), *self.advance()]
+        told = [format_result(tool.name, tool.call(getattr(self.instance, tool.method), values)), *self.advance()]
         return "\n\n".join(told), False
 
     def advance(self) -> list[str]:
@@ -133,23 +135,23 @@ class ToolProgram(LoadedProgram):
         """Return the state that criteria read. Raises ProgramError unless it is a dict."""
         state = self.instance._state
         if not is_a(state, dict):
-            raise blamed(f"_state must be a dict, not {shape(state)}")
+            raise make_blamed_error(f"_state must be a dict, not {describe_type(state)}")
         return state
 
     # ------------------------------------------------------------ for admission
 
     def inspect(self) -> Answer:
         """Evaluate each criterion on the state. Returns the results and the state."""
-        with guarded("play"):
-            first = before = canonical(self.state())
+        with guard_calls("play"):
+            first = before = format_canonical(self.state())
             criteria = []
             for criterion in self.criteria:
                 state, met, error = self.state(), False, ""
                 try:
                     met = bool(criterion(state))
                 except BaseException as raised:  # admission judges it
-                    error = clean(described(raised))[:ERROR_CHARACTERS] or "error"
-                after = canonical(self.state())
+                    error = escape_surrogates(describe_exception(raised))[:ERROR_CHARACTERS] or "error"
+                after = format_canonical(self.state())
                 criteria.append({"met": met, "error": error, "changes": after != before})
                 before = after
             seen = {"instructions": self.instructions, "criteria": criteria, "state": first}
@@ -157,5 +159,5 @@ class ToolProgram(LoadedProgram):
 
     def solve(self) -> Answer:
         """Return the reference solution as calls. They are empty if it lists no calls."""
-        with guarded("play"):
-            return {"is": "solved", "actions": None, "calls": calls(self.instance.solution(), self.tools)}
+        with guard_calls("play"):
+            return {"is": "solved", "actions": None, "calls": read_calls(self.instance.solution(), self.tools)}

@@ -38,7 +38,7 @@ class ArgumentsError(ValueError):
     """Arguments do not fit their schema. The text is one line with the path."""
 
 
-def _listed(names: Any) -> list[Any]:
+def _list_names(names: Any) -> list[Any]:
     return names if isinstance(names, list) else [names]
 
 
@@ -48,50 +48,50 @@ def _listed(names: Any) -> list[Any]:
 def check_parameters(schema: object) -> Schema:
     """Check the schema of all arguments of a tool. Return it with `properties` and `required`. Raises SchemaError."""
     if not isinstance(schema, dict):
-        _fail("parameters", f"must be an object, is {shown(schema)}")
+        _fail("parameters", f"must be an object, is {format_value(schema)}")
     check_schema(schema, "parameters")
     if schema.get("type", "object") != "object":
-        _fail("parameters.type", f'must be "object", is {shown(schema["type"])}')
+        _fail("parameters.type", f'must be "object", is {format_value(schema["type"])}')
     whole = {"type": "object", "properties": {}, "required": []} | schema
     for name in whole["required"]:
         if name not in whole["properties"]:
-            _fail("parameters.required", f"{shown(name)} is not among the properties")
+            _fail("parameters.required", f"{format_value(name)} is not among the properties")
     return whole
 
 
 def check_schema(schema: object, path: str) -> None:
     """Raise SchemaError if `schema`, a decoded JSON value, is not in the subset."""
     if not isinstance(schema, dict):
-        _fail(path, f"must be an object, is {shown(schema)}")
+        _fail(path, f"must be an object, is {format_value(schema)}")
     for keyword, value in schema.items():
         here = f"{path}.{keyword}"
         match keyword:
             case "type":
-                names = _listed(value)
+                names = _list_names(value)
                 if not names or len(set(map(json.dumps, names))) < len(names):
                     _fail(here, "must be a type or a list of different types")
                 for name in names:
                     if not isinstance(name, str) or name not in TYPES:
-                        _fail(here, f"{shown(name)} is not one of {', '.join(TYPES)}")
+                        _fail(here, f"{format_value(name)} is not one of {', '.join(TYPES)}")
             case "properties":
                 if not isinstance(value, dict):
-                    _fail(here, f"must be an object, is {shown(value)}")
+                    _fail(here, f"must be an object, is {format_value(value)}")
                 for name, inner in value.items():
                     check_schema(inner, f"{here}.{name}")
             case "items":
                 check_schema(value, here)
             case "required":
                 if not (isinstance(value, list) and all(isinstance(each, str) for each in value)):
-                    _fail(here, f"must be a list of names, is {shown(value)}")
+                    _fail(here, f"must be a list of names, is {format_value(value)}")
             case "enum":
                 if not isinstance(value, list) or not value:
-                    _fail(here, f"must be a list of values, is {shown(value)}")
+                    _fail(here, f"must be a list of values, is {format_value(value)}")
             case "minimum" | "maximum":
                 if not _is_number(value):
-                    _fail(here, f"must be a number, is {shown(value)}")
+                    _fail(here, f"must be a number, is {format_value(value)}")
             case "description" | "title" | "format":
                 if not isinstance(value, str):
-                    _fail(here, f"must be a string, is {shown(value)}")
+                    _fail(here, f"must be a string, is {format_value(value)}")
             case _ if keyword not in NOTES:
                 _fail(here, "this keyword is not supported")
 
@@ -112,15 +112,15 @@ def read_arguments(text: str) -> dict[str, Any]:
     except ValueError as error:
         raise ArgumentsError(f"the arguments are not JSON: {error}") from None
     if not isinstance(value, dict):
-        raise ArgumentsError(f"the arguments must be an object, are {shown(value)}")
-    if _deeper(value, DEPTH):
+        raise ArgumentsError(f"the arguments must be an object, are {format_value(value)}")
+    if _is_deeper(value, DEPTH):
         raise ArgumentsError("the arguments are nested too deeply")
-    if "\\u" in text and not _encodable(value):
+    if "\\u" in text and not _is_encodable(value):
         raise ArgumentsError("the arguments have a lone surrogate")
     return value
 
 
-def _encodable(value: dict[str, Any]) -> bool:
+def _is_encodable(value: dict[str, Any]) -> bool:
     """Return True without lone surrogates. A tool that encodes its text would fail on them."""
     try:
         json.dumps(value, ensure_ascii=False).encode()
@@ -129,27 +129,27 @@ def _encodable(value: dict[str, Any]) -> bool:
     return True
 
 
-def _number(text: str) -> float | int:
+def _parse_number(text: str) -> float | int:
     value = float(text)
     if value in (float("inf"), float("-inf")):
-        _no_number(text)
+        _refuse_number(text)
     return int(value) if value.is_integer() else value
 
 
-def _no_number(text: str) -> NoReturn:
+def _refuse_number(text: str) -> NoReturn:
     raise ValueError(f"{text[:SHOWN]} is not a number here")
 
 
-def _deeper(value: dict[str, Any] | list[Any], most: int) -> bool:
+def _is_deeper(value: dict[str, Any] | list[Any], most: int) -> bool:
     if most < 0:
         return True
     for each in value.values() if isinstance(value, dict) else value:
-        if type(each) in (dict, list) and _deeper(each, most - 1):
+        if type(each) in (dict, list) and _is_deeper(each, most - 1):
             return True
     return False
 
 
-_decoder = json.JSONDecoder(parse_float=_number, parse_constant=_no_number)
+_decoder = json.JSONDecoder(parse_float=_parse_number, parse_constant=_refuse_number)
 
 
 def check_arguments(arguments: dict[str, Any], schema: Schema) -> None:
@@ -160,7 +160,9 @@ def check_arguments(arguments: dict[str, Any], schema: Schema) -> None:
     for name in arguments:
         if name not in schema["properties"]:
             known = ", ".join(schema["properties"]) or "none"
-            raise ArgumentsError(f"{shown(name)}: there is no such argument; there are: {cut(known, LISTED)}")
+            raise ArgumentsError(
+                f"{format_value(name)}: there is no such argument; there are: {cut_text(known, LISTED)}"
+            )
     _check(arguments, schema, "")
 
 
@@ -168,49 +170,49 @@ def _check(value: Any, schema: Schema, path: str) -> None:
     kind = JSON_TYPES[type(value)]
     number = kind in ("integer", "number")
     wanted = schema.get("type", kind)
-    if wanted != kind and not _of_type(kind, _listed(wanted)):
-        raise ArgumentsError(f"{path}: must be of type {' or '.join(_listed(wanted))}, is {shown(value)}")
-    if "enum" in schema and not _among(value, kind, schema["enum"]):
+    if wanted != kind and not _is_of_type(kind, _list_names(wanted)):
+        raise ArgumentsError(f"{path}: must be of type {' or '.join(_list_names(wanted))}, is {format_value(value)}")
+    if "enum" in schema and not _is_among(value, kind, schema["enum"]):
         allowed = ", ".join(json.dumps(each, ensure_ascii=False) for each in schema["enum"])
-        raise ArgumentsError(f"{path}: must be one of {cut(allowed, LISTED)}; is {shown(value)}")
+        raise ArgumentsError(f"{path}: must be one of {cut_text(allowed, LISTED)}; is {format_value(value)}")
     if number:
         if "minimum" in schema and value < schema["minimum"]:
-            raise ArgumentsError(f"{path}: must be at least {schema['minimum']}, is {shown(value)}")
+            raise ArgumentsError(f"{path}: must be at least {schema['minimum']}, is {format_value(value)}")
         if "maximum" in schema and value > schema["maximum"]:
-            raise ArgumentsError(f"{path}: must be at most {schema['maximum']}, is {shown(value)}")
+            raise ArgumentsError(f"{path}: must be at most {schema['maximum']}, is {format_value(value)}")
     elif kind == "object":
         for name in schema.get("required", ()):
             if name not in value:
-                raise ArgumentsError(f"{_below(path, name)}: is missing")
+                raise ArgumentsError(f"{_extend_path(path, name)}: is missing")
         for name, inner in schema.get("properties", {}).items():
             if name in value:
-                _check(value[name], inner, _below(path, name))
+                _check(value[name], inner, _extend_path(path, name))
     elif kind == "array" and "items" in schema:
         for index, each in enumerate(value):
             _check(each, schema["items"], f"{path}[{index}]")
 
 
-def _of_type(kind: str, names: list[str]) -> bool:
+def _is_of_type(kind: str, names: list[str]) -> bool:
     """Return True if a value of this JSON type is of one of the named types."""
     return kind in names or (kind == "integer" and "number" in names)
 
 
-def _among(value: Any, kind: str, allowed: list[Any]) -> bool:
-    return value in allowed if kind == "string" else any(_same(value, each) for each in allowed)
+def _is_among(value: Any, kind: str, allowed: list[Any]) -> bool:
+    return value in allowed if kind == "string" else any(_is_same(value, each) for each in allowed)
 
 
-def _below(path: str, name: str) -> str:
+def _extend_path(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def _same(one: Any, two: Any) -> bool:
+def _is_same(one: Any, two: Any) -> bool:
     """Return True if two values are equal in JSON: 1 equals 1.0, but not true."""
     if isinstance(one, bool) or isinstance(two, bool):
         return one is two
     if isinstance(one, list) and isinstance(two, list):
-        return len(one) == len(two) and all(map(_same, one, two))
+        return len(one) == len(two) and all(map(_is_same, one, two))
     if isinstance(one, dict) and isinstance(two, dict):
-        return one.keys() == two.keys() and all(_same(one[key], two[key]) for key in one)
+        return one.keys() == two.keys() and all(_is_same(one[key], two[key]) for key in one)
     return bool(one == two)
 
 
@@ -218,11 +220,11 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def shown(value: object) -> str:
+def format_value(value: object) -> str:
     """Format a JSON value for a message of one line, and cut it."""
-    return cut(json.dumps(value, ensure_ascii=False), SHOWN)
+    return cut_text(json.dumps(value, ensure_ascii=False), SHOWN)
 
 
-def cut(text: str, most: int) -> str:
+def cut_text(text: str, most: int) -> str:
     """Cut a text to at most `most` characters."""
     return text if len(text) <= most else text[: most - 1] + "…"

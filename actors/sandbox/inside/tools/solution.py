@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..program import LISTS, clean, is_a, shape
+from ..program import LISTS, describe_type, escape_surrogates, is_a
 from .toolset import PREFIX, Tool
-from .values import as_json, blamed
+from .values import as_json, make_blamed_error
 
 ENDS = 64
 """Number of closing brackets that are tried as the end of a call."""
@@ -27,27 +27,27 @@ _ARGUMENTS = ("arguments", "args", "parameters", "kwargs")
 _UNREADABLE = (SyntaxError, TypeError, ValueError, MemoryError, RecursionError)
 
 
-def calls(said: object, tools: Mapping[str, Tool]) -> list[Call]:
+def read_calls(said: object, tools: Mapping[str, Tool]) -> list[Call]:
     """Return the calls of a solution in their order. Raises ProgramError if it has none of the forms."""
     if not is_a(said, (str, *LISTS)):
-        raise blamed(f"solution must return a list of calls or a text, not {shape(said)}")
+        raise make_blamed_error(f"solution must return a list of calls or a text, not {describe_type(said)}")
     found: list[Call] = []
     for place, entry in enumerate([said] if is_a(said, str) else said, 1):  # type: ignore[arg-type, var-annotated]
         if is_a(entry, str):
-            found += _spoken(entry, tools)
+            found += _read_spoken(entry, tools)
         elif is_a(entry, (list, tuple)) and len(entry) == 2 and is_a(entry[0], str):
             found.append(_call(place, entry[0], entry[1], tools))
         elif is_a(entry, dict):
             found.append(_call(place, *_read_object(place, entry), tools))
         else:
             wanted = '(tool, arguments), {"tool": …, "arguments": …} or a text'
-            raise blamed(f"entry {place} of solution must be {wanted}, not {shape(entry)}")
+            raise make_blamed_error(f"entry {place} of solution must be {wanted}, not {describe_type(entry)}")
     return found
 
 
 def _call(place: int, name: str, arguments: object, tools: Mapping[str, Tool]) -> Call:
     said = arguments if is_a(arguments, str) else as_json(f"entry {place} of solution", arguments)
-    return _named(name, tools), clean(said)  # type: ignore[arg-type]
+    return _find_tool_name(name, tools), escape_surrogates(said)  # type: ignore[arg-type]
 
 
 def _read_object(place: int, entry: Any) -> tuple[str, object]:
@@ -55,30 +55,30 @@ def _read_object(place: int, entry: Any) -> tuple[str, object]:
     inner = entry["function"] if is_a(entry.get("function"), dict) else entry
     name = next((inner[key] for key in _NAMES if is_a(inner.get(key), str)), None)
     if name is None:
-        raise blamed(f"entry {place} of solution names no tool; its key must be one of {', '.join(_NAMES)}")
+        raise make_blamed_error(f"entry {place} of solution names no tool; its key must be one of {', '.join(_NAMES)}")
     return name, next((inner[key] for key in _ARGUMENTS if inner.get(key) is not None), {})
 
 
-def _named(name: str, tools: Mapping[str, Tool]) -> str:
+def _find_tool_name(name: str, tools: Mapping[str, Tool]) -> str:
     """Return the tool's name for a name with or without the prefix of its method."""
     short = name.removeprefix(PREFIX)
-    return short if name not in tools and short in tools else clean(name)
+    return short if name not in tools and short in tools else escape_surrogates(name)
 
 
-def _spoken(text: str, tools: Mapping[str, Tool]) -> Iterator[Call]:
+def _read_spoken(text: str, tools: Mapping[str, Tool]) -> Iterator[Call]:
     called = re.compile(rf"(?<!\w)(?:{PREFIX})?(?:{'|'.join(map(re.escape, tools))})\(")
     match = called.search(text)
     while match is not None:
-        end, call = _expression(text, match.start(), match.end())
+        end, call = _parse_expression(text, match.start(), match.end())
         if call is not None:
-            name = _named(match[0][:-1], tools)
-            arguments = _arguments(call, list(tools[name].parameters["properties"]))
+            name = _find_tool_name(match[0][:-1], tools)
+            arguments = _read_arguments(call, list(tools[name].parameters["properties"]))
             if arguments is not None:
                 yield name, arguments
         match = called.search(text, end)
 
 
-def _expression(text: str, start: int, opened: int) -> tuple[int, ast.Call | None]:
+def _parse_expression(text: str, start: int, opened: int) -> tuple[int, ast.Call | None]:
     """Parse the call that begins at `start`. Returns the place after it and the call.
 
     If it cannot be read, returns the place after its opening bracket and None.
@@ -96,13 +96,13 @@ def _expression(text: str, start: int, opened: int) -> tuple[int, ast.Call | Non
     return opened, None
 
 
-def _arguments(call: ast.Call, names: list[str]) -> str | None:
+def _read_arguments(call: ast.Call, names: list[str]) -> str | None:
     """Return a call's arguments as JSON, positional ones by the `names`, or None if one is not a JSON literal."""
     if len(call.args) > len(names) or any(each.arg is None for each in call.keywords):
         return None
     try:
         placed = dict(zip(names, map(ast.literal_eval, call.args), strict=False))
         named = {str(each.arg): ast.literal_eval(each.value) for each in call.keywords}
-        return clean(json.dumps(placed | named, ensure_ascii=False, allow_nan=False))
+        return escape_surrogates(json.dumps(placed | named, ensure_ascii=False, allow_nan=False))
     except _UNREADABLE:
         return None

@@ -5,7 +5,7 @@ import math
 from enum import Enum
 from typing import Any
 
-from ..program import ProgramError, clean, is_a, scalar, shape
+from ..program import ProgramError, convert_scalar, describe_type, escape_surrogates, is_a
 
 
 def _member_value(member: object) -> object:
@@ -18,42 +18,42 @@ STATE_BYTES = 262_144
 """Most bytes of the canonical form of a state."""
 
 
-def blamed(reason: str) -> ProgramError:
+def make_blamed_error(reason: str) -> ProgramError:
     """Return the fault of a program that breaks the interface during an episode."""
     return ProgramError("protocol", "play", reason)
 
 
-def result(tool: str, value: object) -> str:
+def format_result(tool: str, value: object) -> str:
     """Return a result as text: a str unchanged, another JSON value as JSON. Raises ProgramError for anything else."""
-    return clean(value) if is_a(value, str) else as_json(f"the result of {tool}", value)  # type: ignore[arg-type]
+    return escape_surrogates(value) if is_a(value, str) else as_json(f"the result of {tool}", value)  # type: ignore[arg-type]
 
 
 def as_json(what: str, value: object) -> str:
     """Encode a value as JSON. Raises ProgramError with the name `what` if it is not a JSON value."""
     try:
-        return clean(_encoder.encode(scalar(value)))
+        return escape_surrogates(_encoder.encode(convert_scalar(value)))
     except (TypeError, ValueError) as error:
-        raise blamed(f"{what} must be a value of JSON, is {shape(value)}: {error}") from None
+        raise make_blamed_error(f"{what} must be a value of JSON, is {describe_type(value)}: {error}") from None
 
 
-def canonical(state: object) -> str:
+def format_canonical(state: object) -> str:
     """Return a state as JSON that is the same for equal states.
 
     Keys and sets are sorted. Values that JSON lacks are written by `repr`. Raises ProgramError if it is too large.
     """
-    form = clean(json.dumps(_plain(state), ensure_ascii=False))
+    form = escape_surrogates(json.dumps(_convert_plain(state), ensure_ascii=False))
     if len(form.encode()) > STATE_BYTES:
-        raise _too_large()
+        raise _make_too_large_error()
     return form
 
 
-def _plain(value: Any) -> object:
+def _convert_plain(value: Any) -> object:
     if is_a(value, (dict, list, tuple, set, frozenset)) and len(value) > STATE_BYTES:
-        raise _too_large()
+        raise _make_too_large_error()
     if is_a(value, dict):
-        return dict(sorted((_key(key), _plain(inner)) for key, inner in value.items()))
+        return dict(sorted((_format_key(key), _convert_plain(inner)) for key, inner in value.items()))
     if is_a(value, (list, tuple)):
-        return [_plain(each) for each in value]
+        return [_convert_plain(each) for each in value]
     if is_a(value, (set, frozenset)):
         return sorted(map(repr, value))
     if value is None or type(value) in (str, bool, int) or (type(value) is float and math.isfinite(value)):
@@ -61,10 +61,10 @@ def _plain(value: Any) -> object:
     return repr(value)
 
 
-def _key(key: object) -> str:
+def _format_key(key: object) -> str:
     """Return a key as text. A key that is not a str gets brackets, so that 1 differs from "1"."""
     return key if type(key) is str and not key.startswith("(") else f"({key!r})"
 
 
-def _too_large() -> ProgramError:
-    return blamed(f"_state is over {STATE_BYTES} bytes as JSON")
+def _make_too_large_error() -> ProgramError:
+    return make_blamed_error(f"_state is over {STATE_BYTES} bytes as JSON")

@@ -15,28 +15,28 @@ from evalscope.benchmarks.acebench.rollout import run_rollout
 from evalscope.benchmarks.acebench.utils import category_of_record, decode_maybe_json
 from evalscope.constants import EvalType
 
-from .pipe import HarnessVerdict, Item, Json, PlayOrder, drive
+from .pipe import HarnessVerdict, Item, Json, PlayOrder, serve_orders
 
 CATEGORIES = {"agent_multi_step": "multi_step", "agent_multi_turn": "multi_turn"}
 _STEPS = 40
 
 
-def items(folder: Path) -> list[Item]:
+def list_items(folder: Path) -> list[Item]:
     """Return the agent tasks of a folder. Rows of other categories are left out."""
     found = []
     for file in sorted(folder.glob("*.json*")):
-        answers = {row["id"]: row for row in _rows(folder / "possible_answer" / file.name)}
-        for row in _rows(file):
+        answers = {row["id"]: row for row in _read_rows(folder / "possible_answer" / file.name)}
+        for row in _read_rows(file):
             category = CATEGORIES.get(category_of_record(row))
             if category is not None:
-                found.append(Item(str(row["id"]), category, _task(row, answers.get(row["id"], {}))))
+                found.append(Item(str(row["id"]), category, _convert_task(row, answers.get(row["id"], {}))))
     return found
 
 
 def play(order: PlayOrder) -> HarnessVerdict:
     """Play a task and check its final state."""
     task = order.item.told
-    agent, user = _model("agent", order.url), _model("user", order.url)
+    agent, user = _make_model("agent", order.url), _make_model("user", order.url)
     result = run_rollout(agent, task, _STEPS, user if order.item.category == "multi_turn" else None)
     correct = bool(check_agent_end_state(result.end_state, task["ground_truth"])["valid"])
     # As upstream does: a player who reaches the right end has passed every milestone.
@@ -44,7 +44,7 @@ def play(order: PlayOrder) -> HarnessVerdict:
     return HarnessVerdict(correct, score, json.dumps(result.process, default=str))
 
 
-def _rows(file: Path) -> Iterator[Json]:
+def _read_rows(file: Path) -> Iterator[Json]:
     """Yield the rows of a file, one a line."""
     if file.is_file():
         for text in file.read_text().splitlines():
@@ -52,7 +52,7 @@ def _rows(file: Path) -> Iterator[Json]:
                 yield json.loads(text)
 
 
-def _task(row: Json, answer: Json) -> Json:
+def _convert_task(row: Json, answer: Json) -> Json:
     """Convert a row to the form that the harness expects."""
     rubric: Any = decode_maybe_json(row.get("rubric"), {}) or answer
     decoded = {name: decode_maybe_json(row.get(name), []) for name in ("function", "involved_classes")}
@@ -69,11 +69,11 @@ def _task(row: Json, answer: Json) -> Json:
     }
 
 
-def _model(name: str, url: str) -> Model:
+def _make_model(name: str, url: str) -> Model:
     config = GenerateConfig(temperature=0.7, retries=0)
     return get_model(model=name, eval_type=EvalType.OPENAI_API, base_url=url, api_key="none", config=config)
 
 
 def main(folder: str) -> None:
     """Serve orders."""
-    drive(items(Path(folder)), play)
+    serve_orders(list_items(Path(folder)), play)

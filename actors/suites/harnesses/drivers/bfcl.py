@@ -18,7 +18,7 @@ from bfcl_eval.eval_checker.multi_turn_eval.multi_turn_utils import is_empty_exe
 from bfcl_eval.model_handler.api_inference.openai_completion import OpenAICompletionsHandler
 from bfcl_eval.utils import load_dataset_entry, load_ground_truth_entry
 
-from .pipe import HarnessVerdict, Item, PlayOrder, drive
+from .pipe import HarnessVerdict, Item, PlayOrder, serve_orders
 
 CATEGORIES = ("base", "miss_func", "miss_param", "long_context")
 
@@ -52,7 +52,7 @@ class BfclHandler(OpenAICompletionsHandler):  # type: ignore[misc]
         return {name if name in self._known else "unknown_function": json.dumps(values)}
 
 
-def entries() -> list[Item]:
+def list_entries() -> list[Item]:
     """Return all entries with their answers. The categories alternate, so that the first entries cover all of them."""
     listed = []
     for category in CATEGORIES:
@@ -66,26 +66,26 @@ def play(order: PlayOrder) -> HarnessVerdict:
     """Play an entry and check it as the harness's own runner does."""
     os.environ["OPENAI_BASE_URL"], os.environ["OPENAI_API_KEY"] = order.url, "none"
     entry, truth = copy.deepcopy(order.item.told)
-    handler = BfclHandler(order.mark, _functions(entry))
+    handler = BfclHandler(order.mark, _list_functions(entry))
     handler.client = handler.client.with_options(max_retries=0, timeout=None)
     said, _ = handler.inference(copy.deepcopy(entry), False, True)
     answer = json.dumps(said)
     if not isinstance(said, list) or len(said) != len(truth):
         return HarnessVerdict(False, 0.0, answer)  # the play was stopped after too many steps
-    decoded = [[calls for calls in (_decoded(handler, step) for step in turn) if calls] for turn in said]
+    decoded = [[calls for calls in (_decode_step(handler, step) for step in turn) if calls] for turn in said]
     category = f"multi_turn_{order.item.category}"
     found = multi_turn_checker(decoded, truth, entry, category, order.mark)
     return HarnessVerdict(bool(found["valid"]), float(found["valid"]), answer)
 
 
-def _functions(entry: dict[str, Any]) -> frozenset[str]:
+def _list_functions(entry: dict[str, Any]) -> frozenset[str]:
     """Return the names of the entry's functions, including functions that are held back at first."""
     held = [each for turn in entry.get("missed_function", {}).values() for each in turn]
     named = [*entry["function"], *held]
     return frozenset(each["name"] for each in named if isinstance(each, dict))
 
 
-def _decoded(handler: BfclHandler, step: Any) -> list[str]:
+def _decode_step(handler: BfclHandler, step: Any) -> list[str]:
     try:
         calls: list[str] = handler.decode_execute(step, has_tool_call_tag=False)
     except Exception:  # as in the harness: unreadable text is not a call
@@ -95,4 +95,4 @@ def _decoded(handler: BfclHandler, step: Any) -> list[str]:
 
 def main(_: str) -> None:
     """Serve orders."""
-    drive(entries(), play)
+    serve_orders(list_entries(), play)

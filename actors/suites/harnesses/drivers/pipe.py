@@ -108,12 +108,12 @@ class Pipe:
         os._exit(0)  # the command is gone
 
 
-def drive(items: Sequence[Item], play: Callable[[PlayOrder], HarnessVerdict]) -> None:
+def serve_orders(items: Sequence[Item], play: Callable[[PlayOrder], HarnessVerdict]) -> None:
     """Serve orders until the command is gone."""
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     resource.setrlimit(resource.RLIMIT_FSIZE, (_FILE, _FILE))
     line = Pipe()
-    url = _served(line)
+    url = _serve_chat(line)
     named = {item.name: item for item in items}
     line.say(kind="ready")
     number = 0
@@ -123,10 +123,10 @@ def drive(items: Sequence[Item], play: Callable[[PlayOrder], HarnessVerdict]) ->
             line.say(kind="items", items=[item.listed() for item in items])
             continue
         number += 1
-        line.say(kind="over", **_over(play, PlayOrder(named[order["play"]], f"play{os.getpid()}n{number}", url)))
+        line.say(kind="over", **_run_order(play, PlayOrder(named[order["play"]], f"play{os.getpid()}n{number}", url)))
 
 
-def _over(play: Callable[[PlayOrder], HarnessVerdict], order: PlayOrder) -> Json:
+def _run_order(play: Callable[[PlayOrder], HarnessVerdict], order: PlayOrder) -> Json:
     try:
         verdict = play(order)
     except Exception as error:
@@ -137,7 +137,7 @@ def _over(play: Callable[[PlayOrder], HarnessVerdict], order: PlayOrder) -> Json
     return {"correct": bool(verdict.correct), "score": float(verdict.score), "answer": verdict.answer}
 
 
-def _served(line: Pipe) -> str:
+def _serve_chat(line: Pipe) -> str:
     """Serve the chat API on loopback and return its root. A request's model is "agent" or "user"."""
 
     class ChatHandler(BaseHTTPRequestHandler):

@@ -13,23 +13,23 @@ from inspect_ai import eval as evaluate
 from inspect_ai.model import Model, get_model
 from inspect_evals.tau2.tau2 import tau2_airline, tau2_retail, tau2_telecom
 
-from .pipe import HarnessVerdict, Item, PlayOrder, drive
+from .pipe import HarnessVerdict, Item, PlayOrder, serve_orders
 
 DOMAINS: Mapping[str, Callable[..., Any]] = {"retail": tau2_retail, "airline": tau2_airline, "telecom": tau2_telecom}
 
 
-def tasks() -> list[Item]:
+def list_tasks() -> list[Item]:
     """Return all tasks. The domains alternate, so that the first tasks cover all of them."""
     listed = []
     for domain, task in DOMAINS.items():
         samples = task(shuffle=False).dataset
-        listed.append([Item(f"{domain}/{at}", domain, _told(sample)) for at, sample in enumerate(samples)])
+        listed.append([Item(f"{domain}/{at}", domain, _describe_sample(sample)) for at, sample in enumerate(samples)])
     return [item for item in chain.from_iterable(zip_longest(*listed)) if item is not None]
 
 
 def play(order: PlayOrder) -> HarnessVerdict:
     """Play a task. The harness may hide errors, but the command knows them: it answered each request itself."""
-    agent, user = _model("agent", order.url), _model("user", order.url)
+    agent, user = _make_model("agent", order.url), _make_model("user", order.url)
     with tempfile.TemporaryDirectory() as folder:
         (log,) = evaluate(
             DOMAINS[order.item.category](shuffle=False),
@@ -41,10 +41,10 @@ def play(order: PlayOrder) -> HarnessVerdict:
             max_retries=0,
             score=True,
         )
-        return _verdict(log)
+        return _read_verdict(log)
 
 
-def _verdict(log: Any) -> HarnessVerdict:
+def _read_verdict(log: Any) -> HarnessVerdict:
     """Return the verdict of a log. The log's samples are read from its file.
 
     Raises RuntimeError if the harness failed.
@@ -59,15 +59,15 @@ def _verdict(log: Any) -> HarnessVerdict:
     return HarnessVerdict(correct, float(correct), str(score.explanation or ""))
 
 
-def _told(sample: Any) -> dict[str, Any]:
+def _describe_sample(sample: Any) -> dict[str, Any]:
     return {"id": sample.id, "input": str(sample.input), "metadata": sample.metadata}
 
 
-def _model(name: str, url: str) -> Model:
+def _make_model(name: str, url: str) -> Model:
     return get_model(f"openai-api/spade/{name}", base_url=url, api_key="none", memoize=False)
 
 
 def main(_: str) -> None:
     """Serve orders."""
     os.environ["INSPECT_LOG_LEVEL"] = "warning"
-    drive(tasks(), play)
+    serve_orders(list_tasks(), play)

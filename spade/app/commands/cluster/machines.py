@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from spade.text import line
+from spade.text import as_line
 
 if TYPE_CHECKING:
     from spade.app.screen.console import Screen
@@ -44,16 +44,16 @@ def look(gpus: int, run: str, record: bytes) -> Found:
 
     import trio
 
-    from spade.cluster.post import sees
+    from spade.cluster.post import has_run
     from spade.protocol import PROTOCOL_VERSION
 
     began = time.time()
-    walls, lacking = trio.run(_walls)
+    walls, lacking = trio.run(_check_walls)
     return Found(
         version=metadata.version("spade-rl"),
         protocol=PROTOCOL_VERSION,
-        gpus=_gpus() if gpus else 0,
-        sees_run=sees(Path(run), record) if run else None,
+        gpus=_count_gpus() if gpus else 0,
+        sees_run=has_run(Path(run), record) if run else None,
         walls=walls,
         lacking=lacking,
         began=began,
@@ -61,7 +61,7 @@ def look(gpus: int, run: str, record: bytes) -> Found:
     )
 
 
-async def _walls() -> tuple[str, str]:
+async def _check_walls() -> tuple[str, str]:
     from actors.sandbox import open_sandbox
     from actors.sandbox.tiers import LADDER
     from spade.config import load
@@ -74,7 +74,7 @@ async def _walls() -> tuple[str, str]:
         return "", str(error)
 
 
-def _gpus() -> int:
+def _count_gpus() -> int:
     import os
 
     import torch
@@ -83,13 +83,13 @@ def _gpus() -> int:
     return torch.cuda.device_count()
 
 
-def all_fit(screen: "Screen", run: Path | None) -> bool:
+def check_all_fit(screen: "Screen", run: Path | None) -> bool:
     """Print a line for each machine. Returns True if all are fit for the run, or for nano if no run is given.
 
     Raises ConfigError or RunError.
     """
     from spade.app.rundir import RunDir
-    from spade.cluster.on_ray import joined
+    from spade.cluster.on_ray import join_ray
     from spade.config import load
 
     opened = None if run is None else RunDir(run).require()
@@ -97,16 +97,16 @@ def all_fit(screen: "Screen", run: Path | None) -> bool:
     record = b"" if opened is None else opened.record_path.read_bytes()
     place = "" if opened is None else str(opened.path)
     fit = True
-    with joined() as cluster:
+    with join_ray() as cluster:
         for machine, sent, arrived, answer in cluster.ask_each(look, (place, record), ANSWER_S):
-            faults = [answer] if isinstance(answer, str) else faults_of(machine, answer, sent, arrived, config)
-            told = "; ".join(faults) or described(machine, answer)
-            screen.tell(("no  ", "red") if faults else ("ok  ", "green"), f"{machine.host}  {line(told)}")
+            faults = [answer] if isinstance(answer, str) else list_faults(machine, answer, sent, arrived, config)
+            told = "; ".join(faults) or describe_machine(machine, answer)
+            screen.tell(("no  ", "red") if faults else ("ok  ", "green"), f"{machine.host}  {as_line(told)}")
             fit &= not faults
     return fit
 
 
-def described(machine: "Machine", found: Found) -> str:
+def describe_machine(machine: "Machine", found: Found) -> str:
     """Describe a machine that is fit, in one line."""
     from spade.cluster.needs import MachineShare
 
@@ -117,11 +117,11 @@ def described(machine: "Machine", found: Found) -> str:
     return "; ".join(filter(None, (f"spade {found.version}", str(share), seen[found.sees_run], sandbox)))
 
 
-def faults_of(machine: "Machine", found: Found, sent: float, arrived: float, config: "Config") -> list[str]:
+def list_faults(machine: "Machine", found: Found, sent: float, arrived: float, config: "Config") -> list[str]:
     """List the reasons why a machine is unfit. Our clock said `sent` at the request, `arrived` at the answer (s)."""
     from importlib import metadata
 
-    from spade.cluster.needs import needs
+    from spade.cluster.needs import compute_needs
     from spade.protocol import PROTOCOL_VERSION
 
     faults = []
@@ -132,11 +132,11 @@ def faults_of(machine: "Machine", found: Found, sent: float, arrived: float, con
         )
     if found.gpus < machine.gpus:
         faults.append(f"Ray promises {machine.gpus} GPUs, and torch sees {found.gpus}")
-    if found.sees_run is False and machine.holds(needs(config, "learner")):
+    if found.sees_run is False and machine.holds(compute_needs(config, "learner")):
         faults.append(
             "does not see the run directory, and the learner may be placed here; share it, or pin the learner"
         )
-    if not found.walls and machine.holds(needs(config, "env-runner")):
+    if not found.walls and machine.holds(compute_needs(config, "env-runner")):
         faults.append(found.lacking)
     # The machine's clock is ahead of ours by at least `now - arrived`, and by at most `began - sent`.
     off = max(found.now - arrived, sent - found.began)

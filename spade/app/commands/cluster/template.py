@@ -26,9 +26,9 @@ def template(
     from spade.cluster import schedulers
 
     if scheduler == "slurm":
-        text = schedulers.slurm(config, set_ or (), gpus)
+        text = schedulers.write_slurm(config, set_ or (), gpus)
     elif scheduler == "kubernetes":
-        text = schedulers.kubernetes(config, set_ or (), gpus)
+        text = schedulers.write_kubernetes(config, set_ or (), gpus)
     else:
         raise ConfigError(f"no template for {scheduler!r}; write slurm or kubernetes")
     if out is None:

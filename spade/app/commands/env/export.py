@@ -9,7 +9,7 @@ import typer
 from spade.app.commands.options import RunArgument, known_skills
 from spade.app.printing import say
 from spade.errors import RunError
-from spade.text import line
+from spade.text import as_line
 
 if TYPE_CHECKING:
     from replay.inspect.pool import FigureBounds
@@ -46,17 +46,17 @@ def export(
     from spade.app.commands.env.tables import write_tables
     from spade.app.pools.packages import write_package
     from spade.app.rundir import RunDir
-    from spade.app.supervisor.pools import programs_of_run, write_pool
+    from spade.app.supervisor.pools import read_run_programs, write_pool
 
     found = RunDir(run).require()
     config = found.config()
     filters = Filters(
         known_skills(skill, config, found.path), _bounds("--win-rate", win_rate), _bounds("--regret", regret), audited
     )
-    programs = programs_of_run(found, filters=filters)
+    programs = read_run_programs(found, filters=filters)
     if bare and format != "gymnasium":
         raise RunError(f"--bare: --format {format} runs no programs; leave --bare out")
-    name = line(found.path.name, 80)
+    name = as_line(found.path.name, 80)
     match format:
         case "files":
             count = write_pool(out, programs)
@@ -75,5 +75,5 @@ def _bounds(option: str, text: str | None) -> "FigureBounds | None":
         return None
     match = _BOUNDS.fullmatch(text)
     if match is None or float(match[1]) > float(match[2]):
-        raise RunError(f"{option} {line(text, 80)!r}: write two numbers like 0.2..0.8, the smaller one first")
+        raise RunError(f"{option} {as_line(text, 80)!r}: write two numbers like 0.2..0.8, the smaller one first")
     return FigureBounds(float(match[1]), float(match[2]))

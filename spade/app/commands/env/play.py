@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from spade.app.commands.env.programs import find_environment, read_program
-from spade.app.commands.options import Recipe, Set, an_id
+from spade.app.commands.options import Recipe, Set, check_id
 from spade.errors import RunError
 
 if TYPE_CHECKING:
@@ -56,70 +56,70 @@ def _find(name: str, run: Path | None) -> "tuple[str, str, Form | None]":
         if not os.path.exists(name):
             raise RunError(f"{name}: no such file; an id needs --run RUN")
         return read_program(Path(name)), "", None
-    env = find_environment(run, an_id(name))
+    env = find_environment(run, check_id(name))
     return env.source, env.hint, env.reads
 
 
 async def _play(source: str, reads: "Form | None", seed: int, config: "Config", console: "Screen", state: bool) -> None:
-    from actors.environments.forms import form_of
+    from actors.environments.forms import find_form
     from actors.sandbox import open_sandbox
-    from actors.text.conversation import converse
-    from spade.app.commands.env.watched import Watched, finished
+    from actors.text.conversation import play_conversation
+    from spade.app.commands.env.watched import Watched, count_finished_turns
     from spade.protocol import Observed
-    from spade.returns import won
-    from spade.seeds import derive, new_secret
+    from spade.returns import is_won
+    from spade.seeds import derive, draw_secret
 
     async with open_sandbox(config.sandbox) as sandbox:
         watched = Watched(sandbox, console, state)
         first = await watched.open(source, seed, config.play.max_turns)
-        player: Player[Move] = _no_player
+        player: Player[Move] = _leave_play
         if isinstance(first, Observed) and watched.tools:
-            player = _calling(first, config.tools.calls_per_turn, console)
+            player = _make_calling_player(first, config.tools.calls_per_turn, console)
         elif isinstance(first, Observed):
             if state:
                 raise RunError("--state: only programs with tools have a state to show")
-            key = derive(new_secret(), "form")
-            player = _acting(reads or await form_of(sandbox, source, key, config.sandbox, config.play))
-        played = await converse(first, config.play.max_turns, watched.step, player)
-    turns = finished(played)
-    outcome = ("won", "green") if won(played.episode_return, config.play.win_return) else ("lost", "red")
+            key = derive(draw_secret(), "form")
+            player = _make_acting_player(reads or await find_form(sandbox, source, key, config.sandbox, config.play))
+        played = await play_conversation(first, config.play.max_turns, watched.step, player)
+    turns = count_finished_turns(played)
+    outcome = ("won", "green") if is_won(played.episode_return, config.play.win_return) else ("lost", "red")
     console.tell(outcome, f" in {turns} turns")
 
 
-async def _typed() -> str:
+async def _read_typed() -> str:
     import trio
 
     return await trio.to_thread.run_sync(input, "> ", abandon_on_cancel=True)
 
 
-async def _no_player(_: "Observed") -> "Move | None":
+async def _leave_play(_: "Observed") -> "Move | None":
     return None
 
 
-def _acting(form: "Form") -> "Player[Move]":
+def _make_acting_player(form: "Form") -> "Player[Move]":
     """Return a player that asks the person at the terminal for the actions of a game."""
-    from actors.text.actions import action_typed, sent
+    from actors.text.actions import format_action, read_typed_action
     from actors.text.conversation import Move
 
     async def ask(_: "Observed") -> "Move | None":
-        return Move(sent(action_typed(await _typed()), form))
+        return Move(format_action(read_typed_action(await _read_typed()), form))
 
     return ask
 
 
-def _calling(first: "Observed", most: int, console: "Screen") -> "Player[Move]":
+def _make_calling_player(first: "Observed", most: int, console: "Screen") -> "Player[Move]":
     """Return a player that asks the person for calls, at most `most` per message. A malformed line costs no turn."""
     from actors.text.conversation import Move
-    from actors.text.toolcalls.notation import typed
-    from spade.app.screen.tool_use import offered
+    from actors.text.toolcalls.notation import parse_typed
+    from spade.app.screen.tool_use import list_offered
     from spade.protocol import ToolCall
 
-    arguments = offered(first)
+    arguments = list_offered(first)
 
     async def ask(_: "Observed") -> "Move | None":
         while True:
             try:
-                calls, answer = typed(await _typed(), arguments)
+                calls, answer = parse_typed(await _read_typed(), arguments)
                 if len(calls) > most:
                     raise ValueError(f"a message may have at most {most} calls, these are {len(calls)}")
             except ValueError as error:

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spade.app.commands.options import Json, Recipe, RunArgument, Set, an_id
+from spade.app.commands.options import Json, Recipe, RunArgument, Set, check_id
 from spade.app.printing import print_json, say
-from spade.errors import RunError, reason
-from spade.text import line, visible
+from spade.errors import RunError, format_reason
+from spade.text import as_line, make_visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,13 +51,13 @@ def ls(
         row = " ".join(f"{'–' if number is None else format(number, '.2f'):>6}" for number in numbers)
         counts = (env.measures.lines, env.measures.hidden_variables, env.reward_levels or None)
         row += "".join(f" {'–' if count is None else count:>6}" for count in counts)
-        row += f" {line(env.variant)}" if env.variant else ""
-        say(f"{env.id:<8} {line(env.name, NAME_CHARACTERS):<34} {env.skill:<22} {env.state:<11}   {row}")
+        row += f" {as_line(env.variant)}" if env.variant else ""
+        say(f"{env.id:<8} {as_line(env.name, NAME_CHARACTERS):<34} {env.skill:<22} {env.state:<11}   {row}")
 
 
 def show(
     run: RunArgument,
-    id: Annotated[str, typer.Argument(metavar="ID", help="An environment, or a play.", callback=an_id)],
+    id: Annotated[str, typer.Argument(metavar="ID", help="An environment, or a play.", callback=check_id)],
 ) -> None:
     """Show one environment, or one play turn by turn.
 
@@ -80,7 +80,7 @@ def show(
         (env.name, "bold"), f"  {env.id}  {env.skill}  {env.state}  ", (f"from {env.document or 'no document'}", "dim")
     )
     # Do not wrap lines, so that a program redirected to a file stays valid.
-    console.print(Syntax(visible(env.source), "python", background_color="default"), soft_wrap=True)
+    console.print(Syntax(make_visible(env.source), "python", background_color="default"), soft_wrap=True)
     if env.hint:
         console.tell(("hint", "cyan"), f"  {env.hint}")
     examples = read_examples(RunDir(run).store, id)
@@ -88,7 +88,7 @@ def show(
         ("a play", f"{play.id}, return {play.episode_return:g} in {play.turns} turns")
         for play in (*examples[:1], *examples[1:][-1:])
     ]
-    for name, told in (*_figures(env), *_told(env), *plays):
+    for name, told in (*_list_figures(env), *_list_facts(env), *plays):
         console.tell((f"{name:<18}", "dim"), f" {told}")
 
 
@@ -103,7 +103,7 @@ def find_environment(run: Path, id: str) -> "EnvironmentDetail":
     return env
 
 
-def _figures(env: "EnvironmentDetail") -> list[tuple[str, str]]:
+def _list_figures(env: "EnvironmentDetail") -> list[tuple[str, str]]:
     """Return the measured figures of an environment as (name, text)."""
     unknown = "not scored yet" if env.state == "active" else "not measured"
     figures = (
@@ -115,7 +115,7 @@ def _figures(env: "EnvironmentDetail") -> list[tuple[str, str]]:
     return [(name, unknown if value is None else f"{value:.3f}") for name, value in figures]
 
 
-def _told(env: "EnvironmentDetail") -> list[tuple[str, str]]:
+def _list_facts(env: "EnvironmentDetail") -> list[tuple[str, str]]:
     """Return the known facts about a program as (name, text): its measures, its setting and variant, its repairs."""
     measures = env.measures
     reveals = {True: "reveals the method", False: "does not reveal the method", None: None}[measures.reveals]
@@ -146,7 +146,7 @@ def check(
 
     Prints the faults of each file. Exit code 1 if any is rejected.
     """
-    check_sources([(file, _source(file)) for file in files], recipe, set_, json)
+    check_sources([(file, _read_source(file)) for file in files], recipe, set_, json)
 
 
 def check_sources(
@@ -160,7 +160,7 @@ def check_sources(
 
     import trio
 
-    from spade.codec import named
+    from spade.codec import convert_to_named
     from spade.config import load
 
     config = load(recipe or "nano", tuple(set_ or ()))
@@ -174,7 +174,12 @@ def check_sources(
 
     trio.run(_check, files, config, take)
     if json:
-        print_json([{"file": visible(str(file)), "domain": its, **named(verdict)} for file, its, verdict in verdicts])
+        print_json(
+            [
+                {"file": make_visible(str(file)), "domain": its, **convert_to_named(verdict)}
+                for file, its, verdict in verdicts
+            ]
+        )
     if not all(verdict.passed for _, _, verdict in verdicts):
         raise typer.Exit(1)
 
@@ -196,7 +201,7 @@ def _tell_verdict(checked: "Checked") -> None:
         console.tell(f"     {'suspects':<14} {told}: the solution has them before a text shows them")
 
 
-def _source(file: Path) -> "str | Verdict":
+def _read_source(file: Path) -> "str | Verdict":
     """Read the program in a file. Returns a verdict if that fails, so that the other files are still checked."""
     from spade.protocol import Stage, Verdict
 
@@ -229,4 +234,4 @@ def read_program(file: Path) -> str:
     try:
         return read(file).decode()
     except (OSError, UnicodeDecodeError) as error:
-        raise RunError(f"{file}: cannot be read as an environment program ({reason(error)})") from None
+        raise RunError(f"{file}: cannot be read as an environment program ({format_reason(error)})") from None

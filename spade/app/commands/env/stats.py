@@ -26,7 +26,7 @@ def stats(run: RunArgument, json: Json = False) -> None:
     """
     import msgspec
 
-    from actors.text.measures.diversity import load_embedding, vendi_share
+    from actors.text.measures.diversity import compute_vendi_share, load_embedding
     from replay.inspect.thirds import read_thirds
     from spade.app.rundir import RunDir
     from spade.config import load
@@ -34,7 +34,10 @@ def stats(run: RunArgument, json: Json = False) -> None:
     found = RunDir(run).require()
     embedding = load_embedding(load(str(found.config_path)).evaluation.embedding)
     thirds = [
-        {**msgspec.structs.asdict(third), "diversity": vendi_share(embedding(sources)) if len(sources) > 1 else None}
+        {
+            **msgspec.structs.asdict(third),
+            "diversity": compute_vendi_share(embedding(sources)) if len(sources) > 1 else None,
+        }
         for third, sources in read_thirds(found.store)
     ]
     tools = any(third["tools"] is not None for third in thirds)

@@ -10,9 +10,9 @@ import msgspec
 from spade.app.pools.cards import render
 from spade.app.pools.tables import PoolRow, to_row
 from spade.config import Config
-from spade.disk import whole
+from spade.disk import write_whole
 from spade.errors import RunError
-from spade.extras import installing
+from spade.extras import describe_installing
 from spade.pools import PoolProgram
 
 TableFormat = Literal["hub", "parquet", "jsonl"]
@@ -24,9 +24,9 @@ def write_tables(folder: Path, format: TableFormat, programs: Iterable[PoolProgr
     Raises RunError if the folder exists or a package is missing.
     """
     if format != "jsonl" and find_spec("pyarrow") is None:
-        raise RunError(f"--format {format} needs pyarrow, which is not installed: {installing('export')}")
+        raise RunError(f"--format {format} needs pyarrow, which is not installed: {describe_installing('export')}")
     rows = [msgspec.to_builtins(to_row(program)) for program in programs]
-    with whole(folder) as part:
+    with write_whole(folder) as part:
         part.mkdir(parents=True)
         name = "train" if format == "hub" else "environments"
         if format == "jsonl":

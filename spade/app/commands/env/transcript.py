@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spade.errors import RunError
-from spade.text import visible
+from spade.text import make_visible
 
 if TYPE_CHECKING:
     from actors.text.conversation import Conversation, Move
@@ -29,22 +29,22 @@ def show_play(run: Path, id: str) -> None:
     console.tell((record.id, "bold"), f"  {kept.environment.name}  {arm}, instance {record.index}")
     if record.hinted:
         console.tell(("hint", "cyan"), f"  {kept.source.hint}")
-    played = trio.run(_again, kept, found.config(), console)
+    played = trio.run(_play_again, kept, found.config(), console)
     outcome = "ended" if record.terminated else "cut off"
     console.tell(f"{outcome} in {record.turns} turns, return {record.episode_return:g}")
     again = played.outcome == "terminated", played.episode_return
     if again != (record.terminated, record.episode_return):
-        console.tell(("it ends otherwise", "red"), f" when it is played again: {_ending(played)}")
+        console.tell(("it ends otherwise", "red"), f" when it is played again: {_describe_ending(played)}")
 
 
-def _ending(played: "Conversation[Move]") -> str:
+def _describe_ending(played: "Conversation[Move]") -> str:
     from spade.protocol import Faulted
 
     last = played.answers[-1]
     return f"{last.kind}: {last.detail}" if isinstance(last, Faulted) else f"return {played.episode_return:g}"
 
 
-def _said(kept: "KeptPlay") -> list[list[int]]:
+def _list_sampled(kept: "KeptPlay") -> list[list[int]]:
     """Return the tokens that the model sampled in each turn. Raises RunError if the turns cannot be told apart."""
     from spade.codec import unpack_ids
 
@@ -59,16 +59,16 @@ def _said(kept: "KeptPlay") -> list[list[int]]:
     return said
 
 
-async def _again(kept: "KeptPlay", config: "Config", console: "Screen") -> "Conversation[Move]":
+async def _play_again(kept: "KeptPlay", config: "Config", console: "Screen") -> "Conversation[Move]":
     from actors.play.domains import load_talks
     from actors.sandbox import open_sandbox
-    from actors.text.conversation import converse
+    from actors.text.conversation import play_conversation
     from spade.app.commands.env.watched import Watched
     from spade.policy import model_folder
     from spade.protocol import Observed
     from spade.tokens import Tokenizer
 
-    said = iter(_said(kept))
+    said = iter(_list_sampled(kept))
     tokenizer = Tokenizer.load(model_folder.resolve(config.model.path), thinking=config.model.thinking)
     talk = load_talks(config, tokenizer)(kept.source.reads, kept.source.single_turn)
     turn = 0
@@ -81,7 +81,7 @@ async def _again(kept: "KeptPlay", config: "Config", console: "Screen") -> "Conv
         turn += 1
         text = tokenizer.decode(tokens, talk.marks)
         console.tell((f"turn {turn}", "bold"))
-        console.print(visible(text), style="green")
+        console.print(make_visible(text), style="green")
         return talk.act(text)
 
     async with open_sandbox(config.sandbox) as sandbox:
@@ -89,4 +89,4 @@ async def _again(kept: "KeptPlay", config: "Config", console: "Screen") -> "Conv
         first = await watched.open(kept.source.source, kept.seed, config.play.max_turns)
         if isinstance(first, Observed):
             talk.open(first, kept.source.hint if kept.record.hinted else None)
-        return await converse(first, config.play.max_turns, watched.step, recorded)
+        return await play_conversation(first, config.play.max_turns, watched.step, recorded)

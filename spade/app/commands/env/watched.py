@@ -7,7 +7,7 @@ from spade.app.screen.console import Screen
 from spade.app.screen.tool_use import StateTeller, tell_tools, tell_turn
 from spade.errors import RunError
 from spade.protocol import Faulted, Observed
-from spade.text import visible
+from spade.text import make_visible
 
 NAME = "play"
 
@@ -32,8 +32,8 @@ class Watched:
         self.tools = bool(first.tools)
         if self.tools:
             tell_tools(self._console, first)
-        self._console.print(visible(first.observation))
-        return await self._with_state(first)
+        self._console.print(make_visible(first.observation))
+        return await self._show_state(first)
 
     async def step(self, turn: int, move: Move) -> Observed | Faulted:
         """Play a turn, and print the program's answer."""
@@ -42,12 +42,12 @@ class Watched:
             return seen
         if self.tools:
             tell_turn(self._console, move, seen)
-            return await self._with_state(seen)
-        self._console.print(visible(seen.observation))
+            return await self._show_state(seen)
+        self._console.print(make_visible(seen.observation))
         self._console.tell((f"reward {seen.reward:g}", "dim"))
         return seen
 
-    async def _with_state(self, seen: Observed) -> Observed | Faulted:
+    async def _show_state(self, seen: Observed) -> Observed | Faulted:
         """Print the state, if it is wanted and the play goes on. The state is gone when the play ends."""
         if self._state is None or not self.tools or seen.terminated or seen.truncated:
             return seen
@@ -58,7 +58,7 @@ class Watched:
         return seen
 
 
-def finished(played: Conversation[Move]) -> int:
+def count_finished_turns(played: Conversation[Move]) -> int:
     """Return the number of turns of a finished play. Raises RunError if the program failed."""
     turns, last = len(played.actions), played.answers[-1]
     if isinstance(last, Faulted):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from spade.app.printing import say
-from spade.errors import ConfigError, SpadeError, placed
+from spade.errors import ConfigError, SpadeError, format_placed
 
 if TYPE_CHECKING:
     from spade.app.rundir import RunDir
@@ -30,24 +30,26 @@ def report(
     """
     import time
 
-    from spade.app.report.arms import arms, asked, run_names
+    from spade.app.report.arms import group_arms, parse_asked, run_names
     from spade.app.report.collect import collect
-    from spade.app.report.page import render, share_of
+    from spade.app.report.page import compute_share, render
     from spade.app.rundir import RunDir
-    from spade.app.screen.verdict import verdict
+    from spade.app.screen.verdict import judge_run
     from spade.disk import replace
 
     if len(runs) > MOST_RUNS:
         raise ConfigError(f"{len(runs)} runs are too many for one page; give at most {MOST_RUNS}")
-    words = [asked(word) for word in runs]
+    words = [parse_asked(word) for word in runs]
     folders = [RunDir(word.path).require() for word in words]
     names = run_names([folder.path for folder in folders])
-    statuses = [_status(folder) for folder in folders]
+    statuses = [_read_status(folder) for folder in folders]
     seen = [
-        collect(folder, name, status, "" if isinstance(status, str) else verdict(status).text, share_of(len(runs)))
+        collect(
+            folder, name, status, "" if isinstance(status, str) else judge_run(status).text, compute_share(len(runs))
+        )
         for folder, name, status in zip(folders, names, statuses, strict=True)
     ]
-    found = arms(names, [word.arm for word in words], [run.config for run in seen])
+    found = group_arms(names, [word.arm for word in words], [run.config for run in seen])
     page = render(seen, found, time.time()).encode()
     replace(out, page)
     say(f"{out}: {len(runs)} {'run' if len(runs) == 1 else 'runs'}, {len(page) / 2**20:.1f} MiB")
@@ -56,7 +58,7 @@ def report(
             say(f"  {run.name}: {note}")
 
 
-def _status(run: "RunDir") -> "Status | str":
+def _read_status(run: "RunDir") -> "Status | str":
     """Return the live or last status of a run, or the reason why it cannot be read."""
     import trio
 
@@ -67,13 +69,14 @@ def _status(run: "RunDir") -> "Status | str":
     try:
         return trio.run(read_status, reach(run))
     except* (SpadeError, OSError) as errors:
-        why = _reasons(errors)
+        why = _list_reasons(errors)
     return f"its status cannot be read: {'; '.join(why)}"
 
 
-def _reasons(errors: BaseExceptionGroup[SpadeError | OSError]) -> list[str]:
+def _list_reasons(errors: BaseExceptionGroup[SpadeError | OSError]) -> list[str]:
     """Return the texts of all errors in a group and in its nested groups."""
     each = (
-        _reasons(error) if isinstance(error, BaseExceptionGroup) else [placed(error)] for error in errors.exceptions
+        _list_reasons(error) if isinstance(error, BaseExceptionGroup) else [format_placed(error)]
+        for error in errors.exceptions
     )
     return [why for reasons in each for why in reasons]

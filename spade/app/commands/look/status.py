@@ -2,34 +2,44 @@
 
 from spade.app.commands.options import Json, Keys, LiveRun
 from spade.app.printing import print_json, say
-from spade.text import line
+from spade.text import as_line
 
 
 def status(run: LiveRun, json: Json = False, keys: Keys = None) -> None:
     """Print the status of a run, live or as it was left."""
     import trio
 
-    from spade.app.screen.observe import by_part, ended, evaluated, read_status, sentence, tool_use, unforeseen
+    from spade.app.screen.observe import (
+        describe_end,
+        describe_evaluated,
+        describe_status,
+        describe_tool_use,
+        describe_unforeseen,
+        read_status,
+        tabulate_parts,
+    )
     from spade.app.screen.reach import reach
-    from spade.app.screen.verdict import verdict
+    from spade.app.screen.verdict import judge_run
 
     at = reach(run, keys)
     found, origin = trio.run(read_status, at), None if at.run is None else at.run.origin
     if json:
-        print_json({**found.flat(), "origin": origin, "verdict": verdict(found).text})
+        print_json({**found.flat(), "origin": origin, "verdict": judge_run(found).text})
         return
-    say(verdict(found).text)
-    say(sentence(found))
-    for told in filter(None, (tool_use(found), ended(found), evaluated(found), str(origin or ""))):
+    say(judge_run(found).text)
+    say(describe_status(found))
+    for told in filter(
+        None, (describe_tool_use(found), describe_end(found), describe_evaluated(found), str(origin or ""))
+    ):
         say(told)
-    for row in by_part(found):
+    for row in tabulate_parts(found):
         say(row)
     # Names of actors that joined carry their host.
-    names = [line(process.name) for process in found.processes]
+    names = [as_line(process.name) for process in found.processes]
     width = max(map(len, names), default=0)
     for name, process in zip(names, found.processes, strict=True):
         waits = f"waits for {process.detail}" if process.state == "waiting" else ""
         told = f"  {name:<{width}}  {process.pid:>7}  {process.state:<10}  restarts {process.restarts}"
         say("  ".join(filter(None, (told, process.host, waits))))
-    for fault in unforeseen(found):
+    for fault in describe_unforeseen(found):
         say(fault)

@@ -8,7 +8,7 @@ import typer
 
 from spade.app.commands.options import Keys, LiveRun
 from spade.app.printing import say
-from spade.text import line
+from spade.text import as_line
 
 if TYPE_CHECKING:
     from spade.app.screen.reach import Reached
@@ -40,11 +40,11 @@ async def _watch(at: "Reached") -> None:
     """Show the view until no part of the run is up."""
     import trio
 
-    from spade.app.screen.observe import REFRESH_S, follow, interactive, narrate
-    from spade.app.screen.reach import observer
+    from spade.app.screen.observe import REFRESH_S, follow, is_interactive, narrate
+    from spade.app.screen.reach import connect_observer
 
-    async with observer(at) as client, trio.open_nursery() as nursery:
-        if interactive():
+    async with connect_observer(at) as client, trio.open_nursery() as nursery:
+        if is_interactive():
             nursery.start_soon(follow, client, "Ctrl-C detaches; the run goes on")
         else:
             nursery.start_soon(narrate, client, say)
@@ -68,5 +68,5 @@ def _draw(at: "Reached", svg: Path) -> None:
     status = trio.run(read_status, at)
     console = Screen(width=width, height=height, record=True, file=io.StringIO(), force_terminal=True)
     console.print(render(status, width, height), height=height)
-    console.save_svg(str(svg), title=line(f"spade top {at.name}"))
+    console.save_svg(str(svg), title=as_line(f"spade top {at.name}"))
     say(str(svg))

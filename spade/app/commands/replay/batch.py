@@ -24,11 +24,11 @@ def batch(
     at most learner.checkpoint_every steps older.
     """
     from replay.store import open_reader
-    from replay.store.past_batches import taken
+    from replay.store.past_batches import read_taken
     from spade.app.rundir import RunDir
 
     with open_reader(RunDir(run).require().store) as store:
-        taken(store, step)
+        read_taken(store, step)
     from spade.app.commands.replay.remake import remake  # imports torch (seconds), so only after the step was found
 
     made = remake(run, step, out)

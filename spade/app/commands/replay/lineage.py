@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spade.app.commands.options import Json, RunArgument, an_id
+from spade.app.commands.options import Json, RunArgument, check_id
 from spade.app.printing import print_json, say
 from spade.errors import RunError
 
@@ -18,7 +18,7 @@ def lineage(
     run: RunArgument,
     id: Annotated[
         str,
-        typer.Argument(metavar="ID", help="A learner step, environment, group, play or design job.", callback=an_id),
+        typer.Argument(metavar="ID", help="A learner step, environment, group, play or design job.", callback=check_id),
     ],
     json: Json = False,
 ) -> None:
@@ -41,11 +41,11 @@ def lineage(
     if json:
         print_json(traced)
         return
-    for line in _lines(traced):
+    for line in _format_lines(traced):
         say(line)
 
 
-def _lines(lineage: "Lineage") -> Iterator[str]:
+def _format_lines(lineage: "Lineage") -> Iterator[str]:
     yield f"{lineage.kind} {lineage.id}" + (
         "" if lineage.version is None else f", trained at version {lineage.version}"
     )
@@ -56,18 +56,18 @@ def _lines(lineage: "Lineage") -> Iterator[str]:
     for play in lineage.plays:
         yield _play_line(play, lineage.versions.get(play.id, ()))
     for design in lineage.designs:
-        yield from _design_lines(design, lineage.versions.get(design.trajectory, ()))
+        yield from _format_design_lines(design, lineage.versions.get(design.trajectory, ()))
     for weights in lineage.weights:
         yield f"  version {weights.version}: weights {weights.digest} after step {weights.step}"
 
 
 def _play_line(play: "PlayRecord", versions: "Runs") -> str:
     arm = "hinted" if play.hinted else "unhinted"
-    outcome = f"finished, return {play.episode_return:g}, {_runs(versions)}"
+    outcome = f"finished, return {play.episode_return:g}, {_describe_runs(versions)}"
     return f"  play {play.id}: {arm}, instance {play.index}, {outcome if play.state == 'finished' else play.state}"
 
 
-def _design_lines(design: "DesignLine", versions: "Runs") -> Iterator[str]:
+def _format_design_lines(design: "DesignLine", versions: "Runs") -> Iterator[str]:
     job, made = design.job, design.environment
     came_to = "no environment" if made is None else f"environment {made.id} {made.name}"
     yield f"  design {job.id}: {job.skill}, round {job.round}, {came_to}"
@@ -76,10 +76,10 @@ def _design_lines(design: "DesignLine", versions: "Runs") -> Iterator[str]:
     if design.hint is not None:
         yield f"    hint: {' '.join(design.hint.split())}"
     if design.trajectory:
-        yield f"    trajectory {design.trajectory}, {_runs(versions)}"
+        yield f"    trajectory {design.trajectory}, {_describe_runs(versions)}"
 
 
-def _runs(versions: "Runs") -> str:
+def _describe_runs(versions: "Runs") -> str:
     """Describe how many tokens each version sampled."""
     counts: dict[int, int] = {}
     for version, count in versions:

@@ -7,7 +7,7 @@ from replay.store import open_reader
 from spade.app.commands.options import known_skills
 from spade.app.printing import say
 from spade.app.rundir import RunDir
-from spade.disk import whole
+from spade.disk import write_whole
 from spade.errors import RunError
 from spade.policy import model_folder
 from spade.tokens import Tokenizer
@@ -22,18 +22,18 @@ def export_messages(
     chosen = known_skills(skills, config, run.path)
     wanted = Wanted(("agent", "designer") if role is None else (role,), chosen, least)
     tokenizer = Tokenizer.load(model_folder.resolve(config.model.path), thinking=config.model.thinking)
-    with whole(out) as part, open_reader(run.store) as store, store.pinned():
+    with write_whole(out) as part, open_reader(run.store) as store, store.pinned():
         reader = ExampleReader(store, tokenizer, config.model.thinking)
         part.mkdir(parents=True)
         write_rows(part / TRAIN, reader.rows(wanted))
         if not reader.counts:
-            raise RunError(f"{run.path}: no such answers{_left_out(reader)}; nothing was written")
+            raise RunError(f"{run.path}: no such answers{_describe_left_out(reader)}; nothing was written")
     answers, designs = reader.counts["agent"], reader.counts["designer"]
-    say(f"{out / TRAIN}: {answers} answers of plays and {designs} designs of {run.path}{_left_out(reader)}")
+    say(f"{out / TRAIN}: {answers} answers of plays and {designs} designs of {run.path}{_describe_left_out(reader)}")
     if reader.retokenised:
         say(f"{reader.retokenised} of them encode to other tokens than were sampled, with the same text")
 
 
-def _left_out(reader: ExampleReader) -> str:
+def _describe_left_out(reader: ExampleReader) -> str:
     found = list_left_out(reader.left_out)
     return f"; left out: {found}" if found else ""

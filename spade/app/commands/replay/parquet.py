@@ -16,30 +16,30 @@ BATCH = 256  # rows converted to columns at once
 def write_parquet(file: Path, kind: type[msgspec.Struct], rows: Iterable[dict[str, Any]], keyed: bool = True) -> None:
     """Write one row for each record: the fields of `kind`, with `keyed` after the `key`."""
     keys = [pyarrow.field("key", pyarrow.string(), nullable=False)] if keyed else []
-    schema = pyarrow.schema([*keys, *_fields(kind)])
+    schema = pyarrow.schema([*keys, *_list_fields(kind)])
     left = iter(rows)
     with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
         while batch := list(islice(left, BATCH)):
             writer.write_table(pyarrow.Table.from_pylist(batch, schema=schema))
 
 
-def _fields(kind: type[msgspec.Struct]) -> Iterator[Any]:
+def _list_fields(kind: type[msgspec.Struct]) -> Iterator[Any]:
     described = inspect.type_info(kind)
     assert isinstance(described, inspect.StructType)
-    return (pyarrow.field(field.name, _column(field.type)) for field in described.fields)
+    return (pyarrow.field(field.name, _make_column(field.type)) for field in described.fields)
 
 
-def _column(described: inspect.Type) -> Any:
+def _make_column(described: inspect.Type) -> Any:
     match described:
         case inspect.UnionType(types=types):
             (value,) = [one for one in types if not isinstance(one, inspect.NoneType)]
-            return _column(value)
+            return _make_column(value)
         case inspect.StructType(cls=cls):
-            return pyarrow.struct(list(_fields(cls)))
+            return pyarrow.struct(list(_list_fields(cls)))
         case inspect.ListType(item_type=item) | inspect.VarTupleType(item_type=item):
-            return pyarrow.list_(_column(item))
+            return pyarrow.list_(_make_column(item))
         case inspect.TupleType(item_types=(item, *_)):  # runs (version, count): all of one type
-            return pyarrow.list_(_column(item))
+            return pyarrow.list_(_make_column(item))
         case inspect.BoolType():
             return pyarrow.bool_()
         case inspect.IntType():

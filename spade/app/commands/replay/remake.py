@@ -17,11 +17,11 @@ from safetensors.torch import save
 from torch import Tensor
 
 from learner import checkpoint
-from learner.backends.opening import apart
+from learner.backends.opening import open_outside_run
 from learner.batch import Prepared, prepare
 from replay.ledger.records import BatchRecord, Publication
 from replay.store import Store, open_reader
-from replay.store.past_batches import batch, recorded, taken
+from replay.store.past_batches import read_batch, read_recorded, read_taken
 from spade.app.rundir import RunDir
 from spade.config import Config
 from spade.errors import RunError
@@ -63,15 +63,15 @@ def remake(path: Path, step: int, out: Path | None) -> Remade:
     run = RunDir(path).require()
     config = run.config()
     with open_reader(run.store) as store, store.pinned():  # else retention may delete the batches meanwhile
-        record = taken(store, step)
+        record = read_taken(store, step)
         start = _start(run.checkpoints, step, config)
         begun = 0 if start is None else start[1].step
-        earlier = [batch(store, _record(store, number)) for number in range(begun + 1, step)]
-        again = batch(store, record)
+        earlier = [read_batch(store, _record(store, number)) for number in range(begun + 1, step)]
+        again = read_batch(store, record)
         published = [one for one in store.scan("publications", Publication) if one.weights.step == step]
     work = prepare(again.groups, config.learner.microbatch_tokens, config.learner.designer_weight_max)
     if out is not None:
-        out.write_bytes(save(_tensors(work)))
+        out.write_bytes(save(_collect_tensors(work)))
     with tempfile.TemporaryDirectory(prefix="spade-") as folder:
         metrics = trio.run(_train, config, start, [*earlier, again], Path(folder))
     reported = published[-1].metrics if published else None
@@ -82,10 +82,10 @@ def remake(path: Path, step: int, out: Path | None) -> Remade:
         groups=tuple((g.id, g.role, tuple(member.trajectory for member in g.members)) for g in record.groups),
         micro_batches=len(work.micro),
         trained_tokens=work.trained_tokens,
-        tensors=_digest(_tensors(work)),
+        tensors=_compute_digest(_collect_tensors(work)),
         loss=metrics.loss,
         recorded=None if reported is None else reported.loss,
-        differs=() if reported is None else _differing(metrics, reported),
+        differs=() if reported is None else _list_differing(metrics, reported),
     )
 
 
@@ -94,7 +94,7 @@ async def _train(
 ) -> StepMetrics:
     """Train all batches. Returns the metrics of the last one."""
     metrics = StepMetrics()
-    async with apart(config, start, folder) as (backend, _):
+    async with open_outside_run(config, start, folder) as (backend, _):
         for one in batches:
             metrics = await trio.to_thread.run_sync(backend.train, one)
     return metrics
@@ -105,11 +105,11 @@ def _start(checkpoints: Path, step: int, config: Config) -> tuple[Path, checkpoi
 
     Raises RunError if the start is more than `learner.checkpoint_every` steps before `step`.
     """
-    found = checkpoint.newest(checkpoints, until=step - 1)
+    found = checkpoint.find_newest(checkpoints, until=step - 1)
     before = 0 if found is None else found[1].step
     every = config.learner.checkpoint_every
     if step - before > every:
-        kept = ", ".join(str(number) for number, _ in checkpoint.kept(checkpoints)) or "none"
+        kept = ", ".join(str(number) for number, _ in checkpoint.list_kept(checkpoints)) or "none"
         raise RunError(
             f"{checkpoints}: step {step} needs a checkpoint of step {step - every} to {step - 1}, which has been "
             f"retired (kept: {kept}); learner.keep_checkpoints = {config.learner.keep_checkpoints} says how many stay"
@@ -118,13 +118,13 @@ def _start(checkpoints: Path, step: int, config: Config) -> tuple[Path, checkpoi
 
 
 def _record(store: Store, step: int) -> BatchRecord:
-    record = recorded(store, step)
+    record = read_recorded(store, step)
     if record is None:
         raise RunError(f"{store.path}: the batch of step {step} is missing; `spade replay verify` says what else is")
     return record
 
 
-def _tensors(work: Prepared) -> dict[str, Tensor]:
+def _collect_tensors(work: Prepared) -> dict[str, Tensor]:
     """Return all tensors of all micro-batches, by number and field."""
     return {
         f"{index:04d}.{field.name}": torch.as_tensor(getattr(micro, field.name))
@@ -133,7 +133,7 @@ def _tensors(work: Prepared) -> dict[str, Tensor]:
     }
 
 
-def _digest(tensors: dict[str, Tensor]) -> str:
+def _compute_digest(tensors: dict[str, Tensor]) -> str:
     hashed = hashlib.blake2b(digest_size=16)
     for name, tensor in tensors.items():
         hashed.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
@@ -141,6 +141,6 @@ def _digest(tensors: dict[str, Tensor]) -> str:
     return hashed.hexdigest()
 
 
-def _differing(metrics: StepMetrics, reported: StepMetrics) -> tuple[str, ...]:
+def _list_differing(metrics: StepMetrics, reported: StepMetrics) -> tuple[str, ...]:
     names = [name for name in metrics.__struct_fields__ if name not in MEASURED_TIMES]
     return tuple(name for name in names if getattr(metrics, name) != getattr(reported, name))

@@ -18,7 +18,7 @@ def stats(run: RunArgument, json: Json = False) -> None:
     from replay.ledger.records import Clock, RunCounters
     from replay.store import FORMAT, open_reader
     from spade.app.rundir import RunDir
-    from spade.codec import named
+    from spade.codec import convert_to_named
 
     found = RunDir(run).require()
     with open_reader(found.store) as store, store.pinned():
@@ -28,7 +28,7 @@ def stats(run: RunArgument, json: Json = False) -> None:
     size = (found.store / "data.mdb").stat().st_size
     held = sum(extent.bytes for extent in tables.values())
     if json:
-        figures = {"elapsed_s": clock.elapsed_s, **named(counters)}
+        figures = {"elapsed_s": clock.elapsed_s, **convert_to_named(counters)}
         print_json({"format": FORMAT, "bytes": size, "held_bytes": held, "tables": tables, "counters": figures})
         return
     version = 0 if counters.newest is None else counters.newest.weights.version
@@ -66,12 +66,12 @@ def export(
     """
     import msgspec
 
-    from replay.inspect.export import TABLES, rows
+    from replay.inspect.export import TABLES, read_rows
     from replay.store import open_reader
     from spade.app.commands.replay.messages import export_messages
     from spade.app.rundir import RunDir
-    from spade.disk import whole
-    from spade.extras import installing
+    from spade.disk import write_whole
+    from spade.extras import describe_installing
 
     found = RunDir(run).require()
     if format == "messages":
@@ -82,18 +82,18 @@ def export(
     if role or skill or least_return is not None:
         raise RunError("--role, --skill and --return choose conversations; add --format messages")
     if parquet and find_spec("pyarrow") is None:
-        raise RunError(f"--parquet needs pyarrow, which is not installed: {installing('export')}")
+        raise RunError(f"--parquet needs pyarrow, which is not installed: {describe_installing('export')}")
     encoder = msgspec.json.Encoder()
-    with whole(out) as part, open_reader(found.store) as store, store.pinned():
+    with write_whole(out) as part, open_reader(found.store) as store, store.pinned():
         part.mkdir(parents=True)
         for table, kind in TABLES.items():
             with (part / f"{table}.jsonl").open("wb") as file:
-                for row in rows(store, table):
+                for row in read_rows(store, table):
                     file.write(encoder.encode(row) + b"\n")
             if parquet:
                 from spade.app.commands.replay.parquet import write_parquet
 
-                write_parquet(part / f"{table}.parquet", kind, rows(store, table))
+                write_parquet(part / f"{table}.parquet", kind, read_rows(store, table))
     say(f"{out}: {len(TABLES)} tables of {found.path}")
 
 

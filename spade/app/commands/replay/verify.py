@@ -7,7 +7,7 @@ import typer
 
 from spade.app.commands.options import RunArgument
 from spade.app.printing import say
-from spade.errors import WeightsError, placed, reason
+from spade.errors import WeightsError, format_placed, format_reason
 
 if TYPE_CHECKING:
     from replay.inspect.contents import StoreContents
@@ -22,7 +22,7 @@ def verify(run: RunArgument) -> None:
     Lists the faults. Exit code 1 if there is any.
     """
     from replay.inspect.contents import StoreContents, read_contents
-    from replay.inspect.verify import problems
+    from replay.inspect.verify import find_problems
     from replay.store import DamagedError, open_reader
     from spade.app.rundir import RunDir
 
@@ -31,7 +31,7 @@ def verify(run: RunArgument) -> None:
     try:
         with open_reader(opened.store) as store:
             found = read_contents(store)
-        lines = [*problems(found), *_file_problems(opened, found)]
+        lines = [*find_problems(found), *_find_file_problems(opened, found)]
     except DamagedError as error:  # records of the store cannot be read
         lines = list(error.what)
     for line in lines[:SHOWN]:
@@ -44,13 +44,13 @@ def verify(run: RunArgument) -> None:
         raise typer.Exit(1)
 
 
-def _file_problems(run: "RunDir", found: "StoreContents") -> Iterator[str]:
+def _find_file_problems(run: "RunDir", found: "StoreContents") -> Iterator[str]:
     """Yield the faults of the files beside the store: config, weights, kept policies and checkpoints."""
     from learner import checkpoint
-    from spade.config import digest
+    from spade.config import compute_digest
     from spade.policy import manifest
 
-    if found.header is not None and digest(run.config()) != found.header.digest:
+    if found.header is not None and compute_digest(run.config()) != found.header.digest:
         yield f"{run.config_path}: means another run than the store"
     newest = found.counters.newest
     if newest is not None and not (run.weights / newest.weights.digest).is_dir():
@@ -60,15 +60,19 @@ def _file_problems(run: "RunDir", found: "StoreContents") -> Iterator[str]:
             manifest.verify(folder, folder.name)
         except (OSError, WeightsError) as error:
             if folder.exists():  # else a live learner has just retired it
-                yield str(error) if isinstance(error, WeightsError) else f"{folder}: is damaged ({reason(error)})"
-    yield from _policy_problems(run, found)
+                yield (
+                    str(error) if isinstance(error, WeightsError) else f"{folder}: is damaged ({format_reason(error)})"
+                )
+    yield from _find_policy_problems(run, found)
     steps = [0]
-    for step, folder in reversed(checkpoint.kept(run.checkpoints)):  # a live learner may delete the oldest meanwhile
+    for step, folder in reversed(
+        checkpoint.list_kept(run.checkpoints)
+    ):  # a live learner may delete the oldest meanwhile
         try:
-            held = checkpoint.verified(folder).step
+            held = checkpoint.verify_checkpoint(folder).step
         except (OSError, ValueError) as error:
             if folder.exists():
-                yield f"{folder}: is damaged ({placed(error)})"
+                yield f"{folder}: is damaged ({format_placed(error)})"
             continue
         steps.append(held)
         if held != step:
@@ -77,19 +81,21 @@ def _file_problems(run: "RunDir", found: "StoreContents") -> Iterator[str]:
         yield f"checkpoints: step {found.counters.retired_step} was acknowledged, the newest whole is {max(steps)}"
 
 
-def _policy_problems(run: "RunDir", found: "StoreContents") -> Iterator[str]:
+def _find_policy_problems(run: "RunDir", found: "StoreContents") -> Iterator[str]:
     """Yield the faults of the policies that the run keeps: damage, or weights not published after their step."""
     from spade.policy import kept, manifest
 
     published: dict[int, set[str]] = {}
     for each in found.publications.values():
         published.setdefault(each.weights.step, set()).add(each.weights.digest)
-    for step, folder in kept.by_step(run.path / kept.FOLDER):
+    for step, folder in kept.list_by_step(run.path / kept.FOLDER):
         try:
-            digest = manifest.sound(folder)
+            digest = manifest.verify_parameters(folder)
         except (OSError, WeightsError) as error:
             if folder.exists():  # else a live learner is replacing it
-                yield str(error) if isinstance(error, WeightsError) else f"{folder}: is damaged ({reason(error)})"
+                yield (
+                    str(error) if isinstance(error, WeightsError) else f"{folder}: is damaged ({format_reason(error)})"
+                )
             continue
         if digest not in published.get(step, {digest}):
             yield f"{folder}: holds the weights {digest}, which were not published after step {step}"

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 import numpy
 
 from actors.sandbox.inside.given import GIVEN
-from actors.sandbox.inside.program import LoadedProgram, ProgramError, execute
+from actors.sandbox.inside.program import LoadedProgram, ProgramError, run_module
 
 from .environments import SETTINGS, ProgramEnv, TurnResult
 
@@ -24,7 +24,7 @@ class BareEnv(ProgramEnv):
 
     def _begin(self, seed: int) -> str:
         with self._own_randomness():
-            kind, repairs = execute(self.source)
+            kind, repairs = run_module(self.source)
             self._loaded = LoadedProgram(kind, repairs, SETTINGS["max_turns"], SETTINGS["sandbox"]["observation_bytes"])
             return str(self._loaded.reset(seed)["text"])
 

@@ -4,7 +4,7 @@ import functools
 
 from actors.roles import agent
 from spade import protocol
-from spade.codec import program_digest
+from spade.codec import compute_program_digest
 from tests.actors.small_services import acting
 
 HIGHER = """\
@@ -33,7 +33,7 @@ HIDDEN_TWO, HIDDEN_THREE = 10, 11
 
 
 def leases(count, hinted=False, seed=HIDDEN_THREE, source=HIGHER, reads="inside", single_turn=False):
-    program, hint = program_digest(source), "It is not one." if hinted else None
+    program, hint = compute_program_digest(source), "It is not one." if hinted else None
     return [
         protocol.PlayLease(f"p{i}", 0, "e1", program, hint, seed, 1000 + i, reads, single_turn) for i in range(count)
     ]

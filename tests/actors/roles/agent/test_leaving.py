@@ -47,7 +47,7 @@ async def test_an_agent_that_retires_finishes_its_plays_and_takes_no_more(settin
     async with (
         small_replay(small, settings) as replay,
         process(env_runner.run, "env-runner", replay, settings),
-        serve("tcp://127.0.0.1:0", digest=config.digest(settings), bus=settings.bus) as server,
+        serve("tcp://127.0.0.1:0", digest=config.compute_digest(settings), bus=settings.bus) as server,
         joined(replay.address, settings, "engine", serves=server.address),
         trio.open_nursery() as nursery,
     ):

@@ -2,9 +2,9 @@
 
 import pytest
 
-from spade.codec import pack_ids, program_digest, unpack_floats, unpack_ids, unpack_mask
+from spade.codec import compute_program_digest, pack_ids, unpack_floats, unpack_ids, unpack_mask
 from spade.seeds import derive
-from spade.sequences import sequences
+from spade.sequences import split_sequences
 from spade.tokens import Tokenizer
 from tests.actors.roles.agent.higher import HIDDEN_TWO, HIGHER, counting, leases, playing
 from tests.actors.small_services import VERSION, SmallReplay
@@ -105,7 +105,7 @@ async def test_stripped_a_play_is_the_sequences_that_the_engine_saw_and_sampled(
     (play,) = small.done
     assert (play.outcome, play.rewards, play.recording.actions) == ("terminated", (0.5, 0.5, 1.0), ("1", "2", "3"))
 
-    found = list(sequences(play.trajectory))
+    found = list(split_sequences(play.trajectory))
     said = [tokenizer.encode(f"{thinking_aloud('assistant' * turn)}<|im_end|>") for turn in (1, 2, 3)]
     assert [one.ids[one.trained].tolist() for one in found] == said
     assert [pack_ids(one.ids[: one.trained[0]].tolist()) for one in found] == [request.prompt for request in asked]
@@ -188,7 +188,7 @@ async def test_many_plays_share_a_program_and_all_come_in(settings, tokenizer):
         await small.until_done(30)
     assert sorted(play.id for play in small.done) == sorted(lease.id for lease in plays)
     assert {play.episode_return for play in small.done} == {1.0}
-    assert small.fetched == [program_digest(HIGHER)]
+    assert small.fetched == [compute_program_digest(HIGHER)]
     assert max(small.counts) <= settings.actors.episodes_in_flight
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from learner.batch import prepare
-from learner.loss import Tokens, token_losses
+from learner.loss import Tokens, compute_token_losses
 from spade.codec import unpack_ids, unpack_mask
 from spade.config import Loss
 from spade.protocol import Group, SubmitPlays, TakeBatch
@@ -73,7 +73,7 @@ async def test_every_token_that_was_sampled_in_any_play_is_trained_by_its_return
 
     current = micro.behaviour.clone().requires_grad_()
     tokens = Tokens(current, micro.behaviour, micro.behaviour, micro.advantage, micro.sequence, micro.weight)
-    token_losses(tokens, Loss()).loss.sum().backward()
+    compute_token_losses(tokens, Loss()).loss.sum().backward()
     won = torch.isin(micro.sequence, micro.sequence[micro.advantage > 0])
     assert int(won.sum()) == len(sampled[0])
     assert (current.grad[won] < 0).all()  # these become more likely

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.text.toolcalls.notation import Typed, argument_names, signature, spoken, typed
+from actors.text.toolcalls.notation import Typed, list_argument_names, parse_typed, write_call, write_signature
 from tests.actors.text.toolcalls.test_toolcalls import ARGUMENTS
 
 ORDER = {"find": ["status", "most"], "close": ["ticket"]}
@@ -27,17 +27,19 @@ def test_a_call_is_typed_as_in_python_or_as_json():
         '{"name": "find", "arguments": {"status": "new", "most": 3}}',
         '[{"name": "find", "arguments": {"status": "new", "most": 3}}]',
     ):  # fmt: skip
-        assert typed(line, ORDER) == ((found,), "")
-    assert typed("gone(x=[1, {'a': None}], y=True)", ORDER).calls == (("gone", '{"x": [1, {"a": null}], "y": true}'),)
+        assert parse_typed(line, ORDER) == ((found,), "")
+    assert parse_typed("gone(x=[1, {'a': None}], y=True)", ORDER).calls == (
+        ("gone", '{"x": [1, {"a": null}], "y": true}'),
+    )
 
 
 def test_a_line_has_several_calls_and_may_submit():
     two = (("find", '{"status": "new"}'), ("close", '{"ticket": "T-7"}'))
-    assert typed('find("new"); close("T-7")', ORDER) == (two, "")
-    assert typed('find("new"); close("T-7"); done', ORDER) == (two, "done")
-    assert typed(" done ", ORDER) == ((), "done")
+    assert parse_typed('find("new"); close("T-7")', ORDER) == (two, "")
+    assert parse_typed('find("new"); close("T-7"); done', ORDER) == (two, "done")
+    assert parse_typed(" done ", ORDER) == ((), "done")
     json_calls = '{"name": "find", "arguments": {"status": "new"}} {"name": "close", "arguments": {"ticket": "T-7"}}'
-    assert typed(json_calls, ORDER) == (two, "")
+    assert parse_typed(json_calls, ORDER) == (two, "")
 
 
 @pytest.mark.parametrize(("line", "why"), [
@@ -58,7 +60,7 @@ def test_a_line_has_several_calls_and_may_submit():
 ])  # fmt: skip
 def test_a_line_that_cannot_be_read_is_refused_in_one_line(line, why):
     with pytest.raises(ValueError, match=r".") as error:
-        typed(line, ORDER)
+        parse_typed(line, ORDER)
     assert why in str(error.value)
     assert "\n" not in str(error.value)
     assert len(str(error.value)) < 300
@@ -66,21 +68,21 @@ def test_a_line_that_cannot_be_read_is_refused_in_one_line(line, why):
 
 @given(ARGUMENTS)
 def test_a_call_is_read_back_as_it_is_shown(arguments):
-    (call,) = typed(spoken("find", json.dumps(arguments)), {}).calls
+    (call,) = parse_typed(write_call("find", json.dumps(arguments)), {}).calls
     assert json.loads(call.arguments) == arguments
 
 
 @given(st.text(max_size=60))
 def test_no_text_is_more_than_refused(line):
     with suppress(ValueError):
-        assert isinstance(typed(line, ORDER), Typed)
+        assert isinstance(parse_typed(line, ORDER), Typed)
 
 
 def test_arguments_that_no_call_can_name_are_shown_as_json():
     for arguments in '{"a b": 1}', '{"from": 1}', "{":
-        assert spoken("find", arguments) == f'{{"name": "find", "arguments": {arguments}}}'
+        assert write_call("find", arguments) == f'{{"name": "find", "arguments": {arguments}}}'
     assert (
-        spoken("find", '{"status": "é", "x": [true, null, {"k": 1.5}]}')
+        write_call("find", '{"status": "é", "x": [true, null, {"k": 1.5}]}')
         == 'find(status="é", x=[True, None, {"k": 1.5}])'
     )
 
@@ -100,8 +102,8 @@ def test_a_tool_is_a_signature():
     told = (
         'find(status: "new" | "open", most: int ≥ 1 ≤ 9 = 5, tags: list[str | None] = …, extra: list = …, more: dict)'
     )
-    assert signature("find", schema) == told
-    assert argument_names(schema) == ["status", "most", "tags", "extra", "more"]
+    assert write_signature("find", schema) == told
+    assert list_argument_names(schema) == ["status", "most", "tags", "extra", "more"]
 
 
 @pytest.mark.parametrize("schema", [
@@ -112,5 +114,5 @@ def test_a_tool_is_a_signature():
     {"properties": {"a": {"default": nested({}, "x", 900)}}},
 ])  # fmt: skip
 def test_a_schema_that_is_none_is_shown_all_the_same(schema):
-    assert signature("find", schema).startswith("find(")
-    assert argument_names(schema) in ([], ["a"])
+    assert write_signature("find", schema).startswith("find(")
+    assert list_argument_names(schema) in ([], ["a"])

@@ -6,7 +6,7 @@ import pytest
 
 from replay.ledger import windows
 from replay.ledger.records import Member
-from spade.codec import program_digest
+from spade.codec import compute_program_digest
 from spade.protocol import EndedPlay, LeasePlays, SubmitPlays, TakeBatch
 from spade.seeds import derive
 from tests.replay.ledger.windows.one_window import ONE, arm, begin, closed, finish, lease
@@ -26,12 +26,12 @@ def test_a_lease_has_the_hint_in_one_arm_alone_and_names_the_program_in_both(led
     plays = lease(ledger)
     assert {play.hint for play in arm(plays, True)} == {"pull the second lever"}
     assert {play.hint for play in arm(plays, False)} == {None}
-    assert {play.program for play in plays} == {program_digest("class LampEnv: ...")}
+    assert {play.program for play in plays} == {compute_program_digest("class LampEnv: ...")}
 
 
 def test_a_program_is_had_by_its_digest_until_the_last_environment_that_has_it_is_over():
     ledger = begin("design.active_environments=2")
-    digest = program_digest("class LampEnv: ...")
+    digest = compute_program_digest("class LampEnv: ...")
     assert ledger.state.program(digest) == "class LampEnv: ..."
     ledger.apply(environment(leased_job(ledger), 1), "designer/1", 0.0)
     first, second = ledger.state.environments.values()
