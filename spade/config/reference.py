@@ -23,7 +23,9 @@ _INTRODUCTION = (
     "`--set section.key=value` overrides a setting. `spade config show RECIPE --help-fields` "
     "prints a recipe's values with this text.\n\n"
     "Where no upper bound is given, a number is at most 2_147_483_647, a time 1e9, a size 2^50 bytes. Rules across "
-    "settings are in `spade/config/checks.py`; `spade config check` applies them, too.\n"
+    "settings are in `spade/config/checks.py`; `spade config check` applies them, too. A setting of an earlier version "
+    "is left out if it has its old default; otherwise the error says what to write instead "
+    "(`spade/config/retired.py`).\n"
 )
 _UNSAID = (MOST, MOST_BYTES, MOST_SECONDS)
 

@@ -41,7 +41,7 @@ RETIRED: Mapping[str, RetiredSetting] = {
     "play.void_share": RetiredSetting((0.25,), "it is always 0.25"),
     "play.min_turn_tokens": RetiredSetting((1_024,), "it is always 1024, or play.max_turn_tokens if that is less"),
     "reward.novelty_weight": RetiredSetting((0.2,), "it is always 0.2"),
-    "actors.curators": RetiredSetting((1,), "a run of a pool has one, and `spade actors scale` starts more"),
+    "actors.curators": RetiredSetting((1,), "actors.designers also says how many curators a run of a pool has"),
     "actors.agents_min": RetiredSetting((1,), 'write actors.agents = "MIN..MAX"'),
     "actors.agents_max": RetiredSetting((8,), 'write actors.agents = "MIN..MAX"'),
     "actors.engines_min": RetiredSetting((1,), 'write actors.engines = "MIN..MAX"'),

@@ -52,8 +52,8 @@ def data_set(name: str, patterns: Sequence[str]) -> Path:
     """
     if not is_name(name):
         raise ConfigError(
-            f"{as_line(name, 100)!r} does not name a data set of the hub; write OWNER/NAME, or OWNER/NAME@COMMIT with the "
-            "40 digits of a commit"
+            f"{as_line(name, 100)!r} does not name a data set of the hub; write OWNER/NAME, or OWNER/NAME@COMMIT with "
+            "the 40 digits of a commit"
         )
     try:
         folder = _look_up(name, "dataset", patterns)

@@ -74,6 +74,7 @@ def test_a_list_of_commands_fits_80_columns_uncut(words):
     (["model", "export", "nothing", "out"], "no run here"),
     (["learner", "up", "nothing"], "no run here"),
     (["actors", "up", "--connect", "ipc:///nowhere"], "nothing to start"),
+    (["actors", "up", "--connect", "ipc://no", "--designers", "1", "--curators", "1"], "--designers, --curators: "),
     (["actors", "up", "--connect", "tcp://10.0.0.1:5555", "--agents", "1"], "needs keys: `spade keys new DIR`"),
     (["up", "--set", "bus.bind=tcp://10.0.0.1:5555"], "needs keys: `spade keys new DIR`"),
     (["up", "--set", "bus.bind=tcp://127.0.0.1:5555", "--set", "bus.keys=none", "--headless"], "is missing"),

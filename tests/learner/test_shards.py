@@ -122,7 +122,7 @@ def trained(policy):
 
 def sharded(folder, backend, cuts):
     """The state of a backend as ranks would have written it."""
-    tensors = {name: fragment.data.view(fragment.shape) for name, fragment in backend._fragments().items()}
+    tensors = {name: fragment.data.view(fragment.shape) for name, fragment in backend._list_fragments().items()}
     write(folder / state.SHARDS, cut(tensors, cuts))
     shapes = {name: tuple(one.shape) for name, one in backend.model.named_parameters()}
     steps = {f"step.{name}": torch.tensor(1.0) for name in shapes}

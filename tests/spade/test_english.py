@@ -36,6 +36,10 @@ LONG_IN_DOCSTRINGS, LONG_IN_DOCUMENTS = 0.03, 0.06
 """Largest share of long sentences."""
 NOUN_SHARE = 0.05
 """Largest share of functions whose docstring does not begin with a verb. Properties may begin with a noun."""
+VERB_NAMES = 0.5
+"""Smallest share of functions whose name begins with a verb. Properties and special methods are not counted."""
+PREDICATES = {"is", "has", "can"}
+"""Verbs that begin names and no docstrings."""
 
 PATTERNS = {name: re.compile(rf"\b(?:{pattern})\b") for name, (pattern, _) in PHRASES.items()}
 PATTERNS["semicolon"] = re.compile(";")
@@ -97,6 +101,27 @@ def passages(package: str) -> list[Passage]:
     """Return the docstrings of a package. The programs in its data are texts for models, so they are left out."""
     paths = sorted(path for path in (ROOT / package).rglob("*.py") if ROOT / "spade/data" not in path.parents)
     return [each._replace(path=str(path.relative_to(ROOT))) for path in paths for each in docstrings(path)]
+
+
+@cache
+def function_names(package: str) -> list[str]:
+    """Return the names of a package's functions, without properties, special methods and the programs in its data."""
+    paths = [path for path in (ROOT / package).rglob("*.py") if ROOT / "spade/data" not in path.parents]
+    nodes = (node for path in paths for node in ast.walk(ast.parse(path.read_bytes())))
+    functions = (node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    return [each.name for each in functions if not each.name.startswith("__") and not is_property(each)]
+
+
+@cache
+def verbs() -> set[str]:
+    """Return the first words of the docstrings of functions, which are verbs."""
+    texts = (each.text for package in PACKAGES for each in passages(package) if each.function)
+    return PREDICATES | {text.split(maxsplit=1)[0].strip(".,:").lower() for text in texts if not NO_VERB.match(text)}
+
+
+def without_verb(names: Iterable[str]) -> list[str]:
+    """Return the names that do not begin with a verb."""
+    return [name for name in names if name.strip("_").partition("_")[0] not in verbs()]
 
 
 def prose(path: Path) -> Passage:
@@ -163,6 +188,13 @@ def test_no_docstring_opens_with_a_question(package):
     assert questions == []
 
 
+@pytest.mark.parametrize("package", PACKAGES)
+def test_functions_are_named_by_verbs(package):
+    names = function_names(package)
+    others = without_verb(names)
+    assert len(others) <= (1 - VERB_NAMES) * len(names), sorted(others)
+
+
 # ---------------------------------------------------------------- the measure itself
 
 DIALECT = (
@@ -204,6 +236,12 @@ def test_the_measure_fails_if_a_twentieth_of_a_package_is_in_the_dialect(package
     dialect = cycle(DIALECT)
     mixed = [each._replace(text=next(dialect)) if at % 20 == 0 else each for at, each in enumerate(passages(package))]
     assert complaint(mixed)
+
+
+def test_a_noun_or_a_participle_does_not_name_a_function():
+    assert without_verb(["told", "_port", "answered", "read", "_find_port", "is_answered"]) == [
+        "told", "_port", "answered",
+    ]  # fmt: skip
 
 
 def test_a_property_may_open_with_a_noun(tmp_path):

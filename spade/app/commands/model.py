@@ -55,10 +55,10 @@ def export(
     The folder appears when it is complete and its weights have the digest that the run recorded. The run may be up.
     """
     from spade.app.rundir import RunDir
-    from spade.app.supervisor.kept import newest_policy
+    from spade.app.supervisor.kept import find_newest_policy
 
     found = RunDir(run).require()
-    policy = newest_policy(found)
+    policy = find_newest_policy(found)
     _copy(policy, out)
     say(f"{out}: the newest policy of {found.path}, after step {policy.step}")
 

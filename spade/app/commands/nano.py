@@ -36,7 +36,7 @@ def measure(
     learner step and its newest policy side by side. With --json, prints only the newest policy.
     """
     from spade.app.rundir import RunDir, suggest_runs
-    from spade.app.supervisor.kept import compute_sound_digest, newest_policy
+    from spade.app.supervisor.kept import compute_sound_digest, find_newest_policy
     from spade.errors import ConfigError
     from spade.policy.model_folder import resolve
     from spade.text import as_line
@@ -48,7 +48,7 @@ def measure(
         raise ConfigError(f"{error}; {suggest_runs(model)}".rstrip("; ")) from None
     newest = origin
     if run.exists:
-        policy = newest_policy(run)
+        policy = find_newest_policy(run)
         compute_sound_digest(policy)
         newest = policy.folder
     complain(f"measuring {as_line(model, 200)} on held-out programs; this takes minutes")  # not into the JSON

@@ -93,10 +93,10 @@ def import_pool(
     recipe: Recipe = None,
     set_: Set = None,
 ) -> None:
-    """Make a pool of other people's programs, each admitted as a design is.
+    """Make a pool of other people's programs.
 
-    Rejected programs are left out, and a table counts them by stage. The same command continues after a stop. The pool
-    appears when it is complete.
+    Each program is put to admission. A table counts the rejected ones by stage. The same command continues after a
+    stop. The pool appears when it is complete.
     """
     from spade.app.pools.importing import import_programs
     from spade.config import load

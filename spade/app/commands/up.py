@@ -187,9 +187,9 @@ def actors_up(
     from spade.config import load
     from spade.transport.keys import make_command_tag
 
-    counts = {
-        "designers": designers, "curators": curators, "agents": agents or 0, "runners": runners, "engines": engines,
-    }  # fmt: skip
+    if designers and curators:
+        raise ConfigError("--designers, --curators: a run of a pool has curators, any other has designers; give one")
+    counts = {"designers": designers or curators, "agents": agents or 0, "runners": runners, "engines": engines}
     # The learner of the config runs elsewhere, so its GPUs are free here.
     overrides = ["learner.gpus=[]", *(set_ or ()), *(f"actors.{name}={count}" for name, count in counts.items())]
     opened = RunDir(run or Path("runs") / f"actors-{os.uname().nodename}-{os.getpid()}")
@@ -198,8 +198,11 @@ def actors_up(
     resolved = opened.settle(load(config or "nano", tuple(overrides)))
     if curators and resolved.design.source == "model":
         raise ConfigError("--curators: give the run's pool: --set design.source=pool --set pool.source=folder:DIR")
+    if designers and resolved.design.source == "pool":
+        raise ConfigError("--designers: the run plays a pool; give --curators")
     if not any(count_actors(resolved).values()):
-        raise ConfigError(f"nothing to start: give at least one of {', '.join(f'--{name}' for name in counts)}")
+        options = ", ".join(f"--{name}" for name in (*counts, "curators"))
+        raise ConfigError(f"nothing to start: give at least one of {options}")
     corpus = load_grounds(resolved).digest if designers else ""
     with opened.lock("actors"):
         if curators:

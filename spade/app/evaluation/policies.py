@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from spade.app.rundir import RunDir, suggest_runs
-from spade.app.supervisor.kept import KeptPolicy, compute_sound_digest, list_kept_policies, newest_policy
+from spade.app.supervisor.kept import KeptPolicy, compute_sound_digest, list_kept_policies
 from spade.errors import ConfigError, RunError
 from spade.text import as_line
 
@@ -90,13 +90,13 @@ def pin(run: RunDir | None, model: str, dtype: str, asked: str, place: Path) -> 
         return _pin_digest(run, found, place)
     if run is None:
         raise ConfigError(f"policy {asked!r}: only a run has steps; of a model there is newest alone")
-    if asked == "newest":
-        return _link_policy(newest_policy(run), place)
-    there = list_kept_policies(run)
-    of_step = (one for one in there if one.place != "best" and one.step == int(asked.removeprefix("step:")))
-    if (chosen := next(of_step, None)) is None:
-        raise RunError(f"{run.path}: the policy {asked!r} is not kept; there is {_format_policies(there)}")
-    return _link_policy(chosen, place)
+    kept = [policy for policy in list_kept_policies(run) if policy.place != "best"]
+    if asked != "newest":
+        kept = [policy for policy in kept if policy.step == int(asked.removeprefix("step:"))]
+    if not kept:
+        there = _format_policies(list_kept_policies(run))
+        raise RunError(f"{run.path}: the policy {asked!r} is not kept; there is {there}")
+    return _link_policy(max(kept, key=lambda policy: policy.step), place)
 
 
 def release(policy: PinnedPolicy, place: Path) -> None:

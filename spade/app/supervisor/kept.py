@@ -40,10 +40,11 @@ def list_kept_policies(run: RunDir) -> list[KeptPolicy]:
     return [policy for policy in there if policy.folder.is_dir()]
 
 
-def newest_policy(run: RunDir) -> KeptPolicy:
+def find_newest_policy(run: RunDir) -> KeptPolicy:
     """Return the policy of the highest learner step. Raises RunError if it is missing, or if none was published.
 
-    A run that was stopped may have its last step in a checkpoint alone.
+    A run that was stopped may have its last step in a checkpoint alone. An evaluation, unlike this function, takes an
+    older policy if the newest is gone.
     """
     from replay.inspect.environments import list_published
 

@@ -36,7 +36,7 @@ def count_actors(config: Config) -> dict[Role, int]:
         "env-runner": actors.runners,
         "agent": actors.agents_bounds[0],
         "designer": actors.designers if config.design.source == "model" else 0,
-        "curator": 1 if config.design.source == "pool" else 0,
+        "curator": actors.designers if config.design.source == "pool" else 0,
     }
 
 

@@ -202,7 +202,7 @@ class Actors(Section, frozen=True):
     """Processes of each role that `spade up` starts, and the work that each has in hand at once."""
 
     designers: Processes = 1
-    """Designer processes, if `design.source` is "model"."""
+    """Designer processes or, if `design.source` is "pool", curator processes, which bring its programs."""
 
     agents: Processes | ProcessRange = 2
     """Agent processes. "1..8" begins with 1, and starts and retires them by load up to 8."""

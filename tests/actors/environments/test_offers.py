@@ -157,7 +157,7 @@ def plain(action: str) -> bool:
     """Return whether an action may stand in a list of the prescribed form."""
     whole = len(action) == 1 or action.count("(") == action.count(")")
     marks = re.fullmatch(r"[\"'`“\u2018«*].+|.*[,;.]|.*<.*|.*\.\..*|.*boxed\{.*", action) if len(action) > 1 else None
-    return "|" not in action and whole and not marks
+    return "|" not in action and action != "/" and whole and not marks
 
 
 WORDS = st.text(st.characters(categories=("L", "N", "P", "S")), min_size=1, max_size=LONGEST // 2).filter(plain)

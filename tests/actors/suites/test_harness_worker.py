@@ -15,7 +15,7 @@ FOLDER = Path(module.__file__).parent
 DRIVER = """\
 import json, os, sys, urllib.request
 sys.path.insert(0, {folder!r})
-from drivers.pipe import Item, HarnessVerdict, drive
+from drivers.pipe import Item, HarnessVerdict, serve_orders
 
 def ask(order, model):
     body = json.dumps({{"model": model, "messages": [{{"role": "user", "content": order.item.name}}]}}).encode()
@@ -32,7 +32,7 @@ def play(order):
     answer = ask(order, "agent") + ask(order, "user")
     return HarnessVerdict(answer == "rightright", 0.5, answer)
 
-drive([Item("easy", "a", 1), Item("breaks", "b", set("abcdefghijklm")), Item("ends", "b", [3])], play)
+serve_orders([Item("easy", "a", 1), Item("breaks", "b", set("abcdefghijklm")), Item("ends", "b", [3])], play)
 """
 
 

@@ -21,10 +21,10 @@ from spade import config
 from spade.app.commands.replay.batch import batch
 from spade.app.commands.replay.remake import remake
 from spade.app.commands.replay.verify import verify
-from spade.app.evaluation.policies import newest_policy
 from spade.app.rundir import RunDir
 from spade.app.screen.observe import read_status
 from spade.app.screen.reach import reach
+from spade.app.supervisor.kept import find_newest_policy
 from spade.disk import discard
 from spade.errors import RunError
 from spade.extras import describe_installing
@@ -196,13 +196,15 @@ def lose_checkpoints(run):
 
 def test_a_run_that_was_moved_exports_its_own_policy(copied):
     run = RunDir(copied)
-    assert newest_policy(run).folder == copied / "weights" / find_newest_weights(copied / "store").digest
+    assert find_newest_policy(run).folder == copied / "weights" / find_newest_weights(copied / "store").digest
     later = shutil.copytree(copied / "checkpoints" / "step-7", copied / "checkpoints" / "step-99")
-    assert newest_policy(run).folder == later / "model"  # a stopped run may have its last step in a checkpoint alone
+    assert (
+        find_newest_policy(run).folder == later / "model"
+    )  # a stopped run may have its last step in a checkpoint alone
     lose_checkpoints(copied)
     lose_weights(copied)
     with pytest.raises(RunError, match=r"the newest policy, of step \d+, is missing"):
-        newest_policy(run)
+        find_newest_policy(run)
 
 
 @pytest.mark.parametrize("name", ["status.json", "run.json"])

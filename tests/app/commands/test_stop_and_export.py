@@ -9,8 +9,8 @@ import pytest
 
 from spade.app.commands import model, nano
 from spade.app.commands.stop import stop
-from spade.app.evaluation import policies
 from spade.app.rundir import RunDir
+from spade.app.supervisor import kept
 from spade.app.supervisor.kept import KeptPolicy
 from spade.config import load
 from spade.errors import RunError, SpadeError, WeightsError
@@ -40,7 +40,7 @@ def weights(run, tiny_checkpoint, monkeypatch):
     folder = run.weights / manifest.verify_parameters(tiny_checkpoint)
     shutil.copytree(tiny_checkpoint, folder)
     there = KeptPolicy(7, "published", folder, (folder.name,))
-    monkeypatch.setattr(policies, "newest_policy", lambda run: there)
+    monkeypatch.setattr(kept, "find_newest_policy", lambda run: there)
     return folder
 
 

@@ -13,7 +13,6 @@ from spade import protocol
 from spade.config import Limits
 from spade.errors import RefusedError, RunError
 from spade.processes.entry import Launch
-from tests.peers import changed
 from tests.replay.feeding import design, play, publish
 from tests.replay.replay_world import config, ended, environment, rejected, trajectory, weights
 from tests.replay.service.running import SETTINGS, address, joined, looping, rows, serving
@@ -167,9 +166,9 @@ async def test_environments_are_read_beside_the_service_and_without_it(tmp_path)
     assert (reject.stage, reject.reason, reject.completion) == ("parse", "no class", "class")
 
 
-async def test_requests_that_wait_are_bounded(tmp_path):
+async def test_requests_that_wait_are_bounded(tmp_path, monkeypatch):
     """A client keeps to its window; one that does not is told so, and serves nobody else worse."""
-    few = changed(SETTINGS, bus={"window": 4})
+    monkeypatch.setattr("spade.transport.server.WINDOW", 4)
     refusals = []
 
     async def wait(greedy):  # its own window is 256
@@ -179,8 +178,8 @@ async def test_requests_that_wait_are_bounded(tmp_path):
             refusals.append(str(error))
 
     async with (
-        serving(tmp_path, few),
-        joined(tmp_path, settings=few) as honest,
+        serving(tmp_path),
+        joined(tmp_path) as honest,
         joined(tmp_path) as greedy,
         trio.open_nursery() as nursery,
     ):
