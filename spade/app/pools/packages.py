@@ -10,6 +10,7 @@ from shutil import copyfile
 
 import msgspec
 
+from actors.sandbox.wire import OBSERVATION_BYTES
 from spade.app.pools.cards import render
 from spade.app.supervisor.pools import write_pool
 from spade.config import Config
@@ -50,7 +51,9 @@ def write_package(folder: Path, programs: Iterator[PoolProgram], config: Config,
             (inner / "__init__.py", "package.py.txt"),
         ):  # fmt: skip
             file.write_text(render(template, config, **facts), encoding="utf-8")
-        settings = {"max_turns": config.play.max_turns, "sandbox": config.sandbox}
+        settings = {
+            "max_turns": config.play.max_turns, "observation_bytes": OBSERVATION_BYTES, "sandbox": config.sandbox,
+        }  # fmt: skip
         (inner / "settings.json").write_bytes(msgspec.json.format(msgspec.json.encode(settings)))
         (part / "LICENSE").write_text(metadata.distribution("spade-rl").read_text("licenses/LICENSE") or "")
         copyfile(_MODULES / "environments.py", inner / "environments.py")

@@ -25,7 +25,7 @@ class BareEnv(ProgramEnv):
     def _begin(self, seed: int) -> str:
         with self._own_randomness():
             kind, repairs = run_module(self.source)
-            self._loaded = LoadedProgram(kind, repairs, SETTINGS["max_turns"], SETTINGS["sandbox"]["observation_bytes"])
+            self._loaded = LoadedProgram(kind, repairs, SETTINGS["max_turns"], SETTINGS["observation_bytes"])
             return str(self._loaded.reset(seed)["text"])
 
     def _play(self, action: str, turn: int) -> TurnResult:

@@ -10,7 +10,7 @@ from gymnasium.spaces import Text
 
 FOLDER = Path(__file__).parent
 SETTINGS: dict[str, Any] = json.loads((FOLDER / "settings.json").read_text(encoding="utf-8"))
-"""Settings of the run: `max_turns` of a play, and `sandbox` with the limits of the sandbox."""
+"""Settings of the run: `max_turns` of a play, `observation_bytes`, and `sandbox` with the limits of the sandbox."""
 ACTION_CHARACTERS = 4_096
 
 
@@ -46,7 +46,7 @@ class ProgramEnv(gymnasium.Env):  # type: ignore[misc]
         self.source = (programs / f"{program}.py").read_bytes().decode()
         self.hint = hint.read_text(encoding="utf-8") if hint.exists() else ""
         self.lineage: dict[str, Any] = json.loads((programs / f"{program}.json").read_text(encoding="utf-8"))["lineage"]
-        self.observation_space = AnyText(SETTINGS["sandbox"]["observation_bytes"])
+        self.observation_space = AnyText(SETTINGS["observation_bytes"])
         self.action_space = AnyText(ACTION_CHARACTERS)
         self._turn = 0
         self._over = True
