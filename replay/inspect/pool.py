@@ -2,32 +2,74 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import get_args
+from typing import NamedTuple, get_args
 
-from replay.ledger.records import Environment, Remembered, Source
+from replay.ledger.keys import make_version_key
+from replay.ledger.records import Environment, Publication, Remembered, Source
 from replay.store import Store, open_reader
+from replay.store.load import Header
 from spade.codec import compute_program_digest
 from spade.config import Skill
-from spade.pools import PoolProgram
+from spade.pools import PoolProgram, ProgramLineage
 
 SKILLS: dict[str, Skill] = {skill: skill for skill in get_args(Skill)}
 
 
-class PoolReader:
-    """The environments of a store that were not quarantined, or only its memory. Each program comes once.
+class FigureBounds(NamedTuple):
+    """Two bounds of a figure, both included."""
 
-    `origin` names the run.
+    low: float
+    high: float
+
+    def hold(self, figure: float | None) -> bool:
+        """Return True if the figure was measured and lies within the bounds."""
+        return figure is not None and self.low <= figure <= self.high
+
+
+class Filters(NamedTuple):
+    """Conditions on the environments of a run. Each default lets every environment pass."""
+
+    skills: tuple[str, ...] = ()
+    """Skills that pass. Without skills, each passes."""
+
+    win_rate: FigureBounds | None = None
+    """FigureBounds of the unhinted win rate."""
+
+    regret: FigureBounds | None = None
+    """FigureBounds of the regret."""
+
+    audited: bool = False
+    """True lets only environments with a passed audit pass."""
+
+    def passed_by(self, environment: Environment) -> bool:
+        """Return True if an environment meets all conditions."""
+        score, audit = environment.score, environment.audit
+        return (
+            (not self.skills or environment.skill in self.skills)
+            and (self.win_rate is None or self.win_rate.hold(score.win_rate if score else None))
+            and (self.regret is None or self.regret.hold(score.regret if score else None))
+            and (not self.audited or (audit is not None and audit.state == "passed"))
+        )
+
+
+EVERY = Filters()
+
+
+class PoolReader:
+    """The environments of a store that were not quarantined and pass the filters, or only its memory.
+
+    Each program comes once. `origin` names the run.
     """
 
-    def __init__(self, path: Path, origin: str, memory: bool = False) -> None:
-        self._path, self._origin, self._memory = path, origin, memory
+    def __init__(self, path: Path, origin: str, memory: bool = False, filters: Filters = EVERY) -> None:
+        self._path, self._origin, self._memory, self._filters = path, origin, memory, filters
         self._read: set[str] = set()  # ids
         self._seen: set[str] = set()  # digests of programs
 
     def new(self) -> Iterator[PoolProgram]:
         """Yield the programs that this reader has not read yet. Raises RunError if the store does not exist."""
         with open_reader(self._path) as store, store.pinned():
-            for id, skill in _list_remembered(store) if self._memory else _list_admitted(store):
+            for id, skill in _list_remembered(store) if self._memory else self._admitted(store):
                 if id in self._read:
                     continue
                 source = store.get_many("sources", [id], Source)[0]
@@ -35,13 +77,36 @@ class PoolReader:
                 if (digest := compute_program_digest(source.source)) not in self._seen:
                     self._seen.add(digest)
                     name, origin = id.replace(":", "-"), f"environment {id} of {self._origin}"
-                    yield PoolProgram(name, source.source, source.hint, SKILLS.get(skill), origin)
+                    lineage = _read_lineage(store, id, source)
+                    yield PoolProgram(name, source.source, source.hint, SKILLS.get(skill), origin, lineage=lineage)
+
+    def _admitted(self, store: Store) -> list[tuple[str, str]]:
+        every = store.scan("environments", Environment)
+        return [
+            (each.id, each.skill) for each in every if each.state != "quarantined" and self._filters.passed_by(each)
+        ]
 
 
 def _list_remembered(store: Store) -> list[tuple[str, str]]:
     return [(record.environment, record.skill) for record in store.scan("memory", Remembered)]
 
 
-def _list_admitted(store: Store) -> list[tuple[str, str]]:
-    every = store.scan("environments", Environment)
-    return [(each.id, each.skill) for each in every if each.state != "quarantined"]
+def _read_lineage(store: Store, id: str, source: Source) -> ProgramLineage | None:
+    """Read the lineage of an environment. Returns None if the run imported it into its memory."""
+    header, environment = store.get("meta", "run", Header), store.get("environments", id, Environment)
+    if header is None or environment is None:
+        return None
+    version, score = environment.designed_version, environment.score
+    publication = store.get("publications", make_version_key(version), Publication) if version else None
+    return ProgramLineage(
+        run=header.id,
+        environment=id,
+        name=environment.name,
+        step=publication.weights.step if publication else None,
+        document=environment.document,
+        reads=source.reads,
+        win_rate=score.win_rate if score else None,
+        win_rate_hinted=score.win_rate_hinted if score else None,
+        regret=score.regret if score else None,
+        audit=environment.audit.state if environment.audit else "",
+    )

@@ -23,7 +23,7 @@ from spade.app.commands import (
     up,
 )
 from spade.app.commands.cluster import template
-from spade.app.commands.env import play, programs, stats
+from spade.app.commands.env import export, play, programs, stats
 from spade.app.commands.look import report, status, top, track, why
 from spade.app.commands.replay import batch, lineage, store, verify
 from spade.app.printing import complain, open_streams
@@ -69,13 +69,14 @@ GROUPS: dict[str, tuple[str, Commands]] = {
     ),
     "corpus": ("Build and show corpora of documents.", {"build": corpus.build, "show": corpus.show_corpus}),
     "env": (
-        "List, show, measure, check and play environments.",
+        "List, show, measure, check, play and export environments.",
         {
             "ls": programs.ls,
             "show": programs.show,
             "stats": stats.stats,
             "check": programs.check,
             "play": play.play,
+            "export": export.export,
         },
     ),
     "pool": (

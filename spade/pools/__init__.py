@@ -7,6 +7,7 @@ from spade.pools.folder import (
     Entry,
     PoolList,
     PoolProgram,
+    ProgramLineage,
     SeedPool,
     list_names,
     read_list,
@@ -19,6 +20,6 @@ from spade.pools.writing import MADE, make_writing_config
 
 __all__ = [
     "MADE", "MOST_PROGRAMS", "POOL", "Drawing", "Draws", "Entry", "LevelWindow", "Levels", "PoolList", "PoolProgram",
-    "SeedPool", "is_entry", "list_names", "make_writing_config", "read_list", "read_program", "read_shipped_programs",
-    "set_level", "write_program",
+    "ProgramLineage", "SeedPool", "is_entry", "list_names", "make_writing_config", "read_list", "read_program",
+    "read_shipped_programs", "set_level", "write_program",
 ]  # fmt: skip

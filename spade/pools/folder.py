@@ -2,7 +2,7 @@
 
 NAME.py     the program
 NAME.hint   its hint
-NAME.json   its record: digests of program and hint, skill, origin
+NAME.json   its record: digests of program and hint, skill, origin, lineage
 
 Others wrote these files. Each file is read within bounds, and any fault is reported in one line that names the file.
 """
@@ -19,7 +19,7 @@ from spade.config import Skill
 from spade.decoding import UnreadableError, try_decode
 from spade.disk import read, refuse_outside, replace
 from spade.errors import RunError, format_reason
-from spade.protocol import MOST_HINT
+from spade.protocol import MOST_HINT, Form
 from spade.text import as_line
 
 POOL = "pool"  # folder in the run directory that holds the run's pool
@@ -29,7 +29,41 @@ PROGRAM_BYTES, RECORD_BYTES = 1 << 20, 1 << 16
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 
 
-class ProgramRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ProgramLineage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The environment of a run that has the program. A figure is None until it is measured."""
+
+    run: str
+    """Id of the run."""
+
+    environment: str
+    """Id of the environment in the run."""
+
+    name: str = ""
+    """Name of the program's class."""
+
+    step: int | None = None
+    """Learner step of the oldest policy that sampled the program, or None if no policy did."""
+
+    document: str = ""
+    """Id of the document that its designer was given, or ""."""
+
+    reads: Form = "inside"
+    """Form of the actions that plays send to the program."""
+
+    win_rate: float | None = None
+    """Win rate of the plays without the hint."""
+
+    win_rate_hinted: float | None = None
+    """Win rate of the plays with the hint."""
+
+    regret: float | None = None
+    """Hint-based regret."""
+
+    audit: str = ""
+    """State of the audit, or "" if it did not begin."""
+
+
+class ProgramRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """The record of a program."""
 
     program: str
@@ -46,6 +80,9 @@ class ProgramRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     levels: bool = False
     """True if it is a library's program and has a line that sets its level."""
+
+    lineage: ProgramLineage | None = None
+    """ProgramLineage of the program, if it is from a run."""
 
 
 class PoolProgram(msgspec.Struct, frozen=True):
@@ -67,6 +104,9 @@ class PoolProgram(msgspec.Struct, frozen=True):
     """Origin of the program, in words."""
 
     levels: bool = False
+    """As in ProgramRecord."""
+
+    lineage: ProgramLineage | None = None
     """As in ProgramRecord."""
 
 
@@ -170,7 +210,7 @@ def read_program(folder: Path, name: str) -> PoolProgram:
     ):  # fmt: skip
         if not same:
             raise RunError(f"{folder}: {what} was changed since {name}.json was written; delete the record, or mend it")
-    return PoolProgram(name, source, hint, record.skill, record.origin, record.levels)
+    return PoolProgram(name, source, hint, record.skill, record.origin, record.levels, record.lineage)
 
 
 def write_program(folder: Path, program: PoolProgram) -> None:
@@ -182,7 +222,7 @@ def write_program(folder: Path, program: PoolProgram) -> None:
     if len(source) > PROGRAM_BYTES:
         raise RunError(f"{folder}: the program {program.name} is over {PROGRAM_BYTES} bytes")
     digests = compute_program_digest(program.source), _compute_hint_digest(hint)
-    record = ProgramRecord(*digests, program.skill, program.origin, program.levels)
+    record = ProgramRecord(*digests, program.skill, program.origin, program.levels, program.lineage)
     if hint:
         replace(folder / f"{program.name}.hint", hint.encode())
     else:  # an earlier hint without its program may be left

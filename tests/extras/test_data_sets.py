@@ -9,7 +9,12 @@ from pyarrow import Table, parquet
 
 from actors.corpus import mixture
 from actors.corpus.spec import read_spec
+from spade.app.rundir import RunDir
+from spade.app.supervisor.pools import read_run_programs
+from spade.config import load
 from spade.errors import RunError
+from tests.app.commands.test_pool import run_spade
+from tests.replay.kept_world import keep_world
 
 TIDES = [f"Tide {number} rises." for number in range(20)]
 
@@ -53,3 +58,15 @@ def test_what_cannot_be_read_is_one_line(settings, says):
         made(settings)
     assert says in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+def test_environments_that_a_run_exports_are_a_data_set(tmp_path):
+    run = RunDir(tmp_path / "run")
+    run.create(load("nano"))
+    keep_world(run.store)
+    code, told = run_spade("env", "export", run.path, "exported", "--format", "hub")
+    assert code == 0, told
+    rows = datasets.load_dataset("exported", cache_dir=str(tmp_path / "cache"), split="train")
+    assert [(row["code"], row["hint"], row["lineage"]["regret"]) for row in rows] == [
+        (program.source, program.hint, program.lineage.regret) for program in read_run_programs(run)
+    ]

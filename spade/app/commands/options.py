@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spade.errors import ConfigError
+from spade.errors import ConfigError, RunError
 from spade.text import as_line
 
 if TYPE_CHECKING:
+    from spade.config import Config as RunConfig
     from spade.config import Limits
 
 LONGEST_ID = 200
@@ -70,6 +71,15 @@ def check_id(text: str) -> str:
             f"{as_line(text, LONGEST_ID)!r} is not an id; an id is at most {LONGEST_ID} characters of ASCII"
         )
     return text
+
+
+def known_skills(skills: list[str] | None, config: "RunConfig", run: Path) -> tuple[str, ...]:
+    """Return the typed skills. Raises RunError if the run does not have one of them."""
+    for skill in skills or ():
+        if skill not in config.run.skills:
+            known = ", ".join(config.run.skills)
+            raise RunError(f"--skill {as_line(skill, 80)!r}: is no skill of {run}; it has {known}")
+    return tuple(skills or ())
 
 
 def read_command_limits(steps: int | None, rollouts: int | None, duration: str | None) -> "Limits":

@@ -1,4 +1,4 @@
-"""Read the programs of a table: Parquet or JSON Lines, from files, folders, or a data set of the Hugging Face hub.
+"""Programs as rows of tables: Parquet or JSON Lines, from files, folders, or a data set of the Hugging Face hub.
 
 The columns are those of the pools that the paper's authors published under `spade-rl` on the hub.
 """
@@ -8,12 +8,14 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
+
 from actors.corpus.sources import TextRow, list_files, read_rows
 from spade.config import SKILLS
 from spade.disk import expand_home
 from spade.errors import RunError
 from spade.policy import hub
-from spade.pools import PoolProgram
+from spade.pools import PoolProgram, ProgramLineage
 from spade.text import as_line
 
 CODE, DIGEST, SKILL, HINT = "code", "sha256", "skill", "hint"
@@ -23,6 +25,41 @@ HUB = "hub:"
 TABLES = ("*.parquet", "*.jsonl")
 _UNFIT = re.compile(r"[^A-Za-z0-9_.-]+")
 _LONGEST_NAME = 90  # characters, so that a number fits behind it
+
+
+class PoolRow(msgspec.Struct, frozen=True):
+    """A program as a row. `read_table` reads it again."""
+
+    game_id: str
+    file_name: str
+    original_file_name: str
+    """Name of the program's class, as a file."""
+    skill: str
+    sha256: str
+    """SHA-256 of the program, in hex."""
+    line_count: int
+    byte_count: int
+    code: str
+    hint: str
+    """The hint, or ""."""
+    lineage: ProgramLineage | None
+
+
+def to_row(program: PoolProgram) -> PoolRow:
+    """Convert a program into a row."""
+    lineage, data = program.lineage, program.source.encode()
+    return PoolRow(
+        game_id=program.name,
+        file_name=f"{program.name}.py",
+        original_file_name=f"{lineage.name if lineage and lineage.name else program.name}.py",
+        skill=program.skill or "",
+        sha256=hashlib.sha256(data).hexdigest(),
+        line_count=len(program.source.splitlines()),
+        byte_count=len(data),
+        code=program.source,
+        hint=program.hint,
+        lineage=lineage,
+    )
 
 
 def is_table(source: str) -> bool:

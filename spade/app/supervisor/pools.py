@@ -16,7 +16,7 @@ import trio
 
 from actors.corpus import load_grounds
 from replay.client import ReplayClient
-from replay.inspect.pool import PoolReader
+from replay.inspect.pool import EVERY, Filters, PoolReader
 from spade.app.rundir import RunDir
 from spade.app.screen.observe import REFRESH_S, ask_status
 from spade.app.supervisor import launches
@@ -67,10 +67,12 @@ def _suggest_remedy(folder: Path) -> str:
     return "give a folder of programs (`spade pool make` writes one)"
 
 
-def read_run_programs(run: RunDir, memory: bool = False) -> Iterator[PoolProgram]:
-    """Yield the environments of a run, or of its memory. Raises RunError if it is empty."""
-    found = PoolReader(run.store, run.path.name, memory).new()
+def read_run_programs(run: RunDir, memory: bool = False, filters: Filters = EVERY) -> Iterator[PoolProgram]:
+    """Return the environments of a run, or of its memory. Raises RunError without any."""
+    found = PoolReader(run.store, run.path.name, memory, filters).new()
     first = next(found, None)
+    if first is None and filters != EVERY:
+        raise RunError(f"{run.path}: no environment passes the filters; `spade env ls {run.path}` lists their figures")
     if first is None:
         raise RunError(f"{run.path}: {'its memory' if memory else 'this run'} has no environment")
     return chain((first,), found)

@@ -1,1 +1,1 @@
-"""`spade env`: list, show, measure, check and play environments."""
+"""`spade env`: list, show, measure, check, play and export environments."""

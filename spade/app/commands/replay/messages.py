@@ -4,25 +4,23 @@ from pathlib import Path
 
 from replay.inspect.training_examples import TRAIN, ExampleReader, Role, Wanted, list_left_out, write_rows
 from replay.store import open_reader
+from spade.app.commands.options import known_skills
 from spade.app.printing import say
 from spade.app.rundir import RunDir
 from spade.disk import write_whole
 from spade.errors import RunError
 from spade.policy import model_folder
-from spade.text import as_line
 from spade.tokens import Tokenizer
 
 
 def export_messages(
-    run: RunDir, out: Path, role: Role | None, skills: tuple[str, ...], least_return: float | None
+    run: RunDir, out: Path, role: Role | None, skills: list[str] | None, least_return: float | None
 ) -> None:
     """Write the answers of a run as `train.jsonl` in `out`. Raises RunError if no answer is as wanted."""
     config = run.config()
-    if others := [skill for skill in skills if skill not in config.run.skills]:
-        known = ", ".join(config.run.skills)
-        raise RunError(f"--skill {as_line(others[0], 80)!r}: is no skill of {run.path}; it has {known}")
     least = config.play.win_return if least_return is None else least_return
-    wanted = Wanted(("agent", "designer") if role is None else (role,), skills, least)
+    chosen = known_skills(skills, config, run.path)
+    wanted = Wanted(("agent", "designer") if role is None else (role,), chosen, least)
     tokenizer = Tokenizer.load(model_folder.resolve(config.model.path), thinking=config.model.thinking)
     with write_whole(out) as part, open_reader(run.store) as store, store.pinned():
         reader = ExampleReader(store, tokenizer, config.model.thinking)

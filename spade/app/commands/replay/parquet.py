@@ -13,10 +13,10 @@ from pyarrow import parquet
 BATCH = 256  # rows converted to columns at once
 
 
-def write_parquet(file: Path, kind: type[msgspec.Struct], rows: Iterable[dict[str, Any]]) -> None:
-    """Write one row for each record: the `key`, then the fields of `kind`."""
-    fields = [pyarrow.field("key", pyarrow.string(), nullable=False), *_list_fields(kind)]
-    schema = pyarrow.schema(fields)
+def write_parquet(file: Path, kind: type[msgspec.Struct], rows: Iterable[dict[str, Any]], keyed: bool = True) -> None:
+    """Write one row for each record: the fields of `kind`, with `keyed` after the `key`."""
+    keys = [pyarrow.field("key", pyarrow.string(), nullable=False)] if keyed else []
+    schema = pyarrow.schema([*keys, *_list_fields(kind)])
     left = iter(rows)
     with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
         while batch := list(islice(left, BATCH)):

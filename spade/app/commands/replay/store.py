@@ -77,7 +77,7 @@ def export(
     if format == "messages":
         if parquet:
             raise RunError("--parquet: --format messages writes JSONL alone; leave --parquet out")
-        export_messages(found, out, role, tuple(skill or ()), least_return)
+        export_messages(found, out, role, skill, least_return)
         return
     if role or skill or least_return is not None:
         raise RunError("--role, --skill and --return choose conversations; add --format messages")

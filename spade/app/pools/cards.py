@@ -1,0 +1,28 @@
+"""The cards of exported environments: README files that say what a folder holds and where it is from."""
+
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from spade.config import Config
+
+_TEMPLATES = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(Path(__file__).with_name("templates")),
+    undefined=jinja2.StrictUndefined,
+    keep_trailing_newline=True,
+    trim_blocks=True,
+    autoescape=False,  # Markdown and TOML, of values that a run's config has checked
+)
+
+
+def render(template: str, config: Config, **values: Any) -> str:
+    """Render a template about environments of a run with this config."""
+    return _TEMPLATES.get_template(template).render(config=config, author=_describe_author(config), **values)
+
+
+def _describe_author(config: Config) -> str:
+    if config.design.source == "pool":
+        return f"They are from the pool `{config.pool.source}`."
+    model = config.endpoint.model if config.endpoint.serves("designer") else config.model.path
+    return f"Their programs were written by a policy that began as the model `{model}`."

@@ -1,0 +1,146 @@
+"""`spade env export`: the environments of a run in forms that other programs read."""
+
+import json
+import tomllib
+from importlib import metadata
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+from pyarrow import parquet
+
+from replay.inspect.environments import read_environments
+from spade.app.pools.tables import read_table
+from spade.app.rundir import RunDir
+from spade.app.supervisor.pools import read_run_programs
+from spade.config import load
+from spade.pools import ProgramLineage, list_names, read_list, read_program
+from tests.app.commands.test_pool import run_spade
+from tests.replay.kept_world import keep_world
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A run whose environments all have the same program, but for two."""
+    made = RunDir(tmp_path_factory.mktemp("runs") / "run")
+    made.create(load("nano"))
+    keep_world(made.store)
+    return made
+
+
+def test_files_hold_each_program_with_its_hint_and_lineage(run, tmp_path):
+    code, told = run_spade("env", "export", run.path, tmp_path / "out", "--format", "files")
+    assert code == 0, told
+    known = {each.id: each for each in read_environments(run.store)}
+    assert told == f"{tmp_path / 'out'}: {len(list_names(tmp_path / 'out'))} environments of {run.path}\n"
+    for entry in read_list(tmp_path / "out").entries:
+        program = read_program(tmp_path / "out", entry.name)
+        lineage, environment = program.lineage, known[entry.name]
+        assert program.hint == "pull the second lever"
+        assert (lineage.environment, lineage.document) == (environment.id, environment.document)
+        assert (lineage.win_rate, lineage.regret) == (environment.win_rate_unhinted, environment.regret)
+        assert lineage.step is not None
+
+
+@pytest.mark.parametrize("format", ["hub", "parquet", "jsonl"])
+def test_a_table_is_a_pool_again_with_equal_programs(run, tmp_path, format):
+    kept = list(read_run_programs(run))
+    code, told = run_spade("env", "export", run.path, tmp_path / "out", "--format", format)
+    assert (code, told) == (0, f"{tmp_path / 'out'}: {len(kept)} environments of {run.path}\n")
+    read = read_table(str(tmp_path / "out"))
+    assert [replace(program, origin="") for program in read] == [
+        replace(program, origin="", lineage=None) for program in kept
+    ]
+    [table] = [file for file in (tmp_path / "out").iterdir() if file.suffix != ".md"]
+    rows = (
+        parquet.read_table(table).to_pylist() if format != "jsonl" else map(json.loads, table.read_text().splitlines())
+    )
+    assert [msgspec.convert(row["lineage"], ProgramLineage) for row in rows] == [program.lineage for program in kept]
+
+
+@pytest.mark.parametrize(
+    ("options", "holds"),
+    [
+        (("--skill", "optimization"), lambda each: each.skill == "optimization"),
+        (("--win-rate", "0..0.5"), lambda each: each.win_rate_unhinted is not None and each.win_rate_unhinted <= 0.5),
+        (("--regret", "0.1..1"), lambda each: each.regret is not None and each.regret >= 0.1),
+        (("--audited",), lambda each: each.audit.startswith("passed")),
+    ],
+)
+def test_filters_choose_environments(run, tmp_path, options, holds):
+    environments = [each for each in read_environments(run.store) if each.state != "quarantined"]
+    first = next(each for each in environments if holds(each))
+    assert not all(map(holds, environments)), "the filter chooses nothing here"
+    code, told = run_spade("env", "export", run.path, tmp_path / "out", "--format", "files", *options)
+    assert code == 0, told
+    assert first.id in list_names(tmp_path / "out"), "all programs are equal, so the oldest comes"
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--regret", "5..6"), "no environment passes the filters"),
+        (("--win-rate", "0.9..0.1"), "--win-rate '0.9..0.1': write two numbers like 0.2..0.8"),
+        (("--regret", "high"), "--regret 'high': write two numbers like 0.2..0.8"),
+        (("--skill", "poetry"), "--skill 'poetry': is no skill of"),
+    ],
+)
+def test_bad_filters_are_one_line_and_write_nothing(run, tmp_path, options, says):
+    code, told = run_spade("env", "export", run.path, tmp_path / "out", "--format", "files", *options)
+    assert (code, told.count("\n")) == (1, 1), told
+    assert says in told
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_exists_and_a_run_without_environments_are_refused(run, tmp_path):
+    code, told = run_spade("env", "export", run.path, tmp_path, "--format", "files")
+    assert (code, told) == (1, f"spade: {tmp_path}: exists already; give a new directory\n")
+    empty = RunDir(tmp_path / "empty")
+    empty.create(load("nano"))
+    code, told = run_spade("env", "export", empty.path, tmp_path / "out", "--format", "files")
+    assert (code, told.count("\n")) == (1, 1), told
+
+
+@pytest.mark.parametrize(
+    ("folder", "options", "says"),
+    [
+        ("Some Games", (), "'Some Games' is no name of a package"),
+        ("7-games", (), "'7-games' is no name of a package"),
+        ("class", (), "'class' is no name of a package"),
+        ("json", (), "'json' is the name of another package; give DIR another name"),
+        ("games", ("--format", "hub", "--bare"), "--bare: --format hub runs no programs; leave --bare out"),
+    ],
+)
+def test_a_package_that_cannot_be_made_is_one_line(run, tmp_path, folder, options, says):
+    code, told = run_spade("env", "export", run.path, tmp_path / folder, "--format", "gymnasium", *options)
+    assert (code, told.count("\n")) == (1, 1), told
+    assert says in told
+    assert not list(tmp_path.iterdir())
+
+
+def test_programs_that_a_package_cannot_play_are_refused(tmp_path):
+    for recipe, options, says in (
+        ("nano-tools", (), "--format gymnasium: exports games, and the domain of run is tools"),
+        ("nano-fixed", ("--bare",), "--bare: the programs of run need the sandbox for reasoning-gym"),
+    ):
+        run = RunDir(tmp_path / recipe / "run")
+        run.create(load(recipe))
+        keep_world(run.store)
+        code, told = run_spade("env", "export", run.path, tmp_path / "out", "--format", "gymnasium", *options)
+        assert (code, told) == (1, f"spade: {says}\n")
+
+
+@pytest.mark.parametrize("bare", [False, True])
+def test_a_package_names_what_it_needs(run, tmp_path, bare):
+    code, told = run_spade(
+        "env", "export", run.path, tmp_path / "some-games", "--format", "gymnasium", *(["--bare"] if bare else [])
+    )
+    assert code == 0, told
+    with (tmp_path / "some-games" / "pyproject.toml").open("rb") as file:
+        project = tomllib.load(file)["project"]
+    ours = [] if bare else ["anyio>=4", f"spade-rl=={metadata.version('spade-rl')}"]
+    assert (project["name"], project["dependencies"]) == ("some-games", ["gymnasium>=1.4,<2", *ours])
+    told = (tmp_path / "some-games" / "README.md").read_text()
+    assert ("they run in your process with all of its rights" in told) == bare
+    assert "MIT License" in (tmp_path / "some-games" / "LICENSE").read_text()
+    assert list_names(tmp_path / "some-games" / "some_games" / "programs")

@@ -1,0 +1,132 @@
+"""Packages that `spade env export --format gymnasium` writes: Gymnasium's own check, and episodes as in a run."""
+
+import importlib
+import random
+import sys
+
+import gymnasium
+import pytest
+import trio
+from gymnasium.utils.env_checker import check_env
+
+from actors.corpus import load as load_corpus
+from actors.environments.offers import choose
+from actors.nano.demonstrations import make_demonstration
+from actors.nano.games import GAMES
+from actors.sandbox import open_sandbox
+from actors.text.actions import format_action
+from spade.app.nano.simulation import SIMULATIONS
+from spade.app.pools.packages import write_package
+from spade.config import load
+from spade.pools import PoolProgram, ProgramLineage
+
+CONFIG = load("nano")
+DRAWS = """
+class DrawsEnv:
+    def reset(self, seed):
+        self.turn = 0
+        return f"é {random.random()} {np.random.random()}", {}
+
+    def step(self, action):
+        self.turn += 1
+        return f"{action} {random.random()} {np.random.random()}", 0.5, self.turn == 5, False, {}
+"""
+FAILS = """
+class FailsEnv:
+    def reset(self, seed):
+        return "Actions: 0..9", {}
+
+    def step(self, action):
+        return action, 1 / 0, False, False, {}
+"""
+
+
+def make_programs():
+    """Worlds of nano, a program that draws from the global generators and reads boxes, and one that fails."""
+    documents = load_corpus("builtin")
+    worlds = [make_demonstration(GAMES, SIMULATIONS["games"], 3, number, documents).environment for number in range(4)]
+    sources = {f"e{number}": (shown.source, shown.hint, "inside") for number, shown in enumerate(worlds)}
+    sources |= {"draws": (DRAWS, "", "box"), "fails": (FAILS, "", "inside")}
+    return {
+        name: PoolProgram(name, source, hint, lineage=ProgramLineage("0f", name, reads=reads))
+        for name, (source, hint, reads) in sources.items()
+    }
+
+
+@pytest.fixture(scope="module", params=["behind_walls", "bare_ones"])
+def package(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("packages") / request.param.replace("_", "-")
+    count = write_package(folder, iter(make_programs().values()), CONFIG, "a run", request.param == "bare_ones")
+    sys.path.insert(0, str(folder))
+    found = importlib.import_module(request.param)
+    sys.path.remove(str(folder))
+    assert [*found.IDS] == [f"spade/{request.param}-{name}-v0" for name in sorted(make_programs())]
+    assert count == len(found.IDS)
+    return found
+
+
+def ids(package):
+    """Ids by the names of their programs, without the program that fails."""
+    found = {id.removesuffix("-v0").rpartition("-")[2]: id for id in package.IDS}
+    del found["fails"]
+    return found
+
+
+def test_gymnasiums_own_check_passes(package):
+    for id in ids(package).values():
+        env = gymnasium.make(id)
+        check_env(env.unwrapped)
+        env.close()
+
+
+def test_an_episode_is_the_same_as_in_a_run(package):
+    rng, programs, plays = random.Random(7), make_programs(), []
+    for name, id in ids(package).items():
+        env = gymnasium.make(id)
+        assert env.unwrapped.hint == programs[name].hint
+        assert env.unwrapped.lineage["environment"] == name
+        for _ in range(3):
+            seed, actions, over = rng.randrange(2**63), [], False
+            answers = [(env.reset(seed=seed)[0], 0.0, False, False)]
+            while not over:
+                random.seed(rng.random())  # what others draw changes nothing
+                actions.append(choose(answers[-1][0], rng, (), ()))
+                answers.append(env.step(actions[-1])[:4])
+                over = answers[-1][2] or answers[-1][3]
+            plays.append((name, seed, actions, answers))
+        env.close()
+
+    async def compare():
+        async with open_sandbox(CONFIG.sandbox) as sandbox:
+            for name, seed, actions, answers in plays:
+                program = programs[name]
+                ours = [await sandbox.open(name, program.source, seed, CONFIG.play.max_turns)]
+                for turn, action in enumerate(actions, 1):
+                    ours.append(await sandbox.step(name, turn, format_action(action, program.lineage.reads)))
+                assert [(each.observation, each.reward, each.terminated, each.truncated) for each in ours] == answers
+
+    trio.run(compare)
+    assert any(len(actions) > 1 for _, _, actions, _ in plays)
+
+
+def test_a_program_that_fails_raises_and_its_episode_is_over(package):
+    id = next(id for id in package.IDS if "-fails-" in id)
+    env = gymnasium.make(id, disable_env_checker=True)
+    env.reset(seed=1)
+    with pytest.raises(RuntimeError, match=r"the program failed \(exception\): ZeroDivisionError"):
+        env.step("1")
+    with pytest.raises(RuntimeError, match="the episode is over; call reset"):
+        env.step("1")
+    env.close()
+
+
+def test_a_task_of_trio_is_told_to_use_a_thread(package):
+    async def play():
+        gymnasium.make(package.IDS[0]).reset(seed=1)
+
+    if package.__name__ == "bare_ones":
+        trio.run(play)  # nothing waits there
+        return
+    sys.modules[f"{package.__name__}.sandboxed"]._start_sandbox.cache_clear()
+    with pytest.raises(RuntimeError, match="a task of trio plays it in a thread"):
+        trio.run(play)
