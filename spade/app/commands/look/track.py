@@ -17,7 +17,7 @@ def track(
         int | None, typer.Option(min=0, max=65535, help="Port of prometheus [default: the run's track.port].")
     ] = None,
 ) -> None:
-    """Follow a live or finished run, and give its figures to another tool.
+    """Give the figures of a run to another tool, live or afterwards.
 
     The command ends when the run is down. The next one goes on from there. A tracker of prometheus serves until Ctrl-C.
     """
