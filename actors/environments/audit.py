@@ -13,7 +13,7 @@ Such a try is repeated at most twice.
 """
 
 import random
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TypeVar
@@ -37,6 +37,8 @@ from spade.protocol import DIGEST_BYTES, Audited, AuditJob, Faulted, Observed, R
 from spade.returns import is_won
 
 TRIES = 3
+SEARCHES = 8
+"""Random plays that look for the words of a hint on an instance, before they count as given away."""
 
 Result = TypeVar("Result")
 
@@ -179,10 +181,10 @@ class Auditor:
         A solution without actions loses if it lists actions on another instance. If it lists actions on no instance,
         nothing is known of the instances.
 
-        A solution must not need a word that the hint gives away. A number must be needed on two instances, since a hint
-        may name one as an example.
+        A solution must not need a word that the hint gives away. Numbers must be needed on two instances, since a
+        hint may name one as an example.
         """
-        listed, tried, solved, given = False, 0, 0, Counter[str]()
+        listed, tried, solved, numbers, gift = False, 0, 0, 0, ""
         for seed in self._job.lost:
             try:
                 moves = await try_until_decided(partial(self._ask_solution, seed))
@@ -193,10 +195,13 @@ class Auditor:
                 moves, won = [], False
             listed = listed or moves is not None
             tried, solved = tried + 1, solved + won
-            given.update(await self._given(seed, moves) if moves and won else ())
+            given = await self._given(seed, moves) if moves and won else ()
+            if moves and given and await self._can_find(seed, moves, given):
+                continue
+            numbers += any(map(NUMBER.fullmatch, given))
+            gift = gift or next((word for word in given if numbers > 1 or not NUMBER.fullmatch(word)), "")
         if listed or await self._check_lists_elsewhere():
             self.tried, self.solved = tried, solved
-        gift = next((word for word, times in given.items() if times > 1 or not NUMBER.fullmatch(word)), "")
         if gift:
             self.findings.append(f"its solution wins a lost instance by {_told(gift)}")
 
@@ -256,7 +261,7 @@ class Auditor:
             if await try_until_decided(partial(self._check_wins, other, moves)) and not await try_until_decided(
                 partial(self._check_wins, other, rest)
             ):
-                return True
+                return not await self._can_find(seed, moves, words)
         return False
 
     async def _given(self, seed: int, moves: Sequence[Move]) -> Sequence[str]:
@@ -274,6 +279,35 @@ class Auditor:
         except UndecidedError:
             return ()
         return () if needless else words
+
+    async def _can_find(self, seed: int, moves: Sequence[Move], words: Sequence[str]) -> bool:
+        """Return True if a player can find the words on this instance, and then win by the moves."""
+        for _ in range(SEARCHES):
+            try:
+                if await try_until_decided(partial(self._wins_after_search, seed, moves, words)):
+                    return True
+            except UndecidedError:
+                continue
+        return False
+
+    async def _wins_after_search(self, seed: int, moves: Sequence[Move], words: Sequence[str]) -> bool:
+        """Act at random until observations have told the words, then make the moves. Returns True if they win.
+
+        A word that is told only when the play is lost is not found in this way.
+        """
+        policy = self._domain.guesser(self._rng, self._job.reads, self._collect_sent_elsewhere(seed))
+        said, observations, rest = list[Move](), list[str](), iter(moves)
+
+        async def act(seen: Observed) -> Move | None:
+            observations.append(heard(seen))
+            heard_so_far = [Hearing([*said, Move("")], observations)]
+            if set(words) & set(await trio.to_thread.run_sync(find_unseen_words, moves, heard_so_far)):
+                said.append(policy(seen))
+                return said[-1]
+            return next(rest, None)
+
+        played = await self._play(seed, self._job.max_turns, act)
+        return len(played.actions) > len(said) and is_won(played.episode_return, self._job.win_return)
 
     async def _play(self, seed: int, max_turns: int, player: Player[Move]) -> Conversation[Move]:
         """Play to the end or the first fault. Raises UndecidedError if the play proves nothing."""

@@ -12,6 +12,7 @@ from spade.pools.folder import (
     list_names,
     read_list,
     read_program,
+    refuse_oversize,
     write_program,
 )
 from spade.pools.levels import Levels, LevelWindow, is_entry, set_level
@@ -21,5 +22,5 @@ from spade.pools.writing import MADE, make_writing_config
 __all__ = [
     "MADE", "MOST_PROGRAMS", "POOL", "Drawing", "Draws", "Entry", "LevelWindow", "Levels", "PoolList", "PoolProgram",
     "ProgramLineage", "SeedPool", "is_entry", "list_names", "make_writing_config", "read_list", "read_program",
-    "read_shipped_programs", "set_level", "write_program",
+    "read_shipped_programs", "refuse_oversize", "set_level", "write_program",
 ]  # fmt: skip

@@ -216,11 +216,10 @@ def read_program(folder: Path, name: str) -> PoolProgram:
 def write_program(folder: Path, program: PoolProgram) -> None:
     """Write a program into a pool. The program file comes last, so that a listed program is whole.
 
-    Raises RunError if the program is too large to be read again. Raises OSError.
+    Raises RunError if it is too large to be read again. Raises OSError.
     """
+    refuse_oversize(f"{folder}", program)
     source, hint = program.source.encode(), program.hint.strip()
-    if len(source) > PROGRAM_BYTES:
-        raise RunError(f"{folder}: the program {program.name} is over {PROGRAM_BYTES} bytes")
     digests = compute_program_digest(program.source), _compute_hint_digest(hint)
     record = ProgramRecord(*digests, program.skill, program.origin, program.levels, program.lineage)
     if hint:
@@ -229,6 +228,14 @@ def write_program(folder: Path, program: PoolProgram) -> None:
         (folder / f"{program.name}.hint").unlink(missing_ok=True)
     replace(folder / f"{program.name}.json", msgspec.json.format(msgspec.json.encode(record)) + b"\n")
     replace(folder / f"{program.name}.py", source)
+
+
+def refuse_oversize(where: str, program: PoolProgram) -> None:
+    """Raise RunError, with the place `where`, if a program or its hint is too large for a pool."""
+    if len(program.source.encode()) > PROGRAM_BYTES:
+        raise RunError(f"{where}: the program {program.name} is over {PROGRAM_BYTES} bytes")
+    if len(program.hint.strip()) > MOST_HINT:
+        raise RunError(f"{where}: the hint of {program.name} is over {MOST_HINT} characters")
 
 
 def make_entry(program: PoolProgram) -> Entry:

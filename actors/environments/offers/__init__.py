@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Literal
 
-from actors.environments.offers.readings import LONGEST, filter_sendable, find_readings
+from actors.environments.offers.readings import filter_sendable, find_readings
 from actors.environments.offers.words import Words, choose_numbers
 
-__all__ = ["FORM", "LONGEST", "MOST", "MOST_MISSED", "Offer", "choose", "read_offer"]
+__all__ = ["FORM", "MOST", "MOST_MISSED", "Offer", "choose", "read_offer"]
 
 FORM = "`Actions: look take open`, `Actions: 1..20` or, with spaces in an action, `Actions: go north | wait`"
 """The exact form of a list, as the designer's prompt describes it."""
@@ -34,7 +34,7 @@ _LINE = re.compile(r"^(?:[ \t]*|.*[.!?:)\]] )Actions:[ \t]*(.*)$", re.MULTILINE)
 _WHOLE = r"0|-?[1-9][0-9]{0,17}"
 _RANGE = re.compile(rf"({_WHOLE})\.\.({_WHOLE})")
 _LOOSE = re.compile(
-    r"""["'`“\u2018«].+|\*\*[^*].*|.*[^,;][,;]|.*<[A-Za-z][^<>]+>.*|.*boxed\{.*|.*\d\.\..*|.*\w\.\.\w.*"""
+    r"""["'`“\u2018«].+|\*\*[^*].*|.*[^,;][,;]|.*<[A-Za-z][^<>]+>.*|.*[b\x08]oxed\{.*|.*\d\.\..*|.*\w\.\.\w.*"""
 )
 """An item that breaks the form: in quotes, bold or a box, with a comma at its end, a placeholder, or a bad range."""
 _JOINED = re.compile(r".+[/,\uff0c、].+|-?\d+[-–—…]\d+")
@@ -90,7 +90,7 @@ def read_offer(observation: str, draw: int = 0) -> Offer:
 def _read_exact(text: str, draw: int) -> tuple[tuple[str, ...], tuple[range, ...]]:
     """Return the actions and the ranges of a list in the exact form. Both are empty if the list is in another form.
 
-    All words of the list are read, so that a program cannot hide one behind repetitions or behind junk.
+    All words of the list are read, so that a program cannot hide one behind repetitions, behind junk, or by its length.
     """
     if len(text) > _LIST_CHARACTERS:
         return (), ()
@@ -105,15 +105,11 @@ def _read_exact(text: str, draw: int) -> tuple[tuple[str, ...], tuple[range, ...
         return (), ()
     found = {item: _RANGE.fullmatch(item) for item in items}
     ranges = {item: range(int(each[1]), int(each[2]) + 1) for item, each in found.items() if each}
-    if not all(ranges.values()) or not all(item in ranges or _is_plain(item) for item in found):
+    if not all(ranges.values()) or not all(item and (item in ranges or not _LOOSE.fullmatch(item)) for item in found):
         return (), ()
     most = max(1, (MOST + len(ranges) - len(found)) // max(1, len(ranges)))
     actions = (choose_numbers(ranges[item], most, draw) if item in ranges else (item,) for item in found)
     return tuple(dict.fromkeys(chain.from_iterable(actions))), tuple(ranges.values())
-
-
-def _is_plain(item: str) -> bool:
-    return 0 < len(item) <= LONGEST and item.isprintable() and not _LOOSE.fullmatch(item)
 
 
 def choose(observation: str, rng: random.Random, known: Sequence[str] = (), missed: Sequence[str] = ()) -> str:

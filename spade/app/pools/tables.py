@@ -5,6 +5,7 @@ The columns are those of the pools that the paper's authors published under `spa
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from spade.config import SKILLS
 from spade.disk import expand_home
 from spade.errors import RunError
 from spade.policy import hub
-from spade.pools import PoolProgram, ProgramLineage
+from spade.pools import PoolProgram, ProgramLineage, refuse_oversize
 from spade.text import as_line
 
 CODE, DIGEST, SKILL, HINT = "code", "sha256", "skill", "hint"
@@ -74,7 +75,7 @@ def read_table(source: str) -> list[PoolProgram]:
     """Read all programs of a table, in its order. Equal programs come once.
 
     Raises ConfigError if the hub does not give the data set, and RunError with the row that cannot be read, lacks a
-    program, or differs from its digest.
+    program, is too large for a pool, or differs from its digest.
     """
     if source.startswith(HUB):
         name = source.removeprefix(HUB)
@@ -83,7 +84,7 @@ def read_table(source: str) -> list[PoolProgram]:
     else:
         folder = expand_home(source)
         origin = as_line(folder.name, 100)
-    taken: set[str] = set()
+    taken = Counter[str]()
     return [
         _read_program(row, origin, taken)
         for file in list_files(folder)
@@ -100,8 +101,8 @@ def _without_copies(found: Iterator[TextRow]) -> Iterator[TextRow]:
             yield row
 
 
-def _read_program(row: TextRow, origin: str, taken: set[str]) -> PoolProgram:
-    """Convert a row into a program. Adds its name to `taken`."""
+def _read_program(row: TextRow, origin: str, taken: Counter[str]) -> PoolProgram:
+    """Convert a row into a program. Counts its name in `taken`."""
     if not row.text.strip():
         raise RunError(f"{row.where}: its column {CODE} is empty")
     digest = row.word(DIGEST)
@@ -111,20 +112,23 @@ def _read_program(row: TextRow, origin: str, taken: set[str]) -> PoolProgram:
     ids = (row.word(column) for column in NAMES)
     given = next((each for each in ids if each), row.id)
     named = ", ".join(f"{column} {as_line(row.word(column), 100)}" for column in ("game_id", SKILL) if row.word(column))
-    return PoolProgram(
+    program = PoolProgram(
         _choose_name(given, taken),
         row.text,
         row.word(HINT),
         next((each for each in SKILLS if each == skill), None),
         f"{origin}, {named}" if named else origin,
     )
+    refuse_oversize(row.where, program)
+    return program
 
 
-def _choose_name(given: str, taken: set[str]) -> str:
-    """Make a valid name that is not taken from the name that the table gives."""
+def _choose_name(given: str, taken: Counter[str]) -> str:
+    """Make a valid name that is not taken from the name that the table gives. `taken` counts the uses of each name."""
     name = _UNFIT.sub("_", Path(given).name.removesuffix(".py"))[:_LONGEST_NAME].strip("._-") or "program"
-    chosen, number = name, 2
+    chosen = name
     while chosen in taken:
-        chosen, number = f"{name}_{number}", number + 1
-    taken.add(chosen)
+        taken[name] += 1
+        chosen = f"{name}_{taken[name]}"
+    taken[chosen] = 1
     return chosen

@@ -343,6 +343,51 @@ async def test_a_number_of_a_hint_that_one_solution_happens_to_need_is_no_gift(s
     assert await gift_of_solutions(sandbox, NUMBERS, "games", f"Not {numbers[0]}, surely.", happens) == ""
 
 
+async def test_a_hint_that_lists_the_numbers_of_all_instances_gives_them_away(sandbox):
+    """Each lost instance needs another number, so that no number is needed twice."""
+    codes = {number: str(random.Random(number).randrange(1_000, 9_999)) for number in range(100, 999)}
+    needed = [codes[random.Random(seed).sample(range(100, 999), 2)[0]] for seed in ODD]
+    assert len({*needed}) == len(ODD)
+    secret = "str(random.Random(int(self.right[:3])).randrange(1_000, 9_999))"
+    found = await gift_of_solutions(sandbox, NUMBERS, "games", f"The codes are {', '.join(needed)}.", secret)
+    assert found == f"its solution wins a lost instance by '{needed[1]}', which its hint tells and no observation"
+
+
+# A player finds the name of the tool by looking, while the solution knows it. With TRAP, whoever looks has lost.
+TOOL = """
+import random
+
+class ToolEnv:
+    def reset(self, seed):
+        self.tool = random.Random(seed).choice(["lantern", "ladder"])
+        self.lost = False
+        return "Something bars the way. What do you use? Actions: look wait", {}
+    def step(self, action):
+        if action == "use " + self.tool and not self.lost:
+            return "The way is open.", 1.0, True, False, {}
+        self.lost = self.lost or TRAP
+        told = f" There is a {self.tool}." if action == "look" else ""
+        return f"Nothing happens.{told} Actions: look wait", 0.0, False, False, {}
+    def solution(self):
+        return ["use " + self.tool]
+"""
+
+
+@pytest.mark.parametrize("trap", [False, True])
+async def test_a_word_that_a_player_can_find_in_time_is_no_gift(sandbox, trap):
+    """The solution goes straight on. It is a gift if whoever learns the word has lost already."""
+    hint = "Look first. If there is a lantern, use lantern. If there is a ladder, use ladder."
+    found = await gift_of_solutions(sandbox, TOOL.replace("TRAP", f"{trap}"), "games", hint)
+    assert bool(found) == trap
+
+
+async def test_a_word_that_agents_sent_elsewhere_is_not_found_by_sending_it(sandbox):
+    """Random actions include those of agents. Here the secret of a hinted play would win at once."""
+    replays = [await recorded(sandbox, SECRET, seed, ("xyzzy",), hinted=True) for seed in (13, 15)]
+    outcome = await audit(sandbox, job(SECRET, *replays, won=(), hint="Say xyzzy."))
+    assert outcome.finding == "hinted play play-13 wins by 'xyzzy', which its hint tells and no observation"
+
+
 async def test_a_hint_may_use_words_of_a_text_that_the_player_writes(sandbox):
     """The value of an argument is a secret as a whole, as in admission."""
     writes = SERVICE.replace("phrase == SECRET", "'finished' in phrase")

@@ -17,6 +17,8 @@ from spade.app.pools.tables import read_table
 from spade.config import load
 from spade.errors import ConfigError, RunError
 from spade.pools import list_names, read_program
+from spade.pools.folder import PROGRAM_BYTES
+from spade.protocol import MOST_HINT
 from tests.actors.roles.test_designer import CRASHES, GOOD
 from tests.app.commands.test_pool import run_spade
 from tests.spade.hub_server import use_hub
@@ -104,13 +106,24 @@ def test_a_data_set_of_the_hub_is_imported_and_named_with_its_commit(tmp_path, m
         (make_row(GOOD, sha256="0" * 64), "row 2: its program does not have the digest"),
         (make_row(""), "row 2: its column code is empty"),
         ({**make_row(GOOD), "code": None}, "row 2: its column code is empty"),
+        (make_row(GOOD + "#" * PROGRAM_BYTES), "row 2: the program game_1_2 is over 1048576 bytes"),
+        (make_row(GOOD, hint="h" * (MOST_HINT + 1)), "row 2: the hint of game_1_2 is over 65536 characters"),
     ],
 )
 def test_a_bad_row_is_named_and_nothing_is_written(row, says, tmp_path, config):
-    table = write_parquet(tmp_path / "in" / "pool.parquet", [make_row(GOOD + "#"), row])
+    table = write_parquet(tmp_path / "in" / "pool.parquet", [make_row(GOOD + "#", hint=""), row])
     with pytest.raises(RunError, match=says):
         import_programs(str(table), tmp_path / "pool", config, print)
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
+
+
+def test_many_programs_of_one_name_are_numbered(tmp_path):
+    """A table may name each program by its folder, as in `17/env.py`."""
+    rows = [{"code": f"# {number}", "file_name": f"{number}/env.py"} for number in range(12_000)]
+    began = time.process_time()
+    named = [program.name for program in read_table(str(write_lines(tmp_path / "pool.jsonl", rows)))]
+    assert time.process_time() - began < 15.0, "it grows with the square"
+    assert named == ["env", *(f"env_{number}" for number in range(2, 12_001))]
 
 
 def test_a_table_of_something_else_lists_its_columns(tmp_path, config):
