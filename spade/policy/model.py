@@ -1,5 +1,6 @@
 """Load checkpoint folders in the Hugging Face layout, and publish them under the digest of their parameters."""
 
+import errno
 import filecmp
 import os
 import re
@@ -157,12 +158,20 @@ def _copy(source: Mapping[str, Tensor], target: Mapping[str, Tensor], folder: Pa
         target[name].copy_(value)
 
 
+def write_parameters(model: PreTrainedModel, folder: Path) -> None:
+    """Write the parameters and the config of `model` into `folder`. Raises OSError, which names the file."""
+    try:
+        model.save_pretrained(folder, max_shard_size=_WHOLE)
+    except SafetensorError as error:  # it tells of a full disk in words alone
+        raise OSError(errno.EIO, str(error), str(folder / PARAMETERS)) from None
+
+
 def save(model: PreTrainedModel, tokenizer: Path, folder: Path) -> str:
     """Write `model`, its manifest and the files of `tokenizer` (a folder) into `folder`. Returns the digest.
 
     `AutoModelForCausalLM.from_pretrained(folder)` and `AutoTokenizer.from_pretrained(folder)` load the result.
     """
-    model.save_pretrained(folder, max_shard_size=_WHOLE)
+    write_parameters(model, folder)
     copy_tokenizer(tokenizer, folder)
     return manifest.write(folder)
 

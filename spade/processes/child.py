@@ -172,7 +172,10 @@ def _explain_end(code: int, said: bytes) -> str:
     lines = said.decode(errors="replace").replace(READY.decode(), "").strip().splitlines()
     if lines:
         return lines[-1]
-    return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+    if code >= 0:
+        return f"exit code {code}"
+    hint = " (a full disk, or a mapped file that was cut short)" if -code == signal.SIGBUS else ""
+    return f"killed by {signal.Signals(-code).name}{hint}"
 
 
 def _read_tail(logfile: Path, start: int) -> str:

@@ -40,6 +40,8 @@ def shell(line, cwd, **environment):
     ("spade status nothing 2>&-", 1, ""),
     ("spade status RUN >/dev/full", 1, "spade: No space left on device\n"),
     ("spade status nothing 2>/dev/full", 1, ""),
+    ("ulimit -f 0; spade top RUN --svg view.svg", 1, "spade: view.svg: File too large\n"),
+    ("ulimit -f 0; spade cluster template slurm nano -o job.sh", 1, "spade: job.sh: File too large\n"),
     ("spade status RUN | head -1 >/dev/null", 1, ""),
     ("spade status RUN --json | head -1 >/dev/null", 1, ""),
     ("spade env play good.py <&-", 0, ""),

@@ -6,6 +6,7 @@ Files may grow to so many bytes (RLIMIT_FSIZE): over it a write fails with EFBIG
 import io
 import logging
 import os
+import re
 import resource
 import sys
 
@@ -17,7 +18,7 @@ from learner import checkpoint
 from replay.service.journal import Journal
 from spade import disk
 from spade.errors import RunError
-from spade.policy.model import publish
+from spade.policy.model import publish, save
 from spade.processes import logs
 from spade.processes.entry import FINAL, _find_verdict
 from spade.protocol import Status, StepMetrics
@@ -62,6 +63,12 @@ def test_weights_are_published_whole_or_not_at_all(model, tiny_checkpoint, tmp_p
     assert "free space" in said
     assert "BUG" not in said
     assert names(tmp_path) == []
+
+
+def test_weights_that_do_not_fit_are_an_error_of_the_system(model, tiny_checkpoint, tmp_path):
+    """Commands that write weights, such as `spade pool make`, tell it in one line."""
+    said = limited(5_000, lambda: save(model, tiny_checkpoint, tmp_path))
+    assert re.search(r"\[Errno \d+\] .*File too large.*'.*model\.safetensors'; free space", said)
 
 
 @pytest.mark.parametrize("most", [0, 10, 105])

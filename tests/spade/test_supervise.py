@@ -68,6 +68,15 @@ async def test_a_killed_process_comes_back(tmp_path: Path) -> None:
     assert gone(child.pid)
 
 
+async def test_a_process_that_maps_a_file_on_a_full_disk_says_so(tmp_path: Path) -> None:
+    """A new store on a full disk ends the replay service by SIGBUS: LMDB maps its file of locks."""
+    async with supervise(SETTINGS, tmp_path / "logs", ROLES) as supervisor:
+        await supervisor.add(orders(tmp_path, "agent-0"))
+        os.kill(supervisor.processes()[0].pid, signal.SIGBUS)
+        await until(lambda: supervisor.processes()[0].restarts == 1)
+        assert supervisor.processes()[0].detail == "killed by SIGBUS (a full disk, or a mapped file that was cut short)"
+
+
 async def test_the_lives_of_a_name_are_numbered_over_restarts_and_new_additions(tmp_path: Path) -> None:
     def lives(name: str) -> list[str]:
         return [line.split()[-1] for line in diary(tmp_path) if line.startswith(f"{name} started")]

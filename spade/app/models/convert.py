@@ -34,7 +34,7 @@ def convert(source: Path, folder: Path, dtype: Format | None) -> None:
         policy.save(model, source, folder)
         return
     model, tokenizer = _read_gguf(source, dtype or "bfloat16")
-    model.save_pretrained(folder, max_shard_size="1000TB")
+    policy.write_parameters(model, folder)
     tokenizer.save_pretrained(folder)
 
 

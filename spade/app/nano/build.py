@@ -19,6 +19,7 @@ from spade.app.nano.simulation import SIMULATIONS
 from spade.app.nano.tokens import ASSISTANT, END, FORMS, PAD, SPECIAL, USER, Row, encode, make_tokenizer
 from spade.app.printing import say
 from spade.config import DomainName
+from spade.policy.model import write_parameters
 from spade.seeds import derive
 from spade.tokens import Tokenizer
 
@@ -73,7 +74,7 @@ def build(out: Path, seed: int, minutes: float, domain: DomainName = "games") ->
     model.train()
     teach_copying(model, tokenizer, seed)
     warm_start(world, model, tokenizer, record, corpus)
-    model.save_pretrained(out)
+    write_parameters(model, out)
     (out / RECORD).write_bytes(msgspec.json.encode(record) + b"\n")
     return record
 

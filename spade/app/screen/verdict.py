@@ -1,6 +1,7 @@
 """The verdict on a run in one line: whether it learns, and whether its programs can teach. Pure."""
 
 from math import hypot
+from statistics import NormalDist
 from typing import Literal, NamedTuple
 
 from spade.estimates.intervals import Z
@@ -80,7 +81,7 @@ def _describe_learning(status: Status, over: bool) -> tuple[str, Tone]:
     best = max(evaluations, key=lambda one: one.win_rate)
     since = f"since step {first.step}" if first.step else "since the start"
     gain = f"held-out {newest.win_rate - first.win_rate:+.2f} {since}"
-    if _is_different(best, newest):
+    if _is_different(first, newest) or _is_different(best, newest, among=len(evaluations) - 1):
         lost = "" if best is first else f", {newest.win_rate - best.win_rate:+.2f} since its best at step {best.step}"
         return f"{'fell' if over else 'falling'}: {gain}{lost}", "bad"
     if _is_different(newest, first):
@@ -88,9 +89,13 @@ def _describe_learning(status: Status, over: bool) -> tuple[str, Tone]:
     return f"flat: {gain}, within its error of ± {Z * hypot(first.error, newest.error):.2f}", "neutral"
 
 
-def _is_different(high: Evaluation, low: Evaluation) -> bool:
-    """Return whether one win rate is higher than another by more than chance. Their items are the same."""
-    return high.win_rate - low.win_rate > Z * hypot(high.error, low.error)
+def _is_different(high: Evaluation, low: Evaluation, among: int = 1) -> bool:
+    """Return whether one win rate is higher than another by more than chance. Their items are the same.
+
+    `high` may be the best of several, `among`. The best of many is high by chance, so the threshold rises (Bonferroni).
+    """
+    threshold = NormalDist().inv_cdf(1 - 0.025 / among)
+    return high.win_rate - low.win_rate > threshold * hypot(high.error, low.error)
 
 
 def _describe_programs(status: Status) -> str:

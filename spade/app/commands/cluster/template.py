@@ -7,6 +7,7 @@ import typer
 
 from spade.app.commands.options import Set
 from spade.app.printing import say, show
+from spade.disk import replace
 from spade.errors import ConfigError
 
 
@@ -34,5 +35,5 @@ def template(
     if out is None:
         show(text.removesuffix("\n"))
     else:
-        out.write_text(text, encoding="utf-8")
+        replace(out, text.encode())
         say(f"{out}: written")

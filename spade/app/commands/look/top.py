@@ -8,6 +8,7 @@ import typer
 
 from spade.app.commands.options import Keys, LiveRun
 from spade.app.printing import say
+from spade.disk import replace
 from spade.text import as_line
 
 if TYPE_CHECKING:
@@ -68,5 +69,5 @@ def _draw(at: "Reached", svg: Path) -> None:
     status = trio.run(read_status, at)
     console = Screen(width=width, height=height, record=True, file=io.StringIO(), force_terminal=True)
     console.print(render(status, width, height), height=height)
-    console.save_svg(str(svg), title=as_line(f"spade top {at.name}"))
+    replace(svg, console.export_svg(title=as_line(f"spade top {at.name}")).encode())
     say(str(svg))

@@ -24,6 +24,7 @@ from replay.store import Store, open_reader
 from replay.store.past_batches import read_batch, read_recorded, read_taken
 from spade.app.rundir import RunDir
 from spade.config import Config
+from spade.disk import replace
 from spade.errors import RunError
 from spade.protocol import Batch, StepMetrics
 
@@ -71,7 +72,7 @@ def remake(path: Path, step: int, out: Path | None) -> Remade:
         published = [one for one in store.scan("publications", Publication) if one.weights.step == step]
     work = prepare(again.groups, config.learner.microbatch_tokens, config.learner.designer_weight_max)
     if out is not None:
-        out.write_bytes(save(_collect_tensors(work)))
+        replace(out, save(_collect_tensors(work)))
     with tempfile.TemporaryDirectory(prefix="spade-") as folder:
         metrics = trio.run(_train, config, start, [*earlier, again], Path(folder))
     reported = published[-1].metrics if published else None
