@@ -164,7 +164,15 @@ async def test_a_tracker_of_a_run_that_is_down_ends_with_the_last_row(run):
     assert tracked(run) == [(1, 1), (2, 2)]
 
 
-def test_ctrl_c_does_not_cut_a_batch(run):
+@pytest.fixture
+def heeded():
+    """Let SIGINT raise KeyboardInterrupt. A process that a shell starts in the background ignores the signal."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_ctrl_c_does_not_cut_a_batch(run, heeded):
     append(run, [1, 2])
     presses = iter([signal.SIGINT])  # during the first action
 
@@ -172,9 +180,13 @@ def test_ctrl_c_does_not_cut_a_batch(run):
         for number in presses:
             signal.raise_signal(number)
 
+    async def follow():
+        with trio.fail_after(60):
+            await tracker.follow(tracking, lambda: True)
+
     with sinks(clock), opened(run) as tracking:
         with pytest.raises(KeyboardInterrupt):
-            trio.run(tracker.follow, tracking, lambda: True)
+            trio.run(follow)
         assert tracking.tracked == 2
     assert tracked(run) == [(1, 1), (2, 2)]
 
