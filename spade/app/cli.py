@@ -2,7 +2,8 @@
 
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
+from importlib import metadata
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -26,7 +27,7 @@ from spade.app.commands.cluster import template
 from spade.app.commands.env import export, play, programs, stats
 from spade.app.commands.look import report, status, top, track, why
 from spade.app.commands.replay import batch, lineage, store, verify
-from spade.app.printing import complain, open_streams
+from spade.app.printing import complain, open_streams, say
 from spade.errors import SpadeError, format_placed
 from spade.processes import logs
 
@@ -122,13 +123,13 @@ class _RunsByDefault(TyperGroup):
         return super().parse_args(ctx, args if named else ["run", *args])
 
 
-def _make_typer(help_text: str, commands: Commands) -> typer.Typer:
-    """Make a group of commands."""
+def _make_typer(help_text: str, commands: Commands, completion: bool = False) -> typer.Typer:
+    """Make a group of commands. `completion` adds the options that complete commands in a shell."""
     group = typer.Typer(
         cls=_RunsByDefault if "run" in commands else TyperGroup,
         help=help_text,
         no_args_is_help=True,
-        add_completion=False,
+        add_completion=completion,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
     )
@@ -137,9 +138,24 @@ def _make_typer(help_text: str, commands: Commands) -> typer.Typer:
     return group
 
 
-app = _make_typer(
-    "Self-play for language models: one policy designs executable environments and learns to play them.", COMMANDS
-)
+def _print_version(asked: bool) -> None:
+    """Print the version of the package and end the command."""
+    if asked:
+        say(f"spade {metadata.version('spade-rl')}")
+        raise typer.Exit
+
+
+def _take_options(
+    version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Take the options that stand before a command."""
+
+
+_SUMMARY = "Self-play for language models: one policy designs executable environments and learns to play them."
+app = _make_typer(_SUMMARY, COMMANDS, completion=True)
+app.callback(help=_SUMMARY)(_take_options)
 for name, (help_text, commands) in GROUPS.items():
     app.add_typer(_make_typer(help_text, commands), name=name)
 

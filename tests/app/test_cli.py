@@ -1,8 +1,10 @@
 import json
+import os
 import random
 import select
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -264,3 +266,18 @@ def test_limits_of_a_command_are_bounded_like_those_of_a_run():
     ):  # fmt: skip
         with pytest.raises(ConfigError, match=told):
             read_command_limits(*given)
+
+
+@pytest.mark.parametrize("command", [[Path(sys.executable).with_name("spade")], [sys.executable, "-m", "spade"]])
+def test_the_version_is_the_packages(command):
+    done = subprocess.run([*command, "--version"], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, f"spade {metadata.version('spade-rl')}\n")
+
+
+@pytest.mark.parametrize(("words", "completed"), [("spade en", "env"), ("spade pool imp", "import")])
+def test_a_shell_completes_commands(words, completed):
+    asked = {"_SPADE_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    done = subprocess.run(
+        [Path(sys.executable).with_name("spade")], env=os.environ | asked, capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout.split() == [completed]
