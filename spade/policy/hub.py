@@ -70,7 +70,7 @@ _Kind = Literal["model", "dataset"]
 
 
 def _look_up(name: str, kind: _Kind, patterns: Sequence[str]) -> Path:
-    """Ask the hub, and take the cached copy if that fails. Raises ConfigError if there is none."""
+    """Ask the hub, and take the cached copy if that fails. Raises ConfigError without a copy."""
     try:
         return _download_snapshot(name, kind, patterns, offline=False)
     except Exception as error:  # of the hub's client, of HTTP below it, or of an answer that is no JSON

@@ -84,20 +84,16 @@ def admit(
     return admitted, rejections
 
 
-async def judge(
-    sandbox: Sandbox, source: str, config: Config, library: bool = False
-) -> tuple[DomainName | None, Verdict]:
-    """Admit a program of the domain that its base class names. The domain is None if the program does not load.
+async def judge(sandbox: Sandbox, source: str, config: Config, library: bool = False) -> tuple[DomainName, Verdict]:
+    """Admit a program of the domain that its base class names, or of the config's domain if it does not load.
 
     The seed is the program's own, so that one file always gets one verdict. Raises RunError if the sandbox fails.
     """
     seed = derive_check_seed(source)
     if library:
         return config.run.domain, await admit_opened(sandbox, source, seed, config.sandbox, config.play)
-    domain = await find_domain(sandbox, source, config.sandbox)
-    return domain, await validate(
-        sandbox, source, seed, config.sandbox, config.play, domain or config.run.domain, config.tools
-    )
+    domain = await find_domain(sandbox, source, config.sandbox) or config.run.domain
+    return domain, await validate(sandbox, source, seed, config.sandbox, config.play, domain, config.tools)
 
 
 async def _judge_all(

@@ -5,6 +5,7 @@ from typing import Any
 
 import jinja2
 
+from spade.app.supervisor.pools import describe_author
 from spade.config import Config
 
 _TEMPLATES = jinja2.Environment(
@@ -18,11 +19,10 @@ _TEMPLATES = jinja2.Environment(
 
 def render(template: str, config: Config, **values: Any) -> str:
     """Render a template about environments of a run with this config."""
-    return _TEMPLATES.get_template(template).render(config=config, author=_describe_author(config), **values)
+    return _TEMPLATES.get_template(template).render(config=config, author=_describe_origin(config), **values)
 
 
-def _describe_author(config: Config) -> str:
+def _describe_origin(config: Config) -> str:
     if config.design.source == "pool":
         return f"They are from the pool `{config.pool.source}`."
-    model = config.endpoint.model if config.endpoint.serves("designer") else config.model.path
-    return f"Their programs were written by a policy that began as the model `{model}`."
+    return f"Their programs were written by a policy that began as the model `{describe_author(config)}`."

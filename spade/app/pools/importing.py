@@ -12,7 +12,7 @@ from spade.app.pools.tables import is_table, read_table
 from spade.app.supervisor.pools import SOURCES, write_pool
 from spade.config import Config, PoolLibrary
 from spade.errors import RunError
-from spade.pools import MOST_PROGRAMS, PoolProgram
+from spade.pools import MOST_PROGRAMS
 
 LOG = ".import"
 """Suffix of the log beside the pool, which keeps the verdicts until the pool is complete."""
@@ -38,16 +38,19 @@ def import_programs(source: str, out: Path, config: Config, say: Callable[[str],
     """
     if os.path.lexists(out):
         raise RunError(f"{out}: exists already; give a new directory")
-    library = source.partition(":")[0] if source.partition(":")[0] in get_args(PoolLibrary) else ""
+    kind, _, names = source.partition(":")
+    library = kind in get_args(PoolLibrary)
     if library:
-        loaded = tuple(sorted({*config.sandbox.libraries, library}))
+        loaded = tuple(sorted({*config.sandbox.libraries, kind}))
         config = replace(config, sandbox=replace(config.sandbox, libraries=loaded))
-    programs = _read_programs(source, library)
+        programs = list(SOURCES[kind](names))
+    else:
+        programs = read_table(source) if is_table(source) else list(SOURCES["folder"](source))
     if len(programs) > MOST_PROGRAMS:
         raise RunError(f"{source}: has {len(programs)} programs; a pool holds at most {MOST_PROGRAMS}")
     out.parent.mkdir(parents=True, exist_ok=True)
     log = out.with_name(out.name + LOG)
-    admitted, rejections = admit(programs, config, log, bool(library), say)
+    admitted, rejections = admit(programs, config, log, library, say)
     if not admitted:
         for row in rejections.rows():
             say(row)
@@ -55,11 +58,3 @@ def import_programs(source: str, out: Path, config: Config, say: Callable[[str],
     write_pool(out, iter(admitted))
     log.unlink(missing_ok=True)
     return ImportedPool(len(programs), len(admitted), rejections)
-
-
-def _read_programs(source: str, library: str) -> list[PoolProgram]:
-    if library:
-        return list(SOURCES[library](source.partition(":")[2]))
-    if is_table(source):
-        return read_table(source)
-    return list(SOURCES["folder"](source))

@@ -220,7 +220,7 @@ class _Collector:
 
     def __init__(self, run: RunDir, out: Path) -> None:
         self._out, self._have = out, set(_list_names(out))
-        self._reader = PoolReader(run.store, f"a run of {_describe_author(run.config())}")
+        self._reader = PoolReader(run.store, f"a run of {describe_author(run.config())}")
 
     @property
     def size(self) -> int:
@@ -235,7 +235,7 @@ class _Collector:
                 self._have.add(program.name)
 
 
-def _describe_author(config: Config) -> str:
+def describe_author(config: Config) -> str:
     """Describe the model that writes the programs."""
     if config.endpoint.serves("designer"):
         return config.endpoint.model or f"the model at {config.endpoint.url}"

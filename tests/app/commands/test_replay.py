@@ -198,9 +198,8 @@ def test_a_run_that_was_moved_exports_its_own_policy(copied):
     run = RunDir(copied)
     assert find_newest_policy(run).folder == copied / "weights" / find_newest_weights(copied / "store").digest
     later = shutil.copytree(copied / "checkpoints" / "step-7", copied / "checkpoints" / "step-99")
-    assert (
-        find_newest_policy(run).folder == later / "model"
-    )  # a stopped run may have its last step in a checkpoint alone
+    # A stopped run may have its last step in a checkpoint alone.
+    assert find_newest_policy(run).folder == later / "model"
     lose_checkpoints(copied)
     lose_weights(copied)
     with pytest.raises(RunError, match=r"the newest policy, of step \d+, is missing"):

@@ -225,7 +225,7 @@ async def _check(
                 take((file, None, source))
                 continue
             domain, verdict = await judge(sandbox, source, config)
-            take((file, domain or config.run.domain, verdict))
+            take((file, domain, verdict))
 
 
 def read_program(file: Path) -> str:
