@@ -321,7 +321,8 @@ def test_no_text_of_a_summary_forges_a_line(tmp_path):
         assert not [line for line in told.splitlines() if line.startswith(("nano@paper", "headline"))]
 
 
-def test_evaluations_below_a_folder_that_is_not_there_are_refused(tmp_path):
+def test_evaluations_below_a_folder_that_is_not_there_are_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # `make up` leaves a run in the clone, whose name would be suggested
     for words in (["ls"], ["show"]):
         result = CliRunner().invoke(cli.app, ["eval", *words, str(tmp_path / "nanno")])
         assert (type(result.exception), str(result.exception)) == (
