@@ -12,6 +12,7 @@ swap      publication of weights by the learner, and the engine's change to them
 """
 
 import gc
+import itertools
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -29,17 +30,22 @@ from learner import weights as learner_weights
 from learner.backends.torch import TorchBackend
 from spade.codec import pack_ids
 from spade.config import Config, Engine, load
+from spade.policy.manifest import PARAMETERS
 from spade.policy.model import load as load_model
 from spade.policy.model import pick_device
-from spade.protocol import Generate, Weights
+from spade.protocol import Batch, Generate, Weights
 from tests.bench.harness import command, conclude
 from tests.gpu.shapes import SHAPES, count_flops, make_batch, write_model
 from tests.peers import changed
 
 Figures = dict[str, dict[str, float]]
 
-LENGTH, PROMPT, PLAYS = 2_048, 512, 8
-"""Tokens of a play that is trained, and of its prompt, which the plays of a group share."""
+PLAYS = 8
+"""Plays of a group."""
+LENGTH, LEAST_PROMPT = 2_048, 8
+"""Tokens of a play that is trained, and of its prompt, which is too short to be shared: computed tokens are read tokens."""
+KEPT_TOKENS = 8_192
+"""A step of more tokens computes activations again."""
 
 
 class Sizes(msgspec.Struct, frozen=True):
@@ -122,9 +128,8 @@ def measure_limits(device: torch.device, sizes: Sizes) -> Figures:
 def make_requests(count: int, prompt: int, vocabulary: int) -> list[list[int]]:
     """Return prompts, of which `PLAYS` each are equal, as the plays of a group are."""
     rng = np.random.default_rng(count)
-    return [ids for _ in range(-(-count // PLAYS)) for ids in [rng.integers(3, vocabulary, prompt).tolist()] * PLAYS][
-        :count
-    ]
+    drawn = [rng.integers(3, vocabulary, prompt).tolist() for _ in range(-(-count // PLAYS))]
+    return [drawn[index // PLAYS] for index in range(count)]
 
 
 class Ours:
@@ -132,18 +137,18 @@ class Ours:
 
     def __init__(self, folder: Path, rows: int, context: int, device: torch.device, kv_bytes: int) -> None:
         settings = Engine(rows=rows, context_tokens=context, kv_bytes=kv_bytes, device=str(device))
-        self._engine = TorchEngine(Weights(1, 0, "", str(folder)), settings, "bfloat16")
-        self._engine._end_ids = frozenset()
+        self.engine = TorchEngine(Weights(1, 0, "", str(folder)), settings, "bfloat16")
+        self.engine._end_ids = frozenset()
         self._seed = 0
 
     def sample(self, prompts: list[list[int]], new: int) -> int:
         """Return the number of sampled tokens."""
         for ids in prompts:
             self._seed += 1
-            self._engine.submit(self._seed, Generate(pack_ids(ids), new, 1.0, self._seed))
+            self.engine.submit(self._seed, Generate(pack_ids(ids), new, 1.0, self._seed))
         count = 0
-        while self._engine.busy:
-            count += sum(len(answer.ids) // 4 for _, answer in self._engine.step())
+        while self.engine.busy:
+            count += sum(len(answer.ids) // 4 for _, answer in self.engine.step())
         return count
 
 
@@ -170,43 +175,40 @@ def count_kv_bytes(device: torch.device) -> int:
     return int(0.6 * torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else 1 << 28
 
 
+def measure_rate(device: torch.device, sampler: Ours | Theirs, rounds: list[list[list[int]]], new: int) -> float:
+    """Return the tokens a second of the fastest round. Prompts are computed and tokens sampled within that time."""
+    rates = []
+    for prompts in rounds:
+        wait(device)
+        began = time.perf_counter()
+        count = sampler.sample(prompts, new)
+        rates.append(count / (time.perf_counter() - began))
+    return max(rates)
+
+
 def measure_sampling(device: torch.device, sizes: Sizes, folders: dict[str, Path]) -> Figures:
-    """Prompts are computed and tokens sampled in one time, as a run has it."""
     figures: Figures = {}
     name = sizes.models[0]
-    for rows, prompt in sizes.sampled:
-        asked = make_requests(rows, prompt, SHAPES[name].vocabulary)
+    vocabulary = SHAPES[name].vocabulary
+    for count, prompt in sizes.sampled:
+        asked = make_requests(count, prompt, vocabulary)
+        # Other prompts each time: the engine keeps the keys of earlier ones.
+        rounds = [[[(token + turn) % vocabulary for token in ids] for ids in asked] for turn in range(sizes.rounds)]
         row: dict[str, float] = {}
         with peak(device) as memory:
-            ours = Ours(folders[name], rows, prompt + sizes.new, device, count_kv_bytes(device))
-            for turn in range(sizes.rounds):
-                # Other prompts each time: the engine keeps the keys of the last ones.
-                fresh = [[(token + turn) % SHAPES[name].vocabulary for token in ids] for ids in asked]
-                wait(device)
-                began = time.perf_counter()
-                count = ours.sample(fresh, sizes.new)
-                taken = time.perf_counter() - began
-                row["tokens/s"] = max(row.get("tokens/s", 0.0), count / taken)
-        row |= memory
-        del ours
-        try:
-            if device.type != "cuda":
-                raise NotImplementedError("it needs a GPU")
+            ours = Ours(folders[name], count, prompt + sizes.new, device, count_kv_bytes(device))
+            ours.sample(asked[:PLAYS], 4)
+            row["tokens/s"] = measure_rate(device, ours, rounds, sizes.new)
+            del ours
+        if device.type == "cuda":  # it does not run on a CPU
             with peak(device):
                 theirs = Theirs(folders[name], device)
-                theirs.sample(asked[:2], 4)
-                for _ in range(max(sizes.rounds - 1, 1)):
-                    wait(device)
-                    began = time.perf_counter()
-                    count = theirs.sample(asked, sizes.new)
-                    taken = time.perf_counter() - began
-                    row["Transformers tokens/s"] = max(row.get("Transformers tokens/s", 0.0), count / taken)
-            del theirs
+                theirs.sample(asked[:PLAYS], 4)
+                row["Transformers tokens/s"] = measure_rate(device, theirs, rounds, sizes.new)
+                del theirs
             row["times Transformers"] = row["tokens/s"] / row["Transformers tokens/s"]
-        except Exception as error:
-            print(f"Transformers' continuous batching does not run here: {type(error).__name__}: {error}"[:300])
-        figures[f"{name}, {rows} at once, prompts of {prompt}"] = row
-        print(f"{name}, {rows} at once, prompts of {prompt}: {row}", flush=True)
+        figures[f"{name}, {count} at once, prompts of {prompt}"] = row | memory
+        print(f"{name}, {count} at once, prompts of {prompt}: {row}", flush=True)
     return figures
 
 
@@ -220,29 +222,27 @@ def settings_of(folder: Path, tokens: int, checkpointing: bool) -> Config:
     )  # fmt: skip
 
 
+def measure_step(device: torch.device, folder: Path, batch: Batch, tokens: int, rounds: int) -> float:
+    """Return the median seconds of a step over `batch` as one micro-batch."""
+    model = load_model(folder, dtype="float32", device=device).requires_grad_(True)
+    backend = TorchBackend(model, settings_of(folder, tokens, checkpointing=tokens > KEPT_TOKENS))
+    return time_s(device, lambda: backend.train(msgspec.structs.replace(batch, step=backend.step + 1)), rounds)
+
+
 def measure_learner(device: torch.device, sizes: Sizes, folders: dict[str, Path], product: float) -> Figures:
-    """The plays of a step share no beginnings, so that tokens computed are tokens read."""
     figures: Figures = {}
     for name in sizes.models:
         shape = SHAPES[name]
         for tokens in sizes.trained:
-            checkpointing = tokens > 8_192
-            batch = make_batch(tokens, sizes.length, shape.vocabulary, 8)
+            batch = make_batch(tokens, sizes.length, shape.vocabulary, LEAST_PROMPT)
             label = f"{name}, {tokens} tokens"
             try:
                 with peak(device) as memory:
-                    model = load_model(folders[name], dtype="float32", device=device).requires_grad_(True)
-                    backend = TorchBackend(model, settings_of(folders[name], tokens, checkpointing))
-
-                    def step(backend: TorchBackend = backend, groups: Any = batch.groups) -> None:
-                        backend.train(msgspec.structs.replace(batch, step=backend.step + 1, groups=groups))
-
-                    taken = time_s(device, step, sizes.rounds)
-                del model, backend, step
+                    taken = measure_step(device, folders[name], batch, tokens, sizes.rounds)
             except torch.OutOfMemoryError as error:
                 print(f"{label}: {str(error).splitlines()[0]}")
                 continue
-            flops = count_flops(shape, tokens, sizes.length, tokens - 8 * (tokens // sizes.length))
+            flops = count_flops(shape, tokens, sizes.length, tokens - LEAST_PROMPT * (tokens // sizes.length))
             figures[label] = {
                 "tokens/s": tokens / taken, "s": taken, "TFLOP/s": flops / taken / 1e12,
                 "MFU %": 100 * flops / taken / 1e12 / product, **memory,
@@ -255,32 +255,36 @@ def measure_learner(device: torch.device, sizes: Sizes, folders: dict[str, Path]
 
 
 @torch.no_grad()
+def publish_two(device: torch.device, folder: Path, root: Path) -> tuple[list[Weights], float]:
+    """Publish two sets of weights, as the learner does. Return them, and the seconds of the faster publication."""
+    model = load_model(folder, dtype="float32", device=device)
+    published, taken = [], []
+    for version in (1, 2):
+        for parameter in model.parameters():
+            parameter.mul_(1.001)
+        wait(device)
+        began = time.perf_counter()
+        digest, written = learner_weights.publish(model, "bfloat16", folder, root)
+        taken.append(time.perf_counter() - began)
+        published.append(Weights(version, version - 1, digest, str(written)))
+    return published, min(taken)
+
+
+def measure_one_swap(device: torch.device, folder: Path, root: Path, rounds: int) -> dict[str, float]:
+    published, publish_s = publish_two(device, folder, root)
+    engine = Ours(folder, 8, 256, device, 1 << 30).engine
+    turn = itertools.cycle(published)
+    swap_s = time_s(device, lambda: engine.load_weights(next(turn)), rounds)
+    size = (Path(published[0].path) / PARAMETERS).stat().st_size
+    host, target = torch.empty(size, dtype=torch.uint8), torch.empty(size, dtype=torch.uint8, device=device)
+    copy_s = time_s(device, lambda: target.copy_(host), rounds)
+    return {"GB": size / 1e9, "publication s": publish_s, "swap s": swap_s, "copy from the host s": copy_s}
+
+
 def measure_swap(device: torch.device, sizes: Sizes, folders: dict[str, Path], root: Path) -> Figures:
-    figures: Figures = {}
-    for name in sizes.models:
-        model = load_model(folders[name], dtype="float32", device=device)
-        published, publish_s = [], []
-        for version in (1, 2):
-            for parameter in model.parameters():
-                parameter.mul_(1.001)
-            wait(device)
-            began = time.perf_counter()
-            digest, folder = learner_weights.publish(model, "bfloat16", folders[name], root)
-            publish_s.append(time.perf_counter() - began)
-            published.append(Weights(version, version - 1, digest, str(folder)))
-        del model
-        engine = Ours(folders[name], 8, 256, device, 1 << 30)._engine
-        turn = iter(range(1 << 30))
-        swap_s = time_s(device, lambda: engine.load_weights(published[next(turn) % 2]), sizes.rounds)
-        size = (Path(published[0].path) / "model.safetensors").stat().st_size
-        host, target = (torch.empty(size, dtype=torch.uint8) for _ in range(2))
-        target = target.to(device)
-        copy_s = time_s(device, lambda: target.copy_(host), sizes.rounds)
-        figures[f"{name}, new weights"] = {
-            "GB": size / 1e9, "publication s": min(publish_s), "swap s": swap_s, "copy from the host s": copy_s,
-        }  # fmt: skip
-        del engine, target
-    return figures
+    return {
+        f"{name}, new weights": measure_one_swap(device, folders[name], root, sizes.rounds) for name in sizes.models
+    }
 
 
 def main() -> None:

@@ -69,6 +69,8 @@ def test_a_checkpoint_goes_on(folder, device, batch, tmp_path):
     assert moved < 2e-5  # of two steps of 1e-5: sums of a GPU are not in one order
 
 
+# DeepSpeed imports parts of torch that warn of their end, and leaves its process group open.
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 def test_deepspeed_takes_the_step_of_torch(folder, device, batch):
     pytest.importorskip("deepspeed")
     from learner.backends.deepspeed import DeepSpeedBackend
