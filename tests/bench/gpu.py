@@ -43,7 +43,7 @@ Figures = dict[str, dict[str, float]]
 PLAYS = 8
 """Plays of a group."""
 LENGTH, LEAST_PROMPT = 2_048, 8
-"""Tokens of a play that is trained, and of its prompt, which is too short to be shared: computed tokens are read tokens."""
+"""Tokens of a play that is trained, and of its prompt, too short to be shared: all read tokens are computed."""
 KEPT_TOKENS = 8_192
 """A step of more tokens computes activations again."""
 
