@@ -3,7 +3,7 @@
 Every step packs two kinds of tokens into one forward (`plan`): the next token of each sequence, and the prompts of
 newly admitted ones. It samples for each sequence with a complete prompt. A sequence that ended leaves its keys and
 values in its entry of the store. A request that begins with the same tokens, such as the next turn of an episode,
-reuses them and computes only the rest.
+reuses them and computes only the rest. On a GPU, steps without prompts are bundled (`graphs`).
 """
 
 from collections import deque
@@ -18,7 +18,11 @@ import torch
 from torch import Tensor
 
 from actors.engines.base import explain_misfit
+from actors.engines.torch import flash
+from actors.engines.torch.buddy import compute_size
+from actors.engines.torch.dense import Dense
 from actors.engines.torch.forward import compute_alone, open_forward
+from actors.engines.torch.graphs import TRIP, Decoder, DecodeRow
 from actors.engines.torch.kv_memory import KvMemory
 from actors.engines.torch.plan import Plan, TokenChunk
 from actors.engines.torch.sampling import draw_uniforms, sample
@@ -73,6 +77,14 @@ class TorchEngine:
         self._forward, token_bytes = open_forward(self._model, self._context)
         self._memory = KvMemory(_ENTRIES * self._rows, self._context, settings.kv_bytes, token_bytes)
         self._vocabulary: int = self._model.config.get_text_config().vocab_size
+        self._decoder = self._open_decoder()
+
+    def _open_decoder(self) -> Decoder | None:
+        """Open a decoder of several tokens in one trip. Returns None if the device or the model has none."""
+        forward = self._forward
+        if not isinstance(forward, Dense) or not flash.can_run(self._device, self._model.dtype, forward.dim):
+            return None
+        return Decoder(forward, self._memory.cache, self._context, self._vocabulary, self._device)
 
     @property
     def busy(self) -> bool:
@@ -116,6 +128,8 @@ class TorchEngine:
         self._steps += 1
         self._grow()
         self._admit()
+        if self._decoder is not None and all(len(row.tokens) == row.filled + 1 for row in self._active.values()):
+            return self._decode_trip(self._decoder)
         chunks = self._next_chunks()
         if not chunks:
             return []
@@ -199,6 +213,54 @@ class TorchEngine:
                 ended.append((row.id, row.result(finish)))
                 self._release(row)
         return ended
+
+    def _decode_trip(self, decoder: Decoder) -> list[tuple[int, Generated]]:
+        """Sample several tokens of every sequence in flight."""
+        rows = list(self._active.values())
+        if not rows:
+            return []
+        steps = self._count_trip(rows)
+        asked = [row.request for row in rows]
+        first = np.array([len(row.logprobs) for row in rows])
+        found = decoder.decode(
+            [DecodeRow(row.tokens[-1], self._memory.chunk(row.entry, row.filled, steps), row.request) for row in rows],
+            np.stack([draw_uniforms([one.seed for one in asked], first + step) for step in range(steps)]),
+        )
+        ended = []
+        for row, tokens, logprobs in zip(rows, *found, strict=True):
+            finish = None
+            for token, logprob in zip(tokens, logprobs, strict=True):
+                row.push(token, logprob, self.version)
+                finish = row.finish(self._end_ids, self._decode)
+                if finish is not None:
+                    ended.append((row, finish))
+                    break
+        self._store_trip(rows)
+        for row, _ in ended:
+            self._release(row)
+        return [(row.id, row.result(finish)) for row, finish in ended]
+
+    def _store_trip(self, rows: Sequence[SequenceInFlight]) -> None:
+        """Record the tokens of a trip, of which all but each row's newest have stored keys."""
+        counts = [len(row.tokens) - 1 - row.filled for row in rows]
+        self.sampled += sum(counts)
+        self._memory.prefixes.reserve(max(len(row.tokens) for row in rows))
+        self._memory.prefixes.write(
+            np.repeat([row.entry for row in rows], counts),
+            np.concatenate([np.arange(row.filled, len(row.tokens) - 1) for row in rows]),
+            np.concatenate([row.tokens[row.filled : -1] for row in rows]),
+            self._steps,
+        )
+        for row in rows:
+            row.filled = len(row.tokens) - 1
+
+    def _count_trip(self, rows: Sequence[SequenceInFlight]) -> int:
+        """Return the number of tokens to sample in one trip. Every row has room for their keys."""
+        longest = max(len(row.tokens) for row in rows)
+        left = max(row.request.max_tokens - len(row.logprobs) for row in rows)
+        steps = min(TRIP, left, compute_size(self._context) - longest + 1)
+        ahead = steps - 1
+        return steps if all(self._memory.fit(row.entry, len(row.tokens) + ahead, self._active) for row in rows) else 1
 
     def _release(self, row: SequenceInFlight) -> None:
         self._memory.prefixes.end(row.entry)
