@@ -1,8 +1,8 @@
 """Several decode steps in one trip to the GPU, each a CUDA graph over a bucket of rows.
 
 A step reads its rows from a static buffer, computes their logits, samples their next tokens, and writes these back into
-the buffer for the next step. So the host uploads one array for a trip and downloads one. On other devices than a GPU, the
-same steps run as plain calls.
+the buffer for the next step. So the host uploads one array for a trip and downloads one. On other devices than a GPU,
+the same steps run as plain calls.
 """
 
 from collections.abc import Callable, Sequence

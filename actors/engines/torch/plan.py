@@ -174,6 +174,7 @@ class Plan:
         size = np.array([chunk.size for chunk in self.chunks])
         first = (np.cumsum(size) - size)[part]
         start, extent = np.array([chunk.extent for chunk in chunks]).T
+        keys = start[:, None] * heads + extent[:, None] * np.arange(heads)
         end = np.array([chunk.end for chunk in chunks])
         counts = np.repeat(size[part], heads)  # the queries of each sequence: of a chunk and a key head
         begin = np.cumsum(counts) - counts
@@ -185,9 +186,7 @@ class Plan:
         return FlashCall(
             order=order,
             queries=self._upload(np.append(begin, counts.sum()), np.int32),
-            keys=self._upload(
-                np.append((start[:, None] * heads + extent[:, None] * np.arange(heads)).ravel(), 0), np.int32
-            ),
+            keys=self._upload(np.append(keys.ravel(), 0), np.int32),
             counts=self._upload(np.repeat(end, heads), np.int32),
             most_queries=int(counts.max()),
             most_keys=int(end.max()),
