@@ -80,7 +80,7 @@ class TorchEngine:
         self._decoder = self._open_decoder()
 
     def _open_decoder(self) -> Decoder | None:
-        """Open a decoder of several tokens in one trip. Returns None if the device or the model has none."""
+        """Open a decoder of several tokens in one trip. Returns None if it cannot run the model on this device."""
         forward = self._forward
         if not isinstance(forward, Dense) or not flash.can_run(self._device, self._model.dtype, forward.dim):
             return None
@@ -204,15 +204,7 @@ class TorchEngine:
             [request.top_p for request in asked],
             [request.top_k for request in asked],
         )
-        self.sampled += len(rows)
-        ended = []
-        for row, token, logprob in zip(rows, tokens, logprobs, strict=True):
-            row.push(token, logprob, self.version)
-            finish = row.finish(self._end_ids, self._decode)
-            if finish is not None:
-                ended.append((row.id, row.result(finish)))
-                self._release(row)
-        return ended
+        return self._push(rows, [[token] for token in tokens], [[logprob] for logprob in logprobs])
 
     def _decode_trip(self, decoder: Decoder) -> list[tuple[int, Generated]]:
         """Sample several tokens of every sequence in flight."""
@@ -220,30 +212,34 @@ class TorchEngine:
         if not rows:
             return []
         steps = self._count_trip(rows)
-        asked = [row.request for row in rows]
-        first = np.array([len(row.logprobs) for row in rows])
+        seeds = [row.request.seed for row in rows]
         found = decoder.decode(
             [DecodeRow(row.tokens[-1], self._memory.chunk(row.entry, row.filled, steps), row.request) for row in rows],
-            np.stack([draw_uniforms([one.seed for one in asked], first + step) for step in range(steps)]),
+            np.stack([draw_uniforms(seeds, [len(row.logprobs) + step for row in rows]) for step in range(steps)]),
         )
+        ended = self._push(rows, *found)
+        self._store(rows)
+        return ended
+
+    def _push(
+        self, rows: Sequence[SequenceInFlight], tokens: Sequence[list[int]], logprobs: Sequence[list[float]]
+    ) -> list[tuple[int, Generated]]:
+        """Append sampled tokens to each row, up to its end. Release the rows that ended, and return their results."""
         ended = []
-        for row, tokens, logprobs in zip(rows, *found, strict=True):
-            finish = None
-            for token, logprob in zip(tokens, logprobs, strict=True):
+        for row, *sampled in zip(rows, tokens, logprobs, strict=True):
+            for token, logprob in zip(*sampled, strict=True):
                 row.push(token, logprob, self.version)
+                self.sampled += 1
                 finish = row.finish(self._end_ids, self._decode)
                 if finish is not None:
-                    ended.append((row, finish))
+                    ended.append((row.id, row.result(finish)))
+                    self._release(row)
                     break
-        self._store_trip(rows)
-        for row, _ in ended:
-            self._release(row)
-        return [(row.id, row.result(finish)) for row, finish in ended]
+        return ended
 
-    def _store_trip(self, rows: Sequence[SequenceInFlight]) -> None:
-        """Record the tokens of a trip, of which all but each row's newest have stored keys."""
+    def _store(self, rows: Sequence[SequenceInFlight]) -> None:
+        """Record that a trip stored the keys of all tokens except each row's newest one."""
         counts = [len(row.tokens) - 1 - row.filled for row in rows]
-        self.sampled += sum(counts)
         self._memory.prefixes.reserve(max(len(row.tokens) for row in rows))
         self._memory.prefixes.write(
             np.repeat([row.entry for row in rows], counts),

@@ -34,7 +34,7 @@ class DecodeRow(NamedTuple):
     """One sequence of a trip."""
 
     token: int
-    """Its newest token, whose keys are not stored yet."""
+    """Its newest token. The keys of this token are not stored yet."""
 
     chunk: TokenChunk
     """The place of this token and of those that the trip samples."""
@@ -154,7 +154,7 @@ class _Step:
 
     def capture(self, pool: Any) -> Any:
         """Capture the step, after it ran once. Return the memory pool, which captured steps share."""
-        stream = torch.cuda.Stream()
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(stream):
             self._compute(self)

@@ -83,7 +83,7 @@ class KvStore(Cache):
         super().__init__(layers=[])
         self.tokens = tokens
         self.spare = TokenExtent(tokens, SMALLEST)
-        """An extent for keys that nobody reads, behind those of the sequences."""
+        """An extent for keys that nobody reads, behind all extents of sequences."""
         self.stores: dict[int, tuple[LayerKv, LayerKv]] = {}
 
     @property
