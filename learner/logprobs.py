@@ -14,6 +14,7 @@ from spade.policy.logprobs import log_distribution
 
 # Logits in memory at once (elements). If there are several chunks, each is computed again for its gradient.
 LOGITS = 1 << 26
+GPU_LOGITS = 1 << 28
 
 
 def compute_trained_logprobs(model: Any, micro: MicroBatch) -> tuple[Tensor, Tensor]:
@@ -33,6 +34,8 @@ def compute_trained_logprobs(model: Any, micro: MicroBatch) -> tuple[Tensor, Ten
     hidden = embedding(micro.at, row[0])
     head = model.get_output_embeddings()
     count = len(micro.target)
+    if _fits_fusion(head, hidden):
+        return _Score.apply(hidden, head.weight, micro.target, micro.temperature)
     chunk = max(1, LOGITS // head.out_features)  # its weight may be sharded
     if count <= chunk:
         return _score(head, hidden, micro.target, micro.temperature)
@@ -51,6 +54,56 @@ def _score(head: Any, hidden: Tensor, target: Tensor, temperature: Tensor) -> tu
     with torch.no_grad():
         entropy = -(distribution.exp() * distribution).sum(-1)
     return distribution.gather(-1, target[:, None]).squeeze(-1), entropy
+
+
+def _fits_fusion(head: Any, hidden: Tensor) -> bool:
+    """Return True on a GPU if the head is a plain matrix in the dtype of `hidden`, whole and without autocast."""
+    return (
+        hidden.is_cuda
+        and not torch.is_autocast_enabled("cuda")
+        and type(head) is torch.nn.Linear
+        and head.bias is None
+        and head.weight.shape == (head.out_features, head.in_features)
+        and head.weight.dtype == hidden.dtype
+    )
+
+
+class _Score(torch.autograd.Function):
+    """`_score` in chunks. Keeps no logits for the gradient, and sums the gradient of the head in float32.
+
+    With p = softmax(logits / t) the gradient of the logits is (one-hot of the target - p) / t.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, hidden: Tensor, weight: Tensor, target: Tensor, temperature: Tensor) -> tuple[Tensor, Tensor]:
+        ctx.save_for_backward(hidden, weight, target, temperature)
+        scores, entropies = torch.empty_like(temperature), torch.empty_like(temperature)
+        for part in _cut(hidden, weight):
+            distribution = log_distribution(hidden[part] @ weight.T, temperature[part, None])
+            scores[part] = distribution.gather(-1, target[part, None]).squeeze(-1)
+            entropies[part] = torch.special.entr(distribution.exp_()).sum(-1)
+        ctx.mark_non_differentiable(entropies)
+        return scores, entropies
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor, Tensor | None, None, None]:
+        hidden, weight, target, temperature = ctx.saved_tensors
+        scale = (gradient / temperature)[:, None]
+        of_hidden = torch.empty_like(hidden)
+        of_weight = torch.zeros_like(weight, dtype=torch.float32) if ctx.needs_input_grad[1] else None
+        for part in _cut(hidden, weight):
+            logits = hidden[part] @ weight.T
+            of_logits = torch.softmax(logits / temperature[part, None], -1).mul_(-scale[part])
+            low = of_logits.scatter_add_(-1, target[part, None], scale[part]).to(weight.dtype)
+            torch.mm(low, weight, out=of_hidden[part])
+            if of_weight is not None:
+                of_weight += low.T @ hidden[part]
+        return of_hidden, None if of_weight is None else of_weight.to(weight.dtype), None, None
+
+
+def _cut(hidden: Tensor, weight: Tensor) -> list[slice]:
+    size = max(1, GPU_LOGITS // len(weight))
+    return [slice(at, at + size) for at in range(0, len(hidden), size)]
 
 
 @torch.no_grad()

@@ -15,6 +15,7 @@ from learner.batch import MicroBatch, prepare
 from learner.logprobs import compute_trained_logprobs
 from learner.models.loaded import Whole
 from learner.models.prepare import prepare_model, shares_beginnings
+from learner.models.working import WorkingCopy, needs_copy
 from learner.optimizer import Guard, compute_learning_rate, make_adamw, set_learning_rate
 from learner.step_metrics import Totals
 from spade.config import Config
@@ -33,6 +34,7 @@ class TorchBackend:
         if reference is not None:
             prepare_model(reference, activation_checkpointing=False)
         self._model = model
+        self._copy = WorkingCopy(model) if needs_copy(model, config.model.dtype) else None
         self._config = config
         self._reference = reference
         self._optimizer = make_adamw((parameter for _, parameter in list_trained(model)), config.learner)
@@ -65,7 +67,7 @@ class TorchBackend:
         reference = None if self._reference is None else partial(self._score, self._reference)
         passes = Passes(
             work, work.micro, len(work.micro), self._config.loss, Totals(batch.version), device,
-            partial(self._score, self._model), reference, Tensor.backward,
+            partial(self._score, self._copy.model if self._copy else self._model), reference, Tensor.backward,
         )  # fmt: skip
         skipped, norm = 0, 0.0
         for index in range(learner.steps_per_batch):
@@ -77,7 +79,7 @@ class TorchBackend:
         return passes.totals.metrics(work, self._config.loss, norm, skipped, rate)
 
     def _score(self, model: Any, micro: MicroBatch) -> tuple[Tensor, Tensor]:
-        low = self._config.model.dtype == "bfloat16"
+        low = self._config.model.dtype == "bfloat16" and self._copy is None
         with torch.autocast(self._model.device.type, dtype=torch.bfloat16, enabled=low):
             return compute_trained_logprobs(model, micro)
 
@@ -86,6 +88,8 @@ class TorchBackend:
         passes = self._guard.passes(norm)
         if passes:
             self._optimizer.step()
+            if self._copy:
+                self._copy.refresh()
         return passes
 
     def save(self, folder: Path) -> dict[str, str]:
@@ -109,6 +113,8 @@ class TorchBackend:
                 moments = {kind: torch.empty_like(parameter) for kind in MOMENTS}
                 self._optimizer.state[parameter] = {"step": steps.to(device), **moments}
         kept.fill(self._list_fragments())
+        if self._copy:
+            self._copy.refresh()
         kept.restore_random(device)
         self._step, self._guard = kept.counters.step, Guard(kept.counters.non_finite)
 

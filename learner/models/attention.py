@@ -2,19 +2,41 @@
 
 Transformers makes a mask from restarting positions. It computes all tokens² pairs of a row and keeps the pairs within a
 sequence. This module instead calls attention once for each segment, with the keys of the segments that it continues. So
-no other pair is computed, on any device.
+no other pair is computed, on any device. On a GPU, one kernel computes all segments of a layer.
 """
 
 from collections.abc import Sequence
-from typing import Any
+from inspect import signature
+from itertools import pairwise
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.attention.varlen import varlen_attn
+from torch.nn.functional import embedding
 from transformers import AttentionInterface
 
 PACKED = "spade_packed"
 LAYERS = {"full_attention", "sliding_attention"}
 _SEGMENT = AttentionInterface()["sdpa"]  # type: ignore[no-untyped-call]
+# Before torch 2.12 the kernel takes fewer key heads than query heads without being asked.
+_FEWER_KEYS = {"enable_gqa": True} if "enable_gqa" in signature(varlen_attn).parameters else {}
+
+
+class Spans(NamedTuple):
+    """The segments of a row, as the kernel for variable lengths takes them."""
+
+    queries: Tensor
+    """int32, (segments + 1,): where each segment begins in the row, and the end of the row."""
+    keys: Tensor
+    """int32, (segments + 1,): where the keys of each segment begin among all keys, and the end of the last."""
+    places: Tensor | None
+    """int64, (keys,): the place in the row of each key. None if the keys are the row itself."""
+    most_queries: int
+    """Number of tokens of the longest segment."""
+    most_keys: int
+    """Number of keys of the segment with the most keys."""
 
 
 class Segments:
@@ -28,6 +50,29 @@ class Segments:
         for index, parent in enumerate(parents):
             self.paths.append((*(self.paths[parent] if parent >= 0 else ()), index))
         self._masks = dict[tuple[int, int, int | None, torch.dtype], Tensor]()
+        self._spans = dict[int | None, Spans]()
+
+    def spans(self, window: int | None, device: torch.device) -> Spans:
+        """Return the segments with the keys of their paths. Keys beyond the window of the whole segment are left out.
+
+        The last keys of a segment are its own tokens, so position i of its n sees all but the last n - 1 - i keys.
+        """
+        if window not in self._spans:
+            begins = np.cumsum([0, *self.lengths])
+            tokens = [np.arange(*ends) for ends in pairwise(begins)]
+            seen = [np.concatenate([tokens[index] for index in path]) for path in self.paths]
+            if window is not None:
+                seen = [keys[-(length + window - 1) :] for keys, length in zip(seen, self.lengths, strict=True)]
+            counts = [len(keys) for keys in seen]
+            whole = all(len(path) == 1 for path in self.paths)
+            self._spans[window] = Spans(
+                queries=torch.from_numpy(begins.astype(np.int32)).to(device),
+                keys=torch.from_numpy(np.cumsum([0, *counts], dtype=np.int32)).to(device),
+                places=None if whole else torch.from_numpy(np.concatenate(seen)).to(device),
+                most_queries=max(self.lengths),
+                most_keys=max(counts),
+            )
+        return self._spans[window]
 
     def mask(self, queries: int, keys: int, window: int | None, like: Tensor) -> Tensor | None:
         """Return the mask to add to the scores of the last `queries` of `keys` positions: (queries, keys), 0 or -inf.
@@ -70,13 +115,60 @@ def compute_packed_attention(
     if packed_windows is not None:
         packed_windows.add(sliding_window)
     segments = packed_segments or Segments((query.shape[2],), (-1,))
+    if _fits_kernel(query, value):
+        return _attend_at_once(query, key, value, segments, scaling, sliding_window), None
+    return _attend_by_segment(module, query, key, value, segments, scaling, sliding_window), None
+
+
+def _fits_kernel(query: Tensor, value: Tensor) -> bool:
+    """Return True if the kernel for variable lengths takes these tensors: FlashAttention 2 (arXiv:2307.08691)."""
+    return (
+        query.is_cuda
+        and len(query) == 1
+        and _find_dtype(query) in (torch.bfloat16, torch.float16)
+        and query.shape[-1] == value.shape[-1] <= 256
+        and query.shape[-1] % 8 == 0
+        and torch.cuda.get_device_capability(query.device) >= (8, 0)
+    )
+
+
+def _find_dtype(query: Tensor) -> torch.dtype:
+    """Return the dtype of the arithmetic. The kernel's function does not follow autocast by itself."""
+    device = query.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else query.dtype
+
+
+def _attend_at_once(
+    query: Tensor, key: Tensor, value: Tensor, segments: Segments, scaling: float | None, window: int | None
+) -> Tensor:
+    """Attend in one call of the kernel. A key of several paths is copied for each segment that sees it."""
+    spans, dtype = segments.spans(window, query.device), _find_dtype(query)
+    q, k, v = (every[0].transpose(0, 1).to(dtype) for every in (query, key, value))
+    if spans.places is not None:
+        # The gradient of an embedding sums the copies of a key in float32 and in a fixed order.
+        joined = torch.cat((k, v), 1)
+        copies = embedding(spans.places, joined.flatten(1)).unflatten(1, joined.shape[1:])
+        k, v = copies.split((k.shape[1], v.shape[1]), 1)
+    # The mask is aligned to the last query and the last key.
+    found = varlen_attn(
+        q, k, v, spans.queries, spans.keys, spans.most_queries, spans.most_keys,
+        scale=scaling, window_size=(-1 if window is None else window - 1, 0), **_FEWER_KEYS,
+    )  # fmt: skip
+    return found[None]
+
+
+def _attend_by_segment(
+    module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor,
+    segments: Segments, scaling: float | None, window: int | None,
+) -> Tensor:  # fmt: skip
+    """Attend in one call for each segment, on any device and in any dtype."""
     queries, keys, values = (torch.split(every, segments.lengths, 2) for every in (query, key, value))
     outputs = []
     for part, path in zip(queries, segments.paths, strict=True):
-        k, v = _join_seen(keys, path, sliding_window), _join_seen(values, path, sliding_window)
-        mask = segments.mask(part.shape[2], k.shape[2], sliding_window, v)
+        k, v = _join_seen(keys, path, window), _join_seen(values, path, window)
+        mask = segments.mask(part.shape[2], k.shape[2], window, v)
         outputs.append(_SEGMENT(module, part, k, v, mask, scaling=scaling)[0])
-    return torch.cat(outputs, 1), None
+    return torch.cat(outputs, 1)
 
 
 def _join_seen(parts: Sequence[Tensor], path: Sequence[int], window: int | None) -> Tensor:

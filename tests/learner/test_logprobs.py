@@ -113,3 +113,24 @@ def test_the_vocabulary_axis_never_exceeds_its_chunk(policy, monkeypatch, dtype)
     exact = policy.model(micro.ids[None], position_ids=micro.positions[None], use_cache=False).logits[0, micro.at]
     expected = torch.log_softmax(exact / micro.temperature[:, None], -1).gather(1, micro.target[:, None])[:, 0]
     assert torch.allclose(scores, expected, atol=1e-4 if dtype == torch.float32 else 0.2)
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_scores_without_kept_logits_are_the_plain_ones(policy, monkeypatch, frozen):
+    """As on a GPU, in chunks of 7 positions."""
+    micro = prepare(policy.groups(3), 10_000, 32).micro[0]
+    head = policy.model.get_output_embeddings().weight
+    if frozen:
+        policy.model.requires_grad_(False).model.layers.requires_grad_(True)
+    monkeypatch.setattr(logprobs, "GPU_LOGITS", 7 * len(head))
+    found = []
+    for fits in (False, True):
+        monkeypatch.setattr(logprobs, "_fits_fusion", lambda *_, fits=fits: fits)
+        policy.model.zero_grad()
+        scores, entropy = compute_trained_logprobs(policy.model, micro)
+        scores.square().sum().backward()
+        gradients = [one.grad.flatten() for one in policy.model.parameters() if one.grad is not None]
+        assert (head.grad is None) == frozen
+        found.append((scores.detach(), entropy, torch.cat(gradients)))
+    for plain, ours in zip(*found, strict=True):
+        assert torch.allclose(ours, plain, rtol=1e-4, atol=1e-3)

@@ -1,0 +1,64 @@
+"""A bfloat16 copy of a float32 model. On a GPU the learner computes with the copy and optimises the float32 parameters.
+
+Autocast casts the weights again for each micro-batch, and keeps the values between layers in float32. The copy casts
+the weights once for each optimiser step, and all values are bfloat16, as in the engines.
+"""
+
+import copy
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import Module, Parameter
+from torch.nn.functional import rms_norm
+
+
+def needs_copy(model: Any, dtype: str) -> bool:
+    """Return True if the learner computes `model` in a copy of `dtype`. A CPU is faster with autocast."""
+    return dtype == "bfloat16" and model.device.type != "cpu"
+
+
+class WorkingCopy:
+    """A bfloat16 copy of a model, in `model`. A gradient of the copy is added to the float32 gradient of the model."""
+
+    def __init__(self, model: Any) -> None:
+        """Copy a prepared model. Buffers keep their dtype."""
+        self._pairs = [
+            (one, Parameter(one.detach().to(torch.bfloat16), requires_grad=one.requires_grad))
+            for one in model.parameters()
+        ]
+        self.model = copy.deepcopy(model, {id(one): low for one, low in self._pairs})
+        for one, low in self._pairs:
+            if one.requires_grad:
+                low.register_post_accumulate_grad_hook(partial(_move_gradient, one))
+        _fuse_norms(self.model)
+
+    @torch.no_grad()
+    def refresh(self) -> None:
+        """Take the trained parameters of the model again."""
+        for one, low in self._pairs:
+            if one.requires_grad:
+                low.copy_(one)
+
+
+def _move_gradient(parameter: Parameter, low: Tensor) -> None:
+    """Add the gradient of the copy to the float32 gradient. So micro-batches are summed in float32."""
+    if parameter.grad is None:
+        parameter.grad = low.grad.float()
+    else:
+        parameter.grad += low.grad
+    low.grad = None
+
+
+@torch.no_grad()
+def _fuse_norms(model: Module) -> None:
+    """Compute each RMSNorm (arXiv:1910.07467) in one kernel instead of the six kernels of Transformers."""
+    for module in model.modules():
+        weight, epsilon = getattr(module, "weight", None), getattr(module, "variance_epsilon", None)
+        if weight is None or epsilon is None:
+            continue
+        fused = partial(rms_norm, normalized_shape=weight.shape, weight=weight, eps=epsilon)
+        probe = torch.linspace(-1, 2, len(weight), dtype=weight.dtype, device=weight.device)[None]
+        if torch.allclose(module(probe), fused(probe), rtol=0.02):  # some models add 1 to the weight
+            module.forward = fused
