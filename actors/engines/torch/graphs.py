@@ -40,7 +40,7 @@ class DecodeRow(NamedTuple):
     """The place of this token and of those that the trip samples."""
 
     request: Generate
-    """How to sample."""
+    """The request, which says how to sample."""
 
 
 class DecodePlan:

@@ -22,7 +22,7 @@ ATTENTION = "spade_kv"
 
 
 class StorePlan(Protocol):
-    """What a forward needs to know about its packed tokens; see `plan.Plan`."""
+    """The positions and places of the packed tokens of one forward; see `plan.Plan`."""
 
     positions: Tensor
     """(tokens,): position of each token in its sequence."""
