@@ -105,7 +105,7 @@ def test_new_weights_reach_sequences_in_flight(folder, device, tmp_path):
     prompts = make_prompts(model, 4)
 
     def swap(step):
-        if step == 10:
+        if step == 2:  # a GPU samples up to eight tokens in a step
             engine.load_weights(newer)
 
     answers = play(engine, prompts, swap)
