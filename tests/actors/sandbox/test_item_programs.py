@@ -77,7 +77,8 @@ def test_answers_of_mathematics_are_compared_as_mathematics(answer, said, right)
 
 
 async def test_mathematics_and_choices_are_judged_in_the_sandbox(sandbox):
-    number, choice = (program(base, question="?", answer=of) for base, of in (("MathAnswerEnv", "70"), ("ChoiceEnv", "B")))
+    number = program("MathAnswerEnv", question="?", answer="70")
+    choice = program("ChoiceEnv", question="? A. x B. y", answer="B")
     rows = {
         "right": (number, r"so it is \boxed{70}"), "wrong": (number, r"70 or 71"), "no number": (number, "nonsense"),
         "choice": (choice, r"\boxed{\text{B}}"), "wrong choice": (choice, "A"),
