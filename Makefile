@@ -16,7 +16,7 @@ TORCH_INDEX ?=
 ARGS ?=
 BIN := $(VENV)/bin
 
-.PHONY: up quick test types imports gpu-wheels test-recipes test-deepspeed test-extras test-gpu test-harnesses test-lm test-ray test-serve test-suites test-vllm docs clean
+.PHONY: up quick test types imports bytecode gpu-wheels test-recipes test-deepspeed test-extras test-gpu test-harnesses test-lm test-ray test-serve test-suites test-vllm docs clean
 up: $(VENV)/installed
 	$(BIN)/spade up $(ARGS)
 
@@ -28,25 +28,30 @@ quick: $(VENV)/dev
 	$(BIN)/ruff check
 	$(BIN)/pytest --numprocesses=2 --dist=loadfile $(QUICK) $(PROCESSES:%=--ignore=tests/spade/%)
 
-# The tests start hundreds of processes. Where Python is told to write no bytecode, each would compile our modules anew:
-# 0.05 to 0.1 s of the 0.5 s in which a process without torch is there.
+# Three files at a time, also on two cores: many tests wait for the processes that they started.
 test: $(VENV)/dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(MAKE) --no-print-directory --jobs=2 --output-sync types imports
-	$(BIN)/python -m compileall -q spade actors learner replay
-	$(BIN)/pytest --numprocesses=2 --dist=loadfile --no-loadscope-reorder
+	$(MAKE) --no-print-directory --jobs=2 --output-sync types imports bytecode
+	$(BIN)/pytest --numprocesses=3 --dist=loadfile --no-loadscope-reorder
 
-# Each takes one core: `make test` does both at once.
+# Each takes one core. `make test` runs types beside the two others.
 types: $(VENV)/dev
 	$(BIN)/mypy
 
 imports: $(VENV)/dev
 	$(BIN)/lint-imports
 
-# Minutes: each recipe is a run of its own.
+# The tests start hundreds of processes. Where Python is told to write no bytecode, each would compile our modules anew:
+# 0.05 to 0.1 s of the 0.5 s in which a process without torch is there. And each worker of pytest would compile all tests.
+# If a test cannot be collected, the run after this says why.
+bytecode: $(VENV)/dev
+	$(BIN)/python -m compileall -q spade actors learner replay
+	-PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --collect-only --quiet > /dev/null
+
+# Minutes: each recipe is a run of its own. While one run starts or ends, the others use the cores.
 test-recipes: $(VENV)/dev
-	$(BIN)/pytest --numprocesses=2 --dist=worksteal tests/recipes/runs
+	$(BIN)/pytest --numprocesses=3 --dist=worksteal tests/recipes/runs
 
 # Copy the usual environment by links. The mark is no link: `touch` would renew the mark of the usual environment too.
 define copy_environment
@@ -76,7 +81,7 @@ $(VENV)/deepspeed: $(VENV)/dev
 	touch $@
 
 test-extras: $(VENV)/extras
-	$(BIN)/pytest tests/extras
+	$(BIN)/pytest --numprocesses=2 --dist=loadfile tests/extras
 
 # Not among the packages of `make test`: with scikit-learn there, transformers imports it and pandas into each process.
 $(VENV)/extras: $(VENV)/dev

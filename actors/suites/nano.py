@@ -1,6 +1,7 @@
 """The nano worlds: programs with parameters that no demonstration is drawn from."""
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 
 from actors.corpus import load
@@ -24,17 +25,20 @@ def _make_suite(
 ) -> Suite:
     world = WORLDS[domain]
 
-    def read(protocol: Protocol, _: Path | None) -> list[SuiteItem]:
-        drawn = world.unseen(_SEED, load("builtin", domain), protocol.draws)
-        return [
+    @cache
+    def draw(count: int) -> tuple[SuiteItem, ...]:
+        return tuple(
             SuiteItem(
                 f"{each.family.name}/{number}",
                 f"level {each.knobs.level}" if world.by_level else each.skill,
                 each.source,
                 derive(b"", "evaluation: instance", _SEED, number) & INSTANCE_MASK,
             )
-            for number, each in enumerate(drawn)
-        ]
+            for number, each in enumerate(world.unseen(_SEED, load("builtin", domain), count))
+        )
+
+    def read(protocol: Protocol, _: Path | None) -> list[SuiteItem]:
+        return list(draw(protocol.draws))
 
     def protocol(of: ProtocolName) -> Protocol:
         sampling = Sampling(temperature=1.0, max_tokens=max_tokens)

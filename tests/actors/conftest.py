@@ -25,9 +25,15 @@ def tokenizer(tmp_path):
     return byte_tokenizer(tmp_path)
 
 
+@pytest.fixture(scope="module")
+def kept_limits():
+    """The limits of `sandbox`. A file with other limits has a fixture of this name."""
+    return LIMITS
+
+
 @pytest.fixture(scope="module")  # not longer: some files count the processes and descriptors of this one
-def kept_sandbox():
-    with keep_sandbox() as kept:
+def kept_sandbox(kept_limits):
+    with keep_sandbox(kept_limits) as kept:
         yield kept
 
 

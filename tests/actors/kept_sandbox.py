@@ -12,7 +12,7 @@ import trio
 
 from actors.sandbox import open_sandbox
 from actors.sandbox.host import Sandbox
-from tests.actors.odd_programs import LIMITS
+from spade.config import Sandbox as Limits
 
 
 class KeptSandbox:
@@ -35,13 +35,13 @@ class KeptSandbox:
 
 
 @contextmanager
-def keep_sandbox() -> Iterator[KeptSandbox]:
+def keep_sandbox(limits: Limits) -> Iterator[KeptSandbox]:
     """A sandbox until the context is left. Raises RunError where none holds."""
     opened: Future[KeptSandbox] = Future()
 
     async def live() -> None:
         try:
-            async with open_sandbox(LIMITS) as sandbox:
+            async with open_sandbox(limits) as sandbox:
                 kept = KeptSandbox(sandbox)
                 opened.set_result(kept)
                 await kept.over.wait()

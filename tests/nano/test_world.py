@@ -15,7 +15,7 @@ from actors.nano.demonstrations import choose
 from actors.nano.families import FAMILIES, Family, Game, read_offered
 from actors.nano.families.game import Knobs
 from actors.nano.games import GAMES, find_level, instantiate
-from actors.nano.levels import CHANGES, EVERY, LEVELS, PLAIN, SHARES
+from actors.nano.levels import CHANGES, EVERY, LEVELS, PLAIN, SHARES, draw_by_level
 from actors.nano.themes import convert_to_camel
 from actors.nano.tools.world import TOOLS
 from actors.nano.world import DrawnEnvironment, World, count_differences, draw_knobs, is_held_out
@@ -206,6 +206,14 @@ def test_low_levels_are_drawn_often_and_high_ones_seldom() -> None:
     rng = random.Random(0)
     counts = Counter(family.knobs(rng).level for family in FAMILIES for _ in range(500))
     assert all(abs(counts[level] / 3_000 - share) < 0.03 for level, share in zip(EVERY, SHARES, strict=True))
+
+
+def test_levels_are_drawn_as_the_standard_library_draws_them() -> None:
+    """The held-out programs stay the same, with which earlier runs were measured."""
+    spaces = [[f"{level}{place}" for place in range(level + 2)] for level in EVERY]
+    ours, plain = random.Random(5), random.Random(5)
+    drawn = [draw_by_level(ours, spaces) for _ in range(5_000)]
+    assert drawn == [plain.choice(plain.choices(spaces, SHARES)[0]) for _ in range(5_000)]
 
 
 @pytest.mark.parametrize("count", [36, 72])

@@ -23,6 +23,8 @@ def convert(source: Path, folder: Path, dtype: Format | None) -> None:
     """
     if not sys.stderr.isatty():  # a bar of progress is for a person; tqdm reads this when it is imported
         os.environ.setdefault("TQDM_DISABLE", "1")
+    if not source.is_dir():
+        _require_gguf(source)  # before the seconds in which Transformers is imported
     import torch
 
     from spade.policy import model as policy
@@ -38,13 +40,16 @@ def convert(source: Path, folder: Path, dtype: Format | None) -> None:
     tokenizer.save_pretrained(folder)
 
 
-def _read_gguf(file: Path, dtype: Format) -> tuple[Any, Any]:
-    """Load model and tokenizer of a GGUF file with Transformers. Raises ConfigError without the extra, RunError."""
+def _require_gguf(file: Path) -> None:
     with file.open("rb") as opened:
         if opened.read(4) != b"GGUF":
             raise RunError(
                 f"{file}: is not a GGUF file; give one, a checkpoint folder, pip:PACKAGE or a name of the hub"
             )
+
+
+def _read_gguf(file: Path, dtype: Format) -> tuple[Any, Any]:
+    """Load model and tokenizer of a GGUF file with Transformers. Raises ConfigError without the extra, RunError."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from transformers.utils import logging

@@ -27,18 +27,23 @@ from tests.actors.odd_programs import children_of, play, until, zygotes_of
 LIMITS = Limits(load_s=60.0, step_s=30.0, libraries=("answers", "code"))
 
 
+@pytest.fixture(scope="module")
+def kept_limits():
+    return LIMITS
+
+
 def program(base, **attributes):
     return "\n".join([f"class GivenEnv({base}):", *(f"    {name} = {value!r}" for name, value in attributes.items())])
 
 
-async def verdicts(rows):
-    """For each name the last answer to a program's one action; all in one sandbox."""
+async def verdicts(sandbox, rows):
+    """For each name the last answer to a program's one action."""
     found = {}
-    async with open_sandbox(LIMITS) as sandbox, trio.open_nursery() as nursery:
 
-        async def one(name, source, action):
-            found[name] = (await play(sandbox, source, action, name=name))[-1]
+    async def one(name, source, action):
+        found[name] = (await play(sandbox, source, action, name=name))[-1]
 
+    async with trio.open_nursery() as nursery:
         for name, (source, action) in rows.items():
             nursery.start_soon(one, name, source, action)
     return {name: last.kind if isinstance(last, Faulted) else last.reward for name, last in found.items()}
@@ -66,15 +71,19 @@ MATHS = [
 ]  # fmt: skip
 
 
-async def test_answers_of_mathematics_are_compared_as_mathematics():
+@pytest.mark.parametrize(("answer", "said", "right"), MATHS)
+def test_answers_of_mathematics_are_compared_as_mathematics(answer, said, right):
+    assert type("ProblemEnv", (answers.MathAnswerEnv,), {"answer": answer})().score(said) == right
+
+
+async def test_mathematics_and_choices_are_judged_in_the_sandbox(sandbox):
+    number = program("MathAnswerEnv", question="?", answer="70")
+    choice = program("ChoiceEnv", question="? A. x B. y", answer="B")
     rows = {
-        f"{number} {said}": (program("MathAnswerEnv", question="?", answer=answer), said)
-        for number, (answer, said, _) in enumerate(MATHS)
-    }
-    expected = {f"{number} {said}": right for number, (_, said, right) in enumerate(MATHS)}
-    rows["choice"] = program("ChoiceEnv", question="? A. x B. y", answer="B"), r"\boxed{\text{B}}"
-    rows["wrong choice"] = program("ChoiceEnv", question="? A. x B. y", answer="B"), "A"
-    assert await verdicts(rows) == expected | {"choice": 1, "wrong choice": 0}
+        "right": (number, r"so it is \boxed{70}"), "wrong": (number, r"70 or 71"), "no number": (number, "nonsense"),
+        "choice": (choice, r"\boxed{\text{B}}"), "wrong choice": (choice, "A"),
+    }  # fmt: skip
+    assert await verdicts(sandbox, rows) == {"right": 1, "wrong": 0, "no number": 0, "choice": 1, "wrong choice": 0}
 
 
 # The first error may be raised in a callback of the garbage collector, where Python drops it; the next ends the work.
@@ -220,8 +229,8 @@ PROGRAMS = {
 }  # fmt: skip
 
 
-async def test_programs_are_run_on_their_tests():
-    found = await verdicts({name: (source, action) for name, (source, action, _) in PROGRAMS.items()})
+async def test_programs_are_run_on_their_tests(sandbox):
+    found = await verdicts(sandbox, {name: (source, action) for name, (source, action, _) in PROGRAMS.items()})
     assert found == {name: wanted for name, (*_, wanted) in PROGRAMS.items()}
 
 
@@ -264,11 +273,10 @@ async def test_executions_end_with_the_play_and_with_the_deadline_of_the_step():
     assert last.reward <= 2 / 6  # the other tests have failed
 
 
-async def test_a_problem_may_have_16_mib_of_tests():
+async def test_a_problem_may_have_16_mib_of_tests(sandbox):
     many = json.dumps([{"input": "2", "output": "4", "note": "x" * (16 << 20)}])
     source = program("CodeTestsEnv", question="Square it.", tests=many)
-    async with open_sandbox(LIMITS) as sandbox:
-        assert (await play(sandbox, source, RIGHT))[-1].reward == 1
+    assert (await play(sandbox, source, RIGHT))[-1].reward == 1
 
 
 # ---------------------------------------------------------------- limits, and what is not there

@@ -6,14 +6,14 @@ from replay.ledger.records import Environment
 from spade.config import load
 from tests.recipes.small_runs import documents, examples, hinted, play, processes, trained_roles
 
-MEMORY_STEPS = 6  # until windows have closed and later jobs were offered them
+MEMORY_STEPS = 4  # until windows have closed and a dozen later jobs were offered them
 
 
 def closed(found) -> list[Environment]:
     return [environment for environment in found.environments.values() if environment.score is not None]
 
 
-def test_nano_has_all_that_the_ablations_leave_out(tmp_path):
+def test_nano_has_all_that_the_ablations_leave_out_and_the_later_stage_begins_with_its_policy(tmp_path):
     found = play(tmp_path, "nano", steps=MEMORY_STEPS)
     assert "" not in documents(found)
     assert examples(found)
@@ -22,6 +22,9 @@ def test_nano_has_all_that_the_ablations_leave_out(tmp_path):
     assert len({job.skill for job in found.jobs.values()}) > 2
     assert any(environment.score.regret is not None for environment in closed(found))
     assert "designer-0" in processes(tmp_path / "nano")
+    later = play(tmp_path, "nano-stage2", steps=2, words=("--from", "nano"))
+    assert later.environments
+    assert (tmp_path / "nano-stage2" / "origin.json").is_file()
 
 
 def test_without_a_memory_no_job_is_offered_an_example(tmp_path):
@@ -38,7 +41,7 @@ def test_without_a_corpus_no_design_has_a_document(tmp_path):
 
 
 def test_without_training_of_designers_plays_alone_are_in_batches(tmp_path):
-    found = play(tmp_path, "nano-no-designer-training", steps=4)
+    found = play(tmp_path, "nano-no-designer-training", steps=3)
     assert closed(found)
     assert trained_roles(found) == {"agent"}
     assert hinted(found)  # the memory shows the programs of the highest regret
@@ -55,7 +58,7 @@ def test_without_training_of_designers_and_memory_both_are_left_out(tmp_path):
 
 @pytest.mark.parametrize("recipe", ["nano-learning-potential", "nano-win-rate"])
 def test_a_reward_without_regret_plays_no_hinted_arm(tmp_path, recipe):
-    found = play(tmp_path, recipe, steps=4)
+    found = play(tmp_path, recipe, steps=3)
     assert hinted(found) == 0
     assert {environment.score.regret for environment in closed(found)} == {None}
     assert any(environment.score.reward for environment in closed(found))
@@ -65,10 +68,3 @@ def test_a_reward_without_regret_plays_no_hinted_arm(tmp_path, recipe):
 def test_two_skills_are_both_asked_for_and_no_other(tmp_path):
     found = play(tmp_path, "nano-two-skills", steps=2)
     assert {job.skill for job in found.jobs.values()} == set(load("nano-two-skills").run.skills)
-
-
-def test_the_later_stage_begins_with_the_policy_of_the_run_before(tmp_path):
-    play(tmp_path, "nano", steps=2)
-    found = play(tmp_path, "nano-stage2", steps=2, words=("--from", "nano"))
-    assert found.environments
-    assert (tmp_path / "nano-stage2" / "origin.json").is_file()
