@@ -1,13 +1,13 @@
 """Commands of `spade` as children of this process, so that their signals, logs and imports stay out of a notebook."""
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryFile
-from types import TracebackType
-from typing import Any, Literal, TypedDict, Unpack
+from typing import IO, Any, Literal, TypedDict, Unpack
 
 import msgspec
 
@@ -48,22 +48,18 @@ class Command:
     def __init__(self, *words: str, settings: Mapping[str, object] | None = None, **options: object) -> None:
         changed = [f"--set={name}={json.dumps(value, ensure_ascii=False)}" for name, value in (settings or {}).items()]
         given = [f"--{name}={value}" for name, value in options.items() if value is not None]
-        self._output, self._errors = TemporaryFile(), TemporaryFile()  # noqa: SIM115
+        self._files = TemporaryFile(), TemporaryFile()  # noqa: SIM115
         # -P: a folder replay/ or actors/ in the working directory must not shadow our package.
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", f"{__package__}.guarded", *words, *given, *changed],
             stdin=subprocess.PIPE,
-            stdout=self._output,
-            stderr=self._errors,
+            stdout=self._files[0],
+            stderr=self._files[1],
             start_new_session=True,
         )
-
-    def __enter__(self) -> "Command":
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.stop()
-        self.wait()
+        self._stopped = False
+        self.printed = self._errors = b""
+        """Standard output of the ended command."""
 
     @property
     def pid(self) -> int:
@@ -77,26 +73,23 @@ class Command:
 
     def stop(self) -> None:
         """Ask the command to end in order."""
+        self._stopped = self._stopped or not self.ended
         assert self._process.stdin is not None
         self._process.stdin.close()
 
-    def wait(self, limit_s: float | None = None) -> bytes:
-        """Wait until the command ends. Return what it printed.
+    def wait(self, limit_s: float | None = None) -> RunError | None:
+        """Wait until the command ends. Return the error with which it ended, or None after an orderly end.
 
         Raises subprocess.TimeoutExpired.
         """
-        self._process.wait(limit_s)
-        self._output.seek(0)
-        return self._output.read()
-
-    def make_error(self) -> RunError | None:
-        """Return the error with which the command ended, or None after an orderly end."""
-        if self._process.returncode == 0:
+        code = self._process.wait(limit_s)
+        if not self._files[0].closed:
+            self.stop()
+            self.printed, self._errors = map(_read_all, self._files)
+        if code == 0 or (self._stopped and code == -signal.SIGTERM):  # it did not catch the signal yet
             return None
-        self._errors.seek(0)
-        lines = self._errors.read()[-_MOST_BYTES:].decode(errors="replace").splitlines()[-_MOST_LINES:]
-        said = "\n".join(lines).removeprefix("spade: ")
-        return RunError(said or f"the command ended with exit code {self._process.returncode}")
+        lines = self._errors[-_MOST_BYTES:].decode(errors="replace").splitlines()[-_MOST_LINES:]
+        return RunError("\n".join(lines).removeprefix("spade: ") or f"the command ended with exit code {code}")
 
 
 def evaluate(model: Path | str, suite: str, **options: Unpack[EvaluationOptions]) -> MeasuredSuite:
@@ -106,9 +99,20 @@ def evaluate(model: Path | str, suite: str, **options: Unpack[EvaluationOptions]
     Raises RunError if the suite cannot be played.
     """
     given: dict[str, Any] = {**options}
-    with Command("eval", "run", str(model), "--json", suite=suite, **given) as command:
-        printed = command.wait()
+    command = Command("eval", "run", str(model), "--json", suite=suite, **given)
     try:
-        return try_decode(_measured.decode, printed)[0]
+        error = command.wait()
+    except BaseException:
+        command.stop()
+        command.wait()
+        raise
+    try:
+        return try_decode(_measured.decode, command.printed)[0]
     except UnreadableError:
-        raise command.make_error() or RunError(f"{model}: {suite} names several suites or policies") from None
+        raise error or RunError(f"{model}: {suite} names several suites or policies") from None
+
+
+def _read_all(file: IO[bytes]) -> bytes:
+    with file:
+        file.seek(0)
+        return file.read()

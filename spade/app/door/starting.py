@@ -33,8 +33,9 @@ class StartedRun(OpenedRun):
             if error is None:
                 raise
             error.add_note(f"the run failed, too: {failure}")
-        if error is not None:
-            error.add_note(f"{self.path}: the run was stopped; `spade up --run {self.path}` resumes it")
+        else:
+            if error is not None:
+                error.add_note(f"{self.path}: the run was stopped; `spade up --run {self.path}` resumes it")
 
     @property
     def up(self) -> bool:
@@ -47,10 +48,10 @@ class StartedRun(OpenedRun):
         Raises RunError if the run failed, or if it is still up after `limit_s`.
         """
         try:
-            self._command.wait(limit_s)
+            error = self._command.wait(limit_s)
         except subprocess.TimeoutExpired:
             raise RunError(f"{self.path}: is still up after {limit_s:g} s") from None
-        if error := self._command.make_error():
+        if error is not None:
             raise error
 
     def stop(self) -> None:
@@ -77,15 +78,15 @@ def start(
     opened = RunDir(choose_run(config, None if run is None else Path(run)))
     limits = {"steps": steps, "rollouts": rollouts, "for": duration}
     command = Command("up", config, "--headless", run=opened.path, settings=settings, **limits)
+    started = StartedRun(opened, command)
     try:
-        while not command.ended:
+        while started.up:
             if opened.exists and any(holder.pid == command.pid for holder in opened.holders().values()):
-                break
+                return started
             time.sleep(_LOOK_S)
     except BaseException:
         command.stop()
         command.wait()
         raise
-    if error := command.ended and command.make_error():
-        raise error
-    return StartedRun(opened, command)
+    started.wait()
+    return started
