@@ -29,7 +29,7 @@ class EvaluationOptions(TypedDict, total=False):
     against: str
     """A policy, or a run, to compare with by paired differences."""
     protocol: Literal["paper", "release", "short"]
-    """The rules by which the suite is played."""
+    """The rules of the suite."""
     samples: int
     """Plays of each item."""
     items: int
