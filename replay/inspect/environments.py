@@ -56,17 +56,15 @@ def read_environment(path: Path, id: str) -> EnvironmentDetail | None:
     with open_reader(path) as store:
         environment = store.get("environments", id, Environment)
         source = store.get("sources", id, Source)
-    if environment is None or source is None:
-        return None
-    summary = msgspec.structs.asdict(_summarise_environment(environment))
-    return EnvironmentDetail(
-        **summary,
-        source=source.source,
-        hint=source.hint,
-        first_observation=source.first_observation,
-        reads=source.reads,
-        repairs=environment.repairs,
-    )
+    return None if environment is None or source is None else _describe_environment(environment, source)
+
+
+def read_details(path: Path) -> list[EnvironmentDetail]:
+    """Read all environments with their programs, the oldest first. Raises RunError if the store does not exist."""
+    with open_reader(path) as store, store.pinned():
+        environments = store.scan("environments", Environment)
+        sources = store.get_many("sources", [each.id for each in environments], Source)
+    return [_describe_environment(*each) for each in zip(environments, sources, strict=True)]
 
 
 def read_rejected(path: Path) -> list[Reject]:
@@ -95,6 +93,17 @@ def run_id(path: Path) -> str:
     if header is None:
         raise RunError(f"{path}: no run was ever started in this store")
     return header.id
+
+
+def _describe_environment(environment: Environment, source: Source) -> EnvironmentDetail:
+    return EnvironmentDetail(
+        **msgspec.structs.asdict(_summarise_environment(environment)),
+        source=source.source,
+        hint=source.hint,
+        first_observation=source.first_observation,
+        reads=source.reads,
+        repairs=environment.repairs,
+    )
 
 
 def _summarise_environment(environment: Environment) -> EnvironmentSummary:

@@ -1,5 +1,6 @@
 """Finished plays of a run with all that is needed to play them again, and counts of trained trajectories."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -47,6 +48,23 @@ def read_play(path: Path, id: str) -> KeptPlay:
         & INSTANCE_MASK
     )
     return KeptPlay(record, environment, source, seed, trajectory)
+
+
+def read_finished(
+    path: Path, is_chosen: Callable[[PlayRecord, str], bool]
+) -> list[tuple[PlayRecord, str, Trajectory | None]]:
+    """Return the chosen finished plays, each with its skill and its tokens, or None if the tokens were deleted.
+
+    `is_chosen` gets a play and its skill. Raises RunError if the store does not exist.
+    """
+    with open_reader(path) as store, store.pinned():
+        skills = {each.id: each.skill for each in store.scan("environments", Environment)}
+        plays = [play for _, play in store.decoded("plays", PlayRecord) if play.state == "finished"]
+        return [
+            (play, skill, store.get("trajectories", play.id, Trajectory))
+            for play in plays
+            if is_chosen(play, skill := skills[play.environment])
+        ]
 
 
 def read_examples(path: Path, environment: str) -> list[PlayRecord]:

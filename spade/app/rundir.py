@@ -25,6 +25,7 @@ from spade.config import (
     get_setting,
     load,
     make_paths_absolute,
+    make_short_name,
     replace_settings,
 )
 from spade.decoding import UnreadableError, try_decode
@@ -326,6 +327,11 @@ def _record(config: Config, address: str, corpus: str) -> RunRecord:
         replay=address,
         corpus=corpus,
     )
+
+
+def choose_run(config: str | None, path: Path | None) -> Path:
+    """Return the directory of a run: `path` or, by default, runs/CONFIG."""
+    return path or Path(_RUNS) / make_short_name(config or "nano")
 
 
 def suggest_runs(path: Path | str) -> str:

@@ -13,8 +13,8 @@ from actors.corpus.spec import read_spec
 from actors.sandbox.opening import require
 from spade.app.cli import app
 from spade.app.commands.config import check_config
-from spade.app.commands.up import _choose_place
 from spade.app.models.memory import ModelSizes, estimate
+from spade.app.rundir import choose_run
 from spade.app.supervisor.pools import find_made_path
 from spade.cluster.schedulers import write_slurm
 from spade.config import DOMAINS, list_differences, list_mixtures, list_recipes, load
@@ -386,7 +386,7 @@ def test_engine_and_learner_fit_one_gpu_of_24_gb(name, sizes, engine, learner, w
 def test_a_run_and_a_pool_have_the_whole_name_of_their_recipe(tmp_path):
     for name in ONE_GPU:
         assert find_made_path(name) == Path("pools") / name
-        assert _choose_place(name, None) == Path("runs") / name
+        assert choose_run(name, None) == Path("runs") / name
         assert f"runs/{name}" in write_slurm(name, [], 1)
     assert find_made_path("configs/own.toml") == Path("pools") / "own"
 

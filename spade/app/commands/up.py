@@ -225,24 +225,17 @@ def _begin(
 
     Raises RunError if `--from` is missing but an earlier start of this run with `--from` did not finish.
     """
-    from spade.app.rundir import RunDir
+    from spade.app.rundir import RunDir, choose_run
     from spade.app.supervisor.beginning import OldRun, begin, check_begun, parse_step
 
     if old is None:
         if step is not None or memory:
             raise ConfigError("--step and --memory go with --from RUN")
-        check_begun(RunDir(_choose_place(recipe, path)))
+        check_begun(RunDir(choose_run(recipe, path)))
         return
     if recipe is None:
         raise ConfigError("--from: name the new run's CONFIG, for example `spade up games-4b-stage2 --from RUN`")
-    begin(RunDir(_choose_place(recipe, path)), recipe, overrides, OldRun(RunDir(old), parse_step(step), memory))
-
-
-def _choose_place(recipe: str | None, path: Path | None) -> Path:
-    """Return the directory of a run: `path` or, by default, runs/RECIPE."""
-    from spade.config import make_short_name
-
-    return path or Path("runs") / make_short_name(recipe or "nano")
+    begin(RunDir(choose_run(recipe, path)), recipe, overrides, OldRun(RunDir(old), parse_step(step), memory))
 
 
 @contextmanager
@@ -257,14 +250,14 @@ def _open_run(
     if the corpus or the data of the evaluation is missing, RunError if one of them or the pool cannot be read.
     """
     from actors.corpus import load_grounds
-    from spade.app.rundir import RunDir
+    from spade.app.rundir import RunDir, choose_run
     from spade.app.supervisor.beginning import check_start, make_model_override
     from spade.app.supervisor.places import open_places
     from spade.app.supervisor.pools import check_source, create
     from spade.app.supervisor.store_place import settle_store
     from spade.config import load
 
-    run = RunDir(_choose_place(recipe, path))
+    run = RunDir(choose_run(recipe, path))
     name = str(run.config_path) if run.exists and recipe is None else recipe or "nano"
     config = run.settle(load(name, (*overrides, *make_model_override(run))))
     corpus = "" if config.design.source == "pool" else load_grounds(config).digest
