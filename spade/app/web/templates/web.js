@@ -25,7 +25,7 @@ function take(fresh) {
 }
 
 function refresh() {
-  if (asking || document.hidden || !document.querySelector("[data-live]")) { behind = true; return }
+  if (asking || !document.querySelector("[data-live]")) { behind = true; return }
   asking = true
   behind = false
   const request = new XMLHttpRequest()
@@ -34,6 +34,7 @@ function refresh() {
   request.timeout = 30000
   request.onload = () => {
     if (request.status !== 200 || !request.response) return
+    document.body.dataset.number = request.response.body.dataset.number
     for (const fresh of request.response.querySelectorAll("[data-live]")) take(fresh)
     say(`as of ${new Date().toLocaleTimeString()}`, false)
   }
@@ -44,11 +45,17 @@ function refresh() {
   request.send()
 }
 
-const events = new EventSource("events")
-events.onopen = () => say("connected", false)
-events.onmessage = refresh
-events.onerror = () => say("not connected", true)
-addEventListener("visibilitychange", () => { if (behind) refresh() })
+let events
+function listen() {  // a browser has few connections to a server, so a hidden page leaves its own
+  events?.close()
+  if (document.hidden) return
+  events = new EventSource("events")
+  events.onopen = () => say("connected", false)
+  events.onmessage = (event) => { if (event.data !== document.body.dataset.number) refresh() }
+  events.onerror = () => say("not connected", true)
+}
+addEventListener("visibilitychange", listen)
+listen()
 
 addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.matches("input, select, textarea")) return
