@@ -87,7 +87,8 @@ class LivePage:
             await trio.sleep(max(REFRESH_S, SHARE * (trio.current_time() - began)))
 
     def _refresh(self, statuses: Sequence[Any]) -> bool:
-        return any([each.refresh(status, time.time()) for each, status in zip(self._runs, statuses, strict=True)])
+        changed = [each.refresh(status, time.time()) for each, status in zip(self._runs, statuses, strict=True)]
+        return any(changed)
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer one request."""
