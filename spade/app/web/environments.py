@@ -59,10 +59,10 @@ def _make_fields(query: Query, skills: tuple[str, ...]) -> tuple[Field, ...]:
         make_field(query, "skill", "skill", skills),
         make_field(query, "state", "state", STATES),
         make_field(query, "rate_from", "win rate from", number=True),
-        make_field(query, "rate_to", "to", number=True),
+        make_field(query, "rate_to", "win rate to", number=True),
         make_field(query, "regret_from", "regret from", number=True),
-        make_field(query, "regret_to", "to", number=True),
-        make_field(query, "since", "designed since step", number=True),
+        make_field(query, "regret_to", "regret to", number=True),
+        make_field(query, "since", "since step", number=True),
         make_field(query, "parent", "parent"),
     )
 

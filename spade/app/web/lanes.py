@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from spade.app.report.drawing import format_figure
 from spade.protocol import Process, Status, Wait
 
 WIDTH = 1000
@@ -20,8 +21,8 @@ BUSY = {
     "gateway": ("requests_in_hand", "serving"),
 }
 """For each role the gauge that counts its work in hand, and the phase in which it has some."""
-PHASES = ("sampling", "training", "swapping", "playing", "designing", "serving", WAITING, "down")
-_DOWN = ("starting", "restarting", "silent", "failed", "stopped")
+PHASES = ("sampling", "training", "swapping", "playing", "designing", "serving", WAITING, "starting", "down")
+_STATES = {"starting": "starting", "restarting": "starting", "silent": "down", "failed": "down", "stopped": "down"}
 
 
 class Sample(NamedTuple):
@@ -71,7 +72,7 @@ def take_sample(at: float, status: Status) -> Sample:
 def find_phase(process: Process, waits: Sequence[Wait]) -> str:
     """Return the phase of a process, by its state, its waits and its gauges."""
     if process.state != "ready":
-        return "down" if process.state in _DOWN else WAITING
+        return _STATES.get(process.state, WAITING)
     mine = [wait for wait in waits if wait.who == process.name]
     if any(wait.what.startswith("weights of version") for wait in mine):
         return "swapping"
@@ -106,4 +107,6 @@ def _make_lane(name: str, samples: Sequence[Sample], first: float, span: float) 
     whole = sum(end - begin for _, begin, end in known) or 1.0
     shares = {phase: sum(end - begin for each, begin, end in known if each == phase) / whole for phase, *_ in known}
     ranked = sorted(shares.items(), key=lambda share: -share[1])
-    return Lane(name, tuple(stretches), ", ".join(f"{phase} {share:.0%}" for phase, share in ranked))
+    return Lane(
+        name, tuple(stretches), ", ".join(f"{phase} {format_figure(part, share=True)}" for phase, part in ranked)
+    )

@@ -47,7 +47,8 @@ def _filter(plays: Iterable[PlayRecord], query: Query, least: float) -> Iterable
     returns, version = read_bounds(query, "return"), read_count(query, "version")
     for play in plays:
         if (
-            arm in ("", name_arm(play))
+            play.lease  # otherwise nobody has begun it
+            and arm in ("", name_arm(play))
             and outcome in ("", find_outcome(play, least))
             and (returns is None or (play.state == "finished" and returns.hold(play.episode_return)))
             and version in (0, play.version)
@@ -61,7 +62,7 @@ def _make_fields(query: Query) -> tuple[Field, ...]:
         make_field(query, "arm", "arm", ARMS),
         make_field(query, "outcome", "outcome", OUTCOMES),
         make_field(query, "return_from", "return from", number=True),
-        make_field(query, "return_to", "to", number=True),
+        make_field(query, "return_to", "return to", number=True),
         make_field(query, "version", "policy version", number=True),
     )
 
