@@ -1,6 +1,5 @@
 """Headless Chromium, commanded through a pipe by its DevTools protocol."""
 
-import base64
 import json
 import os
 import select
@@ -16,10 +15,14 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium (apt-get install chromium)")
 QUIET = ("--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-gpu")
 ANSWER_S = 60.0
+LOST = "net::ERR_"  # a server that went away
 
 
 class Browser:
-    """One tab. `complaints` are the texts of errors and warnings of the pages, refusals of their policy included."""
+    """One tab. `complaints` are the texts of errors and warnings of the pages, refusals of their policy included.
+
+    A lost server is no complaint.
+    """
 
     def __init__(self, reads, writes):
         self._reads, self._writes, self._numbers, self._rest = reads, writes, count(1), b""
@@ -33,8 +36,9 @@ class Browser:
             message["sessionId"] = self.session
         os.write(self._writes, json.dumps(message).encode() + b"\0")
         while (answer := self._next()).get("id") != number:
-            if answer.get("method") in ("Runtime.exceptionThrown", "Log.entryAdded"):
-                self.complaints.append(json.dumps(answer["params"]))
+            told = json.dumps(answer.get("params"))
+            if answer.get("method") in ("Runtime.exceptionThrown", "Log.entryAdded") and LOST not in told:
+                self.complaints.append(told)
         assert "error" not in answer, answer
         return answer["result"]
 
@@ -65,9 +69,7 @@ class Browser:
         self.wait(f"location.href === {json.dumps(address)} && document.readyState === 'complete'")
 
     def size(self, width, height=900, phone=False):
-        self.ask(
-            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=phone
-        )  # fmt: skip
+        self.ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=phone)
 
     def press(self, key, text=None):
         for kind in ("keyDown", "keyUp"):
@@ -77,12 +79,6 @@ class Browser:
 
     def prefer(self, scheme):
         self.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
-
-    def picture(self, file):
-        """Save a picture of the whole page."""
-        file.write_bytes(
-            base64.b64decode(self.ask("Page.captureScreenshot", captureBeyondViewport=True)["data"])
-        )  # fmt: skip
 
 
 @contextmanager

@@ -70,7 +70,12 @@ def parse(page):
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory):
-    return make_run(tmp_path_factory.mktemp("web") / "base-0")
+    run = make_run(tmp_path_factory.mktemp("web") / "base-0")
+    with open_store(run.store, "nosync") as store:
+        first, second, *_ = store.scan("environments", Environment)
+        second.parents = (first.id,)
+        store.commit(store.encode([("environments", second.id, second)]))
+    return run
 
 
 @pytest.fixture(scope="module")
@@ -128,10 +133,9 @@ def test_filters_and_orders_of_environments_hold(served):
     assert rows("rate_from=0.9&rate_to=0.1") == []
     assert [id for id, _ in rows("sort=id")] == sorted(id for id, _ in every)
     assert rows("sort=nothing&page=99&since=x&regret_from=nan") == every
-    parents = [id for id, cells in every if cells[8] != "0"]
-    assert parents
-    child = re.search(r"environment\?id=(\w+)", served.read(f"environments?parent={parents[0]}"))
-    assert parents[0] in served.read(f"environment?id={child[1]}")
+    parent = next(id for id, cells in every if cells[9] == "1")
+    [(child, _)] = rows(f"parent={parent}")
+    assert f'<a href="?id={parent}">{parent}</a>' in served.read(f"environment?id={child}")
 
 
 def test_filters_of_plays_hold_and_a_play_has_its_advantage(served):
@@ -158,7 +162,7 @@ def test_rejected_designs_are_counted_and_found_by_stage(served):
 
 def test_without_the_token_nothing_is_answered(served):
     for path in ("/", "/environments", "/x/", served.path[:-2] + "/", "/%ff/", served.path.upper()):
-        found, headers, text = served.ask(path, whole=True)
+        found, _, text = served.ask(path, whole=True)
         assert (found, text.count("\n")) == (403, 1)
     assert served.ask("", whole=False)[0] == 200
 
