@@ -28,7 +28,7 @@ class Kin(NamedTuple):
     """Its id."""
 
     link: str
-    """The address of its description, or "" if there is none."""
+    """The address of its description, or "" without a description."""
 
 
 class Side(NamedTuple):

@@ -46,7 +46,7 @@ def make_showable(value: Any) -> Any:
 
 
 def make_templates(*folders: Path) -> jinja2.Environment:
-    """Return the templates of the report, after those of `folders`. They escape every text."""
+    """Return the templates of `folders` and of the report. They escape every text."""
     return jinja2.Environment(
         loader=jinja2.FileSystemLoader([*folders, TEMPLATES]),
         autoescape=True,

@@ -30,7 +30,7 @@ def list_environments(
     """Return a page of the environments that pass the query's filters, the newest first."""
     rows = (
         TableRow(each, steps.get(each.designed_version), len(children.get(each.id, ())))
-        for each in reversed(environments.values())
+        for each in reversed(tuple(environments.values()))
     )
     skills = tuple(sorted({each.skill for each in environments.values()}))
     fields = _make_fields(query, skills)

@@ -23,7 +23,7 @@ class Relative(NamedTuple):
     """Its id."""
 
     name: str
-    """Its name, or "" if this run has no such environment."""
+    """Its name, or "" if it belongs to another run."""
 
     says: str
     """Its win rate in words, or its state."""
@@ -45,7 +45,7 @@ def make_family(
 
 
 def _collect_generations(id: str, parents: Callable[[str], Sequence[str]]) -> list[list[str]]:
-    """Return the ids of the parents, then those of the parents' parents, each id once."""
+    """Return the ids of the parents, then the ids of the grandparents, each id once."""
     found, newest, seen = list[list[str]](), [id], {id}
     for _ in range(GENERATIONS):
         newest = [each for each in dict.fromkeys(one for child in newest for one in parents(child)) if each not in seen]

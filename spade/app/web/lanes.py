@@ -20,7 +20,7 @@ BUSY = {
     "curator": ("designs", "designing"),
     "gateway": ("requests_in_hand", "serving"),
 }
-"""For each role the gauge that counts its work in hand, and the phase in which it has some."""
+"""For each role the gauge that counts its work in hand, and the name of the phase with such work."""
 PHASES = ("sampling", "training", "swapping", "playing", "designing", "serving", WAITING, "starting", "down")
 _STATES = {"starting": "starting", "restarting": "starting", "silent": "down", "failed": "down", "stopped": "down"}
 
@@ -36,7 +36,7 @@ class Sample(NamedTuple):
 
 
 class Stretch(NamedTuple):
-    """A time in which a process stayed in one phase."""
+    """A time that a process spent in one phase."""
 
     x: float
     """The beginning in the picture."""

@@ -12,6 +12,7 @@ from spade.returns import is_won
 
 MOST_WALKED = 20_000
 """Plays of the newest environments that are looked at, unless one environment is asked for."""
+LONGEST_ID = 100
 OUTCOMES = ("won", "not won", "void", "unfinished")
 ARMS = ("unhinted", "hinted")
 
@@ -19,7 +20,9 @@ ARMS = ("unhinted", "hinted")
 def list_plays(store: Store, config: Config, query: Query) -> tuple[TablePage, str]:
     """Return a page of the plays that pass the query's filters, and a remark if not all plays were looked at."""
     if environment := query.get("environment", ""):
-        found = list(reversed(store.scan("plays", PlayRecord, prefix=make_environment_prefix(environment))))
+        found = list(
+            reversed(store.scan("plays", PlayRecord, prefix=make_environment_prefix(environment[:LONGEST_ID])))
+        )
         remark = ""
     else:
         found = list(islice(store.last("plays", PlayRecord, MOST_WALKED + 1), MOST_WALKED))

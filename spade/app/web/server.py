@@ -17,15 +17,18 @@ from actors.links.faults import RequestFaults
 from spade.app.screen.observe import try_read_status
 from spade.app.web.following import FollowedRun
 from spade.errors import ConfigError
+from spade.protocol import Status
 
 REFRESH_S = 2.0
 """Least seconds between two refreshes."""
 SHARE = 10
-"""A refresh that took a second is followed by a pause of SHARE seconds at least."""
+"""A second of processor time is followed by a pause of at least SHARE seconds."""
 MOST_READERS = 64
 """Most event streams at once."""
 MOST_KEPT = 64
 """Most rendered pages that are kept until the next refresh."""
+ASK_S = 10.0
+"""Seconds within which a run must tell its status."""
 ALIVE_S = 15.0
 """Seconds after which an event stream without news sends a comment."""
 LONGEST_QUERY = 2_000
@@ -75,8 +78,8 @@ class LivePage:
     async def follow(self) -> None:
         """Refresh the runs until cancelled, and wake the readers after a change."""
         while True:
-            began = trio.current_time()
-            statuses = [await try_read_status(each.run) for each in self._runs]
+            began = time.process_time()
+            statuses = await self._ask_all()
             async with self._turn:
                 if await trio.to_thread.run_sync(self._refresh, statuses):
                     self._number += 1
@@ -84,9 +87,22 @@ class LivePage:
             for reader in self._readers:
                 with suppress(trio.WouldBlock):  # it has an older number yet to read, and will ask for the newest state
                     reader.send_nowait(self._number)
-            await trio.sleep(max(REFRESH_S, SHARE * (trio.current_time() - began)))
+            await trio.sleep(max(REFRESH_S, SHARE * (time.process_time() - began)))
 
-    def _refresh(self, statuses: Sequence[Any]) -> bool:
+    async def _ask_all(self) -> list[Status | str]:
+        """Return the status of each run, or the reason why it cannot be read."""
+        found: list[Status | str] = [f"its status cannot be read: no answer within {ASK_S:g} s" for _ in self._runs]
+
+        async def ask(place: int) -> None:
+            with trio.move_on_after(ASK_S):
+                found[place] = await try_read_status(self._runs[place].run)
+
+        async with trio.open_nursery() as nursery:
+            for place in range(len(found)):
+                nursery.start_soon(ask, place)
+        return found
+
+    def _refresh(self, statuses: Sequence[Status | str]) -> bool:
         changed = [each.refresh(status, time.time()) for each, status in zip(self._runs, statuses, strict=True)]
         return any(changed)
 

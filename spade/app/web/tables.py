@@ -1,4 +1,4 @@
-"""Tables with filters, an order and pages, all of which are in the address. Pure."""
+"""Tables with filters, an order and pages. The address of a page has all three. Pure."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,7 +26,7 @@ class Column(NamedTuple):
     """The title."""
 
     value: Callable[[Row], float | str | None]
-    """Returns the value by which rows are sorted. None comes last."""
+    """Returns the value that sorts the rows. None comes last."""
 
     shown: Callable[[Row], str] | None = None
     """Returns the text of the cell. None shows the value itself."""
@@ -147,7 +147,7 @@ def make_link(query: Query, **changed: str) -> str:
 
 
 def read_count(query: Query, name: str) -> int:
-    """Return the number at a word of the query, or 0 if it is no number."""
+    """Return the number at a word of the query, or 0 without a number."""
     text = query.get(name, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
 

@@ -180,6 +180,9 @@ def test_the_page_reads_only_and_its_policy_forbids_every_other_script(served):
         assert found == 404
         assert why in text
     assert served.ask("plays?environment=" + "x" * 3000)[0] == 414
+    assert "none found" in served.read("plays?environment=" + "x" * 1900)
+    assert served.ask("environment?id=" + "x" * 1900)[0] == 404
+    assert served.ask("reject?id=" + "x" * 1900)[0] == 404
 
 
 def test_no_text_of_a_run_becomes_markup(tmp_path):

@@ -8,7 +8,7 @@ from spade.app.printing import say
 from spade.errors import ConfigError
 
 MOST_RUNS = 24
-NICENESS = 19
+NICENESS = 10
 
 
 def web(
