@@ -58,12 +58,13 @@ def read_designs(path: Path, choose: Choose, pick: Pick, kind_of: Callable[[str]
         published = [one.weights for one in store.scan("publications", Publication)]
         steps = {weights.version: weights.step for weights in published}
         by_id = {environment.id: environment for environment in environments}
-        shown = tuple(_collect_shown(store, by_id[id], pick) for id in choose(environments))
+        shown = tuple(collect_shown(store, by_id[id], pick) for id in choose(environments))
     digest = published[-1].digest if published else ""
     return DesignRecords(environments, reasons, examples, steps, digest, shown)
 
 
-def _collect_shown(store: Store, environment: Environment, pick: Pick) -> ShownEnvironment:
+def collect_shown(store: Store, environment: Environment, pick: Pick) -> ShownEnvironment:
+    """Read the program and the finished plays of an environment, with the tokens of the picked plays."""
     plays = store.scan("plays", PlayRecord, prefix=make_environment_prefix(environment.id))
     finished = tuple(play for play in plays if play.state == "finished")
     (source,) = store.get_many("sources", [environment.id], Source)

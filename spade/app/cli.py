@@ -25,7 +25,7 @@ from spade.app.commands import (
 )
 from spade.app.commands.cluster import template
 from spade.app.commands.env import export, play, programs, stats
-from spade.app.commands.look import report, status, top, track, why
+from spade.app.commands.look import report, status, top, track, web, why
 from spade.app.commands.replay import batch, lineage, store, verify
 from spade.app.printing import complain, open_streams, say
 from spade.errors import SpadeError, format_placed
@@ -40,6 +40,7 @@ COMMANDS: Commands = {
     "stop": stop.stop,
     "top": top.top,
     "report": report.report,
+    "web": web.web,
     "track": track.track,
     "serve": serve.serve,
     "doctor": doctor.doctor,

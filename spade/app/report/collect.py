@@ -11,7 +11,7 @@ from replay.inspect.designs import DesignRecords, read_designs
 from replay.inspect.journal import JournalRows, read_journal
 from replay.ledger.records import Environment
 from spade.app.report import gallery
-from spade.app.report.transcript import Part, make_transcript
+from spade.app.report.transcript import Decode, Part, make_transcript
 from spade.app.rundir import RunDir, RunRecord
 from spade.config import Config
 from spade.errors import RunError, SpadeError, format_placed
@@ -67,28 +67,29 @@ def collect(run: RunDir, name: str, status: Status | str, verdict: str, most: in
     """
     run.require()
     notes = [status] if isinstance(status, str) else []
-    config = _try_or_note(notes, run.config)
-    record = _try_or_note(notes, run.record)
-    rows = _try_or_note(notes, lambda: _read_rows(run)) or JournalRows()
+    config = try_or_note(notes, run.config)
+    record = try_or_note(notes, run.record)
+    rows = try_or_note(notes, lambda: read_rows(run)) or JournalRows()
     if rows.gap:
         notes.append(rows.gap)
     if not rows.evaluations:
         notes.append("no evaluation is over, so there is no held-out win rate (evaluation.suite sets what is played)")
     why: dict[str, list[str]] = {}
-    designs = _try_or_note(notes, lambda: _read_designs(run, why, most)) or DesignRecords()
-    folders = _try_or_note(notes, lambda: list_evaluation_folders(run.path)) or []
-    kept = [_try_or_note(notes, partial(read_evaluation, folder)) for folder in folders]
+    designs = try_or_note(notes, lambda: _read_designs(run, why, most)) or DesignRecords()
+    folders = try_or_note(notes, lambda: list_evaluation_folders(run.path)) or []
+    kept = [try_or_note(notes, partial(read_evaluation, folder)) for folder in folders]
     evaluations = tuple(each for each in kept if each is not None)
-    transcripts = _try_or_note(notes, lambda: _read_transcripts(run, config, designs)) or {}
+    transcripts = try_or_note(notes, lambda: read_transcripts(run, config, designs)) or {}
     if record is not None and record.spade != spade.__version__:
         notes.append(f"it was started by SPADE {record.spade}, this page was made by {spade.__version__}")
     return SeenRun(
-        name, _describe_state(run, status, rows), verdict, config, record,
+        name, describe_state(run, status, rows), verdict, config, record,
         status if isinstance(status, Status) else None, rows, designs, evaluations, why, transcripts, tuple(notes),
     )  # fmt: skip
 
 
-def _try_or_note(notes: list[str], read: Callable[[], Result]) -> Result | None:
+def try_or_note(notes: list[str], read: Callable[[], Result]) -> Result | None:
+    """Return the result of `read`. If a part of the run cannot be read, note why and return None."""
     try:
         return read()
     except (SpadeError, OSError) as error:
@@ -96,7 +97,8 @@ def _try_or_note(notes: list[str], read: Callable[[], Result]) -> Result | None:
         return None
 
 
-def _read_rows(run: RunDir) -> JournalRows:
+def read_rows(run: RunDir) -> JournalRows:
+    """Read the rows of a run's journal. Raises RunError, OSError."""
     try:
         return read_journal(run.path / "metrics.jsonl")
     except FileNotFoundError:
@@ -111,23 +113,28 @@ def _read_designs(run: RunDir, why: dict[str, list[str]], most: int) -> DesignRe
     return read_designs(run.store, choose, gallery.pick, gallery.find_kind)
 
 
-def _read_transcripts(run: RunDir, config: Config | None, designs: DesignRecords) -> dict[str, list[Part]]:
+def read_transcripts(run: RunDir, config: Config | None, designs: DesignRecords) -> dict[str, list[Part]]:
     """Return the plays with kept tokens, as text. Raises RunError if their tokenizer is missing."""
     kept = {id: tokens for shown in designs.shown for id, tokens in shown.tokens.items()}
     if not kept or config is None:
         return {}
-    from actors.play.domains import load_talks
-    from spade.tokens import Tokenizer
-
-    folder = run.weights / designs.digest  # not the model that the run began with, which might have to be downloaded
-    if not folder.is_dir():
-        raise RunError(f"{folder}: the newest policy is missing, and its tokenizer with it: no transcripts")
-    tokenizer = Tokenizer.load(folder, thinking=config.model.thinking)
-    decode = partial(tokenizer.decode, keep=load_talks(config, tokenizer)("inside", False).marks)
+    decode = load_decoder(run, config, designs.digest)
     return {id: make_transcript(tokens, decode) for id, tokens in kept.items()}
 
 
-def _describe_state(run: RunDir, status: Status | str, rows: JournalRows) -> str:
+def load_decoder(run: RunDir, config: Config, digest: str) -> Decode:
+    """Return the way from tokens to text, by the newest policy's tokenizer. Raises RunError if it is missing."""
+    from actors.play.domains import load_talks
+    from spade.tokens import Tokenizer
+
+    folder = run.weights / digest  # not the model that the run began with, which might have to be downloaded
+    if not digest or not folder.is_dir():
+        raise RunError(f"{folder}: the newest policy is missing, and its tokenizer with it: no transcripts")
+    tokenizer = Tokenizer.load(folder, thinking=config.model.thinking)
+    return partial(tokenizer.decode, keep=load_talks(config, tokenizer)("inside", False).marks)
+
+
+def describe_state(run: RunDir, status: Status | str, rows: JournalRows) -> str:
     """Describe the run's state in words."""
     if run.holders():
         return "it is up, and this page shows it as it was"

@@ -1,13 +1,16 @@
 """The gallery of a page: each environment with its program, both arms side by side, its parents and children. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
+
+from markupsafe import Markup
 
 from replay.inspect.designs import ShownEnvironment
 from replay.ledger.records import Environment, PlayRecord
 from spade.app.report.collect import SeenRun
 from spade.app.report.drawing import format_figure
 from spade.app.report.gallery import choose_pair, find_children
+from spade.app.report.highlighting import highlight_program
 from spade.app.report.transcript import Part, cut_text
 from spade.text import as_line
 
@@ -24,8 +27,8 @@ class Kin(NamedTuple):
     id: str
     """Its id."""
 
-    anchor: str
-    """Its anchor on the page, or "" if the page does not show it."""
+    link: str
+    """The address of its description, or "" without a description."""
 
 
 class Side(NamedTuple):
@@ -84,8 +87,8 @@ class GalleryEntry(NamedTuple):
     observation: str
     """Its first observation, possibly cut."""
 
-    source: str
-    """Its program, possibly cut."""
+    source: Markup
+    """Its program, possibly cut and with its syntax marked."""
 
     sides: tuple[Side, ...]
     """The two plays to show side by side."""
@@ -110,14 +113,23 @@ def make_entries(place: int, run: SeenRun) -> list[GalleryEntry]:
     """Return the environments of the run with index `place` on the page."""
     kin = find_children(run.designs.environments)
     anchors = {shown.environment.id: f"env-{place}-{number}" for number, shown in enumerate(run.designs.shown)}
-    return [_make_entry(run, shown, kin.get(shown.environment.id, []), anchors) for shown in run.designs.shown]
+
+    def link(id: str) -> str:
+        return f"#{anchors[id]}" if id in anchors else ""
+
+    return [
+        make_entry(run, shown, kin.get(id, []), link)._replace(anchor=anchors[id])
+        for shown in run.designs.shown
+        for id in [shown.environment.id]
+    ]
 
 
-def _make_entry(run: SeenRun, shown: ShownEnvironment, kids: Sequence[str], anchors: dict[str, str]) -> GalleryEntry:
+def make_entry(run: SeenRun, shown: ShownEnvironment, kids: Sequence[str], link: Callable[[str], str]) -> GalleryEntry:
+    """Return an environment with its program and plays. `link` gives the addresses of its parents and children."""
     environment, source = shown.environment, shown.source
     parents = environment.parents
     return GalleryEntry(
-        anchor=anchors[environment.id],
+        anchor="",
         run=run.name,
         id=environment.id,
         name=as_line(environment.name, LONGEST_FACT),
@@ -126,12 +138,12 @@ def _make_entry(run: SeenRun, shown: ShownEnvironment, kids: Sequence[str], anch
         facts=_list_facts(environment, run.designs.steps),
         hint=cut_text(source.hint, LONGEST_TEXT),
         observation=cut_text(source.first_observation, LONGEST_TEXT),
-        source=cut_text(source.source, LONGEST_SOURCE),
+        source=highlight_program(cut_text(source.source, LONGEST_SOURCE)),
         sides=tuple(_make_side(play, run.transcripts.get(play.id)) for play in choose_pair(shown.plays)),
         returns=_make_returns(shown.plays),
-        parents=tuple(Kin(as_line(id, LONGEST_FACT), anchors.get(id, "")) for id in parents[:MOST_KIN]),
+        parents=tuple(Kin(as_line(id, LONGEST_FACT), link(id)) for id in parents[:MOST_KIN]),
         more_parents=len(parents[MOST_KIN:]),
-        children=tuple(Kin(id, anchors.get(id, "")) for id in kids[:MOST_KIN]),
+        children=tuple(Kin(id, link(id)) for id in kids[:MOST_KIN]),
         more_children=len(kids[MOST_KIN:]),
     )
 

@@ -45,6 +45,18 @@ def make_showable(value: Any) -> Any:
     return value
 
 
+def make_templates(*folders: Path) -> jinja2.Environment:
+    """Return the templates of `folders` and of the report. They escape every text."""
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader([*folders, TEMPLATES]),
+        autoescape=True,
+        finalize=make_showable,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
 def compute_share(runs: int) -> int:
     """Return how many environments of each run the gallery shows."""
     return max(LEAST_OF_A_RUN, MOST_ENVIRONMENTS // runs)
@@ -81,34 +93,20 @@ class Lead(NamedTuple):
 
 def render(runs: Sequence[SeenRun], arms: Sequence[Arm], made_at: float, lead: Lead | None = None) -> str:
     """Render the whole page as HTML."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        finalize=make_showable,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     style = (TEMPLATES / "page.css").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    return environment.get_template("page.html").render(
-        style=Markup(style), style_digest=digest, **_make_context(runs, arms, made_at), lead=lead
+    return (
+        make_templates()
+        .get_template("page.html")
+        .render(style=Markup(style), style_digest=digest, **_make_context(runs, arms, made_at), lead=lead)
     )
 
 
 def _make_context(runs: Sequence[SeenRun], arms: Sequence[Arm], made_at: float) -> dict[str, Any]:
     found = [pair_designs(run.designs.environments, run.designs.steps) for run in runs]
-    figures = [RunFigures(run.rows, own) for run, own in zip(runs, found, strict=True)]
     return {
-        "title": runs[0].name if len(runs) == 1 else f"{len(runs)} runs",
+        **make_overview(runs, arms),
         "made": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(made_at)),
-        "arms": [(drawing.name_letter(place), arm.name, len(arm.members)) for place, arm in enumerate(arms)],
-        "runs": runs,
-        "notes": _collect_notes(runs, arms),
-        "glance": make_arm_rows(make_glance(figures), arms, figures),
-        "glance_titles": [figure.title for figure in make_glance(figures)],
-        "apart": compare_arms(arms, runs),
-        "chapters": draw_chapters(arms, figures),
         "curricula": [
             (arm.name, make_tables([design for member in arm.members for design in found[member]]))
             for arm in arms[:MOST_ARMS_DESIGNS]
@@ -119,10 +117,26 @@ def _make_context(runs: Sequence[SeenRun], arms: Sequence[Arm], made_at: float) 
         ],
         "arms_left_out": [arm.name for arm in arms[MOST_ARMS_DESIGNS:]],
         "suites": [row for run in runs for row in list_suites(run)],
-        "healths": [describe_health(run) for run in runs],
         "parts": PARTS,
+    }
+
+
+def make_overview(runs: Sequence[SeenRun], arms: Sequence[Arm]) -> dict[str, Any]:
+    """Return the values of the fragments that show the runs as a whole: notes, newest figures, charts and health."""
+    designs = [pair_designs(run.designs.environments, run.designs.steps) for run in runs]
+    figures = [RunFigures(run.rows, own) for run, own in zip(runs, designs, strict=True)]
+    return {
+        "title": runs[0].name if len(runs) == 1 else f"{len(runs)} runs",
+        "arms": [(drawing.name_letter(place), arm.name, len(arm.members)) for place, arm in enumerate(arms)],
+        "runs": runs,
+        "notes": _collect_notes(runs, arms),
+        "glance": make_arm_rows(make_glance(figures), arms, figures),
+        "glance_titles": [figure.title for figure in make_glance(figures)],
+        "apart": compare_arms(arms, runs),
+        "chapters": draw_chapters(arms, figures),
+        "healths": [describe_health(run) for run in runs],
         "drawing": drawing,
-    }  # fmt: skip
+    }
 
 
 def _collect_notes(runs: Sequence[SeenRun], arms: Sequence[Arm]) -> list[tuple[str, str]]:

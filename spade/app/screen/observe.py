@@ -8,14 +8,15 @@ import msgspec
 import trio
 from rich.live import Live
 
+from spade.app.rundir import RunDir
 from spade.app.screen.console import Screen
-from spade.app.screen.reach import ANSWER_S, Reached, connect_observer
+from spade.app.screen.reach import ANSWER_S, Reached, connect_observer, reach
 from spade.app.screen.verdict import describe_beginning, describe_stall, find_comparable, judge_run
 from spade.app.screen.view import render
 from spade.config import Bus
 from spade.decoding import UnreadableError, try_decode
 from spade.disk import read
-from spade.errors import BusError, RunError
+from spade.errors import BusError, RunError, SpadeError, format_placed
 from spade.protocol import GetStatus, SkillFigures, Status
 from spade.text import format_clock
 from spade.transport import Client
@@ -51,6 +52,25 @@ async def read_status(at: Reached) -> Status:
         raise RunError(f"{run.status_path}: is damaged ({error}); the next learner step writes it anew") from None
     stopped = tuple(msgspec.structs.replace(process, state="stopped") for process in left.processes)
     return msgspec.structs.replace(left, processes=stopped)
+
+
+async def try_read_status(run: RunDir) -> Status | str:
+    """Return the live or last status of a run, or the reason why it cannot be read."""
+    why: list[str] = []
+    try:
+        return await read_status(reach(run))
+    except* (SpadeError, OSError) as errors:
+        why = _list_reasons(errors)
+    return f"its status cannot be read: {'; '.join(why)}"
+
+
+def _list_reasons(errors: BaseExceptionGroup[SpadeError | OSError]) -> list[str]:
+    """Return the texts of all errors in a group and in its nested groups."""
+    each = (
+        _list_reasons(error) if isinstance(error, BaseExceptionGroup) else [format_placed(error)]
+        for error in errors.exceptions
+    )
+    return [why for reasons in each for why in reasons]
 
 
 async def follow(client: Client, note: str, console: Screen | None = None) -> None:

@@ -1,16 +1,12 @@
 """`spade report`: write one page about one or several runs."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from spade.app.printing import say
-from spade.errors import ConfigError, SpadeError, format_placed
-
-if TYPE_CHECKING:
-    from spade.app.rundir import RunDir
-    from spade.protocol import Status
+from spade.errors import ConfigError
 
 MOST_RUNS = 200
 
@@ -30,10 +26,13 @@ def report(
     """
     import time
 
+    import trio
+
     from spade.app.report.arms import group_arms, parse_asked, run_names
     from spade.app.report.collect import collect
     from spade.app.report.page import compute_share, render
     from spade.app.rundir import RunDir
+    from spade.app.screen.observe import try_read_status
     from spade.app.screen.verdict import judge_run
     from spade.disk import replace
 
@@ -42,7 +41,7 @@ def report(
     words = [parse_asked(word) for word in runs]
     folders = [RunDir(word.path).require() for word in words]
     names = run_names([folder.path for folder in folders])
-    statuses = [_read_status(folder) for folder in folders]
+    statuses = [trio.run(try_read_status, folder) for folder in folders]
     seen = [
         collect(
             folder, name, status, "" if isinstance(status, str) else judge_run(status).text, compute_share(len(runs))
@@ -56,27 +55,3 @@ def report(
     for run in seen:
         for note in run.notes:
             say(f"  {run.name}: {note}")
-
-
-def _read_status(run: "RunDir") -> "Status | str":
-    """Return the live or last status of a run, or the reason why it cannot be read."""
-    import trio
-
-    from spade.app.screen.observe import read_status
-    from spade.app.screen.reach import reach
-
-    why: list[str] = []
-    try:
-        return trio.run(read_status, reach(run))
-    except* (SpadeError, OSError) as errors:
-        why = _list_reasons(errors)
-    return f"its status cannot be read: {'; '.join(why)}"
-
-
-def _list_reasons(errors: BaseExceptionGroup[SpadeError | OSError]) -> list[str]:
-    """Return the texts of all errors in a group and in its nested groups."""
-    each = (
-        _list_reasons(error) if isinstance(error, BaseExceptionGroup) else [format_placed(error)]
-        for error in errors.exceptions
-    )
-    return [why for reasons in each for why in reasons]

@@ -1,0 +1,62 @@
+"""`spade web`: serve a live page about one or several runs."""
+
+from typing import Annotated
+
+import typer
+
+from spade.app.printing import say
+from spade.errors import ConfigError
+
+MOST_RUNS = 24
+NICENESS = 10
+
+
+def web(
+    runs: Annotated[
+        list[str], typer.Argument(metavar="[ARM=]RUN…", help="Run directories, each perhaps with the name of its arm.")
+    ],
+    host: Annotated[str, typer.Option(help="Address to listen at. Beyond this machine, the page is not encrypted.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen at; 0 takes any free one.")] = 8_600,
+) -> None:
+    """Serve a live page about runs until Ctrl-C.
+
+    Open the printed address in a browser. The page follows runs that are up, and shows finished ones. It only reads.
+    """
+    import os
+    import secrets
+    from contextlib import ExitStack
+
+    import trio
+
+    from spade.app.report.arms import parse_asked, run_names
+    from spade.app.rundir import RunDir
+    from spade.app.web.following import FollowedRun
+    from spade.app.web.pages import Pages
+    from spade.app.web.server import LivePage, listen, serve_page
+
+    if len(runs) > MOST_RUNS:
+        raise ConfigError(f"{len(runs)} runs are too many for one page; give at most {MOST_RUNS}")
+    asked = [parse_asked(word) for word in runs]
+    folders = [RunDir(word.path).require() for word in asked]
+    token = secrets.token_urlsafe(16)
+
+    async def serve() -> None:
+        listeners = await listen(host, port)
+        found = listeners[0].socket.getsockname()[1]
+        name = f"[{host}]" if ":" in host else host
+        say(f"http://{name}:{found}/{token}/")
+        say("Ctrl-C ends the page; the runs go on")
+        await serve_page(LivePage(followed, Pages(followed, [word.arm for word in asked]).render, token), listeners)
+
+    with ExitStack() as stack:
+        names = run_names([folder.path for folder in folders])
+        followed = [FollowedRun(folder, name) for folder, name in zip(folders, names, strict=True)]
+        for each in followed:
+            stack.callback(each.close)
+        os.nice(NICENESS)  # the runs come first
+        try:
+            trio.run(serve)
+        except* KeyboardInterrupt:
+            pass
