@@ -206,6 +206,14 @@ async def test_a_word_is_found_although_the_hint_wins_every_instance(sandbox):
     assert found == "its solution wins a lost instance by 'xyzzy', which its hint tells and no observation"
 
 
+@pytest.mark.parametrize(
+    "said", ["\uff38\uff39\uff3a\uff3a\uff39", "\U0001d431\U0001d432\U0001d433\U0001d433\U0001d432", "x\u00fdzzy"]
+)
+async def test_a_word_that_the_hint_writes_with_other_characters_is_found(sandbox, said):
+    found = await gift(sandbox, SECRET, ("xyzzy",), f"Where no door opens, say {said}.")
+    assert found == "hinted play play-3 wins by 'xyzzy', which its hint tells and no observation"
+
+
 async def test_instances_that_the_hint_alone_won_are_not_luck(sandbox):
     assert await solutions_of(sandbox, LUCKY, lost=(3, 4), unaided=ODD) == (2, 1)
 
