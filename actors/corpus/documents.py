@@ -2,6 +2,7 @@
 
 import hashlib
 from abc import abstractmethod
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator, Sequence
 from typing import BinaryIO, overload
 
@@ -64,7 +65,7 @@ def write_line(document: Document) -> bytes:
 
 
 def read_lines(opened: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
-    """Yield the lines that are not blank: number from 1, place in bytes, line.
+    """Yield the lines that are not blank: number from 1, place in bytes, line. Skips a byte order mark.
 
     Raises UnreadableError if a line is over LONGEST bytes.
     """
@@ -73,6 +74,8 @@ def read_lines(opened: BinaryIO) -> Iterator[tuple[int, int, bytes]]:
         number += 1
         if len(line) > LONGEST:
             raise UnreadableError(f"line {number}: is over {LONGEST} bytes")
+        if number == 1 and line.startswith(BOM_UTF8):
+            line, at = line.removeprefix(BOM_UTF8), len(BOM_UTF8)
         if not line.isspace():
             yield number, at, line
         at += len(line)

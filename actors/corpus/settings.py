@@ -28,7 +28,7 @@ def read_settings(path: str) -> tuple[str, ...]:
     if path == "builtin":
         return BUILTIN
     try:
-        text = read(Path(path)).decode()
+        text = read(Path(path)).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"tools.settings: {path}: {format_reason(error)}; give a text file, or 'builtin'") from None
     except RunError as error:

@@ -108,7 +108,7 @@ def _raise(error: OSError) -> None:
 def _read_text_file(file: Path) -> str:
     data = read(file, LONGEST)
     try:
-        text = try_decode(bytes.decode, data)
+        text = try_decode(bytes.decode, data).removeprefix("\ufeff")
     except UnreadableError as error:
         raise RunError(f"{file}: {error}") from None
     if "\0" in text:

@@ -194,7 +194,7 @@ def _read_lines(path: str) -> list[tuple[int, str]]:
     if not path:
         return []
     try:
-        text = try_decode(bytes.decode, read(Path(path), EXCLUSION_BYTES))
+        text = try_decode(bytes.decode, read(Path(path), EXCLUSION_BYTES)).removeprefix("\ufeff")
     except UnreadableError as error:
         raise ConfigError(f"{path}: {error}") from None
     return [(number, one.strip()) for number, one in enumerate(text.split("\n"), 1) if one.strip()]

@@ -16,6 +16,7 @@ import random
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain, repeat
 from typing import TypeVar
 
 import trio
@@ -89,6 +90,7 @@ class Auditor:
         self._rng = random.Random(job.draw)
         self._hint = Told(job.hint)
         self._sent: dict[tuple[int, str], Sent] = {}  # the moves of replays, by seed and play
+        self._returns: dict[str, float] = {}  # the returns of replays, by play
         self._opened = 0
         self._answering_s = 0.0
         self._heard: defaultdict[int, list[Hearing]] = defaultdict(list)
@@ -133,7 +135,8 @@ class Auditor:
         recording = replay.recording
         expected = [recording.answers[at : at + DIGEST_BYTES] for at in range(0, len(recording.answers), DIGEST_BYTES)]
         sent = list(_moves(recording))
-        answers = (await self._play(replay.seed, recording.max_turns, follow_moves(sent))).answers
+        played = await self._play(replay.seed, recording.max_turns, follow_moves(sent))
+        answers, self._returns[replay.play] = played.answers, played.episode_return
         self._sent[replay.seed, replay.play] = [
             (move, await is_missed(move, answer))
             for move, answer in zip(sent, answers, strict=False)
@@ -176,7 +179,7 @@ class Auditor:
         return [each for (other, _), sent in self._sent.items() if other != seed for each in sent]
 
     async def _play_solutions(self) -> None:
-        """Play the solution on the instances that nobody won.
+        """Play the solution on the instances that nobody won, or that the hint alone won if there are too few.
 
         A solution without actions loses if it lists actions on another instance. If it lists actions on no instance,
         nothing is known of the instances.
@@ -184,8 +187,10 @@ class Auditor:
         A solution must not need a word that the hint gives away. Numbers must be needed on two instances, since a
         hint may name one as an example.
         """
+        job = self._job
         listed, tried, solved, numbers, gift = False, 0, 0, 0, ""
-        for seed in self._job.lost:
+        aided = [each.seed for each in job.unaided if each.seed not in job.lost] if job.seeds else []
+        for seed in (*job.lost, *aided)[: max(len(job.lost), len(job.unaided))]:
             try:
                 moves = await try_until_decided(partial(self._ask_solution, seed))
                 won = moves is not None and await try_until_decided(partial(self._check_wins, seed, moves))
@@ -194,9 +199,10 @@ class Auditor:
                     continue
                 moves, won = [], False
             listed = listed or moves is not None
-            tried, solved = tried + 1, solved + won
-            given = await self._given(seed, moves) if moves and won else ()
-            if moves and given and await self._can_find(seed, moves, given):
+            if seed in job.lost:
+                tried, solved = tried + 1, solved + won
+            given = await self._given(seed, moves, job.win_return) if moves and won else ()
+            if moves and given and await self._can_find(seed, moves, given, job.win_return):
                 continue
             numbers += any(map(NUMBER.fullmatch, given))
             gift = gift or next((word for word in given if numbers > 1 or not NUMBER.fullmatch(word)), "")
@@ -235,39 +241,50 @@ class Auditor:
         return self._domain.solution(solved, job.reads) if isinstance(solved, Solved) else []
 
     async def _check_wins(self, seed: int, moves: Iterable[Move]) -> bool:
-        played = await self._play(seed, self._job.max_turns, follow_moves(moves))
-        return is_won(played.episode_return, self._job.win_return)
+        return is_won(await self._find_return(seed, moves), self._job.win_return)
+
+    async def _find_return(self, seed: int, moves: Iterable[Move]) -> float:
+        return (await self._play(seed, self._job.max_turns, follow_moves(moves))).episode_return
+
+    async def _find_return_without(self, words: Sequence[str], seed: int, moves: Iterable[Move]) -> float:
+        """Return what the moves without these words return, with silence behind them until the end of the play."""
+        return await self._find_return(seed, chain(drop_words(moves, words), repeat(Move(""))))
 
     async def _find_gift(self) -> None:
-        """Look for a hinted play that was won by a word of the hint, although no observation states it.
+        """Look for a hinted play whose return needs a word of the hint, although no observation states the word.
 
-        The same moves must also win another instance, and must lose both without the word. Otherwise the word was a
+        The regret pays for any higher return, so the play need not be won. The same moves must also do better on
+        another instance than its plays without the hint, and worse on both without the word. Otherwise the word was a
         guess or part of a method.
         """
         for replay in self._job.replays:
-            moves = list(_moves(replay.recording)) if replay.hinted else []
-            words = await self._given(replay.seed, moves)
+            if not replay.hinted or replay.play not in self._returns:
+                continue
+            moves, reached = list(_moves(replay.recording)), self._returns[replay.play]
+            words = await self._given(replay.seed, moves, reached)
             try:
-                if words and await self._is_gift(replay.seed, moves, words):
-                    self.findings.append(f"hinted play {replay.play} wins by {_told(words[0])}")
+                if words and await self._is_gift(replay.seed, moves, words, reached):
+                    does = "wins" if is_won(reached, self._job.win_return) else f"returns {reached:.2g}"
+                    self.findings.append(f"hinted play {replay.play} {does} by {_told(words[0])}")
             except UndecidedError:
                 continue
 
-    async def _is_gift(self, seed: int, moves: Sequence[Move], words: Sequence[str]) -> bool:
-        if not await try_until_decided(partial(self._check_wins, seed, moves)):
-            return False
-        rest = drop_words(moves, words)
-        for other in self._job.lost:
-            if await try_until_decided(partial(self._check_wins, other, moves)) and not await try_until_decided(
-                partial(self._check_wins, other, rest)
+    async def _is_gift(self, seed: int, moves: Sequence[Move], words: Sequence[str], reached: float) -> bool:
+        for other in self._job.unaided:
+            if other.seed == seed:
+                continue
+            better = await try_until_decided(partial(self._find_return, other.seed, moves))
+            if is_won(other.best, better) or is_won(
+                await try_until_decided(partial(self._find_return_without, words, other.seed, moves)), better
             ):
-                return not await self._can_find(seed, moves, words)
+                continue
+            return not await self._can_find(seed, moves, words, reached)
         return False
 
-    async def _given(self, seed: int, moves: Sequence[Move]) -> Sequence[str]:
+    async def _given(self, seed: int, moves: Sequence[Move], least: float) -> Sequence[str]:
         """Return the words of these moves that the hint states and no observation in any play of the instance.
 
-        Returns () if the moves win without these words.
+        Returns () if the moves return at least `least` without these words.
         """
         if not (self._job.hint and moves):
             return ()
@@ -275,23 +292,30 @@ class Auditor:
         unseen = await trio.to_thread.run_sync(find_unseen_words, moves, self._heard[seed])
         words = [word for word in unseen if self._hint.states(word)]
         try:
-            needless = not words or await try_until_decided(partial(self._check_wins, seed, drop_words(moves, words)))
+            if not words or is_won(
+                await try_until_decided(partial(self._find_return_without, words, seed, moves)), least
+            ):
+                return ()
         except UndecidedError:
             return ()
-        return () if needless else words
+        return words
 
-    async def _can_find(self, seed: int, moves: Sequence[Move], words: Sequence[str]) -> bool:
-        """Return True if a player can find the words on this instance, and then win by the moves."""
+    async def _can_find(self, seed: int, moves: Sequence[Move], words: Sequence[str], least: float) -> bool:
+        """Return True if a player can find the words on this instance, and the moves then return at least `least`."""
         for _ in range(SEARCHES):
             try:
-                if await try_until_decided(partial(self._wins_after_search, seed, moves, words)):
+                if await try_until_decided(partial(self._succeeds_after_search, seed, moves, words, least)):
                     return True
             except UndecidedError:
                 continue
         return False
 
-    async def _wins_after_search(self, seed: int, moves: Sequence[Move], words: Sequence[str]) -> bool:
-        """Act at random until observations have told the words, then make the moves. Returns True if they win.
+    async def _succeeds_after_search(
+        self, seed: int, moves: Sequence[Move], words: Sequence[str], least: float
+    ) -> bool:
+        """Act at random until observations have told the words, then make the moves.
+
+        Returns True if they return at least `least`.
 
         A word that is told only when the play is lost is not found in this way.
         """
@@ -307,7 +331,7 @@ class Auditor:
             return next(rest, None)
 
         played = await self._play(seed, self._job.max_turns, act)
-        return len(played.actions) > len(said) and is_won(played.episode_return, self._job.win_return)
+        return len(played.actions) > len(said) and is_won(played.episode_return, least)
 
     async def _play(self, seed: int, max_turns: int, player: Player[Move]) -> Conversation[Move]:
         """Play to the end or the first fault. Raises UndecidedError if the play proves nothing."""

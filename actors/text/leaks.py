@@ -11,6 +11,8 @@ LEAST_SPLIT = 4  # digits of a number that may be split by marks; shorter ones l
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 _WORD = re.compile(r"[^\W_]+")
 _WHOLE = re.compile(rf"(?<!\w){NUMBER.pattern.removeprefix('-?')}(?!\w)")
+_INVISIBLE = ("Cf", "Mn")
+"""Categories of formatting characters, and of accents that stand on other characters."""
 _THOUSANDS = re.compile(r"(?<=\d)[,'](?=\d{3}(?!\d))")
 
 
@@ -30,8 +32,8 @@ class Told:
     """A text that can be searched for values as whole words. Ignores case and punctuation."""
 
     def __init__(self, text: str) -> None:
-        self._text = text
-        plain = _THOUSANDS.sub("", normalise_visible(text))
+        self._text = normalise_visible(text)
+        plain = _THOUSANDS.sub("", self._text)
         words = _WORD.findall(plain)
         self._joined = "".join(words)
         self._bounds = {0, *accumulate(map(len, words))}
@@ -39,12 +41,13 @@ class Told:
 
     def states(self, value: str) -> bool:
         """Return True if the text states the value. A number counts in any form: 1000 also as 1,000 and 1000.0."""
+        value = normalise_visible(value)
         if NUMBER.fullmatch(value):
             digits = strip_number(value)
             return digits in self._numbers or (
                 len(digits) >= LEAST_SPLIT and digits.isdigit() and self._has_words(digits)
             )
-        sought = "".join(_WORD.findall(normalise_visible(value)))
+        sought = "".join(_WORD.findall(value))
         return self._has_words(sought) if len(sought) >= LEAST else self._has(value.strip())
 
     def _has_words(self, sought: str) -> bool:
@@ -57,7 +60,7 @@ class Told:
         return False
 
     def _has(self, value: str) -> bool:
-        return re.search(rf"(?<!\w){re.escape(value)}(?!\w)", self._text, re.IGNORECASE) is not None
+        return bool(value) and re.search(rf"(?<!\w){re.escape(value)}(?!\w)", self._text) is not None
 
 
 def strip_number(text: str) -> str:
@@ -66,5 +69,9 @@ def strip_number(text: str) -> str:
 
 
 def normalise_visible(text: str) -> str:
-    """Return the text in lower case, without invisible characters."""
-    return "".join(each for each in text if unicodedata.category(each) != "Cf").casefold()
+    """Return the text in lower case, without accents and invisible characters.
+
+    Compatibility characters become plain ones: a fullwidth or bold letter is the letter.
+    """
+    plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
+    return "".join(each for each in plain if unicodedata.category(each) not in _INVISIBLE)

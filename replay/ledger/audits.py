@@ -8,14 +8,14 @@ as void.
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from replay.ledger.keys import compute_instance_number, group_id
 from replay.ledger.records import Audit, Environment, PlayRecord
 from replay.ledger.reward import ENDED
 from replay.ledger.state import RunState
-from spade.protocol import Audited, AuditJob, RecordedPlay, Recording
+from spade.protocol import Audited, AuditJob, RecordedPlay, Recording, UnaidedInstance
 from spade.returns import is_won as is_won
 
 LEASES = 3
@@ -26,6 +26,9 @@ HONEST_DEVIATIONS = 2.33
 environment that random actions win half of the time."""
 LEAST_INSTANCES = 8
 """Least number of instances played more than once that prove something if the plays of each end alike."""
+
+
+Outcome = Literal["passed", "failed", "left out", "late"]
 
 
 def record(state: RunState, play: PlayRecord, recording: Recording) -> None:
@@ -61,8 +64,7 @@ def _count_bytes(recording: Recording) -> int:
 
 def begin(state: RunState, environment: Environment, now: float) -> bool:
     """Open the audit of an environment whose plays have all ended. Returns False if nothing can be audited."""
-    plays = [play for chunk in environment.chunks for play in state.flight.tally(environment, chunk).plays]
-    finished = [play for play in plays if play.state == "finished"]
+    finished = _list_finished(state, environment)
     won = [play for play in finished if is_won(play.episode_return, _get_win_return(state))]
     numbers = {compute_instance_number(environment, play) for play in won}
     indices = sorted(numbers, key=lambda index: state.seed("audit: instance", environment.id, index))
@@ -71,16 +73,37 @@ def begin(state: RunState, environment: Environment, now: float) -> bool:
     if not (replays or count):
         return False
     drawn = tuple(indices[i % len(indices)] for i in range(count))
-    hopeless = {
-        compute_instance_number(environment, play) for play in _list_unwon(environment, plays, _get_win_return(state))
-    }
-    lost = sorted(hopeless, key=lambda index: state.seed("audit: lost instance", environment.id, index))
-    # A program of a pool pays nobody, and a win rate of 0 pays nothing.
-    solutions = state.config.audit.solutions if won and not environment.program else 0
-    environment.audit = Audit(environment.id, now, tuple(replays), drawn, lost=tuple(lost[:solutions]))
+    # A program of a pool pays nobody.
+    most = 0 if environment.program else state.config.audit.solutions
+
+    def draw(plays: Iterable[PlayRecord], purpose: str) -> tuple[int, ...]:
+        indices = {compute_instance_number(environment, play) for play in plays}
+        return tuple(sorted(indices, key=lambda index: state.seed(purpose, environment.id, index))[:most])
+
+    # Without a win the anchor pays nothing, but a regret does. It is not used without a hint.
+    lost = _list_unwon(environment, finished, _get_win_return(state)) if won else []
+    unaided = _list_unaided(environment, finished, _get_win_return(state)) if state.sources[environment.id].hint else []
+    environment.audit = Audit(
+        environment.id,
+        now,
+        tuple(replays),
+        drawn,
+        lost=draw(lost, "audit: lost instance"),
+        unaided=draw(unaided, "audit: unaided instance"),
+    )
     take_up(state, environment)
     state.touch("environments", environment.id, environment)
     return True
+
+
+def _list_finished(state: RunState, environment: Environment) -> list[PlayRecord]:
+    plays = (play for chunk in environment.chunks for play in state.flight.tally(environment, chunk).plays)
+    return [play for play in plays if play.state == "finished"]
+
+
+def _list_unaided(environment: Environment, finished: Sequence[PlayRecord], win_return: float) -> list[PlayRecord]:
+    """Return the unhinted plays on instances that no unhinted play won."""
+    return _list_unwon(environment, [play for play in finished if not play.hinted], win_return)
 
 
 def _list_unwon(environment: Environment, plays: Sequence[PlayRecord], win_return: float) -> list[PlayRecord]:
@@ -158,6 +181,18 @@ def _make_job(state: RunState, audit: Audit) -> AuditJob:
         reads=state.sources[audit.id].reads,
         lost=tuple(instance(index) for index in audit.lost),
         hint=state.sources[audit.id].hint,
+        unaided=tuple(
+            UnaidedInstance(instance(index), _find_best(state, environment, index)) for index in audit.unaided
+        ),
+    )
+
+
+def _find_best(state: RunState, environment: Environment, index: int) -> float:
+    """Return the greatest unhinted return on an instance."""
+    return max(
+        play.episode_return
+        for play in _list_finished(state, environment)
+        if not play.hinted and compute_instance_number(environment, play) == index
     )
 
 
@@ -189,7 +224,9 @@ def expire(state: RunState, now: float, live: frozenset[str] | None) -> list[Env
     for audit in sorted(state.audits.values(), key=lambda each: (each.began_at, each.id)):
         environment = state.environments[audit.id]
         if now >= _compute_deadline(state, environment):
-            given_up.append(_end(state, audit, "late", "it was not over at the deadline of its round"))
+            # A program could make its audit last. So only an audit that nobody took up is paid without a result.
+            outcome: Outcome = "left out" if audit.lease else "late"
+            given_up.append(_end(state, audit, outcome, "it was not over at the deadline of its round"))
         elif audit.id in lost and audit.lease >= LEASES:
             given_up.append(_end(state, audit, "left out", f"it came to nothing under {LEASES} leases"))
         elif audit.id in lost:
@@ -209,9 +246,7 @@ def _compute_deadline(state: RunState, environment: Environment) -> float:
     return state.design_groups[group_id(environment.round, environment.skill)].deadline
 
 
-def _end(
-    state: RunState, audit: Audit, outcome: Literal["passed", "failed", "left out", "late"], finding: str
-) -> Environment:
+def _end(state: RunState, audit: Audit, outcome: Outcome, finding: str) -> Environment:
     state.audit_leases.drop(audit)
     audit.state, audit.finding = outcome, finding
     del state.audits[audit.id]

@@ -129,6 +129,7 @@ class Audit(Record):
     lost: tuple[int, ...] = ()  # instances to play with the actions of `solution()`
     tried: int = 0  # plays of `lost` that came to a result
     solved: int = 0  # plays of `lost` that the solution won
+    unaided: tuple[int, ...] = ()  # instances that no play without the hint won, to try the words of hinted plays on
 
 
 class Environment(Record):

@@ -66,7 +66,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def _parse_toml(data: bytes) -> dict[str, Any]:
-    return tomllib.loads(data.decode())
+    return tomllib.loads(data.decode("utf-8-sig"))  # an editor of Windows may write a byte order mark
 
 
 def read_merged(name: str) -> Merged:

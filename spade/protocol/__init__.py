@@ -4,7 +4,7 @@ Messages are frozen, tagged, array-like msgspec structs. New information is a ne
 Constructors check lengths, so decoding checks them too. Each request names the type of its reply.
 """
 
-from spade.protocol.audits import Audited, AuditJob, Audits, LeaseAudit, RecordedPlay
+from spade.protocol.audits import Audited, AuditJob, Audits, LeaseAudit, RecordedPlay, UnaidedInstance
 from spade.protocol.base import (
     DIGEST_BYTES,
     MOST_ACTORS,
@@ -124,5 +124,6 @@ __all__ = [
     "ReleasePlay", "Repair", "Repairs", "Reply", "ReportProcesses", "Request", "Response", "RetireWeights", "Retired",
     "Role", "Save", "Serving", "Similarity", "SkillFigures", "Stage", "Status", "StepEpisode", "StepMetrics", "StopRun",
     "SubmitEnvironment", "SubmitPlays", "TakeBatch", "ToolCall", "ToolResult", "ToolUse", "Traffic", "Trajectory",
+    "UnaidedInstance",
     "Validate", "Verdict", "Wait", "Weights", "WeightsPart", "reply_type",
 ]  # fmt: skip

@@ -21,6 +21,16 @@ class RecordedPlay(Wire, frozen=True):
     """True if the player was shown the hint."""
 
 
+class UnaidedInstance(Wire, frozen=True):
+    """An instance that no play without the hint won."""
+
+    seed: int
+    """Seed of the instance."""
+
+    best: float
+    """The greatest return of its plays without the hint."""
+
+
 class AuditJob(Wire, frozen=True):
     """An environment to audit before its designer is paid."""
 
@@ -62,6 +72,9 @@ class AuditJob(Wire, frozen=True):
 
     hint: str = ""
     """Hint of the hinted plays, or ""."""
+
+    unaided: Many[UnaidedInstance] = ()
+    """Instances that no play without the hint won. A word of the hint that helps there is a gift."""
 
 
 class Audits(Wire, frozen=True):

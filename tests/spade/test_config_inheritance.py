@@ -55,6 +55,12 @@ def test_a_run_directory_stands_for_its_config(tmp_path):
     assert config.load(file).learner == config.load("nano", ("learner.lr=1e-3", "learner.warmup_steps=3")).learner
 
 
+def test_a_file_may_begin_with_a_byte_order_mark_and_end_its_lines_as_windows_does(tmp_path):
+    file = tmp_path / "a.toml"
+    file.write_bytes(b'\xef\xbb\xbfextends = "nano"\r\n[learner]\r\nlr = 1e-3\r\n')
+    assert config.load(str(file)).learner == config.load("nano", ("learner.lr=1e-3",)).learner
+
+
 @pytest.mark.parametrize(("texts", "says"), [
     ({"a": 'extends = "b.toml"', "b": 'extends = "a.toml"'}, r"b\.toml: extends goes round in a circle: .*a\.toml -> "),
     ({"a": 'extends = "a.toml"'}, r"a\.toml: extends goes round in a circle"),

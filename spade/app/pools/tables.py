@@ -7,6 +7,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -64,11 +65,28 @@ def to_row(program: PoolProgram) -> PoolRow:
 
 
 def is_table(source: str) -> bool:
-    """Return True if `source` is a data set of the hub, a Parquet or JSON Lines file, or a folder with such files."""
+    """Return True if `source` is a data set of the hub, a Parquet or JSON Lines file, or a folder with such files.
+
+    If a folder itself has programs, tables in the folders below it do not count.
+    """
     if source.startswith(HUB):
         return True
     path = expand_home(source)
-    return any(path.match(pattern) or next(path.glob(pattern), None) is not None for pattern in TABLES)
+    if any(path.match(pattern) or next(path.glob(pattern), None) is not None for pattern in TABLES):
+        return True
+    if not path.is_dir() or next(path.glob("*.py"), None) is not None:
+        return False
+    with suppress(RunError):  # no file that could be a table
+        return bool(_list_tables(path))
+    return False
+
+
+def _list_tables(folder: Path) -> list[Path]:
+    """Return the tables of a folder and of the folders below it, or the file itself.
+
+    Raises OSError, or RunError if a folder has no file of rows or text.
+    """
+    return [file for file in list_files(folder) if any(file.match(pattern) for pattern in TABLES)]
 
 
 def read_table(source: str) -> list[PoolProgram]:
@@ -87,8 +105,7 @@ def read_table(source: str) -> list[PoolProgram]:
     taken = Counter[str]()
     return [
         _read_program(row, origin, taken)
-        for file in list_files(folder)
-        if any(file.match(pattern) for pattern in TABLES)
+        for file in _list_tables(folder)
         for row in _without_copies(read_rows(file, CODE, (DIGEST, SKILL, HINT, *NAMES)))
     ]
 

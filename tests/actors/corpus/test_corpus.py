@@ -52,6 +52,19 @@ def test_any_jsonl_of_texts_will_do(tmp_path):
         read[3]
 
 
+@pytest.mark.parametrize("name", ["a.jsonl", "a.txt"])
+def test_a_byte_order_mark_is_no_part_of_a_document(tmp_path, name):
+    """Editors of Windows write one. The lines of an index stay where they are."""
+    lines = '{"text": "Ice floats."}\n{"text": "Moons turn."}\n' if name == "a.jsonl" else "Ice floats."
+    (tmp_path / "plain").mkdir()
+    (tmp_path / "marked").mkdir()
+    (tmp_path / "plain" / name).write_text(lines)
+    (tmp_path / "marked" / name).write_text(lines, encoding="utf-8-sig")
+    for place in ("", name) if name == "a.jsonl" else ("",):
+        plain, marked = (corpus.load(str(tmp_path / folder / place)) for folder in ("plain", "marked"))
+        assert (list(marked), marked.digest) == (list(plain), plain.digest)
+
+
 def test_the_same_documents_have_one_digest_wherever_they_lie(tmp_path):
     texts = ["A tide rises.", "A moon turns.", "Ice floats."]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps({"text": text}) + "\n\n" for text in texts))

@@ -20,6 +20,8 @@ def test_a_file_has_one_a_line_and_blank_lines_count_for_nothing(tmp_path):
     file = tmp_path / "settings.txt"
     file.write_text("a lighthouse\n\n  the museum of a small town \r\n\n")
     assert read_settings(str(file)) == ("a lighthouse", "the museum of a small town")
+    file.write_bytes(b"\xef\xbb\xbfa lighthouse\n")
+    assert read_settings(str(file)) == ("a lighthouse",)
 
 
 @pytest.mark.parametrize(("content", "says"), [

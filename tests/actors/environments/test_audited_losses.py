@@ -10,7 +10,7 @@ from actors.environments.audit import audit
 from actors.environments.gifts import Hearing, drop_words, find_common_sequence, find_unseen_words
 from actors.text.leaks import find_leaked
 from spade.codec import answer_digest
-from spade.protocol import AuditJob, Faulted, RecordedPlay, Recording
+from spade.protocol import AuditJob, Faulted, RecordedPlay, Recording, UnaidedInstance
 from tests.actors.odd_programs import LIMITS, SEARCH
 from tests.actors.tool_programs import TICKETS
 
@@ -48,8 +48,10 @@ async def recorded(sandbox, source, seed, actions, hinted):
     )
 
 
-def job(source, *replays, won=EVEN, lost=ODD, hint=""):
-    return AuditJob("e000001", 1, source, replays, won, 3, 1.0, 8, 77, 60.0, lost=lost, hint=hint)
+def job(source, *replays, won=EVEN, lost=ODD, hint="", unaided=None, best=0.0):
+    """`unaided` are instances that no play without the hint won, `lost` ones that no play won."""
+    unaided = tuple(UnaidedInstance(seed, best) for seed in (lost if unaided is None else unaided))
+    return AuditJob("e000001", 1, source, replays, won, 3, 1.0, 8, 77, 60.0, lost=lost, hint=hint, unaided=unaided)
 
 
 async def solutions_of(sandbox, source, domain="games", **changes):
@@ -160,6 +162,60 @@ async def test_a_word_that_the_winner_could_have_left_out_is_no_gift(sandbox):
     patient = LUCKY.replace("and self.kind == 0", "").replace("float(won), True", "float(won), won")
     actions = ("crane", random.Random(3).choice("abcdefgh"))
     assert await gift(sandbox, patient, actions, "Begin with crane.", lost=(3, 3)) == ""
+
+
+# An honest world of four doors. The word ends it early with most of a win's reward.
+SHORTCUT = """
+import random
+
+class ShortcutEnv:
+    def reset(self, seed):
+        self.left = random.Random(seed).choices("abcdefgh", k=4)
+        return f"Four doors: {self.left}. Actions: a b c d e f g h say:WHAT", {}
+    def step(self, action):
+        if action == "say:WORD":
+            return "You are nearly there.", PAID, True, False, {}
+        if action != self.left.pop(0):
+            return "It is shut.", LOST, True, False, {}
+        return f"Then {self.left}. Actions: a b c d e f g h say:WHAT", float(not self.left), not self.left, False, {}
+    def solution(self):
+        return list(self.left)
+"""
+
+
+@pytest.mark.parametrize(("word", "paid", "lost"), [("xyzzy", 0.99, 0.0), ("4271", 0.2, 0.0), ("xyzzy", -0.5, -1.0)])
+async def test_a_word_that_only_the_hint_tells_is_found_although_it_wins_nothing(sandbox, word, paid, lost):
+    """The regret pays for any higher return."""
+    source = SHORTCUT.replace("WORD", word).replace("PAID", f"{paid}").replace("LOST", f"{lost}")
+    for won in (EVEN, ()):
+        found = await gift(
+            sandbox, source, (f"say:{word}",), f"Say {word} at once.", won=won, lost=(), unaided=ODD, best=lost
+        )
+        assert found == f"hinted play play-3 returns {paid:.2g} by '{word}', which its hint tells and no observation"
+    assert await gift(sandbox, source, (f"say:{word}",), f"Say {word} at once.", lost=(), unaided=ODD, best=paid) == ""
+    assert (
+        await gift(sandbox, source, (f"say:{word}",), "Take the doors in order.", lost=(), unaided=ODD, best=lost) == ""
+    )
+
+
+async def test_a_word_is_found_although_the_hint_wins_every_instance(sandbox):
+    """In a window of one chunk each instance has a hinted play, so none is lost by both arms."""
+    found = await gift(sandbox, SECRET, ("xyzzy",), "Where no door opens, say Xyzzy.", lost=(), unaided=ODD)
+    assert found == "hinted play play-3 wins by 'xyzzy', which its hint tells and no observation"
+    found = await gift_of_solutions(sandbox, NUMBERS, "games", "First say Xyzzy.", won=EVEN, lost=(), unaided=(5, 8))
+    assert found == "its solution wins a lost instance by 'xyzzy', which its hint tells and no observation"
+
+
+@pytest.mark.parametrize(
+    "said", ["\uff38\uff39\uff3a\uff3a\uff39", "\U0001d431\U0001d432\U0001d433\U0001d433\U0001d432", "x\u00fdzzy"]
+)
+async def test_a_word_that_the_hint_writes_with_other_characters_is_found(sandbox, said):
+    found = await gift(sandbox, SECRET, ("xyzzy",), f"Where no door opens, say {said}.")
+    assert found == "hinted play play-3 wins by 'xyzzy', which its hint tells and no observation"
+
+
+async def test_instances_that_the_hint_alone_won_are_not_luck(sandbox):
+    assert await solutions_of(sandbox, LUCKY, lost=(3, 4), unaided=ODD) == (2, 1)
 
 
 async def values(sandbox, source):
@@ -312,8 +368,8 @@ class ArchiveEnv(ToolUseBaseEnv):
 """
 
 
-async def gift_of_solutions(sandbox, source, domain, hint, secret='"xyzzy"', lost=ODD):
-    outcome = await audit(sandbox, job(source.replace("SECRET", secret), won=(), lost=lost, hint=hint), domain)
+async def gift_of_solutions(sandbox, source, domain, hint, secret='"xyzzy"', won=(), **changes):
+    outcome = await audit(sandbox, job(source.replace("SECRET", secret), won=won, hint=hint, **changes), domain)
     assert sandbox.live == 0
     return outcome.finding
 

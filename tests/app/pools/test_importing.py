@@ -13,7 +13,7 @@ from pyarrow import parquet
 
 from spade.app.pools import admission
 from spade.app.pools.importing import import_programs
-from spade.app.pools.tables import read_table
+from spade.app.pools.tables import is_table, read_table
 from spade.config import load
 from spade.errors import ConfigError, RunError
 from spade.pools import list_names, read_program
@@ -115,6 +115,18 @@ def test_a_bad_row_is_named_and_nothing_is_written(row, says, tmp_path, config):
     with pytest.raises(RunError, match=says):
         import_programs(str(table), tmp_path / "pool", config, print)
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
+
+
+def test_a_folder_with_tables_below_it_is_a_table_and_a_folder_of_programs_is_not(tmp_path):
+    """A clone of a data set has its tables in `data`."""
+    write_parquet(tmp_path / "clone" / "data" / "deep" / "train.parquet", [make_row(GOOD)])
+    assert is_table(str(tmp_path / "clone"))
+    assert [program.source for program in read_table(str(tmp_path / "clone"))] == [GOOD]
+    (tmp_path / "clone" / "a.py").write_text(GOOD)
+    assert not is_table(str(tmp_path / "clone"))
+    (tmp_path / "empty").mkdir()
+    assert not is_table(str(tmp_path / "empty"))
+    assert not is_table(str(tmp_path / "none"))
 
 
 def test_many_programs_of_one_name_are_numbered(tmp_path):

@@ -8,7 +8,7 @@ from replay.inspect.verify import find_problems
 from replay.ledger.batches import RefusalError
 from replay.store import open_reader
 from replay.store.load import load
-from spade.protocol import DIGEST_BYTES, LeaseAudit, LeasePlays, Recording, SubmitPlays
+from spade.protocol import DIGEST_BYTES, LeaseAudit, LeasePlays, Recording, SubmitPlays, UnaidedInstance
 from tests.replay.kept_world import SETTINGS
 from tests.replay.replay_world import SECRET, audited, config, ended, environment, leased_job, started, void
 
@@ -118,7 +118,18 @@ def test_an_instance_that_one_arm_won_is_not_lost(ledger):
     # The hinted plays win all instances but the last, the others win none but the first.
     won = {each.id for each in leases if (each.hint and each.id[-1] != "3") or each.id[-1] == "0"}
     ledger.apply(SubmitPlays(tuple(ended(p, float(p.id in won), 1) for p in leases)), "agent/1", 0.0)
-    assert lease(ledger).lost == tuple({each.seed for each in leases if each.id[-1] == "3"})
+    job = lease(ledger)
+    assert job.lost == tuple({each.seed for each in leases if each.id[-1] == "3"})
+    unaided = {UnaidedInstance(each.seed, 0.0) for each in leases if each.id[-1] != "0"}
+    assert (set(job.unaided), len(job.unaided)) == (unaided, 3)
+
+
+def test_instances_without_an_unhinted_win_are_tried_with_their_best_unhinted_return_although_nothing_was_won(ledger):
+    leases = ledger.apply(LeasePlays(100, 0.0), "agent/1", 0.0).plays
+    ledger.apply(SubmitPlays(tuple(ended(p, 0.9 if p.hint else 0.5, 1) for p in leases)), "agent/1", 0.0)
+    job = lease(ledger)
+    assert set(job.unaided) == {UnaidedInstance(each.seed, 0.5) for each in leases}
+    assert (job.lost, job.seeds) == ((), ())
 
 
 @pytest.mark.parametrize(("won", "setting"), [((), "audit.solutions=4"), ((0, 1), "audit.solutions=0")])
@@ -194,11 +205,10 @@ def test_an_audit_of_a_holder_that_is_gone_is_leased_again_twice_and_then_left_o
     assert ledger.state.counters.audits_left_out == 1
 
 
-def test_a_window_whose_audit_is_not_over_at_the_deadline_of_its_round_is_scored_without_it_and_marked(ledger):
+def test_a_window_whose_audit_nobody_took_up_by_the_deadline_of_its_round_is_scored_without_it_and_marked(ledger):
     play(ledger, {0, 1})
     ledger.tick(199.0, None)
     assert ledger.state.environments
-    job = lease(ledger, now=199.0)
     ledger.tick(200.0, None)
     found = record(ledger)
     assert (found.state, found.audit.state) == ("closed", "late")
@@ -206,8 +216,18 @@ def test_a_window_whose_audit_is_not_over_at_the_deadline_of_its_round_is_scored
     (group,) = [group for group in ledger.state.queue.values() if group.role == "designer"]
     assert [member.reward for member in group.members] == [0.6]
     assert ledger.state.counters.audits_left_out == 1
+
+
+def test_a_window_whose_audit_lasts_over_the_deadline_of_its_round_is_not_paid(ledger):
+    """Otherwise a program could avoid its audit by being slow."""
+    play(ledger, {0, 1})
+    job = lease(ledger, now=199.0)
+    ledger.tick(200.0, None)
+    found = record(ledger)
+    assert (found.state, found.audit.state, found.score.reward) == ("closed", "left out", None)
+    assert len(ledger.state.memory) == 0
     ledger.apply(audited(job, "too late"), "env-runner/1", 201.0)
-    assert ledger.state.counters.audit_findings == 0
+    assert (ledger.state.counters.audits_left_out, ledger.state.counters.audit_findings) == (1, 0)
 
 
 def test_a_window_that_ends_at_its_deadline_is_audited_and_opens_no_further_chunk():
