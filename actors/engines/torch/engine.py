@@ -227,14 +227,12 @@ class TorchEngine:
         """Append sampled tokens to each row, up to its end. Release the rows that ended, and return their results."""
         ended = []
         for row, *sampled in zip(rows, tokens, logprobs, strict=True):
-            for token, logprob in zip(*sampled, strict=True):
-                row.push(token, logprob, self.version)
-                self.sampled += 1
-                finish = row.finish(self._end_ids, self._decode)
-                if finish is not None:
-                    ended.append((row.id, row.result(finish)))
-                    self._release(row)
-                    break
+            before = len(row.tokens)
+            finish = row.push(*sampled, self.version, self._end_ids, self._decode)
+            self.sampled += len(row.tokens) - before
+            if finish is not None:
+                ended.append((row.id, row.result(finish)))
+                self._release(row)
         return ended
 
     def _store(self, rows: Sequence[SequenceInFlight]) -> None:
