@@ -44,7 +44,7 @@ class Pace(NamedTuple):
     """See `plan.group_chunks`."""
 
 
-_PACE = {"cpu": Pace(512, 4_096), "cuda": Pace(8_192, 1 << 20)}
+_PACE = {"cpu": Pace(512, 4_096), "cuda": Pace(16_384, 1 << 20)}
 _ENTRIES = 2  # for each row, so that as many idle conversations as there are rows keep their keys
 
 
@@ -74,8 +74,8 @@ class TorchEngine:
         self._decode = partial(bpe.decode, skip_special_tokens=False)
         self._digest = weights.digest
         self._model = policy.load(Path(weights.path), dtype=dtype, device=self._device, digest=weights.digest or None)
-        self._forward, token_bytes = open_forward(self._model, self._context)
-        self._memory = KvMemory(_ENTRIES * self._rows, self._context, settings.kv_bytes, token_bytes)
+        self._forward, probe = open_forward(self._model, self._context)
+        self._memory = KvMemory(_ENTRIES * self._rows, self._context, settings.kv_bytes, probe)
         self._vocabulary: int = self._model.config.get_text_config().vocab_size
         self._decoder = self._open_decoder()
 

@@ -18,11 +18,11 @@ class KvMemory:
     Callers pass the entries of sequences in flight as `busy`. The other entries rest, to be continued.
     """
 
-    def __init__(self, entries: int, context_tokens: int, kv_bytes: int, token_bytes: int) -> None:
-        """Allocate within `kv_bytes`. Raises ConfigError if they do not hold one sequence of `token_bytes` a token."""
+    def __init__(self, entries: int, context_tokens: int, kv_bytes: int, like: KvStore) -> None:
+        """Allocate stores as those of `like` within `kv_bytes`. Raises ConfigError if they do not hold one sequence."""
         self.prefixes = Prefixes(entries, context_tokens)
-        tokens = _count_room(kv_bytes, token_bytes, context_tokens, entries)
-        self.cache = KvStore(tokens)
+        tokens = _count_room(kv_bytes, like.token_bytes, context_tokens, entries)
+        self.cache = KvStore(tokens, like)
         self._extents = Extents(tokens, compute_size(context_tokens))
         self._of: list[TokenExtent | None] = [None] * entries
         self._held = np.zeros(entries, dtype=np.bool_)  # the entries with an extent

@@ -48,11 +48,12 @@ class Prefixes:
             self._ids = np.pad(self._ids, ((0, 0), (0, want - have)))
 
     def place(self, prompt: NDArray[np.int32], idle: NDArray[np.bool_]) -> Placement | None:
-        """Choose an entry for a prompt. `idle` (entries,) must have an entry. Only keys of the weights in use are shared.
+        """Choose an entry for a prompt. `idle` (entries,) has at least one.
 
-        A prompt that continues an idle entry takes over the entry. Any other prompt takes the entry that has been idle
-        longest, so that the next turns of other episodes find their entries. Keys shared with any entry, even a busy
-        one, are copied. The last token of a prompt is always computed, because its output predicts the next token.
+        Only keys of the weights in use are shared. A prompt that continues an idle entry takes over the entry. Any
+        other prompt takes the entry that has been idle longest, so that the next turns of other episodes find their
+        entries. Keys shared with any entry, even a busy one, are copied. The last token of a prompt is always computed,
+        because its output predicts the next token.
         Returns None if waiting pays: another prompt is computing keys that this prompt needs.
         """
         common = self._count_common(prompt)

@@ -52,7 +52,7 @@ class SequenceInFlight:
     def _count_to_stop(
         self, tokens: list[int], end_ids: frozenset[int], decode: Callable[[list[int]], str]
     ) -> int | None:
-        """Return the number of new tokens up to the first that stops the sequence. Returns None if none of them does."""
+        """Return the number of new tokens up to the first that stops the sequence, or None if none does."""
         if not self._tail and end_ids.isdisjoint(tokens):
             return None
         recent = self.tokens[max(self.prompt, len(self.tokens) - self._tail) :] + tokens
