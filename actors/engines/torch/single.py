@@ -13,7 +13,7 @@ from torch import Tensor
 
 _PROGRAMS = 512  # at about this number, a GPU is busy
 _MOST_SPLITS = 32
-_KEYS = 64  # a power of two: keys of one block
+_KEYS, _WARPS, _STAGES = 64, 4, 3  # keys of one block (a power of two), warps of a program, blocks being loaded
 _LOG2_E = 1.4426950408889634
 
 
@@ -33,7 +33,7 @@ def attend_single(
     shape = {"HEADS": heads, "DIM": dim, "WIDTH": triton.next_power_of_2(dim), "SPLITS": splits}
     _attend[(sequences, splits)](
         query, keys, values, first, counts, mixed, parts, sums, (scale or dim**-0.5) * _LOG2_E,
-        WINDOW=window or 0, ROWS=max(16, triton.next_power_of_2(heads)), KEYS=_KEYS, **shape, num_warps=4, num_stages=3,
+        WINDOW=window or 0, ROWS=max(16, triton.next_power_of_2(heads)), KEYS=_KEYS, **shape, num_warps=_WARPS, num_stages=_STAGES,
     )  # fmt: skip
     if splits > 1:
         _join[(sequences * heads,)](parts, sums, mixed, **shape)
