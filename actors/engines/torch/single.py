@@ -33,7 +33,8 @@ def attend_single(
     shape = {"HEADS": heads, "DIM": dim, "WIDTH": triton.next_power_of_2(dim), "SPLITS": splits}
     _attend[(sequences, splits)](
         query, keys, values, first, counts, mixed, parts, sums, (scale or dim**-0.5) * _LOG2_E,
-        WINDOW=window or 0, ROWS=max(16, triton.next_power_of_2(heads)), KEYS=_KEYS, **shape, num_warps=_WARPS, num_stages=_STAGES,
+        WINDOW=window or 0, ROWS=max(16, triton.next_power_of_2(heads)), KEYS=_KEYS, **shape,
+        num_warps=_WARPS, num_stages=_STAGES,
     )  # fmt: skip
     if splits > 1:
         _join[(sequences * heads,)](parts, sums, mixed, **shape)
