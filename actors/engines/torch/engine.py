@@ -226,9 +226,9 @@ class TorchEngine:
     ) -> list[tuple[int, Generated]]:
         """Append sampled tokens to each row, up to its end. Release the rows that ended, and return their results."""
         ended = []
-        for row, *sampled in zip(rows, tokens, logprobs, strict=True):
+        for row, new, their_logprobs in zip(rows, tokens, logprobs, strict=True):
             before = len(row.tokens)
-            finish = row.push(*sampled, self.version, self._end_ids, self._decode)
+            finish = row.push(new, their_logprobs, self.version, self._end_ids, self._decode)
             self.sampled += len(row.tokens) - before
             if finish is not None:
                 ended.append((row.id, row.result(finish)))

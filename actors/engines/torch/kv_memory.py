@@ -19,7 +19,7 @@ class KvMemory:
     """
 
     def __init__(self, entries: int, context_tokens: int, kv_bytes: int, like: KvStore) -> None:
-        """Allocate stores as those of `like` within `kv_bytes`. Raises ConfigError if they do not hold one sequence."""
+        """Allocate stores with the shapes of `like` in `kv_bytes`. Raises ConfigError if one sequence does not fit."""
         self.prefixes = Prefixes(entries, context_tokens)
         tokens = _count_room(kv_bytes, like.token_bytes, context_tokens, entries)
         self.cache = KvStore(tokens, like)

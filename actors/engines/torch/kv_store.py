@@ -105,7 +105,9 @@ class KvStore(Cache):
         """Copy the first `tokens` of one extent to the beginning of another, in all layers of the first allocation."""
         for heads, block in self._blocks:
             old, new = (
-                block[:, extent.start * heads : (extent.start + extent.size) * heads].unflatten(1, (heads, extent.size))
+                block[:, extent.start * heads : (extent.start + extent.size) * heads].view(
+                    len(block), heads, extent.size, -1
+                )
                 for extent in (source, target)
             )
             new[:, :, :tokens] = old[:, :, :tokens]
