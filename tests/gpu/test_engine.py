@@ -3,7 +3,9 @@
 import pytest
 import torch
 
+from actors.engines.torch import single
 from actors.engines.torch.engine import TorchEngine
+from actors.engines.torch.flash import FlashCall
 from actors.engines.weights.swap import TOLERANCE, compare
 from learner import weights as learner
 from learner.batch import prepare
@@ -14,6 +16,7 @@ from spade.config import Engine
 from spade.policy import canary
 from spade.policy.model import compute_parameters_digest, load
 from spade.protocol import Generate, Group, Trajectory, Weights
+from tests.actors.engines.plain_flash import run_plainly
 
 ROWS, PLAYS, TOKENS = 16, 24, 24
 
@@ -92,6 +95,21 @@ def test_engine_learner_and_the_cpu_agree_on_sampled_tokens(folder, reference, d
     own = (torch.tensor(rounded) - exact).abs().mean()  # of Transformers in bfloat16
     assert (sampled - exact).abs().mean() < 1.5 * own + 0.01
     assert (learned - micro.behaviour).abs().mean() < 3 * own + 0.01
+
+
+@pytest.mark.parametrize("window", [None, 100])
+@pytest.mark.parametrize(("rows", "heads", "dim"), [(2, 2, 128), (70, 5, 80), (900, 1, 64), (600, 20, 64)])
+def test_the_kernel_of_single_queries_is_attention(device, rows, heads, dim, window):
+    generator = torch.Generator().manual_seed(rows)
+    counts = torch.randint(1, 700, (rows,), generator=generator).int()
+    first = torch.randint(0, 1_000, (rows + 1,), generator=generator).int()
+    drawn = [torch.randn(*shape, generator=generator) for shape in ((rows, heads, dim), (1_700, dim), (1_700, dim))]
+    narrow = [each.bfloat16() for each in drawn]
+    assert single.can_attend(device, torch.bfloat16)
+    found = single.attend_single(*(each.to(device) for each in (*narrow, first, counts)), None, window)
+    call = FlashCall(None, torch.arange(rows + 1).int(), first, counts, 1, 700)
+    expected = run_plainly(*(each.float() for each in narrow), call, None, window)
+    assert (found.cpu().float() - expected).abs().max() < 0.03
 
 
 @torch.no_grad()

@@ -7,6 +7,7 @@ have many of both. This forward has fewer:
 * Residuals are added within the product.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -30,9 +31,6 @@ class Layer(NamedTuple):
 
     qkv_bias: Tensor | None
     """Biases of the query, key and value projections, joined in this order."""
-
-    heads: Tensor | None
-    """(2, dim): norm scales of query heads and of key heads."""
 
     out: Parameter
     """Weights of the attention's output projection."""
@@ -63,29 +61,36 @@ class Dense:
         # 0 for each query head, 1 for each key head
         self._kind = torch.tensor([0] * self._queries + [1] * self._keys, device=model.device)
         self._layers = [_read_layer(layer, config) for layer in model.model.layers]
+        norms = [norm for layer in model.model.layers for norm in _list_head_norms(layer)]
+        # (layers, 2, dim): norm scales of query heads and of key heads
+        self._scales = _join(norms, "weight").view(len(self._layers), 2, -1) if norms else None
 
     def __call__(self, ids: Tensor, cache: KvStore, keep: Tensor) -> Tensor:
         x = embedding(ids, self._base.embed_tokens.weight)
         cos, sin = self._base.rotary_emb(x, cache.plan.positions[None])
         cos, sin = cos[0, :, None], sin[0, :, None]
         sin[..., : self.dim // 2].neg_()  # negated, so that the rotation is a roll by half
-        for index, layer in enumerate(self._layers):
-            mixed = self._compute_attention(index, layer, self._normalise(x, layer.norm), cos, sin, cache)
+        scales = [None] * len(self._layers) if self._scales is None else self._scales[:, self._kind].unbind()
+        for index, (layer, scale) in enumerate(zip(self._layers, scales, strict=True)):
+            mixed = self._compute_attention(index, layer, scale, self._normalise(x, layer.norm), cos, sin, cache)
             x = torch.addmm(x, mixed, layer.out.t())
             gate, up = linear(self._normalise(x, layer.norm_mlp), layer.gate_up).chunk(2, -1)
             x = torch.addmm(x, silu(gate) * up, layer.down.t())
         return linear(self._normalise(x[keep], self._base.norm.weight), self._head.weight)
 
     def _compute_attention(
-        self, index: int, layer: Layer, x: Tensor, cos: Tensor, sin: Tensor, cache: KvStore
+        self, index: int, layer: Layer, scale: Tensor | None, x: Tensor, cos: Tensor, sin: Tensor, cache: KvStore
     ) -> Tensor:
-        """Return every head's mixture of values, (tokens, heads * dim)."""
+        """Return every head's mixture of values, (tokens, heads * dim).
+
+        scale: (heads, dim), of the norms of queries and keys.
+        """
         queries, keys = self._queries, self._keys
         qkv = linear(x, layer.qkv, layer.qkv_bias).view(len(x), -1, self.dim)
         qk, value = torch.split(qkv, [queries + keys, keys], 1)
-        if layer.heads is not None:
-            qk = rms_norm(qk, (self.dim,), eps=self._eps) * layer.heads[self._kind]
-        qk = qk * cos + qk.roll(self.dim // 2, -1) * sin
+        if scale is not None:
+            qk = rms_norm(qk, (self.dim,), eps=self._eps) * scale
+        qk = torch.addcmul(qk * cos, qk.roll(self.dim // 2, -1), sin)
         query, key = torch.split(qk, [queries, keys], 1)
         cache.write(index, key, value)
         return compute_attention(query, index, cache, None, layer.window).flatten(1)
@@ -111,12 +116,10 @@ def is_dense(model: Any) -> bool:
 def _read_layer(layer: Any, config: Any) -> Layer:
     attention, mlp = layer.self_attn, layer.mlp
     projections = (attention.q_proj, attention.k_proj, attention.v_proj)
-    normed = hasattr(attention, "q_norm")
     return Layer(
         norm=layer.input_layernorm.weight,
         qkv=_join(projections, "weight"),
         qkv_bias=None if attention.q_proj.bias is None else _join(projections, "bias"),
-        heads=_join((attention.q_norm, attention.k_norm), "weight").view(2, -1) if normed else None,
         out=attention.o_proj.weight,
         norm_mlp=layer.post_attention_layernorm.weight,
         gate_up=_join((mlp.gate_proj, mlp.up_proj), "weight"),
@@ -126,7 +129,13 @@ def _read_layer(layer: Any, config: Any) -> Layer:
     )
 
 
-def _join(parts: tuple[Module, ...], name: str) -> Tensor:
+def _list_head_norms(layer: Any) -> Sequence[Module]:
+    """Return the norms of a layer's query heads and key heads, if it has them."""
+    attention = layer.self_attn
+    return (attention.q_norm, attention.k_norm) if hasattr(attention, "q_norm") else ()
+
+
+def _join(parts: Sequence[Module], name: str) -> Tensor:
     """Join a parameter of all parts into one tensor. The parts' parameters become views of the tensor.
 
     A later write to a part therefore also changes the joined tensor.

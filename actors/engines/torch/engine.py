@@ -44,7 +44,7 @@ class Pace(NamedTuple):
     """See `plan.group_chunks`."""
 
 
-_PACE = {"cpu": Pace(512, 4_096), "cuda": Pace(8_192, 1 << 20)}
+_PACE = {"cpu": Pace(512, 4_096), "cuda": Pace(16_384, 1 << 20)}
 _ENTRIES = 2  # for each row, so that as many idle conversations as there are rows keep their keys
 
 
@@ -74,8 +74,8 @@ class TorchEngine:
         self._decode = partial(bpe.decode, skip_special_tokens=False)
         self._digest = weights.digest
         self._model = policy.load(Path(weights.path), dtype=dtype, device=self._device, digest=weights.digest or None)
-        self._forward, token_bytes = open_forward(self._model, self._context)
-        self._memory = KvMemory(_ENTRIES * self._rows, self._context, settings.kv_bytes, token_bytes)
+        self._forward, probe = open_forward(self._model, self._context)
+        self._memory = KvMemory(_ENTRIES * self._rows, self._context, settings.kv_bytes, probe)
         self._vocabulary: int = self._model.config.get_text_config().vocab_size
         self._decoder = self._open_decoder()
 
@@ -226,15 +226,13 @@ class TorchEngine:
     ) -> list[tuple[int, Generated]]:
         """Append sampled tokens to each row, up to its end. Release the rows that ended, and return their results."""
         ended = []
-        for row, *sampled in zip(rows, tokens, logprobs, strict=True):
-            for token, logprob in zip(*sampled, strict=True):
-                row.push(token, logprob, self.version)
-                self.sampled += 1
-                finish = row.finish(self._end_ids, self._decode)
-                if finish is not None:
-                    ended.append((row.id, row.result(finish)))
-                    self._release(row)
-                    break
+        for row, new, their_logprobs in zip(rows, tokens, logprobs, strict=True):
+            before = len(row.tokens)
+            finish = row.push(new, their_logprobs, self.version, self._end_ids, self._decode)
+            self.sampled += len(row.tokens) - before
+            if finish is not None:
+                ended.append((row.id, row.result(finish)))
+                self._release(row)
         return ended
 
     def _store(self, rows: Sequence[SequenceInFlight]) -> None:

@@ -11,6 +11,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+try:
+    from actors.engines.torch import single
+except ImportError:  # torch for a CPU has no Triton
+    single = None  # type: ignore[assignment]
+
 _LARGEST_HEAD = 256
 
 
@@ -76,6 +81,8 @@ def run_kernel(
     query: Tensor, keys: Tensor, values: Tensor, call: FlashCall, scale: float | None, window: int | None
 ) -> Tensor:
     """Run the kernel on ordered queries (queries, heads that share a key head, dim). Return the same shape."""
+    if call.most_queries == 1 and single is not None and single.can_attend(query.device, query.dtype):
+        return single.attend_single(query, keys, values, call.keys, call.counts, scale, window)
     mixed: Tensor = torch.ops.aten._flash_attention_forward(
         query,
         keys[:, None],

@@ -48,8 +48,8 @@ class Modules:
         return logits[0]
 
 
-def open_forward(model: PreTrainedModel, context_tokens: int) -> tuple[Forward, int]:
-    """Open a forward that agrees with the model's own. Return the forward and the bytes of a token's keys and values.
+def open_forward(model: PreTrainedModel, context_tokens: int) -> tuple[Forward, KvStore]:
+    """Open a forward that agrees with the model's own. Return the forward and a small store of its shapes.
 
     Both are compared in float32, because rounding to bfloat16 hides errors and, on some models, looks like one. For a
     bfloat16 model, the bfloat16 forward is compared as well. It must be about as close to float32 as the model's own.
@@ -82,7 +82,7 @@ def open_forward(model: PreTrainedModel, context_tokens: int) -> tuple[Forward, 
     # The probe is shorter than most windows, so that the comparison cannot notice a missing window.
     if isinstance(forward, Modules) and has_sliding_window(text) and cache.plan.windows == {None}:
         raise cannot_run(model, "it does not tell its attention of its sliding window")
-    return forward, cache.token_bytes
+    return forward, cache
 
 
 def _probe_logits(model: PreTrainedModel, ids: Tensor) -> tuple[Forward, KvStore, Tensor]:

@@ -1,6 +1,6 @@
 """The memory for keys and values of sequences in flight and at rest, within one bound."""
 
-from collections.abc import Container
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +18,14 @@ class KvMemory:
     Callers pass the entries of sequences in flight as `busy`. The other entries rest, to be continued.
     """
 
-    def __init__(self, entries: int, context_tokens: int, kv_bytes: int, token_bytes: int) -> None:
-        """Allocate within `kv_bytes`. Raises ConfigError if they do not hold one sequence of `token_bytes` a token."""
+    def __init__(self, entries: int, context_tokens: int, kv_bytes: int, like: KvStore) -> None:
+        """Allocate stores with the shapes of `like` in `kv_bytes`. Raises ConfigError if one sequence does not fit."""
         self.prefixes = Prefixes(entries, context_tokens)
-        tokens = _count_room(kv_bytes, token_bytes, context_tokens, entries)
-        self.cache = KvStore(tokens)
+        tokens = _count_room(kv_bytes, like.token_bytes, context_tokens, entries)
+        self.cache = KvStore(tokens, like)
         self._extents = Extents(tokens, compute_size(context_tokens))
         self._of: list[TokenExtent | None] = [None] * entries
+        self._held = np.zeros(entries, dtype=np.bool_)  # the entries with an extent
 
     def chunk(self, entry: int, start: int, size: int) -> TokenChunk:
         """Return a chunk of `size` tokens from `start` of the sequence in an entry.
@@ -33,17 +34,17 @@ class KvMemory:
         """
         return TokenChunk(entry, self._get_extent(entry), start, size)
 
-    def place(self, prompt: NDArray[np.int32], busy: Container[int]) -> Placement | None:
+    def place(self, prompt: NDArray[np.int32], busy: Collection[int]) -> Placement | None:
         """Choose an entry for a prompt; see `Prefixes.place`."""
-        return self.prefixes.place(prompt, self._list_idle(busy))
+        return self.prefixes.place(prompt, self._find_idle(busy))
 
-    def admit(self, placement: Placement, prompt: NDArray[np.int32], busy: Container[int]) -> Placement | None:
+    def admit(self, placement: Placement, prompt: NDArray[np.int32], busy: Collection[int]) -> Placement | None:
         """Give a prompt its entry, with the keys that are already known. Returns None if no room can be made."""
         entry, source, tokens = placement
         extent, size = self._of[entry], compute_size(len(prompt))
         if extent is not None and not (source == entry and tokens) and extent.size != size:
             self._evict(entry)
-        if not self.fit(entry, len(prompt), busy, spared=source):
+        if not self.fit(entry, len(prompt), busy, spared=[source]):
             # The shared keys take the room, or no room is left at all.
             placement = Placement(entry, entry, 0)
             if self._of[entry] is not None:
@@ -55,7 +56,7 @@ class KvMemory:
         self.prefixes.begin(placement, prompt)
         return placement
 
-    def fit(self, entry: int, tokens: int, busy: Container[int], spared: int = -1) -> bool:
+    def fit(self, entry: int, tokens: int, busy: Collection[int], spared: Sequence[int] = ()) -> bool:
         """Make room for `tokens` in an entry and keep its keys. May evict the coldest idle entries except `spared`.
 
         Returns False if no room can be made.
@@ -64,18 +65,23 @@ class KvMemory:
         if old is not None and old.size >= size:
             return True
         while (new := self._extents.take(size)) is None:
-            droppable = [each for each in self._list_idle(busy) if self._of[each] and each not in (entry, spared)]
-            if not droppable:
+            droppable = self._find_idle(busy) & self._held
+            droppable[[entry, *spared]] = False
+            if not droppable.any():
                 return False
-            self._evict(min(droppable, key=lambda each: int(self.prefixes.used[each])))
+            self._evict(self.prefixes.find_oldest(droppable))
         if old is not None:
             self.cache.copy(old, new, int(self.prefixes.filled[entry]))
             self._extents.give(old)
         self._of[entry] = new
+        self._held[entry] = True
         return True
 
-    def _list_idle(self, busy: Container[int]) -> list[int]:
-        return [entry for entry in range(len(self._of)) if entry not in busy]
+    def _find_idle(self, busy: Collection[int]) -> NDArray[np.bool_]:
+        """Return (entries,): which entries rest."""
+        idle = np.ones(len(self._of), dtype=np.bool_)
+        idle[list(busy)] = False
+        return idle
 
     def _get_extent(self, entry: int) -> TokenExtent:
         extent = self._of[entry]
@@ -85,6 +91,7 @@ class KvMemory:
     def _evict(self, entry: int) -> None:
         self._extents.give(self._get_extent(entry))
         self._of[entry] = None
+        self._held[entry] = False
         self.prefixes.evict(entry)
 
 

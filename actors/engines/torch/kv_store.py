@@ -5,6 +5,7 @@ Each sequence has an *entry*: its keys and values in one extent of each layer's 
 the plan says: by the flash kernel if it can run, else group by group.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -45,32 +46,23 @@ class StorePlan(Protocol):
 
 
 class LayerKv:
-    """Keys or values of one layer: `tokens` tokens of `heads` heads.
+    """Keys or values of one layer, of `heads` heads.
 
     Extents, each [heads, size, dim], follow each other. One more extent of SMALLEST tokens is the `KvStore.spare` one.
     """
 
-    def __init__(self, tokens: int, like: Tensor) -> None:
-        _, self.heads, self.dim = like.shape
-        # Zeros, not empty: the room behind a sequence's end is masked, but 0 * nan would still be nan.
-        self.flat = like.new_zeros((tokens + SMALLEST) * self.heads, self.dim)
+    def __init__(self, flat: Tensor, heads: int) -> None:
+        """Store in `flat` (rows, dim), which has a row for each token and head."""
+        self.flat, self.heads, self.dim = flat, heads, flat.shape[1]
 
     def write(self, places: Tensor, new: Tensor) -> None:
         """Store packed keys or values (tokens, heads, dim) at `places`."""
-        self.flat.index_copy_(0, places, new.reshape(-1, self.dim))
+        self.flat.index_put_((places.view(len(new), -1),), new)
 
     def read(self, group: AttentionGroup) -> Tensor:
         """Return keys or values (rows, heads, keys, dim) of a group."""
         extents = self.flat[: -SMALLEST * self.heads].view(-1, self.heads, group.size, self.dim)[:, :, : group.keys]
         return extents[group.rows] if isinstance(group.rows, slice) else extents.index_select(0, group.rows)
-
-    def copy(self, source: TokenExtent, target: TokenExtent, tokens: int) -> None:
-        """Copy the first `tokens` of one extent to the beginning of another."""
-        self._select_extent(target)[:, :tokens] = self._select_extent(source)[:, :tokens]
-
-    def _select_extent(self, extent: TokenExtent) -> Tensor:
-        first = extent.start * self.heads
-        return self.flat[first : first + extent.size * self.heads].view(self.heads, extent.size, self.dim)
 
 
 class KvStore(Cache):
@@ -79,12 +71,29 @@ class KvStore(Cache):
     plan: StorePlan
     """The plan of the present forward."""
 
-    def __init__(self, tokens: int) -> None:
+    def __init__(self, tokens: int, like: "KvStore | None" = None) -> None:
+        """Allocate the stores of all layers of `like`. The first write allocates the stores of other layers."""
         super().__init__(layers=[])
         self.tokens = tokens
         self.spare = TokenExtent(tokens, SMALLEST)
         """An extent for keys that nobody reads, behind all extents of sequences."""
         self.stores: dict[int, tuple[LayerKv, LayerKv]] = {}
+        self._blocks: list[tuple[int, Tensor]] = []  # heads of a store; (stores, rows, dim): all stores of one shape
+        if like is not None:
+            self._allocate(like)
+
+    def _allocate(self, like: "KvStore") -> None:
+        every = [store for pair in like.stores.values() for store in pair]
+        views = {}
+        for (heads, dim), count in Counter((store.heads, store.dim) for store in every).items():
+            block = every[0].flat.new_zeros(count, (self.tokens + SMALLEST) * heads, dim)
+            self._blocks.append((heads, block))
+            views[heads, dim] = iter(block.unbind())
+        for layer, (keys, values) in like.stores.items():
+            self.stores[layer] = (
+                LayerKv(next(views[keys.heads, keys.dim]), keys.heads),
+                LayerKv(next(views[values.heads, values.dim]), values.heads),
+            )
 
     @property
     def token_bytes(self) -> int:
@@ -93,17 +102,28 @@ class KvStore(Cache):
         return sum(store.heads * store.dim * store.flat.element_size() for store in stores)
 
     def copy(self, source: TokenExtent, target: TokenExtent, tokens: int) -> None:
-        """Copy the first `tokens` of one extent to the beginning of another, in every layer."""
-        for pair in self.stores.values():
-            for store in pair:
-                store.copy(source, target, tokens)
+        """Copy the first `tokens` of one extent to the beginning of another, in all layers of the first allocation."""
+        for heads, block in self._blocks:
+            old, new = (
+                block[:, extent.start * heads : (extent.start + extent.size) * heads].view(
+                    len(block), heads, extent.size, -1
+                )
+                for extent in (source, target)
+            )
+            new[:, :, :tokens] = old[:, :, :tokens]
 
     def write(self, layer: int, keys: Tensor, values: Tensor) -> None:
         """Store a layer's packed keys and values, each (tokens, heads, dim), at the places of the plan."""
         if layer not in self.stores:
-            self.stores[layer] = (LayerKv(self.tokens, keys), LayerKv(self.tokens, values))
+            self.stores[layer] = (self._open(keys), self._open(values))
         for store, new in zip(self.stores[layer], (keys, values), strict=True):
             store.write(self.plan.places(store.heads), new)
+
+    def _open(self, like: Tensor) -> LayerKv:
+        """Open a store for keys or values as these (tokens, heads, dim)."""
+        _, heads, dim = like.shape
+        # Zeros, not empty: the room behind a sequence's end is masked, but 0 * nan would still be nan.
+        return LayerKv(like.new_zeros((self.tokens + SMALLEST) * heads, dim), heads)
 
     def update(
         self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any

@@ -1,6 +1,5 @@
 """The tokens of the keys in each entry. A request that begins with the same tokens reuses the keys. Host side."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -48,35 +47,48 @@ class Prefixes:
             want = min(self._limit, 1 << (tokens - 1).bit_length())
             self._ids = np.pad(self._ids, ((0, 0), (0, want - have)))
 
-    def place(self, prompt: NDArray[np.int32], idle: Sequence[int]) -> Placement | None:
-        """Choose an entry for a prompt. `idle` must not be empty. Only keys of the weights in use are shared.
+    def place(self, prompt: NDArray[np.int32], idle: NDArray[np.bool_]) -> Placement | None:
+        """Choose an entry for a prompt. `idle` (entries,) has at least one.
 
-        A prompt that continues an idle entry takes over the entry. Any other prompt takes the entry that has been idle
-        longest, so that the next turns of other episodes find their entries. Keys shared with any entry, even a busy
-        one, are copied. The last token of a prompt is always computed, because its output predicts the next token.
+        Only keys of the weights in use are shared. A prompt that continues an idle entry takes over the entry. Any
+        other prompt takes the entry that has been idle longest, so that the next turns of other episodes find their
+        entries. Keys shared with any entry, even a busy one, are copied. The last token of a prompt is always computed,
+        because its output predicts the next token.
         Returns None if waiting pays: another prompt is computing keys that this prompt needs.
         """
         common = self._count_common(prompt)
         stored = np.minimum(common, self.filled)
         source = int(stored.argmax())
         tokens = int(stored[source])
-        if tokens and tokens == self.filled[source] and source in idle:
+        if tokens and tokens == self.filled[source] and idle[source]:
             return Placement(source, source, tokens)
         if int(np.minimum(common, self.known).max()) >= tokens + _WAIT_FROM:
             return None
-        oldest = min(idle, key=lambda entry: int(self.used[entry]))
+        oldest = self.find_oldest(idle)
         return Placement(oldest, source, tokens) if tokens >= _COPY_FROM else Placement(oldest, oldest, 0)
+
+    def find_oldest(self, among: NDArray[np.bool_]) -> int:
+        """Return the entry that has been idle longest, of a mask of entries that is not empty."""
+        entries = np.flatnonzero(among)
+        return int(entries[self.used[entries].argmin()])
 
     def _count_common(self, prompt: NDArray[np.int32]) -> NDArray[np.int64]:
         """Return (entries,): how many leading tokens each entry shares with the prompt.
 
-        Ignores the prompt's last token.
+        Ignores the prompt's last token. Compares a few tokens, then twice as many of the entries that share them.
         """
+        common = np.zeros(len(self.filled), dtype=np.int64)
         width = min(len(prompt) - 1, self._ids.shape[1])
-        if width == 0:
-            return np.zeros(len(self.filled), dtype=np.int64)
-        differs = self._ids[:, :width] != prompt[:width]
-        return np.where(self.current, np.where(differs.any(axis=1), differs.argmax(axis=1), width), 0)
+        alike = np.flatnonzero(self.current & (self.known > 0))
+        first, end = 0, _COPY_FROM
+        while first < width and len(alike):
+            end = min(end, width)
+            differs = self._ids[alike, first:end] != prompt[first:end]
+            ends = differs.any(axis=1)
+            common[alike] = first + np.where(ends, differs.argmax(axis=1), end - first)
+            alike = alike[~ends]
+            first, end = end, 2 * end
+        return common
 
     def begin(self, placement: Placement, prompt: NDArray[np.int32]) -> None:
         """Give the entry to the prompt. Its first `placement.tokens` count as stored."""

@@ -50,7 +50,8 @@ def sample(
         p = torch.tensor([top_p[row] for row in cut], device=device)
         k = torch.tensor([min(top_k[row] or all_of_it, all_of_it) for row in cut], device=device)
         logprobs[cut] = truncate_logprobs(logprobs[cut], p, k)
-    ids = invert(logprobs, torch.from_numpy(uniform).to(device))
+    choose = invert_in_blocks if device.type == "cuda" else invert
+    ids = choose(logprobs, torch.from_numpy(uniform).to(device))
     return ids[:, 0].tolist(), logprobs.gather(-1, ids)[:, 0].tolist()
 
 

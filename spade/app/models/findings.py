@@ -62,11 +62,11 @@ def _check_engine(model: object) -> Finding:
     from actors.engines.torch.forward import open_forward
 
     try:
-        forward, token_bytes = open_forward(model, _PROBED_TOKENS)  # type: ignore[arg-type]
+        forward, cache = open_forward(model, _PROBED_TOKENS)  # type: ignore[arg-type]
     except SpadeError as error:
         return Finding("sampling", str(error), fault=True)
     return Finding(
-        "sampling", f"the torch engine runs it ({type(forward).__name__}); a token's keys take {token_bytes} B"
+        "sampling", f"the torch engine runs it ({type(forward).__name__}); a token's keys take {cache.token_bytes} B"
     )
 
 

@@ -16,7 +16,7 @@ def test_places():
         prefixes.begin(Placement(entry, entry, 0), np.array(ids, dtype=np.int32))
         prefixes.write(np.full(len(ids), entry), np.arange(len(ids)), np.array(ids), step)
 
-    ask = lambda ids, idle: prefixes.place(np.array(ids, dtype=np.int32), idle)  # noqa: E731
+    ask = lambda ids, idle: prefixes.place(np.array(ids, dtype=np.int32), np.isin(range(3), idle))  # noqa: E731
     assert ask([1], [0, 1, 2]).tokens == 0
     long, short = list(range(20)), [9, 9, 9]
     hold(0, long, step=1)
