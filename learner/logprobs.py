@@ -35,7 +35,10 @@ def compute_trained_logprobs(model: Any, micro: MicroBatch) -> tuple[Tensor, Ten
     head = model.get_output_embeddings()
     count = len(micro.target)
     if _fits_fusion(head, hidden):
-        return _Score.apply(hidden, head.weight, micro.target, micro.temperature)
+        fused: tuple[Tensor, Tensor] = _Score.apply(  # type: ignore[no-untyped-call]
+            hidden, head.weight, micro.target, micro.temperature
+        )
+        return fused
     chunk = max(1, LOGITS // head.out_features)  # its weight may be sharded
     if count <= chunk:
         return _score(head, hidden, micro.target, micro.temperature)
@@ -61,8 +64,8 @@ def _fits_fusion(head: Any, hidden: Tensor) -> bool:
     return (
         hidden.is_cuda
         and not torch.is_autocast_enabled("cuda")
-        and type(head) is torch.nn.Linear
         and head.bias is None
+        and type(head) is torch.nn.Linear
         and head.weight.shape == (head.out_features, head.in_features)
         and head.weight.dtype == hidden.dtype
     )

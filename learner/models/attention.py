@@ -21,7 +21,7 @@ PACKED = "spade_packed"
 LAYERS = {"full_attention", "sliding_attention"}
 _SEGMENT = AttentionInterface()["sdpa"]  # type: ignore[no-untyped-call]
 # Before torch 2.12 the kernel takes fewer key heads than query heads without being asked.
-_FEWER_KEYS = {"enable_gqa": True} if "enable_gqa" in signature(varlen_attn).parameters else {}
+_FEWER_KEYS: dict[str, Any] = {"enable_gqa": True} if "enable_gqa" in signature(varlen_attn).parameters else {}
 
 
 class Spans(NamedTuple):
@@ -147,13 +147,14 @@ def _attend_at_once(
     if spans.places is not None:
         # The gradient of an embedding sums the copies of a key in float32 and in a fixed order.
         joined = torch.cat((k, v), 1)
-        copies = embedding(spans.places, joined.flatten(1)).unflatten(1, joined.shape[1:])
+        copies = embedding(spans.places, joined.flatten(1)).view(-1, *joined.shape[1:])
         k, v = copies.split((k.shape[1], v.shape[1]), 1)
     # The mask is aligned to the last query and the last key.
     found = varlen_attn(
         q, k, v, spans.queries, spans.keys, spans.most_queries, spans.most_keys,
         scale=scaling, window_size=(-1 if window is None else window - 1, 0), **_FEWER_KEYS,
     )  # fmt: skip
+    assert isinstance(found, Tensor)  # the log-sum-exp comes only if asked for
     return found[None]
 
 

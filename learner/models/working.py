@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
 from torch.nn import Module, Parameter
 from torch.nn.functional import rms_norm
 
@@ -31,7 +30,7 @@ class WorkingCopy:
         self.model = copy.deepcopy(model, {id(one): low for one, low in self._pairs})
         for one, low in self._pairs:
             if one.requires_grad:
-                low.register_post_accumulate_grad_hook(partial(_move_gradient, one))
+                low.register_post_accumulate_grad_hook(partial(_move_gradient, one))  # type: ignore[no-untyped-call]
         _fuse_norms(self.model)
 
     @torch.no_grad()
@@ -42,7 +41,7 @@ class WorkingCopy:
                 low.copy_(one)
 
 
-def _move_gradient(parameter: Parameter, low: Tensor) -> None:
+def _move_gradient(parameter: Any, low: Any) -> None:
     """Add the gradient of the copy to the float32 gradient. So micro-batches are summed in float32."""
     if parameter.grad is None:
         parameter.grad = low.grad.float()
