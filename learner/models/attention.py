@@ -148,7 +148,7 @@ def _attend_at_once(
         # The gradient of an embedding sums the copies of a key in float32 and in a fixed order.
         joined = torch.cat((k, v), 1)
         copies = embedding(spans.places, joined.flatten(1)).view(-1, *joined.shape[1:])
-        k, v = copies.split((k.shape[1], v.shape[1]), 1)
+        k, v = torch.split(copies, [k.shape[1], v.shape[1]], 1)
     # The mask is aligned to the last query and the last key.
     found = varlen_attn(
         q, k, v, spans.queries, spans.keys, spans.most_queries, spans.most_keys,
