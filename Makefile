@@ -1,5 +1,5 @@
 # Two commands do everything: `make up` and `make test`; `make quick` is for between two edits; `make test-recipes` plays each recipe at nano size,
-# `make test-deepspeed`, `make test-vllm`, `make test-extras`, `make test-suites`, `make test-serve`, `make test-lm`, `make test-harnesses` and `make test-ray` test what is optional, `make docs` writes docs/config.md.
+# `make test-deepspeed`, `make test-vllm`, `make test-extras`, `make test-suites`, `make test-serve`, `make test-lm`, `make test-harnesses`, `make test-gpu` and `make test-ray` test what is optional, `make docs` writes docs/config.md.
 # Another package index for torch: `make up TORCH_INDEX=https://download.pytorch.org/whl/cpu`
 PYTHON ?= python3
 VENV ?= .venv
@@ -10,11 +10,13 @@ OPENAI ?= 2 3
 VENV_LM ?= .venv-lm
 MODELS ?= $(HOME)/.cache/spade/models
 VENV_RAY ?= .venv-ray
+GPU_PYTHON ?= $(PYTHON)
+GPU_WHEELS ?= gpu-wheels
 TORCH_INDEX ?=
 ARGS ?=
 BIN := $(VENV)/bin
 
-.PHONY: up quick test types imports test-recipes test-deepspeed test-extras test-harnesses test-lm test-ray test-serve test-suites test-vllm docs clean
+.PHONY: up quick test types imports gpu-wheels test-recipes test-deepspeed test-extras test-gpu test-harnesses test-lm test-ray test-serve test-suites test-vllm docs clean
 up: $(VENV)/installed
 	$(BIN)/spade up $(ARGS)
 
@@ -144,6 +146,25 @@ $(VENV_RAY)/installed: $(VENV)/dev
 	$(copy_environment)
 	$(VENV_RAY)/bin/python -m pip install --quiet -c constraints.txt -e '.[dev,ray]'
 	touch $@
+
+# One GPU, on a machine that need not reach an index: GPU_PYTHON has torch and Transformers, and the other packages come
+# from the folder of wheels. `make gpu-wheels` fills the folder on a machine that reaches an index.
+test-gpu: $(GPU_WHEELS)/site
+	PYTHONPATH=$(CURDIR)/$< $(GPU_PYTHON) -m pytest -p no:benchmark tests/gpu
+	PYTHONPATH=$(CURDIR)/$<:. $(GPU_PYTHON) -m tests.bench.gpu $(ARGS)
+
+$(GPU_WHEELS)/site: $(wildcard $(GPU_WHEELS)/*.whl)
+	rm -rf $@
+	$(GPU_PYTHON) -m pip install --quiet --no-index --no-deps --target $@ $(GPU_WHEELS)/*.whl
+
+# Wheels for GPU_VERSION of Python on x86-64. Nothing that torch or Transformers bring is among them.
+GPU_VERSION ?= 3.12
+GPU_PLATFORMS := 2_28 2_26 2_17
+gpu-wheels:
+	mkdir -p $(GPU_WHEELS)
+	$(PYTHON) -m pip download --quiet --no-deps --only-binary=:all: --python-version $(GPU_VERSION) --implementation cp \
+		$(GPU_PLATFORMS:%=--platform manylinux_%_x86_64) --platform manylinux2014_x86_64 \
+		-c constraints.txt -d $(GPU_WHEELS) -r tests/gpu/wheels.txt
 
 # The settings' reference, from what is written below each of them.
 docs: $(VENV)/installed

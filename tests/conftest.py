@@ -15,7 +15,7 @@ settings.register_profile("spade", deadline=None, derandomize=True, max_examples
 settings.load_profile("spade")
 
 # Supervised processes do not look for modules where they are started; those of the tests live below the root.
-os.environ["PYTHONPATH"] = str(Path(__file__).parents[1])
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")]))
 
 # Imported modules live until the tests end, so the garbage collector skips them.
 gc.disable()

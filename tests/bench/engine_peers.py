@@ -24,32 +24,40 @@ Request = tuple[list[int], int]  # prompt, tokens to sample
 Job = Callable[[Sequence[Request], int], tuple[list[list[int]], float, float]]
 
 
-def endless(folder: Path) -> str:
-    """The nano checkpoint, its turns ended by a token that there is not."""
-    shutil.copytree(NANO, folder, dirs_exist_ok=True)
-    for name, change in (("generation_config.json", {"eos_token_id": VOCABULARY}), ("tokenizer_config.json", {})):
+def endless(folder: Path, source: Path = NANO) -> str:
+    """The checkpoint of `source`, its turns ended by a token that there is not."""
+    shutil.copytree(source, folder, dirs_exist_ok=True)
+    end = {"eos_token_id": count_vocabulary(source)}
+    for name, change in (("generation_config.json", end), ("tokenizer_config.json", {})):
         tree = json.loads((folder / name).read_text()) if (folder / name).is_file() else {}
         tree.pop("eos_token", None)
         (folder / name).write_text(json.dumps(tree | change))
     return str(folder)
 
 
-def torch_engine(weights: Weights, rows: int, context: int = CONTEXT, kv_bytes: int = 1 << 28) -> TorchEngine:
+def count_vocabulary(folder: Path) -> int:
+    return int(json.loads((folder / "config.json").read_text())["vocab_size"])
+
+
+def torch_engine(
+    weights: Weights, rows: int, context: int = CONTEXT, kv_bytes: int = 1 << 28, dtype: str = "float32"
+) -> TorchEngine:
     """Open an engine that ends no turn: the peers do not know the token that the template writes after an answer."""
-    engine = TorchEngine(weights, Engine(rows=rows, context_tokens=context, kv_bytes=kv_bytes, device="cpu"), "float32")
-    engine._end_ids = frozenset({VOCABULARY})
+    engine = TorchEngine(weights, Engine(rows=rows, context_tokens=context, kv_bytes=kv_bytes, device="cpu"), dtype)
+    engine._end_ids = frozenset()
     return engine
 
 
 class Ours:
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
+    def __init__(self, folder: str, dtype: str) -> None:
+        self._folder, self._dtype = folder, dtype
         self._engines: dict[int, TorchEngine] = {}
 
     def job(self, asked: Sequence[Request], at_once: int) -> tuple[list[list[int]], float, float]:
         """The tokens sampled by an engine of so many rows, seconds of CPU time and on the wall."""
         if at_once not in self._engines:
-            self._engines[at_once] = torch_engine(Weights(1, 0, "", self._folder), at_once, kv_bytes=1 << 30)
+            weights = Weights(1, 0, "", self._folder)
+            self._engines[at_once] = torch_engine(weights, at_once, kv_bytes=1 << 30, dtype=self._dtype)
         return clocked(_sampled, self._engines[at_once], asked)
 
 
@@ -63,10 +71,10 @@ def _sampled(engine: TorchEngine, asked: Sequence[Request]) -> list[list[int]]:
 
 
 class Transformers:
-    def __init__(self, folder: str, share: int) -> None:
+    def __init__(self, folder: str, share: int, dtype: str) -> None:
         from transformers import AutoModelForCausalLM
 
-        self._model: Any = AutoModelForCausalLM.from_pretrained(folder).eval()
+        self._model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype).eval()
         self._share = share
 
     def run(self, asked: Sequence[Request], at_once: int) -> list[list[int]]:
@@ -91,12 +99,12 @@ class Transformers:
 class Vllm:
     """In a process of its own, which measures itself; one line of JSON a job."""
 
-    def __init__(self, folder: str, stack: ExitStack) -> None:
+    def __init__(self, folder: str, stack: ExitStack, dtype: str) -> None:
         environment = os.environ | {
             "VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_CPU_KVCACHE_SPACE": "1", "TORCHDYNAMO_DISABLE": "1",
             "VLLM_LOGGING_LEVEL": "ERROR", "VLLM_CPU_OMP_THREADS_BIND": "nobind",
         }  # fmt: skip
-        command = [sys.executable, "-m", "tests.bench.engine_peers", folder]
+        command = [sys.executable, "-m", "tests.bench.engine_peers", folder, dtype]
         self._child = stack.enter_context(
             subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
         )
@@ -112,12 +120,12 @@ class Vllm:
         raise SystemExit("vLLM died")
 
 
-def serve_vllm(folder: str) -> None:
+def serve_vllm(folder: str, dtype: str) -> None:
     """The child: keep so many requests in flight, answer each job."""
     from vllm import LLM, SamplingParams
 
     llm = LLM(
-        folder, dtype="float32", enforce_eager=True, max_model_len=CONTEXT, max_num_seqs=256, skip_tokenizer_init=True,
+        folder, dtype=dtype, enforce_eager=True, max_model_len=CONTEXT, max_num_seqs=256, skip_tokenizer_init=True,
         enable_prefix_caching=True, logprobs_mode="processed_logprobs",
     )  # fmt: skip
     engine, numbers = llm.llm_engine, iter(range(1 << 62))
@@ -147,22 +155,22 @@ def clocked(run: Callable[..., list[list[int]]], *words: Any) -> tuple[list[list
 
 
 @contextmanager
-def peers(folder: str) -> Iterator[dict[str, Job]]:
+def peers(folder: str, dtype: str = "float32") -> Iterator[dict[str, Job]]:
     """Ours first."""
     import torch
 
     torch.set_num_threads(1)
     with ExitStack() as stack:
-        ours, whole, quarter = Ours(folder), Transformers(folder, 1), Transformers(folder, 4)
+        ours, whole, quarter = Ours(folder, dtype), Transformers(folder, 1, dtype), Transformers(folder, 4, dtype)
         found: dict[str, Job] = {
             "torch engine": ours.job,
             "generate": lambda *words: clocked(whole.run, *words),
             "generate, quarter batch": lambda *words: clocked(quarter.run, *words),
         }
         if importlib.util.find_spec("vllm"):
-            found["vLLM"] = Vllm(folder, stack).job
+            found["vLLM"] = Vllm(folder, stack, dtype).job
         yield found
 
 
 if __name__ == "__main__":
-    serve_vllm(sys.argv[1])
+    serve_vllm(sys.argv[1], sys.argv[2])

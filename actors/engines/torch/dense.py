@@ -59,7 +59,7 @@ class Dense:
         self._base, self._head = model.model, model.lm_head
         self._eps = config.rms_norm_eps
         self._queries, self._keys = config.num_attention_heads, config.num_key_value_heads
-        self._dim = model.model.layers[0].self_attn.head_dim
+        self.dim = model.model.layers[0].self_attn.head_dim
         # 0 for each query head, 1 for each key head
         self._kind = torch.tensor([0] * self._queries + [1] * self._keys, device=model.device)
         self._layers = [_read_layer(layer, config) for layer in model.model.layers]
@@ -68,7 +68,7 @@ class Dense:
         x = embedding(ids, self._base.embed_tokens.weight)
         cos, sin = self._base.rotary_emb(x, cache.plan.positions[None])
         cos, sin = cos[0, :, None], sin[0, :, None]
-        sin[..., : self._dim // 2].neg_()  # negated, so that the rotation is a roll by half
+        sin[..., : self.dim // 2].neg_()  # negated, so that the rotation is a roll by half
         for index, layer in enumerate(self._layers):
             mixed = self._compute_attention(index, layer, self._normalise(x, layer.norm), cos, sin, cache)
             x = torch.addmm(x, mixed, layer.out.t())
@@ -81,11 +81,11 @@ class Dense:
     ) -> Tensor:
         """Return every head's mixture of values, (tokens, heads * dim)."""
         queries, keys = self._queries, self._keys
-        qkv = linear(x, layer.qkv, layer.qkv_bias).view(len(x), -1, self._dim)
+        qkv = linear(x, layer.qkv, layer.qkv_bias).view(len(x), -1, self.dim)
         qk, value = torch.split(qkv, [queries + keys, keys], 1)
         if layer.heads is not None:
-            qk = rms_norm(qk, (self._dim,), eps=self._eps) * layer.heads[self._kind]
-        qk = qk * cos + qk.roll(self._dim // 2, -1) * sin
+            qk = rms_norm(qk, (self.dim,), eps=self._eps) * layer.heads[self._kind]
+        qk = qk * cos + qk.roll(self.dim // 2, -1) * sin
         query, key = torch.split(qk, [queries, keys], 1)
         cache.write(index, key, value)
         return compute_attention(query, index, cache, None, layer.window).flatten(1)

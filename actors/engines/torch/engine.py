@@ -3,7 +3,7 @@
 Every step packs two kinds of tokens into one forward (`plan`): the next token of each sequence, and the prompts of
 newly admitted ones. It samples for each sequence with a complete prompt. A sequence that ended leaves its keys and
 values in its entry of the store. A request that begins with the same tokens, such as the next turn of an episode,
-reuses them and computes only the rest.
+reuses them and computes only the rest. On a GPU, steps without prompts are bundled (`graphs`).
 """
 
 from collections import deque
@@ -18,7 +18,11 @@ import torch
 from torch import Tensor
 
 from actors.engines.base import explain_misfit
+from actors.engines.torch import flash
+from actors.engines.torch.buddy import compute_size
+from actors.engines.torch.dense import Dense
 from actors.engines.torch.forward import compute_alone, open_forward
+from actors.engines.torch.graphs import TRIP, Decoder, DecodeRow
 from actors.engines.torch.kv_memory import KvMemory
 from actors.engines.torch.plan import Plan, TokenChunk
 from actors.engines.torch.sampling import draw_uniforms, sample
@@ -73,6 +77,14 @@ class TorchEngine:
         self._forward, token_bytes = open_forward(self._model, self._context)
         self._memory = KvMemory(_ENTRIES * self._rows, self._context, settings.kv_bytes, token_bytes)
         self._vocabulary: int = self._model.config.get_text_config().vocab_size
+        self._decoder = self._open_decoder()
+
+    def _open_decoder(self) -> Decoder | None:
+        """Open a decoder of several tokens in one trip. Returns None if it cannot run the model on this device."""
+        forward = self._forward
+        if not isinstance(forward, Dense) or not flash.can_run(self._device, self._model.dtype, forward.dim):
+            return None
+        return Decoder(forward, self._memory.cache, self._context, self._vocabulary, self._device)
 
     @property
     def busy(self) -> bool:
@@ -116,6 +128,8 @@ class TorchEngine:
         self._steps += 1
         self._grow()
         self._admit()
+        if self._decoder is not None and all(len(row.tokens) == row.filled + 1 for row in self._active.values()):
+            return self._decode_trip(self._decoder)
         chunks = self._next_chunks()
         if not chunks:
             return []
@@ -190,15 +204,59 @@ class TorchEngine:
             [request.top_p for request in asked],
             [request.top_k for request in asked],
         )
-        self.sampled += len(rows)
-        ended = []
-        for row, token, logprob in zip(rows, tokens, logprobs, strict=True):
-            row.push(token, logprob, self.version)
-            finish = row.finish(self._end_ids, self._decode)
-            if finish is not None:
-                ended.append((row.id, row.result(finish)))
-                self._release(row)
+        return self._push(rows, [[token] for token in tokens], [[logprob] for logprob in logprobs])
+
+    def _decode_trip(self, decoder: Decoder) -> list[tuple[int, Generated]]:
+        """Sample several tokens of every sequence in flight."""
+        rows = list(self._active.values())
+        if not rows:
+            return []
+        steps = self._count_trip(rows)
+        seeds = [row.request.seed for row in rows]
+        found = decoder.decode(
+            [DecodeRow(row.tokens[-1], self._memory.chunk(row.entry, row.filled, steps), row.request) for row in rows],
+            np.stack([draw_uniforms(seeds, [len(row.logprobs) + step for row in rows]) for step in range(steps)]),
+        )
+        ended = self._push(rows, *found)
+        self._store(rows)
         return ended
+
+    def _push(
+        self, rows: Sequence[SequenceInFlight], tokens: Sequence[list[int]], logprobs: Sequence[list[float]]
+    ) -> list[tuple[int, Generated]]:
+        """Append sampled tokens to each row, up to its end. Release the rows that ended, and return their results."""
+        ended = []
+        for row, *sampled in zip(rows, tokens, logprobs, strict=True):
+            for token, logprob in zip(*sampled, strict=True):
+                row.push(token, logprob, self.version)
+                self.sampled += 1
+                finish = row.finish(self._end_ids, self._decode)
+                if finish is not None:
+                    ended.append((row.id, row.result(finish)))
+                    self._release(row)
+                    break
+        return ended
+
+    def _store(self, rows: Sequence[SequenceInFlight]) -> None:
+        """Record that a trip stored the keys of all tokens except each row's newest one."""
+        counts = [len(row.tokens) - 1 - row.filled for row in rows]
+        self._memory.prefixes.reserve(max(len(row.tokens) for row in rows))
+        self._memory.prefixes.write(
+            np.repeat([row.entry for row in rows], counts),
+            np.concatenate([np.arange(row.filled, len(row.tokens) - 1) for row in rows]),
+            np.concatenate([row.tokens[row.filled : -1] for row in rows]),
+            self._steps,
+        )
+        for row in rows:
+            row.filled = len(row.tokens) - 1
+
+    def _count_trip(self, rows: Sequence[SequenceInFlight]) -> int:
+        """Return the number of tokens to sample in one trip. Every row has room for their keys."""
+        longest = max(len(row.tokens) for row in rows)
+        left = max(row.request.max_tokens - len(row.logprobs) for row in rows)
+        steps = min(TRIP, left, compute_size(self._context) - longest + 1)
+        ahead = steps - 1
+        return steps if all(self._memory.fit(row.entry, len(row.tokens) + ahead, self._active) for row in rows) else 1
 
     def _release(self, row: SequenceInFlight) -> None:
         self._memory.prefixes.end(row.entry)

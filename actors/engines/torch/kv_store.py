@@ -1,35 +1,59 @@
 """The key-value store of the torch engine behind Transformers' Cache and attention interfaces.
 
 Each sequence has an *entry*: its keys and values in one extent of each layer's store, shaped [heads, tokens, dim].
-`update` scatters the packed keys and values of one forward into the extents. `compute_attention` reads the extents
-group by group,
-as the plan says.
+`update` scatters the packed keys and values of one forward into the extents. `compute_attention` reads the extents as
+the plan says: by the flash kernel if it can run, else group by group.
 """
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface, Cache
 
-from actors.engines.torch.buddy import TokenExtent
-from actors.engines.torch.plan import AttentionGroup, Plan
+from actors.engines.torch import flash
+from actors.engines.torch.buddy import SMALLEST, TokenExtent
+from actors.engines.torch.plan import AttentionGroup
 from spade.errors import ConfigError
 
 ATTENTION = "spade_kv"
 
 
+class StorePlan(Protocol):
+    """The positions and places of the packed tokens of one forward; see `plan.Plan`."""
+
+    positions: Tensor
+    """(tokens,): position of each token in its sequence."""
+
+    windows: set[int | None]
+    """The attention windows that layers used in this forward."""
+
+    @property
+    def groups(self) -> Sequence[AttentionGroup]:
+        """Return the padded groups, for devices without the flash kernel."""
+        ...
+
+    def places(self, heads: int) -> Tensor:
+        """Return (tokens * heads,): the row of each token's keys in a store of `heads` heads."""
+        ...
+
+    def calls(self, heads: int) -> Sequence[flash.FlashCall]:
+        """Return the calls of the flash kernel over a store of `heads` heads."""
+        ...
+
+
 class LayerKv:
     """Keys or values of one layer: `tokens` tokens of `heads` heads.
 
-    Extents, each [heads, size, dim], follow each other.
+    Extents, each [heads, size, dim], follow each other. One more extent of SMALLEST tokens is the `KvStore.spare` one.
     """
 
     def __init__(self, tokens: int, like: Tensor) -> None:
         _, self.heads, self.dim = like.shape
         # Zeros, not empty: the room behind a sequence's end is masked, but 0 * nan would still be nan.
-        self.flat = like.new_zeros(tokens * self.heads, self.dim)
+        self.flat = like.new_zeros((tokens + SMALLEST) * self.heads, self.dim)
 
     def write(self, places: Tensor, new: Tensor) -> None:
         """Store packed keys or values (tokens, heads, dim) at `places`."""
@@ -37,7 +61,7 @@ class LayerKv:
 
     def read(self, group: AttentionGroup) -> Tensor:
         """Return keys or values (rows, heads, keys, dim) of a group."""
-        extents = self.flat.view(-1, self.heads, group.size, self.dim)[:, :, : group.keys]
+        extents = self.flat[: -SMALLEST * self.heads].view(-1, self.heads, group.size, self.dim)[:, :, : group.keys]
         return extents[group.rows] if isinstance(group.rows, slice) else extents.index_select(0, group.rows)
 
     def copy(self, source: TokenExtent, target: TokenExtent, tokens: int) -> None:
@@ -52,12 +76,14 @@ class LayerKv:
 class KvStore(Cache):
     """Keys and values of all entries: for each layer, one store of `tokens` tokens for keys and one for values."""
 
-    plan: Plan
+    plan: StorePlan
     """The plan of the present forward."""
 
     def __init__(self, tokens: int) -> None:
         super().__init__(layers=[])
         self.tokens = tokens
+        self.spare = TokenExtent(tokens, SMALLEST)
+        """An extent for keys that nobody reads, behind all extents of sequences."""
         self.stores: dict[int, tuple[LayerKv, LayerKv]] = {}
 
     @property
@@ -106,6 +132,9 @@ def compute_attention(query: Tensor, layer: int, cache: KvStore, scale: float | 
     """
     keys, values = cache.stores[layer]
     heads, shared = keys.heads, query.shape[1] // keys.heads
+    cache.plan.windows.add(window)
+    if keys.dim == values.dim and flash.can_run(query.device, query.dtype, keys.dim):
+        return flash.compute_flash(query, keys.flat, values.flat, heads, cache.plan.calls(heads), scale, window)
     outputs = []
     for group in cache.plan.groups:
         rows, queries = group.packed.shape

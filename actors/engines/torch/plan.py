@@ -5,13 +5,16 @@ Attention runs in *groups* of sequences of similar size. Only these groups are p
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from actors.engines.torch.buddy import TokenExtent
+from actors.engines.torch.flash import FlashCall
 
 
 class TokenChunk(NamedTuple):
@@ -109,11 +112,6 @@ class AttentionGroup:
             self._masks[window, shared, dtype] = known
         return known
 
-    @property
-    def windows(self) -> set[int | None]:
-        """Return the windows for which masks were asked."""
-        return {window for window, _, _ in self._masks}
-
 
 class Plan:
     """The plan of one forward. Packed tokens are sorted by group, then by extent.
@@ -124,25 +122,27 @@ class Plan:
     """
 
     def __init__(self, chunks: Sequence[TokenChunk], spare: int, device: torch.device) -> None:
-        groups = group_chunks(chunks, spare)
-        self.chunks = [chunk for group in groups for chunk in group]
+        self._grouped = group_chunks(chunks, spare)
+        self.chunks = [chunk for group in self._grouped for chunk in group]
         counts = [chunk.size for chunk in self.chunks]
         self.entry = np.repeat([chunk.entry for chunk in self.chunks], counts)
         self.position = np.repeat([chunk.end for chunk in self.chunks], counts)
         self.position += np.arange(len(self.entry)) - np.repeat(np.cumsum(counts), counts)
         self.positions = torch.from_numpy(self.position).to(device)
+        self.windows: set[int | None] = set()
         self._extent = np.repeat([chunk.extent for chunk in self.chunks], counts, axis=0)
         self._places: dict[int, Tensor] = {}
-        self.groups = []
-        first = 0
-        for group in groups:
-            self.groups.append(AttentionGroup(group, first, device))
-            first += sum(chunk.size for chunk in group)
+        self._calls: dict[int, list[FlashCall]] = {}
 
-    @property
-    def windows(self) -> set[int | None]:
-        """Return the attention windows that layers used in this forward."""
-        return {window for group in self.groups for window in group.windows}
+    @cached_property
+    def groups(self) -> list[AttentionGroup]:
+        """Return the padded groups, in packed order."""
+        groups = []
+        first = 0
+        for group in self._grouped:
+            groups.append(AttentionGroup(group, first, self.positions.device))
+            first += sum(chunk.size for chunk in group)
+        return groups
 
     def places(self, heads: int) -> Tensor:
         """Return (tokens * heads,): the row of each packed token's keys in a store of `heads` heads.
@@ -155,3 +155,42 @@ class Plan:
             rows = (start * heads + self.position)[:, None] + size[:, None] * np.arange(heads)
             known = self._places[heads] = torch.from_numpy(rows.ravel()).to(self.positions.device)
         return known
+
+    def calls(self, heads: int) -> list[FlashCall]:
+        """Return the calls of the flash kernel over a store of `heads` heads.
+
+        Single tokens and prompts have a call each, because a call is laid out for its longest chunk.
+        """
+        known = self._calls.get(heads)
+        if known is None:
+            size = np.array([chunk.size for chunk in self.chunks])
+            parts = [part for part in (np.flatnonzero(size == 1), np.flatnonzero(size > 1)) if len(part)]
+            known = self._calls[heads] = [self._make_call(part, heads) for part in parts]
+        return known
+
+    def _make_call(self, part: NDArray[np.int64], heads: int) -> FlashCall:
+        """Return the call for the chunks with the indices `part`."""
+        chunks = [self.chunks[index] for index in part]
+        size = np.array([chunk.size for chunk in self.chunks])
+        first = (np.cumsum(size) - size)[part]
+        start, extent = np.array([chunk.extent for chunk in chunks]).T
+        keys = start[:, None] * heads + extent[:, None] * np.arange(heads)
+        end = np.array([chunk.end for chunk in chunks])
+        counts = np.repeat(size[part], heads)  # the queries of each sequence: of a chunk and a key head
+        begin = np.cumsum(counts) - counts
+        order = None
+        if len(part) < len(size) or size.max() > 1:
+            head = np.arange(heads)
+            row = np.repeat((first[:, None] * heads + head).ravel() - begin * heads, counts)
+            order = self._upload(row + heads * np.arange(counts.sum()), np.int64)
+        return FlashCall(
+            order=order,
+            queries=self._upload(np.append(begin, counts.sum()), np.int32),
+            keys=self._upload(np.append(keys.ravel(), 0), np.int32),
+            counts=self._upload(np.repeat(end, heads), np.int32),
+            most_queries=int(counts.max()),
+            most_keys=int(end.max()),
+        )
+
+    def _upload(self, numbers: NDArray[np.int64], kind: type) -> Tensor:
+        return torch.from_numpy(numbers.astype(kind)).to(self.positions.device)

@@ -10,6 +10,7 @@ from torch import Tensor
 from spade.policy.logprobs import log_distribution
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+_MOST_BLOCK = 512  # tokens
 _BITS = 48  # u <= 1 - 2**-48, so u * total < total in float64 and the inverse stays within the vocabulary
 
 
@@ -49,10 +50,32 @@ def sample(
         p = torch.tensor([top_p[row] for row in cut], device=device)
         k = torch.tensor([min(top_k[row] or all_of_it, all_of_it) for row in cut], device=device)
         logprobs[cut] = truncate_logprobs(logprobs[cut], p, k)
-    cumulative = logprobs.exp().cumsum(-1, dtype=torch.float64)
-    target = torch.from_numpy(uniform).to(device)[:, None] * cumulative[:, -1:]
-    ids = torch.searchsorted(cumulative, target, right=True)
+    ids = invert(logprobs, torch.from_numpy(uniform).to(device))
     return ids[:, 0].tolist(), logprobs.gather(-1, ids)[:, 0].tolist()
+
+
+def invert(logprobs: Tensor, uniform: Tensor) -> Tensor:
+    """Return (rows, 1): the token at which each row's cumulative distribution passes `uniform` (rows,)."""
+    cumulative = logprobs.exp().cumsum(-1, dtype=torch.float64)
+    return torch.searchsorted(cumulative, uniform[:, None] * cumulative[:, -1:], right=True)
+
+
+def invert_in_blocks(logprobs: Tensor, uniform: Tensor) -> Tensor:
+    """Return the same as `invert`. Accumulates blocks of tokens, then the tokens of one block.
+
+    On a GPU, this moves a fifth of the bytes. On a CPU, it takes longer for most vocabularies.
+    """
+    width = logprobs.shape[-1]
+    block = min(width & -width, _MOST_BLOCK)  # a power of two that divides the vocabulary
+    probability = logprobs.exp().view(len(logprobs), -1, block)
+    sums = probability.sum(-1, dtype=torch.float64)
+    cumulative = sums.cumsum(-1)
+    target = uniform[:, None] * cumulative[:, -1:]
+    at = torch.searchsorted(cumulative, target, right=True)
+    rest = (target - (cumulative - sums).gather(1, at)).clamp_(min=0)
+    inner = probability.gather(1, at[:, :, None].expand(-1, -1, block))[:, 0].cumsum(-1, dtype=torch.float64)
+    last = torch.searchsorted(inner, inner[:, -1:].contiguous())  # of the block's tokens that have a probability
+    return at * block + torch.minimum(torch.searchsorted(inner, rest, right=True), last)
 
 
 def truncate_logprobs(logprobs: Tensor, top_p: Tensor, top_k: Tensor) -> Tensor:
