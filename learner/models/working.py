@@ -12,6 +12,8 @@ import torch
 from torch.nn import Module, Parameter
 from torch.nn.functional import rms_norm
 
+from learner.models.compiled import compile_layers
+
 
 def needs_copy(model: Any, dtype: str) -> bool:
     """Return True if the learner computes `model` in a copy of `dtype`. A CPU is faster with autocast."""
@@ -28,17 +30,17 @@ class WorkingCopy:
             for one in model.parameters()
         ]
         self.model = copy.deepcopy(model, {id(one): low for one, low in self._pairs})
+        if not compile_layers(self.model):
+            _fuse_norms(self.model)
         for one, low in self._pairs:
             if one.requires_grad:
                 low.register_post_accumulate_grad_hook(partial(_move_gradient, one))  # type: ignore[no-untyped-call]
-        _fuse_norms(self.model)
 
     @torch.no_grad()
     def refresh(self) -> None:
         """Take the trained parameters of the model again."""
-        for one, low in self._pairs:
-            if one.requires_grad:
-                low.copy_(one)
+        trained = [(low, one) for one, low in self._pairs if one.requires_grad]
+        torch._foreach_copy_(*map(list, zip(*trained, strict=True)))
 
 
 def _move_gradient(parameter: Any, low: Any) -> None:
