@@ -16,8 +16,8 @@ from learner.models.attention import PACKED, Segments, compute_packed_attention
 
 log = logging.getLogger(__name__)
 _BACKEND = "inductor"
-# The compiler chooses its kernels for this many tokens. They then compute any number of tokens. It takes sizes that are
-# equal for one size, so this number is no width of a model.
+# The compiler chooses its kernels for this many tokens. They then compute any number of tokens. It takes equal sizes for
+# one size, so a model should not have this number as a width.
 _TOKENS = 8200
 
 
