@@ -165,8 +165,8 @@ def _attend_at_once(
     queries, keys, values = (torch.split(every, segments.lengths, 2) for every in (q, k, v))
     found = {}
     for index in alone:
-        seen = (_join_seen(every, segments.paths[index], None) for every in (keys, values))
-        found[index] = _attend_alone(queries[index], *seen, scaling)
+        key, value = (_join_seen(every, segments.paths[index], None) for every in (keys, values))
+        found[index] = _attend_alone(queries[index], key, value, scaling)
     if others:
         rest, spans = torch.cat([queries[index] for index in others], 2), segments.spans(None, query.device, others)
         lengths = [segments.lengths[index] for index in others]

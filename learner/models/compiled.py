@@ -16,8 +16,8 @@ from learner.models.attention import PACKED, Segments, compute_packed_attention
 
 log = logging.getLogger(__name__)
 _BACKEND = "inductor"
-# The compiler chooses its kernels for this many tokens. They then compute any number of tokens. It takes equal sizes for
-# one size, so a model should not have this number as a width.
+# The compiler chooses its kernels for this many tokens. They then compute any number of tokens. It takes equal sizes
+# for one size, so a model should not have this number as a width.
 _TOKENS = 8200
 
 
@@ -48,7 +48,7 @@ def compile_layers(model: Any) -> bool:
     layers = [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
     if not (layers and can_compile()):
         return False
-    AttentionInterface.register(PACKED, torch.compiler.disable(compute_packed_attention))
+    AttentionInterface.register(PACKED, torch.compiler.disable(compute_packed_attention))  # type: ignore[no-untyped-call]
     for layer in layers:
         layer.compile(dynamic=True, backend=_BACKEND)
     tokens = torch.arange(_TOKENS, device=model.device)[None]

@@ -40,7 +40,7 @@ class WorkingCopy:
     def refresh(self) -> None:
         """Take the trained parameters of the model again."""
         trained = [(low, one) for one, low in self._pairs if one.requires_grad]
-        torch._foreach_copy_(*map(list, zip(*trained, strict=True)))
+        torch._foreach_copy_([low for low, _ in trained], [one for _, one in trained])
 
 
 def _move_gradient(parameter: Any, low: Any) -> None:
