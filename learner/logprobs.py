@@ -9,6 +9,7 @@ from torch.utils.checkpoint import checkpoint
 
 from learner.batch import MicroBatch
 from learner.models.attention import Segments
+from learner.models.compiled import compile_function
 from spade.errors import RunError
 from spade.policy.logprobs import log_distribution
 
@@ -35,7 +36,10 @@ def compute_trained_logprobs(model: Any, micro: MicroBatch) -> tuple[Tensor, Ten
     head = model.get_output_embeddings()
     count = len(micro.target)
     if _fits_fusion(head, hidden):
-        return _Score.apply(hidden, head.weight, micro.target, micro.temperature)
+        fused: tuple[Tensor, Tensor] = _Score.apply(  # type: ignore[no-untyped-call]
+            hidden, head.weight, micro.target, micro.temperature
+        )
+        return fused
     chunk = max(1, LOGITS // head.out_features)  # its weight may be sharded
     if count <= chunk:
         return _score(head, hidden, micro.target, micro.temperature)
@@ -50,10 +54,24 @@ def compute_trained_logprobs(model: Any, micro: MicroBatch) -> tuple[Tensor, Ten
 
 
 def _score(head: Any, hidden: Tensor, target: Tensor, temperature: Tensor) -> tuple[Tensor, Tensor]:
-    distribution = log_distribution(head(hidden), temperature[:, None])
+    return _measure(head(hidden), target, temperature)
+
+
+def _measure(logits: Tensor, target: Tensor, temperature: Tensor) -> tuple[Tensor, Tensor]:
+    distribution = log_distribution(logits, temperature[:, None])
     with torch.no_grad():
         entropy = -(distribution.exp() * distribution).sum(-1)
     return distribution.gather(-1, target[:, None]).squeeze(-1), entropy
+
+
+def _differentiate(logits: Tensor, target: Tensor, temperature: Tensor, gradient: Tensor) -> Tensor:
+    """Return the gradient of the logits, in their dtype.
+
+    With p = softmax(logits / t) the gradient of a score is (one-hot of the target - p) / t.
+    """
+    hit = torch.arange(logits.shape[-1], device=logits.device) == target[:, None]
+    missing = hit.float() - log_distribution(logits, temperature[:, None]).exp()
+    return (missing * (gradient / temperature)[:, None]).to(logits.dtype)
 
 
 def _fits_fusion(head: Any, hidden: Tensor) -> bool:
@@ -61,43 +79,36 @@ def _fits_fusion(head: Any, hidden: Tensor) -> bool:
     return (
         hidden.is_cuda
         and not torch.is_autocast_enabled("cuda")
-        and type(head) is torch.nn.Linear
         and head.bias is None
+        and type(head) is torch.nn.Linear
         and head.weight.shape == (head.out_features, head.in_features)
         and head.weight.dtype == hidden.dtype
     )
 
 
 class _Score(torch.autograd.Function):
-    """`_score` in chunks. Keeps no logits for the gradient, and sums the gradient of the head in float32.
-
-    With p = softmax(logits / t) the gradient of the logits is (one-hot of the target - p) / t.
-    """
+    """`_score` in chunks. Keeps no logits for the gradient, and sums the gradient of the head in float32."""
 
     @staticmethod
     def forward(ctx: Any, hidden: Tensor, weight: Tensor, target: Tensor, temperature: Tensor) -> tuple[Tensor, Tensor]:
         ctx.save_for_backward(hidden, weight, target, temperature)
         scores, entropies = torch.empty_like(temperature), torch.empty_like(temperature)
+        measure = compile_function(_measure)
         for part in _cut(hidden, weight):
-            distribution = log_distribution(hidden[part] @ weight.T, temperature[part, None])
-            scores[part] = distribution.gather(-1, target[part, None]).squeeze(-1)
-            entropies[part] = torch.special.entr(distribution.exp_()).sum(-1)
+            scores[part], entropies[part] = measure(hidden[part] @ weight.T, target[part], temperature[part])
         ctx.mark_non_differentiable(entropies)
         return scores, entropies
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor, _: Tensor) -> tuple[Tensor, Tensor | None, None, None]:
         hidden, weight, target, temperature = ctx.saved_tensors
-        scale = (gradient / temperature)[:, None]
-        of_hidden = torch.empty_like(hidden)
+        differentiate, of_hidden = compile_function(_differentiate), torch.empty_like(hidden)
         of_weight = torch.zeros_like(weight, dtype=torch.float32) if ctx.needs_input_grad[1] else None
         for part in _cut(hidden, weight):
-            logits = hidden[part] @ weight.T
-            of_logits = torch.softmax(logits / temperature[part, None], -1).mul_(-scale[part])
-            low = of_logits.scatter_add_(-1, target[part, None], scale[part]).to(weight.dtype)
-            torch.mm(low, weight, out=of_hidden[part])
+            of_logits = differentiate(hidden[part] @ weight.T, target[part], temperature[part], gradient[part])
+            torch.mm(of_logits, weight, out=of_hidden[part])
             if of_weight is not None:
-                of_weight += low.T @ hidden[part]
+                of_weight += of_logits.T @ hidden[part]
         return of_hidden, None if of_weight is None else of_weight.to(weight.dtype), None, None
 
 

@@ -1,7 +1,7 @@
 """The learner process, a client of the replay service: take a batch, train, publish, checkpoint.
 
 The service records batches by step. So a learner that resumes at step s gets the batches after s again, in order, and
-reaches the same parameters as a learner that never stopped.
+reaches the same parameters as a learner that never stopped (on a GPU they differ by rounding).
 """
 
 import logging

@@ -99,7 +99,7 @@ def _checkpoint_activations(model: Any) -> None:
     Transformers does so in training mode only. The mode is set on the layers and not on their submodules, so dropout
     stays off.
     """
-    model.gradient_checkpointing_enable({"use_reentrant": False})
+    model.gradient_checkpointing_enable({"use_reentrant": False, "preserve_rng_state": False})
     for module in model.modules():
         if isinstance(module, GradientCheckpointingLayer):
             module.training = True

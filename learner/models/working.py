@@ -9,9 +9,10 @@ from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor
 from torch.nn import Module, Parameter
 from torch.nn.functional import rms_norm
+
+from learner.models.compiled import compile_layers
 
 
 def needs_copy(model: Any, dtype: str) -> bool:
@@ -29,20 +30,20 @@ class WorkingCopy:
             for one in model.parameters()
         ]
         self.model = copy.deepcopy(model, {id(one): low for one, low in self._pairs})
+        if not compile_layers(self.model):
+            _fuse_norms(self.model)
         for one, low in self._pairs:
             if one.requires_grad:
-                low.register_post_accumulate_grad_hook(partial(_move_gradient, one))
-        _fuse_norms(self.model)
+                low.register_post_accumulate_grad_hook(partial(_move_gradient, one))  # type: ignore[no-untyped-call]
 
     @torch.no_grad()
     def refresh(self) -> None:
         """Take the trained parameters of the model again."""
-        for one, low in self._pairs:
-            if one.requires_grad:
-                low.copy_(one)
+        trained = [(low, one) for one, low in self._pairs if one.requires_grad]
+        torch._foreach_copy_([low for low, _ in trained], [one for _, one in trained])
 
 
-def _move_gradient(parameter: Parameter, low: Tensor) -> None:
+def _move_gradient(parameter: Any, low: Any) -> None:
     """Add the gradient of the copy to the float32 gradient. So micro-batches are summed in float32."""
     if parameter.grad is None:
         parameter.grad = low.grad.float()
