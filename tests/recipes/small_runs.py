@@ -10,7 +10,7 @@ from replay.inspect.contents import StoreContents, read_contents
 from replay.store import open_reader
 from spade.app.cli import app
 
-SOON_S = 240.0  # a busy machine takes long to start and to play
+SOON_S = 600.0  # a busy machine takes long to start and to play
 SMALL = (
     "design.active_environments=6", "design.round_jobs=6", "play.group_size=4", "play.window_chunks=1",
     "learner.batch_sequences=16", "audit.random_plays=4", "evaluation.suite=",
