@@ -216,7 +216,5 @@ def _show_reject(followed: FollowedRun, query: Query) -> Context:
         ("setting", reject.setting), ("variant", reject.variant), ("shown", ", ".join(reject.shown)),
     )  # fmt: skip
     facts = [(name, as_line(value, 1_000)) for name, value in known if value]
-    return {
-        **strip, "heading": key, "above": ("designs", "rejected designs"), "facts": facts,
-        "completion": reject.completion,
-    }  # fmt: skip
+    above = f"designs{make_link({'run': query.get('run', '')})}", "rejected designs"
+    return {**strip, "heading": key, "above": above, "facts": facts, "completion": reject.completion}

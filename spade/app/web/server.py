@@ -119,6 +119,8 @@ class LivePage:
             answer = PageAnswer(b"405: this page is read only\n", "text/plain", 405)
         elif len(query) > LONGEST_QUERY:
             answer = PageAnswer(b"414: the address is too long\n", "text/plain", 414)
+        elif path == "events" and len(self._readers) >= MOST_READERS:
+            answer = PageAnswer(b"503: too many readers\n", "text/plain", 503)
         elif path == "events":
             await self._send_events(receive, send)
             return
@@ -140,11 +142,6 @@ class LivePage:
 
     async def _send_events(self, receive: Receive, send: Send) -> None:
         """Send the number of every new state until the reader leaves. It may miss numbers, but not the last one."""
-        if len(self._readers) >= MOST_READERS:
-            full = PageAnswer(b"503: too many readers\n", "text/plain", 503)
-            await _send_head(send, full, len(full.body))
-            await send({"type": "http.response.body", "body": full.body})
-            return
         await _send_head(send, PageAnswer(b"", "text/event-stream"))
         async with self._read_numbers() as numbers, trio.open_nursery() as nursery:
             nursery.start_soon(_wait_until_gone, receive, nursery.cancel_scope)
