@@ -36,6 +36,7 @@ DOWN = [
     ["status", "RUN"], ["status", "RUN", "--json"], ["status", "BAD"], ["why", "RUN"], ["stop", "RUN"], ["top", "RUN"],
     ["top", "RUN", "--svg", "DIR/view.svg"], ["top", "RUN", "--svg", f"DIR/{NAMED}.svg"],
     ["report", "RUN", f"{EVIL}=BAD", "-o", f"DIR/{NAMED}.html"], ["report", "RUN", f"DIR/none{NAMED}"],
+    ["web", "BAD"], ["web", f"DIR/none{NAMED}"], ["web", "RUN", "--host", EVIL],
     ["up", "--run", "BAD"], ["up", "--run", f"DIR/{NAMED}", "--headless", "--for", "1s"], ["up", "DIR/evil.toml"],
     ["replay", "up", "--run", "BAD"], ["learner", "up", "BAD"],
     ["actors", "up", "DIR/evil.toml", "--connect", EVIL, "--agents", "1"], ["actors", "ls", "RUN"],

@@ -11,7 +11,7 @@ from spade.app.web.tables import Column, Field, Query, TablePage, make_field, ma
 STATES = ("active", "closed", "quarantined")
 
 
-class TableRow(NamedTuple):
+class ListedEnvironment(NamedTuple):
     """An environment with the figures that its record lacks."""
 
     environment: Environment
@@ -29,7 +29,7 @@ def list_environments(
 ) -> TablePage:
     """Return a page of the environments that pass the query's filters, the newest first."""
     rows = (
-        TableRow(each, steps.get(each.designed_version), len(children.get(each.id, ())))
+        ListedEnvironment(each, steps.get(each.designed_version), len(children.get(each.id, ())))
         for each in reversed(tuple(environments.values()))
     )
     skills = tuple(sorted({each.skill for each in environments.values()}))
@@ -37,7 +37,7 @@ def list_environments(
     return make_table(_filter(rows, query), _COLUMNS, fields, query, "environment", lambda row: row.environment.id)
 
 
-def _filter(rows: Iterable[TableRow], query: Query) -> Iterable[TableRow]:
+def _filter(rows: Iterable[ListedEnvironment], query: Query) -> Iterable[ListedEnvironment]:
     skill, state, parent, text = (query.get(name, "") for name in ("skill", "state", "parent", "name"))
     figures = Filters((skill,) if skill else (), read_bounds(query, "rate"), read_bounds(query, "regret"))
     since = read_count(query, "since")
@@ -68,7 +68,7 @@ def _make_fields(query: Query, skills: tuple[str, ...]) -> tuple[Field, ...]:
 
 
 def _make_figure(name: str, title: str, share: bool) -> Column:
-    def value(row: TableRow) -> float | None:
+    def value(row: ListedEnvironment) -> float | None:
         score = row.environment.score
         found: float | None = None if score is None else getattr(score, name)
         return found

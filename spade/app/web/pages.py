@@ -26,7 +26,7 @@ from spade.app.web.environments import list_environments
 from spade.app.web.families import make_family
 from spade.app.web.following import FollowedRun
 from spade.app.web.plays import find_outcome, list_plays, name_arm
-from spade.app.web.server import Answer
+from spade.app.web.server import PageAnswer
 from spade.app.web.strips import make_strip
 from spade.app.web.tables import Query, make_link, read_count
 from spade.errors import RunError, SpadeError, format_placed
@@ -50,7 +50,7 @@ class Pages:
     def __init__(self, runs: Sequence[FollowedRun], arms: Sequence[str]) -> None:
         self._runs, self._given = runs, arms
         self._templates = make_templates(TEMPLATES)
-        self._pages: Mapping[str, Callable[[FollowedRun, Query], Context]] = {
+        self._shows: Mapping[str, Callable[[FollowedRun, Query], Context]] = {
             "": self._show_overview,
             "environments": _show_environments,
             "environment": _show_environment,
@@ -60,24 +60,24 @@ class Pages:
             "reject": _show_reject,
         }
 
-    def render(self, path: str, query: str, number: int) -> Answer:
+    def render(self, path: str, query: str, number: int) -> PageAnswer:
         """Return the answer to a path below the token. `number` is the number of the runs' state."""
         if path in ASSETS:
             file, kind = ASSETS[path]
-            return Answer(file.read_bytes(), kind)
+            return PageAnswer(file.read_bytes(), kind)
         words, template = dict(parse_qsl(query)), f"{path or 'overview'}.html"
         head = {"page": path, "number": number, "names": [each.name for each in self._runs], "run": 0}
         try:
-            if path not in self._pages:
+            if path not in self._shows:
                 raise RunError(f"{as_line(path, LONGEST_FACT)}: no such page")
             head["run"] = place = read_count(words, "run")
             if place >= len(self._runs):
                 raise RunError(f"run {place}: this page has {len(self._runs)} runs")
-            context, status = self._pages[path](self._runs[place], words), 200
+            context, status = self._shows[path](self._runs[place], words), 200
         except (SpadeError, OSError) as error:
             template, context, status = "error.html", {"why": format_placed(error)}, 404
         text = self._templates.get_template(template).render(**head, **context, sort=words.get("sort", ""))
-        return Answer(text.encode(errors="replace"), status=status)
+        return PageAnswer(text.encode(errors="replace"), status=status)
 
     def _show_overview(self, _: FollowedRun, __: Query) -> Context:
         seen = [each.seen for each in self._runs]
@@ -216,7 +216,5 @@ def _show_reject(followed: FollowedRun, query: Query) -> Context:
         ("setting", reject.setting), ("variant", reject.variant), ("shown", ", ".join(reject.shown)),
     )  # fmt: skip
     facts = [(name, as_line(value, 1_000)) for name, value in known if value]
-    return {
-        **strip, "heading": key, "above": ("designs", "rejected designs"), "facts": facts,
-        "completion": reject.completion,
-    }  # fmt: skip
+    above = f"designs{make_link({'run': query.get('run', '')})}", "rejected designs"
+    return {**strip, "heading": key, "above": above, "facts": facts, "completion": reject.completion}

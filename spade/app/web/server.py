@@ -16,7 +16,7 @@ from actors.gateway.listening import serve_clients
 from actors.links.faults import RequestFaults
 from spade.app.screen.observe import try_read_status
 from spade.app.web.following import FollowedRun
-from spade.errors import ConfigError
+from spade.errors import ConfigError, format_reason
 from spade.protocol import Status
 
 REFRESH_S = 2.0
@@ -48,7 +48,7 @@ Send = Callable[[dict[str, Any]], Any]
 Receive = Callable[[], Any]
 
 
-class Answer(NamedTuple):
+class PageAnswer(NamedTuple):
     """The answer to a request."""
 
     body: bytes
@@ -61,7 +61,7 @@ class Answer(NamedTuple):
     """The status of HTTP."""
 
 
-Render = Callable[[str, str, int], Answer]
+Render = Callable[[str, str, int], PageAnswer]
 """Makes the answer to a path and a query, for the state with a number."""
 
 
@@ -72,7 +72,7 @@ class LivePage:
         self._runs, self._render, self._token = runs, render, token
         self._number = 0
         self._turn = trio.Lock()
-        self._kept: dict[tuple[str, str], Answer] = {}
+        self._kept: dict[tuple[str, str], PageAnswer] = {}
         self._readers: set[trio.MemorySendChannel[int]] = set()
 
     async def follow(self) -> None:
@@ -114,11 +114,13 @@ class LivePage:
         token, _, path = scope["path"].removeprefix("/").partition("/")
         query = scope["query_string"].decode("latin-1")
         if not hmac.compare_digest(token.encode(errors="replace"), self._token.encode()):
-            answer = Answer(b"403: the address lacks the token that `spade web` printed\n", "text/plain", 403)
+            answer = PageAnswer(b"403: the address lacks the token that `spade web` printed\n", "text/plain", 403)
         elif scope["method"] not in ("GET", "HEAD"):
-            answer = Answer(b"405: this page is read only\n", "text/plain", 405)
+            answer = PageAnswer(b"405: this page is read only\n", "text/plain", 405)
         elif len(query) > LONGEST_QUERY:
-            answer = Answer(b"414: the address is too long\n", "text/plain", 414)
+            answer = PageAnswer(b"414: the address is too long\n", "text/plain", 414)
+        elif path == "events" and len(self._readers) >= MOST_READERS:
+            answer = PageAnswer(b"503: too many readers\n", "text/plain", 503)
         elif path == "events":
             await self._send_events(receive, send)
             return
@@ -127,7 +129,7 @@ class LivePage:
         await _send_head(send, answer, len(answer.body))
         await send({"type": "http.response.body", "body": answer.body})
 
-    async def _make_answer(self, path: str, query: str) -> Answer:
+    async def _make_answer(self, path: str, query: str) -> PageAnswer:
         """Return the answer to a request. Requests for the same page of the same state share one."""
         async with self._turn:
             found = self._kept.get((path, query))
@@ -140,12 +142,7 @@ class LivePage:
 
     async def _send_events(self, receive: Receive, send: Send) -> None:
         """Send the number of every new state until the reader leaves. It may miss numbers, but not the last one."""
-        if len(self._readers) >= MOST_READERS:
-            full = Answer(b"503: too many readers\n", "text/plain", 503)
-            await _send_head(send, full, len(full.body))
-            await send({"type": "http.response.body", "body": full.body})
-            return
-        await _send_head(send, Answer(b"", "text/event-stream"))
+        await _send_head(send, PageAnswer(b"", "text/event-stream"))
         async with self._read_numbers() as numbers, trio.open_nursery() as nursery:
             nursery.start_soon(_wait_until_gone, receive, nursery.cancel_scope)
             number: int | None = self._number
@@ -173,7 +170,7 @@ async def _wait_until_gone(receive: Receive, scope: trio.CancelScope) -> None:
     scope.cancel()
 
 
-async def _send_head(send: Send, answer: Answer, length: int | None = None) -> None:
+async def _send_head(send: Send, answer: PageAnswer, length: int | None = None) -> None:
     headers = _HEADERS | {"content-type": answer.kind} | ({} if length is None else {"content-length": str(length)})
     encoded = [(name.encode(), value.encode()) for name, value in headers.items()]
     await send({"type": "http.response.start", "status": answer.status, "headers": encoded})
@@ -183,8 +180,9 @@ async def listen(host: str, port: int) -> list[trio.SocketListener]:
     """Open listeners at an address. Raises ConfigError if this fails."""
     try:
         return await trio.open_tcp_listeners(port, host=host)
-    except OSError as error:
-        raise ConfigError(f"--port {port}: cannot listen at {host} ({error.strerror}); take another port") from None
+    except (OSError, UnicodeError) as error:
+        why = format_reason(error)
+        raise ConfigError(f"--host {host}, --port {port}: cannot be listened at ({why}); take another port") from None
 
 
 async def serve_page(page: LivePage, listeners: list[trio.SocketListener]) -> None:

@@ -4,6 +4,7 @@ import re
 import shutil
 import signal
 import socket
+import time
 from html.parser import HTMLParser
 
 import msgspec
@@ -13,6 +14,7 @@ from replay.ledger.records import Environment
 from replay.service.journal import Journal
 from replay.store import open_store
 from spade.app.rundir import RunDir
+from spade.app.web.server import MOST_READERS
 from tests.app.report.test_page import EVIL, SETTINGS, TAGS, VOID, make_run, status
 from tests.app.web.served import serve
 
@@ -261,7 +263,7 @@ def test_wrong_runs_and_taken_ports_are_one_line(runs, tmp_path, spade):
         port = taken.getsockname()[1]
         done = spade("web", str(runs.path), "--port", str(port))
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    assert f"--port {port}: cannot listen at 127.0.0.1" in done.stderr
+    assert f"--port {port}: cannot be listened at (Address already in use)" in done.stderr
 
 
 def test_a_run_that_has_just_begun_is_shown(tmp_path):
@@ -271,3 +273,21 @@ def test_a_run_that_has_just_begun_is_shown(tmp_path):
         assert "no learner step was made yet" in page.read()
         assert "none found" in page.read("environments")
         assert page.ask("plays")[0] == 404
+
+
+def test_more_readers_than_are_served_are_turned_away(served):
+    readers = [open_events(served) for _ in range(MOST_READERS)]
+    for reader in readers:
+        read_until(reader, b"data: ")
+    assert served.ask("events")[0] == 503
+    served.read()
+    for reader in readers:
+        reader.close()
+    end = time.monotonic() + 30
+    while not is_taken(served):  # the server notices each that left
+        assert time.monotonic() < end
+
+
+def is_taken(page):
+    with open_events(page) as reader:
+        return b" 200 " in reader.recv(4096)
