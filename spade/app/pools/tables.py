@@ -84,7 +84,7 @@ def is_table(source: str) -> bool:
 def _list_tables(folder: Path) -> list[Path]:
     """Return the tables of a folder and of the folders below it, or the file itself.
 
-    Raises OSError, or RunError if a folder has no file of rows or text.
+    Raises OSError, or RunError if a folder lacks files of rows or text.
     """
     return [file for file in list_files(folder) if any(file.match(pattern) for pattern in TABLES)]
 

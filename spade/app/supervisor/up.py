@@ -18,7 +18,7 @@ from spade.config import Config, compute_digest
 from spade.errors import BusError
 from spade.processes import logs
 from spade.processes.child import Life
-from spade.processes.ending import list_ending_signals
+from spade.processes.ending import list_ending_signals, note_signal
 from spade.processes.entry import Launch
 from spade.processes.supervise import Lives, Supervisor, supervise
 from spade.protocol import PROTOCOL_VERSION, Hello, Role
@@ -133,7 +133,8 @@ async def _catch_signals() -> AsyncIterator[trio.Event]:
     async def listen(task_status: trio.TaskStatus[None]) -> None:
         with trio.open_signal_receiver(*list_ending_signals()) as signals:
             task_status.started()
-            async for _ in signals:
+            async for number in signals:
+                note_signal(number)
                 told.set()
 
     async with trio.open_nursery() as nursery:

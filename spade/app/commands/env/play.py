@@ -46,7 +46,10 @@ def play(
         console.tell(("hint", "cyan"), f" {its_hint or 'none'}")
     try:
         trio.run(_play, program, reads, seed, config, console, state)
-    except* (KeyboardInterrupt, EOFError):
+    except* KeyboardInterrupt:
+        console.tell(("left", "dim"))
+        raise
+    except* EOFError:
         console.tell(("left", "dim"))
 
 

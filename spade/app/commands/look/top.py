@@ -31,10 +31,7 @@ def top(
     if svg is not None:
         _draw(at, svg)
         return
-    try:
-        trio.run(_watch, at)
-    except* KeyboardInterrupt:
-        pass
+    trio.run(_watch, at)
 
 
 async def _watch(at: "Reached") -> None:

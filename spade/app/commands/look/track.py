@@ -44,6 +44,5 @@ def track(
         say(f"{opened.path}: {tracking.shown}")
         try:
             trio.run(partial(follow, tracking, lambda: kind in SERVING or bool(opened.holders())))
-        except* KeyboardInterrupt:
-            pass
-        say(f"{tracking.tracked} records tracked, {tracking.position.lines} lines of the journal in all")
+        finally:
+            say(f"{tracking.tracked} records tracked, {tracking.position.lines} lines of the journal in all")
