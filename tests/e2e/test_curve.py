@@ -36,19 +36,19 @@ def steps_kept(run):
 
 def test_policies_are_kept_once_each_through_a_kill_and_make_a_curve(tmp_path):
     run = tmp_path / "run"
-    up = Up(run, "learner.keep_policy_every=3", "learner.checkpoint_every=5", "limits.steps=6")
+    up = Up(run, "learner.keep_policy_every=2", "learner.checkpoint_every=4", "limits.steps=4")
     try:
-        status = up.until(lambda s: s.learner_step >= 3, within_s=SOON_S)
+        status = up.until(lambda s: s.learner_step >= 2, within_s=SOON_S)
         os.kill(role(status, "learner").pid, signal.SIGKILL)  # before the first checkpoint: all steps are trained again
         up.process.communicate(timeout=SOON_S)
     finally:
         up.kill()
     assert up.process.returncode == 0
-    assert steps_kept(run) == [3, 6]
+    assert steps_kept(run) == [2, 4]
     assert "no problems" in spade("replay", "verify", str(run))
 
-    told = json.loads(spade("eval", str(run), *SMALL, "--policy", "every:3", "--json"))
-    assert [(one["step"], one["policy"]) for one in told] == [(3, "step 3"), (6, "step 6")]
+    told = json.loads(spade("eval", str(run), *SMALL, "--policy", "every:2", "--json"))
+    assert [(one["step"], one["policy"]) for one in told] == [(2, "step 2"), (4, "step 4")]
     assert len({one["rules"]["policy"] for one in told}) == 2
     assert {one["against"]["policy"] for one in told} == {"start"}
     assert all(one["difference"]["items"] == 3 for one in told)
@@ -56,15 +56,15 @@ def test_policies_are_kept_once_each_through_a_kill_and_make_a_curve(tmp_path):
     records = Path(told[0]["folder"]) / "records.jsonl"
     lines = records.read_bytes().splitlines(keepends=True)
     records.write_bytes(b"".join(lines[:-1]))  # a kill has cut the last record
-    title, header, *rows = spade("eval", str(run), *SMALL, "--policy", "every:3").splitlines()[-5:]
+    title, header, *rows = spade("eval", str(run), *SMALL, "--policy", "every:2").splitlines()[-5:]
     assert (title, header.split()[-3:]) == ("nano@short, 3 items × 1", ["paired", "by", "item"])
-    assert [row[:9].strip() for row in rows] == ["start", "step 3", "step 6"]
+    assert [row[:9].strip() for row in rows] == ["start", "step 2", "step 4"]
     means = [round(one["summary"]["headline"]["mean"], 3) for one in told]
     assert [float(row.split()[2]) for row in rows[1:]] == means
     assert len(records.read_bytes().splitlines()) == 3
 
-    damage(run / kept.FOLDER / "step-3")
-    damage(run / kept.FOLDER / "step-6")
+    damage(run / kept.FOLDER / "step-2")
+    damage(run / kept.FOLDER / "step-4")
     said = spade("replay", "verify", str(run), fails=True)
     assert said.count("was changed or cut short") == 2
 
