@@ -1,5 +1,5 @@
 # Two commands do everything: `make up` and `make test`; `make quick` is for between two edits; `make test-recipes` plays each recipe at nano size,
-# `make test-deepspeed`, `make test-vllm`, `make test-extras`, `make test-suites`, `make test-serve`, `make test-lm`, `make test-harnesses` and `make test-ray` test what is optional, `make docs` writes docs/config.md.
+# `make test-deepspeed`, `make test-vllm`, `make test-extras`, `make test-suites`, `make test-serve`, `make test-wheel`, `make test-lm`, `make test-harnesses` and `make test-ray` test what is optional, `make docs` writes docs/config.md.
 # Another package index for torch: `make up TORCH_INDEX=https://download.pytorch.org/whl/cpu`
 PYTHON ?= python3
 VENV ?= .venv
@@ -14,7 +14,7 @@ TORCH_INDEX ?=
 ARGS ?=
 BIN := $(VENV)/bin
 
-.PHONY: up quick test types imports test-recipes test-deepspeed test-extras test-harnesses test-lm test-ray test-serve test-suites test-vllm docs clean
+.PHONY: up quick test types imports test-recipes test-deepspeed test-extras test-harnesses test-lm test-ray test-serve test-suites test-vllm test-wheel docs clean
 up: $(VENV)/installed
 	$(BIN)/spade up $(ARGS)
 
@@ -72,6 +72,10 @@ $(VENV)/deepspeed: $(VENV)/dev
 	$(BIN)/pip install --quiet -c constraints.txt setuptools
 	DS_BUILD_OPS=0 $(BIN)/pip install --quiet -c constraints.txt --no-build-isolation deepspeed peft
 	touch $@
+
+# The wheel and the sdist, from another folder.
+test-wheel: $(VENV)/dev
+	$(BIN)/pytest tests/wheel
 
 test-extras: $(VENV)/extras
 	$(BIN)/pytest tests/extras
