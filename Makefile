@@ -1,5 +1,5 @@
 # Two commands do everything: `make up` and `make test`; `make quick` is for between two edits; `make test-recipes` plays each recipe at nano size,
-# `make test-deepspeed`, `make test-vllm`, `make test-extras`, `make test-suites`, `make test-serve`, `make test-wheel`, `make test-lm`, `make test-harnesses` and `make test-ray` test what is optional, `make docs` writes docs/config.md.
+# `make test-deepspeed`, `make test-vllm`, `make test-extras`, `make test-suites`, `make test-serve`, `make test-wheel`, `make test-lm`, `make test-harnesses` and `make test-ray` test what is optional, `make docs` writes docs/config.md, `make site` makes a site of the documentation.
 # Another package index for torch: `make up TORCH_INDEX=https://download.pytorch.org/whl/cpu`
 PYTHON ?= python3
 VENV ?= .venv
@@ -10,11 +10,12 @@ OPENAI ?= 2 3
 VENV_LM ?= .venv-lm
 MODELS ?= $(HOME)/.cache/spade/models
 VENV_RAY ?= .venv-ray
+VENV_SITE ?= .venv-site
 TORCH_INDEX ?=
 ARGS ?=
 BIN := $(VENV)/bin
 
-.PHONY: up quick test types imports test-recipes test-deepspeed test-extras test-harnesses test-lm test-ray test-serve test-suites test-vllm test-wheel docs clean
+.PHONY: up quick test types imports test-recipes test-deepspeed test-extras test-harnesses test-lm test-ray test-serve test-suites test-vllm test-wheel docs site clean
 up: $(VENV)/installed
 	$(BIN)/spade up $(ARGS)
 
@@ -153,5 +154,14 @@ $(VENV_RAY)/installed: $(VENV)/dev
 docs: $(VENV)/installed
 	$(BIN)/python -m spade.config.reference docs/config.md
 
+# The documentation as a site in build/site. Fails at a link that leads nowhere.
+site: $(VENV_SITE)/installed
+	$(VENV_SITE)/bin/mkdocs build --quiet --site-dir build/site
+
+$(VENV_SITE)/installed: Makefile
+	$(PYTHON) -m venv $(VENV_SITE)
+	$(VENV_SITE)/bin/pip install --quiet mkdocs==1.6.1
+	touch $@
+
 clean:
-	rm -rf $(VENV) $(VENV_VLLM) $(VENV_SUITES) $(VENV_LM) $(VENV_RAY) $(OPENAI:%=$(VENV_SERVE)-%) dist build .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(VENV_VLLM) $(VENV_SUITES) $(VENV_LM) $(VENV_RAY) $(VENV_SITE) $(OPENAI:%=$(VENV_SERVE)-%) dist build .mypy_cache .ruff_cache .pytest_cache
