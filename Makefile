@@ -1,5 +1,5 @@
 # Two commands do everything: `make up` and `make test`; `make quick` is for between two edits; `make test-recipes` plays each recipe at nano size,
-# `make test-deepspeed`, `make test-vllm`, `make test-extras`, `make test-suites`, `make test-serve`, `make test-lm`, `make test-harnesses`, `make test-gpu` and `make test-ray` test what is optional, `make docs` writes docs/config.md.
+# `make test-deepspeed`, `make test-vllm`, `make test-extras`, `make test-suites`, `make test-serve`, `make test-wheel`, `make test-lm`, `make test-harnesses`, `make test-gpu` and `make test-ray` test what is optional, `make docs` writes docs/config.md, `make site` makes a site of the documentation.
 # Another package index for torch: `make up TORCH_INDEX=https://download.pytorch.org/whl/cpu`
 PYTHON ?= python3
 VENV ?= .venv
@@ -12,11 +12,12 @@ MODELS ?= $(HOME)/.cache/spade/models
 VENV_RAY ?= .venv-ray
 GPU_PYTHON ?= $(PYTHON)
 GPU_WHEELS ?= gpu-wheels
+VENV_SITE ?= .venv-site
 TORCH_INDEX ?=
 ARGS ?=
 BIN := $(VENV)/bin
 
-.PHONY: up quick test types imports bytecode gpu-wheels test-recipes test-deepspeed test-extras test-gpu test-harnesses test-lm test-ray test-serve test-suites test-vllm docs clean
+.PHONY: up quick test types imports bytecode gpu-wheels test-recipes test-deepspeed test-extras test-gpu test-harnesses test-lm test-ray test-serve test-suites test-vllm test-wheel docs site clean
 up: $(VENV)/installed
 	$(BIN)/spade up $(ARGS)
 
@@ -79,6 +80,10 @@ $(VENV)/deepspeed: $(VENV)/dev
 	$(BIN)/pip install --quiet -c constraints.txt setuptools
 	DS_BUILD_OPS=0 $(BIN)/pip install --quiet -c constraints.txt --no-build-isolation deepspeed peft
 	touch $@
+
+# The wheel and the sdist, from another folder.
+test-wheel: $(VENV)/dev
+	$(BIN)/pytest tests/wheel
 
 test-extras: $(VENV)/extras
 	$(BIN)/pytest --numprocesses=2 --dist=loadfile tests/extras
@@ -175,5 +180,14 @@ gpu-wheels:
 docs: $(VENV)/installed
 	$(BIN)/python -m spade.config.reference docs/config.md
 
+# The documentation as a site in build/site. Fails at a link that leads nowhere.
+site: $(VENV_SITE)/installed
+	$(VENV_SITE)/bin/mkdocs build --quiet --site-dir build/site
+
+$(VENV_SITE)/installed: Makefile
+	$(PYTHON) -m venv $(VENV_SITE)
+	$(VENV_SITE)/bin/pip install --quiet mkdocs==1.6.1
+	touch $@
+
 clean:
-	rm -rf $(VENV) $(VENV_VLLM) $(VENV_SUITES) $(VENV_LM) $(VENV_RAY) $(OPENAI:%=$(VENV_SERVE)-%) dist build .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(VENV_VLLM) $(VENV_SUITES) $(VENV_LM) $(VENV_RAY) $(VENV_SITE) $(OPENAI:%=$(VENV_SERVE)-%) dist build .mypy_cache .ruff_cache .pytest_cache

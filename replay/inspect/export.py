@@ -75,10 +75,10 @@ def read_rows(store: Store, table: records.Table) -> Iterator[dict[str, Any]]:
     kind = TABLES[table]
     stored = _STORED.get(kind, kind)
     for key, record in store.decoded(table, stored):
-        yield {"key": key, **convert_to_named(_convert_row(record))}
+        yield {"key": key, **convert_to_named(convert_row(record))}
 
 
-def _convert_row(record: msgspec.Struct) -> msgspec.Struct:
+def convert_row(record: msgspec.Struct) -> msgspec.Struct:
     match record:
         case Trajectory():
             return _unpack_numbers(record)

@@ -1,4 +1,4 @@
-"""What one GPU does: sampling, training and new weights, each beside a peer or a limit of the same machine.
+"""Measure one GPU: sampling, training and new weights, each beside a peer or a limit of the same machine.
 
     python -m tests.bench.gpu [--small] [--parts limits sampling learner swap] [--out gpu.json]
 

@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from spade.app.commands.options import Keys, LiveRun
-from spade.app.printing import say
+from spade.app.commands.options import Json, Keys, LiveRun
+from spade.app.printing import print_json, say
 from spade.text import as_line
 
 
@@ -33,7 +33,7 @@ def scale(
     say(trio.run(orders.scale, reach(run, keys), orders.parse(counts), on))
 
 
-def ls(run: LiveRun, keys: Keys = None) -> None:
+def ls(run: LiveRun, json: Json = False, keys: Keys = None) -> None:
     """List a run's actors and supervisors, with the counts set."""
     import trio
 
@@ -42,6 +42,10 @@ def ls(run: LiveRun, keys: Keys = None) -> None:
     from spade.app.supervisor.orders import ROLES, list_kept
 
     status = trio.run(ask_live, reach(run, keys))
+    if json:
+        kept = {name: list_kept(status, name) for name in status.wanted}
+        print_json({name: {"wanted": status.wanted[name], "processes": kept[name]} for name in sorted(kept)})
+        return
     for supervisor, counts in sorted(status.wanted.items()):
         say(f"{supervisor}: {', '.join(f'{name}={counts.get(role, 0)}' for name, role in ROLES.items())}")
         for process in list_kept(status, supervisor):

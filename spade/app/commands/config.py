@@ -23,14 +23,17 @@ COMMENT_WIDTH = 100  # characters
 _GPU_FILES = "/dev/nvidiactl", "/dev/kfd"  # of the drivers of NVIDIA and AMD
 
 
-def ls() -> None:
+def ls(json: Json = False) -> None:
     """List the shipped recipes."""
     from spade.config import list_recipes
 
-    found = list_recipes()
+    recipes = list_recipes().items()
+    found = {name: path.read_text(encoding="utf-8").splitlines()[0].lstrip("# ") for name, path in recipes}
+    if json:
+        print_json(found)
+        return
     width = max(map(len, found))
-    for name, path in found.items():
-        first = path.read_text(encoding="utf-8").splitlines()[0].lstrip("# ")
+    for name, first in found.items():
         say(f"{name:<{width}} {first}")
 
 
@@ -38,12 +41,16 @@ def show_config(
     config: Annotated[str, typer.Argument(help="A recipe, a TOML file or a run directory.")] = "nano",
     set_: Set = None,
     help_fields: Annotated[bool, typer.Option("--help-fields", help="Print what each setting means, too.")] = False,
+    json: Json = False,
 ) -> None:
-    """Print a config with all settings, defaults included."""
+    """Print a config with all settings, defaults included. --json prints their values alone."""
     from spade.app.rundir import RunDir
     from spade.config import dump
 
     resolved = _load(config, tuple(set_ or ()))
+    if json:
+        print_json(resolved)
+        return
     if Path(config).is_dir() and (origin := RunDir(Path(config)).origin):
         show(f"# {as_line(str(origin))}")
     if help_fields:
@@ -124,7 +131,9 @@ def _format_value(value: object) -> str:
     return "left out" if value is None else msgspec.json.encode(value).decode()
 
 
-def check(config: Annotated[str, typer.Argument(help="A recipe or a TOML file.")], set_: Set = None) -> None:
+def check(
+    config: Annotated[str, typer.Argument(help="A recipe or a TOML file.")], json: Json = False, set_: Set = None
+) -> None:
     """Check a config and the files it names.
 
     Prints every fault that would stop a process at its start: in the corpus, evaluation programs, keys, a checkpoint
@@ -133,8 +142,12 @@ def check(config: Annotated[str, typer.Argument(help="A recipe or a TOML file.")
     Ends with an estimate of the memory that engines and learner take, if the model is on this machine.
     """
     overrides = tuple(set_ or ())
-    say(check_config(config, overrides))
-    for told in _estimate_memory(config, overrides):
+    checked, memory = check_config(config, overrides), _estimate_memory(config, overrides)
+    if json:
+        print_json({"checked": checked, "memory": [*memory]})
+        return
+    say(checked)
+    for told in memory:
         say(told)
 
 

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from spade.app.printing import say, show
+from spade.app.commands.options import Json
+from spade.app.printing import print_json, say, show
 
 Out = Annotated[Path | None, typer.Option("-o", metavar="FILE", help="The corpus [default: corpora/SPEC.jsonl].")]
 
@@ -36,18 +37,23 @@ def build(
 def show_corpus(
     corpus: Annotated[str, typer.Argument(metavar="CORPUS", help="A file or folder of documents, or builtin.")],
     index: Annotated[int | None, typer.Option(min=0, help="Print this document, from 0.")] = None,
+    json: Json = False,
 ) -> None:
     """Print the size and digest of a corpus, or one of its documents."""
     from actors.corpus import load
     from spade.errors import ConfigError
 
-    if index is None:
-        say(_summarise_corpus(corpus))
-        return
     documents = load(corpus)
+    if index is None:
+        facts = {"documents": len(documents), "digest": documents.digest}
+        print_json(facts) if json else say(_summarise_corpus(corpus))
+        return
     if index >= len(documents):
         raise ConfigError(f"--index {index}: {corpus} has {len(documents)} documents")
     document = documents[index]
+    if json:
+        print_json(document)
+        return
     say(f"{document.id}  {document.field}  {document.title}")
     show(document.text)
 

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spade.errors import SpadeError
+from spade.app.commands.options import Json
+from spade.app.printing import print_json
+from spade.errors import ConfigError, SpadeError
 from spade.text import as_line
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ def doctor(
     cluster: Annotated[
         str | None, typer.Option(metavar="ray", help="Check the machines of this Ray cluster, a line for each.")
     ] = None,
+    json: Json = False,
 ) -> None:
     """Check what this machine can do for a run.
 
@@ -49,6 +52,8 @@ def doctor(
 
     if cluster is not None:
         check_known(cluster)
+        if json:
+            raise ConfigError("--json: is of one machine; leave --cluster out")
         if not check_all_fit(Screen(), run):
             raise typer.Exit(1)
         return
@@ -56,6 +61,9 @@ def doctor(
     checks = [*_check_machine(), *_check_accelerator(), *_check_packages(), *_check_suites(), *_check_sandbox()] + (
         _run(run) if run else []
     )
+    if json:
+        print_json([{"name": name.strip(), "good": good, "detail": detail} for name, good, detail in checks])
+        return
     for name, good, detail in checks:
         mark = {True: Text("ok", "green"), False: Text("no", "red"), None: Text("–", "dim")}[good]
         table.add_row(mark, Text(name), Text(as_line(detail)))
@@ -139,7 +147,6 @@ def _check_suites() -> Iterator[Check]:
     """Yield one check for each suite of `spade eval`: usable here, or the things that the suite lacks."""
     from actors.suites import SUITES
     from actors.suites.harnesses import HARNESSES
-    from spade.errors import ConfigError
 
     for name, suite in {**SUITES, **HARNESSES}.items():
         needs = f"; needs its data, {suite.columns}: --data {name}=FILE" if suite.columns else ""

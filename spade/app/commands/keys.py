@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from spade.app.printing import complain, say
+from spade.app.commands.options import Json
+from spade.app.printing import complain, print_json, say
 from spade.errors import ConfigError, format_reason
 
 
@@ -37,7 +38,7 @@ def new(
         say(f"{folder}: has its keys already; name hosts to make keys for them")
 
 
-def ls(folder: Annotated[Path, typer.Argument(metavar="DIR", help="A key folder.")]) -> None:
+def ls(folder: Annotated[Path, typer.Argument(metavar="DIR", help="A key folder.")], json: Json = False) -> None:
     """List the hosts that a key folder lets in, with their roles.
 
     Exit code 1 if others may read one of its secrets or change the list.
@@ -45,7 +46,10 @@ def ls(folder: Annotated[Path, typer.Argument(metavar="DIR", help="A key folder.
     from spade.transport import keys
 
     keys.read_server_public(folder)  # raises ConfigError if this is not a key folder
-    for public, grant in keys.read_allowed(folder).items():
+    allowed = keys.read_allowed(folder)
+    if json:
+        print_json([{"key": key.decode(), "name": of.name, "roles": sorted(of.roles)} for key, of in allowed.items()])
+    for public, grant in () if json else allowed.items():
         roles = ",".join(sorted(grant.roles)) or "no role: remove its file and make it a new key"
         say(f"{public.decode()}  {grant.name}  {roles}")
     if found := [*keys.open_secrets(folder), *keys.find_writable_places(folder)]:

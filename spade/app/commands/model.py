@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from spade.app.commands.options import RunArgument
-from spade.app.printing import say
+from spade.app.commands.options import Json, RunArgument
+from spade.app.printing import print_json, say
 from spade.errors import RunError, WeightsError
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ def export(
 def export_best(
     run: RunArgument,
     out: Annotated[Path | None, typer.Option("-o", "--out", metavar="DIR", help="The folder to write.")] = None,
+    json: Json = False,
 ) -> None:
     """Write the policy with the best evaluation as a Hugging Face folder.
 
@@ -77,11 +78,12 @@ def export_best(
 
     found = RunDir(run).require()
     folder, best = find_best_policy(found)
-    if out is None:
-        say(f"{folder}: {best}")
-        return
-    _copy(KeptPolicy(best.step, "best", folder, (best.digest,)), out)
-    say(f"{out}: the best policy of {found.path}, {best}")
+    if out is not None:
+        _copy(KeptPolicy(best.step, "best", folder, (best.digest,)), out)
+    if json:
+        print_json({"folder": str(out or folder), "best": best})
+    else:
+        say(f"{folder}: {best}" if out is None else f"{out}: the best policy of {found.path}, {best}")
 
 
 def _copy(policy: "KeptPolicy", out: Path) -> None:

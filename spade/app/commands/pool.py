@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spade.app.commands.options import Recipe, RunArgument, Set
-from spade.app.printing import say
+from spade.app.commands.options import Json, Recipe, RunArgument, Set
+from spade.app.printing import print_json, say
 from spade.errors import RunError
 from spade.text import as_line
 
 if TYPE_CHECKING:
+    from spade.pools import PoolProgram
     from spade.protocol import Verdict
 
 Folder = Annotated[
@@ -45,31 +46,35 @@ def make(
     say(f"{folder}: {made} programs; `--set design.source=pool --set pool.source=folder:{folder}` plays them")
 
 
-def ls(folder: Folder) -> None:
+def ls(folder: Folder, json: Json = False) -> None:
     """List the programs of a pool.
 
     Exit code 1 if one cannot be read.
     """
-    from spade.pools import list_names, read_program
+    from spade.pools import PoolProgram, list_names, read_program
 
-    unread, found = 0, list_names(folder)
-    say(f"{'name':<24} {'skill':<22} {'hint':<4} origin")
-    for name in found:
+    found: dict[str, PoolProgram | str] = {}
+    for name in list_names(folder):
         try:
-            program = read_program(folder, name)
+            found[name] = read_program(folder, name)
         except RunError as error:
-            unread += 1
-            say(f"{name:<24} {error}")
-            continue
-        told = (
-            f"{name:<24} {program.skill or '–':<22} {'yes' if program.hint else 'no':<4} {as_line(program.origin, 200)}"
-        )
-        say(told.rstrip())
-    if unread:
+            found[name] = str(error)
+    if json:
+        print_json([{"name": name, "error": each} if isinstance(each, str) else each for name, each in found.items()])
+    else:
+        say(f"{'name':<24} {'skill':<22} {'hint':<4} origin")
+        for name, each in found.items():
+            say(f"{name:<24} {each if isinstance(each, str) else _describe(each)}")
+    if any(isinstance(each, str) for each in found.values()):
         raise typer.Exit(1)
 
 
-def check(folder: Folder, recipe: Recipe = None, set_: Set = None) -> None:
+def _describe(program: "PoolProgram") -> str:
+    hint = "yes" if program.hint else "no"
+    return f"{program.skill or '–':<22} {hint:<4} {as_line(program.origin, 200)}".rstrip()
+
+
+def check(folder: Folder, json: Json = False, recipe: Recipe = None, set_: Set = None) -> None:
     """Check every program of a pool as admission does.
 
     Prints the faults of each program. Exit code 1 if any is rejected.
@@ -77,7 +82,8 @@ def check(folder: Folder, recipe: Recipe = None, set_: Set = None) -> None:
     from spade.app.commands.env.programs import check_sources
     from spade.pools import list_names
 
-    check_sources([(folder / f"{name}.py", _read_source(folder, name)) for name in list_names(folder)], recipe, set_)
+    sources = [(folder / f"{name}.py", _read_source(folder, name)) for name in list_names(folder)]
+    check_sources(sources, recipe, set_, json)
 
 
 def import_pool(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class FigureTable(dict[str, list[Any]]):
-    """Columns of equal length by name, in the form that pandas, Arrow and Polars take. None: not measured."""
+    """Columns of equal length by name, in the form that pandas and Arrow take. None: not measured."""
 
     def to_pandas(self) -> "pandas.DataFrame":
         """Return the table as a data frame. Raises ConfigError if pandas is not installed."""
@@ -39,7 +39,7 @@ class FigureTable(dict[str, list[Any]]):
 
 
 class FinishedPlay(NamedTuple):
-    """A finished play. The arrays are read-only, and empty if the run deleted the play's tokens (replay.retain_s)."""
+    """A finished play. The arrays are empty if the run deleted the play's tokens (replay.retain_s)."""
 
     id: str
     """Id of the play."""

@@ -26,6 +26,7 @@ NAME_CHARACTERS = 100
 def ls(
     run: RunArgument,
     rejected: Annotated[bool, typer.Option("--rejected", help="List the rejected candidates instead.")] = False,
+    json: Json = False,
 ) -> None:
     """List a run's environments with regret and win rates.
 
@@ -35,6 +36,9 @@ def ls(
     from spade.app.rundir import RunDir
 
     found = RunDir(run).require()
+    if json:
+        print_json(read_rejected(found.store) if rejected else read_environments(found.store))
+        return
     if rejected:
         say(f"{'job':<8} {'attempt':>7}  {'stage':<10} reason")
         for reject in read_rejected(found.store):
@@ -58,20 +62,31 @@ def ls(
 def show(
     run: RunArgument,
     id: Annotated[str, typer.Argument(metavar="ID", help="An environment, or a play.", callback=check_id)],
+    json: Json = False,
 ) -> None:
     """Show one environment, or one play turn by turn.
 
     An environment: program, hint, win rates, reward, audit, and plays to look at. A play: the model's messages and the
     program's answers. With tools, also the calls, their results, their changes, and the state of the criteria.
+
+    With --json, a play has its record, the seed of its instance, and its tokens.
     """
     from rich.syntax import Syntax
 
-    from replay.inspect.plays import read_examples
+    from replay.inspect.export import convert_row
+    from replay.inspect.plays import read_examples, read_play
     from replay.ledger.keys import is_play
     from spade.app.commands.env.transcript import show_play
     from spade.app.rundir import RunDir
     from spade.app.screen.console import Screen
 
+    if json and is_play(id):
+        kept = read_play(RunDir(run).require().store, id)
+        print_json({"play": kept.record, "seed": kept.seed, "tokens": convert_row(kept.trajectory)})
+        return
+    if json:
+        print_json(find_environment(run, id))
+        return
     if is_play(id):
         show_play(run, id)
         return

@@ -1,11 +1,11 @@
 """`spade why`: print the waits of a run, and their root causes."""
 
-from spade.app.commands.options import Keys, LiveRun
-from spade.app.printing import say
+from spade.app.commands.options import Json, Keys, LiveRun
+from spade.app.printing import print_json, say
 from spade.errors import BusError, RunError
 
 
-def why(run: LiveRun, keys: Keys = None) -> None:
+def why(run: LiveRun, json: Json = False, keys: Keys = None) -> None:
     """Print the waits between a run's processes, the longest first.
 
     Each line names the process that waits, the process it waits for, and the time. Exit code 1 if the replay service,
@@ -27,5 +27,8 @@ def why(run: LiveRun, keys: Keys = None) -> None:
             f"replay: no answer within {ANSWER_S:g} s, and all others wait for it (held by {holders}); "
             f"its log is {'logs/replay.log' if at.run is None else at.run.logs / 'replay.log'}"
         ) from None
+    if json:
+        print_json({"lines": explain(status), "waits": status.waits})
+        return
     for line in explain(status):
         say(line)

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from spade.app.commands.options import RunArgument
-from spade.app.printing import say
+from spade.app.commands.options import Json, RunArgument
+from spade.app.printing import print_json, say
 from spade.errors import WeightsError, format_placed, format_reason
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 SHOWN = 100  # problems that are printed
 
 
-def verify(run: RunArgument) -> None:
+def verify(run: RunArgument, json: Json = False) -> None:
     """Check every invariant and every digest of a run.
 
     Lists the faults. Exit code 1 if there is any.
@@ -34,12 +34,16 @@ def verify(run: RunArgument) -> None:
         lines = [*find_problems(found), *_find_file_problems(opened, found)]
     except DamagedError as error:  # records of the store cannot be read
         lines = list(error.what)
-    for line in lines[:SHOWN]:
-        say(line)
-    if len(lines) > SHOWN:
-        say(f"… and {len(lines) - SHOWN} more")
     count = len(found.trajectories)
-    say(f"{opened.path}: {len(lines) or 'no'} problem{'' if len(lines) == 1 else 's'}, {count} trajectories looked at")
+    if json:
+        print_json({"problems": lines, "trajectories": count})
+    else:
+        for line in lines[:SHOWN]:
+            say(line)
+        if len(lines) > SHOWN:
+            say(f"… and {len(lines) - SHOWN} more")
+        problems = f"{len(lines) or 'no'} problem{'' if len(lines) == 1 else 's'}"
+        say(f"{opened.path}: {problems}, {count} trajectories looked at")
     if lines:
         raise typer.Exit(1)
 
