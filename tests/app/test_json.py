@@ -19,8 +19,8 @@ from tests.app.commands.test_pool import run_spade
 from tests.replay.kept_world import keep_world
 
 ACTS = {
-    "up", "learner up", "replay up", "actors up", "serve", "track", "top", "stop", "actors scale", "actors drain",
-    "experiment run", "eval setup", "nano build", "env play",
+    "up", "learner up", "replay up", "actors up", "serve", "track", "top", "web", "stop", "actors scale",
+    "actors drain", "experiment run", "eval setup", "nano build", "env play",
 }  # fmt: skip
 """Commands that start, order or show something live."""
 

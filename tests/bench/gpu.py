@@ -49,7 +49,7 @@ KEPT_TOKENS = 8_192
 
 
 class Sizes(msgspec.Struct, frozen=True):
-    """How much is measured."""
+    """The amount of work that is measured."""
 
     models: tuple[str, ...]
     sampled: tuple[tuple[int, int], ...]
