@@ -13,6 +13,7 @@ from transformers import AttentionInterface
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from learner.models.attention import PACKED, Segments, compute_packed_attention
+from spade.decoding import read_first_line
 
 log = logging.getLogger(__name__)
 _BACKEND = "inductor"
@@ -66,5 +67,4 @@ def compile_layers(model: Any) -> bool:
 
 
 def _warn(what: str, error: Exception) -> None:
-    line = str(error).strip().partition("\n")[0][:200]
-    log.warning("cannot compile %s, so the learner is slower (%s: %s)", what, type(error).__name__, line)
+    log.warning("cannot compile %s, so the learner is slower: %s", what, read_first_line(error))

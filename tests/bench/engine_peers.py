@@ -40,10 +40,15 @@ def count_vocabulary(folder: Path) -> int:
 
 
 def torch_engine(
-    weights: Weights, rows: int, context: int = CONTEXT, kv_bytes: int = 1 << 28, dtype: str = "float32"
+    weights: Weights,
+    rows: int,
+    context: int = CONTEXT,
+    kv_bytes: int = 1 << 28,
+    dtype: str = "float32",
+    device: str = "cpu",
 ) -> TorchEngine:
     """Open an engine that ends no turn: the peers do not know the token that the template writes after an answer."""
-    engine = TorchEngine(weights, Engine(rows=rows, context_tokens=context, kv_bytes=kv_bytes, device="cpu"), dtype)
+    engine = TorchEngine(weights, Engine(rows=rows, context_tokens=context, kv_bytes=kv_bytes, device=device), dtype)
     engine._end_ids = frozenset()
     return engine
 
@@ -58,10 +63,11 @@ class Ours:
         if at_once not in self._engines:
             weights = Weights(1, 0, "", self._folder)
             self._engines[at_once] = torch_engine(weights, at_once, kv_bytes=1 << 30, dtype=self._dtype)
-        return clocked(_sampled, self._engines[at_once], asked)
+        return clocked(sample_all, self._engines[at_once], asked)
 
 
-def _sampled(engine: TorchEngine, asked: Sequence[Request]) -> list[list[int]]:
+def sample_all(engine: TorchEngine, asked: Sequence[Request]) -> list[list[int]]:
+    """The tokens sampled for each request."""
     said: dict[int, list[int]] = {}
     for index, (prompt, tokens) in enumerate(asked):
         engine.submit(index, Generate(pack_ids(prompt), tokens, 1.0, index))

@@ -25,15 +25,14 @@ import msgspec
 import numpy as np
 import torch
 
-from actors.engines.torch.engine import TorchEngine
 from learner import weights as learner_weights
 from learner.backends.torch import TorchBackend
-from spade.codec import pack_ids
-from spade.config import Config, Engine, load
+from spade.config import Config, load
 from spade.policy.manifest import PARAMETERS
 from spade.policy.model import load as load_model
 from spade.policy.model import pick_device
-from spade.protocol import Batch, Generate, Weights
+from spade.protocol import Batch, Weights
+from tests.bench.engine_peers import sample_all, torch_engine
 from tests.bench.harness import command, conclude
 from tests.gpu.shapes import SHAPES, count_flops, make_batch, write_model
 from tests.peers import changed
@@ -136,20 +135,11 @@ class Ours:
     """The torch engine. It ends no turn."""
 
     def __init__(self, folder: Path, rows: int, context: int, device: torch.device, kv_bytes: int) -> None:
-        settings = Engine(rows=rows, context_tokens=context, kv_bytes=kv_bytes, device=str(device))
-        self.engine = TorchEngine(Weights(1, 0, "", str(folder)), settings, "bfloat16")
-        self.engine._end_ids = frozenset()
-        self._seed = 0
+        self.engine = torch_engine(Weights(1, 0, "", str(folder)), rows, context, kv_bytes, "bfloat16", str(device))
 
     def sample(self, prompts: list[list[int]], new: int) -> int:
         """Return the number of sampled tokens."""
-        for ids in prompts:
-            self._seed += 1
-            self.engine.submit(self._seed, Generate(pack_ids(ids), new, 1.0, self._seed))
-        count = 0
-        while self.engine.busy:
-            count += sum(len(answer.ids) // 4 for _, answer in self.engine.step())
-        return count
+        return sum(map(len, sample_all(self.engine, [(ids, new) for ids in prompts])))
 
 
 class Theirs:

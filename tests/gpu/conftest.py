@@ -3,16 +3,12 @@
 The device is the GPU if there is one, else the CPU. So the checks themselves are tested where no GPU is.
 """
 
-import os
-from pathlib import Path
-
 import pytest
 import torch
 
 from spade.policy.model import load, pick_device
 from tests.gpu.shapes import SHAPES, write_model
-
-MODELS = Path(os.environ.get("SPADE_MODELS") or Path.home() / ".cache" / "spade" / "models")
+from tests.models import MODELS
 
 
 def pytest_report_header():

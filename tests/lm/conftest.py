@@ -1,16 +1,15 @@
 """Two language models of others, as `spade model import` converts them; `make test-lm` keeps them in a cache."""
 
 import os
-from pathlib import Path
 
 import pytest
 import torch
 
-CACHE = Path(os.environ.get("SPADE_MODELS") or Path.home() / ".cache" / "spade" / "models")
+from tests.models import MODELS
 
 
 def model(name):
-    folder = CACHE / name
+    folder = MODELS / name
     if not (folder / "config.json").is_file():
         pytest.fail(f"{folder} is missing: `make test-lm` makes it")
     return folder

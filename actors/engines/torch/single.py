@@ -4,12 +4,17 @@ While sequences decode, attention only reads keys and values. The flash kernel c
 with a single query it is the multiplications that take its time. This kernel computes 16.
 """
 
+import logging
 from functools import cache
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
+
+from spade.decoding import read_first_line
+
+log = logging.getLogger(__name__)
 
 _PROGRAMS = 512  # at about this number, a GPU is busy
 _MOST_SPLITS = 32
@@ -106,6 +111,7 @@ def can_attend(device: torch.device, dtype: torch.dtype) -> bool:
     first, counts = (torch.full((1,), number, dtype=torch.int32, device=device) for number in (0, 1))
     try:
         attend_single(small, small[:, 0], small[:, 0], first, counts, None, None)
-    except Exception:
+    except Exception as error:  # Triton and the compiler that it calls raise whatever they meet
+        log.warning("cannot build the kernel of single queries, so the engine is slower: %s", read_first_line(error))
         return False
     return True

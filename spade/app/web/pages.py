@@ -104,6 +104,10 @@ def _describe_now(followed: FollowedRun) -> Context:
     }
 
 
+def _make_missing_error(followed: FollowedRun, id: str, what: str) -> RunError:
+    return RunError(f"{as_line(id, LONGEST_FACT)}: {followed.name} has no such {what}")
+
+
 def _show_environments(followed: FollowedRun, query: Query) -> Context:
     environments, steps = followed.environments, followed.seen.designs.steps
     children = find_children(tuple(environments.values()))
@@ -114,7 +118,7 @@ def _show_environments(followed: FollowedRun, query: Query) -> Context:
 def _show_environment(followed: FollowedRun, query: Query) -> Context:
     id = query.get("id", "")
     if id not in followed.environments:
-        raise RunError(f"{as_line(id, LONGEST_FACT)}: {followed.name} has no such environment")
+        raise _make_missing_error(followed, id, "environment")
     with followed.reading() as store:
         shown = collect_shown(store, followed.environments[id], pick)
     seen, notes = followed.seen, list[str]()
@@ -147,7 +151,7 @@ def _show_play(followed: FollowedRun, query: Query) -> Context:
     with followed.reading() as store:
         play = store.get("plays", id, PlayRecord)
         if play is None:
-            raise RunError(f"{as_line(id, LONGEST_FACT)}: {followed.name} has no such play")
+            raise _make_missing_error(followed, id, "play")
         (environment,) = store.get_many("environments", [play.environment], Environment)
         facts = _list_play_facts(store, play, followed.config.play.win_return)
         strip = _read_strip(followed, store, id)
@@ -209,7 +213,7 @@ def _show_reject(followed: FollowedRun, query: Query) -> Context:
     with followed.reading() as store:
         reject = store.get("rejects", key, Reject)
         if reject is None:
-            raise RunError(f"{as_line(key, LONGEST_FACT)}: {followed.name} has no such rejected attempt")
+            raise _make_missing_error(followed, key, "rejected attempt")
         strip = _read_strip(followed, store, key)
     known = (
         ("stage", reject.stage), ("reason", reject.reason), ("skill", reject.skill), ("document", reject.document),

@@ -14,8 +14,7 @@ from spade.protocol import Generate
 from tests.actors.engines.engine_contract import FollowingContract, answers
 from tests.actors.engines.plain_flash import pretend_gpu
 from tests.actors.engines.test_contract import torch_engine
-from tests.actors.engines.test_torch_engine import MODELS, TOKEN_BYTES, assert_plain, engine, requests
-from tests.conftest import write_tokenizer
+from tests.actors.engines.test_torch_engine import TOKEN_BYTES, assert_plain, engine, requests, write_architecture
 
 
 @pytest.fixture(scope="module")
@@ -84,11 +83,7 @@ def test_tokens_and_logprobs_are_those_of_single_steps(tiny_checkpoint, monkeypa
 
 @pytest.mark.parametrize("name", ["qwen2, mixed", "mistral, sliding", "gpt2", "gemma3, mixed"])
 def test_the_flash_path_computes_other_architectures(name, tmp_path, pretended):
-    write_tokenizer(tmp_path)
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        model = transformers.AutoModelForCausalLM.from_config(MODELS[name]()).eval()
-    model.save_pretrained(tmp_path)
+    model = write_architecture(name, tmp_path)
     asked = list(requests(6, longest=30, temperature=1.0))
     assert_plain(model, asked, answers(engine(tmp_path, rows=3), asked))
 

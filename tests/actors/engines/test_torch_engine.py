@@ -268,13 +268,19 @@ DENSE = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_other_architectures(name, tmp_path):
-    write_tokenizer(tmp_path)
+def write_architecture(name, folder):
+    """Write a random model of an architecture with its tokenizer; returns the model."""
+    write_tokenizer(folder)
     with torch.random.fork_rng():
         torch.manual_seed(0)
         model = transformers.AutoModelForCausalLM.from_config(MODELS[name]()).eval()
-    model.save_pretrained(tmp_path)
+    model.save_pretrained(folder)
+    return model
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_other_architectures(name, tmp_path):
+    model = write_architecture(name, tmp_path)
     asked = list(requests(6, longest=30, temperature=1.0))
     sampler = engine(tmp_path, rows=3)
     assert isinstance(sampler._forward, Dense if name in DENSE else Modules)
