@@ -5,6 +5,7 @@ import gc
 import inspect
 import json
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,9 @@ settings.load_profile("spade")
 
 # Supervised processes do not look for modules where they are started; those of the tests live below the root.
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")]))
+
+# A shell ignores Ctrl-C in the processes that it starts in the background, and their children inherit this.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Imported modules live until the tests end, so the garbage collector skips them.
 gc.disable()

@@ -11,7 +11,7 @@ from spade.app.cli import ExitCode
 from tests.actors.odd_programs import SEARCH
 
 PAGE = (Path(__file__).parents[2] / "docs/commands.md").read_text()
-# Ctrl-C while the module is imported. A shell may have started the tests in the background, where SIGINT is ignored.
+# Ctrl-C while the module is imported.
 PRESS = """
 import os, signal, sys
 class Press:
@@ -19,7 +19,6 @@ class Press:
         if name == {module!r}:
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Press())
-signal.signal(signal.SIGINT, signal.default_int_handler)
 from spade.__main__ import main
 main()
 """

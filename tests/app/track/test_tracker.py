@@ -164,15 +164,7 @@ async def test_a_tracker_of_a_run_that_is_down_ends_with_the_last_row(run):
     assert tracked(run) == [(1, 1), (2, 2)]
 
 
-@pytest.fixture
-def heeded():
-    """Let SIGINT raise KeyboardInterrupt. A process that a shell starts in the background ignores the signal."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-def test_ctrl_c_does_not_cut_a_batch(run, heeded):
+def test_ctrl_c_does_not_cut_a_batch(run):
     append(run, [1, 2])
     presses = iter([signal.SIGINT])  # during the first action
 

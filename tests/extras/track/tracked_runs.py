@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from contextlib import contextmanager
-from functools import partial
 
 from spade.app.rundir import RunDir
 from spade.config import load
@@ -54,12 +53,9 @@ def append(run, rows):
 
 @contextmanager
 def track(run, kind, *more):
-    """A `spade track` in the background. It heeds SIGINT, also if a shell started these tests in the background."""
+    """A `spade track` in the background."""
     command = [sys.executable, "-m", "spade.app.cli", "track", str(run.path), "--to", kind, *more]
-    heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=heed
-    ) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:
             yield process
         finally:
