@@ -10,6 +10,7 @@ OPENAI ?= 2 3
 VENV_LM ?= .venv-lm
 MODELS ?= $(HOME)/.cache/spade/models
 VENV_RAY ?= .venv-ray
+VENV_TRACKERS ?= .venv-trackers
 GPU_PYTHON ?= $(PYTHON)
 GPU_WHEELS ?= gpu-wheels
 VENV_SITE ?= .venv-site
@@ -17,7 +18,7 @@ TORCH_INDEX ?=
 ARGS ?=
 BIN := $(VENV)/bin
 
-.PHONY: up quick test types imports bytecode gpu-wheels test-recipes test-deepspeed test-extras test-gpu test-harnesses test-lm test-ray test-serve test-suites test-vllm test-wheel docs site clean
+.PHONY: up quick test types imports bytecode gpu-wheels test-recipes test-deepspeed test-extras test-gpu test-harnesses test-lm test-ray test-serve test-suites test-trackers test-vllm test-wheel docs site clean
 up: $(VENV)/installed
 	$(BIN)/spade up $(ARGS)
 
@@ -91,6 +92,15 @@ test-extras: $(VENV)/extras
 # Not among the packages of `make test`: with scikit-learn there, transformers imports it and pandas into each process.
 $(VENV)/extras: $(VENV)/dev
 	$(BIN)/pip install --quiet -c constraints.txt -e '.[corpus,measures,tensorboard,prometheus,pandas]'
+	touch $@
+
+# An environment of its own, since MLflow and SwanLab pin what others need newer: a copy of the usual one, by links.
+test-trackers: $(VENV_TRACKERS)/installed
+	$(VENV_TRACKERS)/bin/python -m pytest tests/trackers
+
+$(VENV_TRACKERS)/installed: $(VENV)/dev
+	$(copy_environment)
+	$(VENV_TRACKERS)/bin/python -m pip install --quiet -e '.[dev,wandb,mlflow,trackio,swanlab]'
 	touch $@
 
 # An environment of its own: vLLM pins much of what it needs.
@@ -190,4 +200,4 @@ $(VENV_SITE)/installed: Makefile
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV_VLLM) $(VENV_SUITES) $(VENV_LM) $(VENV_RAY) $(VENV_SITE) $(OPENAI:%=$(VENV_SERVE)-%) dist build .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(VENV_VLLM) $(VENV_SUITES) $(VENV_LM) $(VENV_RAY) $(VENV_TRACKERS) $(VENV_SITE) $(OPENAI:%=$(VENV_SERVE)-%) dist build .mypy_cache .ruff_cache .pytest_cache

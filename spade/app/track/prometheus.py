@@ -22,7 +22,7 @@ class PrometheusSink:
     """
 
     def __init__(self, place: SinkPlace) -> None:
-        self._run = place.run
+        self._run = place.name
         self._newest: dict[str, Figures] = {}
         self._records: Counter[str] = Counter()
         self._metrics: list[Metric] = []

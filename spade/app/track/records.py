@@ -63,6 +63,11 @@ class JournalRecord(NamedTuple):
     text: str
     """The words of an event. "" for other kinds."""
 
+    @property
+    def named_figures(self) -> dict[str, float]:
+        """Return the figures by name, for example "step/skills/Math Computation/regret"."""
+        return {"/".join((self.kind, *path)): value for path, value in self.figures.items()}
+
 
 class RecordBatch(NamedTuple):
     """Records that follow a position."""

@@ -3,11 +3,17 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
 
 from spade import extras
+from spade.app.rundir import RunDir
 from spade.app.track.records import JournalRecord
 from spade.config import Track, TrackerKind
+
+PROJECT = "spade"
+"""The project or experiment of a tool to which runs belong, if the tool's own environment variable names no other."""
 
 Memory = dict[str, int | str]
 """Facts that a sink needs to continue its data. They are saved with the position in the journal."""
@@ -35,8 +41,11 @@ class Sink(Protocol):
 class SinkPlace(NamedTuple):
     """The place of a sink's data, and the settings."""
 
-    run: str
-    """Name of the run."""
+    run: RunDir
+    """The run. Its name in the tool is the name of its directory."""
+
+    id: str
+    """Id of the run in the tool: a random hexadecimal number. It stays the same over the tracker's restarts."""
 
     folder: Path
     """Folder for the sink's data in the run directory. It may not exist yet."""
@@ -47,9 +56,22 @@ class SinkPlace(NamedTuple):
     settings: Track
     """The settings of trackers."""
 
+    @property
+    def name(self) -> str:
+        """Return the name of the run."""
+        return self.run.path.name
+
+    def list_settings(self) -> dict[str, Any]:
+        """Return the run's settings by path, for example "learner.lr"."""
+        config = msgspec.to_builtins(self.run.config())
+        return {f"{section}.{name}": value for section, each in config.items() for name, value in each.items()}
+
 
 SERVING: tuple[TrackerKind, ...] = ("prometheus",)
-"""Kinds that hold their data in this process: they read the whole journal at each start, and serve until stopped."""
+"""Kinds that serve their data from this process until they are stopped."""
+
+REREADING: tuple[TrackerKind, ...] = (*SERVING, "wandb", "swanlab")
+"""Kinds that read the whole journal at each start, because a kill may take what they had not written."""
 
 
 @contextmanager
@@ -66,6 +88,22 @@ def open_sink(kind: TrackerKind, place: SinkPlace) -> Iterator[Sink]:
             from spade.app.track.prometheus import PrometheusSink
 
             sink = PrometheusSink(place)
+        case "wandb":
+            from spade.app.track.wandb import WandbSink
+
+            sink = WandbSink(place)
+        case "mlflow":
+            from spade.app.track.mlflow import MlflowSink
+
+            sink = MlflowSink(place)
+        case "trackio":
+            from spade.app.track.trackio import TrackioSink
+
+            sink = TrackioSink(place)
+        case "swanlab":
+            from spade.app.track.swanlab import SwanlabSink
+
+            sink = SwanlabSink(place)
     try:
         yield sink
     finally:

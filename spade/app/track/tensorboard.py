@@ -35,10 +35,7 @@ class TensorBoardSink:
 
     def write(self, record: JournalRecord) -> None:
         """See `Sink`."""
-        values = [
-            Summary.Value(tag="/".join((record.kind, *path)), simple_value=value)
-            for path, value in record.figures.items()
-        ]
+        values = [Summary.Value(tag=name, simple_value=value) for name, value in record.named_figures.items()]
         if record.text:
             values.append(_text(record.kind, record.text))
         event = Event(wall_time=record.time, step=record.step, summary=Summary(value=values))

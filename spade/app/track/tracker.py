@@ -5,16 +5,18 @@ to the sink again, and the sink keeps them once.
 """
 
 import logging
+import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 import trio
+from msgspec import structs
 
 from spade.app.rundir import RunDir
 from spade.app.track.records import Position, RecordBatch, read_batch
-from spade.app.track.sink import SERVING, Memory, Sink, SinkPlace, open_sink
+from spade.app.track.sink import REREADING, Memory, Sink, SinkPlace, open_sink
 from spade.config import Track, TrackerKind
 from spade.decoding import UnreadableError, try_decode
 from spade.disk import read, replace
@@ -36,6 +38,9 @@ class TrackerState(msgspec.Struct, frozen=True):
     memory: Memory = {}
     """The sink's memory."""
 
+    id: str = ""
+    """Id of the run in the tool."""
+
 
 _states: msgspec.json.Decoder[TrackerState] = msgspec.json.Decoder(TrackerState)
 
@@ -50,6 +55,7 @@ class Tracker:
         self.position = state.position
         self._run = run
         self._file = _state_file(run, kind)
+        self._id = state.id
         self._sink = sink
 
     def advance(self) -> bool:
@@ -66,7 +72,7 @@ class Tracker:
             log.warning("%s: %d lines are not records and are left out", self._run.metrics_path, batch.unreadable)
         for record in batch.records:
             self._sink.write(record)
-        state = TrackerState(batch.after, self._sink.commit())
+        state = TrackerState(batch.after, self._sink.commit(), self._id)
         replace(self._file, msgspec.json.encode(state))
         self.position = batch.after
         self.tracked += len(batch.records)
@@ -86,8 +92,13 @@ def tracker(run: RunDir, kind: TrackerKind, settings: Track) -> Iterator[Tracker
         file.with_suffix(".lock"),
         lambda holder: f"{run.path}: has a tracker of {kind} already ({holder}); end that one first",
     ):
-        state = TrackerState() if kind in SERVING else _read_state(run, kind)
-        place = SinkPlace(run.path.name, file.with_suffix(""), state.memory, settings)
+        state = _read_state(run, kind)
+        if not state.id:
+            state = structs.replace(state, id=secrets.token_hex(8))
+            replace(file, msgspec.json.encode(state))  # a tool that was told this id is told the same one after a kill
+        if kind in REREADING:
+            state = TrackerState(id=state.id)
+        place = SinkPlace(run, state.id, file.with_suffix(""), state.memory, settings)
         with open_sink(kind, place) as sink:
             yield Tracker(run, kind, sink, state)
 

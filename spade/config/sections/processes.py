@@ -8,7 +8,7 @@ from spade.config.sections.bounds import Bytes, CountOrZero, Seconds, Section
 
 LONGEST_WAIT_S = 3_600.0  # of a request for work
 
-TrackerKind = Literal["tensorboard", "prometheus"]
+TrackerKind = Literal["tensorboard", "wandb", "mlflow", "trackio", "swanlab", "prometheus"]
 """The tools that trackers give the figures of a run to. Each is the name of an extra."""
 TRACKER_KINDS: tuple[TrackerKind, ...] = get_args(TrackerKind)
 

@@ -1,0 +1,44 @@
+"""SwanLab: a run that is uploaded if SWANLAB_MODE says so, and else kept in the run directory for `swanlab sync`.
+
+A kill takes the records that SwanLab had not written. So each tracker gives the whole journal, in a new folder.
+"""
+
+import os
+import shutil
+
+import swanlab
+
+from spade.app.track.records import JournalRecord
+from spade.app.track.sink import PROJECT, Memory, SinkPlace
+
+
+class SwanlabSink:
+    """Writes figures named `KIND/FIGURE` and events as texts. A step of SwanLab is a line of the journal."""
+
+    def __init__(self, place: SinkPlace) -> None:
+        mode = os.environ.get("SWANLAB_MODE", "offline")
+        shutil.rmtree(place.folder, ignore_errors=True)  # the data of an earlier tracker, which come again
+        place.folder.mkdir()
+        swanlab.init(
+            project=os.environ.get("SWANLAB_PROJECT", PROJECT),
+            experiment_name=place.name,
+            id=place.id,
+            resume="allow",
+            mode=mode,
+            logdir=str(place.folder),
+            config=place.list_settings(),
+        )
+        self.shown = f"`swanlab sync {place.folder}/*` uploads it" if mode == "offline" else f"SWANLAB_MODE is {mode}"
+
+    def write(self, record: JournalRecord) -> None:
+        """See `Sink`."""
+        texts = {record.kind: swanlab.Text(record.text)} if record.text else {}
+        swanlab.log({**record.named_figures, **texts}, step=record.number)
+
+    def commit(self) -> Memory:
+        """See `Sink`. The next tracker gives all records again."""
+        return {}
+
+    def close(self) -> None:
+        """See `Sink`."""
+        swanlab.finish()

@@ -1,0 +1,79 @@
+"""Weights & Biases: a run that is uploaded, or kept in the run directory for `wandb sync`.
+
+A kill takes the records that W&B had not written. So each tracker gives the whole journal. Online, W&B says which
+records it has. Offline, the folder of an earlier tracker is replaced.
+"""
+
+import os
+import shutil
+from typing import Any
+
+import wandb
+
+from spade.app.door import open_run
+from spade.app.track.records import JournalRecord
+from spade.app.track.sink import PROJECT, Memory, SinkPlace
+from spade.errors import RunError, SpadeError
+
+MOST_PLAYS = 1_000
+"""Newest plays in the table of plays."""
+
+_ENVIRONMENTS = (
+    "id", "name", "skill", "state", "win_rate_unhinted", "win_rate_hinted", "regret", "reward", "audit", "hint",
+    "source",
+)  # fmt: skip
+_PLAYS = ("id", "environment", "skill", "hinted", "won", "episode_return", "turns")
+
+
+class WandbSink:
+    """Writes figures named `KIND/FIGURE` over learner steps, and tables. A step of W&B is a line of the journal."""
+
+    def __init__(self, place: SinkPlace) -> None:
+        self._place = place
+        mode = os.environ.get("WANDB_MODE") or ("online" if wandb.login(prompt=False) else "offline")
+        if mode == "offline":
+            shutil.rmtree(place.folder, ignore_errors=True)
+        place.folder.mkdir(exist_ok=True)
+        try:
+            self._run = wandb.init(
+                project=os.environ.get("WANDB_PROJECT", PROJECT),
+                name=place.name,
+                id=place.id,
+                resume="allow",
+                mode=mode,
+                dir=place.folder,
+                config=place.list_settings(),
+                settings=wandb.Settings(console="off", silent=True, x_disable_stats=True, x_disable_machine_info=True),
+            )
+        except wandb.Error as error:
+            raise RunError(f"WANDB_MODE = {mode}: {error}") from None
+        self._run.define_metric("learner_step", hidden=True)
+        self._run.define_metric("*", step_metric="learner_step")
+        self.shown = f"`wandb sync {self._run.dir}/..` uploads it" if self._run.offline else str(self._run.url)
+
+    def write(self, record: JournalRecord) -> None:
+        """See `Sink`."""
+        if record.number >= self._run.starting_step:
+            texts = {record.kind: record.text} if record.text else {}
+            self._run.log(
+                {**record.named_figures, **texts, "learner_step": record.step, "_timestamp": record.time},
+                step=record.number,
+            )
+
+    def commit(self) -> Memory:
+        """See `Sink`. The next tracker gives all records again."""
+        return {}
+
+    def close(self) -> None:
+        """See `Sink`. Add the tables of environments and plays."""
+        try:
+            opened = open_run(self._place.run.path)
+            self._log_table("environments", _ENVIRONMENTS, opened.environments)
+            self._log_table("plays", _PLAYS, opened.plays()[-MOST_PLAYS:])
+        except SpadeError:
+            pass  # the run ended before it had a store
+        self._run.finish()
+
+    def _log_table(self, name: str, columns: tuple[str, ...], rows: list[Any]) -> None:
+        data = [[getattr(row, column) for column in columns] for row in rows]
+        self._run.log({name: wandb.Table(list(columns), data)})

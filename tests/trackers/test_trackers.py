@@ -1,0 +1,131 @@
+"""Runs in trackers with packages of their own, read back by each tool's reader.
+
+Each tracker is killed while the journal grows. What the tool has in the end must equal the journal.
+"""
+
+import json
+from collections import defaultdict
+
+import mlflow
+import pytest
+from mlflow import MlflowClient
+from swanlab.converter.wb.wbdatastore import WBDataStoreReader
+from swanlab.proto.swanlab.record.v1.record_pb2 import Record as SwanlabRecord
+from swanlab.sdk.internal.core_python.store import DataStoreReader
+from trackio.sqlite_storage import SQLiteStorage
+from wandb.proto.wandb_internal_pb2 import Record as WandbRecord
+
+from spade.app.track.records import Position, read_batch
+from tests.extras.track.tracked_runs import new_run, track_and_kill
+
+SETTING = "learner.lr"
+
+
+def records_of(run):
+    """All records of the run's journal."""
+    return read_batch(run.metrics_path, Position()).records
+
+
+def read_wandb(run):
+    """Return the rows of the one run that W&B keeps: figures by name for each step of W&B. And its settings."""
+    (file,) = run.path.glob("track/wandb/wandb/offline-run-*/*.wandb")
+    rows, settings = {}, {}
+    with WBDataStoreReader() as reader:
+        reader.open(file)
+        while data := reader.scan():
+            record = WandbRecord.FromString(data)
+            if record.HasField("run"):
+                settings |= {each.key: json.loads(each.value_json) for each in record.run.config.update}
+            if record.HasField("history"):
+                row = {
+                    "".join(each.nested_key) or each.key: json.loads(each.value_json) for each in record.history.item
+                }
+                assert record.history.step.num not in rows
+                rows[record.history.step.num] = row
+    return rows, settings
+
+
+def read_swanlab(run):
+    """Return the rows of the one run that SwanLab keeps: figures by name for each step of SwanLab."""
+    (file,) = run.path.glob("track/swanlab/*/*.swanlab")
+    reader, rows = DataStoreReader(), defaultdict(dict)
+    reader.open(file)
+    for data in reader:
+        record = SwanlabRecord.FromString(data)
+        if record.HasField("scalar"):
+            assert record.scalar.key not in rows[record.scalar.step]
+            rows[record.scalar.step][record.scalar.key] = record.scalar.value.number
+    return rows
+
+
+def test_wandb_offline_has_each_record_once_after_a_kill(tmp_path, monkeypatch):
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    run = new_run(tmp_path / "run")
+    said = track_and_kill(run, "wandb", seed=3, lives=1)
+    assert "wandb sync" in said
+    rows, settings = read_wandb(run)
+    records = records_of(run)
+    assert [*rows] == [record.number for record in records]
+    for record in records:
+        row = rows[record.number]
+        assert {name: row[name] for name in record.named_figures} == record.named_figures
+        assert (row["learner_step"], row["_timestamp"]) == (record.step, record.time)
+        assert row.get("event", "") == record.text
+    assert settings[SETTING] == run.config().learner.lr
+
+
+def test_swanlab_offline_has_each_record_once_after_a_kill(tmp_path, monkeypatch):
+    monkeypatch.setenv("SWANLAB_MODE", "offline")
+    run = new_run(tmp_path / "run")
+    track_and_kill(run, "swanlab", seed=4, lives=1)
+    rows = read_swanlab(run)
+    assert rows == {record.number: pytest.approx(record.named_figures) for record in records_of(run) if record.figures}
+
+
+def test_mlflow_in_sqlite_has_each_record_once_after_a_kill(tmp_path, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    run = new_run(tmp_path / "run")
+    track_and_kill(run, "mlflow", seed=5, lives=1)
+    mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/mlflow.db")
+    client = MlflowClient()
+    (found,) = client.search_runs([client.get_experiment_by_name("spade").experiment_id])
+    assert (found.info.run_name, found.info.status) == ("run", "FINISHED")
+    assert found.data.params[SETTING] == str(run.config().learner.lr)
+    expected = defaultdict(list)
+    for record in records_of(run):
+        for name, value in record.named_figures.items():
+            expected[name].append((record.step, round(1_000 * record.time), value))
+        assert found.data.tags.get(f"event/{record.number}", "") == record.text
+    assert {*found.data.metrics} == {*expected}
+    for name, values in expected.items():
+        history = client.get_metric_history(found.info.run_id, name)
+        assert [(one.step, one.timestamp, one.value) for one in history] == values
+
+
+def test_trackio_has_each_record_once_after_a_kill(tmp_path, monkeypatch):
+    monkeypatch.setenv("TRACKIO_DIR", str(tmp_path / "trackio"))
+    monkeypatch.setattr("trackio.sqlite_storage.TRACKIO_DIR", tmp_path / "trackio")
+    run = new_run(tmp_path / "run")
+    track_and_kill(run, "trackio", seed=6, lives=1)
+    rows = SQLiteStorage.get_logs("spade", "run")
+    records = records_of(run)
+    for row, record in zip(rows, records, strict=True):
+        assert row.pop("timestamp")
+        assert row.pop("event", "") == record.text
+        assert row == {**record.named_figures, "step": record.step}
+    assert SQLiteStorage.get_run_config("spade", "run")[SETTING] == run.config().learner.lr
+
+
+@pytest.mark.parametrize(
+    ("kind", "variable", "address"),
+    [("mlflow", "MLFLOW_TRACKING_URI", "http://127.0.0.1:9"), ("mlflow", "MLFLOW_TRACKING_URI", "nonsense://x")],
+)
+def test_a_store_that_is_not_there_is_named(tmp_path, monkeypatch, kind, variable, address):
+    from spade.app.track.tracker import tracker
+    from spade.config import Track
+    from spade.errors import RunError
+
+    monkeypatch.setenv(variable, address)
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    with pytest.raises(RunError, match=f"^{variable}"):
+        tracker(new_run(tmp_path / "run"), kind, Track()).__enter__()
