@@ -4,8 +4,12 @@ A kill takes the records that W&B had not written. So each tracker gives the who
 records it has. Offline, the folder of an earlier tracker is replaced.
 """
 
+import logging
 import os
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import wandb
@@ -17,6 +21,11 @@ from spade.errors import RunError, SpadeError
 
 MOST_PLAYS = 1_000
 """Newest plays in the table of plays."""
+
+REPORT_S = 60.0
+"""Most seconds to write the report."""
+
+log = logging.getLogger(__name__)
 
 _ENVIRONMENTS = (
     "id", "name", "skill", "state", "win_rate_unhinted", "win_rate_hinted", "regret", "reward", "audit", "hint",
@@ -49,7 +58,9 @@ class WandbSink:
             raise RunError(f"WANDB_MODE = {mode}: {error}") from None
         self._run.define_metric("learner_step", hidden=True)
         self._run.define_metric("*", step_metric="learner_step")
-        self.shown = f"`wandb sync {self._run.dir}/..` uploads it" if self._run.offline else str(self._run.url)
+        self.shown = (
+            f"`wandb sync {Path(self._run.dir).parent}` uploads it" if self._run.offline else str(self._run.url)
+        )
 
     def write(self, record: JournalRecord) -> None:
         """See `Sink`."""
@@ -65,13 +76,17 @@ class WandbSink:
         return {}
 
     def close(self) -> None:
-        """See `Sink`. Add the tables of environments and plays."""
+        """See `Sink`. First add the tables of environments and plays, and the report."""
         try:
             opened = open_run(self._place.run.path)
             self._log_table("environments", _ENVIRONMENTS, opened.environments)
             self._log_table("plays", _PLAYS, opened.plays()[-MOST_PLAYS:])
-        except SpadeError:
-            pass  # the run ended before it had a store
+            page = self._place.folder / "report.html"
+            command = (sys.executable, "-m", "spade", "report", opened.path, "--out", page)
+            subprocess.run(command, check=True, capture_output=True, timeout=REPORT_S)
+            self._run.log_artifact(page, f"report-{self._place.id}", "report")
+        except (SpadeError, subprocess.SubprocessError) as error:
+            log.warning("the tables and the report are left out: %s", error)
         self._run.finish()
 
     def _log_table(self, name: str, columns: tuple[str, ...], rows: list[Any]) -> None:

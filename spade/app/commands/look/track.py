@@ -12,7 +12,7 @@ from spade.text import as_line
 
 def track(
     run: RunArgument,
-    to: Annotated[str, typer.Option(metavar="KIND", help="The tool: tensorboard or prometheus.")],
+    to: Annotated[str, typer.Option(metavar="KIND", help="The tool, for example wandb (docs/tracking.md).")],
     port: Annotated[
         int | None, typer.Option(min=0, max=65535, help="Port of prometheus [default: the run's track.port].")
     ] = None,
