@@ -4,7 +4,9 @@ Each tracker is killed while the journal grows. What the tool has in the end mus
 """
 
 import json
+import re
 from collections import defaultdict
+from pathlib import Path
 
 import mlflow
 import pytest
@@ -15,11 +17,13 @@ from swanlab.sdk.internal.core_python.store import DataStoreReader
 from trackio.sqlite_storage import SQLiteStorage
 from wandb.proto.wandb_internal_pb2 import Record as WandbRecord
 
+from spade.app.door import open_run
 from spade.app.track.records import Position, read_batch
 from spade.app.track.tracker import tracker
 from spade.config import Track
 from spade.errors import RunError
-from tests.extras.track.tracked_runs import new_run, track_and_kill
+from tests.app.report.test_page import make_run
+from tests.extras.track.tracked_runs import new_run, track, track_and_kill
 
 SETTING = "learner.lr"
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the packages that MLflow takes
@@ -30,22 +34,25 @@ def records_of(run):
     return read_batch(run.metrics_path, Position()).records
 
 
-def read_wandb(run):
-    """Return the rows of the one run that W&B keeps: figures by name for each step of W&B. And its settings."""
+def list_wandb(run):
+    """Yield all that the one run says which W&B keeps."""
     (file,) = run.path.glob("track/wandb/wandb/offline-run-*/*.wandb")
-    rows, settings = {}, {}
     with WBDataStoreReader() as reader:
         reader.open(file)
         while data := reader.scan():
-            record = WandbRecord.FromString(data)
-            if record.HasField("run"):
-                settings |= {each.key: json.loads(each.value_json) for each in record.run.config.update}
-            if record.HasField("history"):
-                row = {
-                    "".join(each.nested_key) or each.key: json.loads(each.value_json) for each in record.history.item
-                }
-                assert record.history.step.num not in rows
-                rows[record.history.step.num] = row
+            yield WandbRecord.FromString(data)
+
+
+def read_wandb(run):
+    """Return the rows of the one run that W&B keeps: figures by name for each step of W&B. And its settings."""
+    rows, settings = {}, {}
+    for record in list_wandb(run):
+        if record.HasField("run"):
+            settings |= {each.key: json.loads(each.value_json) for each in record.run.config.update}
+        if record.HasField("history"):
+            row = {"".join(each.nested_key) or each.key: json.loads(each.value_json) for each in record.history.item}
+            assert record.history.step.num not in rows
+            rows[record.history.step.num] = row
     return rows, settings
 
 
@@ -77,6 +84,24 @@ def test_wandb_offline_has_each_record_once_after_a_kill(tmp_path, monkeypatch):
         assert (row["learner_step"], row["_timestamp"]) == (record.step, record.time)
         assert row.get("event", "") == record.text
     assert settings[SETTING] == run.config().learner.lr
+
+
+def test_wandb_gets_the_tables_and_the_report_of_a_run_that_is_down(tmp_path, monkeypatch):
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_DATA_DIR", str(tmp_path))
+    run = make_run(tmp_path / "run")
+    with track(run, "wandb") as process:
+        assert process.communicate()[1] is None
+    (kept,) = [record.artifact for record in list_wandb(run) if record.HasField("artifact")]
+    files = {entry.path: Path(entry.local_path) for entry in kept.manifest.contents}
+    assert files.keys() == {"environments.table.json", "plays.table.json", "report.html"}
+    tables = {name: json.loads(file.read_text()) for name, file in files.items() if name.endswith(".json")}
+    opened = open_run(run.path)
+    sources = [row[-1] for row in tables["environments.table.json"]["data"]]
+    assert sources == [each.source for each in opened.environments]
+    plays = [row[0] for row in tables["plays.table.json"]["data"]]
+    assert plays == [each.id for each in opened.plays()]
+    assert "class LampEnv" in re.sub("<[^>]*>", "", files["report.html"].read_text())
 
 
 def test_swanlab_offline_has_each_record_once_after_a_kill(tmp_path, monkeypatch):

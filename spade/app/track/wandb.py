@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import wandb
 
@@ -35,7 +34,7 @@ _PLAYS = ("id", "environment", "skill", "hinted", "won", "episode_return", "turn
 
 
 class WandbSink:
-    """Writes figures named `KIND/FIGURE` over learner steps, and tables. A step of W&B is a line of the journal."""
+    """Writes figures named `KIND/FIGURE` over learner steps. A step of W&B is a line of the journal."""
 
     def __init__(self, place: SinkPlace) -> None:
         self._place = place
@@ -76,19 +75,24 @@ class WandbSink:
         return {}
 
     def close(self) -> None:
-        """See `Sink`. First add the tables of environments and plays, and the report."""
-        try:
-            opened = open_run(self._place.run.path)
-            self._log_table("environments", _ENVIRONMENTS, opened.environments)
-            self._log_table("plays", _PLAYS, opened.plays()[-MOST_PLAYS:])
-            page = self._place.folder / "report.html"
-            command = (sys.executable, "-m", "spade", "report", opened.path, "--out", page)
-            subprocess.run(command, check=True, capture_output=True, timeout=REPORT_S)
-            self._run.log_artifact(page, f"report-{self._place.id}", "report")
-        except (SpadeError, subprocess.SubprocessError) as error:
-            log.warning("the tables and the report are left out: %s", error)
+        """See `Sink`. If the run is down, first add what a person keeps of it: two tables and the report."""
+        if not self._place.run.holders():
+            try:
+                self._add_summary()
+            except (SpadeError, subprocess.SubprocessError) as error:
+                log.warning("the tables and the report are left out: %s", error)
         self._run.finish()
 
-    def _log_table(self, name: str, columns: tuple[str, ...], rows: list[Any]) -> None:
-        data = [[getattr(row, column) for column in columns] for row in rows]
-        self._run.log({name: wandb.Table(list(columns), data)})
+    def _add_summary(self) -> None:
+        opened = open_run(self._place.run.path)
+        kept = wandb.Artifact(f"run-{self._place.id}", "run")
+        for name, columns, rows in (
+            ("environments", _ENVIRONMENTS, opened.environments),
+            ("plays", _PLAYS, opened.plays()[-MOST_PLAYS:]),
+        ):
+            kept.add(wandb.Table(list(columns), [[getattr(row, column) for column in columns] for row in rows]), name)
+        page = self._place.folder / "report.html"
+        command = (sys.executable, "-m", "spade", "report", opened.path, "--out", page)
+        subprocess.run(command, check=True, capture_output=True, timeout=REPORT_S)
+        kept.add_file(str(page))
+        self._run.log_artifact(kept)
