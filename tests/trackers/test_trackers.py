@@ -8,7 +8,6 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
-import mlflow
 import pytest
 from mlflow import MlflowClient
 from swanlab.converter.wb.wbdatastore import WBDataStoreReader
@@ -116,8 +115,7 @@ def test_mlflow_in_sqlite_has_each_record_once_after_a_kill(tmp_path, monkeypatc
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
     run = new_run(tmp_path / "run")
     track_and_kill(run, "mlflow", seed=5, lives=1)
-    mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/mlflow.db")
-    client = MlflowClient()
+    client = MlflowClient(f"sqlite:///{tmp_path}/mlflow.db")
     (found,) = client.search_runs([client.get_experiment_by_name("spade").experiment_id])
     assert (found.info.run_name, found.info.status) == ("run", "FINISHED")
     assert found.data.params[SETTING] == str(run.config().learner.lr)

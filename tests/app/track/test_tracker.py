@@ -112,6 +112,23 @@ def test_a_tracker_that_is_killed_at_any_points_loses_and_repeats_nothing(lives,
         assert tracked(run) == [(step + 1, step) for step in range(steps)]
 
 
+def test_a_tool_gets_one_id_of_a_run_also_after_a_kill_at_the_start(run):
+    ids = []
+
+    @contextmanager
+    def open_sink(kind, place):
+        ids.append(place.id)
+        raise KilledError
+        yield
+
+    with mock.patch.object(tracker, "open_sink", open_sink):
+        for _ in range(2):
+            with pytest.raises(KilledError):
+                opened(run).__enter__()
+    assert len(ids[0]) == 16
+    assert ids[0] == ids[1]
+
+
 def test_a_run_has_one_tracker_of_a_kind(run):
     with sinks(), opened(run), pytest.raises(RunError, match=r"has a tracker of tensorboard already \(pid \d+\)"):
         opened(run).__enter__()
@@ -165,6 +182,8 @@ async def test_a_tracker_of_a_run_that_is_down_ends_with_the_last_row(run):
 
 
 def test_ctrl_c_does_not_cut_a_batch(run):
+    with sinks(), opened(run):
+        pass  # the run has its id
     append(run, [1, 2])
     presses = iter([signal.SIGINT])  # during the first action
 
