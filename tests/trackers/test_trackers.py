@@ -99,7 +99,7 @@ def test_wandb_gets_the_tables_and_the_report_of_a_run_that_is_down(tmp_path, mo
     sources = [row[-1] for row in tables["environments.table.json"]["data"]]
     assert sources == [each.source for each in opened.environments]
     plays = [row[0] for row in tables["plays.table.json"]["data"]]
-    assert plays == [each.id for each in opened.plays()]
+    assert plays == [each.id for each in opened.plays()] != []
     assert "class LampEnv" in re.sub("<[^>]*>", "", files["report.html"].read_text())
 
 

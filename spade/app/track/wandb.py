@@ -13,13 +13,15 @@ from pathlib import Path
 
 import wandb
 
-from spade.app.door import open_run
+from replay.inspect.environments import read_details
+from replay.ledger.records import PlayRecord
+from replay.store import open_reader
 from spade.app.track.records import JournalRecord
 from spade.app.track.sink import PROJECT, Memory, SinkPlace
 from spade.errors import RunError, SpadeError
 
-MOST_PLAYS = 1_000
-"""Newest plays in the table of plays."""
+MOST_PLAYS = 10_000
+"""Most rows of the table of plays, which W&B can show. The plays of the newest environments are kept."""
 
 REPORT_S = 60.0
 """Most seconds to write the report."""
@@ -30,7 +32,7 @@ _ENVIRONMENTS = (
     "id", "name", "skill", "state", "win_rate_unhinted", "win_rate_hinted", "regret", "reward", "audit", "hint",
     "source",
 )  # fmt: skip
-_PLAYS = ("id", "environment", "skill", "hinted", "won", "episode_return", "turns")
+_PLAYS = ("id", "environment", "hinted", "episode_return", "turns")
 
 
 class WandbSink:
@@ -84,15 +86,17 @@ class WandbSink:
         self._run.finish()
 
     def _add_summary(self) -> None:
-        opened = open_run(self._place.run.path)
+        path = self._place.run.store
+        with open_reader(path) as store:
+            plays = [play for play in store.scan("plays", PlayRecord) if play.state == "finished"]
         kept = wandb.Artifact(f"run-{self._place.id}", "run")
         for name, columns, rows in (
-            ("environments", _ENVIRONMENTS, opened.environments),
-            ("plays", _PLAYS, opened.plays()[-MOST_PLAYS:]),
+            ("environments", _ENVIRONMENTS, read_details(path)),
+            ("plays", _PLAYS, plays[-MOST_PLAYS:]),
         ):
             kept.add(wandb.Table(list(columns), [[getattr(row, column) for column in columns] for row in rows]), name)
         page = self._place.folder / "report.html"
-        command = (sys.executable, "-m", "spade", "report", opened.path, "--out", page)
+        command = (sys.executable, "-m", "spade", "report", self._place.run.path, "--out", page)
         subprocess.run(command, check=True, capture_output=True, timeout=REPORT_S)
         kept.add_file(str(page))
         self._run.log_artifact(kept)

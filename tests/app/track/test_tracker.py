@@ -16,7 +16,7 @@ from spade.app.report.arms import list_arm_settings
 from spade.app.rundir import RunDir
 from spade.app.supervisor import launches
 from spade.app.track import process, tracker
-from spade.config import Track, dump, load
+from spade.config import TRACKER_KINDS, Track, dump, load
 from spade.errors import ConfigError, RunError
 from spade.processes.entry import Launch
 
@@ -224,7 +224,7 @@ def test_trackers_do_not_make_another_arm():
 def test_the_command_refuses_unknown_kinds_and_runs_without_a_journal(run, spade):
     unknown = spade("track", str(run.path), "--to", "paper")
     assert (unknown.returncode, unknown.stderr) == (
-        1, "spade: --to 'paper': unknown tracker; take one of tensorboard, prometheus\n"
+        1, f"spade: --to 'paper': unknown tracker; take one of {', '.join(TRACKER_KINDS)}\n"
     )  # fmt: skip
     early = spade("track", str(run.path), "--to", KIND)
     assert (early.returncode, early.stderr.count("\n")) == (1, 1)
