@@ -190,13 +190,14 @@ gpu-wheels:
 docs: $(VENV)/installed
 	$(BIN)/python -m spade.config.reference docs/config.md
 
-# The documentation as a site in build/site. Fails at a link that leads nowhere.
+# The documentation as a site in build/site, by each of two builders. Fails at a link that leads nowhere.
 site: $(VENV_SITE)/installed
-	$(VENV_SITE)/bin/mkdocs build --quiet --site-dir build/site
+	$(VENV_SITE)/bin/zensical build --strict
+	$(VENV_SITE)/bin/mkdocs build --quiet
 
 $(VENV_SITE)/installed: Makefile
 	$(PYTHON) -m venv $(VENV_SITE)
-	$(VENV_SITE)/bin/pip install --quiet mkdocs==1.6.1
+	$(VENV_SITE)/bin/pip install --quiet mkdocs==1.6.1 zensical==0.0.73
 	touch $@
 
 clean:
