@@ -50,6 +50,18 @@ def read_play(path: Path, id: str) -> KeptPlay:
     return KeptPlay(record, environment, source, seed, trajectory)
 
 
+def read_newest_play(path: Path) -> KeptPlay:
+    """Read the last finished play of the newest environment that has one. Raises RunError without such a play."""
+    with open_reader(path) as store:
+        for environment in reversed(store.scan("environments", Environment)):
+            plays = store.scan("plays", PlayRecord, prefix=make_environment_prefix(environment.id))
+            if finished := [play.id for play in plays if play.state == "finished"]:
+                break
+        else:
+            raise RunError(f"{path}: no play is finished yet")
+    return read_play(path, finished[-1])
+
+
 def read_finished(
     path: Path, is_chosen: Callable[[PlayRecord, str], bool]
 ) -> list[tuple[PlayRecord, str, Trajectory | None]]:

@@ -69,10 +69,11 @@ def up(
     overrides = [*(set_ or ()), *([] if agents is None else [f"actors.agents={agents}"])]
     _begin(config, run, overrides, from_, step, memory)
     narrated = headless or not is_interactive()
-    body: Body = partial(narrate, say=say) if narrated else partial(follow, note="Ctrl-C drains and stops")
     with _open_run(config, run, overrides, ("replay", "learner"), cluster) as (opened, resolved, corpus, lives):
         if narrated:
             say(f"self-play in {opened.path}")
+        note = "Ctrl-C drains and stops"
+        body: Body = partial(narrate, say=say) if narrated else partial(follow, note=note, run=opened)
         finished = _keep_all_up(opened, resolved, corpus, limits, lives, body)
     command = f"`spade up --run {_shorten_path(opened.path)}`"
     larger = " with a larger limit" if "(limits." in finished else ""  # otherwise a limit of this command ended the run

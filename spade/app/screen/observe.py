@@ -6,13 +6,16 @@ from contextlib import suppress
 
 import msgspec
 import trio
+from rich.console import RenderableType
 from rich.live import Live
 
 from spade.app.rundir import RunDir
 from spade.app.screen.console import Screen
+from spade.app.screen.controls import Controls, Keyboard
+from spade.app.screen.pages import draw_keys, read_newest
 from spade.app.screen.reach import ANSWER_S, Reached, connect_observer, reach
 from spade.app.screen.verdict import describe_beginning, describe_stall, find_comparable, judge_run
-from spade.app.screen.view import render
+from spade.app.screen.view import render, show_last
 from spade.config import Bus
 from spade.decoding import UnreadableError, try_decode
 from spade.disk import read
@@ -73,19 +76,41 @@ def _list_reasons(errors: BaseExceptionGroup[SpadeError | OSError]) -> list[str]
     return [why for reasons in each for why in reasons]
 
 
-async def follow(client: Client, note: str, console: Screen | None = None) -> None:
-    """Show the live screen until cancelled. Draws on the terminal's alternate screen, so nothing scrolls."""
-    console = console or Screen()
+async def follow(client: Client, note: str, run: RunDir | None = None, console: Screen | None = None) -> None:
+    """Show the live screen until cancelled. Draws on the terminal's alternate screen, so nothing scrolls.
+
+    `run` is read for the page of the newest environment.
+    """
+    console, keyboard = console or Screen(), Keyboard()
     with Live(console=console, screen=True, auto_refresh=False) as live:
-        status = Status()
-        while True:
-            try:
-                status = await ask_status(client)
-                line = note
-            except BusError:
-                line = "the replay service does not answer; waiting for its restart"
-            live.update(render(status, console.width, console.height, line), refresh=True)
-            await trio.sleep(REFRESH_S)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(keyboard.read)
+            status, line = Status(), note
+            while True:
+                pressed, controls = keyboard.pressed, keyboard.controls
+                if controls.paused:
+                    line = "paused; p goes on"
+                else:
+                    try:
+                        status = await ask_status(client)
+                        line = f"{note}; ? lists the keys"
+                    except BusError:
+                        line = "the replay service does not answer; waiting for its restart"
+                live.update(await _draw_page(controls, status, line, run, console), refresh=True)
+                with trio.move_on_after(REFRESH_S):
+                    await pressed.wait()
+
+
+async def _draw_page(
+    controls: Controls, status: Status, line: str, run: RunDir | None, console: Screen
+) -> RenderableType:
+    width, height = console.width, console.height
+    match controls.page:
+        case "keys":
+            return draw_keys()
+        case "newest":
+            return await trio.to_thread.run_sync(read_newest, run, width, height)
+    return render(show_last(status, controls.window), width, height, line)
 
 
 async def narrate(client: Client, say: Callable[[str], None]) -> None:

@@ -60,6 +60,16 @@ def render(status: Status, width: int, height: int, note: str = "") -> Renderabl
     return screen
 
 
+def show_last(status: Status, steps: int) -> Status:
+    """Keep the last learner steps of the histories that charts draw by step. 0 keeps all."""
+    histories = msgspec.structs.replace(
+        status.histories,
+        regret_history=status.histories.regret_history[-steps:],
+        win_rate_history=status.histories.win_rate_history[-steps:],
+    )
+    return msgspec.structs.replace(status, histories=histories)
+
+
 def _draw_verdict(status: Status, width: int, height: int) -> list[Text]:
     """Wrap the verdict on the run: one line, or several on a narrow screen."""
     judged = judge_run(status)

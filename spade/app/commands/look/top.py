@@ -43,7 +43,7 @@ async def _watch(at: "Reached") -> None:
 
     async with connect_observer(at) as client, trio.open_nursery() as nursery:
         if is_interactive():
-            nursery.start_soon(follow, client, "Ctrl-C detaches; the run goes on")
+            nursery.start_soon(follow, client, "Ctrl-C detaches; the run goes on", at.run)
         else:
             nursery.start_soon(narrate, client, say)
         while True:

@@ -1,0 +1,82 @@
+"""The keys of the live view: what each does, and how they are read."""
+
+import os
+import sys
+import termios
+import tty
+from typing import Literal, NamedTuple
+
+import trio
+
+WINDOWS = (0, 100, 25)
+"""Learner steps that the charts show, in the order of the key. 0 shows all that the status has."""
+
+KEYS = (
+    ("p", "pause the view; the run goes on"),
+    ("w", "charts of all, the last 100 or the last 25 learner steps"),
+    ("e", "the newest environment that was played, with its last play"),
+    ("?", "these keys"),
+    ("Esc", "back to the view"),
+)
+"""Each key with what it does."""
+
+
+class Controls(NamedTuple):
+    """The choices of a person who looks at the view."""
+
+    paused: bool = False
+    """True keeps the status that is shown."""
+
+    window: int = 0
+    """Learner steps that the charts show. One of WINDOWS."""
+
+    page: Literal["view", "newest", "keys"] = "view"
+    """The page that is shown."""
+
+
+def press_key(controls: Controls, key: str) -> Controls:
+    """Return the choices after a key. Unknown keys change nothing."""
+    match key:
+        case "p":
+            return controls._replace(paused=not controls.paused)
+        case "w":
+            return controls._replace(window=WINDOWS[(WINDOWS.index(controls.window) + 1) % len(WINDOWS)])
+        case "e":
+            return controls._replace(page="view" if controls.page == "newest" else "newest")
+        case "?":
+            return controls._replace(page="view" if controls.page == "keys" else "keys")
+        case "\x1b":
+            return controls._replace(page="view")
+    return controls
+
+
+class Keyboard:
+    """Reads keys of the terminal, if this process has one to itself."""
+
+    def __init__(self) -> None:
+        self.controls = Controls()
+        """The choices so far."""
+        self.pressed = trio.Event()
+        """Is set, and replaced, when a key is pressed."""
+
+    async def read(self) -> None:
+        """Read keys until cancelled, or until the terminal is gone. The terminal gets its mode back.
+
+        Ctrl-C stays a signal. A process in the background must not change the terminal, so it reads no keys.
+        """
+        descriptor = sys.stdin.fileno()
+        if not os.isatty(descriptor) or os.tcgetpgrp(descriptor) != os.getpgrp():
+            return
+        mode = termios.tcgetattr(descriptor)
+        tty.setcbreak(descriptor, termios.TCSANOW)
+        try:
+            while True:
+                await trio.lowlevel.wait_readable(descriptor)
+                if not (keys := os.read(descriptor, 64)):
+                    return
+                for key in keys.decode(errors="replace"):
+                    self.controls = press_key(self.controls, key)
+                self.pressed.set()
+                self.pressed = trio.Event()
+        finally:
+            termios.tcsetattr(descriptor, termios.TCSANOW, mode)

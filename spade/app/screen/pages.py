@@ -1,0 +1,68 @@
+"""The other pages of the live view: its keys, and the newest environment with its last play."""
+
+import textwrap
+from itertools import accumulate, pairwise
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from replay.inspect.plays import KeptPlay, read_newest_play
+from spade.app.rundir import RunDir
+from spade.app.screen.controls import KEYS
+from spade.app.screen.panel import make_panel
+from spade.codec import unpack_ids
+from spade.errors import SpadeError
+from spade.policy import model_folder
+from spade.text import as_line, make_visible
+from spade.tokens import Tokenizer
+
+STYLE = "cyan"
+_MOST_HINT = 300  # characters
+
+
+def draw_keys() -> RenderableType:
+    """Draw the page of the keys."""
+    table = Table.grid(padding=(0, 2))
+    for key, effect in KEYS:
+        table.add_row(Text(key, "bold"), Text(effect))
+    return make_panel(table, "keys", STYLE, "Ctrl-C as before")
+
+
+def read_newest(run: RunDir | None, width: int, height: int) -> RenderableType:
+    """Read and draw the newest environment of which a play is finished. A reason is drawn if it cannot be read."""
+    if run is None:
+        return make_panel(Text("give the run's directory: an address does not reach the store"), "newest", STYLE)
+    try:
+        kept = read_newest_play(run.store)
+        config = run.config()
+        folder = model_folder.resolve(config.model.path)
+        tokenizer = Tokenizer.load(folder, thinking=config.model.thinking)
+    except (SpadeError, OSError) as error:
+        return make_panel(Text(as_line(str(error), 500)), "newest", STYLE)
+    return _draw_play(kept, tokenizer, width, height)
+
+
+def _draw_play(kept: KeptPlay, tokenizer: Tokenizer, width: int, height: int) -> RenderableType:
+    """Draw the end of a play: the lines that fit, below its figures. Read text is dim."""
+    record, environment = kept.record, kept.environment
+    arm = "hinted" if record.hinted else "unhinted"
+    head = [
+        Text(as_line(f"{environment.name}  {environment.id}  {environment.skill}", 500), "bold"),
+        Text(as_line(f"hint: {kept.source.hint or '–'}", _MOST_HINT), "dim"),
+        Text(f"{arm}, instance {record.index}: return {record.episode_return:g} in {record.turns} turns", STYLE),
+    ]
+    room = max(height - 2 - 2 * len(head), 1)
+    ids, ends = unpack_ids(kept.trajectory.ids).tolist(), accumulate(kept.trajectory.spans, initial=0)
+    lines = [
+        Text(part, "" if place % 2 else "dim")  # spans of read and sampled tokens follow each other
+        for place, (start, end) in enumerate(pairwise(ends))
+        for line in tokenizer.decode(ids[start:end]).splitlines()
+        for part in textwrap.wrap(make_visible(line), max(width - 4, 8))
+    ]
+    return make_panel(
+        Group(*head, Text(), *lines[-room:]),
+        "newest environment, its last play",
+        STYLE,
+        "e or Esc goes back",
+    )
