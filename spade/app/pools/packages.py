@@ -22,8 +22,8 @@ from spade.text import as_line
 TAKEN = {"actors", "gymnasium", "learner", "numpy", "replay", "spade", *sys.stdlib_module_names}
 """Names of modules that a package must not replace."""
 _MODULES = Path(__file__).with_name("package")
-_INSIDE = Path(sys.modules["actors.sandbox.inside"].__path__[0])
-_COPIED = ("__init__", "fstrings", "given", "messages", "program", "repair", "scopes")
+INSIDE = Path(sys.modules["actors.sandbox.inside"].__path__[0])
+COPIED = ("__init__", "fstrings", "given", "messages", "program", "repair", "scopes")
 """Modules of `actors/sandbox/inside` that run a program without walls."""
 _PACKAGES = ("math_verify", "mpmath", "sympy")
 """Packages beside numpy that programs may import."""
@@ -55,17 +55,22 @@ def write_package(folder: Path, programs: Iterator[PoolProgram], config: Config,
             "max_turns": config.play.max_turns, "observation_bytes": OBSERVATION_BYTES, "sandbox": config.sandbox,
         }  # fmt: skip
         (inner / "settings.json").write_bytes(msgspec.json.format(msgspec.json.encode(settings)))
-        (part / "LICENSE").write_text(metadata.distribution("spade-rl").read_text("licenses/LICENSE") or "")
+        copy_license(part)
         copyfile(_MODULES / "environments.py", inner / "environments.py")
         if bare:
             source = (_MODULES / "bare.py").read_text(encoding="utf-8")
             (inner / "bare.py").write_text(source.replace("actors.sandbox.inside", ".inside"), encoding="utf-8")
             (inner / "inside").mkdir()
-            for name in _COPIED:
-                copyfile(_INSIDE / f"{name}.py", inner / "inside" / f"{name}.py")
+            for name in COPIED:
+                copyfile(INSIDE / f"{name}.py", inner / "inside" / f"{name}.py")
         else:
             copyfile(_MODULES / "sandboxed.py", inner / "sandboxed.py")
     return count
+
+
+def copy_license(folder: Path) -> None:
+    """Write the licence of SPADE's modules into a folder."""
+    (folder / "LICENSE").write_text(metadata.distribution("spade-rl").read_text("licenses/LICENSE") or "")
 
 
 def _module_name(folder: Path) -> str:
