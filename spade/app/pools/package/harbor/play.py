@@ -9,27 +9,28 @@ from actors.sandbox.inside.program import ProgramError
 from .episode import ACTIONS, replay
 
 
-def play(action: str) -> None:
+def play(action: str | None) -> None:
     """Print the observation after an action, and keep the action. Exits with one line if it cannot be played."""
-    ACTIONS.parent.mkdir(exist_ok=True)
+    ACTIONS.parent.mkdir(parents=True, exist_ok=True)
     with ACTIONS.open("a+", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)  # two commands at once follow each other
         file.seek(0)
         actions: list[str] = json.loads(file.read() or "[]")
-        before = replay(actions)
-        if action and before.over:
-            sys.exit("The episode is over.")
-        try:
-            after = replay([*actions, action]) if action else before
-        except ProgramError as error:
-            sys.exit(f"The game failed, and this action does not count: {error.reason}")
-        if action:
+        episode = replay(actions)
+        if action is not None:
+            if episode.over:
+                sys.exit("The episode is over.")
+            actions.append(action)
+            try:
+                episode = replay(actions)
+            except ProgramError as error:
+                sys.exit(f"The game failed, and this action does not count: {error.reason}")
             file.truncate(0)
-            json.dump([*actions, action], file)
-    print(after.observation)
-    if after.over:
+            json.dump(actions, file)
+    print(episode.observation)
+    if episode.over:
         print("The episode is over.")
 
 
 if __name__ == "__main__":
-    play(" ".join(sys.argv[1:]))
+    play(" ".join(sys.argv[1:]) if len(sys.argv) > 1 else None)
