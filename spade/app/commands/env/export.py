@@ -21,10 +21,10 @@ def export(
     run: RunArgument,
     out: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write; must not exist.")],
     format: Annotated[
-        Literal["files", "hub", "parquet", "jsonl", "gymnasium"],
+        Literal["files", "hub", "parquet", "jsonl", "gymnasium", "verifiers"],
         typer.Option(
             help="files: a pool; hub: a data set folder with a card; parquet, jsonl: the rows of the data set; "
-            "gymnasium: a package to install, named like DIR.",
+            "gymnasium, verifiers: a package to install, named like DIR.",
         ),
     ],
     skill: Annotated[list[str] | None, typer.Option(metavar="SKILL", help="This skill; may be repeated.")] = None,
@@ -34,7 +34,7 @@ def export(
     regret: Annotated[str | None, typer.Option(metavar="A..B", help="A regret from A to B.")] = None,
     audited: Annotated[bool, typer.Option("--audited", help="Only environments that passed their audit.")] = False,
     bare: Annotated[
-        bool, typer.Option("--bare", help="With gymnasium: run the programs without a sandbox, and without SPADE.")
+        bool, typer.Option("--bare", help="In a package: run the programs without a sandbox, and without SPADE.")
     ] = False,
 ) -> None:
     """Write environments of a run with their lineage.
@@ -54,7 +54,7 @@ def export(
         known_skills(skill, config, found.path), _bounds("--win-rate", win_rate), _bounds("--regret", regret), audited
     )
     programs = read_run_programs(found, filters=filters)
-    if bare and format != "gymnasium":
+    if bare and format not in ("gymnasium", "verifiers"):
         raise RunError(f"--bare: --format {format} runs no programs; leave --bare out")
     name = as_line(found.path.name, 80)
     match format:
@@ -62,8 +62,8 @@ def export(
             count = write_pool(out, programs)
         case "hub" | "parquet" | "jsonl":
             count = write_tables(out, format, programs, config, name)
-        case "gymnasium":
-            count = write_package(out, programs, config, name, bare)
+        case "gymnasium" | "verifiers":
+            count = write_package(out, programs, config, name, format, bare)
     say(f"{out}: {count} environments of {found.path}")
 
 

@@ -15,7 +15,7 @@ from actors.sandbox import Sandbox, open_sandbox
 from spade.config import Sandbox as Limits
 from spade.protocol import Faulted, Observed
 
-from .environments import SETTINGS, ProgramEnv, TurnResult
+from .playing import SETTINGS, Program, TurnResult
 
 _numbers = count()
 
@@ -41,12 +41,12 @@ def _start_sandbox(process: int) -> SandboxThread:
     return SandboxThread(portal, sandbox)
 
 
-class SandboxedEnv(ProgramEnv):
+class SandboxedProgram(Program):
     """A program in a process of its own, without files and network."""
 
-    def __init__(self, program: str) -> None:
-        super().__init__(program)
-        self._episode = f"{program}-{next(_numbers)}"
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._episode = f"{name}-{next(_numbers)}"
         self._opened = False
 
     def close(self) -> None:
@@ -65,6 +65,9 @@ class SandboxedEnv(ProgramEnv):
         thread = _start_sandbox(os.getpid())
         answer = _check(thread.portal.call(thread.sandbox.step, self._episode, turn, action))
         return TurnResult(answer.observation, answer.reward, answer.terminated, answer.truncated)
+
+
+make_program = SandboxedProgram
 
 
 def _check(answer: Observed | Faulted) -> Observed:
