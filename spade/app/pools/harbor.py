@@ -1,6 +1,5 @@
 """Write programs of a run as tasks of Harbor: each is a game in a container, which an agent plays by a command."""
 
-import re
 import shlex
 import sys
 from collections.abc import Iterator
@@ -12,15 +11,14 @@ from typing import Any, NamedTuple
 import msgspec
 import tomli_w
 import trio
+from msgspec.structs import replace
 
 from actors.environments.admission import derive_check_seed
 from actors.environments.forms import FormProbing
 from actors.environments.trials import RejectedError
 from actors.sandbox import open_sandbox
-from actors.sandbox.inside.imports import PACKAGES
-from actors.sandbox.wire import OBSERVATION_BYTES
 from spade.app.pools.cards import render
-from spade.app.pools.packages import COPIED, INSIDE, copy_license
+from spade.app.pools.packages import list_used_packages, write_license, write_player
 from spade.codec import compute_program_digest
 from spade.config import Config
 from spade.disk import write_whole
@@ -30,9 +28,9 @@ from spade.protocol import Form
 from spade.returns import TOLERANCE
 from spade.seeds import INSTANCE_MASK
 
-_MODULES = Path(__file__).with_name("package") / "harbor"
+_MODULES = Path(__file__).with_name("package")
 ACTIONS = "/var/game/actions.json"
-"""The player's actions in both containers (`package/harbor/episode.py`)."""
+"""The player's actions in both containers (`package/episode.py`)."""
 
 
 class SolvedGame(NamedTuple):
@@ -75,7 +73,7 @@ def write_tasks(folder: Path, programs: Iterator[PoolProgram], config: Config, r
             _write_task(part / game.program.name, game, config, run)
         card = render("harbor/tasks.md", config, run=run, count=len(solved))
         (part / "README.md").write_text(card, encoding="utf-8")
-        copy_license(part)
+        write_license(part)
     return WrittenTasks(len(solved), len(listed) - len(solved))
 
 
@@ -101,32 +99,21 @@ async def _solve_all(programs: list[PoolProgram], config: Config) -> list[Solved
 
 
 def _write_task(task: Path, game: SolvedGame, config: Config, run: str) -> None:
-    source = game.program.source
-    settings = {
-        "seed": game.seed,
-        "max_turns": config.play.max_turns,
-        "observation_bytes": OBSERVATION_BYTES,
-        "win_reward": config.play.win_return - TOLERANCE,
-        "reads": _read_form(game.program),
-    }
-    for inner, own in ((task / "environment" / "game", "play"), (task / "tests" / "game", "verify")):
-        (inner / "inside").mkdir(parents=True)
-        for name in COPIED:
-            copyfile(INSIDE / f"{name}.py", inner / "inside" / f"{name}.py")
-        for name in ("episode", own):
-            module = (_MODULES / f"{name}.py").read_text(encoding="utf-8")
-            (inner / f"{name}.py").write_text(module.replace("actors.sandbox.inside", ".inside"), encoding="utf-8")
-        (inner / "program.txt").write_bytes(source.encode())
+    program = game.program
+    settings = {"program": program.name, "seed": game.seed, "win_reward": config.play.win_return - TOLERANCE}
+    for inner, command in ((task / "environment" / "game", "play"), (task / "tests" / "game", "verify")):
+        write_player(inner, iter([replace(program, hint="")]), config, bare=True)
         (inner / "game.json").write_bytes(msgspec.json.format(msgspec.json.encode(settings)))
-    (task / "task.toml").write_text(tomli_w.dumps(_describe_task(game.program, run)), encoding="utf-8")
+        for name in ("episode.py", f"{command}.py"):
+            copyfile(_MODULES / name, inner / name)
+    (task / "task.toml").write_text(tomli_w.dumps(_describe_task(program, run)), encoding="utf-8")
     (task / "solution").mkdir()
-    named = [name for name in PACKAGES if re.search(rf"\b{'np|numpy' if name == 'numpy' else name}\b", source)]
     facts = {
         "max_turns": config.play.max_turns,
         "observation": game.observation,
         "actions": [shlex.quote(action) for action in game.actions],
         "python": f"{sys.version_info.major}.{sys.version_info.minor}",
-        "packages": [f"{name}=={metadata.version(name)}" for name in named],
+        "packages": [f"{name}=={metadata.version(name)}" for name in ("numpy", *list_used_packages(inner))],
     }
     for file, template in (
         ("instruction.md", "instruction.md"), ("environment/Dockerfile", "environment.txt"),
@@ -146,6 +133,7 @@ def _describe_task(program: PoolProgram, run: str) -> dict[str, Any]:
         "task": {"name": f"spade/{program.name}", "description": f"A game of the SPADE run {run}"},
         "metadata": {
             "skill": program.skill or "",
+            "hint": program.hint,
             "sha256": compute_program_digest(program.source),
             "lineage": {field: value for field, value in lineage.items() if value is not None},
         },

@@ -1,4 +1,4 @@
-"""Write programs of a run as a Python package for Gymnasium or verifiers."""
+"""Write programs of a run as a Python package for Gymnasium, verifiers or OpenEnv."""
 
 import keyword
 import re
@@ -27,13 +27,19 @@ from spade.text import as_line
 TAKEN = {
     "actors", "gymnasium", "learner", "numpy", "replay", "spade", "verifiers",
     "harbor", "nemo_gym", "openenv", "textarena",  # verifiers has tasksets of these names
+    "client", "models", "server",  # modules beside the package of OpenEnv
     *sys.stdlib_module_names,
 }  # fmt: skip
 """Names of modules that a package must not replace."""
-PackageFormat = Literal["gymnasium", "verifiers"]
+PackageFormat = Literal["gymnasium", "verifiers", "openenv"]
 _MODULES = Path(__file__).with_name("package")
 _PLAYERS: Mapping[PackageFormat, str] = {"gymnasium": "environments.py", "verifiers": "tasksets.py"}
 """By format: the module that shows the programs to the library."""
+_SERVED = {
+    "openenv.yaml": "openenv/openenv.yaml", "models.py": "openenv/models.py.txt", "client.py": "openenv/client.py.txt",
+    "server/app.py": "openenv/app.py.txt",
+}  # fmt: skip
+"""The files of an environment of OpenEnv, beside the package, with their templates."""
 _SLOT = "{observation}"
 _ROOT = Path(sys.modules["spade"].__path__[0]).parent
 _OURS = (
@@ -62,29 +68,49 @@ def write_package(
         raise RunError(f"--bare: the programs of {run} need the sandbox for {', '.join(config.sandbox.libraries)}")
     with write_whole(folder) as part:
         inner = part / module
-        count = write_pool(inner / "programs", programs)
-        used = [name for name in _PACKAGES if bare and _is_named(name, inner / "programs")]
+        count = write_player(inner, programs, config, bare)
+        used = list_used_packages(inner) if bare else []
         facts = {
             "run": run, "module": module, "format": format, "bare": bare, "count": count, "packages": used,
-            "version": _VERSION,
+            "version": _VERSION, "name": "".join(map(str.capitalize, module.replace("_env", "").split("_"))),
         }  # fmt: skip
-        for file, template in (
-            (part / "pyproject.toml", "package.toml"), (part / "README.md", "package.md"),
-            (inner / "__init__.py", "package.py.txt"),
-        ):  # fmt: skip
-            file.write_text(render(template, config, **facts), encoding="utf-8")
-        settings = {
-            "runner": "bare" if bare else "sandboxed", "max_turns": config.play.max_turns,
-            "observation_bytes": OBSERVATION_BYTES, "sandbox": config.sandbox, "slot": _SLOT,
-            "openings": [_write_opening(config, single_turn) for single_turn in (False, True)],
-        }  # fmt: skip
-        (inner / "settings.json").write_bytes(msgspec.json.format(msgspec.json.encode(settings)))
-        (part / "LICENSE").write_text(metadata.distribution("spade-rl").read_text("licenses/LICENSE") or "")
-        for file in (_MODULES / f"{settings['runner']}.py", _MODULES / "playing.py", _MODULES / _PLAYERS[format]):
-            _copy_module(file, inner / file.name, module if bare else "")
-        for name in _OURS if bare else ():
-            _copy_module(_ROOT / name, inner / "parts" / name, module)
+        files = {"pyproject.toml": "package.toml", "README.md": "package.md", f"{module}/__init__.py": "package.py.txt"}
+        for file, template in (files | (_SERVED if format == "openenv" else {})).items():
+            (part / file).parent.mkdir(exist_ok=True)
+            (part / file).write_text(render(template, config, **facts), encoding="utf-8")
+        write_license(part)
+        if player := _PLAYERS.get(format):
+            _copy_module(_MODULES / player, inner / player, module if bare else "")
     return count
+
+
+def write_player(inner: Path, programs: Iterator[PoolProgram], config: Config, bare: bool) -> int:
+    """Write programs and the modules that play them into a Python package named like its folder. Return their number.
+
+    With `bare` the package needs no part of SPADE.
+    """
+    count = write_pool(inner / "programs", programs)
+    settings = {
+        "runner": "bare" if bare else "sandboxed", "max_turns": config.play.max_turns,
+        "observation_bytes": OBSERVATION_BYTES, "sandbox": config.sandbox, "slot": _SLOT,
+        "openings": [_write_opening(config, single_turn) for single_turn in (False, True)],
+    }  # fmt: skip
+    (inner / "settings.json").write_bytes(msgspec.json.format(msgspec.json.encode(settings)))
+    for name in (f"{settings['runner']}.py", "playing.py"):
+        _copy_module(_MODULES / name, inner / name, inner.name if bare else "")
+    for name in _OURS if bare else ():
+        _copy_module(_ROOT / name, inner / "parts" / name, inner.name)
+    return count
+
+
+def list_used_packages(inner: Path) -> list[str]:
+    """Return the packages beside numpy that programs of `write_player` may import."""
+    return [name for name in _PACKAGES if _is_named(name, inner / "programs")]
+
+
+def write_license(folder: Path) -> None:
+    """Write the licence of SPADE's modules into a folder."""
+    (folder / "LICENSE").write_text(metadata.distribution("spade-rl").read_text("licenses/LICENSE") or "")
 
 
 def _write_opening(config: Config, single_turn: bool) -> list[ChatMessage]:

@@ -4,8 +4,6 @@ import fcntl
 import json
 import sys
 
-from actors.sandbox.inside.program import ProgramError
-
 from .episode import ACTIONS, replay
 
 
@@ -23,8 +21,8 @@ def play(action: str | None) -> None:
             actions.append(action)
             try:
                 episode = replay(actions)
-            except ProgramError as error:
-                sys.exit(f"The game failed, and this action does not count: {error.reason}")
+            except RuntimeError as error:
+                sys.exit(f"The game failed, and this action does not count: {error}")
             file.truncate(0)
             json.dump(actions, file)
     print(episode.observation)
