@@ -5,6 +5,7 @@ import os
 from contextlib import ExitStack
 from functools import cache
 from itertools import count
+from threading import Lock
 from typing import NamedTuple
 
 import msgspec
@@ -18,6 +19,7 @@ from spade.protocol import Faulted, Observed
 from .playing import SETTINGS, Program, TurnResult
 
 _numbers = count()
+_starting = Lock()
 
 
 class SandboxThread(NamedTuple):
@@ -41,6 +43,12 @@ def _start_sandbox(process: int) -> SandboxThread:
     return SandboxThread(portal, sandbox)
 
 
+def _find_sandbox() -> SandboxThread:
+    """Return the sandbox of this process. Threads that ask for it at once get the same one."""
+    with _starting:
+        return _start_sandbox(os.getpid())
+
+
 class SandboxedProgram(Program):
     """A program in a process of its own, without files and network."""
 
@@ -52,17 +60,17 @@ class SandboxedProgram(Program):
     def close(self) -> None:
         """End the program's process."""
         if self._opened:
-            thread = _start_sandbox(os.getpid())
+            thread = _find_sandbox()
             thread.portal.call(thread.sandbox.close, self._episode)
 
     def _begin(self, seed: int) -> str:
         self._opened = True
-        thread = _start_sandbox(os.getpid())
+        thread = _find_sandbox()
         answer = thread.portal.call(thread.sandbox.open, self._episode, self.source, seed, SETTINGS["max_turns"])
         return _check(answer).observation
 
     def _play(self, action: str, turn: int) -> TurnResult:
-        thread = _start_sandbox(os.getpid())
+        thread = _find_sandbox()
         answer = _check(thread.portal.call(thread.sandbox.step, self._episode, turn, action))
         return TurnResult(answer.observation, answer.reward, answer.terminated, answer.truncated)
 

@@ -9,7 +9,7 @@ import verifiers.v1 as vf
 from actors.text.actions import find_action
 from spade.returns import compute_episode_return
 
-from .playing import NAMES, SETTINGS, open_program
+from .playing import NAMES, SETTINGS, Program, open_program
 
 _T = TypeVar("_T")
 _RETURN = "episode_return"
@@ -63,10 +63,15 @@ class ProgramTaskset(vf.Taskset[ProgramTask, ProgramsConfig]):
         programs = {name: open_program(name) for name in NAMES}
         for seed in range(self.config.seed, self.config.seed + self.config.instances):
             for name, program in programs.items():
-                told = {"hint": program.hint, "lineage": program.lineage}
-                opening = SETTINGS["openings"][program.lineage["single_turn"]]
-                system = "\n\n".join(content for role, content in opening if role == "system") or None
-                data = ProgramData(name=f"{name}#{seed}", system_prompt=system, program=name, seed=seed, **told)
+                rules = [each["content"] for each in _find_opening(program) if each["role"] == "system"]
+                data = ProgramData(
+                    name=f"{name}#{seed}",
+                    system_prompt="\n\n".join(rules) or None,
+                    program=name,
+                    seed=seed,
+                    hint=program.hint,
+                    lineage=program.lineage,
+                )
                 yield ProgramTask(data, self.config.task)
 
 
@@ -84,7 +89,7 @@ class ProgramEnv(vf.Env[ProgramEnvConfig]):
         program = open_program(task.data.program)
         rewards, terminated = [], False
         try:
-            told = _open(await _call(program.reset, task.data.seed), program.lineage["single_turn"])
+            told = _open(program, await _call(program.reset, task.data.seed))
             async with agents.agent.interaction(task) as interaction:
                 while not (segment := await interaction.turn(told)).terminated:
                     played = await _call(program.step, find_action(segment.last_reply))
@@ -98,12 +103,17 @@ class ProgramEnv(vf.Env[ProgramEnvConfig]):
             await _call(program.close)
 
 
-def _open(observation: str, single_turn: bool) -> list[Any]:
-    """Return the messages before the model's first turn, without the system's."""
+def _find_opening(program: Program) -> list[dict[str, str]]:
+    opening: list[dict[str, str]] = SETTINGS["openings"][program.lineage["single_turn"]]
+    return opening
+
+
+def _open(program: Program, observation: str) -> list[Any]:
+    """Return the messages before the model's first turn. The task has the system's messages."""
+    *shown, asked = [each for each in _find_opening(program) if each["role"] != "system"]
     kinds = {"user": vf.UserMessage, "assistant": vf.AssistantMessage}
-    *shown, (_, asked) = [each for each in SETTINGS["openings"][single_turn] if each[0] in kinds]
-    last = vf.UserMessage(content=asked.replace(SETTINGS["slot"], observation))
-    return [*(kinds[role](content=content) for role, content in shown), last]
+    last = vf.UserMessage(content=asked["content"].replace(SETTINGS["slot"], observation))
+    return [*(kinds[each["role"]](content=each["content"]) for each in shown), last]
 
 
 async def _call(function: Callable[..., _T], *arguments: object) -> _T:
