@@ -1,7 +1,7 @@
 """Programs that a server of OpenEnv runs. A session of the server takes the place of a child.
 
 A sandboxed process has no network, so this process holds the connection. It connects to no server but those of
-`sandbox.servers`. A task answers the frames that the host sends to a child, so that deadlines and bounds are the host's.
+`sandbox.servers`. A task answers the frames that the host sends to a child, so deadlines and bounds are the host's.
 """
 
 import ast
