@@ -74,7 +74,8 @@ def serve(words, folder):
                     httpx2.get(f"http://127.0.0.1:{port}/health")
                     break
                 except httpx2.ConnectError:
-                    assert server.poll() is None and time.monotonic() < until, "the server does not start"
+                    assert server.poll() is None
+                    assert time.monotonic() < until
                     time.sleep(0.2)
             yield f"http://127.0.0.1:{port}"
         finally:
@@ -196,7 +197,7 @@ def test_more_sessions_than_the_server_has_are_a_fault_of_ours(counter, counted)
             opened = [await sandbox.open(str(number), source, 1, 9) for number in range(SESSIONS + 1)]
             sandbox.close("0")
             with trio.fail_after(10):  # the session ends with the episode
-                while isinstance(await sandbox.open("again", source, 1, 9), Faulted):
+                while isinstance(await sandbox.open("again", source, 1, 9), Faulted):  # noqa: ASYNC110
                     await trio.sleep(0.1)
         return opened
 

@@ -13,8 +13,9 @@ from pathlib import Path
 from harbor.environments.base import BaseEnvironment, ExecResult
 
 PYTHON = Path(os.environ["SPADE_PYTHON"])
-SEEN = ("/usr", "/bin", "/lib", "/lib64", str(PYTHON.parents[1]), str(PYTHON.resolve().parents[1]))
-"""Folders of this machine that the environment sees."""
+FOLDERS = (Path("/usr"), Path("/bin"), Path("/lib"), Path("/lib64"), PYTHON.parents[1], PYTHON.resolve().parents[1])
+SEEN = [word for folder in FOLDERS if folder.exists() for word in ("--ro-bind", folder, folder)]
+"""Folders of this machine that the environment sees, as bubblewrap's arguments."""
 _COPY = re.compile(r"^COPY (?:--chmod=(\d+) )?(\S+) (\S+)$", re.MULTILINE)
 
 
@@ -54,10 +55,10 @@ class BubbleEnvironment(BaseEnvironment):
         await self._copy(self._path(source_dir), Path(target_dir))
 
     async def exec(self, command, cwd=None, env=None, timeout_sec=None, user=None):
-        shown = [word for folder in SEEN if os.path.exists(folder) for word in ("--ro-bind", folder, folder)]
+        local = "/usr/local"
         process = await asyncio.create_subprocess_exec(
-            "bwrap", "--bind", self._root, "/", *shown, "--bind", self._path("/usr/local"), "/usr/local", "--proc", "/proc", "--dev", "/dev", "--unshare-all",
-            "--die-with-parent", "--chdir", cwd or "/", "--clearenv",
+            "bwrap", "--bind", self._root, "/", *SEEN, "--bind", self._path(local), local, "--proc", "/proc",
+            "--dev", "/dev", "--unshare-all", "--die-with-parent", "--chdir", cwd or "/", "--clearenv",
             "--setenv", "PATH", f"{PYTHON.parent}:/usr/local/bin:/usr/bin:/bin",
             *[word for name, value in (env or {}).items() for word in ("--setenv", name, value)],
             "bash", "-c", command,
