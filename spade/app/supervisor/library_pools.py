@@ -70,7 +70,7 @@ def _check(library: str, name: str, known: Mapping[str, Mapping[str, Any]]) -> N
         return
     if why := EXCLUDED[library].get(name) or known.get(name, {}).get("refused"):
         raise RunError(f"{library}: {name} is left out: {why}")
-    nearest = ", ".join(get_close_matches(name, known, 3, cutoff=0.0))
+    nearest = ", ".join(get_close_matches(name, known, 3, cutoff=0.0)) or "none"
     raise RunError(f"{library}: unknown name {as_line(name, 80)!r}; the nearest are {nearest}")
 
 
