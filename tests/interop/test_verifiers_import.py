@@ -121,7 +121,7 @@ def test_tasksets_of_one_turn_and_of_several_are_imported_and_played(run_spade, 
     [
         ("spade-boxed-sums", "verifiers: spade-boxed-sums is left out: its tasks need a container"),
         ("spade-sum", "verifiers: unknown name 'spade-sum'; the nearest are spade-sums"),
-        ("all", "verifiers: name tasksets of textarena-Wordle-v0"),
+        ("all", "verifiers: name the tasksets; those here are textarena-Wordle-v0"),
     ],
 )
 def test_a_taskset_that_cannot_be_played_is_one_line(run_spade, tmp_path, names, says):

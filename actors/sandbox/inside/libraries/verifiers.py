@@ -87,7 +87,7 @@ class StillLoop(asyncio.BaseEventLoop):
         self._selector = self
 
     def select(self, timeout: float | None) -> tuple[()]:
-        """Wait for the next timer. Raises RuntimeError if there is none, since nothing else can ever happen."""
+        """Wait for the next timer. Raises RuntimeError without one, since nothing else can ever happen."""
         if timeout is None:
             raise RuntimeError("the environment waits for a file, a process or the network")
         time.sleep(timeout)
@@ -244,7 +244,8 @@ def programs() -> dict[str, dict[str, Any]]:
 
 def read_tasks(taskset: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
     """Load the first tasks of a taskset, as many as a program may have."""
-    tasks, size = [], 0
+    tasks: list[dict[str, Any]] = []
+    size = 0
     for task in load_environment(taskset, parameters).taskset:
         data = task.data.model_dump(mode="json", exclude_defaults=True)
         size += len(json.dumps(data))
@@ -275,7 +276,7 @@ def keep_games() -> None:
 
 
 def warm() -> None:
-    """Load each taskset that can be played, and play a task of nobody's."""
+    """Load the environment of each taskset, and each game."""
     for taskset, parameters in find_tasksets().values():
         with suppress(Exception):
             ENVIRONMENTS[make_key(taskset, parameters)] = load_environment(taskset, parameters)
