@@ -116,7 +116,7 @@ def test_the_library_loads_the_taskset_and_the_environment(package):
     assert [task.data.seed for task in tasks] == [5] * (len(tasks) // 2) + [6] * (len(tasks) // 2)
     assert all(task.data.lineage["environment"] and task.data.hint for task in tasks)
     env = vf.load_environment(vf.resolve_env_config({"taskset": {"id": name}}))
-    assert isinstance(env, package.ProgramEnv)
+    assert isinstance(env, package.TaskEnv)
 
 
 def test_the_librarys_own_check_passes(package, installed):

@@ -9,7 +9,7 @@ import verifiers.v1 as vf
 from actors.text.actions import find_action
 from spade.returns import compute_episode_return
 
-from .playing import NAMES, SETTINGS, Program, open_program
+from .playing import NAMES, SETTINGS, PackagedProgram, open_program
 
 _T = TypeVar("_T")
 _RETURN = "episode_return"
@@ -25,7 +25,7 @@ class ProgramData(vf.TaskData):  # type: ignore[misc]
     hint: str
     """The program's hint, or "". The model is not shown it."""
     lineage: dict[str, Any]
-    """Where the program is from."""
+    """The origin of the program."""
 
 
 class ProgramTask(vf.Task[ProgramData]):  # type: ignore[misc]
@@ -75,13 +75,13 @@ class ProgramTaskset(vf.Taskset[ProgramTask, ProgramsConfig]):  # type: ignore[m
                 yield ProgramTask(data, self.config.task)
 
 
-class ProgramEnvConfig(vf.EnvConfig):  # type: ignore[misc]
+class TaskEnvConfig(vf.EnvConfig):  # type: ignore[misc]
     """A model that only talks, so its program may run on this machine."""
 
     agent: vf.AgentConfig = vf.AgentConfig(harness={"id": "null"}, runtime=vf.SubprocessConfig())
 
 
-class ProgramEnv(vf.Env[ProgramEnvConfig]):  # type: ignore[misc]
+class TaskEnv(vf.Env[TaskEnvConfig]):  # type: ignore[misc]
     """Plays a task. Each observation is a message of the user, and the last box of an answer is the action."""
 
     async def run(self, task: ProgramTask, agents: vf.Agents) -> None:
@@ -103,12 +103,12 @@ class ProgramEnv(vf.Env[ProgramEnvConfig]):  # type: ignore[misc]
             await _call(program.close)
 
 
-def _find_opening(program: Program) -> list[dict[str, str]]:
+def _find_opening(program: PackagedProgram) -> list[dict[str, str]]:
     opening: list[dict[str, str]] = SETTINGS["openings"][program.lineage["single_turn"]]
     return opening
 
 
-def _open(program: Program, observation: str) -> list[Any]:
+def _open(program: PackagedProgram, observation: str) -> list[Any]:
     """Return the messages before the model's first turn. The task has the system's messages."""
     *shown, asked = [each for each in _find_opening(program) if each["role"] != "system"]
     kinds = {"user": vf.UserMessage, "assistant": vf.AssistantMessage}
