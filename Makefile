@@ -125,7 +125,7 @@ test-interop: $(INTEROP:%=$(VENV_INTEROP)-%/installed)
 	for library in $(INTEROP); do \
 		python=$(abspath $(VENV_INTEROP))-$$library/bin/python; \
 		(cd build/interop && $$python -m pip install --quiet --no-deps --force-reinstall *.whl && \
-			$$python -m pytest -c $(CURDIR)/pyproject.toml -o pythonpath= $(CURDIR)/tests/interop/test_$$library.py) || exit 1; \
+			$$python -m pytest --numprocesses=2 --dist=loadfile -c $(CURDIR)/pyproject.toml -o pythonpath= $(CURDIR)/tests/interop/test_$$library*.py) || exit 1; \
 	done
 
 $(VENV_INTEROP)-%/installed: $(VENV)/dev

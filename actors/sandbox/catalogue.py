@@ -21,13 +21,13 @@ _LIST = (
 def list_catalogue(library: str, asked: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
     """Return the program attributes of each environment worth playing, by the environment's name.
 
-    Those of a library whose tasks must be read have them if they are `asked` for.
+    If a library's tasks must be read, the attributes have them for the environments that are `asked` for.
 
     Raises RunError if the library is not installed in the supported version, or does not load.
     """
     require((library,))
     try:
-        asked = subprocess.run(
+        done = subprocess.run(
             [sys.executable, "-c", _LIST, library, *asked], capture_output=True, timeout=LISTED_S, check=True
         )
     except subprocess.CalledProcessError as error:
@@ -35,5 +35,5 @@ def list_catalogue(library: str, asked: Sequence[str] = ()) -> dict[str, dict[st
         raise RunError(f"{library}: does not load ({as_line(last, 200)})") from None
     except subprocess.TimeoutExpired:
         raise RunError(f"{library}: does not load within {LISTED_S:g} s") from None
-    found: dict[str, dict[str, Any]] = msgspec.json.decode(asked.stdout.splitlines()[-1])
+    found: dict[str, dict[str, Any]] = msgspec.json.decode(done.stdout.splitlines()[-1])
     return found

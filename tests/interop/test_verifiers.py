@@ -116,7 +116,7 @@ def test_the_library_loads_the_taskset_and_the_environment(package):
     assert [task.data.seed for task in tasks] == [5] * (len(tasks) // 2) + [6] * (len(tasks) // 2)
     assert all(task.data.lineage["environment"] and task.data.hint for task in tasks)
     env = vf.load_environment(vf.resolve_env_config({"taskset": {"id": name}}))
-    assert isinstance(env, package.ProgramEnv)
+    assert isinstance(env, package.TaskEnv)
 
 
 def test_the_librarys_own_check_passes(package, installed):
@@ -145,7 +145,7 @@ def test_episodes_are_the_same_as_in_a_run(package, run):
 def test_an_evaluation_of_a_served_policy_has_our_returns(package, run, served, installed):
     playing = importlib.import_module(f"{package.__name__}.playing")
     call(
-        "vf-eval", package.__name__, "-n", 8, "-m", "nano", "--client.base-url", served, "--client.api-key-var", "KEY",
+        "vf-eval", package.__name__, "-n", 6, "-m", "nano", "--client.base-url", served, "--client.api-key-var", "KEY",
         "--no-push", "--run.name", package.__name__, installed=installed,
     )  # fmt: skip
     file = installed / "outputs" / package.__name__ / "traces.jsonl"
@@ -157,7 +157,7 @@ def test_an_evaluation_of_a_served_policy_has_our_returns(package, run, served, 
         actions = [find_action(each["content"]) for each in said if each["role"] == "assistant"]
         plays.append((playing.open_program(data["program"]), data["seed"], actions))
         shown.append([each["content"] for each in said if each["role"] == "user"])
-    assert len(plays) == 8
+    assert len(plays) == 6
     for trace, told, answers in zip(traces, shown, play_in_sandbox(run, plays), strict=True):
         assert [observation for observation, *_ in answers][: len(told)] == told
         rewards = [reward for _, reward, *_ in answers[1:]]

@@ -49,9 +49,9 @@ def read_library_programs(library: str, names: str) -> Iterator[PoolProgram]:
     """
     everything = names in ("", "all")
     asked = [] if everything else [name.strip() for name in names.split(",")]
-    known = list_catalogue(library, asked)
+    known = list_catalogue(library, [name for name in asked if name.isprintable()])
     if library == "verifiers" and everything:
-        raise RunError(f"{library}: name tasksets of {', '.join(known) or 'which none is installed'}")
+        raise RunError(f"{library}: name the tasksets; those here are {', '.join(known) or 'none'}")
     chosen = SETS.get((library, names))
     if chosen is None:
         chosen = {name: {} for name in (known if everything else asked)}
@@ -70,7 +70,7 @@ def _check(library: str, name: str, known: Mapping[str, Mapping[str, Any]]) -> N
         return
     if why := EXCLUDED[library].get(name) or known.get(name, {}).get("refused"):
         raise RunError(f"{library}: {name} is left out: {why}")
-    nearest = ", ".join(get_close_matches(name, known, 3, cutoff=0.0))
+    nearest = ", ".join(get_close_matches(name, known, 3, cutoff=0.0)) or "none"
     raise RunError(f"{library}: unknown name {as_line(name, 80)!r}; the nearest are {nearest}")
 
 

@@ -55,7 +55,7 @@ class VerifiersEnv:
         kind = type(env.taskset).task_type()
         data = kind.data_type().model_validate(self.tasks[seed % len(self.tasks)])
         self._loop = StillLoop()
-        self._player = Player(self._loop)
+        self._player = AskedPlayer(self._loop)
         self._play = self._loop.create_task(play_task(env, kind(data, env.taskset.config.task), self._player))
         return self._wait() or "", {}
 
@@ -87,7 +87,7 @@ class StillLoop(asyncio.BaseEventLoop):
         self._selector = self
 
     def select(self, timeout: float | None) -> tuple[()]:
-        """Wait for the next timer. Raises RuntimeError if there is none, since nothing else can ever happen."""
+        """Wait for the next timer. Raises RuntimeError without one, since nothing else can ever happen."""
         if timeout is None:
             raise RuntimeError("the environment waits for a file, a process or the network")
         time.sleep(timeout)
@@ -98,7 +98,7 @@ class StillLoop(asyncio.BaseEventLoop):
     def _write_to_self(self) -> None: ...
 
 
-class Player:
+class AskedPlayer:
     """The one agent of an environment. Its messages and answers pass between two steps of the program."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -125,9 +125,9 @@ class Player:
 
 
 class Exchange:
-    """What an environment uses of the library's `Interaction`. It is scored when it is left."""
+    """The part of the library's `Interaction` that environments use. Leaving it scores the task."""
 
-    def __init__(self, player: Player, task: Any) -> None:
+    def __init__(self, player: AskedPlayer, task: Any) -> None:
         self._player, self._task = player, task
         self.trace = vf.Trace(
             task=describe(task),
@@ -168,7 +168,7 @@ class Exchange:
         nodes.append(MessageNode(parent=len(nodes) - 1 if nodes else None, message=message, sampled=sampled))
 
 
-async def play_task(env: Any, task: Any, player: Player) -> float:
+async def play_task(env: Any, task: Any, player: AskedPlayer) -> float:
     """Play a task and return its reward."""
     [seat] = agent_config_fields(env.config)
     await env.run(task, SimpleNamespace(**{seat: player}))
@@ -244,7 +244,8 @@ def programs() -> dict[str, dict[str, Any]]:
 
 def read_tasks(taskset: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
     """Load the first tasks of a taskset, as many as a program may have."""
-    tasks, size = [], 0
+    tasks: list[dict[str, Any]] = []
+    size = 0
     for task in load_environment(taskset, parameters).taskset:
         data = task.data.model_dump(mode="json", exclude_defaults=True)
         size += len(json.dumps(data))
@@ -275,7 +276,7 @@ def keep_games() -> None:
 
 
 def warm() -> None:
-    """Load each taskset that can be played, and play a task of nobody's."""
+    """Load the environment of each taskset, and each game."""
     for taskset, parameters in find_tasksets().values():
         with suppress(Exception):
             ENVIRONMENTS[make_key(taskset, parameters)] = load_environment(taskset, parameters)

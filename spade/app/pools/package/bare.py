@@ -9,12 +9,12 @@ import numpy
 from actors.sandbox.inside.given import GIVEN
 from actors.sandbox.inside.program import LoadedProgram, ProgramError, run_module
 
-from .playing import SETTINGS, Program, TurnResult
+from .playing import SETTINGS, PackagedProgram, TurnResult
 
 GIVEN["np"] = numpy
 
 
-class BareProgram(Program):
+class BareProgram(PackagedProgram):
     """A program in this process. It has its own state of the global generators of `random` and numpy."""
 
     def __init__(self, name: str) -> None:

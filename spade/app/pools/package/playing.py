@@ -1,4 +1,4 @@
-"""Play the programs of this package. How a program is run is up to a subclass of Program."""
+"""Play the programs of this package. How a program is run is up to a subclass of PackagedProgram."""
 
 import json
 from importlib import import_module
@@ -27,7 +27,7 @@ class TurnResult(NamedTuple):
     truncated: bool
 
 
-class Program:
+class PackagedProgram:
     """A program of this package with one episode. `lineage` says where it is from, `hint` is its hint or "".
 
     A subclass has `_begin` and `_play`. Both raise RuntimeError if the program fails.
@@ -71,7 +71,7 @@ class Program:
         raise NotImplementedError
 
 
-def open_program(name: str) -> Program:
+def open_program(name: str) -> PackagedProgram:
     """Return a program, to be run as the package was exported: behind the sandbox, or bare."""
-    program: Program = import_module(f".{SETTINGS['runner']}", __package__).make_program(name)
+    program: PackagedProgram = import_module(f".{SETTINGS['runner']}", __package__).make_program(name)
     return program

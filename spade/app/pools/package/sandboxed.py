@@ -16,7 +16,7 @@ from actors.sandbox import Sandbox, open_sandbox
 from spade.config import Sandbox as Limits
 from spade.protocol import Faulted, Observed
 
-from .playing import SETTINGS, Program, TurnResult
+from .playing import SETTINGS, PackagedProgram, TurnResult
 
 _numbers = count()
 _starting = Lock()
@@ -49,7 +49,7 @@ def _find_sandbox() -> SandboxThread:
         return _start_sandbox(os.getpid())
 
 
-class SandboxedProgram(Program):
+class SandboxedProgram(PackagedProgram):
     """A program in a process of its own, without files and network."""
 
     def __init__(self, name: str) -> None:

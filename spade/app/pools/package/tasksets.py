@@ -9,13 +9,13 @@ import verifiers.v1 as vf
 from actors.text.actions import find_action
 from spade.returns import compute_episode_return
 
-from .playing import NAMES, SETTINGS, Program, open_program
+from .playing import NAMES, SETTINGS, PackagedProgram, open_program
 
 _T = TypeVar("_T")
 _RETURN = "episode_return"
 
 
-class ProgramData(vf.TaskData):
+class ProgramData(vf.TaskData):  # type: ignore[misc]
     """An instance of a program."""
 
     program: str
@@ -25,10 +25,10 @@ class ProgramData(vf.TaskData):
     hint: str
     """The program's hint, or "". The model is not shown it."""
     lineage: dict[str, Any]
-    """Where the program is from."""
+    """The origin of the program."""
 
 
-class ProgramTask(vf.Task[ProgramData]):
+class ProgramTask(vf.Task[ProgramData]):  # type: ignore[misc]
     """An instance to be played."""
 
     async def validate(self, runtime: vf.Runtime) -> bool:
@@ -40,13 +40,13 @@ class ProgramTask(vf.Task[ProgramData]):
         finally:
             await _call(program.close)
 
-    @vf.reward
+    @vf.reward  # type: ignore[untyped-decorator]
     async def episode_return(self, trace: vf.Trace) -> float:
         """Return the last reward, in [-1, 1], if the program ended the episode, else 0. A return of 1 is a win."""
         return float(trace.info.get(_RETURN, 0.0))
 
 
-class ProgramsConfig(vf.TasksetConfig):
+class ProgramsConfig(vf.TasksetConfig):  # type: ignore[misc]
     """The instances to play."""
 
     instances: int = 8
@@ -55,7 +55,7 @@ class ProgramsConfig(vf.TasksetConfig):
     """The seed of the first instance. The others follow it."""
 
 
-class ProgramTaskset(vf.Taskset[ProgramTask, ProgramsConfig]):
+class ProgramTaskset(vf.Taskset[ProgramTask, ProgramsConfig]):  # type: ignore[misc]
     """One instance of each program, then another one of each, and so on."""
 
     def load(self) -> Iterator[ProgramTask]:
@@ -75,13 +75,13 @@ class ProgramTaskset(vf.Taskset[ProgramTask, ProgramsConfig]):
                 yield ProgramTask(data, self.config.task)
 
 
-class ProgramEnvConfig(vf.EnvConfig):
+class TaskEnvConfig(vf.EnvConfig):  # type: ignore[misc]
     """A model that only talks, so its program may run on this machine."""
 
     agent: vf.AgentConfig = vf.AgentConfig(harness={"id": "null"}, runtime=vf.SubprocessConfig())
 
 
-class ProgramEnv(vf.Env[ProgramEnvConfig]):
+class TaskEnv(vf.Env[TaskEnvConfig]):  # type: ignore[misc]
     """Plays a task. Each observation is a message of the user, and the last box of an answer is the action."""
 
     async def run(self, task: ProgramTask, agents: vf.Agents) -> None:
@@ -103,12 +103,12 @@ class ProgramEnv(vf.Env[ProgramEnvConfig]):
             await _call(program.close)
 
 
-def _find_opening(program: Program) -> list[dict[str, str]]:
+def _find_opening(program: PackagedProgram) -> list[dict[str, str]]:
     opening: list[dict[str, str]] = SETTINGS["openings"][program.lineage["single_turn"]]
     return opening
 
 
-def _open(program: Program, observation: str) -> list[Any]:
+def _open(program: PackagedProgram, observation: str) -> list[Any]:
     """Return the messages before the model's first turn. The task has the system's messages."""
     *shown, asked = [each for each in _find_opening(program) if each["role"] != "system"]
     kinds = {"user": vf.UserMessage, "assistant": vf.AssistantMessage}
