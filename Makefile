@@ -7,6 +7,7 @@ VENV_VLLM ?= .venv-vllm
 VENV_SUITES ?= .venv-suites
 VENV_INTEROP ?= .venv-interop
 INTEROP ?= verifiers openenv harbor
+VENV_HARBOR ?= .venv-harbor
 VENV_SERVE ?= .venv-serve
 OPENAI ?= 2 3
 VENV_LM ?= .venv-lm
@@ -119,18 +120,26 @@ $(VENV_SUITES)/installed: $(VENV)/dev constraints-gem.txt
 # What moves to and from other libraries: each library, which is an extra of ours, in a copy of the usual environment, by
 # links, with the wheel of this folder. The tests run in another folder, so that they import the wheel. The constraints do
 # not hold for what is added: OpenEnv wants an older Pillow.
-test-interop: $(INTEROP:%=$(VENV_INTEROP)-%/installed)
+test-interop: $(INTEROP:%=$(VENV_INTEROP)-%/installed) $(if $(filter harbor,$(INTEROP)),$(VENV_HARBOR)/installed)
 	rm -rf build/interop
 	$(BIN)/python -m hatchling build -t wheel -d build/interop
 	for library in $(INTEROP); do \
 		python=$(abspath $(VENV_INTEROP))-$$library/bin/python; \
 		(cd build/interop && $$python -m pip install --quiet --no-deps --force-reinstall *.whl && \
-			$$python -m pytest --numprocesses=2 --dist=loadfile -c $(CURDIR)/pyproject.toml -o pythonpath= $(CURDIR)/tests/interop/test_$$library*.py) || exit 1; \
+			HARBOR=$(abspath $(VENV_HARBOR))/bin/harbor $$python -m pytest --numprocesses=2 --dist=loadfile -c $(CURDIR)/pyproject.toml -o pythonpath= $(CURDIR)/tests/interop/test_$$library*.py) || exit 1; \
 	done
 
 $(VENV_INTEROP)-%/installed: $(VENV)/dev
 	$(copy_environment)
 	$(VENV_INTEROP)-$*/bin/python -m pip install --quiet '.[dev,$*]'
+	touch $@
+
+# Harbor's command needs Python 3.12 or newer, so it has an environment without SPADE.
+HARBOR_PYTHON ?= $(firstword $(foreach python,$(PYTHON) python3.13 python3.12 $(wildcard $(HOME)/.pyenv/versions/3.1[23]*/bin/python),\
+	$(shell $(python) -c "import sys; print(sys.executable) if sys.version_info >= (3, 12) else None" 2>/dev/null)))
+$(VENV_HARBOR)/installed: pyproject.toml
+	$(HARBOR_PYTHON) -m venv $(VENV_HARBOR)
+	$(VENV_HARBOR)/bin/pip install --quiet $(shell grep -o "harbor==[0-9.]*" pyproject.toml)
 	touch $@
 
 # The OpenAI client of the two newest major versions, each in a copy of the usual environment, by links.
@@ -209,4 +218,4 @@ $(VENV_SITE)/installed: Makefile
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV_VLLM) $(VENV_SUITES) $(INTEROP:%=$(VENV_INTEROP)-%) $(VENV_LM) $(VENV_RAY) $(VENV_SITE) $(OPENAI:%=$(VENV_SERVE)-%) dist build .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(VENV_VLLM) $(VENV_SUITES) $(INTEROP:%=$(VENV_INTEROP)-%) $(VENV_HARBOR) $(VENV_LM) $(VENV_RAY) $(VENV_SITE) $(OPENAI:%=$(VENV_SERVE)-%) dist build .mypy_cache .ruff_cache .pytest_cache

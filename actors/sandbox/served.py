@@ -6,7 +6,11 @@ A sandboxed process has no network, so this process holds the connection. It con
 
 import ast
 import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 import trio
@@ -25,7 +29,7 @@ if TYPE_CHECKING:
 SERVED_CLASS = "OpenEnvServerEnv"
 """The base of programs that a server runs. It has no code: its attributes name the server and the form of actions."""
 MESSAGE_BYTES = 4 * OBSERVATION_BYTES
-CONNECT_S, DISCONNECT_S = 20.0, 1.0
+CONNECT_S = 20.0
 NO_SESSION = ("CAPACITY_REACHED", "FACTORY_ERROR", "SESSION_ERROR")
 """Codes of errors after which the server ends the session."""
 INVALID = "VALIDATION_ERROR"
@@ -84,18 +88,13 @@ def open_served(program: ServedProgram, nursery: trio.Nursery) -> ChildProcess:
 
 async def _serve(program: ServedProgram, channel: socket.socket, process: ChildProcess) -> None:
     """Answer requests until the host closes the channel or the connection breaks."""
-    from trio_websocket import ConnectionClosed, HandshakeError, open_websocket_url
+    from trio_websocket import ConnectionClosed, HandshakeError
 
     reason = "the session is over"
     with channel:
         stream = trio.SocketStream(trio.socket.from_stdlib_socket(channel))
         try:
-            async with open_websocket_url(
-                f"ws{program.server.removeprefix('http')}/ws",
-                max_message_size=MESSAGE_BYTES,
-                connect_timeout=CONNECT_S,
-                disconnect_timeout=DISCONNECT_S,
-            ) as connection:
+            async with _connect(program.server) as connection:
                 session = Session(program, connection)
                 while request := await _read_frame(stream):
                     answer = await _answer_in_time(session, request, stream)
@@ -105,12 +104,30 @@ async def _serve(program: ServedProgram, channel: socket.socket, process: ChildP
                     await stream.send_all(LENGTH.pack(len(body)) + body)
         except LostSessionError as error:
             reason = str(error)
-        except (HandshakeError, ConnectionClosed) as error:
-            reason = format_reason(error.__cause__ or error) or type(error).__name__
-        except (OSError, trio.BrokenResourceError):
-            pass  # the host closed the channel while this task wrote to it
+        except trio.TooSlowError:
+            reason = f"no connection within {CONNECT_S:g} s"
+        except (HandshakeError, ConnectionClosed, OSError, trio.BrokenResourceError) as error:
+            reason = format_reason(error) or type(error).__name__
         finally:
             process.ended(Faulted("infrastructure", as_line(f"{program.server}: {reason}", 200)))
+
+
+@asynccontextmanager
+async def _connect(server: str) -> AsyncIterator["WebSocketConnection"]:
+    """Open a session of a server. It ends without a farewell, which a server need not answer."""
+    from trio_websocket import wrap_client_stream
+
+    parts = urlsplit(server)
+    secure = parts.scheme == "https"
+    opening = partial(trio.open_ssl_over_tcp_stream, https_compatible=True) if secure else trio.open_tcp_stream
+    with trio.fail_after(CONNECT_S):
+        stream = await opening(str(parts.hostname), parts.port or (443 if secure else 80))
+    async with stream, unwrap_errors(trio.open_nursery()) as nursery:
+        with trio.fail_after(CONNECT_S):
+            connection = await wrap_client_stream(
+                nursery, stream, parts.netloc, f"{parts.path}/ws", max_message_size=MESSAGE_BYTES
+            )
+        yield connection
 
 
 async def _answer_in_time(
