@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 from pyarrow import parquet
 
+from actors.text import rules
 from replay.inspect.environments import read_environments
 from spade.app.pools.tables import read_table
 from spade.app.rundir import RunDir
@@ -146,3 +147,17 @@ def test_a_package_names_what_it_needs(run, tmp_path, bare, format, library):
     assert ("they run in your process with all of its rights" in told) == bare
     assert "MIT License" in (tmp_path / "some-games" / "LICENSE").read_text()
     assert list_names(tmp_path / "some-games" / "some_games" / "programs")
+
+
+def test_a_package_has_the_prompts_of_its_run(tmp_path):
+    run = RunDir(tmp_path / "run")
+    run.create(load("games-4b"))
+    keep_world(run.store)
+    code, told = run_spade("env", "export", run.path, tmp_path / "games", "--format", "verifiers")
+    assert code == 0, told
+    openings = json.loads((tmp_path / "games/games/settings.json").read_text())["openings"]
+    assert [[each["role"] for each in opening] for opening in openings] == [["system", "user"]] * 2
+    assert [opening[-1]["content"] for opening in openings] == ["{observation}"] * 2
+    several, one = (opening[0]["content"] for opening in openings)
+    assert rules.ONE_ANSWER.strip() == one
+    assert "turns" in several
