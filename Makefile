@@ -1,10 +1,13 @@
 # Two commands do everything: `make up` and `make test`; `make quick` is for between two edits; `make test-recipes` plays each recipe at nano size,
-# `make test-deepspeed`, `make test-vllm`, `make test-extras`, `make test-trackers`, `make test-suites`, `make test-serve`, `make test-wheel`, `make test-lm`, `make test-harnesses`, `make test-gpu` and `make test-ray` test what is optional, `make docs` writes docs/config.md, `make site` makes a site of the documentation.
+# `make test-deepspeed`, `make test-vllm`, `make test-extras`, `make test-trackers`, `make test-suites`, `make test-interop`, `make test-serve`, `make test-wheel`, `make test-lm`, `make test-harnesses`, `make test-gpu` and `make test-ray` test what is optional, `make docs` writes docs/config.md, `make site` makes a site of the documentation.
 # Another package index for torch: `make up TORCH_INDEX=https://download.pytorch.org/whl/cpu`
 PYTHON ?= python3
 VENV ?= .venv
 VENV_VLLM ?= .venv-vllm
 VENV_SUITES ?= .venv-suites
+VENV_INTEROP ?= .venv-interop
+INTEROP ?= verifiers openenv harbor
+VENV_HARBOR ?= .venv-harbor
 VENV_SERVE ?= .venv-serve
 OPENAI ?= 2 3
 VENV_LM ?= .venv-lm
@@ -18,7 +21,7 @@ TORCH_INDEX ?=
 ARGS ?=
 BIN := $(VENV)/bin
 
-.PHONY: up quick test types imports bytecode gpu-wheels test-recipes test-deepspeed test-extras test-gpu test-harnesses test-lm test-ray test-serve test-suites test-trackers test-vllm test-wheel docs site clean
+.PHONY: up quick test types imports bytecode gpu-wheels test-recipes test-deepspeed test-extras test-gpu test-harnesses test-interop test-lm test-ray test-serve test-suites test-trackers test-vllm test-wheel docs site clean
 up: $(VENV)/installed
 	$(BIN)/spade up $(ARGS)
 
@@ -124,6 +127,31 @@ $(VENV_SUITES)/installed: $(VENV)/dev constraints-gem.txt
 	$(VENV_SUITES)/bin/python -m pip install --quiet --no-deps -r constraints-gem.txt
 	touch $@
 
+# What moves to and from other libraries: each library, which is an extra of ours, in a copy of the usual environment, by
+# links, with the wheel of this folder. The tests run in another folder, so that they import the wheel. The constraints do
+# not hold for what is added: OpenEnv wants an older Pillow.
+test-interop: $(INTEROP:%=$(VENV_INTEROP)-%/installed) $(if $(filter harbor,$(INTEROP)),$(VENV_HARBOR)/installed)
+	rm -rf build/interop
+	$(BIN)/python -m hatchling build -t wheel -d build/interop
+	for library in $(INTEROP); do \
+		python=$(abspath $(VENV_INTEROP))-$$library/bin/python; \
+		(cd build/interop && $$python -m pip install --quiet --no-deps --force-reinstall *.whl && \
+			HARBOR=$(abspath $(VENV_HARBOR))/bin/harbor $$python -m pytest --numprocesses=2 --dist=loadfile -c $(CURDIR)/pyproject.toml -o pythonpath= $(CURDIR)/tests/interop/test_$$library*.py) || exit 1; \
+	done
+
+$(VENV_INTEROP)-%/installed: $(VENV)/dev
+	$(copy_environment)
+	$(VENV_INTEROP)-$*/bin/python -m pip install --quiet '.[dev,$*]'
+	touch $@
+
+# Harbor's command needs Python 3.12 or newer, so it has an environment without SPADE.
+HARBOR_PYTHON ?= $(firstword $(foreach python,$(PYTHON) python3.13 python3.12 $(wildcard $(HOME)/.pyenv/versions/3.1[23]*/bin/python),\
+	$(shell $(python) -c "import sys; print(sys.executable) if sys.version_info >= (3, 12) else None" 2>/dev/null)))
+$(VENV_HARBOR)/installed: pyproject.toml
+	$(HARBOR_PYTHON) -m venv $(VENV_HARBOR)
+	$(VENV_HARBOR)/bin/pip install --quiet $(shell grep -o "harbor==[0-9.]*" pyproject.toml)
+	touch $@
+
 # The OpenAI client of the two newest major versions, each in a copy of the usual environment, by links.
 test-serve: $(OPENAI:%=$(VENV_SERVE)-%/installed)
 	for major in $(OPENAI); do $(VENV_SERVE)-$$major/bin/python -m pytest tests/serve/test_openai.py || exit 1; done
@@ -201,4 +229,4 @@ $(VENV_SITE)/installed: Makefile
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV_VLLM) $(VENV_SUITES) $(VENV_LM) $(VENV_RAY) $(VENV_TRACKERS) $(VENV_SITE) $(OPENAI:%=$(VENV_SERVE)-%) dist build .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(VENV_VLLM) $(VENV_SUITES) $(INTEROP:%=$(VENV_INTEROP)-%) $(VENV_HARBOR) $(VENV_LM) $(VENV_RAY) $(VENV_TRACKERS) $(VENV_SITE) $(OPENAI:%=$(VENV_SERVE)-%) dist build .mypy_cache .ruff_cache .pytest_cache

@@ -1,8 +1,8 @@
 """The curator process, which replaces the designer: brings the programs of a pool that the replay service asks for.
 
 It asks no engine. A program goes through admission like a designer's program, which also finds the form of its actions.
-If it fails, it is rejected with its stage and reason. A library's program is only opened once. A program that differs
-from the run's ends the process with one line.
+If it fails, it is rejected with its stage and reason. A program of a library or a server is only opened once. A program
+that differs from the run's ends the process with one line.
 """
 
 from collections.abc import Callable
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from actors.links.connected import Connected, attend
 from actors.roles.jobs import JobWork
+from actors.sandbox.served import read_served
 from spade.codec import compute_program_digest
 from spade.config import ONE_ANSWER, Config
 from spade.errors import RunError
@@ -33,7 +34,8 @@ class Curator(JobWork):
         program = await trio.to_thread.run_sync(read_program, self._folder, job.program)
         if compute_program_digest(program.source) != job.digest:
             raise RunError(f"{self._folder}: {job.program}.py was changed since the run started; bring it back")
-        if library := self._config.pool.library:
+        library = self._config.pool.library
+        if library or read_served(program.source):
             leveled = replace(program, source=set_level(program.source, job.level)) if program.levels else program
             opened = await self._admission(leveled.source, job.sampler, plays=False)
             return _close_job(job, leveled, replace(opened, single_turn=library in ONE_ANSWER))

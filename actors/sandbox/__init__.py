@@ -7,6 +7,7 @@ budget      the memory of all children together
 programs    programs by digest, fetched once
 process     one child and its channel: deadlines and typed faults
 judging     a child that judges code, which further children execute
+served      a session of an environment server in the place of a child
 zygote      the host's end of a fork server
 wire        the frames between host and child
 inside/     the code that raises the walls and runs behind them; `inside/tools/` plays programs with tools

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -12,24 +13,27 @@ from spade.text import as_line
 
 LISTED_S = 120.0
 _LIST = (
-    "import json, sys; from actors.sandbox.inside.libraries import programs; print(json.dumps(programs(sys.argv[1])))"
+    "import json, sys; from actors.sandbox.inside.libraries import programs; "
+    "print(json.dumps(programs(sys.argv[1], sys.argv[2:])))"
 )
 
 
-def list_catalogue(library: str) -> dict[str, dict[str, Any]]:
+def list_catalogue(library: str, asked: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
     """Return the program attributes of each environment worth playing, by the environment's name.
+
+    If a library's tasks must be read, the attributes have them for the environments that are `asked` for.
 
     Raises RunError if the library is not installed in the supported version, or does not load.
     """
     require((library,))
     try:
-        asked = subprocess.run(
-            [sys.executable, "-c", _LIST, library], capture_output=True, timeout=LISTED_S, check=True
+        done = subprocess.run(
+            [sys.executable, "-c", _LIST, library, *asked], capture_output=True, timeout=LISTED_S, check=True
         )
     except subprocess.CalledProcessError as error:
         last = error.stderr.decode(errors="replace").strip().rpartition("\n")[2]
         raise RunError(f"{library}: does not load ({as_line(last, 200)})") from None
     except subprocess.TimeoutExpired:
         raise RunError(f"{library}: does not load within {LISTED_S:g} s") from None
-    found: dict[str, dict[str, Any]] = msgspec.json.decode(asked.stdout.splitlines()[-1])
+    found: dict[str, dict[str, Any]] = msgspec.json.decode(done.stdout.splitlines()[-1])
     return found

@@ -17,6 +17,7 @@ from actors.sandbox.inside.imports import PACKAGES
 from actors.sandbox.inside.libraries import JUDGES, LIBRARIES
 from actors.sandbox.judging import JudgingProcess
 from actors.sandbox.process import Answer, ChildProcess
+from actors.sandbox.served import open_served, read_served
 from actors.sandbox.tiers import LADDER, TIERS, Layers, write_attacker
 from actors.sandbox.wire import OBSERVATION_BYTES, Act, Answered, Inspect, Inspected, Loaded, LoadProgram, Reset, Step
 from actors.sandbox.zygote import FIXED_HASH_SEED, Kind, Make, Zygote, draw_hash_seed, run_zygote
@@ -252,8 +253,11 @@ class Sandbox:
     async def child(self, source: str, twin: int = PLAYS, limits: Limits | None = None) -> ChildProcess | Faulted:
         """Fork a fresh child from the zygote of the kind that `source` needs. Its program is not loaded yet.
 
-        `twin` selects one of the two zygotes of this kind. `limits` default to the sandbox's.
+        `twin` selects one of the two zygotes of this kind. `limits` default to the sandbox's. A program of one of
+        `sandbox.servers` gets a session of the server instead.
         """
+        if (served := read_served(source)) and served.server in self.limits.servers:
+            return open_served(served, self._nursery)
         try:
             zygote = await self._get_zygote(self._find_kind(source), twin)
         except STARTING as error:

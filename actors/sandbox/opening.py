@@ -6,6 +6,7 @@ import sys
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import metadata
+from importlib.util import find_spec
 
 import trio
 
@@ -32,6 +33,10 @@ async def open_sandbox(limits: Limits, fixed_hashes: bool = False) -> AsyncItera
             "the sandbox needs Linux (5.4 or newer); elsewhere run it in a Linux container or virtual machine"
         )
     require(limits.libraries)
+    if limits.servers and find_spec("trio_websocket") is None:
+        raise RunError(
+            f"sandbox.servers: needs trio-websocket, which is not installed; {describe_installing('openenv')}"
+        )
     _raise_descriptor_limit(DESCRIPTORS_EACH * limits.episodes + DESCRIPTORS_BESIDE)
     breaches = []
     async with AsyncExitStack() as stack:

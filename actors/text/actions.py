@@ -5,8 +5,7 @@ r"""Readers of the model's text: find the answer after its thinking, and the las
 
 import re
 
-from spade.protocol import Form
-from spade.tokens import THINK, THOUGHT
+from spade.tokens.marks import THINK, THOUGHT
 
 _MARKS = re.compile(r"\\boxed\{|\\[{}]|[{}]")
 
@@ -58,7 +57,7 @@ def find_boxed(text: str) -> str:
     return found.strip()
 
 
-def format_action(action: str, reads: Form) -> str:
+def format_action(action: str, reads: str) -> str:
     """Return an action in the form that a program reads: the content of the box, or the box itself.
 
     An action that already contains a box is sent unchanged. An empty action is sent empty, without a box.

@@ -105,6 +105,7 @@ def _read_lineage(store: Store, id: str, source: Source) -> ProgramLineage | Non
         step=publication.weights.step if publication else None,
         document=environment.document,
         reads=source.reads,
+        single_turn=source.single_turn,
         win_rate=score.win_rate if score else None,
         win_rate_hinted=score.win_rate_hinted if score else None,
         regret=score.regret if score else None,

@@ -1,10 +1,10 @@
-"""Check the addresses of the bus, of an endpoint and of the gateway."""
+"""Check the addresses of the bus, of an endpoint, of the gateway and of environment servers."""
 
 import ipaddress
 import re
 from urllib.parse import urlsplit
 
-from spade.config.sections import Bus, Endpoint, Serve
+from spade.config.sections import Bus, Endpoint, Sandbox, Serve
 from spade.errors import ConfigError
 
 
@@ -24,6 +24,18 @@ def _is_http(url: str) -> bool:
         return parts.scheme in ("http", "https") and parts.hostname is not None and parts.port != 0
     except ValueError:  # raised for a port that is not a number, or for an unmatched bracket
         return False
+
+
+def check_servers(sandbox: Sandbox) -> None:
+    """Raise ConfigError for a malformed address of an environment server."""
+    for address in sandbox.servers:
+        if not is_server(address):
+            raise ConfigError(f"sandbox.servers: write http://HOST:PORT without a slash at the end, is {address!r}")
+
+
+def is_server(address: str) -> bool:
+    """Return True if this can be the address of an environment server."""
+    return _is_http(address) and not re.search(r"[@?#\s]|/$", address)
 
 
 def check_serve(serve: Serve) -> None:

@@ -9,7 +9,7 @@ from typing import get_args
 
 import msgspec
 
-from spade.config.addresses import check_bind, check_endpoint, check_serve
+from spade.config.addresses import check_bind, check_endpoint, check_serve, check_servers
 from spade.config.domains import DOMAINS
 from spade.config.engine_kinds import ENGINE_KINDS
 from spade.config.sections import Config, Evaluation, Learner, Pool, PoolLibrary, ToolUse, Track
@@ -42,6 +42,7 @@ def check(config: Config) -> None:
     check_bind(config.bus)
     check_endpoint(config.endpoint, config.design.train)
     check_serve(config.serve)
+    check_servers(config.sandbox)
 
 
 def _check_texts(config: Config) -> None:

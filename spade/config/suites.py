@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, cast, get_args
 
 from spade.config.domains import DomainName
 
-Library = Literal["reasoning-gym", "rlve", "gem", "gymnasium", "answers", "code"]
+Library = Literal["reasoning-gym", "rlve", "gem", "gymnasium", "verifiers", "answers", "code"]
 """Libraries with environments that programs may extend, by the names of `sandbox.libraries`."""
 
 ONE_ANSWER: frozenset[Library] = frozenset({"reasoning-gym", "rlve", "answers", "code"})

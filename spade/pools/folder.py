@@ -50,6 +50,9 @@ class ProgramLineage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reads: Form = "inside"
     """Form of the actions that plays send to the program."""
 
+    single_turn: bool = False
+    """As in Verdict: True if each play of admission ended with its first action."""
+
     win_rate: float | None = None
     """Win rate of the plays without the hint."""
 

@@ -7,8 +7,9 @@ tokens encodes them.
 
 from spade.tokens.chat import MOST_MESSAGES, Chat
 from spade.tokens.dialogue import Dialogue, Reading, make_dialogues
+from spade.tokens.marks import THINK, THOUGHT
 from spade.tokens.plain import LONG_TEXT
-from spade.tokens.tokenizer import THINK, THOUGHT, ChatPrompt, Tokenizer
+from spade.tokens.tokenizer import ChatPrompt, Tokenizer
 from spade.tokens.tools import NO_TOOLS, Tools
 from spade.tokens.training_examples import ExampleMessage, TrainingExample, write_example
 

@@ -15,6 +15,7 @@ from spade.decoding import UnreadableError, try_decode
 from spade.errors import RunError
 from spade.tokens.chat import Chat
 from spade.tokens.files import end_ids, read_settings, read_special_tokens, read_template, read_tokenizer
+from spade.tokens.marks import THINK, THOUGHT
 from spade.tokens.pieces import TokenBytes
 from spade.tokens.plain import PlainText, encode_within, list_control_ids
 from spade.tokens.stand_ins import Slot
@@ -75,7 +76,6 @@ class ChatPrompt(NamedTuple):
     """True if the prompt itself opens the answer's thought."""
 
 
-THINK, THOUGHT = "<think>", "</think>"
 _OPENINGS = 64  # cached layouts of openings, one for each structure of tools
 _LONGEST_KEPT = 16_384  # characters; the layout of a chat with a longer structure is not cached
 _LAYOUTS = 256  # cached layouts of histories; a play needs one for each turn

@@ -52,6 +52,7 @@ DOWN = [
     ["env", "export", "RUN", f"DIR/{NAMED}rows", "--format", "jsonl"],
     ["env", "export", "RUN", f"DIR/{NAMED}files", "--format", "files"],
     ["env", "export", "RUN", f"DIR/{NAMED}package", "--format", "gymnasium"],
+    ["pool", "import", f"verifiers:{NAMED}", "-o", f"DIR/{NAMED}pool"],
     ["env", "export", "RUN", "DIR/none", "--format", "files", "--skill", EVIL, "--win-rate", EVIL],
     ["env", f"--{EVIL}"],
     ["track", "RUN", "--to", EVIL], ["track", f"none{NAMED}", "--to", "tensorboard"],

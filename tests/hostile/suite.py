@@ -2,7 +2,7 @@
 
     python -m tests.hostile.suite TIER [--as-nobody] [--without LAYER] [--libraries] [--share NUMBER/SHARES]
 
-With --libraries every program runs in a child of the zygote that has loaded all libraries. A share, counted from 0, is
+With --libraries every program runs in a child of the zygote that has loaded all libraries but verifiers. A share, counted from 0, is
 every third program of three shares.
 
 Prints a complaint a line, and how many programs were run; the exit code is 1 where there is a complaint. Without a
@@ -221,7 +221,7 @@ def main() -> None:
         os.setgroups([])
         os.setresgid(NOBODY - 1, NOBODY - 1, NOBODY - 1)
         os.setresuid(NOBODY - 1, NOBODY - 1, NOBODY - 1)
-    libraries = tuple(LIBRARIES) if arguments.libraries else ()
+    libraries = tuple(LIBRARIES.keys() - {"verifiers"}) if arguments.libraries else ()
     tier = [hostile for hostile in PROGRAMS if arguments.tier in hostile.tiers]
     programs = share_of([hostile for hostile in tier if libraries or not hostile.libraries], arguments.share)
     found = trio.run(complaints, TIERS[arguments.tier] - set(arguments.without), programs, libraries)

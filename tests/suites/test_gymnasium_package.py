@@ -56,7 +56,9 @@ def make_programs():
 @pytest.fixture(scope="module", params=["behind_walls", "bare_ones"])
 def package(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("packages") / request.param.replace("_", "-")
-    count = write_package(folder, iter(make_programs().values()), CONFIG, "a run", request.param == "bare_ones")
+    count = write_package(
+        folder, iter(make_programs().values()), CONFIG, "a run", "gymnasium", request.param == "bare_ones"
+    )
     sys.path.insert(0, str(folder))
     found = importlib.import_module(request.param)
     sys.path.remove(str(folder))

@@ -92,7 +92,7 @@ def import_pool(
         typer.Argument(
             metavar="SOURCE",
             help="hub:OWNER/NAME, a Parquet or JSON Lines file, a folder of these or of programs (*.py), or "
-            "LIBRARY:NAMES, such as gymnasium:FrozenLake-v1.",
+            "LIBRARY:NAMES, such as gymnasium:FrozenLake-v1, or openenv:URL of a running server.",
         ),
     ],
     out: Out,

@@ -8,6 +8,7 @@ from typing import NamedTuple, get_args
 from msgspec.structs import replace
 
 from spade.app.pools.admission import RejectedPrograms, admit
+from spade.app.pools.servers import SERVER, read_server
 from spade.app.pools.tables import is_table, read_table
 from spade.app.supervisor.pools import SOURCES, write_pool
 from spade.config import Config, PoolLibrary
@@ -44,13 +45,16 @@ def import_programs(source: str, out: Path, config: Config, say: Callable[[str],
         loaded = tuple(sorted({*config.sandbox.libraries, kind}))
         config = replace(config, sandbox=replace(config.sandbox, libraries=loaded))
         programs = list(SOURCES[kind](names))
+    elif kind == SERVER:
+        server, programs = read_server(names)
+        config = replace(config, sandbox=replace(config.sandbox, servers=(server,)))
     else:
         programs = read_table(source) if is_table(source) else list(SOURCES["folder"](source))
     if len(programs) > MOST_PROGRAMS:
         raise RunError(f"{source}: has {len(programs)} programs; a pool holds at most {MOST_PROGRAMS}")
     out.parent.mkdir(parents=True, exist_ok=True)
     log = out.with_name(out.name + LOG)
-    admitted, rejections = admit(programs, config, log, library, say)
+    admitted, rejections = admit(programs, config, log, library or kind == SERVER, say)
     if not admitted:
         for row in rejections.rows():
             say(row)

@@ -1,36 +1,61 @@
-"""Write programs of a run as a Python package that registers them with Gymnasium."""
+"""Write programs of a run as a Python package for Gymnasium, verifiers or OpenEnv."""
 
 import keyword
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import partial
 from importlib import metadata
 from pathlib import Path
-from shutil import copyfile
+from typing import Literal
 
 import msgspec
 
+from actors.play.domains import load_profile
 from actors.sandbox.wire import OBSERVATION_BYTES
+from actors.text.conversation import GameTalk
+from actors.text.profile import ChatMessage
 from spade.app.pools.cards import render
 from spade.app.supervisor.pools import write_pool
 from spade.config import Config
 from spade.disk import write_whole
 from spade.errors import RunError
 from spade.pools import PoolProgram
+from spade.protocol import Observed
 from spade.text import as_line
 
-TAKEN = {"actors", "gymnasium", "learner", "numpy", "replay", "spade", *sys.stdlib_module_names}
+TAKEN = {
+    "actors", "gymnasium", "learner", "numpy", "replay", "spade", "verifiers",
+    "harbor", "nemo_gym", "openenv", "textarena",  # verifiers has tasksets of these names
+    "client", "models", "server",  # modules beside the package of OpenEnv
+    *sys.stdlib_module_names,
+}  # fmt: skip
 """Names of modules that a package must not replace."""
+PackageFormat = Literal["gymnasium", "verifiers", "openenv"]
 _MODULES = Path(__file__).with_name("package")
-_INSIDE = Path(sys.modules["actors.sandbox.inside"].__path__[0])
-_COPIED = ("__init__", "fstrings", "given", "messages", "program", "repair", "scopes")
-"""Modules of `actors/sandbox/inside` that run a program without walls."""
+_PLAYERS: Mapping[PackageFormat, str] = {"gymnasium": "environments.py", "verifiers": "tasksets.py"}
+"""By format: the module that shows the programs to the library."""
+_SERVED = {
+    "openenv.yaml": "openenv/openenv.yaml", "models.py": "openenv/models.py.txt", "client.py": "openenv/client.py.txt",
+    "server/app.py": "openenv/app.py.txt",
+}  # fmt: skip
+"""The files of an environment of OpenEnv, beside the package, with their templates."""
+_SLOT = "{observation}"
+_ROOT = Path(sys.modules["spade"].__path__[0]).parent
+_OURS = (
+    "actors/text/actions.py", "spade/returns.py", "spade/tokens/marks.py",
+    *(f"actors/sandbox/inside/{name}.py"
+      for name in ("__init__", "fstrings", "given", "messages", "program", "repair", "scopes")),
+)  # fmt: skip
+"""Modules of SPADE that play a program without walls."""
 _PACKAGES = ("math_verify", "mpmath", "sympy")
 """Packages beside numpy that programs may import."""
 _VERSION = metadata.version("spade-rl")
 
 
-def write_package(folder: Path, programs: Iterator[PoolProgram], config: Config, run: str, bare: bool) -> int:
+def write_package(
+    folder: Path, programs: Iterator[PoolProgram], config: Config, run: str, format: PackageFormat, bare: bool
+) -> int:
     """Write programs of a run as a package named like its folder. Return their number.
 
     The package runs them behind the sandbox, or if `bare` in the process of its user. Raises RunError if the folder
@@ -38,34 +63,69 @@ def write_package(folder: Path, programs: Iterator[PoolProgram], config: Config,
     """
     module = _module_name(folder)
     if config.run.domain != "games":
-        raise RunError(f"--format gymnasium: exports games, and the domain of {run} is {config.run.domain}")
+        raise RunError(f"--format {format}: exports games, and the domain of {run} is {config.run.domain}")
     if bare and config.sandbox.libraries:
         raise RunError(f"--bare: the programs of {run} need the sandbox for {', '.join(config.sandbox.libraries)}")
     with write_whole(folder) as part:
         inner = part / module
-        count = write_pool(inner / "programs", programs)
-        used = [name for name in _PACKAGES if bare and _is_named(name, inner / "programs")]
-        facts = {"run": run, "module": module, "bare": bare, "count": count, "packages": used, "version": _VERSION}
-        for file, template in (
-            (part / "pyproject.toml", "package.toml"), (part / "README.md", "package.md"),
-            (inner / "__init__.py", "package.py.txt"),
-        ):  # fmt: skip
-            file.write_text(render(template, config, **facts), encoding="utf-8")
-        settings = {
-            "max_turns": config.play.max_turns, "observation_bytes": OBSERVATION_BYTES, "sandbox": config.sandbox,
+        count = write_player(inner, programs, config, bare)
+        used = list_used_packages(inner) if bare else []
+        facts = {
+            "run": run, "module": module, "format": format, "bare": bare, "count": count, "packages": used,
+            "version": _VERSION, "name": "".join(map(str.capitalize, module.replace("_env", "").split("_"))),
         }  # fmt: skip
-        (inner / "settings.json").write_bytes(msgspec.json.format(msgspec.json.encode(settings)))
-        (part / "LICENSE").write_text(metadata.distribution("spade-rl").read_text("licenses/LICENSE") or "")
-        copyfile(_MODULES / "environments.py", inner / "environments.py")
-        if bare:
-            source = (_MODULES / "bare.py").read_text(encoding="utf-8")
-            (inner / "bare.py").write_text(source.replace("actors.sandbox.inside", ".inside"), encoding="utf-8")
-            (inner / "inside").mkdir()
-            for name in _COPIED:
-                copyfile(_INSIDE / f"{name}.py", inner / "inside" / f"{name}.py")
-        else:
-            copyfile(_MODULES / "sandboxed.py", inner / "sandboxed.py")
+        files = {"pyproject.toml": "package.toml", "README.md": "package.md", f"{module}/__init__.py": "package.py.txt"}
+        for file, template in (files | (_SERVED if format == "openenv" else {})).items():
+            (part / file).parent.mkdir(exist_ok=True)
+            (part / file).write_text(render(template, config, **facts), encoding="utf-8")
+        write_license(part)
+        if player := _PLAYERS.get(format):
+            _copy_module(_MODULES / player, inner / player, module if bare else "")
     return count
+
+
+def write_player(inner: Path, programs: Iterator[PoolProgram], config: Config, bare: bool) -> int:
+    """Write programs and the modules that play them into a Python package named like its folder. Return their number.
+
+    With `bare` the package needs no part of SPADE.
+    """
+    count = write_pool(inner / "programs", programs)
+    settings = {
+        "runner": "bare" if bare else "sandboxed", "max_turns": config.play.max_turns,
+        "observation_bytes": OBSERVATION_BYTES, "sandbox": config.sandbox, "slot": _SLOT,
+        "openings": [_write_opening(config, single_turn) for single_turn in (False, True)],
+    }  # fmt: skip
+    (inner / "settings.json").write_bytes(msgspec.json.format(msgspec.json.encode(settings)))
+    for name in (f"{settings['runner']}.py", "playing.py"):
+        _copy_module(_MODULES / name, inner / name, inner.name if bare else "")
+    for name in _OURS if bare else ():
+        _copy_module(_ROOT / name, inner / "parts" / name, inner.name)
+    return count
+
+
+def list_used_packages(inner: Path) -> list[str]:
+    """Return the packages beside numpy that programs of `write_player` may import."""
+    return [name for name in _PACKAGES if _is_named(name, inner / "programs")]
+
+
+def write_license(folder: Path) -> None:
+    """Write the licence of SPADE's modules into a folder."""
+    (folder / "LICENSE").write_text(metadata.distribution("spade-rl").read_text("licenses/LICENSE") or "")
+
+
+def _write_opening(config: Config, single_turn: bool) -> list[ChatMessage]:
+    """Return the messages before a model's first turn, with a slot for the observation."""
+    opening = partial(load_profile(config).play, single_turn=single_turn)
+    return GameTalk(opening, examples=config.play.examples).open(Observed(_SLOT), None).messages
+
+
+def _copy_module(file: Path, to: Path, bare: str) -> None:
+    """Copy a module. In the package `bare` it imports parts of the package instead of SPADE."""
+    text = file.read_text(encoding="utf-8")
+    if bare:
+        text = re.sub(r"^from (actors|spade)\.", rf"from {bare}.parts.\1.", text, flags=re.MULTILINE)
+    to.parent.mkdir(parents=True, exist_ok=True)
+    to.write_text(text, encoding="utf-8")
 
 
 def _module_name(folder: Path) -> str:

@@ -130,7 +130,7 @@ def _read_program(row: TextRow, origin: str, taken: Counter[str]) -> PoolProgram
     given = next((each for each in ids if each), row.id)
     named = ", ".join(f"{column} {as_line(row.word(column), 100)}" for column in ("game_id", SKILL) if row.word(column))
     program = PoolProgram(
-        _choose_name(given, taken),
+        choose_name(given, taken),
         row.text,
         row.word(HINT),
         next((each for each in SKILLS if each == skill), None),
@@ -140,7 +140,7 @@ def _read_program(row: TextRow, origin: str, taken: Counter[str]) -> PoolProgram
     return program
 
 
-def _choose_name(given: str, taken: Counter[str]) -> str:
+def choose_name(given: str, taken: Counter[str]) -> str:
     """Make a valid name that is not taken from the name that the table gives. `taken` counts the uses of each name."""
     name = _UNFIT.sub("_", Path(given).name.removesuffix(".py"))[:_LONGEST_NAME].strip("._-") or "program"
     chosen = name

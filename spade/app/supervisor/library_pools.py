@@ -47,11 +47,14 @@ def read_library_programs(library: str, names: str) -> Iterator[PoolProgram]:
 
     Raises RunError with the first name that is unknown or excluded.
     """
-    known = list_catalogue(library)
+    everything = names in ("", "all")
+    asked = [] if everything else [name.strip() for name in names.split(",")]
+    known = list_catalogue(library, [name for name in asked if name.isprintable()])
+    if library == "verifiers" and everything:
+        raise RunError(f"{library}: name the tasksets; those here are {', '.join(known) or 'none'}")
     chosen = SETS.get((library, names))
     if chosen is None:
-        asked = known if names in ("", "all") else (name.strip() for name in names.split(","))
-        chosen = {name: {} for name in asked}
+        chosen = {name: {} for name in (known if everything else asked)}
     for name in chosen:
         _check(library, name, known)
     return (_make_program(library, name, {**known[name], **more}) for name, more in chosen.items())
@@ -62,12 +65,12 @@ def pay_by_score(program: PoolProgram) -> PoolProgram:
     return replace(program, source=f"{program.source}    pays = 'score'\n")
 
 
-def _check(library: str, name: str, known: Mapping[str, object]) -> None:
-    if name in known:
+def _check(library: str, name: str, known: Mapping[str, Mapping[str, Any]]) -> None:
+    if name in known and "refused" not in known[name]:
         return
-    if why := EXCLUDED[library].get(name):
+    if why := EXCLUDED[library].get(name) or known.get(name, {}).get("refused"):
         raise RunError(f"{library}: {name} is left out: {why}")
-    nearest = ", ".join(get_close_matches(name, known, 3, cutoff=0.0))
+    nearest = ", ".join(get_close_matches(name, known, 3, cutoff=0.0)) or "none"
     raise RunError(f"{library}: unknown name {as_line(name, 80)!r}; the nearest are {nearest}")
 
 

@@ -20,7 +20,7 @@ from spade.config.sections.bounds import (
 from spade.config.suites import Library, SuiteChoice
 from spade.protocol import MOST_ACTORS, MOST_PROGRAMS
 
-PoolLibrary = Literal["reasoning-gym", "rlve", "gem", "gymnasium"]
+PoolLibrary = Literal["reasoning-gym", "rlve", "gem", "gymnasium", "verifiers"]
 """Libraries that are sources of pools."""
 Processes = Annotated[int, Meta(ge=0, le=MOST_ACTORS)]
 ProcessRange = Annotated[str, Meta(pattern=RANGE)]
@@ -301,8 +301,12 @@ class Sandbox(Section, frozen=True):
 
     libraries: tuple[Library, ...] = ()
     """Libraries whose environments programs may extend (docs/sandbox.md, "Libraries"): `reasoning-gym`, `rlve`, `gem`,
-    `gymnasium`; `answers`, mathematics and choices; `code`, programs on tests. A zygote loads them when a program first
-    names one of their base classes."""
+    `gymnasium`, `verifiers`; `answers`, mathematics and choices; `code`, programs on tests. A zygote loads them when a
+    program first names one of their base classes."""
+
+    servers: tuple[str, ...] = ()
+    """Addresses of environment servers of OpenEnv, such as `http://127.0.0.1:8000`. A program that names one of them is
+    played there (docs/sandbox.md, "Servers"). No other server is ever reached."""
 
     episodes: Count = 256
     """Episodes that an env-runner has open at once; it refuses more, and those plays are leased again."""

@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 from pyarrow import parquet
 
+from actors.text import rules
 from replay.inspect.environments import read_environments
 from spade.app.pools.tables import read_table
 from spade.app.rundir import RunDir
@@ -107,6 +108,7 @@ def test_a_folder_that_exists_and_a_run_without_environments_are_refused(run, tm
         ("Some Games", (), "'Some Games' is no name of a package"),
         ("7-games", (), "'7-games' is no name of a package"),
         ("class", (), "'class' is no name of a package"),
+        ("textarena", ("--format", "verifiers"), "'textarena' is the name of another package; give DIR another name"),
         ("json", (), "'json' is the name of another package; give DIR another name"),
         ("games", ("--format", "hub", "--bare"), "--bare: --format hub runs no programs; leave --bare out"),
     ],
@@ -130,17 +132,32 @@ def test_programs_that_a_package_cannot_play_are_refused(tmp_path):
         assert (code, told) == (1, f"spade: {says}\n")
 
 
+@pytest.mark.parametrize(("format", "library"), [("gymnasium", "gymnasium>=1.4,<2"), ("verifiers", "verifiers>=0.4")])
 @pytest.mark.parametrize("bare", [False, True])
-def test_a_package_names_what_it_needs(run, tmp_path, bare):
+def test_a_package_names_what_it_needs(run, tmp_path, bare, format, library):
     code, told = run_spade(
-        "env", "export", run.path, tmp_path / "some-games", "--format", "gymnasium", *(["--bare"] if bare else [])
+        "env", "export", run.path, tmp_path / "some-games", "--format", format, *(["--bare"] if bare else [])
     )
     assert code == 0, told
     with (tmp_path / "some-games" / "pyproject.toml").open("rb") as file:
         project = tomllib.load(file)["project"]
     ours = [] if bare else ["anyio>=4", f"spade-rl=={metadata.version('spade-rl')}"]
-    assert (project["name"], project["dependencies"]) == ("some-games", ["gymnasium>=1.4,<2", *ours])
+    assert (project["name"], project["dependencies"]) == ("some-games", [library, *ours])
     told = (tmp_path / "some-games" / "README.md").read_text()
     assert ("they run in your process with all of its rights" in told) == bare
     assert "MIT License" in (tmp_path / "some-games" / "LICENSE").read_text()
     assert list_names(tmp_path / "some-games" / "some_games" / "programs")
+
+
+def test_a_package_has_the_prompts_of_its_run(tmp_path):
+    run = RunDir(tmp_path / "run")
+    run.create(load("games-4b"))
+    keep_world(run.store)
+    code, told = run_spade("env", "export", run.path, tmp_path / "games", "--format", "verifiers")
+    assert code == 0, told
+    openings = json.loads((tmp_path / "games/games/settings.json").read_text())["openings"]
+    assert [[each["role"] for each in opening] for opening in openings] == [["system", "user"]] * 2
+    assert [opening[-1]["content"] for opening in openings] == ["{observation}"] * 2
+    several, one = (opening[0]["content"] for opening in openings)
+    assert rules.ONE_ANSWER.strip() == one
+    assert "turns" in several

@@ -93,6 +93,13 @@ def test_a_pool_with_a_bad_file_is_listed_all_the_same(source):
     assert told.count("\n") == 1
 
 
+def test_a_library_that_is_not_installed_is_one_line(tmp_path):
+    code, told = run_spade("pool", "import", "verifiers:easy-sums", "-o", tmp_path / "pool")
+    wanted = "verifiers==0.4.0 is supported, none is installed; pip install 'verifiers[ta]==0.4.0'"
+    assert (code, told) == (1, f"spade: verifiers: {wanted}\n")
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_runs_environments_are_a_pool_and_its_memory_is_another(tmp_path):
     run = RunDir(tmp_path / "run")
     run.create(load("nano"))

@@ -38,6 +38,9 @@ LIBRARIES = {
     "rlve": Library("rlve", ("RlveEnv",), "rlve-gym==0.0.1", ("Gym", "networkx")),
     "gem": Library("gem", ("GemEnv",), "gem-llm==0.1.0", ("gem",), "pip install --no-deps gem-llm==0.1.0"),
     "gymnasium": Library("gymnasium", ("GymnasiumTextEnv",), "gymnasium==1.4.0", ("gymnasium",)),
+    "verifiers": Library(
+        "verifiers", ("VerifiersEnv",), "verifiers==0.4.0", ("verifiers",), "pip install 'verifiers[ta]==0.4.0'"
+    ),
     "answers": Library("answers", ("MathAnswerEnv", "ChoiceEnv")),
     "code": Library("code_tests", ("CodeTestsEnv",)),
 }
@@ -60,10 +63,18 @@ def load(names: Sequence[str]) -> dict[str, object]:
     return found
 
 
-def programs(name: str) -> dict[str, dict[str, Any]]:
-    """Return the program attributes of each environment of a library, except EXCLUDED. Used for pools."""
-    found: dict[str, dict[str, Any]] = importlib.import_module(f"{__name__}.{LIBRARIES[name].module}").programs()
-    return {each: attributes for each, attributes in found.items() if each not in EXCLUDED[name]}
+def programs(name: str, asked: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
+    """Return the program attributes of each environment of a library, except EXCLUDED. Used for pools.
+
+    `refused` among them is the reason why the environment cannot be played here. Those of verifiers have their tasks
+    if they are `asked` for.
+    """
+    module = importlib.import_module(f"{__name__}.{LIBRARIES[name].module}")
+    found = {each: attributes for each, attributes in module.programs().items() if each not in EXCLUDED[name]}
+    for each in asked if name == "verifiers" else ():
+        if "taskset" in found.get(each, {}):
+            found[each]["tasks"] = module.read_tasks(**found[each])
+    return found
 
 
 def list_packages(names: Sequence[str]) -> list[str]:

@@ -20,6 +20,7 @@ EXCLUDED: dict[str, dict[str, str]] = {
         "Blackjack-v1": "cannot draw itself as text",
         "Taxi-v3": "withdrawn",
     },
+    "verifiers": {},
 }
 """For each library, the environment's name and the reason.
 

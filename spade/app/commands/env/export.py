@@ -21,10 +21,10 @@ def export(
     run: RunArgument,
     out: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write; must not exist.")],
     format: Annotated[
-        Literal["files", "hub", "parquet", "jsonl", "gymnasium"],
+        Literal["files", "hub", "parquet", "jsonl", "gymnasium", "verifiers", "openenv", "harbor"],
         typer.Option(
             help="files: a pool; hub: a data set folder with a card; parquet, jsonl: the rows of the data set; "
-            "gymnasium: a package to install, named like DIR.",
+            "gymnasium, verifiers, openenv: a package to install, named like DIR; harbor: a folder of tasks.",
         ),
     ],
     skill: Annotated[list[str] | None, typer.Option(metavar="SKILL", help="This skill; may be repeated.")] = None,
@@ -34,7 +34,7 @@ def export(
     regret: Annotated[str | None, typer.Option(metavar="A..B", help="A regret from A to B.")] = None,
     audited: Annotated[bool, typer.Option("--audited", help="Only environments that passed their audit.")] = False,
     bare: Annotated[
-        bool, typer.Option("--bare", help="With gymnasium: run the programs without a sandbox, and without SPADE.")
+        bool, typer.Option("--bare", help="In a package: run the programs without a sandbox, and without SPADE.")
     ] = False,
 ) -> None:
     """Write environments of a run with their lineage.
@@ -44,6 +44,7 @@ def export(
     """
     from replay.inspect.pool import Filters
     from spade.app.commands.env.tables import write_tables
+    from spade.app.pools.harbor import write_tasks
     from spade.app.pools.packages import write_package
     from spade.app.rundir import RunDir
     from spade.app.supervisor.pools import read_run_programs, write_pool
@@ -54,16 +55,19 @@ def export(
         known_skills(skill, config, found.path), _bounds("--win-rate", win_rate), _bounds("--regret", regret), audited
     )
     programs = read_run_programs(found, filters=filters)
-    if bare and format != "gymnasium":
-        raise RunError(f"--bare: --format {format} runs no programs; leave --bare out")
+    if bare and format not in ("gymnasium", "verifiers", "openenv"):
+        raise RunError(f"--bare: --format {format} writes no package that runs programs; leave --bare out")
     name = as_line(found.path.name, 80)
     match format:
         case "files":
             count = write_pool(out, programs)
         case "hub" | "parquet" | "jsonl":
             count = write_tables(out, format, programs, config, name)
-        case "gymnasium":
-            count = write_package(out, programs, config, name, bare)
+        case "gymnasium" | "verifiers" | "openenv":
+            count = write_package(out, programs, config, name, format, bare)
+        case "harbor":
+            count, unsolved = write_tasks(out, programs, config, name)
+            say(f"{unsolved} environments left out: their programs list no solution that wins")
     say(f"{out}: {count} environments of {found.path}")
 
 

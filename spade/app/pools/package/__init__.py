@@ -1,1 +1,1 @@
-"""Modules that an exported Gymnasium package has. They are copied, so a package needs no part of the command line."""
+"""Modules that an exported package has. They are copied, so a package needs no part of the command line."""

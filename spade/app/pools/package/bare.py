@@ -9,16 +9,16 @@ import numpy
 from actors.sandbox.inside.given import GIVEN
 from actors.sandbox.inside.program import LoadedProgram, ProgramError, run_module
 
-from .environments import SETTINGS, ProgramEnv, TurnResult
+from .playing import SETTINGS, PackagedProgram, TurnResult
 
 GIVEN["np"] = numpy
 
 
-class BareEnv(ProgramEnv):
+class BareProgram(PackagedProgram):
     """A program in this process. It has its own state of the global generators of `random` and numpy."""
 
-    def __init__(self, program: str) -> None:
-        super().__init__(program)
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
         self._loaded: LoadedProgram | None = None
         self._states = random.getstate(), numpy.random.get_state()
 
@@ -48,6 +48,9 @@ class BareEnv(ProgramEnv):
         finally:
             self._states = random.getstate(), numpy.random.get_state()
             _set_states(*before)
+
+
+make_program = BareProgram
 
 
 def _set_states(ours: object, of_numpy: object) -> None:

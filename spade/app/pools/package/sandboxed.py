@@ -5,6 +5,7 @@ import os
 from contextlib import ExitStack
 from functools import cache
 from itertools import count
+from threading import Lock
 from typing import NamedTuple
 
 import msgspec
@@ -15,9 +16,10 @@ from actors.sandbox import Sandbox, open_sandbox
 from spade.config import Sandbox as Limits
 from spade.protocol import Faulted, Observed
 
-from .environments import SETTINGS, ProgramEnv, TurnResult
+from .playing import SETTINGS, PackagedProgram, TurnResult
 
 _numbers = count()
+_starting = Lock()
 
 
 class SandboxThread(NamedTuple):
@@ -41,30 +43,39 @@ def _start_sandbox(process: int) -> SandboxThread:
     return SandboxThread(portal, sandbox)
 
 
-class SandboxedEnv(ProgramEnv):
+def _find_sandbox() -> SandboxThread:
+    """Return the sandbox of this process. Threads that ask for it at once get the same one."""
+    with _starting:
+        return _start_sandbox(os.getpid())
+
+
+class SandboxedProgram(PackagedProgram):
     """A program in a process of its own, without files and network."""
 
-    def __init__(self, program: str) -> None:
-        super().__init__(program)
-        self._episode = f"{program}-{next(_numbers)}"
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._episode = f"{name}-{next(_numbers)}"
         self._opened = False
 
     def close(self) -> None:
         """End the program's process."""
         if self._opened:
-            thread = _start_sandbox(os.getpid())
+            thread = _find_sandbox()
             thread.portal.call(thread.sandbox.close, self._episode)
 
     def _begin(self, seed: int) -> str:
         self._opened = True
-        thread = _start_sandbox(os.getpid())
+        thread = _find_sandbox()
         answer = thread.portal.call(thread.sandbox.open, self._episode, self.source, seed, SETTINGS["max_turns"])
         return _check(answer).observation
 
     def _play(self, action: str, turn: int) -> TurnResult:
-        thread = _start_sandbox(os.getpid())
+        thread = _find_sandbox()
         answer = _check(thread.portal.call(thread.sandbox.step, self._episode, turn, action))
         return TurnResult(answer.observation, answer.reward, answer.terminated, answer.truncated)
+
+
+make_program = SandboxedProgram
 
 
 def _check(answer: Observed | Faulted) -> Observed:

@@ -1,0 +1,244 @@
+"""Programs that a server of OpenEnv runs. A session of the server takes the place of a child.
+
+A sandboxed process has no network, so this process holds the connection. It connects to no server but those of
+`sandbox.servers`. A task answers the frames that the host sends to a child, so deadlines and bounds are the host's.
+"""
+
+import ast
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+import trio
+
+from actors.sandbox.inside.messages import LENGTH
+from actors.sandbox.process import ChildProcess
+from actors.sandbox.wire import OBSERVATION_BYTES
+from spade.decoding import UnreadableError, try_decode
+from spade.errors import format_reason, unwrap_errors
+from spade.protocol import Faulted
+from spade.text import as_line
+
+if TYPE_CHECKING:
+    from trio_websocket import WebSocketConnection
+
+SERVED_CLASS = "OpenEnvServerEnv"
+"""The base of programs that a server runs. It has no code: its attributes name the server and the form of actions."""
+MESSAGE_BYTES = 4 * OBSERVATION_BYTES
+CONNECT_S = 20.0
+NO_SESSION = ("CAPACITY_REACHED", "FACTORY_ERROR", "SESSION_ERROR")
+"""Codes of errors after which the server ends the session."""
+INVALID = "VALIDATION_ERROR"
+HIDDEN = {"metadata"}
+"""Fields of an observation that are not shown."""
+
+
+class ServedProgram(msgspec.Struct, frozen=True):
+    """A program that a server runs."""
+
+    name: str
+    """Name of the class."""
+    server: str
+    """Address of the server, as in `sandbox.servers`."""
+    start: dict[str, Any] = {}
+    """What `reset` sends beside the seed."""
+    action: str = ""
+    """Field of the action that gets the text, or "" if the text is the whole action as JSON."""
+    plain: bool = True
+    """True if that field is a text, False if it is a JSON value."""
+    observation: str = ""
+    """Field of the observation that is shown, or "" for the whole observation as JSON."""
+    note: str = ""
+    """Text after each observation, which tells the form of an action."""
+
+
+class ServerMessage(msgspec.Struct, frozen=True):
+    """A message of the server."""
+
+    type: Literal["observation", "error"]
+    """The kind of the message."""
+    data: dict[str, Any] = {}
+    """The observation with reward and end, or the error with its code."""
+
+
+def read_served(source: str) -> ServedProgram | None:
+    """Read a program that a server runs. Returns None for any other program."""
+    if f"({SERVED_CLASS}):" not in source:
+        return None
+    try:
+        [kind] = ast.parse(source).body
+        assert isinstance(kind, ast.ClassDef)
+        given = {line.targets[0].id: ast.literal_eval(line.value) for line in kind.body}  # type: ignore[attr-defined]
+        return msgspec.convert({"name": kind.name, **given}, ServedProgram)
+    except (SyntaxError, ValueError, AssertionError, AttributeError, msgspec.ValidationError, RecursionError):
+        return None
+
+
+def open_served(program: ServedProgram, nursery: trio.Nursery) -> ChildProcess:
+    """Return a process whose requests a new session of the server answers. The session ends with the process."""
+    ours, theirs = socket.socketpair()
+    process = ChildProcess(ours)
+    nursery.start_soon(_serve, program, theirs, process)
+    return process
+
+
+async def _serve(program: ServedProgram, channel: socket.socket, process: ChildProcess) -> None:
+    """Answer requests until the host closes the channel or the connection breaks."""
+    from trio_websocket import ConnectionClosed, HandshakeError
+
+    reason = "the session is over"
+    with channel:
+        stream = trio.SocketStream(trio.socket.from_stdlib_socket(channel))
+        try:
+            async with _connect(program.server) as connection:
+                session = Session(program, connection)
+                while request := await _read_frame(stream):
+                    answer = await _answer_in_time(session, request, stream)
+                    if answer is None:
+                        return
+                    body = msgspec.json.encode({**answer, "nonce": request["nonce"]})
+                    await stream.send_all(LENGTH.pack(len(body)) + body)
+        except LostSessionError as error:
+            reason = str(error)
+        except trio.TooSlowError:
+            reason = f"no connection within {CONNECT_S:g} s"
+        except (HandshakeError, ConnectionClosed, OSError, trio.BrokenResourceError) as error:
+            reason = format_reason(error) or type(error).__name__
+        finally:
+            process.ended(Faulted("infrastructure", as_line(f"{program.server}: {reason}", 200)))
+
+
+@asynccontextmanager
+async def _connect(server: str) -> AsyncIterator["WebSocketConnection"]:
+    """Open a session of a server. It ends without a farewell, which a server need not answer."""
+    from trio_websocket import wrap_client_stream
+
+    parts = urlsplit(server)
+    secure = parts.scheme == "https"
+    opening = partial(trio.open_ssl_over_tcp_stream, https_compatible=True) if secure else trio.open_tcp_stream
+    with trio.fail_after(CONNECT_S):
+        stream = await opening(str(parts.hostname), parts.port or (443 if secure else 80))
+    async with stream, unwrap_errors(trio.open_nursery()) as nursery:
+        with trio.fail_after(CONNECT_S):
+            connection = await wrap_client_stream(
+                nursery, stream, parts.netloc, f"{parts.path}/ws", max_message_size=MESSAGE_BYTES
+            )
+        yield connection
+
+
+async def _answer_in_time(
+    session: "Session", request: dict[str, Any], stream: trio.SocketStream
+) -> dict[str, Any] | None:
+    """Answer a request. Returns None if the host closes the channel before that."""
+
+    async def stop_with_host() -> None:
+        await trio.lowlevel.wait_readable(stream.socket.fileno())
+        watch.cancel()
+
+    answer = None
+    with trio.CancelScope() as watch:
+        async with unwrap_errors(trio.open_nursery()) as nursery:
+            nursery.start_soon(stop_with_host)
+            answer = await session.answer(request)
+    return answer
+
+
+async def _read_frame(stream: trio.SocketStream) -> dict[str, Any]:
+    """Read a request of the host. Returns {} if the host closed the channel."""
+    data = b""
+    while len(data) < LENGTH.size or len(data) < LENGTH.size + LENGTH.unpack_from(data)[0]:
+        more = await stream.receive_some()
+        if not more:
+            return {}
+        data += more
+    request: dict[str, Any] = msgspec.json.decode(data[LENGTH.size :])
+    return request
+
+
+class LostSessionError(Exception):
+    """The server has no session for us. The text is its reason."""
+
+
+class Session:
+    """One session of a server, with one episode."""
+
+    def __init__(self, program: ServedProgram, connection: "WebSocketConnection") -> None:
+        self._program = program
+        self._connection = connection
+        self._shown = ""
+
+    async def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Return the answer of a child to this request. Raises LostSessionError if the server ends the session."""
+        match request["do"]:
+            case "load":
+                return {"is": "loaded", "name": self._program.name}
+            case "solve":
+                return {"is": "solved", "actions": None}
+            case "reset":
+                return await self._exchange("reset", {**self._program.start, "seed": request["seed"]})
+            case "step":
+                try:
+                    action = self._read_action(request["action"])
+                except ValueError:
+                    return self._refuse("it cannot be read")
+                return await self._exchange("step", action)
+        return _blame("protocol", f"a server has no answer to {request['do']!r}")
+
+    def _read_action(self, text: str) -> dict[str, Any]:
+        """Make an action of a text. Raises ValueError if the text cannot be read."""
+        if self._program.action and self._program.plain:
+            return {self._program.action: text}
+        try:
+            value = try_decode(msgspec.json.decode, text.encode())
+        except UnreadableError as error:
+            raise ValueError(str(error)) from None
+        if self._program.action:
+            return {self._program.action: value}
+        if not isinstance(value, dict):
+            raise ValueError("an action is an object")
+        return value
+
+    async def _exchange(self, kind: str, data: dict[str, Any]) -> dict[str, Any]:
+        await self._connection.send_message(msgspec.json.encode({"type": kind, "data": data}).decode())
+        try:
+            message = try_decode(_messages.decode, await self._connection.get_message())
+        except UnreadableError as error:
+            return _blame("protocol", f"the message of the server cannot be read: {error}")
+        return self._show(message.data) if message.type == "observation" else self._read_error(kind, message.data)
+
+    def _read_error(self, kind: str, data: dict[str, Any]) -> dict[str, Any]:
+        """Answer an error. An invalid action changes nothing, as long as the server says so."""
+        code, told = data.get("code"), as_line(str(data.get("message")), 200)
+        if code in NO_SESSION:
+            raise LostSessionError(told)
+        return self._refuse(told) if (kind, code) == ("step", INVALID) else _blame("exception", told)
+
+    def _refuse(self, reason: str) -> dict[str, Any]:
+        text = f"The action does not count: {reason}.\n{self._shown}"
+        return {"is": "observed", "text": text, "reward": 0.0, "terminated": False, "truncated": False}
+
+    def _show(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Answer an observation."""
+        observation, reward, done = data.get("observation"), data.get("reward"), data.get("done") is True
+        if not isinstance(observation, dict) or not isinstance(reward, bool | int | float | None):
+            return _blame("protocol", "the server's message has no observation, or a reward that is no number")
+        field = self._program.observation
+        shown = observation.get(field) if field else {name: observation[name] for name in observation.keys() - HIDDEN}
+        text = shown if isinstance(shown, str) else msgspec.json.encode(shown, order="sorted").decode()
+        self._shown = "\n".join(filter(None, (text, self._program.note)))
+        cut = done and observation.get("truncated") is True
+        return {
+            "is": "observed", "text": self._shown, "reward": float(reward or 0), "terminated": done and not cut,
+            "truncated": cut,
+        }  # fmt: skip
+
+
+def _blame(kind: str, detail: str) -> dict[str, Any]:
+    return {"is": "fault", "kind": kind, "stage": "play", "detail": detail}
+
+
+_messages: msgspec.json.Decoder[ServerMessage] = msgspec.json.Decoder(ServerMessage)

@@ -1,0 +1,36 @@
+"""Play the game of this container from its seed and the actions that a player sent."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from .playing import FOLDER, open_program
+
+ACTIONS = Path("/var/game/actions.json")
+"""The actions that the player sent, in their order."""
+
+
+class Episode(NamedTuple):
+    """The state of the game after some actions."""
+
+    observation: str
+    """The last observation."""
+    over: bool
+    """True if no action can follow."""
+    won: bool
+    """True if the last reward wins."""
+
+
+def replay(actions: Sequence[str]) -> Episode:
+    """Play these actions. Ignores actions after the end. Raises RuntimeError if the program fails."""
+    game = json.loads((FOLDER / "game.json").read_text(encoding="utf-8"))
+    program = open_program(game["program"])
+    episode = Episode(program.reset(game["seed"]), False, False)
+    for action in actions:
+        played = program.step(action)
+        won = played.terminated and played.reward >= game["win_reward"]
+        episode = Episode(played.observation, played.terminated or played.truncated, won)
+        if episode.over:
+            break
+    return episode

@@ -1,0 +1,145 @@
+"""Read the environments of a running server of OpenEnv as programs of a few lines, which the server plays."""
+
+import re
+from collections import Counter
+from typing import Any, TypeVar
+
+import httpx2
+import msgspec
+
+from actors.sandbox.served import HIDDEN, SERVED_CLASS
+from actors.suites.programs import make_class_name, write_program
+from spade.app.pools.tables import choose_name
+from spade.config.addresses import is_server
+from spade.decoding import UnreadableError, try_decode
+from spade.errors import RunError, format_reason
+from spade.pools import MOST_PROGRAMS, PoolProgram, refuse_oversize
+from spade.text import as_line
+
+SERVER = "openenv"
+ANSWER_S = 20.0
+ANSWER_BYTES = 64 << 20
+NOTE_CHARACTERS = 4_000
+_ENDS = {"done", "reward", "truncated"}
+"""Fields of an observation that describe the step."""
+_T = TypeVar("_T")
+
+
+class Fields(msgspec.Struct, frozen=True):
+    """The part of a JSON schema that is read."""
+
+    properties: dict[str, dict[str, Any]] = {}
+    """The schemas of the fields."""
+
+
+class ServerSchemas(msgspec.Struct, frozen=True):
+    """The forms of a server's messages."""
+
+    action: Fields
+    """An action."""
+    observation: Fields
+    """An observation."""
+
+
+class Split(msgspec.Struct, frozen=True):
+    """A part of a server's tasks."""
+
+    name: str
+    """Its name."""
+
+
+class TaskList(msgspec.Struct, frozen=True):
+    """The tasks of a split."""
+
+    tasks: list[Any]
+    """What the server says of each task."""
+
+
+def read_server(address: str) -> tuple[str, list[PoolProgram]]:
+    """Return the address as a run needs it, and a program for each task of the server, or one if it lists no tasks.
+
+    Raises RunError if the address is malformed, nothing answers there, or the answer is not OpenEnv's.
+    """
+    server = address.rstrip("/")
+    if not is_server(server):
+        raise RunError(f"{as_line(address, 80)!r}: write openenv:http://HOST:PORT, or https://")
+    with httpx2.Client(base_url=server, timeout=ANSWER_S) as client:
+        schemas = _ask(client, "GET", "/schema", ServerSchemas)
+        if schemas is None:
+            raise RunError(f"{server}: is no server of OpenEnv (it has no /schema)")
+        form = _describe_actions(schemas.action) | _describe_observations(schemas.observation)
+        starts = _list_starts(client)
+    if len(starts) > MOST_PROGRAMS:
+        raise RunError(f"{server}: has {len(starts)} tasks; a pool holds at most {MOST_PROGRAMS}")
+    taken = Counter[str]()
+    return server, [_make_program(choose_name(name, taken), server, start, form) for name, start in starts]
+
+
+def _list_starts(client: httpx2.Client) -> list[tuple[str, dict[str, Any]]]:
+    """Return name and arguments of `reset` for each task. A server without tasks has one start."""
+    [name] = _ask(client, "GET", "/list_environments", list[str]) or ["environment"]
+    starts = []
+    for split in _ask(client, "GET", f"/{name}/splits", list[Split]) or ():
+        listed = _ask(client, "POST", f"/{name}/tasks", TaskList, {"split": split.name})
+        for index, task in enumerate(listed.tasks if listed else ()):
+            given = task.get("id") if isinstance(task, dict) else None
+            starts.append((str(given or f"{split.name}-{index}"), {"split": split.name, "index": index}))
+    return starts or [(name, {})]
+
+
+def _make_program(name: str, server: str, start: dict[str, Any], form: dict[str, Any]) -> PoolProgram:
+    kind = make_class_name("Task_" + re.sub(r"\W", "_", name, flags=re.ASCII))
+    attributes = {"server": server} | ({"start": start} if start else {}) | form
+    program = PoolProgram(name, write_program(SERVED_CLASS, kind, **attributes), origin=f"{SERVER}:{server}")
+    refuse_oversize(server, program)
+    return program
+
+
+def _describe_actions(schema: Fields) -> dict[str, Any]:
+    """Return how a text becomes an action: into its one field, or as JSON."""
+    fields = {name: each for name, each in schema.properties.items() if name not in HIDDEN}
+    if len(fields) != 1:
+        return {"note": f"Send an action as a JSON object with these fields: {_format(fields)}"}
+    [(name, field)] = fields.items()
+    low, high, known = field.get("minimum"), field.get("maximum"), field.get("enum")
+    attributes = {"action": name} if field.get("type") == "string" else {"action": name, "plain": False}
+    if known:
+        return attributes | {"note": f"Actions: {' '.join(map(str, known))}"}
+    if field.get("type") == "integer" and isinstance(low, int) and isinstance(high, int):
+        return attributes | {"note": f"Actions: {low}..{high}"}
+    return attributes | ({} if field.get("type") == "string" else {"note": f"Send an action as JSON: {_format(field)}"})
+
+
+def _describe_observations(schema: Fields) -> dict[str, Any]:
+    """Return which field is shown. It is the only text, if there is nothing else."""
+    fields = {name: each for name, each in schema.properties.items() if name not in HIDDEN | _ENDS}
+    if [each.get("type") for each in fields.values()] == ["string"]:
+        return {"observation": next(iter(fields))}
+    return {}
+
+
+def _format(schema: object) -> str:
+    return as_line(msgspec.json.encode(schema).decode(), NOTE_CHARACTERS)
+
+
+def _ask(client: httpx2.Client, method: str, path: str, kind: type[_T], body: object = None) -> _T | None:
+    """Ask the server. Returns None if it does not have this path.
+
+    Raises RunError if the server is away, its answer is too long, or it is of another form.
+    """
+    data = bytearray()
+    try:
+        with client.stream(method, path, json=body) as answer:
+            for chunk in answer.iter_bytes():
+                data += chunk
+                if len(data) > ANSWER_BYTES:
+                    raise RunError(f"{client.base_url}: the answer to {path} is over {ANSWER_BYTES >> 20} MiB")
+    except httpx2.HTTPError as error:
+        reason = as_line(format_reason(error) or type(error).__name__, 120)
+        raise RunError(f"{client.base_url}: no server of OpenEnv answers ({reason})") from None
+    if answer.status_code != 200:
+        return None
+    try:
+        return try_decode(msgspec.json.Decoder(kind).decode, bytes(data))
+    except UnreadableError as error:
+        raise RunError(f"{client.base_url}: the answer to {path} is not OpenEnv's: {error}") from None

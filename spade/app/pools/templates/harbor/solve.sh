@@ -1,0 +1,5 @@
+#!/bin/sh
+set -e
+{% for action in actions %}
+play {{ action }}
+{% endfor %}

@@ -1,0 +1,3 @@
+"""The marks around a thought of a model."""
+
+THINK, THOUGHT = "<think>", "</think>"
