@@ -48,9 +48,11 @@ def import_model(
 
 
 def export(
-    run: RunArgument, out: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write; must not exist.")]
+    run: RunArgument,
+    out: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write; must not exist.")],
+    gguf: Annotated[bool, typer.Option("--gguf", help="Write the GGUF file DIR/model.gguf instead.")] = False,
 ) -> None:
-    """Write the newest policy of a run as a Hugging Face folder.
+    """Write the newest policy of a run as a Hugging Face folder, or as a GGUF file.
 
     The folder appears when it is complete and its weights have the digest that the run recorded. The run may be up.
     """
@@ -59,8 +61,8 @@ def export(
 
     found = RunDir(run).require()
     policy = find_newest_policy(found)
-    _copy(policy, out)
-    say(f"{out}: the newest policy of {found.path}, after step {policy.step}")
+    note = _copy(policy, out, found.path.name if gguf else None)
+    say(f"{out}: the newest policy of {found.path}, after step {policy.step}{note}")
 
 
 def export_best(
@@ -86,8 +88,12 @@ def export_best(
         say(f"{folder}: {best}" if out is None else f"{out}: the best policy of {found.path}, {best}")
 
 
-def _copy(policy: "KeptPolicy", out: Path) -> None:
-    """Copy a policy. If a file of it or of the copy is damaged, raises RunError and leaves nothing behind."""
+def _copy(policy: "KeptPolicy", out: Path, gguf: str | None = None) -> str:
+    """Copy a policy, or write it as a GGUF file with the name `gguf`. Return a note for the user, or "".
+
+    If a file of it or of the copy is damaged, raises RunError and leaves nothing behind.
+    """
+    from spade.app.models.gguf_export import write_gguf
     from spade.app.supervisor.kept import compute_sound_digest
     from spade.disk import hold, write_whole
     from spade.policy import manifest
@@ -96,6 +102,9 @@ def _copy(policy: "KeptPolicy", out: Path) -> None:
     with write_whole(out) as part, hold(policy.folder / manifest.PARAMETERS):
         try:
             digest = compute_sound_digest(policy)
+            if gguf is not None:
+                part.mkdir()
+                return write_gguf(policy.folder, part / "model.gguf", gguf)
             shutil.copytree(policy.folder, part)
             manifest.verify_parameters(part, digest)
         except WeightsError as error:
@@ -103,6 +112,7 @@ def _copy(policy: "KeptPolicy", out: Path) -> None:
                 f"{error}; nothing was written: bring it back, or export another policy (`spade model best`)"
             ) from None
         check_files(policy.folder)
+    return ""
 
 
 def find_best_policy(run: "RunDir") -> "tuple[Path, Best]":

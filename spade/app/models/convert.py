@@ -1,17 +1,36 @@
 """Convert a foreign model into a checkpoint folder with one parameter file, a tokenizer, and nothing else.
 
-Transformers dequantises a GGUF file. The tokenizer and the chat template come from the file itself.
+Transformers dequantises a GGUF file. The tokenizer and the chat template come from the file itself. Three facts are read
+here, because Transformers does not read them: the size of a head, the further tokens that end a turn, and the whole
+tokenizer.
 """
 
 import os
 import sys
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from spade.decoding import read_first_line
 from spade.errors import ConfigError, RunError
 
 Format = Literal["float32", "bfloat16"]
+END_KEYS = ("eos", "eot", "eom")
+"""GGUF's names of the tokens that end a turn."""
+WHOLE_TOKENIZER = "tokenizer.huggingface.json"
+"""The key under which a GGUF file may have its whole tokenizer."""
+
+
+class GgufModel(NamedTuple):
+    """The contents of a GGUF file."""
+
+    model: Any
+    """Transformers' model, in float32 or bfloat16."""
+
+    tokenizer: Any
+    """Transformers' tokenizer, made from the vocabulary and the merges."""
+
+    whole_tokenizer: str | None
+    """The text of tokenizer.json, if the file has it."""
 
 
 def convert(source: Path, folder: Path, dtype: Format | None) -> None:
@@ -35,9 +54,11 @@ def convert(source: Path, folder: Path, dtype: Format | None) -> None:
         model = policy.load(source, dtype=kept, device=torch.device("cpu"))
         policy.save(model, source, folder)
         return
-    model, tokenizer = _read_gguf(source, dtype or "bfloat16")
-    policy.write_parameters(model, folder)
-    tokenizer.save_pretrained(folder)
+    read = read_gguf(source, dtype or "bfloat16")
+    policy.write_parameters(read.model, folder)
+    read.tokenizer.save_pretrained(folder)
+    if read.whole_tokenizer is not None:
+        (folder / "tokenizer.json").write_text(read.whole_tokenizer, encoding="utf-8")
 
 
 def _require_gguf(file: Path) -> None:
@@ -48,32 +69,43 @@ def _require_gguf(file: Path) -> None:
             )
 
 
-def _read_gguf(file: Path, dtype: Format) -> tuple[Any, Any]:
-    """Load model and tokenizer of a GGUF file with Transformers. Raises ConfigError without the extra, RunError."""
+def require_extra(file: Path) -> None:
+    """Raise ConfigError if a package for GGUF files is missing."""
+    try:
+        import accelerate  # noqa: F401
+        import gguf  # noqa: F401
+    except ImportError as error:
+        raise ConfigError(f"{file}: a GGUF file needs the packages of the extra `gguf`: {error}") from None
+
+
+def read_gguf(file: Path, dtype: Format) -> GgufModel:
+    """Load a GGUF file with Transformers. Raises ConfigError without the extra, RunError."""
+    require_extra(file)
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from gguf import GGUFReader
+    from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
     from transformers.utils import logging
 
     from spade.policy.model import check_whole
 
-    try:
-        import accelerate  # noqa: F401
-        import gguf  # noqa: F401
-        from transformers import GgufConfig
-    except ImportError as error:
-        raise ConfigError(f"{file}: a GGUF file needs the packages of the extra `gguf`: {error}") from None
     given = {"gguf_file": file.name, "local_files_only": True}
     try:
         logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # what it warns of is checked here
+        fields = GGUFReader(file).fields
         tokenizer = AutoTokenizer.from_pretrained(file.parent, **given)
         unpacked: Any = GgufConfig(dequantize=True)  # otherwise the tensors stay packed and cannot be saved
+        head = fields.get(f"{fields['general.architecture'].contents()}.attention.key_length")
         read: Any = AutoModelForCausalLM.from_pretrained(
-            file.parent, quantization_config=unpacked, dtype=getattr(torch, dtype), output_loading_info=True, **given
-        )
+            file.parent, quantization_config=unpacked, dtype=getattr(torch, dtype), output_loading_info=True,
+            **given, **({"head_dim": head.contents()} if head else {}),
+        )  # fmt: skip
+        model, report = read
+        ends = [each.contents() for key in END_KEYS if (each := fields.get(f"tokenizer.ggml.{key}_token_id"))]
+        model.generation_config.eos_token_id = ends if len(ends) > 1 else model.generation_config.eos_token_id
+        whole = fields[WHOLE_TOKENIZER].contents() if WHOLE_TOKENIZER in fields else None
     except (torch.OutOfMemoryError, MemoryError):
         raise
     except Exception as error:  # for a malformed file, Transformers and gguf raise many kinds of errors
         raise RunError(f"{file}: cannot be read: {read_first_line(error)}") from None
-    model, report = read
     check_whole(file, model, report)
-    return model, tokenizer
+    return GgufModel(model, tokenizer, whole)
