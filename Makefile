@@ -90,7 +90,7 @@ test-extras: $(VENV)/extras
 
 # Not among the packages of `make test`: with scikit-learn there, transformers imports it and pandas into each process.
 $(VENV)/extras: $(VENV)/dev
-	$(BIN)/pip install --quiet -c constraints.txt -e '.[corpus,measures,tensorboard,prometheus,pandas]'
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[corpus,measures,gguf,tensorboard,prometheus,pandas]'
 	touch $@
 
 # An environment of its own: vLLM pins much of what it needs.

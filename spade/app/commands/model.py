@@ -62,7 +62,7 @@ def export(
     found = RunDir(run).require()
     policy = find_newest_policy(found)
     note = _copy(policy, out, found.path.name if gguf else None)
-    say(f"{out}: the newest policy of {found.path}, after step {policy.step}{note}")
+    say(f"{out}: the newest policy of {found.path}, after step {policy.step}{f"; {note}" if note else ""}")
 
 
 def export_best(

@@ -7,30 +7,19 @@ tokenizer.
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from spade.decoding import read_first_line
 from spade.errors import ConfigError, RunError
 
 Format = Literal["float32", "bfloat16"]
-END_KEYS = ("eos", "eot", "eom")
+END_KINDS = ("eos", "eot", "eom")
 """GGUF's names of the tokens that end a turn."""
 WHOLE_TOKENIZER = "tokenizer.huggingface.json"
 """The key under which a GGUF file may have its whole tokenizer."""
-
-
-class GgufModel(NamedTuple):
-    """The contents of a GGUF file."""
-
-    model: Any
-    """Transformers' model, in float32 or bfloat16."""
-
-    tokenizer: Any
-    """Transformers' tokenizer, made from the vocabulary and the merges."""
-
-    whole_tokenizer: str | None
-    """The text of tokenizer.json, if the file has it."""
 
 
 def convert(source: Path, folder: Path, dtype: Format | None) -> None:
@@ -40,8 +29,7 @@ def convert(source: Path, folder: Path, dtype: Format | None) -> None:
 
     Raises ConfigError if a package is missing, RunError if the model cannot be read.
     """
-    if not sys.stderr.isatty():  # a bar of progress is for a person; tqdm reads this when it is imported
-        os.environ.setdefault("TQDM_DISABLE", "1")
+    hide_progress_bars()
     if not source.is_dir():
         _require_gguf(source)  # before the seconds in which Transformers is imported
     import torch
@@ -54,11 +42,8 @@ def convert(source: Path, folder: Path, dtype: Format | None) -> None:
         model = policy.load(source, dtype=kept, device=torch.device("cpu"))
         policy.save(model, source, folder)
         return
-    read = read_gguf(source, dtype or "bfloat16")
-    policy.write_parameters(read.model, folder)
-    read.tokenizer.save_pretrained(folder)
-    if read.whole_tokenizer is not None:
-        (folder / "tokenizer.json").write_text(read.whole_tokenizer, encoding="utf-8")
+    _convert_tokenizer(source, folder)
+    policy.write_parameters(read_gguf(source, dtype or "bfloat16"), folder)
 
 
 def _require_gguf(file: Path) -> None:
@@ -69,43 +54,70 @@ def _require_gguf(file: Path) -> None:
             )
 
 
+def hide_progress_bars() -> None:
+    """Hide the bars of Transformers unless a person watches. Must run before Transformers is imported."""
+    if not sys.stderr.isatty():
+        os.environ.setdefault("TQDM_DISABLE", "1")
+
+
 def require_extra(file: Path) -> None:
     """Raise ConfigError if a package for GGUF files is missing."""
     try:
         import accelerate  # noqa: F401
         import gguf  # noqa: F401
+        from transformers import GgufConfig  # noqa: F401
     except ImportError as error:
         raise ConfigError(f"{file}: a GGUF file needs the packages of the extra `gguf`: {error}") from None
 
 
-def read_gguf(file: Path, dtype: Format) -> GgufModel:
-    """Load a GGUF file with Transformers. Raises ConfigError without the extra, RunError."""
-    require_extra(file)
+def _convert_tokenizer(file: Path, folder: Path) -> None:
+    """Write the tokenizer and the chat template of a GGUF file into a folder. Raises ConfigError, RunError."""
+    with _open_gguf(file) as facts:
+        from transformers import AutoTokenizer
+
+        AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name, local_files_only=True).save_pretrained(folder)
+        if (whole := facts.get(WHOLE_TOKENIZER)) is not None:
+            (folder / "tokenizer.json").write_text(whole, encoding="utf-8")
+
+
+def read_gguf(file: Path, dtype: Format) -> Any:
+    """Load the model of a GGUF file with Transformers. Raises ConfigError without the extra, RunError."""
     import torch
-    from gguf import GGUFReader
-    from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
-    from transformers.utils import logging
 
     from spade.policy.model import check_whole
 
-    given = {"gguf_file": file.name, "local_files_only": True}
-    try:
-        logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # what it warns of is checked here
-        fields = GGUFReader(file).fields
-        tokenizer = AutoTokenizer.from_pretrained(file.parent, **given)
+    with _open_gguf(file) as facts:
+        from transformers import AutoModelForCausalLM, GgufConfig
+
+        head = facts.get("qwen3.attention.key_length")  # Transformers takes 128 for each Qwen3
         unpacked: Any = GgufConfig(dequantize=True)  # otherwise the tensors stay packed and cannot be saved
-        head = fields.get(f"{fields['general.architecture'].contents()}.attention.key_length")
         read: Any = AutoModelForCausalLM.from_pretrained(
             file.parent, quantization_config=unpacked, dtype=getattr(torch, dtype), output_loading_info=True,
-            **given, **({"head_dim": head.contents()} if head else {}),
+            gguf_file=file.name, local_files_only=True, **({"head_dim": head} if head else {}),
         )  # fmt: skip
         model, report = read
-        ends = [each.contents() for key in END_KEYS if (each := fields.get(f"tokenizer.ggml.{key}_token_id"))]
-        model.generation_config.eos_token_id = ends if len(ends) > 1 else model.generation_config.eos_token_id
-        whole = fields[WHOLE_TOKENIZER].contents() if WHOLE_TOKENIZER in fields else None
+        ends = [facts[key] for kind in END_KINDS if (key := f"tokenizer.ggml.{kind}_token_id") in facts]
+        if len(ends) > 1:
+            model.generation_config.eos_token_id = ends
+    check_whole(file, model, report)
+    return model
+
+
+@contextmanager
+def _open_gguf(file: Path) -> Iterator[dict[str, Any]]:
+    """Yield the settings of a GGUF file. Raises ConfigError without the extra.
+
+    If the block meets a fault of the file, raises RunError with one line.
+    """
+    require_extra(file)
+    import torch
+    from transformers.integrations.gguf import read_gguf_metadata
+    from transformers.utils import logging
+
+    try:
+        logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # what it warns of is checked here
+        yield read_gguf_metadata(str(file))[0]
     except (torch.OutOfMemoryError, MemoryError):
         raise
     except Exception as error:  # for a malformed file, Transformers and gguf raise many kinds of errors
         raise RunError(f"{file}: cannot be read: {read_first_line(error)}") from None
-    check_whole(file, model, report)
-    return GgufModel(model, tokenizer, whole)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from spade.app.models.convert import END_KEYS, WHOLE_TOKENIZER, read_gguf, require_extra
+from spade.app.models.convert import END_KINDS, WHOLE_TOKENIZER, hide_progress_bars, read_gguf, require_extra
 from spade.errors import RunError
 from spade.policy.manifest import PARAMETERS
 from spade.tokens.files import end_ids, read_settings, read_special_tokens, read_template
@@ -33,6 +33,7 @@ def write_gguf(folder: Path, file: Path, name: str) -> str:
     Raises ConfigError if a package is missing, and RunError if GGUF cannot hold the model, or if the file gives other
     log-probabilities than the folder.
     """
+    hide_progress_bars()
     require_extra(file)
     import gguf
     from transformers import AutoConfig
@@ -110,9 +111,9 @@ def _add_tokenizer(writer: Any, folder: Path, rows: int) -> bool:
         if named.get(key) in numbers:
             add(numbers[named[key]])
     ends = sorted(end_ids(folder), key=lambda number: (words.get(number) != named.get("eos_token"), number))
-    if len(ends) > len(END_KEYS):
+    if len(ends) > len(END_KINDS):
         raise RunError(f"--gguf: a file names three tokens that end a turn, and this policy has {len(ends)}")
-    for key, number in zip(END_KEYS, ends, strict=False):
+    for key, number in zip(END_KINDS, ends, strict=False):
         writer.add_uint32(f"tokenizer.ggml.{key}_token_id", number)
     return splitting is not None
 
@@ -165,7 +166,7 @@ def _check(folder: Path, file: Path) -> None:
 
     dtype = read_facts(folder).dtype
     own = _compute_logprobs(policy.load(folder, dtype=dtype, device=torch.device("cpu")))
-    written = _compute_logprobs(read_gguf(file, dtype).model)
+    written = _compute_logprobs(read_gguf(file, dtype))
     difference = (own - written).abs().max().item()
     if not difference <= _TOLERANCE:
         raise RunError(f"--gguf: the file would give other log-probabilities, by {difference:.2g}; leave --gguf out")
