@@ -62,7 +62,9 @@ def export(
     found = RunDir(run).require()
     policy = find_newest_policy(found)
     note = _copy(policy, out, found.path.name if gguf else None)
-    say(f"{out}: the newest policy of {found.path}, after step {policy.step}{f"; {note}" if note else ""}")
+    say(f"{out}: the newest policy of {found.path}, after step {policy.step}")
+    if note:
+        say(f"{out}: {note}")
 
 
 def export_best(

@@ -1,8 +1,7 @@
 """Convert a foreign model into a checkpoint folder with one parameter file, a tokenizer, and nothing else.
 
-Transformers dequantises a GGUF file. The tokenizer and the chat template come from the file itself. Three facts are read
-here, because Transformers does not read them: the size of a head, the further tokens that end a turn, and the whole
-tokenizer.
+Transformers dequantises a GGUF file. The tokenizer and the chat template come from the file itself. Transformers leaves
+out three facts, which are read here: the size of a head, the further tokens that end a turn, and the whole tokenizer.
 """
 
 import os

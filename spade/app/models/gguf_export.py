@@ -84,7 +84,9 @@ def _add_tokenizer(writer: Any, folder: Path, rows: int) -> bool:
     stages = (whole["pre_tokenizer"] or {}).get("pretokenizers", [whole["pre_tokenizer"]])
     model = whole["model"]
     if model["type"] != "BPE" or not any(stage and stage["type"] == "ByteLevel" for stage in stages):
-        raise RunError("--gguf: writes tokenizers of bytes, and the tokenizer of this policy is another; leave --gguf out")
+        raise RunError(
+            "--gguf: writes tokenizers of bytes, and the tokenizer of this policy is another; leave --gguf out"
+        )
     added = {token["id"]: token for token in whole["added_tokens"]}
     words = {number: word for word, number in model["vocab"].items()} | {
         number: token["content"] for number, token in added.items()
@@ -159,10 +161,10 @@ def _convert_tensors(folder: Path, config: Any) -> Iterator[tuple[str, Any, Any]
 
 def _check(folder: Path, file: Path) -> None:
     """Raise RunError unless folder and file give the same log-probabilities."""
+    import torch
+
     from spade.policy import model as policy
     from spade.policy.model_folder import read_facts
-
-    import torch
 
     dtype = read_facts(folder).dtype
     own = _compute_logprobs(policy.load(folder, dtype=dtype, device=torch.device("cpu")))
