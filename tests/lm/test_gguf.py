@@ -1,4 +1,4 @@
-"""SmolLM2 as a GGUF file: its tokenizer, its template and its heads. Two layers, since Transformers reads a file slowly."""
+"""SmolLM2 as a GGUF file: its tokenizer, its template, its heads. Two layers, since Transformers reads slowly."""
 
 import json
 import shutil

@@ -1,6 +1,6 @@
 """Write a checkpoint folder as a GGUF file, and try the file against the folder.
 
-The file has the tokenizer twice. Other programs read the vocabulary and the merges, with the name of a known way to split
+The file has the tokenizer twice. Other programs read the vocabulary, the merges and the name of a known way to split
 text. `tokenizer.huggingface.json` holds the whole tokenizer, which `spade model import` restores.
 """
 
