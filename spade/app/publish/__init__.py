@@ -1,0 +1,1 @@
+"""Publish policies, environments and corpora in repositories of the Hugging Face hub."""
