@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from spade.app.commands.options import Json, RunArgument
+from spade.app.commands.options import Json, Public, Repository, RunArgument, Update
 from spade.app.printing import print_json, say
 from spade.errors import RunError, WeightsError
 
@@ -65,6 +65,40 @@ def export(
     say(f"{out}: the newest policy of {found.path}, after step {policy.step}")
     if note:
         say(f"{out}: {note}")
+
+
+def push(
+    run: RunArgument,
+    repository: Repository,
+    licence: Annotated[
+        str, typer.Option("--licence", metavar="ID", help="The licence of the base model [default: as its card says].")
+    ] = "",
+    public: Public = False,
+    update: Update = False,
+) -> None:
+    """Publish the newest policy of a run with a card on the Hugging Face hub.
+
+    The card has the recipe, the data, the curves, the evaluations and the limits. A new repository is private without
+    --public. The run may be up.
+    """
+    from tempfile import TemporaryDirectory
+
+    from spade.app.publish.cards import write_model_card
+    from spade.app.publish.push import check_name, push_folder
+    from spade.app.rundir import RunDir
+    from spade.app.supervisor.kept import compute_sound_digest, find_newest_policy
+
+    check_name(repository)
+    found = RunDir(run).require()
+    policy = find_newest_policy(found)
+    with TemporaryDirectory(prefix="spade-model-") as place:
+        folder = Path(place) / "model"
+        _copy(policy, folder)
+        write_model_card(folder, found, policy, compute_sound_digest(policy), licence)
+        told = push_folder(
+            folder, repository, "model", public=public, update=update, summary=f"The policy after step {policy.step}"
+        )
+    say(f"{told}: the newest policy of {found.path}, after step {policy.step}")
 
 
 def export_best(

@@ -56,7 +56,8 @@ def write_model_card(folder: Path, run: RunDir, policy: KeptPolicy, digest: str,
         text = make_templates(_TEMPLATES).get_template("picture.svg").render(chart=chart, drawing=drawing)
         (folder / path).write_text(text, encoding="utf-8")
     facts = {
-        "run": name, "step": policy.step, "digest": digest, "base": _name_file(model), "licence": licence or find_licence(config.model.path),
+        "run": name, "step": policy.step, "digest": digest, "base": _name_file(model),
+        "licence": licence or find_licence(config.model.path),
         "hub_base": hub.is_name(model) and model not in SHIPPED and not Path(model).is_dir(),
         "settings": _list_settings(config), "pictures": pictures, "suites": list_suites(seen),
         "environments": len(seen.designs.environments), "record": seen.record, "domain": config.run.domain,
