@@ -85,12 +85,13 @@ def _explain(repository: str, token: str) -> Iterator[None]:
     except SpadeError:
         raise
     except Exception as error:  # of the hub's client, of HTTP below it, or of an answer that is no JSON
-        status = error.response.status_code if isinstance(error, HfHubHTTPError) else None
+        cause = error.__cause__ if isinstance(error.__cause__, HfHubHTTPError) else error
+        status = cause.response.status_code if isinstance(cause, HfHubHTTPError) else None
         if status == HTTPStatus.UNAUTHORIZED:
             why = "the hub does not know the token; `hf auth login` keeps another, or set HF_TOKEN"
         elif status == HTTPStatus.FORBIDDEN:
             why = "the token may not write there; `hf auth whoami` says whose it is"
         else:
-            line = _QUERY.sub("", read_first_line(error)).replace(token, "…")
+            line = _QUERY.sub("", read_first_line(cause)).replace(token, "…")
             why = f"the hub at {urlsplit(constants.ENDPOINT).hostname} did not take it: {line}"
         raise RunError(f"{repository}: {why}") from None

@@ -84,11 +84,11 @@ def test_filters_choose_environments(run, tmp_path, options, holds):
     assert first.id in list_names(tmp_path / "out"), "all programs are equal, so the oldest comes"
 
 
-@pytest.mark.parametrize(("similarity", "passes"), [(None, False), (0.8, True), (0.81, False), (0.0, False)])
+@pytest.mark.parametrize(("similarity", "passes"), [(None, False), (0.75, True), (0.76, False), (0.0, False)])
 def test_novelty_is_what_is_missing_to_the_similarity(run, similarity, passes):
     with open_reader(run.store) as store:
         environment = store.scan("environments", Environment)[0]
-    filters = Filters(novelty=FigureBounds(0.2, 0.9))
+    filters = Filters(novelty=FigureBounds(0.25, 0.9))
     assert filters.passed_by(replace(environment, measures=Measures(similarity=similarity))) == passes
 
 

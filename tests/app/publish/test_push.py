@@ -23,6 +23,7 @@ from tests.replay.kept_world import keep_world
 from tests.spade.hub_server import READER, TOKEN, use_hub
 
 REPOSITORY = "someone/thing"
+pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")  # of the hub's client
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +181,7 @@ def test_what_is_no_data_set_or_corpus_is_refused_before_the_hub_is_asked(hub, d
     (tmp_path / "broken.jsonl").write_text("{}\n")
     for words, says in (
         (("env", "push", tmp_path), "is no data set with a card"),
-        (("env", "push", data_set), "train.parquet: "),
+        (("env", "push", data_set), "train.parquet, row 1: "),
         (("corpus", "push", tmp_path / "plain.txt"), "is no JSON Lines file"),
         (("corpus", "push", tmp_path / "broken.jsonl"), "line 1: "),
         (("model", "push", tmp_path), "no run here"),
