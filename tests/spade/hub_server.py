@@ -118,8 +118,8 @@ class Hub:
             commit = self.commits[name] if rest[1:2] in ([], ["main"]) else rest[1]
             files = self.files[commit]
             if rest[:1] == ["tree"]:
-                rows = [{"type": "file", "path": each, "size": len(data), "oid": "0"} for each, data in files.items()]
-                return 200, {}, json.dumps(rows).encode()
+                rows = list_tree(files, rest[2:], recursive="recursive=false" not in path)
+                return (200, {}, json.dumps(rows).encode()) if rows else (404, {"X-Error-Code": "EntryNotFound"}, b"{}")
             siblings = [{"rfilename": each} for each in files]
             return 200, {}, json.dumps({"id": name, "sha": commit, "siblings": siblings}).encode()
         parts = parts[parts[0] == "datasets" :]
@@ -133,6 +133,18 @@ class Hub:
         etag = hashlib.sha1(data).hexdigest()
         headers = {"ETag": f'"{etag}"', "X-Repo-Commit": commit, "Content-Length": str(len(data))}
         return 200, headers, data[: len(data) // 2] if self.fault == "cut" else data
+
+
+def list_tree(files: dict[str, bytes], folder: list[str], recursive: bool) -> list[dict[str, Any]]:
+    """List the files below a folder, or its own files and folders."""
+    rows = {}
+    for name, data in files.items():
+        parts = name.split("/")
+        if parts[: len(folder)] == folder:
+            below = parts if recursive else parts[: len(folder) + 1]
+            kind = {"type": "file", "size": len(data)} if below == parts else {"type": "directory", "size": 0}
+            rows["/".join(below)] = kind | {"path": "/".join(below), "oid": "0"}
+    return list(rows.values())
 
 
 @contextmanager
