@@ -101,13 +101,8 @@ def run_at_hub(hub, *words):
     ],
 )
 def test_the_corpora_of_the_papers_authors_are_built_from_the_hub(hub, spec, name):
-    hub.push(
-        name,
-        {
-            "README.md": b"",
-            "data/train-00000-of-00001.parquet": Path("shards/train-00000-of-00002.parquet").read_bytes(),
-        },
-    )
+    shard = Path("shards/train-00000-of-00002.parquet").read_bytes()
+    hub.push(name, {"README.md": b"", "data/train-00000-of-00001.parquet": shard})
     said = run_at_hub(hub, "corpus", "build", spec)
     assert "10 documents of 11 rows; dropped: 1 empty" in said
     texts = [json.loads(line)["text"] for line in Path(f"corpora/{spec}.jsonl").read_text().splitlines()]
@@ -115,9 +110,8 @@ def test_the_corpora_of_the_papers_authors_are_built_from_the_hub(hub, spec, nam
 
 
 def test_a_pushed_corpus_is_a_source_of_another(hub):
-    Path("mine.jsonl").write_text(
-        "".join(json.dumps({"id": str(n), "text": text}) + "\n" for n, text in enumerate(TIDES))
-    )
+    rows = [{"id": str(number), "text": text} for number, text in enumerate(TIDES)]
+    Path("mine.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert "datasets/someone/tides: " in run_at_hub(hub, "corpus", "push", "mine.jsonl", "someone/tides")
     Path("spec.toml").write_text('[[source]]\nname = "tides"\ndataset = "someone/tides"\n')
     assert "20 documents of 20 rows" in run_at_hub(hub, "corpus", "build", "spec.toml", "-o", "back.jsonl")

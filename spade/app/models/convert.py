@@ -110,7 +110,7 @@ def _open_gguf(file: Path) -> Iterator[dict[str, Any]]:
     """
     require_extra(file)
     import torch
-    from transformers.integrations.gguf import read_gguf_metadata
+    from transformers.integrations.gguf.reader import read_gguf_metadata
     from transformers.utils import logging
 
     try:

@@ -48,7 +48,9 @@ def write_model_card(folder: Path, run: RunDir, policy: KeptPolicy, digest: str,
     """Write the card of a policy and its pictures into a folder. If `licence` is "", look for the base model's."""
     name = as_line(run.path.name, 80)
     seen = collect(run, name, trio.run(try_read_status, run), "", most=0)
-    config, model = run.config(), strip_commit(run.config().model.path)
+    config, origin = run.config(), run.origin
+    started = origin.model if origin else config.model.path
+    model = strip_commit(started)
     charts = _draw_learning(seen)
     pictures = {f"{_CURVES}/{_UNFIT.sub('-', chart.title.lower()).strip('-')}.svg": chart for chart in charts}
     for path, chart in pictures.items():
@@ -57,11 +59,11 @@ def write_model_card(folder: Path, run: RunDir, policy: KeptPolicy, digest: str,
         (folder / path).write_text(text, encoding="utf-8")
     facts = {
         "run": name, "step": policy.step, "digest": digest, "base": _name_file(model),
-        "licence": licence or find_licence(config.model.path),
+        "licence": licence or find_licence(started),
         "hub_base": hub.is_name(model) and model not in SHIPPED and not Path(model).is_dir(),
         "settings": _list_settings(config), "pictures": pictures, "suites": list_suites(seen),
-        "environments": len(seen.designs.environments), "record": seen.record, "domain": config.run.domain,
-        "skills": config.run.skills, "corpus": _name_file(config.design.corpus),
+        "environments": len(seen.designs.environments), "record": seen.record, "origin": origin,
+        "designs": config.design.train, "domain": config.run.domain, "skills": config.run.skills, "corpus": _name_file(config.design.corpus),
         "pool": _name_file(config.pool.source) if config.design.source == "pool" else "",
     }  # fmt: skip
     _write_card(folder, "model.md", facts)

@@ -37,13 +37,14 @@ def push_folder(folder: Path, repository: str, kind: Kind, *, public: bool, upda
     `update`: then the commit replaces all of them, and the hub keeps the older commits. Raises ConfigError or RunError.
     """
     check_name(repository)
-    from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, constants, get_token, utils
+    from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, constants, get_token
+    from huggingface_hub.utils.tqdm import disable_progress_bars
 
     token = get_token()
     if token is None:
         raise ConfigError(f"{repository}: no token for the hub; `hf auth login` keeps one, or set HF_TOKEN")
     if not sys.stderr.isatty():
-        utils.disable_progress_bars()
+        disable_progress_bars()
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     api = HfApi(endpoint=constants.ENDPOINT, token=token)
     with _explain(repository, token):
@@ -70,7 +71,7 @@ def _open_repository(api: "HfApi", repository: str, kind: Kind, public: bool) ->
             raise
     else:
         return None, set()
-    info = api.repo_info(repository, repo_type=kind)
+    info = api.model_info(repository) if kind == "model" else api.dataset_info(repository)
     return info.sha, {each.rfilename for each in info.siblings or ()} - _OWN_FILES
 
 
