@@ -11,7 +11,7 @@ import msgspec
 import trio
 
 from actors.corpus import load as load_corpus
-from spade.app.publish.licences import find_licence
+from spade.app.models.licences import find_licence
 from spade.app.report import drawing
 from spade.app.report.arms import Arm
 from spade.app.report.charts import Chart, draw_chapters
@@ -58,14 +58,22 @@ def write_model_card(folder: Path, run: RunDir, policy: KeptPolicy, digest: str,
         text = make_templates(_TEMPLATES).get_template("picture.svg").render(chart=chart, drawing=drawing)
         (folder / path).write_text(text, encoding="utf-8")
     facts = {
-        "run": name, "step": policy.step, "digest": digest, "base": _name_file(model),
-        "licence": licence or find_licence(started),
+        "run": name,
+        "step": policy.step,
+        "digest": digest,
+        "base": _name_file(model),
         "hub_base": hub.is_name(model) and model not in SHIPPED and not Path(model).is_dir(),
-        "settings": _list_settings(config), "pictures": pictures, "suites": list_suites(seen),
-        "environments": len(seen.designs.environments), "record": seen.record, "origin": origin,
-        "designs": config.design.train, "domain": config.run.domain, "skills": config.run.skills, "corpus": _name_file(config.design.corpus),
-        "pool": _name_file(config.pool.source) if config.design.source == "pool" else "",
-    }  # fmt: skip
+        "licence": licence or find_licence(started),
+        "config": config,
+        "corpus": _name_file(config.design.corpus),
+        "pool": _name_file(config.pool.source),
+        "settings": _list_settings(config),
+        "pictures": pictures,
+        "suites": list_suites(seen),
+        "environments": len(seen.designs.environments),
+        "record": seen.record,
+        "origin": origin,
+    }
     _write_card(folder, "model.md", facts)
 
 
