@@ -69,8 +69,8 @@ def push(
 ) -> None:
     """Publish a corpus with a card as a data set on the Hugging Face hub.
 
-    A new repository is private without --public. Every document is read first. A spec whose source has
-    `dataset = "REPO"` reads the repository.
+    A new repository is private without --public. Every document is read first. A spec
+    with `dataset = "REPO"` reads the repository.
     """
     from tempfile import TemporaryDirectory
 
