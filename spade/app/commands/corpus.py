@@ -74,15 +74,15 @@ def push(
     """
     from tempfile import TemporaryDirectory
 
-    from spade.app.publish.cards import write_corpus_card
-    from spade.app.publish.push import check_name, push_folder
+    from spade.app.models.push import check_name, push_folder
+    from spade.app.pools.cards import write_corpus
     from spade.errors import ConfigError
 
     check_name(repository)
     if corpus.suffix != ".jsonl":
         raise ConfigError(f"{corpus}: is no JSON Lines file; `spade corpus build` makes one of other documents")
     with TemporaryDirectory(prefix="spade-corpus-") as place:
-        write_corpus_card(Path(place), corpus, licence)
+        write_corpus(Path(place), corpus, licence)
         told = push_folder(
             Path(place), repository, "dataset", public=public, update=update, summary=f"Corpus {corpus.stem}"
         )

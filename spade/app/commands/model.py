@@ -9,6 +9,7 @@ import typer
 from spade.app.commands.options import Json, Public, Repository, RunArgument, Update
 from spade.app.printing import print_json, say
 from spade.errors import RunError, WeightsError
+from spade.text import as_line
 
 if TYPE_CHECKING:
     from spade.app.rundir import RunDir
@@ -83,9 +84,13 @@ def push(
     """
     from tempfile import TemporaryDirectory
 
-    from spade.app.publish.cards import write_model_card
-    from spade.app.publish.push import check_name, push_folder
+    import trio
+
+    from spade.app.models.push import check_name, push_folder
+    from spade.app.report.card import write_model_card
+    from spade.app.report.collect import collect
     from spade.app.rundir import RunDir
+    from spade.app.screen.observe import try_read_status
     from spade.app.supervisor.kept import compute_sound_digest, find_newest_policy
 
     check_name(repository)
@@ -94,7 +99,8 @@ def push(
     with TemporaryDirectory(prefix="spade-model-") as place:
         folder = Path(place) / "model"
         _copy(policy, folder)
-        write_model_card(folder, found, policy, compute_sound_digest(policy), licence)
+        seen = collect(found, as_line(found.path.name, 80), trio.run(try_read_status, found), "", most=0)
+        write_model_card(folder, seen, found, policy.step, compute_sound_digest(policy), licence)
         told = push_folder(
             folder, repository, "model", public=public, update=update, summary=f"The policy after step {policy.step}"
         )

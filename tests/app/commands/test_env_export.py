@@ -68,10 +68,6 @@ def test_a_table_is_a_pool_again_with_equal_programs(run, tmp_path, format):
         (("--skill", "optimization"), lambda each: each.skill == "optimization"),
         (("--win-rate", "0..0.5"), lambda each: each.win_rate_unhinted is not None and each.win_rate_unhinted <= 0.5),
         (("--regret", "0.1..1"), lambda each: each.regret is not None and each.regret >= 0.1),
-        (
-            ("--novelty", "0.2..1"),
-            lambda each: each.measures.similarity is not None and each.measures.similarity <= 0.8,
-        ),
         (("--audited",), lambda each: each.audit.startswith("passed")),
     ],
 )

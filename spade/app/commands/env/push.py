@@ -20,8 +20,8 @@ def push(
     A new repository is private without --public. Every row is read and checked first. `spade pool import hub:REPO`
     takes the repository back.
     """
+    from spade.app.models.push import check_name, push_folder
     from spade.app.pools.tables import read_table
-    from spade.app.publish.push import check_name, push_folder
     from spade.errors import RunError
 
     check_name(repository)

@@ -1,1 +1,0 @@
-"""Publish policies, environments and corpora in repositories of the Hugging Face hub."""
