@@ -4,13 +4,13 @@ import json
 import shutil
 
 from safetensors.torch import load_file, save_file
-from transformers import AutoTokenizer
+from transformers import PreTrainedTokenizerFast
 
 from spade.app.models.gguf_export import write_gguf
 from spade.policy.manifest import PARAMETERS
 from spade.tokens.files import read_settings, read_template, read_tokenizer
 
-LAYERS = 2
+LAYERS = 1
 
 
 def test_its_gguf_file_has_its_log_probabilities_and_its_tokens(smollm2, tmp_path):
@@ -24,7 +24,7 @@ def test_its_gguf_file_has_its_log_probabilities_and_its_tokens(smollm2, tmp_pat
     }
     save_file(kept, folder / PARAMETERS)
     assert write_gguf(folder, file, "smollm2") == "", "it compares the log-probabilities"
-    tokenizer = AutoTokenizer.from_pretrained(tmp_path, gguf_file=file.name)
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(tmp_path, gguf_file=file.name)
     text = "<|im_start|>user\nWhat is 12 + 345?  It's café time.<|im_end|>\n"
     assert tokenizer(text).input_ids == read_tokenizer(folder / "tokenizer.json").encode(text).ids
     assert tokenizer.chat_template == read_template(folder, read_settings(folder))
