@@ -94,7 +94,7 @@ test-extras: $(VENV)/extras
 
 # Not among the packages of `make test`: with scikit-learn there, transformers imports it and pandas into each process.
 $(VENV)/extras: $(VENV)/dev
-	$(BIN)/pip install --quiet -c constraints.txt -e '.[corpus,measures,tensorboard,prometheus,pandas]'
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[corpus,measures,gguf,tensorboard,prometheus,pandas]'
 	touch $@
 
 # An environment of its own, since MLflow and SwanLab pin what others need newer: a copy of the usual one, by links.

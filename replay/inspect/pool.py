@@ -38,16 +38,20 @@ class Filters(NamedTuple):
     regret: FigureBounds | None = None
     """FigureBounds of the regret."""
 
+    novelty: FigureBounds | None = None
+    """FigureBounds of 1 − the similarity to the nearest program of the memory."""
+
     audited: bool = False
     """True lets only environments with a passed audit pass."""
 
     def passed_by(self, environment: Environment) -> bool:
         """Return True if an environment meets all conditions."""
-        score, audit = environment.score, environment.audit
+        score, audit, similarity = environment.score, environment.audit, environment.measures.similarity
         return (
             (not self.skills or environment.skill in self.skills)
             and (self.win_rate is None or self.win_rate.hold(score.win_rate if score else None))
             and (self.regret is None or self.regret.hold(score.regret if score else None))
+            and (self.novelty is None or self.novelty.hold(None if similarity is None else 1.0 - similarity))
             and (not self.audited or (audit is not None and audit.state == "passed"))
         )
 

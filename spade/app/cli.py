@@ -25,7 +25,7 @@ from spade.app.commands import (
     up,
 )
 from spade.app.commands.cluster import template
-from spade.app.commands.env import export, play, programs, stats
+from spade.app.commands.env import export, play, programs, push, stats
 from spade.app.commands.look import report, status, top, track, web, why
 from spade.app.commands.replay import batch, lineage, store, verify
 from spade.app.printing import complain, open_streams, say
@@ -70,9 +70,12 @@ GROUPS: dict[str, tuple[str, Commands]] = {
         "List, show, compare and check configs.",
         {"ls": config.ls, "show": config.show_config, "diff": config.diff, "check": config.check},
     ),
-    "corpus": ("Build and show corpora of documents.", {"build": corpus.build, "show": corpus.show_corpus}),
+    "corpus": (
+        "Build, show and publish corpora of documents.",
+        {"build": corpus.build, "show": corpus.show_corpus, "push": corpus.push},
+    ),
     "env": (
-        "List, show, measure, check, play and export environments.",
+        "List, show, measure, check, play, export and publish environments.",
         {
             "ls": programs.ls,
             "show": programs.show,
@@ -80,6 +83,7 @@ GROUPS: dict[str, tuple[str, Commands]] = {
             "check": programs.check,
             "play": play.play,
             "export": export.export,
+            "push": push.push,
         },
     ),
     "pool": (
@@ -108,8 +112,8 @@ GROUPS: dict[str, tuple[str, Commands]] = {
         {"run": experiment.run, "table": experiment.table},
     ),
     "model": (
-        "Import foreign models, and export models of a run.",
-        {"import": model.import_model, "export": model.export, "best": model.export_best},
+        "Import foreign models; export and publish models of a run.",
+        {"import": model.import_model, "export": model.export, "best": model.export_best, "push": model.push},
     ),
     "nano": ("Make and measure the embedded nano model.", {"build": nano.build, "report": nano.measure}),
     "keys": ("Make and list keys of hosts that join over a network.", {"new": keys.new, "ls": keys.ls}),

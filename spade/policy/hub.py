@@ -3,6 +3,7 @@
 import logging
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -64,6 +65,15 @@ def data_set(name: str, patterns: Sequence[str]) -> Path:
     if not any(file.match(pattern) for file in folder.rglob("*") for pattern in patterns):
         raise ConfigError(f"{name}: the data set has no file {' or '.join(patterns)}")
     return folder
+
+
+def read_licence(card: Path | str) -> str:
+    """Return the licence that a card states: a file, or the card of a model of the hub. Returns "" if it does not."""
+    from huggingface_hub import ModelCard
+
+    with suppress(Exception):  # no front matter, or no answer of the hub
+        return str(ModelCard.load(card).data.license or "")
+    return ""
 
 
 _Kind = Literal["model", "dataset"]

@@ -94,6 +94,19 @@ def _refuse_missing(path: str) -> None:
         raise ConfigError(f"model.path: {path} is not here; {MADE_HERE[path]}")
 
 
+def find_licence(path: str, ask: bool = False) -> str:
+    """Return the licence of the model called `path` as its card states it, such as "apache-2.0", or "" without one.
+
+    A model of the package has the package's licence. If `ask`, the card of a model of the hub is read there.
+    """
+    if path in SHIPPED:
+        return "mit"
+    if Path(path).is_dir():
+        card = Path(path) / "README.md"
+        return hub.read_licence(card) if card.is_file() else ""
+    return hub.read_licence(path.partition("@")[0]) if ask and hub.is_name(path) else ""
+
+
 def pin_path(path: str) -> str:
     """Return `path` with the commit that a name of the hub means now: `OWNER/NAME@COMMIT`. Other paths stay.
 

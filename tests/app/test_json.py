@@ -27,7 +27,7 @@ ACTS = {
 WRITES = {
     "report", "experiment table", "replay export", "replay compact", "replay import", "env export", "pool make",
     "pool import", "pool export", "pool demonstrate", "corpus build", "cluster template", "model import",
-    "model export", "keys new",
+    "model export", "keys new", "model push", "env push", "corpus push",
 }  # fmt: skip
 """Commands whose result is a file or a folder."""
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from spade.app.commands.options import Json
+from spade.app.commands.options import Json, Public, Repository, Update
 from spade.app.printing import print_json, say, show
 
 Out = Annotated[Path | None, typer.Option("-o", metavar="FILE", help="The corpus [default: corpora/SPEC.jsonl].")]
@@ -56,6 +56,37 @@ def show_corpus(
         return
     say(f"{document.id}  {document.field}  {document.title}")
     show(document.text)
+
+
+def push(
+    corpus: Annotated[Path, typer.Argument(metavar="FILE", help="A corpus: a JSON Lines file of documents.")],
+    repository: Repository,
+    licence: Annotated[
+        str, typer.Option("--licence", metavar="ID", help="The licence of all documents, as the hub names it.")
+    ] = "",
+    public: Public = False,
+    update: Update = False,
+) -> None:
+    """Publish a corpus with a card as a data set on the Hugging Face hub.
+
+    A new repository is private without --public. Every document is read first. A spec
+    with `dataset = "REPO"` reads the repository.
+    """
+    from tempfile import TemporaryDirectory
+
+    from spade.app.models.push import check_name, push_folder
+    from spade.app.pools.cards import write_corpus
+    from spade.errors import ConfigError
+
+    check_name(repository)
+    if corpus.suffix != ".jsonl":
+        raise ConfigError(f"{corpus}: is no JSON Lines file; `spade corpus build` makes one of other documents")
+    with TemporaryDirectory(prefix="spade-corpus-") as place:
+        write_corpus(Path(place), corpus, licence)
+        told = push_folder(
+            Path(place), repository, "dataset", public=public, update=update, summary=f"Corpus {corpus.stem}"
+        )
+    say(f"{told}: {_summarise_corpus(str(corpus))}")
 
 
 def _summarise_corpus(corpus: str) -> str:

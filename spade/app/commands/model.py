@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from spade.app.commands.options import Json, RunArgument
+from spade.app.commands.options import Json, Public, Repository, RunArgument, Update
 from spade.app.printing import print_json, say
 from spade.errors import RunError, WeightsError
+from spade.text import as_line
 
 if TYPE_CHECKING:
     from spade.app.rundir import RunDir
@@ -48,9 +49,11 @@ def import_model(
 
 
 def export(
-    run: RunArgument, out: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write; must not exist.")]
+    run: RunArgument,
+    out: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write; must not exist.")],
+    gguf: Annotated[bool, typer.Option("--gguf", help="Write the GGUF file DIR/model.gguf instead.")] = False,
 ) -> None:
-    """Write the newest policy of a run as a Hugging Face folder.
+    """Write the newest policy of a run as a Hugging Face folder, or as a GGUF file.
 
     The folder appears when it is complete and its weights have the digest that the run recorded. The run may be up.
     """
@@ -59,8 +62,49 @@ def export(
 
     found = RunDir(run).require()
     policy = find_newest_policy(found)
-    _copy(policy, out)
+    note = _copy(policy, out, found.path.name if gguf else None)
     say(f"{out}: the newest policy of {found.path}, after step {policy.step}")
+    if note:
+        say(f"{out}: {note}")
+
+
+def push(
+    run: RunArgument,
+    repository: Repository,
+    licence: Annotated[
+        str, typer.Option("--licence", metavar="ID", help="The licence of the base model [default: as its card says].")
+    ] = "",
+    public: Public = False,
+    update: Update = False,
+) -> None:
+    """Publish the newest policy of a run with a card on the Hugging Face hub.
+
+    The card has the recipe, the data, the curves, the evaluations and the limits. A new repository is private without
+    --public. The run may be up.
+    """
+    from tempfile import TemporaryDirectory
+
+    import trio
+
+    from spade.app.models.push import check_name, push_folder
+    from spade.app.report.card import write_model_card
+    from spade.app.report.collect import collect
+    from spade.app.rundir import RunDir
+    from spade.app.screen.observe import try_read_status
+    from spade.app.supervisor.kept import compute_sound_digest, find_newest_policy
+
+    check_name(repository)
+    found = RunDir(run).require()
+    policy = find_newest_policy(found)
+    with TemporaryDirectory(prefix="spade-model-") as place:
+        folder = Path(place) / "model"
+        _copy(policy, folder)
+        seen = collect(found, as_line(found.path.name, 80), trio.run(try_read_status, found), "", most=0)
+        write_model_card(folder, seen, found, policy.step, compute_sound_digest(policy), licence)
+        told = push_folder(
+            folder, repository, "model", public=public, update=update, summary=f"The policy after step {policy.step}"
+        )
+    say(f"{told}: the newest policy of {found.path}, after step {policy.step}")
 
 
 def export_best(
@@ -86,8 +130,12 @@ def export_best(
         say(f"{folder}: {best}" if out is None else f"{out}: the best policy of {found.path}, {best}")
 
 
-def _copy(policy: "KeptPolicy", out: Path) -> None:
-    """Copy a policy. If a file of it or of the copy is damaged, raises RunError and leaves nothing behind."""
+def _copy(policy: "KeptPolicy", out: Path, gguf: str | None = None) -> str:
+    """Copy a policy, or write it as a GGUF file with the name `gguf`. Return a note for the user, or "".
+
+    If a file of it or of the copy is damaged, raises RunError and leaves nothing behind.
+    """
+    from spade.app.models.gguf_export import write_gguf
     from spade.app.supervisor.kept import compute_sound_digest
     from spade.disk import hold, write_whole
     from spade.policy import manifest
@@ -96,6 +144,9 @@ def _copy(policy: "KeptPolicy", out: Path) -> None:
     with write_whole(out) as part, hold(policy.folder / manifest.PARAMETERS):
         try:
             digest = compute_sound_digest(policy)
+            if gguf is not None:
+                part.mkdir()
+                return write_gguf(policy.folder, part / "model.gguf", gguf)
             shutil.copytree(policy.folder, part)
             manifest.verify_parameters(part, digest)
         except WeightsError as error:
@@ -103,6 +154,7 @@ def _copy(policy: "KeptPolicy", out: Path) -> None:
                 f"{error}; nothing was written: bring it back, or export another policy (`spade model best`)"
             ) from None
         check_files(policy.folder)
+    return ""
 
 
 def find_best_policy(run: "RunDir") -> "tuple[Path, Best]":

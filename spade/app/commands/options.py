@@ -19,6 +19,9 @@ Config = Annotated[str | None, typer.Argument(help="A recipe's name or a TOML fi
 Run = Annotated[
     Path | None, typer.Option("--run", help="The run directory [default: runs/CONFIG]; an existing one is resumed.")
 ]
+Repository = Annotated[str, typer.Argument(metavar="REPO", help="The repository, OWNER/NAME.")]
+Public = Annotated[bool, typer.Option("--public", help="Make a new repository public; otherwise it is private.")]
+Update = Annotated[bool, typer.Option("--update", help="Replace the files of a repository that has some.")]
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")]
 LiveRun = Annotated[str, typer.Argument(metavar="RUN", help="A run directory, or the address of its replay service.")]
 Keys = Annotated[

@@ -1,10 +1,13 @@
 """Convert a foreign model into a checkpoint folder with one parameter file, a tokenizer, and nothing else.
 
-Transformers dequantises a GGUF file. The tokenizer and the chat template come from the file itself.
+Transformers dequantises a GGUF file. The tokenizer and the chat template come from the file itself. Transformers leaves
+out three facts, which are read here: the size of a head, the further tokens that end a turn, and the whole tokenizer.
 """
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,6 +15,10 @@ from spade.decoding import read_first_line
 from spade.errors import ConfigError, RunError
 
 Format = Literal["float32", "bfloat16"]
+END_KINDS = ("eos", "eot", "eom")
+"""GGUF's names of the tokens that end a turn."""
+WHOLE_TOKENIZER = "tokenizer.huggingface.json"
+"""The key under which a GGUF file may have its whole tokenizer."""
 
 
 def convert(source: Path, folder: Path, dtype: Format | None) -> None:
@@ -21,8 +28,7 @@ def convert(source: Path, folder: Path, dtype: Format | None) -> None:
 
     Raises ConfigError if a package is missing, RunError if the model cannot be read.
     """
-    if not sys.stderr.isatty():  # a bar of progress is for a person; tqdm reads this when it is imported
-        os.environ.setdefault("TQDM_DISABLE", "1")
+    hide_progress_bars()
     if not source.is_dir():
         _require_gguf(source)  # before the seconds in which Transformers is imported
     import torch
@@ -35,9 +41,8 @@ def convert(source: Path, folder: Path, dtype: Format | None) -> None:
         model = policy.load(source, dtype=kept, device=torch.device("cpu"))
         policy.save(model, source, folder)
         return
-    model, tokenizer = _read_gguf(source, dtype or "bfloat16")
-    policy.write_parameters(model, folder)
-    tokenizer.save_pretrained(folder)
+    _convert_tokenizer(source, folder)
+    policy.write_parameters(read_gguf(source, dtype or "bfloat16"), folder)
 
 
 def _require_gguf(file: Path) -> None:
@@ -48,32 +53,70 @@ def _require_gguf(file: Path) -> None:
             )
 
 
-def _read_gguf(file: Path, dtype: Format) -> tuple[Any, Any]:
-    """Load model and tokenizer of a GGUF file with Transformers. Raises ConfigError without the extra, RunError."""
-    import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-    from transformers.utils import logging
+def hide_progress_bars() -> None:
+    """Hide the bars of Transformers unless a person watches. Must run before Transformers is imported."""
+    if not sys.stderr.isatty():
+        os.environ.setdefault("TQDM_DISABLE", "1")
 
-    from spade.policy.model import check_whole
 
+def require_extra(file: Path) -> None:
+    """Raise ConfigError if a package for GGUF files is missing."""
     try:
         import accelerate  # noqa: F401
         import gguf  # noqa: F401
-        from transformers import GgufConfig
+        from transformers import GgufConfig  # noqa: F401
     except ImportError as error:
         raise ConfigError(f"{file}: a GGUF file needs the packages of the extra `gguf`: {error}") from None
-    given = {"gguf_file": file.name, "local_files_only": True}
-    try:
-        logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # what it warns of is checked here
-        tokenizer = AutoTokenizer.from_pretrained(file.parent, **given)
+
+
+def _convert_tokenizer(file: Path, folder: Path) -> None:
+    """Write the tokenizer and the chat template of a GGUF file into a folder. Raises ConfigError, RunError."""
+    with _open_gguf(file) as facts:
+        from transformers import AutoTokenizer
+
+        AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name, local_files_only=True).save_pretrained(folder)
+        if (whole := facts.get(WHOLE_TOKENIZER)) is not None:
+            (folder / "tokenizer.json").write_text(whole, encoding="utf-8")
+
+
+def read_gguf(file: Path, dtype: Format) -> Any:
+    """Load the model of a GGUF file with Transformers. Raises ConfigError without the extra, RunError."""
+    import torch
+
+    from spade.policy.model import check_whole
+
+    with _open_gguf(file) as facts:
+        from transformers import AutoModelForCausalLM, GgufConfig
+
+        head = facts.get("qwen3.attention.key_length")  # Transformers takes 128 for each Qwen3
         unpacked: Any = GgufConfig(dequantize=True)  # otherwise the tensors stay packed and cannot be saved
         read: Any = AutoModelForCausalLM.from_pretrained(
-            file.parent, quantization_config=unpacked, dtype=getattr(torch, dtype), output_loading_info=True, **given
-        )
+            file.parent, quantization_config=unpacked, dtype=getattr(torch, dtype), output_loading_info=True,
+            gguf_file=file.name, local_files_only=True, **({"head_dim": head} if head else {}),
+        )  # fmt: skip
+        model, report = read
+        ends = [facts[key] for kind in END_KINDS if (key := f"tokenizer.ggml.{kind}_token_id") in facts]
+        if len(ends) > 1:
+            model.generation_config.eos_token_id = ends
+    check_whole(file, model, report)
+    return model
+
+
+@contextmanager
+def _open_gguf(file: Path) -> Iterator[dict[str, Any]]:
+    """Yield the settings of a GGUF file. Raises ConfigError without the extra.
+
+    If the block meets a fault of the file, raises RunError with one line.
+    """
+    require_extra(file)
+    import torch
+    from transformers.integrations.gguf.reader import read_gguf_metadata
+    from transformers.utils import logging
+
+    try:
+        logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # what it warns of is checked here
+        yield read_gguf_metadata(str(file))[0]
     except (torch.OutOfMemoryError, MemoryError):
         raise
     except Exception as error:  # for a malformed file, Transformers and gguf raise many kinds of errors
         raise RunError(f"{file}: cannot be read: {read_first_line(error)}") from None
-    model, report = read
-    check_whole(file, model, report)
-    return model, tokenizer

@@ -11,11 +11,15 @@ from pyarrow import parquet
 
 from actors.text import rules
 from replay.inspect.environments import read_environments
+from replay.inspect.pool import FigureBounds, Filters
+from replay.ledger.records import Environment
+from replay.store import open_reader
 from spade.app.pools.tables import read_table
 from spade.app.rundir import RunDir
 from spade.app.supervisor.pools import read_run_programs
 from spade.config import load
 from spade.pools import ProgramLineage, list_names, read_list, read_program
+from spade.protocol import Measures
 from tests.app.commands.test_pool import run_spade
 from tests.replay.kept_world import keep_world
 
@@ -77,9 +81,18 @@ def test_filters_choose_environments(run, tmp_path, options, holds):
     assert first.id in list_names(tmp_path / "out"), "all programs are equal, so the oldest comes"
 
 
+@pytest.mark.parametrize(("similarity", "passes"), [(None, False), (0.75, True), (0.76, False), (0.0, False)])
+def test_novelty_is_what_is_missing_to_the_similarity(run, similarity, passes):
+    with open_reader(run.store) as store:
+        environment = store.scan("environments", Environment)[0]
+    filters = Filters(novelty=FigureBounds(0.25, 0.9))
+    assert filters.passed_by(replace(environment, measures=Measures(similarity=similarity))) == passes
+
+
 @pytest.mark.parametrize(
     ("options", "says"),
     [
+        (("--novelty", "0..1"), "no environment passes the filters"),  # the world's designers measured none
         (("--regret", "5..6"), "no environment passes the filters"),
         (("--win-rate", "0.9..0.1"), "--win-rate '0.9..0.1': write two numbers like 0.2..0.8"),
         (("--regret", "high"), "--regret 'high': write two numbers like 0.2..0.8"),

@@ -32,6 +32,10 @@ def export(
         str | None, typer.Option(metavar="A..B", help="An unhinted win rate from A to B, such as 0.2..0.8.")
     ] = None,
     regret: Annotated[str | None, typer.Option(metavar="A..B", help="A regret from A to B.")] = None,
+    novelty: Annotated[
+        str | None,
+        typer.Option(metavar="A..B", help="A novelty from A to B: 1 − the similarity to the nearest of the memory."),
+    ] = None,
     audited: Annotated[bool, typer.Option("--audited", help="Only environments that passed their audit.")] = False,
     bare: Annotated[
         bool, typer.Option("--bare", help="In a package: run the programs without a sandbox, and without SPADE.")
@@ -52,8 +56,9 @@ def export(
     found = RunDir(run).require()
     config = found.config()
     filters = Filters(
-        known_skills(skill, config, found.path), _bounds("--win-rate", win_rate), _bounds("--regret", regret), audited
-    )
+        known_skills(skill, config, found.path), _bounds("--win-rate", win_rate), _bounds("--regret", regret),
+        _bounds("--novelty", novelty), audited,
+    )  # fmt: skip
     programs = read_run_programs(found, filters=filters)
     if bare and format not in ("gymnasium", "verifiers", "openenv"):
         raise RunError(f"--bare: --format {format} writes no package that runs programs; leave --bare out")

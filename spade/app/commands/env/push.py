@@ -1,0 +1,34 @@
+"""`spade env push`: publish an exported data set of environments on the Hugging Face hub."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from spade.app.commands.options import Public, Repository, Update
+from spade.app.printing import say
+
+
+def push(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder of `spade env export --format hub`.")],
+    repository: Repository,
+    public: Public = False,
+    update: Update = False,
+) -> None:
+    """Publish a data set of environments with its card on the Hugging Face hub.
+
+    A new repository is private without --public. Every row is read and checked first. `spade pool import hub:REPO`
+    takes the repository back.
+    """
+    from spade.app.models.push import check_name, push_folder
+    from spade.app.pools.tables import read_table
+    from spade.errors import RunError
+
+    check_name(repository)
+    if not all((folder / name).is_file() for name in ("README.md", "train.parquet")):
+        raise RunError(f"{folder}: is no data set with a card; `spade env export RUN DIR --format hub` writes one")
+    count = len(read_table(str(folder)))
+    place = push_folder(
+        folder, repository, "dataset", public=public, update=update, summary=f"{count} environments of a SPADE run"
+    )
+    say(f"{place}: {count} environments of {folder}")
