@@ -10,7 +10,7 @@ from spade.app.evaluation.policies import check_asked
 from spade.app.rundir import RunDir
 from spade.config import ProtocolName
 from spade.errors import ConfigError, RunError
-from spade.evaluations import TABLES, KeptEvaluation, SuiteAverage, average_suites, find_evaluations
+from spade.evaluations import KeptEvaluation, SuiteAverage, average_suites, find_evaluations
 from spade.text import as_line
 
 _HEX = re.compile(r"[0-9a-f]+")
@@ -24,7 +24,7 @@ class AverageOptions(NamedTuple):
     """A run directory, or the folder in which models were measured."""
 
     suites: str
-    """A table's name, or suites with commas."""
+    """Suites, or names of tables, with commas."""
 
     policy: str
     """The policy to average. "" takes the only one."""
@@ -44,7 +44,7 @@ def compute_averages(asked: AverageOptions) -> SuiteAverage:
 
     Raises ConfigError or RunError if an evaluation is missing, or if two evaluations are not comparable.
     """
-    names = TABLES.get(asked.suites) or [suite.name for suite in find_suites(asked.suites)]
+    names = [suite.name for suite in find_suites(asked.suites)]
     here = _find_measured(asked.where, asked)
     base, before = "", None
     if asked.against and RunDir(Path(asked.against)).exists:

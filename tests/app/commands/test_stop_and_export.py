@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -88,6 +89,20 @@ def test_a_build_says_what_it_does_before_it_imports_torch(tmp_path, monkeypatch
     with pytest.raises(ImportError):
         nano.build(tmp_path / "out")
     assert capsys.readouterr().out.startswith(f"{tmp_path}/out: building the nano model of games")
+
+
+def test_a_model_is_not_built_over_another_folder_and_is_there_whole_or_not_at_all(weights, tmp_path, monkeypatch):
+    def be_killed(part, *_):
+        (part / "model").mkdir(parents=True)
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "spade.app.nano.build", SimpleNamespace(build=be_killed))
+    before = sorted(os.listdir(weights))
+    with pytest.raises(RunError, match="exists already; give a new directory"):
+        nano.build(weights)
+    with pytest.raises(KeyboardInterrupt):
+        nano.build(tmp_path / "out")
+    assert (sorted(os.listdir(weights)), os.listdir(tmp_path)) == (before, ["run"])
 
 
 def test_damaged_weights_are_not_measured(run, weights):

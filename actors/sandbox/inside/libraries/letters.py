@@ -19,9 +19,10 @@ _STYLES = re.compile(
     r"(?![A-Za-z]))|\\[()\[\]{}]|[{}$*`#]|(?<![^\W_])_++|_++(?![^\W_])"
 )
 _SPACES = re.compile(r"\\[,;:! ~]|~")
-_WIDE_SPACES, _WIDE = re.compile(
-    r"\\(?:\\|(?:q?quad|enspace|hfill|newline)(?![A-Za-z])|(?:[hv]space\*?|[hv]?phantom)\{[^{}]*+\})"
-), "\u2003"
+_WIDE_SPACES, _WIDE = (
+    re.compile(r"\\(?:\\|(?:q?quad|enspace|hfill|newline)(?![A-Za-z])|(?:[hv]space\*?|[hv]?phantom)\{[^{}]*+\})"),
+    "\u2003",
+)
 """A wide space of TeX ends a label, as the end of a line does. It is kept as a space that nothing else becomes."""
 _NOUN = r"(?:(?:the|my)\s++)?(?:(?:correct|right|best|final)\s++)?(?:answer|option|choice|letter)"
 _IS = r"(?:is|would\s++be|must\s++be|should\s++be)(?:\s++(?:therefore|thus|hence|then|clearly|indeed))?"
