@@ -90,12 +90,17 @@ def pin(run: RunDir | None, model: str, dtype: str, asked: str, place: Path) -> 
         return _pin_digest(run, found, place)
     if run is None:
         raise ConfigError(f"policy {asked!r}: only a run has steps; of a model there is newest alone")
+    return _link_policy(choose_kept_policy(run, asked), place)
+
+
+def choose_kept_policy(run: RunDir, asked: str) -> KeptPolicy:
+    """Return the policy "newest" or "step:N" of a run. Raises RunError if it is not kept."""
     kept = there = list_kept_policies(run)
     if asked != "newest":
         kept = [policy for policy in kept if policy.step == int(asked.removeprefix("step:"))]
     if not kept:
         raise RunError(f"{run.path}: the policy {asked!r} is not kept; there is {_format_policies(there)}")
-    return _link_policy(max(kept, key=lambda policy: policy.step), place)
+    return max(kept, key=lambda policy: policy.step)
 
 
 def release(policy: PinnedPolicy, place: Path) -> None:
