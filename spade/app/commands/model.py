@@ -93,7 +93,7 @@ def _copy(policy: "KeptPolicy", out: Path) -> None:
     from spade.policy import manifest
     from spade.policy.checkpoint_files import check_files
 
-    with write_whole(out) as part, hold(policy.folder / manifest.PARAMETERS):
+    with hold(policy.folder / manifest.PARAMETERS), write_whole(out) as part:
         try:
             digest = compute_sound_digest(policy)
             shutil.copytree(policy.folder, part)

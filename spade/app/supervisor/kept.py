@@ -24,10 +24,13 @@ class KeptPolicy(NamedTuple):
 
 
 def list_kept_policies(run: RunDir) -> list[KeptPolicy]:
-    """List the policies on the disk, without the best. If a step was published twice, the newer policy comes first."""
+    """List the policies on the disk, without the best. If a step was published twice, the newer policy comes first.
+
+    A folder whose parameters are gone is none.
+    """
     from learner import checkpoint
     from replay.inspect.environments import list_published
-    from spade.policy import kept
+    from spade.policy import kept, manifest
 
     recorded = list_published(run.store)
     there = [KeptPolicy(one.step, "published", run.weights / one.digest, (one.digest,)) for one in reversed(recorded)]
@@ -35,7 +38,7 @@ def list_kept_policies(run: RunDir) -> list[KeptPolicy]:
     there += [KeptPolicy(step, "checkpoint", folder / "model") for step, folder in checkpoints]
     for step, folder in reversed(kept.list_by_step(run.path / kept.FOLDER)):
         there.append(KeptPolicy(step, "kept", folder, tuple(one.digest for one in recorded if one.step == step)))
-    return [policy for policy in there if policy.folder.is_dir()]
+    return [policy for policy in there if (policy.folder / manifest.PARAMETERS).exists()]
 
 
 def find_kept_best(run: RunDir) -> KeptPolicy | None:

@@ -201,6 +201,9 @@ def test_a_run_that_was_moved_exports_its_own_policy(copied):
     # A stopped run may have its last step in a checkpoint alone.
     assert find_newest_policy(run).folder == later / "model"
     lose_checkpoints(copied)
+    empty = copied / "policies" / "step-100"
+    empty.mkdir(parents=True)
+    assert find_newest_policy(run).place == "published"
     lose_weights(copied)
     with pytest.raises(RunError, match=r"the newest policy, of step \d+, is missing"):
         find_newest_policy(run)

@@ -120,6 +120,10 @@ def test_the_best_policy_is_exported_with_its_evaluation(run, weights, tmp_path,
     said = capsys.readouterr().out.splitlines()
     assert all(each.endswith("held-out win rate 0.62 ± 0.03 over 192 plays after step 40") for each in said)
     assert manifest.verify_parameters(tmp_path / "out", weights.name)
+    (run.path / "best" / "1" / "policy" / manifest.PARAMETERS).rename(tmp_path / "moved")
+    with pytest.raises(FileNotFoundError, match=f"No such file or directory: '.*/policy/{manifest.PARAMETERS}'"):
+        model.export_best(run.path, tmp_path / "again")
+    (tmp_path / "moved").rename(run.path / "best" / "1" / "policy" / manifest.PARAMETERS)
     damage(run.path / "best" / "1" / "policy")
     with pytest.raises(RunError, match="its digest is not"):
         model.export_best(run.path, tmp_path / "again")
