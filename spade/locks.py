@@ -87,9 +87,13 @@ def hold_lock(file: Path, told: Callable[[Holder], str]) -> Iterator[None]:
             raise RunError(f"{file}: is not a regular file; remove it")
         if (other := _take(descriptor, file)) is not None:
             raise RunError(told(other))
-        # One write of fixed length: a reader sees the old holder or the new holder, never a part.
-        os.pwrite(descriptor, msgspec.json.encode(describe_this_process()).ljust(_BYTES), 0)
-        os.ftruncate(descriptor, _BYTES)
+        try:
+            # One write of fixed length: a reader sees the old holder or the new holder, never a part.
+            os.pwrite(descriptor, msgspec.json.encode(describe_this_process()).ljust(_BYTES), 0)
+            os.ftruncate(descriptor, _BYTES)
+        except OSError as error:
+            error.filename = str(file)  # the error of a full disk names no file
+            raise
         try:
             yield
         finally:

@@ -1,5 +1,6 @@
 """Merge a config file with all configs that it extends, and remember the file that each setting came from."""
 
+import difflib
 import re
 import tomllib
 from pathlib import Path
@@ -95,7 +96,10 @@ def _read_layers(name: str) -> list[tuple[str, dict[str, Any]]]:
     try:
         layers = [(name, _read(path))]
     except FileNotFoundError:
-        raise ConfigError(f"no config {name!r}: give a TOML file or one of {', '.join(list_recipes())}") from None
+        near = ", ".join(difflib.get_close_matches(name, list_recipes(), 3, 0.0))
+        raise ConfigError(
+            f"no config {name!r}; did you mean {near}? Give a TOML file or a recipe of `spade config ls`"
+        ) from None
     seen = {path.resolve()}
     while EXTENDS in layers[-1][1]:
         file, tree = layers[-1]

@@ -42,6 +42,7 @@ def shell(line, cwd, **environment):
     ("spade status nothing 2>/dev/full", 1, ""),
     ("ulimit -f 0; spade top RUN --svg view.svg", 1, "spade: view.svg: File too large\n"),
     ("ulimit -f 0; spade cluster template slurm nano -o job.sh", 1, "spade: job.sh: File too large\n"),
+    ("spade cluster template slurm nano -o good.py", 1, "spade: good.py: exists already, perhaps with your edits; "),
     ("spade status RUN | head -1 >/dev/null", 1, ""),
     ("spade status RUN --json | head -1 >/dev/null", 1, ""),
     ("spade env play good.py <&-", 0, ""),

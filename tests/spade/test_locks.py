@@ -56,6 +56,15 @@ def test_a_lock_names_its_holder_while_it_is_held(file):
     assert take(file) == describe_this_process()
 
 
+def test_a_lock_on_a_full_disk_names_its_file(file, monkeypatch):
+    def be_full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.pwrite", be_full)
+    with pytest.raises(OSError, match=r"No space left on device: '.*/replay\.lock'$"):
+        take(file)
+
+
 @pytest.mark.parametrize("case", NAMED)
 def test_a_lock_that_nobody_has_is_taken_unless_it_is_of_another_host(file, case):
     stated = name(file, **NAMED[case])

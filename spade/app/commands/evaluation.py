@@ -19,7 +19,9 @@ Where = Annotated[
 
 
 def run(
-    suite: Annotated[str, typer.Option(metavar="NAME[,NAME…]", help="The suites (docs/evaluation.md has a table).")],
+    suite: Annotated[
+        str, typer.Option(metavar="games|tools|NAME[,NAME…]", help="The suites (docs/evaluation.md has a table).")
+    ],
     model: Annotated[
         str,
         typer.Argument(metavar="[RUN|MODEL]", help="A run directory, a checkpoint folder, a hub name, or nano."),

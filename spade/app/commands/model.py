@@ -141,7 +141,7 @@ def _copy(policy: "KeptPolicy", out: Path, gguf: str | None = None) -> str:
     from spade.policy import manifest
     from spade.policy.checkpoint_files import check_files
 
-    with write_whole(out) as part, hold(policy.folder / manifest.PARAMETERS):
+    with hold(policy.folder / manifest.PARAMETERS), write_whole(out) as part:
         try:
             digest = compute_sound_digest(policy)
             if gguf is not None:

@@ -10,17 +10,22 @@ from spade.app.printing import complain, print_json, say, show
 
 
 def build(
-    out: Annotated[Path, typer.Argument(metavar="DIR", help="The folder of the new checkpoint.")],
+    out: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write; must not exist.")],
     seed: Seed = 0,
     minutes: Annotated[float, typer.Option(min=0, max=10_000, help="Length of the warm start: 60 steps each.")] = 40.0,
     world: Annotated[Literal["games", "tools"], typer.Option(help="The world that it knows.")] = "games",
     report: Annotated[bool, typer.Option("--report", help="Measure the checkpoint afterwards.")] = False,
 ) -> None:
     """Make the nano model: tokenizer, demonstrations, warm start."""
-    say(f"{out}: building the nano model of {world}: its tokenizer, copying, then {minutes:g} minutes of warm start")
-    from spade.app.nano.build import build as make  # imports torch, which takes seconds
+    from spade.disk import write_whole
 
-    make(out, seed, minutes, world)
+    with write_whole(out) as part:
+        say(
+            f"{out}: building the nano model of {world}: its tokenizer, copying, then {minutes:g} minutes of warm start"
+        )
+        from spade.app.nano.build import build as make  # imports torch, which takes seconds
+
+        make(part, seed, minutes, world)
     if report:
         measure(str(out), seed)
 

@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from spade.app.evaluation.measuring import Subject, find_suites
-from spade.app.evaluation.policies import check_asked
+from spade.app.evaluation.policies import check_asked, choose_kept_policy
 from spade.app.rundir import RunDir
+from spade.app.supervisor.kept import compute_sound_digest
 from spade.config import ProtocolName
 from spade.errors import ConfigError, RunError
-from spade.evaluations import TABLES, KeptEvaluation, SuiteAverage, average_suites, find_evaluations
+from spade.evaluations import KeptEvaluation, SuiteAverage, average_suites, find_evaluations
 from spade.text import as_line
 
 _HEX = re.compile(r"[0-9a-f]+")
@@ -24,7 +25,7 @@ class AverageOptions(NamedTuple):
     """A run directory, or the folder in which models were measured."""
 
     suites: str
-    """A table's name, or suites with commas."""
+    """Suites, or names of tables, with commas."""
 
     policy: str
     """The policy to average. "" takes the only one."""
@@ -44,18 +45,16 @@ def compute_averages(asked: AverageOptions) -> SuiteAverage:
 
     Raises ConfigError or RunError if an evaluation is missing, or if two evaluations are not comparable.
     """
-    names = TABLES.get(asked.suites) or [suite.name for suite in find_suites(asked.suites)]
+    names = [suite.name for suite in find_suites(asked.suites)]
     here = _find_measured(asked.where, asked)
     base, before = "", None
     if asked.against and RunDir(Path(asked.against)).exists:
         other = _find_measured(Path(asked.against), asked)
-        before = _choose_evaluations(
-            Path(asked.against), other, names, _find_policy(Path(asked.against), other, "", "")
-        )
+        before = _choose_evaluations(Path(asked.against), other, names, find_policy(Path(asked.against), other, "", ""))
     elif asked.against:
-        base = _find_policy(asked.where, here, asked.against, "")
+        base = find_policy(asked.where, here, asked.against, "")
         before = _choose_evaluations(asked.where, here, names, base)
-    now = _choose_evaluations(asked.where, here, names, _find_policy(asked.where, here, asked.policy, base))
+    now = _choose_evaluations(asked.where, here, names, find_policy(asked.where, here, asked.policy, base))
     return average_suites(now, before)
 
 
@@ -71,7 +70,7 @@ def _find_measured(where: Path, asked: AverageOptions) -> list[KeptEvaluation]:
     return kept
 
 
-def _find_policy(where: Path, kept: Sequence[KeptEvaluation], asked: str, base: str) -> str:
+def find_policy(where: Path, kept: Sequence[KeptEvaluation], asked: str, base: str) -> str:
     """Return the digest of a policy. Without a name, return the only measured policy other than the base."""
     measured = sorted({each.rules.policy for each in kept})
     there = ", ".join(digest[:_DIGITS] for digest in measured)
@@ -86,8 +85,11 @@ def _find_policy(where: Path, kept: Sequence[KeptEvaluation], asked: str, base: 
         raise ConfigError(f"policy {as_line(asked, 60)}: several digests begin so: {', '.join(digests[:3])}")
     if digests:
         return digests[0]
-    if not RunDir(where).exists or _HEX.fullmatch(asked):
+    run = RunDir(where)
+    if not run.exists or _HEX.fullmatch(asked):
         raise RunError(f"{where}: no policy {as_line(asked, 60)} was measured here; there is {there}")
+    if asked != "start":
+        return compute_sound_digest(choose_kept_policy(run, asked))
     with Subject.of(str(where), None).pinned(asked) as policy:
         return policy.digest
 

@@ -19,7 +19,14 @@ from spade.app.rundir import RunDir, suggest_runs
 from spade.app.screen.evaluations import NOT_PINNED, SELF, MeasuredSuite
 from spade.config import SUITE_TRAITS, Config, ProtocolName, load
 from spade.errors import ConfigError, SpadeError
-from spade.evaluations import Protocol, compare_summaries, read_summary, refuse_other, refuse_other_prompts
+from spade.evaluations import (
+    TABLES,
+    Protocol,
+    compare_summaries,
+    read_summary,
+    refuse_other,
+    refuse_other_prompts,
+)
 from spade.evaluations.folder import EVALUATIONS
 from spade.policy.model_folder import ModelFacts, read_facts
 from spade.policy.model_folder import resolve as model_folder
@@ -149,12 +156,16 @@ class Planned(NamedTuple):
 
 
 def find_suites(names: str) -> list[Suite]:
-    """Return the suites in a comma-separated list. Raises ConfigError with the nearest names if one is unknown."""
+    """Return the suites in a comma-separated list. A table's name stands for its suites.
+
+    Raises ConfigError with the nearest names if one is unknown.
+    """
     known: Mapping[str, Suite] = {**SUITES, **HARNESSES}
-    each = [name.strip() for name in names.split(",") if name.strip()]
+    given = [name.strip() for name in names.split(",") if name.strip()]
+    each = [suite for name in given for suite in TABLES.get(name, (name,))]
     for name in each:
         if name not in known:
-            near = difflib.get_close_matches(name, known, _NEAREST, 0.0)
+            near = difflib.get_close_matches(name, [*known, *TABLES], _NEAREST, 0.0)
             raise ConfigError(f"--suite {as_line(name, 60)!r}: unknown suite; did you mean {', '.join(near)}?")
     if not each:
         raise ConfigError(f"--suite: name one or more of {', '.join(known)}")

@@ -56,7 +56,7 @@ def list_policy_names(run: RunDir | None, asked: str) -> list[str]:
     if run is None:
         raise ConfigError(f"policy {asked!r}: only a run has steps; of a model there is newest alone")
     there = list_kept_policies(run)
-    steps = {one.step for one in there if one.place != "best" and one.step and one.step % int(every["steps"]) == 0}
+    steps = {one.step for one in there if one.step and one.step % int(every["steps"]) == 0}
     if not steps:
         setting = f"learner.keep_policy_every = {run.config().learner.keep_policy_every}"
         raise RunError(f"{run.path}: no policy of {asked!r} is kept ({setting}); there is {_format_policies(there)}")
@@ -90,13 +90,17 @@ def pin(run: RunDir | None, model: str, dtype: str, asked: str, place: Path) -> 
         return _pin_digest(run, found, place)
     if run is None:
         raise ConfigError(f"policy {asked!r}: only a run has steps; of a model there is newest alone")
-    kept = [policy for policy in list_kept_policies(run) if policy.place != "best"]
+    return _link_policy(choose_kept_policy(run, asked), place)
+
+
+def choose_kept_policy(run: RunDir, asked: str) -> KeptPolicy:
+    """Return the policy "newest" or "step:N" of a run. Raises RunError if it is not kept."""
+    kept = there = list_kept_policies(run)
     if asked != "newest":
         kept = [policy for policy in kept if policy.step == int(asked.removeprefix("step:"))]
     if not kept:
-        there = _format_policies(list_kept_policies(run))
-        raise RunError(f"{run.path}: the policy {asked!r} is not kept; there is {there}")
-    return _link_policy(max(kept, key=lambda policy: policy.step), place)
+        raise RunError(f"{run.path}: the policy {asked!r} is not kept; there is {_format_policies(there)}")
+    return max(kept, key=lambda policy: policy.step)
 
 
 def release(policy: PinnedPolicy, place: Path) -> None:

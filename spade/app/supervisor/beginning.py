@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from spade.app.rundir import Origin, RunDir
-from spade.app.supervisor.kept import KeptPolicy, compute_sound_digest, list_kept_policies
+from spade.app.supervisor.kept import KeptPolicy, compute_sound_digest, find_kept_best, list_kept_policies
 from spade.app.supervisor.store_place import settle_store
 from spade.config import Config
 from spade.errors import ConfigError, RunError, WeightsError, format_reason
@@ -111,14 +111,13 @@ def _check_resumed(run: RunDir, source: OldRun) -> None:
 
 def _choose(source: OldRun) -> KeptPolicy:
     kept = list_kept_policies(source.run)
-    match source.step:
-        case None:
-            fit = [policy for policy in kept if policy.place != "best"]
-            chosen = max(fit, key=lambda policy: policy.step, default=None)
-        case "best":
-            chosen = next((policy for policy in kept if policy.place == "best"), None)
-        case step:
-            chosen = next((policy for policy in kept if policy.step == step), None)
+    if source.step is None:
+        chosen = max(kept, key=lambda policy: policy.step, default=None)
+    else:
+        chosen = next((policy for policy in kept if policy.step == source.step), None)
+        if chosen is None and (best := find_kept_best(source.run)):
+            kept.append(best)
+            chosen = best if source.step in {"best", best.step} else None
     if chosen is None:
         asked = "newest policy" if source.step is None else f"policy of step {source.step}"
         there = ", ".join(f"step {policy.step} ({policy.place})" for policy in kept) or "none"

@@ -24,10 +24,13 @@ class KeptPolicy(NamedTuple):
 
 
 def list_kept_policies(run: RunDir) -> list[KeptPolicy]:
-    """List every policy on the disk. If a step was published twice, the newer policy comes first."""
+    """List the policies on the disk, without the best. If a step was published twice, the newer policy comes first.
+
+    A folder whose parameters are gone is none.
+    """
     from learner import checkpoint
     from replay.inspect.environments import list_published
-    from spade.policy import best, kept
+    from spade.policy import kept, manifest
 
     recorded = list_published(run.store)
     there = [KeptPolicy(one.step, "published", run.weights / one.digest, (one.digest,)) for one in reversed(recorded)]
@@ -35,9 +38,15 @@ def list_kept_policies(run: RunDir) -> list[KeptPolicy]:
     there += [KeptPolicy(step, "checkpoint", folder / "model") for step, folder in checkpoints]
     for step, folder in reversed(kept.list_by_step(run.path / kept.FOLDER)):
         there.append(KeptPolicy(step, "kept", folder, tuple(one.digest for one in recorded if one.step == step)))
-    if found := best.find(run.path / best.FOLDER):
-        there.append(KeptPolicy(found[1].step, "best", found[0], (found[1].digest,)))
-    return [policy for policy in there if policy.folder.is_dir()]
+    return [policy for policy in there if (policy.folder / manifest.PARAMETERS).exists()]
+
+
+def find_kept_best(run: RunDir) -> KeptPolicy | None:
+    """Return the policy of the best evaluation; None if none is kept. Raises RunError if its record is damaged."""
+    from spade.policy import best
+
+    found = best.find(run.path / best.FOLDER)
+    return KeptPolicy(found[1].step, "best", found[0], (found[1].digest,)) if found else None
 
 
 def find_newest_policy(run: RunDir) -> KeptPolicy:
@@ -49,8 +58,7 @@ def find_newest_policy(run: RunDir) -> KeptPolicy:
     from replay.inspect.environments import list_published
 
     recorded = list_published(run.store)
-    kept = [policy for policy in list_kept_policies(run) if policy.place != "best"]
-    newest = max(kept, key=lambda policy: policy.step, default=None)
+    newest = max(list_kept_policies(run), key=lambda policy: policy.step, default=None)
     if recorded and (newest is None or newest.step < recorded[-1].step):
         raise RunError(
             f"{run.weights / recorded[-1].digest}: the newest policy, of step {recorded[-1].step}, is missing"

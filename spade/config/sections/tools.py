@@ -24,7 +24,7 @@ class ToolUse(Section, frozen=True):
 
     variants: tuple[PositiveOrZero, PositiveOrZero, PositiveOrZero, PositiveOrZero] = (3.0, 2.0, 1.0, 1.0)
     """Weights with which jobs ask for the four variants: execute, read then write, missing value, irrelevant. The
-    default is the paper's; 0 leaves one out."""
+    default is the release's, and the paper says only that the first two are the common ones; 0 leaves one out."""
 
     settings: Name = "builtin"
     """The everyday services that programs simulate, one drawn for each job: a text file with one service a line, or

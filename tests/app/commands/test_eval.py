@@ -64,6 +64,7 @@ def summary(right, prompt="0" * 32):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
+        ({"suites": "gamess"}, "--suite 'gamess': unknown suite; did you mean games, "),
         ({"suites": "nanno"}, "--suite 'nanno': unknown suite; did you mean nano, "),
         ({"suites": " , "}, "--suite: name one or more of aime25, "),
         ({"suites": "gem", "protocol": "release"}, "suite gem: has no protocol 'release'; it has paper, short"),
@@ -334,5 +335,6 @@ def test_evaluations_below_a_folder_that_is_not_there_are_refused(tmp_path, monk
 def test_suites_are_named_once_each_and_have_their_files(tmp_path):
     suites = find_suites("nano, nano-tools,nano")
     assert [suite.name for suite in suites] == ["nano", "nano-tools"]
+    assert [suite.name for suite in find_suites("nano,tools,bfcl")] == ["nano", "bfcl", "tau2", "acebench"]
     assert parse_data_files(["nano=a=b"], suites)["nano"].name == "a=b"
     assert [each.protocol.samples for each in choose_suites(asked("nano,nano-tools", samples=5))] == [5, 5]

@@ -24,7 +24,7 @@ from spade.app.commands.replay.verify import verify
 from spade.app.rundir import RunDir
 from spade.app.screen.observe import read_status
 from spade.app.screen.reach import reach
-from spade.app.supervisor.kept import find_newest_policy
+from spade.app.supervisor.kept import find_kept_best, find_newest_policy
 from spade.disk import discard
 from spade.errors import RunError
 from spade.extras import describe_installing
@@ -201,9 +201,22 @@ def test_a_run_that_was_moved_exports_its_own_policy(copied):
     # A stopped run may have its last step in a checkpoint alone.
     assert find_newest_policy(run).folder == later / "model"
     lose_checkpoints(copied)
+    empty = copied / "policies" / "step-100"
+    empty.mkdir(parents=True)
+    assert find_newest_policy(run).place == "published"
     lose_weights(copied)
     with pytest.raises(RunError, match=r"the newest policy, of step \d+, is missing"):
         find_newest_policy(run)
+
+
+def test_a_damaged_record_of_the_best_policy_hinders_no_other_policy(copied):
+    run = RunDir(copied)
+    newest = find_newest_policy(run)
+    (copied / "best" / "1").mkdir(parents=True)
+    (copied / "best" / "1" / "best.json").write_text("x")
+    assert find_newest_policy(run) == newest
+    with pytest.raises(RunError, match=r"best/1/best\.json: cannot be read"):
+        find_kept_best(run)
 
 
 @pytest.mark.parametrize("name", ["status.json", "run.json"])

@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -90,6 +91,20 @@ def test_a_build_says_what_it_does_before_it_imports_torch(tmp_path, monkeypatch
     assert capsys.readouterr().out.startswith(f"{tmp_path}/out: building the nano model of games")
 
 
+def test_a_model_is_not_built_over_another_folder_and_is_there_whole_or_not_at_all(weights, tmp_path, monkeypatch):
+    def be_killed(part, *_):
+        (part / "model").mkdir(parents=True)
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "spade.app.nano.build", SimpleNamespace(build=be_killed))
+    before = sorted(os.listdir(weights))
+    with pytest.raises(RunError, match="exists already; give a new directory"):
+        nano.build(weights)
+    with pytest.raises(KeyboardInterrupt):
+        nano.build(tmp_path / "out")
+    assert (sorted(os.listdir(weights)), os.listdir(tmp_path)) == (before, ["run"])
+
+
 def test_damaged_weights_are_not_measured(run, weights):
     damage(weights)
     with pytest.raises(WeightsError, match="it was changed or cut short"):
@@ -105,6 +120,10 @@ def test_the_best_policy_is_exported_with_its_evaluation(run, weights, tmp_path,
     said = capsys.readouterr().out.splitlines()
     assert all(each.endswith("held-out win rate 0.62 ± 0.03 over 192 plays after step 40") for each in said)
     assert manifest.verify_parameters(tmp_path / "out", weights.name)
+    (run.path / "best" / "1" / "policy" / manifest.PARAMETERS).rename(tmp_path / "moved")
+    with pytest.raises(FileNotFoundError, match=f"No such file or directory: '.*/policy/{manifest.PARAMETERS}'"):
+        model.export_best(run.path, tmp_path / "again")
+    (tmp_path / "moved").rename(run.path / "best" / "1" / "policy" / manifest.PARAMETERS)
     damage(run.path / "best" / "1" / "policy")
     with pytest.raises(RunError, match="its digest is not"):
         model.export_best(run.path, tmp_path / "again")

@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from spade.app.evaluation import policies
+from spade.app.evaluation.averaging import find_policy
 from spade.app.evaluation.policies import hold_pinned, list_policy_names, pin, release
 from spade.app.rundir import RunDir
 from spade.app.supervisor.kept import KeptPolicy
@@ -105,7 +106,7 @@ def test_damaged_weights_are_not_measured(run, digests, tiny_checkpoint, asked):
 def test_a_policy_of_a_curve_is_found_by_its_step_wherever_it_lies(run, tiny_checkpoint, monkeypatch):
     folder = shutil.copytree(tiny_checkpoint, run.path / "policies" / "step-14")
     digest = manifest.write(folder)
-    there = [*policies.list_kept_policies(run), KeptPolicy(14, "kept", folder), KeptPolicy(21, "best", folder)]
+    there = [*policies.list_kept_policies(run), KeptPolicy(14, "kept", folder)]
     monkeypatch.setattr(policies, "list_kept_policies", lambda _: there)
     assert list_policy_names(run, "every:7") == ["step:7", "step:14"]
     pinned = pin(run, str(tiny_checkpoint), "float32", "step:14", run.path / "evaluations")
@@ -115,6 +116,14 @@ def test_a_policy_of_a_curve_is_found_by_its_step_wherever_it_lies(run, tiny_che
         RunError, match=r"no policy of 'every:5' is kept \(learner.keep_policy_every = 0\); there is step 3"
     ):
         list_policy_names(run, "every:5")
+
+
+def test_an_average_names_a_policy_of_a_run_without_writing_into_the_run(run, digests):
+    run.create(load("nano"))
+    assert [find_policy(run.path, [], asked, "") for asked in ("newest", "step:3")] == [digests[7], digests[3]]
+    with pytest.raises(RunError, match=r"the policy 'step:4' is not kept; there is step 3 \(published\), step 7"):
+        find_policy(run.path, [], "step:4", "")
+    assert not (run.path / "evaluations").exists()
 
 
 def test_a_kept_policy_that_was_damaged_is_not_measured(run, tiny_checkpoint, monkeypatch):

@@ -163,6 +163,14 @@ def test_another_policy_in_the_place_of_the_best_one_is_refused(old, new):
         begin(new, "nano", (), OldRun(old, "best"))
 
 
+def test_a_damaged_record_of_the_best_policy_is_read_for_that_policy_alone(old, new):
+    next((old.path / "best").glob("*/best.json")).write_text("x")
+    with pytest.raises(RunError, match=r"best\.json: cannot be read"):
+        begin(new, "nano", (), OldRun(old, "best"))
+    begin(new, "nano", (), OldRun(old))
+    assert new.origin.step == list_published(old.store)[-1].step
+
+
 def test_damaged_weights_are_refused(old, new):
     file = old.weights / list_published(old.store)[-1].digest / manifest.PARAMETERS
     data = bytearray(file.read_bytes())

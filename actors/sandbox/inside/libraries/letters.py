@@ -18,7 +18,12 @@ _STYLES = re.compile(
     r"|displaystyle|ensuremath|tiny|scriptsize|footnotesize|small|normalsize|[lL]arge|LARGE|[hH]uge|bf|rm|it|sf|tt|em)"
     r"(?![A-Za-z]))|\\[()\[\]{}]|[{}$*`#]|(?<![^\W_])_++|_++(?![^\W_])"
 )
-_SPACES = re.compile(r"\\(?:q?quad(?![A-Za-z])|[,;:! ~\\])|~")
+_SPACES = re.compile(r"\\[,;:! ~]|~")
+_WIDE_SPACES, _WIDE = (
+    re.compile(r"\\(?:\\|(?:q?quad|enspace|hfill|newline)(?![A-Za-z])|(?:[hv]space\*?|[hv]?phantom)\{[^{}]*+\})"),
+    "\u2003",
+)
+"""A wide space of TeX ends a label, as the end of a line does. It is kept as a space that nothing else becomes."""
 _NOUN = r"(?:(?:the|my)\s++)?(?:(?:correct|right|best|final)\s++)?(?:answer|option|choice|letter)"
 _IS = r"(?:is|would\s++be|must\s++be|should\s++be)(?:\s++(?:therefore|thus|hence|then|clearly|indeed))?"
 _OPENING, _ENDING = r"[\s(\[\"'\u201c\u2018<]*+", r"[\"'\u201d\u2019>]*+"
@@ -42,6 +47,10 @@ _DOUBT = re.compile(
 _SENTENCE = re.compile(r"[.!?]\s|\n")
 _TURN = re.compile(r"[.!?]\s|\n|,\s+but\s", re.IGNORECASE)
 """The places where a doubt ends: the end of a sentence, and a clause with "but"."""
+_REJECTED = re.compile(
+    r"[(\[][^()\[\]]*?\b(?:not|rather\s++than|instead\s++of|unlike)\s[^()\[\]]*+[)\]]", re.IGNORECASE
+)
+"""Letters in brackets that are named because they are not chosen: D (not A)."""
 _CONDITION = re.compile(r"\s++(?:only\s++)?(?:if|unless|when)\b", re.IGNORECASE)
 
 _SENTENCE_LENGTH = 300  # most characters of a sentence that are read
@@ -64,14 +73,16 @@ class _Patterns(NamedTuple):
 def _compile_patterns(letters: str) -> _Patterns:
     upper, either = letters.upper(), letters.upper() + letters.lower()
     others = upper.replace("A", "") or upper
-    closed = rf"{_ENDING}(?:$|[)\]][\"'\u201d\u2019>]*+(?![\^_+=*/])|[,:;!]|\.(?![^\W\d_]))"
-    reason = rf"\s++(?:[-\u2013\u2014]+\s|{_REASON}|\([^)]{{2,}}\))"
+    closed = rf"{_ENDING}(?:$|[)\]][\"'\u201d\u2019>]*+(?![\^_+=*/])| *+{_WIDE}|[,:;!]|\.(?![^\W\d_]))"
+    reason = rf"\s++(?:[-\u2013\u2014]+\s|{_REASON}|\([^)]{{2,}}\)|\[[^\]]{{2,}}\])"
     label = rf"{_OPENING}(?:([{either}]){closed}|([{upper}])(?={reason}|\s*+[\u2013\u2014]))"
     # In a sentence words may follow the letter, but an A before a word is an article.
     single = r"(?<!\band )(?<!\bor )(?<!\bnor )\b(?i:option|answer|choice)"
     named = rf"{single}\s++\(?(?P<named>[{upper}])\)?(?i:{_APPROVED})\b"
-    bare = rf"(?:^|[.,:;!]\s|(?i:\b(?:so|thus|hence|therefore|that)\s))\s*+\(?(?P<bare>[{upper}])\)?(?i:{_APPROVED})"
-    approved = rf"{named}(?!\s++(?i:only|if|when|unless)\b)|{bare}\s++(?i:answer|option|choice)\b"
+    begun = r"(?:^|[.,:;!]\s|(?i:\b(?:so|thus|hence|therefore|that)\s))\s*+"
+    bare = rf"{begun}\(?(?P<bare>[{upper}])\)?(?i:{_APPROVED}|\s++is\s++(?:the|my)(?:\s++final)?)"
+    marked = rf"{begun}\((?P<marked>[{upper}])\)(?i:{_APPROVED})\b"
+    approved = rf"(?:{named}|{marked})(?!\s++(?i:only|if|when|unless)\b)|{bare}\s++(?i:answer|option|choice)\b"
     sentence = rf"{label}|{_OPENING}([{others}])(?=\s++(?!and\b|or\b|nor\b)[a-z(])"
     return _Patterns(
         label=re.compile(rf"\s*+{_PREFIX}\s*+{label}"),
@@ -102,7 +113,7 @@ def find_stated(text: str, letters: str) -> str:
         behind = _SENTENCE.split(plain[found.end() - 1 : found.end() + _SENTENCE_LENGTH])[0][1:]
         rest = behind.lstrip("\"'\u201d\u2019)]")
         if not (_DOUBT.search(before) or rest.startswith("?") or _CONDITION.match(rest)):
-            return found["named"] or found["bare"] or _read_single(found, behind, letters)
+            return found["named"] or found["bare"] or found["marked"] or _read_single(found, behind, letters)
     alone = _compile_patterns(letters).label.fullmatch(plain) if len(plain) < _SENTENCE_LENGTH else None
     return _read_single(alone, "", letters) if alone else ""
 
@@ -112,7 +123,7 @@ def _read_single(found: re.Match[str], rest: str, letters: str) -> str:
     letter = next(group for group in found.groups() if group).upper()
     patterns, end = _compile_patterns(letters), found[0][-1:]
     further = patterns.joined.match(rest) if end in ",)];&" or end.isalpha() else None
-    bracketed = re.findall(rf"(?<![\w(\[])([{letters}])[):]", rest)
+    bracketed = re.findall(rf"(?<![\w(\[])([{letters}])[):\]]", _REJECTED.sub("", rest))
     listed = re.findall(rf"\b[{letters}{letters.lower()}]\b", rest) if patterns.labels.fullmatch(rest) else ()
     named = [*(further[0].strip(" (['\"")[-1:] if further else ""), *bracketed, *listed]
     return "" if any(each.upper() != letter for each in named) else letter
@@ -120,4 +131,4 @@ def _read_single(found: re.Match[str], rest: str, letters: str) -> str:
 
 def _remove_marks(text: str) -> str:
     """Remove commands of style, marks of Markdown and mathematics, and forms of Unicode."""
-    return _STYLES.sub("", _SPACES.sub(" ", unicodedata.normalize("NFKC", text)))
+    return _STYLES.sub("", _SPACES.sub(" ", _WIDE_SPACES.sub(_WIDE, unicodedata.normalize("NFKC", text))))

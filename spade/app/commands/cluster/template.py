@@ -1,5 +1,6 @@
 """`spade cluster template`: print a file for a cluster's scheduler."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -8,7 +9,7 @@ import typer
 from spade.app.commands.options import Set
 from spade.app.printing import say, show
 from spade.disk import replace
-from spade.errors import ConfigError
+from spade.errors import ConfigError, RunError
 
 
 def template(
@@ -34,6 +35,8 @@ def template(
         raise ConfigError(f"no template for {scheduler!r}; write slurm or kubernetes")
     if out is None:
         show(text.removesuffix("\n"))
+    elif os.path.lexists(out):
+        raise RunError(f"{out}: exists already, perhaps with your edits; give another name")
     else:
         replace(out, text.encode())
         say(f"{out}: written")
