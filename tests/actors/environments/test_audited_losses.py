@@ -437,6 +437,45 @@ async def test_a_word_that_a_player_can_find_in_time_is_no_gift(sandbox, trap):
     assert bool(found) == trap
 
 
+# Whoever guesses wrong is told the word, when it is too late: the play goes on and can no more be won. IN_TIME gives
+# another try.
+SEALED = """
+import random
+
+class SealedEnv:
+    def reset(self, seed):
+        self.locks = random.Random(seed).randrange(2, 9)
+        self.sealed = False
+        return f"A vault of {self.locks} locks. Actions: wait say:WORD", {}
+    def step(self, action):
+        if action == "say:xyzzy" and (IN_TIME or not self.sealed):
+            return "It opens.", 1.0, True, False, {}
+        over, self.sealed = self.sealed and not IN_TIME, True
+        return "The word was xyzzy. Actions: wait say:WORD", 0.2 * over, over, False, {}
+"""
+TELLING = 'def solution(self):\n        return ["say:xyzzy"]\n'
+
+
+@pytest.mark.parametrize("in_time", [False, True])
+async def test_a_word_that_other_plays_were_told_too_late_is_a_gift(sandbox, in_time):
+    """Plays of the same instance were told it, and nobody who is told can win."""
+    source = SEALED.replace("IN_TIME", f"{in_time}")
+    replays = [await recorded(sandbox, source, seed, ("say:xyzzy",), hinted=True) for seed in (13, 15)]
+    replays += [await recorded(sandbox, source, seed, ("wait", "wait"), hinted=False) for seed in (13, 15)]
+    for listed in (source, f"{source}    {TELLING}"):
+        outcome = await audit(sandbox, job(listed, *replays, won=(13, 15), unaided=(13, 15), hint="Say xyzzy."))
+        assert outcome.finding.endswith("by 'xyzzy', which its hint tells and no observation") is not in_time
+
+
+@pytest.mark.parametrize("trap", [False, True])
+async def test_admission_tells_a_word_that_its_plays_were_told_too_late(sandbox, trap):
+    # Random play knows the solution's words here, and wins by them.
+    limits = msgspec.structs.replace(LIMITS, random_win_share=1.0)
+    verdict = await validate(sandbox, TOOL.replace("TRAP", f"{trap}"), 3, limits)
+    assert verdict.passed, verdict.stages[-1]
+    assert bool(verdict.values) == trap
+
+
 async def test_a_word_that_agents_sent_elsewhere_is_not_found_by_sending_it(sandbox):
     """Random actions include those of agents. Here the secret of a hinted play would win at once."""
     replays = [await recorded(sandbox, SECRET, seed, ("xyzzy",), hinted=True) for seed in (13, 15)]
