@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from actors.environments.tools.evidence import collect_leaves
-from actors.text.actions import find_boxed
 from actors.text.conversation import Move
 from actors.text.leaks import LEAST, Told, normalise_visible
 from spade.protocol import Observed
@@ -67,11 +66,16 @@ def find_tellings(words: Iterable[str], plays: Iterable[Hearing[Said]]) -> dict[
 
 
 def _split_action(action: str | Move) -> list[str]:
-    """Return the long words of an action out of its box, its runs of short words, and the long values of its calls."""
+    """Return the long words of an action, its runs of short words, and the long values of its calls.
+
+    The answer `done` behind calls is no word, since each player is told to give it.
+    """
     if isinstance(action, Move):
-        return [*_split_action(action.action), *(value for value in collect_leaves([action]) if len(value) >= LEAST)]
+        values = [value for value in collect_leaves([action]) if len(value) >= LEAST]
+        done = action.calls and action.action.strip().lower() == "done"
+        return values if done else [*_split_action(action.action), *values]
     pieces, run = list[str](), ""
-    for word in [*_WORD.findall(normalise_visible(find_boxed(action) or action)), ""]:
+    for word in [*_WORD.findall(normalise_visible(action.replace("\\boxed", " "))), ""]:
         if 0 < len(word) < LEAST:
             run += word
             continue

@@ -10,7 +10,7 @@ from actors.environments.audit import audit
 from actors.environments.gifts import Hearing, drop_words, find_common_sequence, find_unseen_words
 from actors.text.leaks import find_leaked
 from spade.codec import answer_digest
-from spade.protocol import AuditJob, Faulted, RecordedPlay, Recording, UnaidedInstance
+from spade.protocol import AuditJob, Faulted, RecordedPlay, Recording, ToolCall, UnaidedInstance
 from tests.actors.odd_programs import LIMITS, SEARCH
 from tests.actors.tool_programs import TICKETS
 
@@ -37,15 +37,14 @@ SECRET = SECRET.replace("return [self.right]", 'return [self.right if self.kind 
 EVEN, ODD = (2, 4, 6), (5, 7, 9, 11)
 
 
-async def recorded(sandbox, source, seed, actions, hinted):
+async def recorded(sandbox, source, seed, actions, hinted, calls=()):
     answers = [await sandbox.open("recorded", source, seed, 8)]
-    for action in actions:
-        answers.append(await sandbox.step("recorded", len(answers), action))
+    for action, called in zip(actions, calls or [()] * len(actions), strict=True):
+        answers.append(await sandbox.step("recorded", len(answers), action, called))
     sandbox.close("recorded")
     assert not any(isinstance(answer, Faulted) for answer in answers), answers
-    return RecordedPlay(
-        f"play-{seed}", seed, Recording(actions, b"".join(map(answer_digest, answers)), 8), hinted=hinted
-    )
+    recording = Recording(actions, b"".join(map(answer_digest, answers)), 8, calls)
+    return RecordedPlay(f"play-{seed}", seed, recording, hinted=hinted)
 
 
 def job(source, *replays, won=EVEN, lost=ODD, hint="", unaided=None, best=0.0):
@@ -481,6 +480,24 @@ async def test_a_word_that_agents_sent_elsewhere_is_not_found_by_sending_it(sand
     replays = [await recorded(sandbox, SECRET, seed, ("xyzzy",), hinted=True) for seed in (13, 15)]
     outcome = await audit(sandbox, job(SECRET, *replays, won=(), hint="Say xyzzy."))
     assert outcome.finding == "hinted play play-13 wins by 'xyzzy', which its hint tells and no observation"
+
+
+async def test_a_hint_may_say_how_a_service_is_left(sandbox):
+    """The player may answer `done` in the message of the last call, before a result has told it that all is done."""
+    same = SERVICE.replace("str(random.Random(seed).randrange(100, 999))", '"417"').replace("SECRET", '"xyzzy"')
+    same = same.replace("Done.", "Ok.")
+    calls = ((ToolCall("oldest", "{}"),), (ToolCall("archive", '{"number": "417"}'),))
+    replay = await recorded(sandbox, same, 6, ("", "done"), True, calls)
+    hint = "Ask for the oldest document, archive its number, and say that you are done."
+    outcome = await audit(sandbox, job(same, replay, won=(), lost=(), hint=hint, unaided=(6, 8)), "tools")
+    assert outcome.finding == ""
+
+
+async def test_a_word_beside_a_box_is_given_away_as_any_other(sandbox):
+    """A player may write a box inside a box, and the program gets all of it."""
+    boxed = SECRET.replace("def solution", "def unasked").replace("action ==", "action.replace(r'\\boxed{now} ', '') ==")
+    found = await gift(sandbox, boxed, ("\\boxed{now} xyzzy",), "Where no door opens, say Xyzzy.")
+    assert found == "hinted play play-3 wins by 'xyzzy', which its hint tells and no observation"
 
 
 async def test_a_hint_may_use_words_of_a_text_that_the_player_writes(sandbox):
