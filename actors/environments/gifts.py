@@ -9,14 +9,14 @@ from typing import Generic, NamedTuple, TypeVar
 
 from actors.environments.tools.evidence import collect_leaves
 from actors.text.conversation import Move
-from actors.text.leaks import LEAST, Told, normalise_visible
+from actors.text.leaks import LEAST, THOUSANDS, Told, normalise_visible
 from spade.protocol import Observed
 
 READ_CHARACTERS = 65_536
 VALUE_CHARACTERS = 200
 LEAST_SEQUENCE, MOST_SEQUENCE = 4, 8
 """Length of an action sequence that a hint must not state. Shorter ones agree by chance; longer ones are cut."""
-_WORD = re.compile(r"[^\W_]+")
+_WORD = re.compile(r"\d+(?:\.\d+)+|[^\W_]+")
 
 
 Said = TypeVar("Said", str, Move)
@@ -75,9 +75,11 @@ def _split_action(action: str | Move) -> list[str]:
         done = action.calls and action.action.strip().lower() == "done"
         return values if done else [*_split_action(action.action), *values]
     pieces, run = list[str](), ""
-    for word in [*_WORD.findall(normalise_visible(action.replace("\\boxed", " "))), ""]:
-        if 0 < len(word) < LEAST:
-            run += word
+    plain = THOUSANDS.sub("", normalise_visible(action.replace("\\boxed", " ")))
+    for word in [*_WORD.findall(plain), ""]:
+        short = word.replace(".", "")
+        if 0 < len(short) < LEAST:
+            run += short
             continue
         pieces += [run] if len(run) > LEAST else []
         pieces += [word] if word else []

@@ -248,7 +248,10 @@ async def test_admission_tells_the_words_that_each_solution_needs_and_no_observa
     assert word == "xyzzy"
     assert find_leaked("Say XYZZY first.", (word,))
     assert not find_leaked("Say the magic word first.", (word,))
-    assert await values(sandbox, LOCKED.replace("WORD", "4271")) == ("4271",)
+    for number in ("4271", "103.7", "1,250"):
+        (word,) = await values(sandbox, LOCKED.replace("WORD", number))
+        assert find_leaked(f"Say {number} first.", (word,))
+        assert not find_leaked("Say 1037 or 125 first.", (word,))
 
 
 async def test_admission_tells_the_words_of_some_instances_too(sandbox):
@@ -310,7 +313,8 @@ def test_words_are_unseen_until_an_observation_tells_them_before_they_are_said()
     assert find_unseen_words(["say:xyzzy"], [Hearing(["look", "say:xyzzy"], ["say what?", "A note: XYZZY", ""])]) == []
     assert find_unseen_words(["x-y-z-q"], []) == ["xyzq"]
     assert find_unseen_words(["say x.y z-q 5", "\\boxed{Plugh}", "fr\u200bee"], []) == ["say", "xyzq5", "plugh", "free"]
-    assert find_unseen_words(["5", "42", "move 1 2"], []) == ["move"]
+    assert find_unseen_words(["5", "42", "move 1 2", "0.5", "turn 1.5 2"], []) == ["move", "turn"]
+    assert find_unseen_words(["set 0.125", "1,250", "1.2.3", "a.b"], []) == ["set", "0.125", "1250", "1.2.3"]
     # The last observation comes when the play is over.
     assert find_unseen_words(["xyzzy"], [Hearing(["look"], ["A box.", "It was xyzzy."])]) == ["xyzzy"]
     assert drop_words(["say:xyzzy", "look"], ["xyzzy"]) == ["look"]
