@@ -16,7 +16,7 @@ READ_CHARACTERS = 65_536
 VALUE_CHARACTERS = 200
 LEAST_SEQUENCE, MOST_SEQUENCE = 4, 8
 """Length of an action sequence that a hint must not state. Shorter ones agree by chance; longer ones are cut."""
-_WORD = re.compile(r"\d+(?:\.\d+)+|[^\W_]+")
+_WORD = re.compile(r"\d+(?:\.\d+)+(?!\w)|[^\W_]+|\A[^\w\s]{3,}\Z")
 
 
 Said = TypeVar("Said", str, Move)
@@ -68,14 +68,15 @@ def find_tellings(words: Iterable[str], plays: Iterable[Hearing[Said]]) -> dict[
 def _split_action(action: str | Move) -> list[str]:
     """Return the long words of an action, its runs of short words, and the long values of its calls.
 
-    The answer `done` behind calls is no word, since each player is told to give it.
+    Signs are a word if the action has nothing else. The answer `done` behind calls is no word, since each player is told
+    to give it.
     """
     if isinstance(action, Move):
         values = [value for value in collect_leaves([action]) if len(value) >= LEAST]
         done = action.calls and action.action.strip().lower() == "done"
         return values if done else [*_split_action(action.action), *values]
     pieces, run = list[str](), ""
-    plain = THOUSANDS.sub("", normalise_visible(action.replace("\\boxed", " ")))
+    plain = THOUSANDS.sub("", normalise_visible(action.replace("\\boxed", " "))).strip()
     for word in [*_WORD.findall(plain), ""]:
         short = word.replace(".", "")
         if 0 < len(short) < LEAST:
