@@ -284,8 +284,8 @@ class Auditor:
     async def _given(self, seed: int, moves: Sequence[Move], least: float) -> Sequence[str]:
         """Return the words of these moves that the hint states, and that no observation of a play tells in time.
 
-        The play of these moves tells a word in time, or another play of the instance after whose telling the moves
-        still return `least`. Returns () if the moves return as much without these words.
+        The play of these moves tells a word in time. So does another play of the instance if the moves still return
+        `least` after it told the word. Returns () if the moves return as much without these words.
         """
         if not (self._job.hint and moves):
             return ()

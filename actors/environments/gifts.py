@@ -68,8 +68,8 @@ def find_tellings(words: Iterable[str], plays: Iterable[Hearing[Said]]) -> dict[
 def _split_action(action: str | Move) -> list[str]:
     """Return the long words of an action, its runs of short words, and the long values of its calls.
 
-    Signs are a word if the action has nothing else. The answer `done` behind calls is no word, since each player is told
-    to give it.
+    Signs are a word if the action has nothing else. The answer `done` behind calls does not count, since each player is
+    told to give it.
     """
     if isinstance(action, Move):
         values = [value for value in collect_leaves([action]) if len(value) >= LEAST]

@@ -65,7 +65,10 @@ def write_attacker(what: str) -> str:
 
 
 def make_bubblewrap_command() -> Sequence[str]:
-    """Return a command that runs the rest of its line in namespaces, with our interpreter and time zones but no network."""
+    """Return a command that runs the rest of its line in namespaces, without a network.
+
+    It sees our interpreter and the time zones.
+    """
     inside, binaries = Path(__file__).parent / "inside", Path(sys.executable).parent
     interpreter = [sys.base_prefix, sys.base_exec_prefix, sys.prefix, *sysconfig.get_paths().values()]
     return make_walled_prefix((*map(Path, (*interpreter, *zoneinfo.TZPATH)), binaries, inside))

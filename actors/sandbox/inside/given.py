@@ -102,13 +102,14 @@ def _list_machine_code() -> list[str]:
 GIVEN = _make_given()
 """The given names and their modules, classes and functions. `load_heavy` adds `np`."""
 
+
 def load_time_zones() -> None:
     """Load all time zones. While they exist, `ZoneInfo` finds them without a file, which no child can open.
 
-    Some systems name the machine's own time zone among them, which is none of a program's business.
+    Some systems list the machine's own time zone as well. It is left out, as it would differ between machines.
     """
     zones = {key: zoneinfo.ZoneInfo(key) for key in sorted(zoneinfo.available_timezones() - {"localtime"})}
-    zoneinfo.available_timezones = lambda: set(zones)  # type: ignore[assignment]
+    zoneinfo.available_timezones = lambda: set(zones)
 
 
 _HEAVY = ("numpy", "numpy.fft", "numpy.linalg", "numpy.ma", "numpy.polynomial", "numpy.random", "math_verify")

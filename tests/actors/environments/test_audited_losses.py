@@ -500,7 +500,9 @@ async def test_a_hint_may_say_how_a_service_is_left(sandbox):
 
 async def test_a_word_beside_a_box_is_given_away_as_any_other(sandbox):
     """A player may write a box inside a box, and the program gets all of it."""
-    boxed = SECRET.replace("def solution", "def unasked").replace("action ==", "action.replace(r'\\boxed{now} ', '') ==")
+    boxed = SECRET.replace("def solution", "def unasked").replace(
+        "action ==", "action.replace(r'\\boxed{now} ', '') =="
+    )
     found = await gift(sandbox, boxed, ("\\boxed{now} xyzzy",), "Where no door opens, say Xyzzy.")
     assert found == "hinted play play-3 wins by 'xyzzy', which its hint tells and no observation"
 
