@@ -22,7 +22,7 @@ from typing import TypeVar
 import trio
 
 from actors.environments.domains import DOMAINS, Sent
-from actors.environments.gifts import Hearing, drop_words, find_unseen_words, heard
+from actors.environments.gifts import Hearing, drop_words, find_tellings, find_unseen_words, heard
 from actors.environments.offers import read_offer
 from actors.environments.trials import RejectedError, Trials
 from actors.sandbox import Sandbox
@@ -93,7 +93,7 @@ class Auditor:
         self._returns: dict[str, float] = {}  # the returns of replays, by play
         self._opened = 0
         self._answering_s = 0.0
-        self._heard: defaultdict[int, list[Hearing]] = defaultdict(list)
+        self._heard: defaultdict[int, list[Hearing[Move]]] = defaultdict(list)
 
     async def run(self) -> None:
         """Repeat the recorded plays, then run the other checks.
@@ -282,16 +282,24 @@ class Auditor:
         return False
 
     async def _given(self, seed: int, moves: Sequence[Move], least: float) -> Sequence[str]:
-        """Return the words of these moves that the hint states and no observation in any play of the instance.
+        """Return the words of these moves that the hint states, and that no observation of a play tells in time.
 
-        Returns () if the moves return at least `least` without these words.
+        The play of these moves tells a word in time. So does another play of the instance if the moves still return
+        `least` after it told the word. Returns () if the moves return as much without these words.
         """
         if not (self._job.hint and moves):
             return ()
+        plays = self._heard[seed]
+        own = [play for play in plays if list(play.actions) == list(moves[: len(play.actions)])]
         # In a thread, since long observations take time.
-        unseen = await trio.to_thread.run_sync(find_unseen_words, moves, self._heard[seed])
+        unseen = await trio.to_thread.run_sync(find_unseen_words, moves, own)
         words = [word for word in unseen if self._hint.states(word)]
+        tellings = await trio.to_thread.run_sync(find_tellings, words, list(plays))
         try:
+            for word, told_by in tellings.items():
+                again = partial(self._find_return, seed, [*told_by, *moves])
+                if is_won(await try_until_decided(again), least):
+                    words.remove(word)
             if not words or is_won(
                 await try_until_decided(partial(self._find_return_without, words, seed, moves)), least
             ):

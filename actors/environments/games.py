@@ -26,6 +26,7 @@ from actors.environments.gifts import (
     drop_words,
     find_common_sequence,
     find_solving_words,
+    find_tellings,
     find_unseen_words,
 )
 from actors.environments.offers import FORM, Offer, read_offer
@@ -144,13 +145,7 @@ class GameAdmission(Admission[str]):
         solutions = self.form.solutions
         if not solutions:
             return
-        plays: list[list[Hearing]] = [[] for _ in solutions]
-        for play in self.form.transcripts:
-            for index in range(len(solutions)):
-                if play.seed == self.form.seed(index):
-                    plays[index].append(Hearing(play.actions, [answer.observation for answer in play.answers]))
-        # In a thread, since long observations take time.
-        shared, others = await trio.to_thread.run_sync(find_solving_words, solutions, plays)
+        shared, others = find_solving_words([await self.find_hidden(index) for index in range(len(solutions))])
         if shared and all([await self.wins_without(index, shared) for index in range(len(solutions))]):
             shared = []
         found = [*shared]
@@ -159,6 +154,26 @@ class GameAdmission(Admission[str]):
         sequence = find_common_sequence(solutions)
         found += [sequence] if sequence else []
         self.values = tuple(value[:VALUE_CHARACTERS] for value in found[:MOST_VALUES])
+
+    async def find_hidden(self, index: int) -> Sequence[str]:
+        """Return the words of a solution that its own play does not tell, nor another one in time to win.
+
+        A play tells a word in time if the solution still wins after the actions that led to the word.
+        """
+        solution, seed = self.form.solutions[index], self.form.seed(index)
+        sent = tuple(format_action(action, self.form.reads) for action in solution)
+        own, others = list[Hearing[str]](), list[Hearing[str]]()
+        for play in self.form.transcripts:
+            if play.seed == seed:
+                heard = Hearing(play.actions, [answer.observation for answer in play.answers])
+                (own if play.actions == sent else others).append(heard)
+        # In a thread, since long observations take time.
+        hidden = await trio.to_thread.run_sync(find_unseen_words, solution, own)
+        tellings = await trio.to_thread.run_sync(find_tellings, hidden, others)
+        for word, actions in tellings.items():
+            if (await self.form.probe(seed, make_policy([*actions, *solution], ""))).won(self.form.win_return):
+                hidden.remove(word)
+        return hidden
 
     async def needed(self, index: int, words: Sequence[str]) -> Sequence[str]:
         """Return the words of a solution's last action, if it wins without the earlier actions that have other words.

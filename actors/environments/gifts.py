@@ -5,28 +5,27 @@ The texts of a program are hostile, so only the beginning of each observation is
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from actors.environments.tools.evidence import collect_leaves
-from actors.text.actions import find_boxed
 from actors.text.conversation import Move
-from actors.text.leaks import LEAST, Told, normalise_visible
+from actors.text.leaks import LEAST, THOUSANDS, Told, normalise_visible
 from spade.protocol import Observed
 
 READ_CHARACTERS = 65_536
 VALUE_CHARACTERS = 200
 LEAST_SEQUENCE, MOST_SEQUENCE = 4, 8
 """Length of an action sequence that a hint must not state. Shorter ones agree by chance; longer ones are cut."""
-_WORD = re.compile(r"[^\W_]+")
+_WORD = re.compile(r"\d+(?:\.\d+)+(?!\w)|[^\W_]+|\A[^\w\s]{3,}\Z")
 
 
 Said = TypeVar("Said", str, Move)
 
 
-class Hearing(NamedTuple):
+class Hearing(NamedTuple, Generic[Said]):
     """One play, as its player acted and read."""
 
-    actions: Sequence[str | Move]
+    actions: Sequence[Said]
     """The actions of the play, or its moves."""
     observations: Sequence[str]
     """The observation before each action, and the last observation, which no action follows."""
@@ -37,32 +36,51 @@ def heard(seen: Observed) -> str:
     return "\n".join((seen.observation, *(each.text for each in seen.results), seen.tools.replace("\\n", "\n")))
 
 
-def find_unseen_words(actions: Iterable[str | Move], plays: Iterable[Hearing]) -> list[str]:
+def find_unseen_words(actions: Iterable[Said], plays: Iterable[Hearing[Said]]) -> list[str]:
     """Return the words of the actions, of at least three letters or digits, that no observation of the plays states.
 
-    An observation after an action with the word may be an echo, so it does not count. Shorter words in a row count as
-    one word, since a secret may be cut into pieces. A value of a call counts as one word, as a player writes texts.
+    Shorter words in a row count as one word, since a secret may be cut into pieces. A value of a call counts as one
+    word, as a player writes texts.
     """
     words = dict.fromkeys(word for action in actions for word in _split_action(action))
+    told = find_tellings(words, plays)
+    return [word for word in words if word not in told]
+
+
+def find_tellings(words: Iterable[str], plays: Iterable[Hearing[Said]]) -> dict[str, Sequence[Said]]:
+    """Return the fewest actions after which an observation states a word, for each word that one states.
+
+    An observation after an action with the word may be an echo, so it does not count. The last one comes too late.
+    """
+    words, found = list(words), dict[str, Sequence[Said]]()
     for play in plays:
         said = set[str]()
-        for action, observation in zip(play.actions, play.observations, strict=False):
-            if not words.keys() - said:
+        for turn, (action, observation) in enumerate(zip(play.actions, play.observations, strict=False)):
+            left = [word for word in words if word not in said and not (word in found and len(found[word]) <= turn)]
+            if not left:
                 break
             told = Told(observation[:READ_CHARACTERS])
-            words = {word: None for word in words if word in said or not told.states(word)}
+            found |= {word: play.actions[:turn] for word in left if told.states(word)}
             said.update(_split_action(action))
-    return list(words)
+    return found
 
 
 def _split_action(action: str | Move) -> list[str]:
-    """Return the long words of an action out of its box, its runs of short words, and the long values of its calls."""
+    """Return the long words of an action, its runs of short words, and the long values of its calls.
+
+    Signs are a word if the action has nothing else. The answer `done` behind calls does not count, since each player is
+    told to give it.
+    """
     if isinstance(action, Move):
-        return [*_split_action(action.action), *(value for value in collect_leaves([action]) if len(value) >= LEAST)]
+        values = [value for value in collect_leaves([action]) if len(value) >= LEAST]
+        done = action.calls and action.action.strip().lower() == "done"
+        return values if done else [*_split_action(action.action), *values]
     pieces, run = list[str](), ""
-    for word in [*_WORD.findall(normalise_visible(find_boxed(action) or action)), ""]:
-        if 0 < len(word) < LEAST:
-            run += word
+    plain = THOUSANDS.sub("", normalise_visible(action.replace("\\boxed", " "))).strip()
+    for word in [*_WORD.findall(plain), ""]:
+        short = word.replace(".", "")
+        if 0 < len(short) < LEAST:
+            run += short
             continue
         pieces += [run] if len(run) > LEAST else []
         pieces += [word] if word else []
@@ -75,14 +93,11 @@ def drop_words(actions: Iterable[Said], words: Sequence[str]) -> list[Said]:
     return [action for action in actions if not set(_split_action(action)) & set(words)]
 
 
-def find_solving_words(
-    solutions: Sequence[Sequence[str]], plays: Sequence[Sequence[Hearing]]
-) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+def find_solving_words(unseen: Sequence[Sequence[str]]) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
     """Return the unseen words that all solutions share, and the other unseen words of each solution.
 
-    A word is unseen if no play on the solution's instance shows it. `plays` has these plays for each solution.
+    `unseen` has the words of each solution that no player can find on its instance.
     """
-    unseen = [find_unseen_words(solution, heard) for solution, heard in zip(solutions, plays, strict=True)]
     shared = set.intersection(*map(set, unseen))
     others = [[word for word in words if word not in shared] for words in unseen]
     return [word for word in unseen[0] if word in shared], others

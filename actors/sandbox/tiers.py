@@ -5,6 +5,7 @@ A tier is chosen by a test on this machine, not by versions. A program makes eve
 
 import sys
 import sysconfig
+import zoneinfo
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -64,7 +65,10 @@ def write_attacker(what: str) -> str:
 
 
 def make_bubblewrap_command() -> Sequence[str]:
-    """Return a command that runs the rest of its line in namespaces, with our interpreter but without a network."""
+    """Return a command that runs the rest of its line in namespaces, without a network.
+
+    It sees our interpreter and the time zones.
+    """
     inside, binaries = Path(__file__).parent / "inside", Path(sys.executable).parent
     interpreter = [sys.base_prefix, sys.base_exec_prefix, sys.prefix, *sysconfig.get_paths().values()]
-    return make_walled_prefix((*map(Path, interpreter), binaries, inside))
+    return make_walled_prefix((*map(Path, (*interpreter, *zoneinfo.TZPATH)), binaries, inside))

@@ -13,7 +13,8 @@ _WORD = re.compile(r"[^\W_]+")
 _WHOLE = re.compile(rf"(?<!\w){NUMBER.pattern.removeprefix('-?')}(?!\w)")
 _INVISIBLE = ("Cf", "Mn")
 """Categories of formatting characters, and of accents that stand on other characters."""
-_THOUSANDS = re.compile(r"(?<=\d)[,'](?=\d{3}(?!\d))")
+THOUSANDS = re.compile(r"(?<=\d)[,'](?=\d{3}(?!\d))")
+"""A mark between the thousands of a number."""
 
 
 def find_leaked(hint: str, values: Sequence[str]) -> str | None:
@@ -33,7 +34,7 @@ class Told:
 
     def __init__(self, text: str) -> None:
         self._text = normalise_visible(text)
-        plain = _THOUSANDS.sub("", self._text)
+        plain = THOUSANDS.sub("", self._text)
         words = _WORD.findall(plain)
         self._joined = "".join(words)
         self._bounds = {0, *accumulate(map(len, words))}

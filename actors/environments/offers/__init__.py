@@ -30,7 +30,7 @@ _LIST_CHARACTERS = 2 * _END_CHARACTERS
 """The longest list that is read. An observation with a longer one counts as one without a list."""
 _ALWAYS = ("0", "1", "2", "yes", "no")
 
-_LINE = re.compile(r"^(?:[ \t]*|.*[.!?:)\]] )Actions:[ \t]*(.*)$", re.MULTILINE)
+_LINE = re.compile(r"^(?:.*[.!?:)\]] |[ \t]*)Actions:[ \t]*(.*)$", re.MULTILINE)
 _WHOLE = r"0|-?[1-9][0-9]{0,17}"
 _RANGE = re.compile(rf"({_WHOLE})\.\.({_WHOLE})")
 _LOOSE = re.compile(

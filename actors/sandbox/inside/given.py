@@ -9,6 +9,7 @@ import importlib.machinery
 import importlib.util
 import sys
 import warnings
+import zoneinfo
 from contextlib import suppress
 
 _MODULES = (
@@ -100,6 +101,16 @@ def _list_machine_code() -> list[str]:
 
 GIVEN = _make_given()
 """The given names and their modules, classes and functions. `load_heavy` adds `np`."""
+
+
+def load_time_zones() -> None:
+    """Load all time zones. While they exist, `ZoneInfo` finds them without a file, which no child can open.
+
+    Some systems list the machine's own time zone as well. It is left out, as it would differ between machines.
+    """
+    zones = {key: zoneinfo.ZoneInfo(key) for key in sorted(zoneinfo.available_timezones() - {"localtime"})}
+    zoneinfo.available_timezones = lambda: set(zones)
+
 
 _HEAVY = ("numpy", "numpy.fft", "numpy.linalg", "numpy.ma", "numpy.polynomial", "numpy.random", "math_verify")
 _ANSWERS = (r"$1$", r"$0.5$", r"$1/2$", r"$\frac{1}{2}$", r"$\sqrt{2}x^2+1$", r"$\{1, 2\}$", r"$(1, 2)$", r"$x = 3$")

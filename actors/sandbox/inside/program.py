@@ -10,6 +10,7 @@ import types
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import Enum
 from typing import Any, Literal
 
 from .given import GIVEN, ToolUseBaseEnv
@@ -243,7 +244,9 @@ def require_flag(name: str, value: object) -> bool:
 
 
 def convert_scalar(value: object) -> object:
-    """Convert a numpy scalar to Python's type. Return any other value unchanged."""
+    """Convert a numpy scalar to Python's type, and a member of an Enum to its value. Return others unchanged."""
+    if is_a(value, Enum):
+        return value.value  # type: ignore[attr-defined]
     if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
         return value.item()  # type: ignore[attr-defined]
     return value

@@ -46,6 +46,7 @@ def prepare(heavy: bool, shelf: Sequence[str]) -> None:
     """Load what every child shares, the libraries of the `shelf` included, and delete our own arguments."""
     # The zygote never collects garbage by itself: the count of collections would tell a child its number.
     gc.disable()
+    given.load_time_zones()
     if heavy:
         given.load_heavy()
     given.GIVEN.update(libraries.load(shelf))

@@ -10,7 +10,7 @@ from actors.environments.audit import audit
 from actors.environments.gifts import Hearing, drop_words, find_common_sequence, find_unseen_words
 from actors.text.leaks import find_leaked
 from spade.codec import answer_digest
-from spade.protocol import AuditJob, Faulted, RecordedPlay, Recording, UnaidedInstance
+from spade.protocol import AuditJob, Faulted, RecordedPlay, Recording, ToolCall, UnaidedInstance
 from tests.actors.odd_programs import LIMITS, SEARCH
 from tests.actors.tool_programs import TICKETS
 
@@ -37,15 +37,14 @@ SECRET = SECRET.replace("return [self.right]", 'return [self.right if self.kind 
 EVEN, ODD = (2, 4, 6), (5, 7, 9, 11)
 
 
-async def recorded(sandbox, source, seed, actions, hinted):
+async def recorded(sandbox, source, seed, actions, hinted, calls=()):
     answers = [await sandbox.open("recorded", source, seed, 8)]
-    for action in actions:
-        answers.append(await sandbox.step("recorded", len(answers), action))
+    for action, called in zip(actions, calls or [()] * len(actions), strict=True):
+        answers.append(await sandbox.step("recorded", len(answers), action, called))
     sandbox.close("recorded")
     assert not any(isinstance(answer, Faulted) for answer in answers), answers
-    return RecordedPlay(
-        f"play-{seed}", seed, Recording(actions, b"".join(map(answer_digest, answers)), 8), hinted=hinted
-    )
+    recording = Recording(actions, b"".join(map(answer_digest, answers)), 8, calls)
+    return RecordedPlay(f"play-{seed}", seed, recording, hinted=hinted)
 
 
 def job(source, *replays, won=EVEN, lost=ODD, hint="", unaided=None, best=0.0):
@@ -249,7 +248,10 @@ async def test_admission_tells_the_words_that_each_solution_needs_and_no_observa
     assert word == "xyzzy"
     assert find_leaked("Say XYZZY first.", (word,))
     assert not find_leaked("Say the magic word first.", (word,))
-    assert await values(sandbox, LOCKED.replace("WORD", "4271")) == ("4271",)
+    for number in ("4271", "103.7", "1,250"):
+        (word,) = await values(sandbox, LOCKED.replace("WORD", number))
+        assert find_leaked(f"Say {number} first.", (word,))
+        assert not find_leaked("Say 1037 or 125 first.", (word,))
 
 
 async def test_admission_tells_the_words_of_some_instances_too(sandbox):
@@ -311,7 +313,9 @@ def test_words_are_unseen_until_an_observation_tells_them_before_they_are_said()
     assert find_unseen_words(["say:xyzzy"], [Hearing(["look", "say:xyzzy"], ["say what?", "A note: XYZZY", ""])]) == []
     assert find_unseen_words(["x-y-z-q"], []) == ["xyzq"]
     assert find_unseen_words(["say x.y z-q 5", "\\boxed{Plugh}", "fr\u200bee"], []) == ["say", "xyzq5", "plugh", "free"]
-    assert find_unseen_words(["5", "42", "move 1 2"], []) == ["move"]
+    assert find_unseen_words(["5", "42", "move 1 2", "0.5", "turn 1.5 2"], []) == ["move", "turn"]
+    assert find_unseen_words(["set 0.125", "1,250", "1.2.3", "a.b"], []) == ["set", "0.125", "1250", "1.2.3"]
+    assert find_unseen_words(["9.4e41", " ↑↑↓↓ ", "#*", "say ↑↑↓↓"], []) == ["4e41", "↑↑↓↓", "say"]
     # The last observation comes when the play is over.
     assert find_unseen_words(["xyzzy"], [Hearing(["look"], ["A box.", "It was xyzzy."])]) == ["xyzzy"]
     assert drop_words(["say:xyzzy", "look"], ["xyzzy"]) == ["look"]
@@ -437,11 +441,70 @@ async def test_a_word_that_a_player_can_find_in_time_is_no_gift(sandbox, trap):
     assert bool(found) == trap
 
 
+# Whoever guesses wrong is told the word, when it is too late: the play goes on and can no more be won. IN_TIME gives
+# another try.
+SEALED = """
+import random
+
+class SealedEnv:
+    def reset(self, seed):
+        self.locks = random.Random(seed).randrange(2, 9)
+        self.sealed = False
+        return f"A vault of {self.locks} locks. Actions: wait say:WORD", {}
+    def step(self, action):
+        if action == "say:xyzzy" and (IN_TIME or not self.sealed):
+            return "It opens.", 1.0, True, False, {}
+        over, self.sealed = self.sealed and not IN_TIME, True
+        return "The word was xyzzy. Actions: wait say:WORD", 0.2 * over, over, False, {}
+"""
+TELLING = 'def solution(self):\n        return ["say:xyzzy"]\n'
+
+
+@pytest.mark.parametrize("in_time", [False, True])
+async def test_a_word_that_other_plays_were_told_too_late_is_a_gift(sandbox, in_time):
+    """Plays of the same instance were told it, and nobody who is told can win."""
+    source = SEALED.replace("IN_TIME", f"{in_time}")
+    replays = [await recorded(sandbox, source, seed, ("say:xyzzy",), hinted=True) for seed in (13, 15)]
+    replays += [await recorded(sandbox, source, seed, ("wait", "wait"), hinted=False) for seed in (13, 15)]
+    for listed in (source, f"{source}    {TELLING}"):
+        outcome = await audit(sandbox, job(listed, *replays, won=(13, 15), unaided=(13, 15), hint="Say xyzzy."))
+        assert outcome.finding.endswith("by 'xyzzy', which its hint tells and no observation") is not in_time
+
+
+@pytest.mark.parametrize("trap", [False, True])
+async def test_admission_tells_a_word_that_its_plays_were_told_too_late(sandbox, trap):
+    # Random play knows the solution's words here, and wins by them.
+    limits = msgspec.structs.replace(LIMITS, random_win_share=1.0)
+    verdict = await validate(sandbox, TOOL.replace("TRAP", f"{trap}"), 3, limits)
+    assert verdict.passed, verdict.stages[-1]
+    assert bool(verdict.values) == trap
+
+
 async def test_a_word_that_agents_sent_elsewhere_is_not_found_by_sending_it(sandbox):
     """Random actions include those of agents. Here the secret of a hinted play would win at once."""
     replays = [await recorded(sandbox, SECRET, seed, ("xyzzy",), hinted=True) for seed in (13, 15)]
     outcome = await audit(sandbox, job(SECRET, *replays, won=(), hint="Say xyzzy."))
     assert outcome.finding == "hinted play play-13 wins by 'xyzzy', which its hint tells and no observation"
+
+
+async def test_a_hint_may_say_how_a_service_is_left(sandbox):
+    """The player may answer `done` in the message of the last call, before a result has told it that all is done."""
+    same = SERVICE.replace("str(random.Random(seed).randrange(100, 999))", '"417"').replace("SECRET", '"xyzzy"')
+    same = same.replace("Done.", "Ok.")
+    calls = ((ToolCall("oldest", "{}"),), (ToolCall("archive", '{"number": "417"}'),))
+    replay = await recorded(sandbox, same, 6, ("", "done"), True, calls)
+    hint = "Ask for the oldest document, archive its number, and say that you are done."
+    outcome = await audit(sandbox, job(same, replay, won=(), lost=(), hint=hint, unaided=(6, 8)), "tools")
+    assert outcome.finding == ""
+
+
+async def test_a_word_beside_a_box_is_given_away_as_any_other(sandbox):
+    """A player may write a box inside a box, and the program gets all of it."""
+    boxed = SECRET.replace("def solution", "def unasked").replace(
+        "action ==", "action.replace(r'\\boxed{now} ', '') =="
+    )
+    found = await gift(sandbox, boxed, ("\\boxed{now} xyzzy",), "Where no door opens, say Xyzzy.")
+    assert found == "hinted play play-3 wins by 'xyzzy', which its hint tells and no observation"
 
 
 async def test_a_hint_may_use_words_of_a_text_that_the_player_writes(sandbox):

@@ -39,7 +39,8 @@ LISTED = [
     ("Actions:in out", ["in", "out"]),
     ("Actions: ask Anna | wait |", ["ask Anna", "wait"]),
     ("Actions: | ask Anna | wait", ["ask Anna", "wait"]),
-    # the last such line counts
+    # the last such list counts, also on one line
+    ("Actions: old list. You go on. Actions: in out", ["in", "out"]),
     ("Actions: old\nThe door opens.\r\nActions: in out\r\nEnd with \\boxed{action}.\n", ["in", "out"]),
 ]
 UNCERTAIN = [

@@ -89,6 +89,7 @@ STANDARD = {
     "weakref": "len(weakref.WeakSet())",
     "xml.etree.ElementTree": "xml.etree.ElementTree.fromstring('<a><b/></a>')[0].tag",
     "zipfile": "zipfile.ZipFile(io.BytesIO(), 'w').namelist()",
+    "zoneinfo": "[zoneinfo.ZoneInfo(key).key for key in sorted(zoneinfo.available_timezones() - {'localtime'})]",
     "zlib": "zlib.decompress(zlib.compress(b'spade' * 99))",
 }
 """For each module of the standard library an expression that uses it."""

@@ -263,6 +263,19 @@ async def test_the_actions_of_a_solution_may_be_any_sequence_or_iterator(sandbox
     assert answer.actions in (("red",), ("blue",))
 
 
+@pytest.mark.parametrize("base", ["str, Enum", "Enum"])
+async def test_the_actions_of_a_solution_may_be_members_of_an_enum(sandbox, base):
+    """`str` of a member is its name, and the program takes its value."""
+    process = await sandbox.child("")
+    source = f"class Door({base}):\n    RED = 'red'\n    BLUE = 'blue'\n" + DOOR.replace(
+        "return [self.goal]", "return [Door(self.goal)]"
+    )
+    for request in (LoadProgram(source, 9, 9_999), Reset(1), Solve()):
+        answer = await process.request(request, 60)
+    process.kill()
+    assert answer.actions in (("red",), ("blue",))
+
+
 async def test_an_interface_that_no_class_extends_is_no_environment(sandbox):
     methods = "    {0}\n    def reset(self, seed): ...\n    {0}\n    def step(self, action): ...\n"
     for base, mark in (("typing.Protocol", ""), ("ABC", "@abstractmethod")):

@@ -1,9 +1,10 @@
 """Schemas of tools against the library `jsonschema`, on our subset of its language."""
 
 import json
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum, IntEnum
-from typing import Any, Literal, NewType, Optional, Union
+from typing import Any, Literal, NewType, Optional, TypedDict, Union
 
 import jsonschema
 import pytest
@@ -259,6 +260,26 @@ def test_a_method_gets_the_members_of_its_enums_and_its_arguments_by_place():
     assert got == ("a", 1, "low", Level.HIGH, [Rank.FIRST], None, "off", 3, (), {})
     assert type(got[4][0]) is Rank
     assert Caller(method)(method, values | {"until": "low"})[5] is Level.LOW
+
+
+class Row(TypedDict):
+    level: str
+
+
+def general(self: object, ranks: Sequence[Rank], by: Mapping[str, Level], some: Collection, row: Row) -> object:
+    return ranks, by, some, row
+
+
+def test_a_general_type_of_a_list_or_an_object_stands_for_it():
+    method = general.__get__(object())
+    assert derive(method)["properties"] == {
+        "ranks": {"type": "array", "items": {"type": "integer", "enum": [1]}},
+        "by": {"type": "object"},
+        "some": {"type": "array"},
+        "row": {"type": "object"},
+    }
+    values = {"ranks": [1], "by": {"a": "low"}, "some": [1], "row": {"level": "low"}}
+    assert Caller(method)(method, values) == ([Rank.FIRST], {"a": Level.LOW}, [1], {"level": "low"})
 
 
 def shared(self: object, share: Share | None) -> object:

@@ -211,6 +211,8 @@ SOLUTIONS = [
     ("iter([('work', {'times': 2})])", [("work", '{"times": 2}')]),
     ("[('look', {'what': Enum('Way', {'IN': 'in'}).IN})]", [("look", '{"what": "in"}')]),
     ("[('fly', {})]", [("fly", "{}")]),
+    ("[{'type': 'tool_use', 'name': 'work', 'input': {'times': 2}}, {'action': 'look', 'params': {}}]",
+     [("work", '{"times": 2}'), ("look", "{}")]),
 ]  # fmt: skip
 
 
@@ -253,6 +255,11 @@ async def test_a_tool_may_take_and_give_an_enum_of_its_class(sandbox):
     )
     source = source.replace("return f'{way.name} {far}'", "return {'went': [way]}")
     assert texts((await play(sandbox, source, ("", [call("fly", '{"way": "out"}')])))[-1]) == ['{"went": ["out"]}']
+
+
+async def test_a_result_may_count_by_an_enum(sandbox):
+    source = ORDINARY.replace("return f'{way.name} {far}'", "return [Counter([way, way])]")
+    assert texts((await play(sandbox, source, ("", [call("fly", '{"way": "out"}')])))[-1]) == ['[{"out": 2}]']
 
 
 async def test_reset_may_call_the_reset_of_the_base(sandbox):

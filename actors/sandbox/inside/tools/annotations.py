@@ -6,7 +6,7 @@ A method gets the values as JSON has them. If the annotation is an Enum, the met
 import inspect
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import Enum
 from typing import Any, Literal
 
@@ -15,6 +15,8 @@ from .schema import JSON_TYPES, SHOWN, Schema, SchemaError
 _UNIONS = (typing.Union, types.UnionType)
 _NAMED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 """The kinds of parameters that a schema can name: all except `*args` and `**kwargs`."""
+_GENERAL: Mapping[object, type] = {Sequence: list, Collection: list, Iterable: list, Mapping: dict}
+"""General types that stand for a list or an object of JSON."""
 _WANTED = "str, int, float, bool, list[...], dict, Literal[...], an Enum of texts or numbers, or a union of these"
 
 
@@ -100,7 +102,8 @@ def _describe_annotation(name: str, annotation: Any) -> Schema:
         values = [member.value for member in annotation]
     if values and all(type(value) in JSON_TYPES and not isinstance(value, list | dict) for value in values):
         return {"type": _join_names([JSON_TYPES[type(value)] for value in values]), "enum": values}
-    kind = JSON_TYPES.get(origin or annotation) if isinstance(origin or annotation, type) else None
+    plain = dict if typing.is_typeddict(annotation) else _find_plain_type(origin or annotation)
+    kind = JSON_TYPES.get(plain) if isinstance(plain, type) else None
     if kind is not None:
         return {"type": kind} | (
             {"items": _describe_annotation(name, arguments[0])} if kind == "array" and arguments else {}
@@ -141,6 +144,11 @@ def _resolve_annotation(annotation: Any) -> Any:
     return annotation.__value__ if type(annotation).__name__ == "TypeAliasType" else annotation
 
 
+def _find_plain_type(annotation: Any) -> Any:
+    """Return the type of JSON for which a general type stands, else the annotation itself."""
+    return _GENERAL.get(annotation, annotation) if isinstance(annotation, type) else annotation
+
+
 def _is_enum(annotation: Any) -> bool:
     return isinstance(annotation, type) and issubclass(annotation, Enum)
 
@@ -162,8 +170,8 @@ def _convert_value(annotation: Any, value: Any) -> Any:
     if origin in _UNIONS:
         forms = (_convert_value(each, value) for each in arguments)
         return next((form for form in forms if form is not value), value)
-    if origin is list and isinstance(value, list):
+    if _find_plain_type(origin) is list and isinstance(value, list):
         return [_convert_value(arguments[0], each) for each in value]
-    if origin is dict and isinstance(value, dict):
+    if _find_plain_type(origin) is dict and isinstance(value, dict):
         return {key: _convert_value(arguments[1], each) for key, each in value.items()}
     return value

@@ -1,7 +1,8 @@
 """Read the calls of a reference solution: a list of (tool, arguments), of objects, of texts, or a text with calls.
 
-An object has the name and the arguments of a call under the usual keys: `{"tool": "find", "arguments": {}}`. A text has
-calls in Python's syntax with literal arguments, `tool_find(status="new")` or `find(status="new")`.
+An object has the name of a call under a usual key, and its arguments under a usual key or in the only object inside:
+`{"tool": "find", "arguments": {}}`. A text has calls in Python's syntax with literal arguments,
+`tool_find(status="new")` or `find(status="new")`.
 """
 
 import ast
@@ -20,7 +21,7 @@ ENDS = 64
 Call = tuple[str, str]
 """Name, and arguments as JSON."""
 
-_NAMES = ("tool", "name", "function", "tool_name")
+_NAMES = ("tool", "name", "function", "tool_name", "action")
 _ARGUMENTS = ("arguments", "args", "parameters", "kwargs")
 """The keys that an object may use for the name and the arguments of a call. The documented key comes first."""
 
@@ -56,7 +57,8 @@ def _read_object(place: int, entry: Any) -> tuple[str, object]:
     name = next((inner[key] for key in _NAMES if is_a(inner.get(key), str)), None)
     if name is None:
         raise make_blamed_error(f"entry {place} of solution names no tool; its key must be one of {', '.join(_NAMES)}")
-    return name, next((inner[key] for key in _ARGUMENTS if inner.get(key) is not None), {})
+    said = [*(inner[key] for key in _ARGUMENTS if inner.get(key) is not None)]
+    return name, next(iter(said or [each for each in inner.values() if is_a(each, dict)]), {})
 
 
 def _find_tool_name(name: str, tools: Mapping[str, Tool]) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import math
+from contextlib import suppress
 from enum import Enum
 from typing import Any
 
@@ -30,10 +31,20 @@ def format_result(tool: str, value: object) -> str:
 
 def as_json(what: str, value: object) -> str:
     """Encode a value as JSON. Raises ProgramError with the name `what` if it is not a JSON value."""
+    value = convert_scalar(value)
     try:
-        return escape_surrogates(_encoder.encode(convert_scalar(value)))
+        with suppress(TypeError):
+            return escape_surrogates(_encoder.encode(value))
+        return escape_surrogates(_encoder.encode(_convert_keys(value)))
     except (TypeError, ValueError) as error:
         raise make_blamed_error(f"{what} must be a value of JSON, is {describe_type(value)}: {error}") from None
+
+
+def _convert_keys(value: Any) -> Any:
+    """Replace keys that are members of an Enum by their values. An encoder lets nobody convert keys."""
+    if is_a(value, dict):
+        return {convert_scalar(key): _convert_keys(inner) for key, inner in value.items()}
+    return [_convert_keys(each) for each in value] if is_a(value, (list, tuple)) else value
 
 
 def format_canonical(state: object) -> str:
