@@ -146,6 +146,14 @@ def test_env_runners_have_the_library_of_the_suite_that_the_run_is_measured_on()
     assert config.load("nano", ("evaluation.suite=gem", listed)).libraries == ("gem",)
 
 
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1:8000", "http://h/", "http://me:key@h", "ftp://h", "http://h?a", "http://"]
+)
+def test_an_address_of_a_server_is_checked(address):
+    with pytest.raises(ConfigError, match=r"sandbox\.servers: write http://HOST:PORT"):
+        config.load("nano", (f'sandbox.servers=["{address}"]',))
+
+
 def test_a_message_holds_a_batch_of_plays_with_all_that_they_thought():
     strip, sequences = 'play.thoughts="strip"', 191 + 16
     with pytest.raises(ConfigError, match=r"bus\.max_message_bytes: .* of 237568 tokens"):

@@ -78,7 +78,7 @@ def read_server(address: str) -> tuple[str, list[PoolProgram]]:
 def _list_starts(client: httpx2.Client) -> list[tuple[str, dict[str, Any]]]:
     """Return name and arguments of `reset` for each task. A server without tasks has one start."""
     [name] = _ask(client, "GET", "/list_environments", list[str]) or ["environment"]
-    starts = []
+    starts: list[tuple[str, dict[str, Any]]] = []
     for split in _ask(client, "GET", f"/{name}/splits", list[Split]) or ():
         listed = _ask(client, "POST", f"/{name}/tasks", TaskList, {"split": split.name})
         for index, task in enumerate(listed.tasks if listed else ()):

@@ -123,7 +123,9 @@ def test_a_folder_that_exists_and_a_run_without_environments_are_refused(run, tm
         ("class", (), "'class' is no name of a package"),
         ("textarena", ("--format", "verifiers"), "'textarena' is the name of another package; give DIR another name"),
         ("json", (), "'json' is the name of another package; give DIR another name"),
-        ("games", ("--format", "hub", "--bare"), "--bare: --format hub runs no programs; leave --bare out"),
+        ("games", ("--format", "hub", "--bare"), "--bare: --format hub writes no package; leave --bare out"),
+        ("games", ("--format", "harbor", "--bare"), "--bare: --format harbor writes no package; leave --bare out"),
+        ("server", ("--format", "openenv"), "'server' is the name of another package; give DIR another name"),
     ],
 )
 def test_a_package_that_cannot_be_made_is_one_line(run, tmp_path, folder, options, says):
@@ -134,18 +136,23 @@ def test_a_package_that_cannot_be_made_is_one_line(run, tmp_path, folder, option
 
 
 def test_programs_that_a_package_cannot_play_are_refused(tmp_path):
-    for recipe, options, says in (
-        ("nano-tools", (), "--format gymnasium: exports games, and the domain of run is tools"),
-        ("nano-fixed", ("--bare",), "--bare: the programs of run need the sandbox for reasoning-gym"),
+    for recipe, format, options, says in (
+        ("nano-tools", "gymnasium", (), "--format gymnasium: exports games, and the domain of run is tools"),
+        ("nano-fixed", "gymnasium", ("--bare",), "--bare: the programs of run need the sandbox for reasoning-gym"),
+        ("nano-tools", "harbor", (), "--format harbor: exports games, and the domain of run is tools"),
+        ("nano-fixed", "harbor", (), "--format harbor: the programs of run need the sandbox for reasoning-gym"),
     ):
-        run = RunDir(tmp_path / recipe / "run")
+        run = RunDir(tmp_path / recipe / format / "run")
         run.create(load(recipe))
         keep_world(run.store)
-        code, told = run_spade("env", "export", run.path, tmp_path / "out", "--format", "gymnasium", *options)
+        code, told = run_spade("env", "export", run.path, tmp_path / "out", "--format", format, *options)
         assert (code, told) == (1, f"spade: {says}\n")
 
 
-@pytest.mark.parametrize(("format", "library"), [("gymnasium", "gymnasium>=1.4,<2"), ("verifiers", "verifiers>=0.4")])
+@pytest.mark.parametrize(
+    ("format", "library"),
+    [("gymnasium", "gymnasium>=1.4,<2"), ("verifiers", "verifiers>=0.4"), ("openenv", "openenv>=0.10")],
+)
 @pytest.mark.parametrize("bare", [False, True])
 def test_a_package_names_what_it_needs(run, tmp_path, bare, format, library):
     code, told = run_spade(
@@ -154,8 +161,9 @@ def test_a_package_names_what_it_needs(run, tmp_path, bare, format, library):
     assert code == 0, told
     with (tmp_path / "some-games" / "pyproject.toml").open("rb") as file:
         project = tomllib.load(file)["project"]
-    ours = [] if bare else ["anyio>=4", f"spade-rl=={metadata.version('spade-rl')}"]
-    assert (project["name"], project["dependencies"]) == ("some-games", [library, *ours])
+    ours = ["numpy"] if bare else ["anyio>=4", f"spade-rl=={metadata.version('spade-rl')}"]
+    name = "openenv-some-games" if format == "openenv" else "some-games"  # OpenEnv finds its packages by this prefix
+    assert (project["name"], project["dependencies"]) == (name, [library, *ours])
     told = (tmp_path / "some-games" / "README.md").read_text()
     assert ("they run in your process with all of its rights" in told) == bare
     assert "MIT License" in (tmp_path / "some-games" / "LICENSE").read_text()
@@ -174,3 +182,9 @@ def test_a_package_has_the_prompts_of_its_run(tmp_path):
     several, one = (opening[0]["content"] for opening in openings)
     assert rules.ONE_ANSWER.strip() == one
     assert "turns" in several
+
+
+def test_a_run_whose_programs_list_no_solution_has_no_task_of_harbor(run, tmp_path):
+    code, told = run_spade("env", "export", run.path, tmp_path / "out", "--format", "harbor")
+    assert (code, told) == (1, "spade: --format harbor: no program of run lists a solution that wins\n")
+    assert not list(tmp_path.iterdir())
