@@ -26,7 +26,7 @@ class KeptPolicy(NamedTuple):
 def list_kept_policies(run: RunDir) -> list[KeptPolicy]:
     """List the policies on the disk, without the best. If a step was published twice, the newer policy comes first.
 
-    A folder whose parameters are gone is none.
+    A folder without parameters is left out.
     """
     from learner import checkpoint
     from replay.inspect.environments import list_published
