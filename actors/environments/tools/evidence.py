@@ -13,7 +13,7 @@ from actors.text.conversation import Move
 from actors.text.leaks import Told, strip_number
 from actors.text.toolcalls.notation import write_call
 from spade.decoding import UnreadableError, try_decode
-from spade.protocol import MOST_VALUES, Observed
+from spade.protocol import MOST_VALUES, Observed, ToolCall
 from spade.text import as_line
 
 REPLAYED_BYTES = 16_384
@@ -97,6 +97,15 @@ def collect_leaves(moves: Iterable[Move]) -> dict[str, bool]:
             except UnreadableError:
                 continue
     return found
+
+
+def write_values(call: ToolCall) -> str:
+    """Return the values of a call's arguments as one text, or the name of the tool without such a value."""
+    try:
+        values = list(try_decode(_arguments.decode, call.arguments.encode()).values())
+    except UnreadableError:
+        values = []
+    return " ".join(leaf for leaf, _ in _walk_leaves(values)) or call.name
 
 
 def _walk_leaves(value: object) -> Iterator[tuple[str, bool]]:

@@ -21,15 +21,18 @@ from itertools import cycle, takewhile
 import trio
 from msgspec import structs
 
+from actors.environments.gifts import find_common_sequence
 from actors.environments.probes import Transcript
 from actors.environments.stages import Admission
 from actors.environments.tools.evidence import (
     MOST_LEAVES,
+    VALUE_CHARACTERS,
     collect_leaves,
     describe_move,
     find_suspects,
     find_values,
     render_play,
+    write_values,
 )
 from actors.environments.tools.guesses import RandomCaller, read_tools
 from actors.environments.tools.nonsense import make_pointless_calls, make_refused_calls
@@ -175,7 +178,10 @@ class ToolAdmission(Admission[Move]):
             raise RejectedError(f"{after.free} of {count} instructions are met already when they are given")
 
     async def check_values(self) -> None:
-        """Keep the values that a hint must not state. Raises RejectedError if they are too many."""
+        """Keep the values that a hint must not state, among them the beginning of calls that solve every instance.
+
+        Raises RejectedError if they are too many.
+        """
         plays, asked = [play for play, _ in self.solutions], [instructions for _, instructions in self.solutions]
         if any(len(collect_leaves(play.actions)) > MOST_LEAVES for play in plays):
             raise RejectedError(f"the calls of the solution have more than {MOST_LEAVES} values")
@@ -184,7 +190,9 @@ class ToolAdmission(Admission[Move]):
             raise RejectedError(
                 f"the solution uses more than {MOST_VALUES} values that no request and no schema states"
             )
-        self.values = found
+        sequence = find_common_sequence([[write_values(move.calls[0]) for move in play.actions[:-1]] for play in plays])
+        told = (sequence[:VALUE_CHARACTERS], *found) if sequence else found
+        self.values = told[:MOST_VALUES]
 
     async def garbage(self) -> str:
         """Check that refused calls change nothing, that meaningless calls meet nothing, and that no call raises."""

@@ -10,6 +10,7 @@ from actors.environments.admission import find_domain, validate
 from actors.environments.audit import audit
 from actors.nano.tools.world import TOOLS
 from actors.nano.world import draw_knobs
+from actors.text.leaks import find_leaked
 from actors.text.profile import Document
 from spade.codec import answer_digest
 from spade.config import Play, ToolUse, load
@@ -143,6 +144,34 @@ async def test_a_solution_cannot_hide_a_value_among_many(sandbox):
         last = (await admit(sandbox, source)).stages[-1]
         assert (last.name, last.passed) == ("solution", False)
         assert words in last.reason
+
+
+# Six buttons in one order open every safe. All buttons are known.
+SAFE = """
+class SafeEnv(ToolUseBaseEnv):
+    def reset(self, seed):
+        self.number = random.Random(seed).randrange(99)
+        self._state = {"pressed": []}
+        self._user_messages = [f"Open safe {self.number}."]
+        self._message_criteria = [lambda state: state["pressed"][-6:] == list(RIGHT)]
+        return self._user_messages[0], {}
+    def tool_press(self, button: Literal[*"abcdefghmp"]) -> str:
+        self._state["pressed"].append(button)
+        return "Pressed."
+    def tool_look(self) -> str:
+        return "A safe."
+    def solution(self):
+        return [("press", {"button": button}) for button in RIGHT]
+"""
+
+
+async def test_the_calls_that_solve_every_instance_are_a_value(sandbox):
+    same = await admit(sandbox, SAFE.replace("RIGHT", '"gcpbmd"'))
+    assert same.passed, same.stages[-1]
+    assert find_leaked("Press g, c, p, b, m, d.", same.values)
+    assert not find_leaked("Press the right buttons, such as g and c.", same.values)
+    other = await admit(sandbox, SAFE.replace("RIGHT", '[*"gcpbm", "abcdefgh"[self.number % 8]]'))
+    assert (other.passed, other.values) == (True, ())
 
 
 async def test_suspects_values_and_the_replay_are_bounded(sandbox):
