@@ -256,7 +256,7 @@ class Sandbox:
         `twin` selects one of the two zygotes of this kind. `limits` default to the sandbox's. A program of one of
         `sandbox.servers` gets a session of the server instead.
         """
-        if (served := read_served(source)) and served.server in self.limits.servers:
+        if self.limits.servers and (served := read_served(source)) and served.server in self.limits.servers:
             return open_served(served, self._nursery)
         try:
             zygote = await self._get_zygote(self._find_kind(source), twin)

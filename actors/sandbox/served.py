@@ -6,6 +6,7 @@ A sandboxed process has no network, so this process holds the connection. It con
 
 import ast
 import socket
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 SERVED_CLASS = "OpenEnvServerEnv"
 """The base of programs that a server runs. It has no code: its attributes name the server and the form of actions."""
 MESSAGE_BYTES = 4 * OBSERVATION_BYTES
+TEXT_CHARACTERS = 1 << 16
+"""The longest program that is read here. Longer ones would hold up all plays."""
 CONNECT_S = 20.0
 NO_SESSION = ("CAPACITY_REACHED", "FACTORY_ERROR", "SESSION_ERROR")
 """Codes of errors after which the server ends the session."""
@@ -66,16 +69,21 @@ class ServerMessage(msgspec.Struct, frozen=True):
 
 
 def read_served(source: str) -> ServedProgram | None:
-    """Read a program that a server runs. Returns None for any other program."""
-    if f"({SERVED_CLASS}):" not in source:
+    """Read a program that a server runs. Returns None for any other program.
+
+    The text is hostile, so any error means another program.
+    """
+    if f"({SERVED_CLASS}):" not in source or len(source) > TEXT_CHARACTERS:
         return None
     try:
         [kind] = ast.parse(source).body
         assert isinstance(kind, ast.ClassDef)
         given = {line.targets[0].id: ast.literal_eval(line.value) for line in kind.body}  # type: ignore[attr-defined]
-        return msgspec.convert({"name": kind.name, **given}, ServedProgram)
-    except (SyntaxError, ValueError, AssertionError, AttributeError, msgspec.ValidationError, RecursionError):
+        program = msgspec.convert({"name": kind.name, **given}, ServedProgram)
+        msgspec.json.encode(program.start)
+    except Exception:  # the parser and the literals have many, MemoryError and TypeError among them
         return None
+    return program
 
 
 def open_served(program: ServedProgram, nursery: trio.Nursery) -> ChildProcess:
@@ -224,15 +232,16 @@ class Session:
     def _show(self, data: dict[str, Any]) -> dict[str, Any]:
         """Answer an observation."""
         observation, reward, done = data.get("observation"), data.get("reward"), data.get("done") is True
-        if not isinstance(observation, dict) or not isinstance(reward, bool | int | float | None):
-            return _blame("protocol", "the server's message has no observation, or a reward that is no number")
+        paid = reward or 0
+        if not (isinstance(observation, dict) and isinstance(paid, int | float) and abs(paid) <= sys.float_info.max):
+            return _blame("protocol", "the server's message has no observation, or a reward that is no finite number")
         field = self._program.observation
         shown = observation.get(field) if field else {name: observation[name] for name in observation.keys() - HIDDEN}
         text = shown if isinstance(shown, str) else msgspec.json.encode(shown, order="sorted").decode()
         self._shown = "\n".join(filter(None, (text, self._program.note)))
         cut = done and observation.get("truncated") is True
         return {
-            "is": "observed", "text": self._shown, "reward": float(reward or 0), "terminated": done and not cut,
+            "is": "observed", "text": self._shown, "reward": float(paid), "terminated": done and not cut,
             "truncated": cut,
         }  # fmt: skip
 
