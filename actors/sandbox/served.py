@@ -232,7 +232,7 @@ class Session:
     def _show(self, data: dict[str, Any]) -> dict[str, Any]:
         """Answer an observation."""
         observation, reward, done = data.get("observation"), data.get("reward"), data.get("done") is True
-        paid = reward or 0
+        paid = 0 if reward is None else reward
         if not (isinstance(observation, dict) and isinstance(paid, int | float) and abs(paid) <= sys.float_info.max):
             return _blame("protocol", "the server's message has no observation, or a reward that is no finite number")
         field = self._program.observation
