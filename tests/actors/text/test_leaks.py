@@ -41,7 +41,7 @@ SPACED = st.text(st.characters(categories=["L", "N"], max_codepoint=0xDFF), min_
     ("Send ..-.", ("..-",), "..-"),
     ("Send ^_^ or \u2191 \u2191 \u2193.", ("\u2191 \u2191 \u2193",), "\u2191 \u2191 \u2193"),
     ("Count first: >>^^ or <<^ or >>^>.", (">>^", ">^^", "<^"), None),
-    ("\u95e8\u524d\u8bf4\u829d\u9ebb\u5f00\u95e8\u5373\u53ef", ("\u829d\u9ebb\u5f00\u95e8",), "\u829d\u9ebb\u5f00\u95e8"),
+    ("\u8bf4\u829d\u9ebb\u5f00\u95e8\u5373\u53ef", ("\u829d\u9ebb\u5f00\u95e8",), "\u829d\u9ebb\u5f00\u95e8"),
     ("\u8bf4xyzzy\u5373\u53ef", ("xyzzy",), "xyzzy"),
     ("xyzzy\ub97c \ub9d0\ud574", ("xyzzy",), "xyzzy"),
     ("Look it up.", (), None),
