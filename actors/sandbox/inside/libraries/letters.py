@@ -42,7 +42,7 @@ _CLAUSE_END = (
     r"(?:\s++(?:to|for)\s++(?:this|the)\s++(?:question|problem))?+"
     r"(?=\W*+$|\s*+[.,:;!?)\]]|\s++(?:because|since|and|while|whereas|here)\b)"
 )
-"""An approval is a clause of its own: (A) is correct in sign alone is none."""
+"""The end of an approval, which is a clause of its own. In "(A) is correct in sign" more follows."""
 _DOUBT = re.compile(
     r"\b(?:if|whether|suppose|assum\w+|unless|doubt\w*|false|(?:\w+n't|not)\s++(?:think|believe|say|the\s++case))\b"
     # An adjective in front of the noun: the wrong answer is B.
