@@ -48,7 +48,7 @@ class ServedProgram(msgspec.Struct, frozen=True):
     server: str
     """Address of the server, as in `sandbox.servers`."""
     start: dict[str, Any] = {}
-    """What `reset` sends beside the seed."""
+    """The fields that `reset` sends beside the seed."""
     action: str = ""
     """Field of the action that gets the text, or "" if the text is the whole action as JSON."""
     plain: bool = True
