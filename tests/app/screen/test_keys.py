@@ -156,10 +156,10 @@ def test_a_process_in_the_background_leaves_the_terminal_alone():
 
 def test_a_terminal_of_another_session_is_not_read():
     ours, theirs = pty.openpty()
-    foreign = READER.replace("fcntl.ioctl(0", "(lambda *_: None)(0").replace(
-        "await pressed.wait()", "await trio.sleep(0)"
+    foreign = READER.replace("fcntl.ioctl(0, termios.TIOCSCTTY, 0)", "")
+    foreign = foreign.replace("await pressed.wait()", "await trio.sleep(0)").replace(
+        "await trio.sleep_forever()", "return"
     )
-    foreign = foreign.replace("await trio.sleep_forever()", "return")
     ended = subprocess.run([sys.executable, "-c", foreign], stdin=theirs, capture_output=True, text=True, timeout=60)
     assert (ended.returncode, ended.stdout) == (0, "reads\nview\n"), ended.stderr
     os.close(ours)
