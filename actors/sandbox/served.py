@@ -1,7 +1,8 @@
 """Programs that a server of OpenEnv runs. A session of the server takes the place of a child.
 
 A sandboxed process cannot use the network, so this process holds the connection. It connects to the servers of
-`sandbox.servers` alone. A task answers the frames that the host sends to a child. So the host sets deadlines and bounds.
+`sandbox.servers` alone. A task answers the frames that the host sends to a child. So the host sets the deadlines and
+the bounds.
 """
 
 import ast
