@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from actors.links.connected import Connected, attend
 from actors.roles.jobs import JobWork
-from actors.sandbox.served import read_served
 from spade.codec import compute_program_digest
 from spade.config import ONE_ANSWER, Config
 from spade.errors import RunError
@@ -35,7 +34,8 @@ class Curator(JobWork):
         if compute_program_digest(program.source) != job.digest:
             raise RunError(f"{self._folder}: {job.program}.py was changed since the run started; bring it back")
         library = self._config.pool.library
-        if library or read_served(program.source):
+        served = any(server in program.source for server in self._config.sandbox.servers)
+        if library or served:
             leveled = replace(program, source=set_level(program.source, job.level)) if program.levels else program
             opened = await self._admission(leveled.source, job.sampler, plays=False)
             return _close_job(job, leveled, replace(opened, single_turn=library in ONE_ANSWER))

@@ -1,7 +1,8 @@
 """Programs that a server of OpenEnv runs. A session of the server takes the place of a child.
 
-A sandboxed process has no network, so this process holds the connection. It connects to no server but those of
-`sandbox.servers`. A task answers the frames that the host sends to a child, so deadlines and bounds are the host's.
+A sandboxed process cannot use the network, so this process holds the connection. It connects to the servers of
+`sandbox.servers` alone. A task answers the frames that the host sends to a child. So the host sets the deadlines and
+the bounds.
 """
 
 import ast
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from trio_websocket import WebSocketConnection
 
 SERVED_CLASS = "OpenEnvServerEnv"
-"""The base of programs that a server runs. It has no code: its attributes name the server and the form of actions."""
+"""The base of programs that a server runs. Their attributes name the server and the form of actions."""
 MESSAGE_BYTES = 4 * OBSERVATION_BYTES
 CONNECT_S = 20.0
 NO_SESSION = ("CAPACITY_REACHED", "FACTORY_ERROR", "SESSION_ERROR")
@@ -45,7 +46,7 @@ class ServedProgram(msgspec.Struct, frozen=True):
     server: str
     """Address of the server, as in `sandbox.servers`."""
     start: dict[str, Any] = {}
-    """What `reset` sends beside the seed."""
+    """The arguments of `reset` beside the seed."""
     action: str = ""
     """Field of the action that gets the text, or "" if the text is the whole action as JSON."""
     plain: bool = True
@@ -79,7 +80,7 @@ def read_served(source: str) -> ServedProgram | None:
 
 
 def open_served(program: ServedProgram, nursery: trio.Nursery) -> ChildProcess:
-    """Return a process whose requests a new session of the server answers. The session ends with the process."""
+    """Return a process for which a new session of the server answers. The session ends with the process."""
     ours, theirs = socket.socketpair()
     process = ChildProcess(ours)
     nursery.start_soon(_serve, program, theirs, process)
@@ -95,7 +96,7 @@ async def _serve(program: ServedProgram, channel: socket.socket, process: ChildP
         stream = trio.SocketStream(trio.socket.from_stdlib_socket(channel))
         try:
             async with _connect(program.server) as connection:
-                session = Session(program, connection)
+                session = ServerSession(program, connection)
                 while request := await _read_frame(stream):
                     answer = await _answer_in_time(session, request, stream)
                     if answer is None:
@@ -131,7 +132,7 @@ async def _connect(server: str) -> AsyncIterator["WebSocketConnection"]:
 
 
 async def _answer_in_time(
-    session: "Session", request: dict[str, Any], stream: trio.SocketStream
+    session: "ServerSession", request: dict[str, Any], stream: trio.SocketStream
 ) -> dict[str, Any] | None:
     """Answer a request. Returns None if the host closes the channel before that."""
 
@@ -160,10 +161,10 @@ async def _read_frame(stream: trio.SocketStream) -> dict[str, Any]:
 
 
 class LostSessionError(Exception):
-    """The server has no session for us. The text is its reason."""
+    """The server ended the session, or gave us none. The text is its reason."""
 
 
-class Session:
+class ServerSession:
     """One session of a server, with one episode."""
 
     def __init__(self, program: ServedProgram, connection: "WebSocketConnection") -> None:

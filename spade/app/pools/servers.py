@@ -52,7 +52,7 @@ class TaskList(msgspec.Struct, frozen=True):
     """The tasks of a split."""
 
     tasks: list[Any]
-    """What the server says of each task."""
+    """The description of each task."""
 
 
 def read_server(address: str) -> tuple[str, list[PoolProgram]]:
