@@ -4,7 +4,7 @@ import multiprocessing
 import tempfile
 import threading
 from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from unittest.mock import patch
@@ -64,13 +64,16 @@ class ForkedRank:
         finally:
             with trio.CancelScope(shield=True):
                 await trio.to_thread.run_sync(self._process.join, 60)
+            assert self._process.exitcode == 0, "it does not leave with the first rank"
 
 
 def run_rank(launches):
     """Serve as a rank until the first one leaves."""
     launch = launches.recv()
-    with suppress(SpadeError):
+    try:
         trio.run(serve_rank, launch, config.load(launch.config), lambda: None)
+    except* SpadeError:
+        pass
 
 
 def opened(folder, *overrides, lives=None):
