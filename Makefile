@@ -1,5 +1,5 @@
 # Two commands do everything: `make up` and `make test`; `make quick` is for between two edits; `make test-recipes` plays each recipe at nano size,
-# `make test-deepspeed`, `make test-vllm`, `make test-extras`, `make test-suites`, `make test-serve`, `make test-wheel`, `make test-lm`, `make test-harnesses`, `make test-gpu` and `make test-ray` test what is optional, `make docs` writes docs/config.md, `make site` makes a site of the documentation.
+# `make test-deepspeed`, `make test-vllm`, `make test-extras`, `make test-suites`, `make test-serve`, `make test-wheel`, `make test-lm`, `make test-harnesses`, `make test-gpu`, `make test-gpu-code` and `make test-ray` test what is optional, `make docs` writes docs/config.md, `make site` makes a site of the documentation.
 # Another package index for torch: `make up TORCH_INDEX=https://download.pytorch.org/whl/cpu`
 PYTHON ?= python3
 VENV ?= .venv
