@@ -1,4 +1,4 @@
-"""Role processes for the tests of supervision, run as `-m spade.processes tests.spade.roles`; `launch.bind` names the body."""
+"""Role processes for the tests of supervision: `-m spade.processes tests.spade.roles`. `launch.bind` names the body."""
 
 import gc
 import os
