@@ -19,7 +19,7 @@ settings.load_profile("spade")
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")]))
 
 # Threads of torch wait for each other by spinning, and the cores are taken by other tests.
-os.environ |= {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
+os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
 
 # A shell ignores Ctrl-C in the processes that it starts in the background, and their children inherit this.
 signal.signal(signal.SIGINT, signal.default_int_handler)
