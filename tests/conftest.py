@@ -19,7 +19,7 @@ settings.load_profile("spade")
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")]))
 
 # Threads of torch wait for each other in a loop. Where other processes take their cores, they waste most of the time.
-os.environ["OMP_NUM_THREADS"] = "1"
+os.environ |= {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
 
 # A shell ignores Ctrl-C in the processes that it starts in the background, and their children inherit this.
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -69,7 +69,7 @@ class Life:
 
     def __init__(self, module: str, launch: Launch, logfile: Path, settings: config.Supervise) -> None:
         # -P: a folder replay/ or actors/ in the working directory must not shadow our package.
-        self._command = [sys.executable, "-P", "-m", module, msgspec.json.encode(launch).decode()]
+        self._command = [sys.executable, "-P", "-m", __package__, module, msgspec.json.encode(launch).decode()]
         self._environment = gpus.make_environment(launch.gpus, os.environ)
         self._logfile = logfile
         self._settings = settings
