@@ -17,7 +17,7 @@ def cast_weights_late(model: Any) -> None:
     """Make each trained linear layer of `model` cast its float32 weight where it is used. Needs autocast."""
     for module in model.modules():
         if type(module) is Linear and module.weight.requires_grad:
-            module.forward = partial(_multiply, module)
+            module.forward = partial(_multiply, module)  # type: ignore[method-assign]
 
 
 def _multiply(module: Linear, x: Tensor) -> Tensor:
