@@ -5,7 +5,6 @@ A sandboxed process cannot use the network, so this process holds the connection
 the bounds.
 """
 
-import ast
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -21,14 +20,13 @@ from actors.sandbox.process import ChildProcess
 from actors.sandbox.wire import OBSERVATION_BYTES
 from spade.decoding import UnreadableError, try_decode
 from spade.errors import format_reason, unwrap_errors
+from spade.pools.served import ServedProgram
 from spade.protocol import Faulted
 from spade.text import as_line
 
 if TYPE_CHECKING:
     from trio_websocket import WebSocketConnection
 
-SERVED_CLASS = "OpenEnvServerEnv"
-"""The base of programs that a server runs. Their attributes name the server and the form of actions."""
 MESSAGE_BYTES = 4 * OBSERVATION_BYTES
 CONNECT_S = 20.0
 NO_SESSION = ("CAPACITY_REACHED", "FACTORY_ERROR", "SESSION_ERROR")
@@ -38,25 +36,6 @@ HIDDEN = {"metadata"}
 """Fields of an observation that are not shown."""
 
 
-class ServedProgram(msgspec.Struct, frozen=True):
-    """A program that a server runs."""
-
-    name: str
-    """Name of the class."""
-    server: str
-    """Address of the server, as in `sandbox.servers`."""
-    start: dict[str, Any] = {}
-    """The arguments of `reset` beside the seed."""
-    action: str = ""
-    """Field of the action that gets the text, or "" if the text is the whole action as JSON."""
-    plain: bool = True
-    """True if that field is a text, False if it is a JSON value."""
-    observation: str = ""
-    """Field of the observation that is shown, or "" for the whole observation as JSON."""
-    note: str = ""
-    """Text after each observation, which tells the form of an action."""
-
-
 class ServerMessage(msgspec.Struct, frozen=True):
     """A message of the server."""
 
@@ -64,19 +43,6 @@ class ServerMessage(msgspec.Struct, frozen=True):
     """The kind of the message."""
     data: dict[str, Any] = {}
     """The observation with reward and end, or the error with its code."""
-
-
-def read_served(source: str) -> ServedProgram | None:
-    """Read a program that a server runs. Returns None for any other program."""
-    if f"({SERVED_CLASS}):" not in source:
-        return None
-    try:
-        [kind] = ast.parse(source).body
-        assert isinstance(kind, ast.ClassDef)
-        given = {line.targets[0].id: ast.literal_eval(line.value) for line in kind.body}  # type: ignore[attr-defined]
-        return msgspec.convert({"name": kind.name, **given}, ServedProgram)
-    except (SyntaxError, ValueError, AssertionError, AttributeError, msgspec.ValidationError, RecursionError):
-        return None
 
 
 def open_served(program: ServedProgram, nursery: trio.Nursery) -> ChildProcess:
