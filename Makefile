@@ -1,8 +1,9 @@
 # Two commands do everything: `make up` and `make test`; `make quick` is for between two edits; `make test-recipes` plays each recipe at nano size,
-# `make test-deepspeed`, `make test-vllm`, `make test-extras`, `make test-trackers`, `make test-suites`, `make test-interop`, `make test-serve`, `make test-wheel`, `make test-lm`, `make test-harnesses`, `make test-gpu` and `make test-ray` test what is optional, `make docs` writes docs/config.md, `make site` makes a site of the documentation.
+# `make test-deepspeed`, `make test-vllm`, `make test-extras`, `make test-trackers`, `make test-suites`, `make test-interop`, `make test-serve`, `make test-wheel`, `make test-lm`, `make test-harnesses`, `make test-gpu`, `make test-gpu-code` and `make test-ray` test what is optional, `make docs` writes docs/config.md, `make site` makes a site of the documentation.
 # Another package index for torch: `make up TORCH_INDEX=https://download.pytorch.org/whl/cpu`
 PYTHON ?= python3
 VENV ?= .venv
+VENV_DEEPSPEED ?= .venv-deepspeed
 VENV_VLLM ?= .venv-vllm
 VENV_SUITES ?= .venv-suites
 VENV_INTEROP ?= .venv-interop
@@ -21,7 +22,7 @@ TORCH_INDEX ?=
 ARGS ?=
 BIN := $(VENV)/bin
 
-.PHONY: up quick test types imports bytecode gpu-wheels test-recipes test-deepspeed test-extras test-gpu test-harnesses test-interop test-lm test-ray test-serve test-suites test-trackers test-vllm test-wheel docs site clean
+.PHONY: up quick test types imports bytecode gpu-wheels test-recipes test-deepspeed test-extras test-gpu test-gpu-code test-harnesses test-interop test-lm test-ray test-serve test-suites test-trackers test-vllm test-wheel docs site clean
 up: $(VENV)/installed
 	$(BIN)/spade up $(ARGS)
 
@@ -65,8 +66,10 @@ cp -al $(VENV) $(@D)
 rm $@
 endef
 
-test-deepspeed: $(VENV)/deepspeed
-	$(BIN)/pytest --numprocesses=2 --dist=worksteal tests/deepspeed
+# An environment of its own, since with DeepSpeed there transformers imports it into each process: a copy of the usual
+# one, by links.
+test-deepspeed: $(VENV_DEEPSPEED)/installed
+	$(VENV_DEEPSPEED)/bin/python -m pytest --numprocesses=2 --dist=worksteal tests/deepspeed
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -80,9 +83,10 @@ $(VENV)/dev: $(VENV)/installed
 	touch $@
 
 # DeepSpeed's source package looks for torch while it is built; its operators are not needed and not compiled.
-$(VENV)/deepspeed: $(VENV)/dev
-	$(BIN)/pip install --quiet -c constraints.txt setuptools
-	DS_BUILD_OPS=0 $(BIN)/pip install --quiet -c constraints.txt --no-build-isolation deepspeed peft
+$(VENV_DEEPSPEED)/installed: $(VENV)/dev
+	$(copy_environment)
+	$(VENV_DEEPSPEED)/bin/python -m pip install --quiet -c constraints.txt setuptools
+	DS_BUILD_OPS=0 $(VENV_DEEPSPEED)/bin/python -m pip install --quiet -c constraints.txt --no-build-isolation deepspeed peft
 	touch $@
 
 # The wheel and the sdist, from another folder.
@@ -201,6 +205,11 @@ test-gpu: $(GPU_WHEELS)/site
 	PYTHONPATH=$(CURDIR)/$< $(GPU_PYTHON) -m pytest -p no:benchmark tests/gpu
 	PYTHONPATH=$(CURDIR)/$<:. $(GPU_PYTHON) -m tests.bench.gpu $(ARGS)
 
+# What a GPU is checked and measured by, on the CPU.
+test-gpu-code: $(VENV)/dev
+	$(BIN)/pytest tests/gpu
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.bench.gpu --small --out /dev/null
+
 $(GPU_WHEELS)/site: $(wildcard $(GPU_WHEELS)/*.whl)
 	rm -rf $@
 	$(GPU_PYTHON) -m pip install --quiet --no-index --no-deps --target $@ $(GPU_WHEELS)/*.whl
@@ -229,4 +238,4 @@ $(VENV_SITE)/installed: Makefile
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV_VLLM) $(VENV_SUITES) $(INTEROP:%=$(VENV_INTEROP)-%) $(VENV_HARBOR) $(VENV_LM) $(VENV_RAY) $(VENV_TRACKERS) $(VENV_SITE) $(OPENAI:%=$(VENV_SERVE)-%) dist build .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(VENV_DEEPSPEED) $(VENV_VLLM) $(VENV_SUITES) $(INTEROP:%=$(VENV_INTEROP)-%) $(VENV_HARBOR) $(VENV_LM) $(VENV_RAY) $(VENV_TRACKERS) $(VENV_SITE) $(OPENAI:%=$(VENV_SERVE)-%) dist build .mypy_cache .ruff_cache .pytest_cache

@@ -18,6 +18,9 @@ settings.load_profile("spade")
 # Supervised processes do not look for modules where they are started; those of the tests live below the root.
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")]))
 
+# Threads of torch wait for each other in a loop. Where other processes take their cores, they waste most of the time.
+os.environ |= {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
+
 # A shell ignores Ctrl-C in the processes that it starts in the background, and their children inherit this.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -86,7 +89,6 @@ def write_checkpoint(folder: Path, seed: int = 0) -> Path:
     import torch
     from transformers import GenerationConfig, Qwen3Config, Qwen3ForCausalLM
 
-    torch.set_num_threads(1)
     vocabulary = write_tokenizer(folder)
     end = [0, 2]  # <|endoftext|>, <|im_end|>
     with torch.random.fork_rng():

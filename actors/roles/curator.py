@@ -13,11 +13,11 @@ from msgspec.structs import replace
 
 from actors.links.connected import Connected, attend
 from actors.roles.jobs import JobWork
-from actors.sandbox.served import read_served
 from spade.codec import compute_program_digest
 from spade.config import ONE_ANSWER, Config
 from spade.errors import RunError
 from spade.pools import POOL, PoolProgram, read_list, read_program, set_level
+from spade.pools.served import read_served
 from spade.processes.entry import Launch, main
 from spade.protocol import DesignJob, RejectCandidate, SubmitEnvironment, Verdict
 
@@ -35,7 +35,7 @@ class Curator(JobWork):
         if compute_program_digest(program.source) != job.digest:
             raise RunError(f"{self._folder}: {job.program}.py was changed since the run started; bring it back")
         library = self._config.pool.library
-        if library or read_served(program.source):
+        if library or read_served(program.source, self._config.sandbox.servers):
             leveled = replace(program, source=set_level(program.source, job.level)) if program.levels else program
             opened = await self._admission(leveled.source, job.sampler, plays=False)
             return _close_job(job, leveled, replace(opened, single_turn=library in ONE_ANSWER))

@@ -17,11 +17,12 @@ from actors.sandbox.inside.imports import PACKAGES
 from actors.sandbox.inside.libraries import JUDGES, LIBRARIES
 from actors.sandbox.judging import JudgingProcess
 from actors.sandbox.process import Answer, ChildProcess
-from actors.sandbox.served import open_served, read_served
+from actors.sandbox.served import open_served
 from actors.sandbox.tiers import LADDER, TIERS, Layers, write_attacker
 from actors.sandbox.wire import OBSERVATION_BYTES, Act, Answered, Inspect, Inspected, Loaded, LoadProgram, Reset, Step
 from actors.sandbox.zygote import FIXED_HASH_SEED, Kind, Make, Zygote, draw_hash_seed, run_zygote
 from spade.config import Sandbox as Limits
+from spade.pools.served import read_served
 from spade.protocol import Faulted, Needs, Observed, ToolCall, ToolResult
 from spade.text import format_beside
 
@@ -256,7 +257,7 @@ class Sandbox:
         `twin` selects one of the two zygotes of this kind. `limits` default to the sandbox's. A program of one of
         `sandbox.servers` gets a session of the server instead.
         """
-        if self.limits.servers and (served := read_served(source)) and served.server in self.limits.servers:
+        if served := read_served(source, self.limits.servers):
             return open_served(served, self._nursery)
         try:
             zygote = await self._get_zygote(self._find_kind(source), twin)

@@ -1,10 +1,10 @@
 """Programs that a server of OpenEnv runs. A session of the server takes the place of a child.
 
-A sandboxed process has no network, so this process holds the connection. It connects to no server but those of
-`sandbox.servers`. A task answers the frames that the host sends to a child, so deadlines and bounds are the host's.
+A sandboxed process cannot use the network, so this process holds the connection. It connects to the servers of
+`sandbox.servers` alone. A task answers the frames that the host sends to a child. So the host sets the deadlines and
+the bounds.
 """
 
-import ast
 import socket
 import sys
 from collections.abc import AsyncIterator
@@ -21,42 +21,20 @@ from actors.sandbox.process import ChildProcess
 from actors.sandbox.wire import OBSERVATION_BYTES
 from spade.decoding import UnreadableError, try_decode
 from spade.errors import format_reason, unwrap_errors
+from spade.pools.served import ServedProgram
 from spade.protocol import Faulted
 from spade.text import as_line
 
 if TYPE_CHECKING:
     from trio_websocket import WebSocketConnection
 
-SERVED_CLASS = "OpenEnvServerEnv"
-"""The base of programs that a server runs. It has no code: its attributes name the server and the form of actions."""
 MESSAGE_BYTES = 4 * OBSERVATION_BYTES
-TEXT_CHARACTERS = 1 << 16
-"""The longest program that is read here. Longer ones would hold up all plays."""
 CONNECT_S = 20.0
 NO_SESSION = ("CAPACITY_REACHED", "FACTORY_ERROR", "SESSION_ERROR")
 """Codes of errors after which the server ends the session."""
 INVALID = "VALIDATION_ERROR"
 HIDDEN = {"metadata"}
 """Fields of an observation that are not shown."""
-
-
-class ServedProgram(msgspec.Struct, frozen=True):
-    """A program that a server runs."""
-
-    name: str
-    """Name of the class."""
-    server: str
-    """Address of the server, as in `sandbox.servers`."""
-    start: dict[str, Any] = {}
-    """The fields that `reset` sends beside the seed."""
-    action: str = ""
-    """Field of the action that gets the text, or "" if the text is the whole action as JSON."""
-    plain: bool = True
-    """True if that field is a text, False if it is a JSON value."""
-    observation: str = ""
-    """Field of the observation that is shown, or "" for the whole observation as JSON."""
-    note: str = ""
-    """Text after each observation, which tells the form of an action."""
 
 
 class ServerMessage(msgspec.Struct, frozen=True):
@@ -68,26 +46,8 @@ class ServerMessage(msgspec.Struct, frozen=True):
     """The observation with reward and end, or the error with its code."""
 
 
-def read_served(source: str) -> ServedProgram | None:
-    """Read a program that a server runs. Returns None for any other program.
-
-    The text is hostile, so any error means another program.
-    """
-    if f"({SERVED_CLASS}):" not in source or len(source) > TEXT_CHARACTERS:
-        return None
-    try:
-        [kind] = ast.parse(source).body
-        assert isinstance(kind, ast.ClassDef)
-        given = {line.targets[0].id: ast.literal_eval(line.value) for line in kind.body}  # type: ignore[attr-defined]
-        program = msgspec.convert({"name": kind.name, **given}, ServedProgram)
-        msgspec.json.encode(program.start)
-    except Exception:  # the parser and the literals have many, MemoryError and TypeError among them
-        return None
-    return program
-
-
 def open_served(program: ServedProgram, nursery: trio.Nursery) -> ChildProcess:
-    """Return a process whose requests a new session of the server answers. The session ends with the process."""
+    """Return a process for which a new session of the server answers. The session ends with the process."""
     ours, theirs = socket.socketpair()
     process = ChildProcess(ours)
     nursery.start_soon(_serve, program, theirs, process)
@@ -103,7 +63,7 @@ async def _serve(program: ServedProgram, channel: socket.socket, process: ChildP
         stream = trio.SocketStream(trio.socket.from_stdlib_socket(channel))
         try:
             async with _connect(program.server) as connection:
-                session = Session(program, connection)
+                session = ServerSession(program, connection)
                 while request := await _read_frame(stream):
                     answer = await _answer_in_time(session, request, stream)
                     if answer is None:
@@ -139,7 +99,7 @@ async def _connect(server: str) -> AsyncIterator["WebSocketConnection"]:
 
 
 async def _answer_in_time(
-    session: "Session", request: dict[str, Any], stream: trio.SocketStream
+    session: "ServerSession", request: dict[str, Any], stream: trio.SocketStream
 ) -> dict[str, Any] | None:
     """Answer a request. Returns None if the host closes the channel before that."""
 
@@ -168,10 +128,10 @@ async def _read_frame(stream: trio.SocketStream) -> dict[str, Any]:
 
 
 class LostSessionError(Exception):
-    """The server has no session for us. The text is its reason."""
+    """The server ended the session, or gave us none. The text is its reason."""
 
 
-class Session:
+class ServerSession:
     """One session of a server, with one episode."""
 
     def __init__(self, program: ServedProgram, connection: "WebSocketConnection") -> None:

@@ -89,6 +89,7 @@ async def _serve_outside_run(
             ready=lambda _: Ready(peers),
             pulse=lambda: Pulse(peers),
         ) as server,
+        ranks.served(server),  # also while the supervisor waits for the ranks' end
         supervise(config.supervise, folder, {"learner": MODULE}) as supervisor,
     ):
         launches = [
@@ -99,7 +100,7 @@ async def _serve_outside_run(
             for rank in range(1, ranks.count)
         ]  # fmt: skip
         adding = [partial(supervisor.add, launch) for launch in launches]
-        async with ranks.served(server), run_in_background(ranks.watch, *adding):
+        async with run_in_background(ranks.watch, *adding):
             opened = await trio.to_thread.run_sync(open_backend, config, found, ranks, abandon_on_cancel=True)
             with closing(opened[0]):
                 yield opened

@@ -98,9 +98,10 @@ class Ranks:
         raise SpadeError(self._lost)
 
     def close(self) -> None:
-        """Answer the ranks that wait for a command with Done, the last command."""
+        """Answer the ranks that wait for a command, or will ask for one, with Done, the last command."""
         with self._news:
             self._command = Done()
+            self._told += self._told > 0
             for incoming in self._asked.values():
                 self._reply(incoming)
 

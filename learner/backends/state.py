@@ -78,7 +78,8 @@ class State:
     def steps(self, name: str) -> Tensor | None:
         """Return AdamW's count of steps for a parameter, float32, or None before the first step (without moments)."""
         kept = f"step.{name}"
-        steps: Tensor | None = self._file.get_tensor(kept) if kept in self._names else None
+        # Not a view: it would hold the whole mapped file.
+        steps: Tensor | None = self._file.get_tensor(kept).clone() if kept in self._names else None
         return steps
 
     def fill(self, fragments: Fragments) -> None:

@@ -14,6 +14,7 @@ from learner.backends.gradient import Passes
 from learner.batch import MicroBatch, prepare
 from learner.logprobs import compute_trained_logprobs
 from learner.models.loaded import Whole
+from learner.models.narrow import cast_weights_late
 from learner.models.prepare import prepare_model, shares_beginnings
 from learner.models.working import WorkingCopy, needs_copy
 from learner.optimizer import Guard, compute_learning_rate, make_adamw, set_learning_rate
@@ -35,6 +36,9 @@ class TorchBackend:
             prepare_model(reference, activation_checkpointing=False)
         self._model = model
         self._copy = WorkingCopy(model) if needs_copy(model, config.model.dtype) else None
+        self._autocast = config.model.dtype == "bfloat16" and self._copy is None
+        if self._autocast:
+            cast_weights_late(model)
         self._config = config
         self._reference = reference
         self._optimizer = make_adamw((parameter for _, parameter in list_trained(model)), config.learner)
@@ -79,8 +83,7 @@ class TorchBackend:
         return passes.totals.metrics(work, self._config.loss, norm, skipped, rate)
 
     def _score(self, model: Any, micro: MicroBatch) -> tuple[Tensor, Tensor]:
-        low = self._config.model.dtype == "bfloat16" and self._copy is None
-        with torch.autocast(self._model.device.type, dtype=torch.bfloat16, enabled=low):
+        with torch.autocast(self._model.device.type, dtype=torch.bfloat16, enabled=self._autocast):
             return compute_trained_logprobs(model, micro)
 
     def _apply(self, norm: float) -> bool:

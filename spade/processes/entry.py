@@ -1,8 +1,8 @@
 """The entry of every role process. The process gets orders and a pipe to its supervisor, and never outlives it.
 
-`python -m MODULE LAUNCH_JSON PIPE`: PIPE is the number of an inherited socket. The supervisor never writes to it, so it
-only turns readable when the supervisor is gone, however it died. The process writes one line to it when it is ready. It
-writes one more when it fails, so that a person learns the reason without reading a log.
+`python -m spade.processes MODULE LAUNCH_JSON PIPE`: PIPE is the number of an inherited socket. The supervisor never
+writes to it, so it only turns readable when the supervisor is gone, however it died. The process writes one line to it
+when it is ready. It writes one more when it fails, so that a person learns the reason without reading a log.
 """
 
 import errno
@@ -98,6 +98,7 @@ def main(body: Body) -> NoReturn:
     _supervisors.append(pipe)
     logs.begin(launch.name)
     gc.freeze()  # imported objects stay for good: a look at all of torch would stop the process for 0.2 s each time
+    gc.enable()
     try:
         trio.run(_live, body, launch, config.load(launch.config), pipe)
     except Exception as error:

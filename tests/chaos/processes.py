@@ -45,7 +45,7 @@ def children(pid: int) -> list[int]:
 def _launch(pid: int) -> Launch | None:
     """The orders of a role process; None of any other, or of one that is gone or not yet itself."""
     with suppress(OSError, IndexError, msgspec.DecodeError):
-        return msgspec.json.decode(Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[4], type=Launch)
+        return msgspec.json.decode(Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[5], type=Launch)
     return None
 
 

@@ -15,6 +15,7 @@ from learner import checkpoint
 from learner.backends import ranks as ranks_module
 from spade import config
 from spade.errors import SpadeError
+from spade.processes.child import Life
 from tests.deepspeed.backends import alone, deepspeed, opened, train
 from tests.learner.fed_learner import SMALL, running
 from tests.peers import pid_of
@@ -32,7 +33,7 @@ def rank_of(pid):
 def lines_of_loss(folder, settings, policy, number):
     """The error of two steps before which rank 1 was sent a signal."""
     # It would end this process, in which nothing is stuck.
-    with patch.object(ranks_module, "end_within"), opened(folder, *settings) as backend:
+    with patch.object(ranks_module, "end_within"), opened(folder, *settings, lives=Life) as backend:
         train(backend, policy, range(1, 2))
         rank = rank_of(os.getpid())
         os.kill(rank, number)

@@ -20,6 +20,7 @@ from learner.backends.torch import TorchBackend
 from spade import config
 from spade.errors import RunError, SpadeError
 from spade.policy.model import load
+from spade.processes.child import Life
 from spade.protocol import StepMetrics
 from tests.deepspeed.backends import QUICK, alone, deepspeed, opened, tensors, train
 from tests.deepspeed.test_processes import rank_of
@@ -110,7 +111,7 @@ def test_a_state_goes_through_any_ranks_and_stages_to_the_bit(policy, checkpoint
 
 def ended(folder, settings, policy, out):
     """The errors of a save in which a rank is killed, or which it cannot see; the newest checkpoint after the first."""
-    with patch.object(ranks_module, "end_within"), opened(folder, *settings, SHARDED) as backend:
+    with patch.object(ranks_module, "end_within"), opened(folder, *settings, SHARDED, lives=Life) as backend:
         [metrics] = train(backend, policy, range(1, 2))
         checkpoint.write(out, 1, metrics, backend.save, claimed)
 

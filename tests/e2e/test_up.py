@@ -51,7 +51,7 @@ class Up:
                 status = Status()  # not up yet
             if reached(status):
                 return status
-            time.sleep(0.1)
+            time.sleep(0.3)  # a look is a process of its own to the run: it connects anew
         raise AssertionError(f"not reached within {within_s} s: {status}")
 
     def stop(self, number):
@@ -165,4 +165,4 @@ def wait_until(holds, within_s=SOON_S):
     deadline = time.monotonic() + within_s
     while not holds():
         assert time.monotonic() < deadline, f"not reached within {within_s} s"
-        time.sleep(0.01)
+        time.sleep(0.1)  # some conditions read a whole store

@@ -22,8 +22,10 @@ def device():
 
 
 @pytest.fixture(scope="session")
-def folder(tmp_path_factory):
-    """SmolLM2-135M-Instruct if it is in the cache, else a random model of another shape."""
+def folder(device, tmp_path_factory):
+    """SmolLM2-135M-Instruct if it is in the cache, else a random model of another shape. A tiny model on the CPU."""
+    if device.type == "cpu":
+        return write_model(SHAPES["1M"], tmp_path_factory.mktemp("model"))
     cached = MODELS / "smollm2-135m-instruct"
     if (cached / "config.json").is_file():
         return cached

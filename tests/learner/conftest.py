@@ -61,11 +61,6 @@ class Policy:
         )
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _one_thread():
-    torch.set_num_threads(1)
-
-
 @pytest.fixture
 def policy() -> Policy:
     torch.manual_seed(7)

@@ -16,7 +16,6 @@ import sys
 import time
 from pathlib import Path
 
-import torch
 from safetensors import safe_open
 
 from learner import checkpoint, weights
@@ -99,7 +98,6 @@ def digest(run):
 
 def main():
     model, folder = Path(sys.argv[1]), Path(sys.argv[2])
-    torch.set_num_threads(1)
     settings = config.load("nano", (f"model.path={model}", "learner.lr=1e-3", "learner.microbatch_tokens=60"))
     policy = Policy(open_backend(settings, None)[0].model)
     batches = [Batch(step, 1, policy.groups(step, off=0.5)) for step in range(1, STEPS + 1)]

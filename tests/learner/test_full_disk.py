@@ -11,7 +11,6 @@ import resource
 import sys
 
 import pytest
-import torch
 from transformers import AutoModelForCausalLM
 
 from learner import checkpoint
@@ -52,7 +51,6 @@ def names(folder):
 
 @pytest.fixture(scope="module")
 def model(tiny_checkpoint):
-    torch.set_num_threads(1)
     return AutoModelForCausalLM.from_pretrained(tiny_checkpoint)
 
 

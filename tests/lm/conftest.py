@@ -1,9 +1,6 @@
 """Two language models of others, as `spade model import` converts them; `make test-lm` keeps them in a cache."""
 
-import os
-
 import pytest
-import torch
 
 from tests.models import MODELS
 
@@ -25,8 +22,3 @@ def smollm2():
 def gemma3():
     """Gemma 3 270M: a base model with sliding windows and no template."""
     return model("gemma-3-270m")
-
-
-# Two tests run at once, a thread for each; the commands that they start inherit it.
-os.environ["OMP_NUM_THREADS"] = "1"
-torch.set_num_threads(1)

@@ -10,6 +10,7 @@ import torch
 import transformers
 from safetensors.torch import load_file
 
+from spade.app.commands.model import import_model
 from spade.app.models.convert import convert
 from spade.app.models.findings import examine
 from spade.errors import RunError
@@ -73,8 +74,8 @@ FAULTS = {
 def test_a_gguf_file_with_a_fault_is_refused_in_a_line(fault, tmp_path):
     file = write_gguf(tmp_path / "model.gguf")
     file.write_bytes(FAULTS[fault](file.read_bytes()))
-    done = spade(tmp_path, "model", "import", str(file), "new")
-    assert done.returncode == 1, done
-    assert len(done.stderr.splitlines()) == 1, done.stderr
-    assert done.stderr.startswith(f"spade: {file}: cannot be read: ")
+    with pytest.raises(RunError) as refused:
+        import_model(str(file), tmp_path / "new")
+    assert str(refused.value).startswith(f"{file}: cannot be read: ")
+    assert len(str(refused.value).splitlines()) == 1
     assert not (tmp_path / "new").exists()

@@ -1,5 +1,6 @@
-"""Role processes for the tests of supervision, run as `-m tests.spade.roles`; `launch.bind` names the body."""
+"""Role processes for the tests of supervision: `-m spade.processes tests.spade.roles`. `launch.bind` names the body."""
 
+import gc
 import os
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from spade.processes.entry import RETIRE, Launch, main
 from spade.processes.gpus import VISIBLE
 from spade.protocol import Role
 
+COLLECTS_WHILE_IMPORTING = gc.isenabled()
 SOON_S = 240.0  # a busy machine takes long to start and to leave
 
 
@@ -118,6 +120,7 @@ async def shown(launch: Launch, config: Config, ready: Callable[[], None]) -> No
 
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
     """Do as the launch says."""
+    assert (COLLECTS_WHILE_IMPORTING, gc.isenabled()) == (False, True), "garbage is collected once the imports are done"
     note(launch, f"started {os.getpid()} as life {launch.life}")
     bodies = (steady, stubborn, unwilling, blocked, mute, crash, misled, lonely, brood, shown)
     await {body.__name__: body for body in bodies}[launch.bind or ""](launch, config, ready)

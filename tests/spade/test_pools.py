@@ -13,6 +13,7 @@ from spade.disk import replace
 from spade.errors import RunError
 from spade.pools import Drawing, Draws, Entry, PoolList, PoolProgram, list_names, read_list, read_program, write_program
 from spade.pools import folder as pool_folder
+from spade.pools.served import read_served
 from spade.seeds import derive
 
 PROGRAM = PoolProgram("tide-1", "class TideEnv: ...\n", "Wait for the ebb.", "causal inference", "a beach")
@@ -221,3 +222,16 @@ def test_draws_are_without_replacement_never_twice_at_once_and_survive_any_kill(
             active.pop(0 if step == "end oldest" else -1)
         elif step == "kill":
             pool = drawing(size, msgspec.msgpack.decode(committed, type=Draws))
+
+
+SERVED = "class CounterEnv(OpenEnvServerEnv):\n    server = 'http://127.0.0.1:8000'\n"
+
+
+@pytest.mark.parametrize("source", [
+    SERVED.replace("8000", "8001"), SERVED + "import os\n", SERVED + "    note = str(1)\n", SERVED + "    note = 1\n",
+    "class CounterEnv:\n    server = 'http://127.0.0.1:8000'  # (OpenEnvServerEnv):\n",
+])  # fmt: skip
+def test_only_a_program_of_a_known_server_and_nothing_else_is_its_program(source):
+    servers = ("http://127.0.0.1:8000",)
+    assert read_served(SERVED, servers).name == "CounterEnv"
+    assert read_served(source, servers) is None

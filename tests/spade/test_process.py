@@ -24,7 +24,7 @@ def process(
     ours, theirs = socket.socketpair()
     ours.settimeout(SOON_S)
     with ours, theirs, (run / "log").open("wb") as log:
-        command = [sys.executable, "-m", "tests.spade.roles", told, str(theirs.fileno())]
+        command = [sys.executable, "-m", "spade.processes", "tests.spade.roles", told, str(theirs.fileno())]
         with subprocess.Popen(command, stderr=log, pass_fds=(theirs.fileno(),)) as child:
             theirs.close()
             try:

@@ -152,8 +152,8 @@ def _estimate_learner(config: Config, sizes: ModelSizes) -> dict[str, int]:
         parts["adapter"] = 4 * adapter
     if config.loss.kl:
         parts["reference"] = _BYTES[config.model.dtype] * count
-    if low and not stage:
-        parts["weights in bfloat16"] = 2 * count  # autocast keeps its copies during a pass
+    if low and not stage and learner.device != "cpu":  # a CPU casts a weight where it is used
+        parts["weights in bfloat16"] = 2 * count
     if learner.offload != "none":
         parts.pop("optimiser")
     if learner.offload == "all":

@@ -34,7 +34,7 @@ ACTIONS = "/var/game/actions.json"
 
 
 class SolvedGame(NamedTuple):
-    """A program with an instance whose solution wins."""
+    """A program, and an instance that its solution wins."""
 
     program: PoolProgram
     """The program."""

@@ -7,13 +7,14 @@ from typing import Any, TypeVar
 import httpx2
 import msgspec
 
-from actors.sandbox.served import HIDDEN, SERVED_CLASS
+from actors.sandbox.served import HIDDEN
 from actors.suites.programs import make_class_name, write_program
 from spade.app.pools.tables import choose_name
 from spade.config.addresses import is_server
 from spade.decoding import UnreadableError, try_decode
 from spade.errors import RunError, format_reason
 from spade.pools import MOST_PROGRAMS, PoolProgram, refuse_oversize
+from spade.pools.served import SERVED_CLASS
 from spade.text import as_line
 
 SERVER = "openenv"
@@ -52,7 +53,7 @@ class TaskList(msgspec.Struct, frozen=True):
     """The tasks of a split."""
 
     tasks: list[Any]
-    """What the server says of each task."""
+    """The description of each task."""
 
 
 def read_server(address: str) -> tuple[str, list[PoolProgram]]:

@@ -39,7 +39,6 @@ class Checkpoint(NamedTuple):
 
 
 def checkpoint(folder: Path) -> Checkpoint:
-    torch.set_num_threads(1)
     return Checkpoint(folder, compute_parameters_digest(folder), AutoModelForCausalLM.from_pretrained(folder))
 
 

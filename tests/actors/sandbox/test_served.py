@@ -2,7 +2,8 @@
 
 import pytest
 
-from actors.sandbox.served import ServedProgram, Session, read_served
+from actors.sandbox.served import ServerSession
+from spade.pools.served import ServedProgram, read_served
 from spade.protocol import Faulted
 
 SERVER = "http://127.0.0.1:9"
@@ -12,13 +13,13 @@ ODD = ("{[]}", "{[]: 1}", "{'a': 1j}", "{'a': ...}", "-" * 9_000 + "1", "2" + "*
 
 @pytest.mark.parametrize("value", ODD, ids=lambda value: value[:9])
 def test_a_text_that_cannot_be_sent_to_a_server_names_none(value):
-    assert read_served(TEXT.replace("VALUE", value)) is None
-    assert read_served(TEXT.replace("VALUE", "{'a': [1, None, 0.5]}")).start == {"a": [1, None, 0.5]}
+    assert read_served(TEXT.replace("VALUE", value), [SERVER]) is None
+    assert read_served(TEXT.replace("VALUE", "{'a': [1, None, 0.5]}"), [SERVER]).start == {"a": [1, None, 0.5]}
 
 
 def test_a_long_text_is_not_parsed():
-    assert read_served(TEXT.replace("VALUE", f"{{'a': {'1' * 4_000}}}")) is not None
-    assert read_served(TEXT.replace("VALUE", f"{{'a': '{'1' * 600_000}'}}")) is None
+    assert read_served(TEXT.replace("VALUE", f"{{'a': {'1' * 4_000}}}"), [SERVER]) is not None
+    assert read_served(TEXT.replace("VALUE", f"{{'a': '{'1' * 600_000}'}}"), [SERVER]) is None
 
 
 async def test_an_odd_text_harms_its_own_play_alone(sandbox):
@@ -46,6 +47,6 @@ class Connection:
 @pytest.mark.parametrize("reward", ["1" + "0" * 400, "1e999", "-" + "9" * 400, "true", '"1"', "[]"])
 async def test_a_reward_of_any_size_is_an_answer_or_a_fault(reward):
     answer = f'{{"type": "observation", "data": {{"observation": {{}}, "reward": {reward}}}}}'
-    got = await Session(ServedProgram("CountEnv", SERVER), Connection(answer)).answer({"do": "reset", "seed": 1})
+    got = await ServerSession(ServedProgram("CountEnv", SERVER), Connection(answer)).answer({"do": "reset", "seed": 1})
     assert got["is"] == ("observed" if reward == "true" else "fault")
     assert got.get("kind", "protocol") == "protocol"

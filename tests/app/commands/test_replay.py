@@ -14,7 +14,7 @@ import trio
 import typer
 
 from learner import checkpoint
-from replay.inspect.environments import find_newest_weights
+from replay.inspect.environments import find_newest_weights, list_published
 from replay.ledger.records import Environment
 from replay.store import FORMAT, Format, open_reader, open_store
 from spade import config
@@ -28,6 +28,7 @@ from spade.app.supervisor.kept import find_kept_best, find_newest_policy
 from spade.disk import discard
 from spade.errors import RunError
 from spade.extras import describe_installing
+from spade.policy import kept as kept_policies
 from spade.policy import manifest
 from spade.policy.model import compute_parameters_digest
 from tests.learner.fed_learner import SMALL, running
@@ -48,7 +49,7 @@ def replay(spade):
 def kept(replay, tiny_checkpoint, tmp_path_factory):
     """(run, what commands said beside it): seven steps, the learner killed after six of them, a checkpoint at four."""
     run = tmp_path_factory.mktemp("runs") / "run"
-    settings = config.load("nano", (*SMALL, f"model.path={tiny_checkpoint}"))
+    settings = config.load("nano", (*SMALL, f"model.path={tiny_checkpoint}", "learner.keep_policy_every=3"))
     for name in ("run", "other"):
         RunDir(run.parent / name).create(settings)
     keep_world(run.parent / "other" / "store", settings=settings, until=5.0)
@@ -89,6 +90,16 @@ def test_a_learner_that_was_killed_resumes_bit_for_bit_and_drained_it_keeps_what
     _, manifest = checkpoint.find_newest(run / "checkpoints")
     assert manifest.step == trio.run(read_status, reach(RunDir(run))).learner_step == STEPS
     assert manifest.metrics.trained_tokens > 0
+
+
+def test_policies_are_kept_whole_and_once_though_their_learner_was_killed(kept):
+    """Step 6 was trained twice."""
+    run, _ = kept
+    announced = {(one.step, one.digest) for one in list_published(run / "store")}
+    found = kept_policies.list_by_step(run / kept_policies.FOLDER)
+    assert [step for step, _ in found] == [3, 6]
+    assert all((step, manifest.verify_parameters(folder)) in announced for step, folder in found)
+    assert not list((run / kept_policies.FOLDER).glob(".draft-*"))
 
 
 async def test_a_learner_ends_at_a_store_that_has_not_its_steps(copied):

@@ -64,6 +64,8 @@ def test_what_changes_the_memory_changes_the_estimate():
     long = ("learner.microbatch_tokens=64", "engine.context_tokens=4096")
     assert learner(*long)["activations"] > learner(*long, "design.train=false")["activations"]  # a design goes alone
     assert engine("model.dtype=bfloat16")["weights"] * 2 == engine()["weights"]
+    assert "weights in bfloat16" in learner("model.dtype=bfloat16")
+    assert "weights in bfloat16" not in learner("model.dtype=bfloat16", "learner.device=cpu")
     assert engine("engine.kv_bytes=1000000")["keys and values"] == 1_000_000
 
 

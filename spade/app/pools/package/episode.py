@@ -11,7 +11,7 @@ ACTIONS = Path("/var/game/actions.json")
 """The actions that the player sent, in their order."""
 
 
-class Episode(NamedTuple):
+class GameState(NamedTuple):
     """The state of the game after some actions."""
 
     observation: str
@@ -22,15 +22,15 @@ class Episode(NamedTuple):
     """True if the last reward wins."""
 
 
-def replay(actions: Sequence[str]) -> Episode:
+def replay(actions: Sequence[str]) -> GameState:
     """Play these actions. Ignores actions after the end. Raises RuntimeError if the program fails."""
     game = json.loads((FOLDER / "game.json").read_text(encoding="utf-8"))
     program = open_program(game["program"])
-    episode = Episode(program.reset(game["seed"]), False, False)
+    episode = GameState(program.reset(game["seed"]), False, False)
     for action in actions:
         played = program.step(action)
         won = played.terminated and played.reward >= game["win_reward"]
-        episode = Episode(played.observation, played.terminated or played.truncated, won)
+        episode = GameState(played.observation, played.terminated or played.truncated, won)
         if episode.over:
             break
     return episode

@@ -6,6 +6,8 @@ import sys
 
 from .episode import ACTIONS, replay
 
+OVER = "The episode is over."
+
 
 def play(action: str | None) -> None:
     """Print the observation after an action, and keep the action. Exits with one line if it cannot be played."""
@@ -17,7 +19,7 @@ def play(action: str | None) -> None:
         episode = replay(actions)
         if action is not None:
             if episode.over:
-                sys.exit("The episode is over.")
+                sys.exit(OVER)
             actions.append(action)
             try:
                 episode = replay(actions)
@@ -27,7 +29,7 @@ def play(action: str | None) -> None:
             json.dump(actions, file)
     print(episode.observation)
     if episode.over:
-        print("The episode is over.")
+        print(OVER)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ ACTIONS_BYTES = 1 << 24
 
 
 def read_actions() -> list[str]:
-    """Read the actions. Returns none if there is no readable list of texts."""
+    """Read the actions. Returns no actions if they cannot be read as a list of texts."""
     try:
         with ACTIONS.open("rb") as file:
             actions = json.loads(file.read(ACTIONS_BYTES))
