@@ -16,7 +16,8 @@ READ_CHARACTERS = 65_536
 VALUE_CHARACTERS = 200
 LEAST_SEQUENCE, MOST_SEQUENCE = 4, 8
 """Length of an action sequence that a hint must not state. Shorter ones agree by chance; longer ones are cut."""
-_WORD = re.compile(r"\d+(?:\.\d+)+(?!\w)|[^\W_]+|\A[^\w\s]{3,}\Z")
+_WORD = re.compile(r"\d+(?:\.\d+)+(?!\w)|[^\W_]+")
+_SIGNS = re.compile(r"[\W_]{3,}")
 
 
 Said = TypeVar("Said", str, Move)
@@ -77,6 +78,8 @@ def _split_action(action: str | Move) -> list[str]:
         return values if done else [*_split_action(action.action), *values]
     pieces, run = list[str](), ""
     plain = THOUSANDS.sub("", normalise_visible(action.replace("\\boxed", " "))).strip()
+    if _SIGNS.fullmatch(plain):
+        return [plain]
     for word in [*_WORD.findall(plain), ""]:
         short = word.replace(".", "")
         if 0 < len(short) < LEAST:

@@ -6,6 +6,7 @@ the bounds.
 """
 
 import socket
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -191,15 +192,16 @@ class ServerSession:
     def _show(self, data: dict[str, Any]) -> dict[str, Any]:
         """Answer an observation."""
         observation, reward, done = data.get("observation"), data.get("reward"), data.get("done") is True
-        if not isinstance(observation, dict) or not isinstance(reward, bool | int | float | None):
-            return _blame("protocol", "the server's message has no observation, or a reward that is no number")
+        paid = 0 if reward is None else reward
+        if not (isinstance(observation, dict) and isinstance(paid, int | float) and abs(paid) <= sys.float_info.max):
+            return _blame("protocol", "the server's message has no observation, or a reward that is no finite number")
         field = self._program.observation
         shown = observation.get(field) if field else {name: observation[name] for name in observation.keys() - HIDDEN}
         text = shown if isinstance(shown, str) else msgspec.json.encode(shown, order="sorted").decode()
         self._shown = "\n".join(filter(None, (text, self._program.note)))
         cut = done and observation.get("truncated") is True
         return {
-            "is": "observed", "text": self._shown, "reward": float(reward or 0), "terminated": done and not cut,
+            "is": "observed", "text": self._shown, "reward": float(paid), "terminated": done and not cut,
             "truncated": cut,
         }  # fmt: skip
 

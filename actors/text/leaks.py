@@ -9,7 +9,9 @@ LEAST = 3  # characters; a shorter value occurs in almost any text
 LEAST_DIGITS = 2  # of a number
 LEAST_SPLIT = 4  # digits of a number that may be split by marks; shorter ones like "1, 2" are not read as 12
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
-_WORD = re.compile(r"[^\W_]+")
+_UNSPACED = "\u0e00-\u0eff\u1000-\u11ff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"
+"""Characters of scripts that write words, or a name and its particle, without a space. Each counts as a word."""
+_WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+")
 _WHOLE = re.compile(rf"(?<!\w){NUMBER.pattern.removeprefix('-?')}(?!\w)")
 _INVISIBLE = ("Cf", "Mn")
 """Categories of formatting characters, and of accents that stand on other characters."""
@@ -61,7 +63,10 @@ class Told:
         return False
 
     def _has(self, value: str) -> bool:
-        return bool(value) and re.search(rf"(?<!\w){re.escape(value)}(?!\w)", self._text) is not None
+        """Return True if the text has the value, unless it is part of a word or of a longer row of the same signs."""
+        own = "" if _WORD.search(value) else "".join(value.split())
+        end = rf"(?:(?![\w{re.escape(own)}])|(?=[.!?](?:\s|\Z)))"
+        return bool(value) and re.search(rf"(?<![\w{re.escape(own)}]){re.escape(value)}{end}", self._text) is not None
 
 
 def strip_number(text: str) -> str:

@@ -8,6 +8,8 @@ import msgspec
 
 SERVED_CLASS = "OpenEnvServerEnv"
 """The base of programs that a server runs. Their attributes name the server and the form of actions."""
+TEXT_CHARACTERS = 1 << 16
+"""The longest program that is read here. Longer ones would hold up all plays."""
 
 
 class ServedProgram(msgspec.Struct, frozen=True):
@@ -30,8 +32,11 @@ class ServedProgram(msgspec.Struct, frozen=True):
 
 
 def read_served(source: str, servers: Sequence[str]) -> ServedProgram | None:
-    """Read a program that one of these servers runs. Returns None for any other program."""
-    if SERVED_CLASS not in source:
+    """Read a program that one of these servers runs. Returns None for any other program.
+
+    The text is hostile, so any error means another program.
+    """
+    if not servers or SERVED_CLASS not in source or len(source) > TEXT_CHARACTERS:
         return None
     try:
         [kind] = ast.parse(source).body
@@ -39,6 +44,7 @@ def read_served(source: str, servers: Sequence[str]) -> ServedProgram | None:
         assert [ast.unparse(base) for base in kind.bases] == [SERVED_CLASS]
         given = {line.targets[0].id: ast.literal_eval(line.value) for line in kind.body}  # type: ignore[attr-defined]
         program = msgspec.convert({"name": kind.name, **given}, ServedProgram)
-    except (SyntaxError, ValueError, AssertionError, AttributeError, msgspec.ValidationError, RecursionError):
+        msgspec.json.encode(program.start)
+    except Exception:  # the parser and the literals raise many kinds, MemoryError and TypeError among them
         return None
     return program if program.server in servers else None

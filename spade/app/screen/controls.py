@@ -4,12 +4,16 @@ import os
 import sys
 import termios
 import tty
+from contextlib import suppress
 from typing import Literal, NamedTuple
 
 import trio
 
 WINDOWS = (0, 100, 25)
 """Learner steps that the charts show, in the order of the key. 0 shows all that the status has."""
+
+AWAY_S = 0.2
+"""Pause between looks at the terminal while another process has it."""
 
 KEYS = (
     ("p", "pause the view; the run goes on"),
@@ -62,21 +66,37 @@ class Keyboard:
     async def read(self) -> None:
         """Read keys until cancelled, or until the terminal is gone. The terminal gets its mode back.
 
-        Ctrl-C stays a signal. A process in the background must not change the terminal, so it reads no keys.
+        Ctrl-C stays a signal. A process in the background must neither read nor change the terminal: it would be
+        stopped. So it reads no keys until it is in the foreground again.
         """
         descriptor = sys.stdin.fileno()
-        if not os.isatty(descriptor) or os.tcgetpgrp(descriptor) != os.getpgrp():
+        if not os.isatty(descriptor) or not _is_in_foreground(descriptor):
             return
         mode = termios.tcgetattr(descriptor)
         tty.setcbreak(descriptor, termios.TCSANOW)
         try:
             while True:
                 await trio.lowlevel.wait_readable(descriptor)
+                if not _is_in_foreground(descriptor):
+                    await trio.sleep(AWAY_S)
+                    continue
                 if not (keys := os.read(descriptor, 64)):
                     return
                 for key in keys.decode(errors="replace"):
                     self.controls = press_key(self.controls, key)
                 self.pressed.set()
                 self.pressed = trio.Event()
+        except OSError:
+            return
         finally:
-            termios.tcsetattr(descriptor, termios.TCSANOW, mode)
+            if _is_in_foreground(descriptor):
+                with suppress(termios.error):
+                    termios.tcsetattr(descriptor, termios.TCSANOW, mode)
+
+
+def _is_in_foreground(descriptor: int) -> bool:
+    """Return True if the terminal's keys are for this process. A terminal may be gone, or belong to another session."""
+    try:
+        return os.tcgetpgrp(descriptor) == os.getpgrp()
+    except OSError:
+        return False

@@ -213,6 +213,20 @@ async def test_a_word_that_the_hint_writes_with_other_characters_is_found(sandbo
     assert found == "hinted play play-3 wins by 'xyzzy', which its hint tells and no observation"
 
 
+@pytest.mark.parametrize("signs", ["^_^", "___", "..-", "\u2191 \u2191 \u2193 \u2193"])
+async def test_signs_that_only_the_hint_tells_are_found(sandbox, signs):
+    found = await gift(sandbox, SECRET.replace("xyzzy", signs), (signs,), f"Where no door opens, send {signs}.")
+    assert found == f"hinted play play-3 wins by {signs!r}, which its hint tells and no observation"
+
+
+async def test_signs_of_an_example_that_begin_as_a_solution_are_no_gift(sandbox):
+    """An honest hint shows a path of signs, and another instance needs a part of it."""
+    path = SECRET.replace("xyzzy", ">>^")
+    hint = "Count first. For example, >>^^ goes two to the right and two up."
+    outcome = await audit(sandbox, job(path, hint=hint))
+    assert (outcome.finding, outcome.solved) == ("", 4)
+
+
 async def test_instances_that_the_hint_alone_won_are_not_luck(sandbox):
     assert await solutions_of(sandbox, LUCKY, lost=(3, 4), unaided=ODD) == (2, 1)
 
@@ -316,6 +330,8 @@ def test_words_are_unseen_until_an_observation_tells_them_before_they_are_said()
     assert find_unseen_words(["5", "42", "move 1 2", "0.5", "turn 1.5 2"], []) == ["move", "turn"]
     assert find_unseen_words(["set 0.125", "1,250", "1.2.3", "a.b"], []) == ["set", "0.125", "1250", "1.2.3"]
     assert find_unseen_words(["9.4e41", " ↑↑↓↓ ", "#*", "say ↑↑↓↓"], []) == ["4e41", "↑↑↓↓", "say"]
+    signs = ["^_^", "___", "..-", "↑ ↑ ↓", "- -", "..."]
+    assert find_unseen_words(signs, []) == signs
     # The last observation comes when the play is over.
     assert find_unseen_words(["xyzzy"], [Hearing(["look"], ["A box.", "It was xyzzy."])]) == ["xyzzy"]
     assert drop_words(["say:xyzzy", "look"], ["xyzzy"]) == ["look"]

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from actors.text.leaks import find_leaked
 
 WORD = st.text(st.characters(categories=["L", "N"]), min_size=3, max_size=12)
+SPACED = st.text(st.characters(categories=["L", "N"], max_codepoint=0xDFF), min_size=3, max_size=12)
+"""Words of scripts that put spaces between words."""
 
 
 @pytest.mark.parametrize(("hint", "values", "found"), [
@@ -34,6 +36,14 @@ WORD = st.text(st.characters(categories=["L", "N"]), min_size=3, max_size=12)
     ("Tickets are closed last.", ("ticket", "lose"), None),
     ("Do at most 3 things.", ("3", "-3"), None),
     ("It is ok to go on.", ("ok",), None),
+    ("Send >>^, then wait.", (">>^",), ">>^"),
+    ("Send `>>^`.", (">>^",), ">>^"),
+    ("Send ..-.", ("..-",), "..-"),
+    ("Send ^_^ or \u2191 \u2191 \u2193.", ("\u2191 \u2191 \u2193",), "\u2191 \u2191 \u2193"),
+    ("Count first: >>^^ or <<^ or >>^>.", (">>^", ">^^", "<^"), None),
+    ("\u8bf4\u829d\u9ebb\u5f00\u95e8\u5373\u53ef", ("\u829d\u9ebb\u5f00\u95e8",), "\u829d\u9ebb\u5f00\u95e8"),
+    ("\u8bf4xyzzy\u5373\u53ef", ("xyzzy",), "xyzzy"),
+    ("xyzzy\ub97c \ub9d0\ud574", ("xyzzy",), "xyzzy"),
     ("Look it up.", (), None),
     ("Look it up.", ("", "  ", "\\b"), None),
 ])  # fmt: skip
@@ -48,6 +58,10 @@ def test_a_hint_of_many_beginnings_of_a_value_takes_no_time():
 
 
 @given(before=st.text(max_size=20), value=WORD, after=st.text(max_size=20))
-def test_any_value_is_found_between_blanks_and_none_inside_a_word(before, value, after):
+def test_any_value_is_found_between_blanks(before, value, after):
     assert find_leaked(f"{before} {value} {after}", (value,)) == value
+
+
+@given(value=SPACED)
+def test_no_value_is_found_inside_a_word(value):
     assert find_leaked(f"x{value}x", (value,)) is None

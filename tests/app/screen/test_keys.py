@@ -113,3 +113,54 @@ def test_a_terminal_gives_keys_at_once_and_gets_its_mode_back():
     assert termios.tcgetattr(theirs) == before
     os.close(ours)
     os.close(theirs)
+
+
+BACKGROUND = READER.replace(
+    "        await trio.sleep_forever()\n",
+    """
+        # As after Ctrl-Z and bg: another process has the terminal.
+        other = subprocess.Popen(["sleep", "60"], process_group=0)
+        os.tcsetpgrp(0, other.pid)
+        print("away", flush=True)
+        await trio.sleep(0.3)
+        print(keyboard.controls.page, flush=True)
+        signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+        os.tcsetpgrp(0, os.getpgrp())
+        other.kill()
+        other.wait()
+        await keyboard.pressed.wait()
+        print(keyboard.controls.page, flush=True)
+        nursery.cancel_scope.cancel()
+""",
+).replace("import fcntl, os,", "import fcntl, os, signal, subprocess,")
+
+
+def test_a_process_in_the_background_leaves_the_terminal_alone():
+    """A read would stop it, or end it with an error."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-c", BACKGROUND], stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout.readline() == "reads\n"
+            os.write(ours, b"?")
+            assert [process.stdout.readline() for _ in range(2)] == ["keys\n", "away\n"]
+            os.write(ours, b"e")
+            assert [process.stdout.readline() for _ in range(2)] == ["keys\n", "newest\n"]
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
+    os.close(ours)
+    os.close(theirs)
+
+
+def test_a_terminal_of_another_session_is_not_read():
+    ours, theirs = pty.openpty()
+    foreign = READER.replace("fcntl.ioctl(0, termios.TIOCSCTTY, 0)", "")
+    foreign = foreign.replace("await pressed.wait()", "await trio.sleep(0)").replace(
+        "await trio.sleep_forever()", "return"
+    )
+    ended = subprocess.run([sys.executable, "-c", foreign], stdin=theirs, capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stdout) == (0, "reads\nview\n"), ended.stderr
+    os.close(ours)
+    os.close(theirs)

@@ -34,10 +34,15 @@ _CHOSEN = (
     r"|\bi(?:\s++would|\s++will|'ll|'d)?\s++(?:choose|pick|select|go\s++with)\b)"
     r"\s*+(?i:(?:option|answer|choice|letter)\s++)?+"
 )
-_APPROVED = (
-    r"\s++(?:is|would\s++be|must\s++be|should\s++be)\s++(?:(?:therefore|thus|hence|then|clearly|indeed)\s++)?"
-    r"(?:the\s++)?(?:correct|right|best)"
+_VERB = r"\s++(?:is|would\s++be|must\s++be|should\s++be)(?:\s++(?:therefore|thus|hence|then|clearly|indeed))?+"
+_GOOD = r"(?:correct|right|best)"
+_APPROVED = rf"{_VERB}\s++(?:{_GOOD}|the\s++{_GOOD}(?:\s++\w++){{0,2}})"
+_ANSWERS = rf"{_VERB}\s++(?:(?:the\s++)?{_GOOD}|(?:the|my)(?:\s++final)?)\s++(?:answer|option|choice)"
+_CLAUSE_END = (
+    r"(?:\s++(?:to|for)\s++(?:this|the)\s++(?:question|problem))?+"
+    r"(?=\W*+$|\s*+[.,:;!?)\]]|\s++(?:because|since|and|while|whereas|here)\b)"
 )
+"""The end of an approval, which is a clause of its own. In "(A) is correct in sign" more follows."""
 _DOUBT = re.compile(
     r"\b(?:if|whether|suppose|assum\w+|unless|doubt\w*|false|(?:\w+n't|not)\s++(?:think|believe|say|the\s++case))\b"
     # An adjective in front of the noun: the wrong answer is B.
@@ -73,16 +78,16 @@ class _Patterns(NamedTuple):
 def _compile_patterns(letters: str) -> _Patterns:
     upper, either = letters.upper(), letters.upper() + letters.lower()
     others = upper.replace("A", "") or upper
-    closed = rf"{_ENDING}(?:$|[)\]][\"'\u201d\u2019>]*+(?![\^_+=*/])| *+{_WIDE}|[,:;!]|\.(?![^\W\d_]))"
+    closed = rf"{_ENDING}(?:$|[)\]][\"'\u201d\u2019>]*+(?![\^_+=*/])| *+{_WIDE}(?!\s*+[\^_+=*/])|[,:;!]|\.(?![^\W\d_]))"
     reason = rf"\s++(?:[-\u2013\u2014]+\s|{_REASON}|\([^)]{{2,}}\)|\[[^\]]{{2,}}\])"
     label = rf"{_OPENING}(?:([{either}]){closed}|([{upper}])(?={reason}|\s*+[\u2013\u2014]))"
     # In a sentence words may follow the letter, but an A before a word is an article.
     single = r"(?<!\band )(?<!\bor )(?<!\bnor )\b(?i:option|answer|choice)"
     named = rf"{single}\s++\(?(?P<named>[{upper}])\)?(?i:{_APPROVED})\b"
     begun = r"(?:^|[.,:;!]\s|(?i:\b(?:so|thus|hence|therefore|that)\s))\s*+"
-    bare = rf"{begun}\(?(?P<bare>[{upper}])\)?(?i:{_APPROVED}|\s++is\s++(?:the|my)(?:\s++final)?)"
+    bare = rf"{begun}\(?(?P<bare>[{upper}])\)?(?i:{_ANSWERS})\b"
     marked = rf"{begun}\((?P<marked>[{upper}])\)(?i:{_APPROVED})\b"
-    approved = rf"(?:{named}|{marked})(?!\s++(?i:only|if|when|unless)\b)|{bare}\s++(?i:answer|option|choice)\b"
+    approved = rf"(?:{named}|{bare}|{marked})(?i:{_CLAUSE_END})(?!,?\s++(?i:and|or)\s++(?i:option\s++)?\(?[{upper}]\b)"
     sentence = rf"{label}|{_OPENING}([{others}])(?=\s++(?!and\b|or\b|nor\b)[a-z(])"
     return _Patterns(
         label=re.compile(rf"\s*+{_PREFIX}\s*+{label}"),
