@@ -36,7 +36,7 @@ App = Callable[[Any, Any, Any], Awaitable[None]]
 class BoundedStream:
     """A client's stream. If the client takes nothing for STALLED_S, the stream is broken.
 
-    Two tasks may send at once: an answer, and hypercorn's message to a client that leaves during the answer.
+    Two tasks may send at once: an answer, and hypercorn's message to a client that leaves during the answer, or its end.
     """
 
     def __init__(self, stream: trio.SocketStream) -> None:
@@ -44,7 +44,6 @@ class BoundedStream:
         self._turn = trio.Lock()
         self.socket = stream.socket
         self.receive_some = stream.receive_some
-        self.send_eof = stream.send_eof
         self.aclose = stream.aclose
 
     async def send_all(self, data: bytes) -> None:
@@ -55,6 +54,10 @@ class BoundedStream:
                         await self._stream.send_all(data[at : at + _PART])
                 except trio.TooSlowError:
                     raise trio.BrokenResourceError("the client takes nothing") from None
+
+    async def send_eof(self) -> None:
+        async with self._turn:
+            await self._stream.send_eof()
 
 
 class PlainProtocol(H11Protocol):

@@ -76,7 +76,7 @@ GROUPS: dict[str, tuple[str, Commands]] = {
         {"build": corpus.build, "show": corpus.show_corpus, "push": corpus.push},
     ),
     "env": (
-        "List, show, measure, check, play, export and publish environments.",
+        "List, show, check, play, export and publish environments.",
         {
             "ls": programs.ls,
             "show": programs.show,

@@ -73,6 +73,20 @@ async def test_two_answers_on_one_connection_come_one_after_the_other():
     assert got in (b"a" * size + b"b" * size, b"b" * size + b"a" * size)
 
 
+async def test_an_answer_ends_before_its_connection_does():
+    (listener,) = await listening.listen("127.0.0.1", 0)
+    size = 8 << 20  # more than a socket holds
+    async with await trio.open_tcp_stream(*listener.socket.getsockname()) as client, listener:
+        stream = listening.BoundedStream(await listener.accept())
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(stream.send_all, b"a" * size)
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.start_soon(stream.send_eof)
+            await trio.testing.wait_all_tasks_blocked()
+            assert len(b"".join([part async for part in client])) == size
+        await stream.aclose()
+
+
 async def test_a_client_that_stalls_is_let_go(gateway):
     with trio.fail_after(60):
         assert await reply(gateway.port) == b""

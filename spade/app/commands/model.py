@@ -53,7 +53,7 @@ def export(
     out: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write; must not exist.")],
     gguf: Annotated[bool, typer.Option("--gguf", help="Write the GGUF file DIR/model.gguf instead.")] = False,
 ) -> None:
-    """Write the newest policy of a run as a Hugging Face folder, or as a GGUF file.
+    """Write the newest policy as a Hugging Face folder or a GGUF file.
 
     The folder appears when it is complete and its weights have the digest that the run recorded. The run may be up.
     """
@@ -77,7 +77,7 @@ def push(
     public: Public = False,
     update: Update = False,
 ) -> None:
-    """Publish the newest policy of a run with a card on the Hugging Face hub.
+    """Publish the newest policy of a run on the Hugging Face hub.
 
     The card has the recipe, the data, the curves, the evaluations and the limits. A new repository is private without
     --public. The run may be up.

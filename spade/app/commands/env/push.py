@@ -15,7 +15,7 @@ def push(
     public: Public = False,
     update: Update = False,
 ) -> None:
-    """Publish a data set of environments with its card on the Hugging Face hub.
+    """Publish a data set of environments on the Hugging Face hub.
 
     A new repository is private without --public. Every row is read and checked first. `spade pool import hub:REPO`
     takes the repository back.
