@@ -36,7 +36,7 @@ App = Callable[[Any, Any, Any], Awaitable[None]]
 class BoundedStream:
     """A client's stream. If the client takes nothing for STALLED_S, the stream is broken.
 
-    Two tasks may send at once: an answer, and hypercorn's message to a client that leaves during the answer, or its end.
+    Two tasks may send at once: an answer, and hypercorn's message to a client that leaves during the answer, or end.
     """
 
     def __init__(self, stream: trio.SocketStream) -> None:
