@@ -4,12 +4,16 @@ import os
 import sys
 import termios
 import tty
+from contextlib import suppress
 from typing import Literal, NamedTuple
 
 import trio
 
 WINDOWS = (0, 100, 25)
 """Learner steps that the charts show, in the order of the key. 0 shows all that the status has."""
+
+BEHIND_S = 0.5
+"""Seconds between two looks whether a process in the background is in front again."""
 
 KEYS = (
     ("p", "pause the view; the run goes on"),
@@ -62,16 +66,24 @@ class Keyboard:
     async def read(self) -> None:
         """Read keys until cancelled, or until the terminal is gone. The terminal gets its mode back.
 
-        Ctrl-C stays a signal. A process in the background must not change the terminal, so it reads no keys.
+        Ctrl-C stays a signal. A process in the background must not touch the terminal: the system would stop it.
         """
-        descriptor = sys.stdin.fileno()
-        if not os.isatty(descriptor) or os.tcgetpgrp(descriptor) != os.getpgrp():
+        if sys.stdin is None:  # it was closed before the start
             return
+        with suppress(OSError, termios.error):  # the terminal is gone, or belongs to another session
+            descriptor = sys.stdin.fileno()
+            if os.isatty(descriptor) and _is_in_front(descriptor):
+                await self._read_terminal(descriptor)
+
+    async def _read_terminal(self, descriptor: int) -> None:
         mode = termios.tcgetattr(descriptor)
         tty.setcbreak(descriptor, termios.TCSANOW)
         try:
             while True:
                 await trio.lowlevel.wait_readable(descriptor)
+                if not _is_in_front(descriptor):
+                    await trio.sleep(BEHIND_S)
+                    continue
                 if not (keys := os.read(descriptor, 64)):
                     return
                 for key in keys.decode(errors="replace"):
@@ -79,4 +91,10 @@ class Keyboard:
                 self.pressed.set()
                 self.pressed = trio.Event()
         finally:
-            termios.tcsetattr(descriptor, termios.TCSANOW, mode)
+            if _is_in_front(descriptor):
+                termios.tcsetattr(descriptor, termios.TCSANOW, mode)
+
+
+def _is_in_front(descriptor: int) -> bool:
+    """Return True if this process is in the foreground of its terminal. Raises OSError for another terminal."""
+    return os.tcgetpgrp(descriptor) == os.getpgrp()
