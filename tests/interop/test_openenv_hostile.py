@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+from contextlib import suppress
 from functools import partial
 
 import msgspec
@@ -63,9 +64,8 @@ async def answer_reset(message, stream, kind=TEXT):
     await stream.receive_some()
     data = message.encode()
     size = len(data)
-    length = (
-        bytes([size]) if size < 126 else b"\x7e" + size.to_bytes(2) if size < 1 << 16 else b"\x7f" + size.to_bytes(8)
-    )
+    wide = 0 if size < 126 else 2 if size < 1 << 16 else 8
+    length = size.to_bytes(1) if not wide else (b"\x7e" if wide == 2 else b"\x7f") + size.to_bytes(wide)
     await stream.send_all(bytes([kind]) + length + data)
     await trio.sleep(1)
 
@@ -74,10 +74,8 @@ def play(answer):
     """Begin an episode with a server that answers so, and one with a good server. Return both answers."""
 
     async def guard(stream):
-        try:
+        with suppress(trio.BrokenResourceError):
             await answer(stream)
-        except trio.BrokenResourceError:
-            pass
 
     async def run():
         async with trio.open_nursery() as nursery:
