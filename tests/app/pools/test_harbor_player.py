@@ -13,7 +13,7 @@ from spade.app.pools.packages import write_player
 from spade.config import load
 from spade.pools import PoolProgram, ProgramLineage
 
-GAME = '''
+GAME = """
 class AddEnv:
     def reset(self, seed):
         self.said = []
@@ -22,7 +22,7 @@ class AddEnv:
     def step(self, action):
         self.said.append(action)
         return " then ".join(self.said), 1.0, len(self.said) == 3, False, {}
-'''
+"""
 PLAY = """
 import sys
 from pathlib import Path
