@@ -22,7 +22,7 @@ from spade.text import as_line
 SERVER = "openenv"
 ANSWER_S = 20.0
 READ_S = 120.0
-"""Most seconds to read an answer of which some bytes come all the time."""
+"""Most seconds to read one answer, even if its bytes keep coming."""
 ANSWER_BYTES = 64 << 20
 NOTE_CHARACTERS = 4_000
 _ENDS = {"done", "reward", "truncated"}
