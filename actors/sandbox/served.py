@@ -56,8 +56,6 @@ def open_served(program: ServedProgram, nursery: trio.Nursery) -> ChildProcess:
 
 async def _serve(program: ServedProgram, channel: socket.socket, process: ChildProcess) -> None:
     """Answer requests until the host closes the channel or the connection breaks."""
-    from trio_websocket import ConnectionClosed, HandshakeError
-
     reason = "the session is over"
     with channel:
         stream = trio.SocketStream(trio.socket.from_stdlib_socket(channel))
@@ -70,12 +68,13 @@ async def _serve(program: ServedProgram, channel: socket.socket, process: ChildP
                         return
                     body = msgspec.json.encode({**answer, "nonce": request["nonce"]})
                     await stream.send_all(LENGTH.pack(len(body)) + body)
-        except LostSessionError as error:
-            reason = str(error)
         except trio.TooSlowError:
             reason = f"no connection within {CONNECT_S:g} s"
-        except (HandshakeError, ConnectionClosed, OSError, trio.BrokenResourceError) as error:
-            reason = format_reason(error) or type(error).__name__
+        except Exception as error:  # for what a server sends, the libraries raise many kinds of errors, some in groups
+            cause: Exception = error
+            while isinstance(cause, ExceptionGroup):
+                cause = cause.exceptions[0]
+            reason = format_reason(cause) or type(cause).__name__
         finally:
             process.ended(Faulted("infrastructure", as_line(f"{program.server}: {reason}", 200)))
 
@@ -173,7 +172,8 @@ class ServerSession:
     async def _exchange(self, kind: str, data: dict[str, Any]) -> dict[str, Any]:
         await self._connection.send_message(msgspec.json.encode({"type": kind, "data": data}).decode())
         try:
-            message = try_decode(_messages.decode, await self._connection.get_message())
+            told: str | bytes = await self._connection.get_message()
+            message = try_decode(_messages.decode, told.encode() if isinstance(told, str) else told)
         except UnreadableError as error:
             return _blame("protocol", f"the message of the server cannot be read: {error}")
         return self._show(message.data) if message.type == "observation" else self._read_error(kind, message.data)

@@ -1,6 +1,7 @@
 """Make settings that name files and folders independent of the working directory."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -26,6 +27,14 @@ def make_paths_absolute(config: Config, settings: Sequence[str] = SETTINGS) -> C
     A name that is not a path stays: `builtin`, a library of programs, or a model of the hub or of the package.
     """
     return replace_settings(config, {name: _make_absolute(name, get_setting(config, name)) for name in settings})
+
+
+def hide_folders(text: str) -> str:
+    """Return the text of a setting with the last name of an absolute path alone. Other texts stay."""
+    if Path(text).is_absolute():
+        return Path(text).name
+    kind, colon, place = text.partition(":")
+    return f"{kind}:{hide_folders(place)}" if colon else text
 
 
 def get_setting(config: Config, name: str) -> str:

@@ -8,8 +8,7 @@ from typing import Any
 import jinja2
 
 from actors.corpus import load as load_corpus
-from spade.app.supervisor.pools import describe_author
-from spade.config import Config
+from spade.config import Config, hide_folders
 from spade.policy.model_folder import find_licence
 from spade.text import as_line
 
@@ -21,6 +20,7 @@ _TEMPLATES = jinja2.Environment(
     autoescape=False,  # Markdown and TOML, of values that a run's config has checked
 )
 
+_TEMPLATES.policies["json.dumps_kwargs"] = {"ensure_ascii": False}  # TOML and YAML know no pairs of surrogates
 _MOST_FIELDS = 50
 
 
@@ -44,8 +44,10 @@ def write_corpus(folder: Path, corpus: Path, licence: str) -> None:
 
 def _describe_origin(config: Config) -> str:
     if config.design.source == "pool":
-        return f"They are from the pool `{config.pool.source}`."
-    return f"Their programs were written by a policy that began as the model `{describe_author(config)}`."
+        return f"They are from the pool `{hide_folders(config.pool.source)}`."
+    elsewhere = config.endpoint.serves("designer")
+    author = (config.endpoint.model or "a model behind an endpoint") if elsewhere else config.model.path
+    return f"Their programs were written by a policy that began as the model `{hide_folders(author)}`."
 
 
 def _describe_licence(config: Config) -> str:

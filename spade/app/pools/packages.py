@@ -25,9 +25,10 @@ from spade.protocol import Observed
 from spade.text import as_line
 
 TAKEN = {
-    "actors", "gymnasium", "learner", "numpy", "replay", "spade", "verifiers",
-    "harbor", "nemo_gym", "openenv", "textarena",  # verifiers has tasksets of these names
-    "client", "models", "server",  # modules beside the package of OpenEnv
+    "actors", "learner", "replay", "spade", "spade_rl",
+    "harbor", "nemo_gym", "openenv", "textarena", "verifiers",  # verifiers has tasksets of these names
+    "client", "core", "models", "server",  # modules beside the package of OpenEnv, and its own name after `openenv-`
+    *(re.split(r"[^\w-]", need)[0].replace("-", "_").lower() for need in metadata.requires("spade-rl") or ()),
     *sys.stdlib_module_names,
 }  # fmt: skip
 """Names of modules that a package must not replace."""

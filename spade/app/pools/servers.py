@@ -1,8 +1,10 @@
 """Read the environments of a running server of OpenEnv as programs of a few lines, which the server plays."""
 
 import re
+import time
 from collections import Counter
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import httpx2
 import msgspec
@@ -19,6 +21,8 @@ from spade.text import as_line
 
 SERVER = "openenv"
 ANSWER_S = 20.0
+READ_S = 120.0
+"""Most seconds to read one answer, even if its bytes keep coming."""
 ANSWER_BYTES = 64 << 20
 NOTE_CHARACTERS = 4_000
 _ENDS = {"done", "reward", "truncated"}
@@ -78,10 +82,13 @@ def read_server(address: str) -> tuple[str, list[PoolProgram]]:
 
 def _list_starts(client: httpx2.Client) -> list[tuple[str, dict[str, Any]]]:
     """Return name and arguments of `reset` for each task. A server without tasks has one start."""
-    [name] = _ask(client, "GET", "/list_environments", list[str]) or ["environment"]
+    name, *others = _ask(client, "GET", "/list_environments", list[str]) or ["environment"]
+    if others:
+        raise RunError(f"{client.base_url}: has {len(others) + 1} environments; a server of OpenEnv has one")
+    place = quote(name, safe="")
     starts: list[tuple[str, dict[str, Any]]] = []
-    for split in _ask(client, "GET", f"/{name}/splits", list[Split]) or ():
-        listed = _ask(client, "POST", f"/{name}/tasks", TaskList, {"split": split.name})
+    for split in _ask(client, "GET", f"/{place}/splits", list[Split]) or ():
+        listed = _ask(client, "POST", f"/{place}/tasks", TaskList, {"split": split.name})
         for index, task in enumerate(listed.tasks if listed else ()):
             given = task.get("id") if isinstance(task, dict) else None
             starts.append((str(given or f"{split.name}-{index}"), {"split": split.name, "index": index}))
@@ -104,7 +111,7 @@ def _describe_actions(schema: Fields) -> dict[str, Any]:
     [(name, field)] = fields.items()
     low, high, known = field.get("minimum"), field.get("maximum"), field.get("enum")
     attributes = {"action": name} if field.get("type") == "string" else {"action": name, "plain": False}
-    if known:
+    if known and isinstance(known, list):
         return attributes | {"note": f"Actions: {' '.join(map(str, known))}"}
     if field.get("type") == "integer" and isinstance(low, int) and isinstance(high, int):
         return attributes | {"note": f"Actions: {low}..{high}"}
@@ -129,13 +136,16 @@ def _ask(client: httpx2.Client, method: str, path: str, kind: type[_T], body: ob
     Raises RunError if the server is away, its answer is too long, or it is of another form.
     """
     data = bytearray()
+    until = time.monotonic() + READ_S
     try:
         with client.stream(method, path, json=body) as answer:
             for chunk in answer.iter_bytes():
                 data += chunk
                 if len(data) > ANSWER_BYTES:
                     raise RunError(f"{client.base_url}: the answer to {path} is over {ANSWER_BYTES >> 20} MiB")
-    except httpx2.HTTPError as error:
+                if time.monotonic() > until:
+                    raise RunError(f"{client.base_url}: the answer to {path} takes longer than {READ_S:g} s")
+    except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         reason = as_line(format_reason(error) or type(error).__name__, 120)
         raise RunError(f"{client.base_url}: no server of OpenEnv answers ({reason})") from None
     if answer.status_code != 200:

@@ -15,7 +15,7 @@ from spade.app.report.figures import RunFigures
 from spade.app.report.page import TEMPLATES, make_templates
 from spade.app.report.tables import list_suites
 from spade.app.rundir import RunDir
-from spade.config import PATH_SETTINGS, Config, list_differences
+from spade.config import PATH_SETTINGS, Config, hide_folders, list_differences
 from spade.policy import hub
 from spade.policy.model_folder import SHIPPED, find_licence, strip_commit
 from spade.text import as_line
@@ -24,12 +24,15 @@ _CARDS = jinja2.Environment(
     loader=jinja2.FileSystemLoader(TEMPLATES), undefined=jinja2.StrictUndefined, keep_trailing_newline=True,
     trim_blocks=True, autoescape=False,
 )  # fmt: skip  # Markdown
+_CARDS.policies["json.dumps_kwargs"] = {"ensure_ascii": False}  # TOML and YAML know no pairs of surrogates
 _CURVES = "curves"
 """The folder of the pictures."""
 _SECTIONS = (
     "run", "model", "design", "pool", "play", "tools", "reward", "loss", "learner", "evaluation", "sandbox", "audit",
 )  # fmt: skip
 """Sections that say what was trained. The others say where and how fast, and may hold addresses."""
+_ADDRESSES = ("sandbox.servers",)
+"""Settings of these sections that are not shown."""
 _LONGEST_VALUE = 200
 _UNFIT = re.compile(r"[^a-z0-9]+")
 
@@ -52,15 +55,15 @@ def write_model_card(folder: Path, seen: SeenRun, run: RunDir, step: int, digest
         "run": seen.name,
         "step": step,
         "digest": digest,
-        "base": _name_file(model),
+        "base": hide_folders(model),
         "hub_base": hub.is_name(model) and model not in SHIPPED and not Path(model).is_dir(),
         "licence": licence or find_licence(started, ask=True),
         "config": config,
-        "corpus": _name_file(config.design.corpus),
-        "pool": _name_file(config.pool.source),
+        "corpus": hide_folders(config.design.corpus),
+        "pool": hide_folders(config.pool.source),
         "settings": _list_settings(config),
         "pictures": pictures,
-        "suites": list_suites(seen),
+        "suites": [row._replace(suite=hide_folders(row.suite)) for row in list_suites(seen)],
         "environments": len(seen.designs.environments),
         "record": seen.record,
         "origin": origin,
@@ -78,18 +81,10 @@ def _list_settings(config: Config) -> list[tuple[str, str]]:
     """List the settings that say what was trained and differ from their defaults. Of a path, only the name is shown."""
     changed = list_differences(Config(), config)
     return [
-        (setting, _make_cell(_name_file(value) if setting in PATH_SETTINGS else msgspec.json.encode(value).decode()))
+        (setting, _make_cell(hide_folders(value) if setting in PATH_SETTINGS else msgspec.json.encode(value).decode()))
         for setting, (_, value) in changed.items()
-        if setting.partition(".")[0] in _SECTIONS
+        if setting.partition(".")[0] in _SECTIONS and setting not in _ADDRESSES
     ]
-
-
-def _name_file(path: str) -> str:
-    """Return the last part of an absolute path. Other texts stay, such as names of the hub."""
-    kind, colon, place = path.partition(":")
-    if colon:
-        return f"{kind}:{_name_file(place)}"
-    return Path(path).name if Path(path).is_absolute() else path
 
 
 def _make_cell(text: str) -> str:

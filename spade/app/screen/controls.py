@@ -12,8 +12,8 @@ import trio
 WINDOWS = (0, 100, 25)
 """Learner steps that the charts show, in the order of the key. 0 shows all that the status has."""
 
-AWAY_S = 0.2
-"""Pause between looks at the terminal while another process has it."""
+BEHIND_S = 0.5
+"""Seconds between two looks whether a process in the background is in front again."""
 
 KEYS = (
     ("p", "pause the view; the run goes on"),
@@ -66,19 +66,23 @@ class Keyboard:
     async def read(self) -> None:
         """Read keys until cancelled, or until the terminal is gone. The terminal gets its mode back.
 
-        Ctrl-C stays a signal. A process in the background must neither read nor change the terminal: it would be
-        stopped. So it reads no keys until it is in the foreground again.
+        Ctrl-C stays a signal. A process in the background must not touch the terminal: the system would stop it.
         """
-        descriptor = sys.stdin.fileno()
-        if not os.isatty(descriptor) or not _is_in_foreground(descriptor):
+        if sys.stdin is None:  # it was closed before the start
             return
+        with suppress(OSError, termios.error):  # the terminal is gone, or belongs to another session
+            descriptor = sys.stdin.fileno()
+            if os.isatty(descriptor) and _is_in_front(descriptor):
+                await self._read_terminal(descriptor)
+
+    async def _read_terminal(self, descriptor: int) -> None:
         mode = termios.tcgetattr(descriptor)
         tty.setcbreak(descriptor, termios.TCSANOW)
         try:
             while True:
                 await trio.lowlevel.wait_readable(descriptor)
-                if not _is_in_foreground(descriptor):
-                    await trio.sleep(AWAY_S)
+                if not _is_in_front(descriptor):
+                    await trio.sleep(BEHIND_S)
                     continue
                 if not (keys := os.read(descriptor, 64)):
                     return
@@ -86,17 +90,11 @@ class Keyboard:
                     self.controls = press_key(self.controls, key)
                 self.pressed.set()
                 self.pressed = trio.Event()
-        except OSError:
-            return
         finally:
-            if _is_in_foreground(descriptor):
-                with suppress(termios.error):
-                    termios.tcsetattr(descriptor, termios.TCSANOW, mode)
+            if _is_in_front(descriptor):
+                termios.tcsetattr(descriptor, termios.TCSANOW, mode)
 
 
-def _is_in_foreground(descriptor: int) -> bool:
-    """Return True if the terminal's keys are for this process. A terminal may be gone, or belong to another session."""
-    try:
-        return os.tcgetpgrp(descriptor) == os.getpgrp()
-    except OSError:
-        return False
+def _is_in_front(descriptor: int) -> bool:
+    """Return True if this process is in the foreground of its terminal. Raises OSError for another terminal."""
+    return os.tcgetpgrp(descriptor) == os.getpgrp()

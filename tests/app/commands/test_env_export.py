@@ -6,6 +6,8 @@ from importlib import metadata
 
 import msgspec
 import pytest
+import yaml
+from huggingface_hub import ModelCard
 from msgspec.structs import replace
 from pyarrow import parquet
 
@@ -20,6 +22,7 @@ from spade.app.supervisor.pools import read_run_programs
 from spade.config import load
 from spade.pools import ProgramLineage, list_names, read_list, read_program
 from spade.protocol import Measures
+from spade.text import as_line
 from tests.app.commands.test_pool import run_spade
 from tests.replay.kept_world import keep_world
 
@@ -125,6 +128,9 @@ def test_a_folder_that_exists_and_a_run_without_environments_are_refused(run, tm
         ("json", (), "'json' is the name of another package; give DIR another name"),
         ("games", ("--format", "hub", "--bare"), "--bare: --format hub writes no package; leave --bare out"),
         ("games", ("--format", "harbor", "--bare"), "--bare: --format harbor writes no package; leave --bare out"),
+        ("spade-rl", (), "'spade_rl' is the name of another package; give DIR another name"),
+        ("trio", (), "'trio' is the name of another package; give DIR another name"),
+        ("core", ("--format", "openenv"), "'core' is the name of another package; give DIR another name"),
         ("server", ("--format", "openenv"), "'server' is the name of another package; give DIR another name"),
     ],
 )
@@ -188,3 +194,19 @@ def test_a_run_whose_programs_list_no_solution_has_no_task_of_harbor(run, tmp_pa
     code, told = run_spade("env", "export", run.path, tmp_path / "out", "--format", "harbor")
     assert (code, told) == (1, "spade: --format harbor: no program of run lists a solution that wins\n")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["😀 é", "{{ 1 }} 'a' \"b\"", "$(id) `id` \\"])
+@pytest.mark.parametrize("format", ["openenv", "hub"])
+def test_a_run_may_have_any_name(tmp_path, name, format):
+    run = RunDir(tmp_path / name)
+    run.create(load("nano"))
+    keep_world(run.store)
+    code, told = run_spade("env", "export", run.path, tmp_path / "games", "--format", format)
+    assert code == 0, told
+    if format == "openenv":
+        said = tomllib.loads((tmp_path / "games" / "pyproject.toml").read_text())["project"]["description"]
+        assert yaml.safe_load((tmp_path / "games" / "openenv.yaml").read_text())["description"] == said
+    else:
+        said = ModelCard.load(tmp_path / "games" / "README.md").data.to_dict()["pretty_name"]
+    assert said == f"Environments of the SPADE run {as_line(name, 80)}"

@@ -190,3 +190,45 @@ def test_what_is_no_data_set_or_corpus_is_refused_before_the_hub_is_asked(hub, d
         assert (code, told.count("\n")) == (1, 1), told
         assert says in told
     assert not hub.asked
+
+
+def test_a_card_names_no_folder_and_no_address(hub, policy, tmp_path, tiny_checkpoint):
+    home = tmp_path / "home" / "alice"
+    for number, settings in enumerate(
+        (
+            ("design.source=pool", f"pool.source=folder:{home}/po:ol", 'sandbox.servers=["http://10.9.8.7:1"]'),
+            (
+                f"model.path={home}/mo:del",
+                f"design.corpus={home}/documents.jsonl",
+                f"evaluation.suite=folder:{home}/suite",
+            ),
+            ('endpoint.roles=["designer"]', "endpoint.url=http://10.9.8.7/v1"),
+        )
+    ):
+        run = RunDir(tmp_path / f"run-{number}")
+        run.create(load("nano", settings))
+        keep_world(run.store)
+        shutil.copytree(tiny_checkpoint, run.weights / policy)
+        code, told = run_spade("model", "push", run.path, f"someone/model-{number}")
+        assert code == 0, told
+        code, told = run_spade("env", "export", run.path, tmp_path / f"data-{number}", "--format", "hub")
+        assert code == 0, told
+        for card in (get_files(hub, f"someone/model-{number}")["README.md"].decode(),
+                     (tmp_path / f"data-{number}" / "README.md").read_text()):  # fmt: skip
+            assert str(tmp_path) not in card
+            assert "alice" not in card
+            assert "10.9.8.7" not in card
+
+
+@pytest.mark.parametrize("name", [".env", "notes", "link"])
+def test_a_push_publishes_nothing_beside_the_data_set(name, hub, data_set, tmp_path):
+    (tmp_path / "key").write_text("secret")
+    if name == "link":
+        (data_set / "README.md").unlink()
+        (data_set / "README.md").symlink_to(tmp_path / "key")
+    else:
+        (data_set / name).write_text("secret")
+    code, told = run_spade("env", "push", data_set, REPOSITORY)
+    assert (code, told.count("\n")) == (1, 1), told
+    assert "a push publishes no more" in told
+    assert not hub.asked

@@ -115,52 +115,87 @@ def test_a_terminal_gives_keys_at_once_and_gets_its_mode_back():
     os.close(theirs)
 
 
-BACKGROUND = READER.replace(
-    "        await trio.sleep_forever()\n",
-    """
-        # As after Ctrl-Z and bg: another process has the terminal.
-        other = subprocess.Popen(["sleep", "60"], process_group=0)
-        os.tcsetpgrp(0, other.pid)
-        print("away", flush=True)
-        await trio.sleep(0.3)
-        print(keyboard.controls.page, flush=True)
-        signal.signal(signal.SIGTTOU, signal.SIG_IGN)
-        os.tcsetpgrp(0, os.getpgrp())
-        other.kill()
-        other.wait()
-        await keyboard.pressed.wait()
-        print(keyboard.controls.page, flush=True)
-        nursery.cancel_scope.cancel()
+PLACES = {
+    "not the terminal of its session": "os.setsid()",
+    "no input": "os.close(0); sys.stdin = None",
+    "a hangup": """
+import fcntl, signal
+os.setsid()
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
 """,
-).replace("import fcntl, os,", "import fcntl, os, signal, subprocess,")
+}
 
 
-def test_a_process_in_the_background_leaves_the_terminal_alone():
-    """A read would stop it, or end it with an error."""
+@pytest.mark.parametrize("place", PLACES)
+def test_a_view_goes_on_without_a_terminal_of_its_own(place):
     ours, theirs = pty.openpty()
+    program = f"""
+import os, sys, termios, trio
+from spade.app.screen.controls import Keyboard
+{PLACES[place]}
+async def main():
+    print("reads", flush=True)
+    await Keyboard().read()
+    print("goes on", flush=True)
+
+trio.run(main)
+"""
     with subprocess.Popen(
-        [sys.executable, "-c", BACKGROUND], stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
+        [sys.executable, "-c", program], stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        os.close(theirs)
         try:
-            assert process.stdout.readline() == "reads\n"
-            os.write(ours, b"?")
-            assert [process.stdout.readline() for _ in range(2)] == ["keys\n", "away\n"]
-            os.write(ours, b"e")
-            assert [process.stdout.readline() for _ in range(2)] == ["keys\n", "newest\n"]
-            assert process.wait(60) == 0
+            assert process.stdout.readline() == "reads\n", process.stderr.read()
+            os.close(ours)
+            assert (process.stdout.read(), process.stderr.read()) == ("goes on\n", "")
         finally:
             process.kill()
-    os.close(ours)
-    os.close(theirs)
 
 
-def test_a_terminal_of_another_session_is_not_read():
+IN_THE_BACKGROUND = """
+import fcntl, os, signal, sys, termios, trio
+os.setsid()
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+job = os.fork()
+if job == 0:
+    from spade.app.screen.controls import Keyboard
+    os.setpgid(0, 0)
+    async def main():
+        while os.tcgetpgrp(0) != os.getpgrp():
+            await trio.sleep(0.01)
+        with trio.move_on_after(1.5):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(Keyboard().read)
+                await trio.sleep(0.3)
+                print("reads", flush=True)
+    trio.run(main)
+    os._exit(0)
+os.setpgid(job, job)
+signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+os.tcsetpgrp(0, job)
+assert os.read(int(sys.argv[1]), 1)
+os.tcsetpgrp(0, os.getpgrp())
+print("behind", flush=True)
+print(os.WIFEXITED(os.waitpid(job, os.WUNTRACED)[1]), flush=True)
+os.kill(job, signal.SIGKILL)
+"""
+
+
+def test_a_view_that_goes_to_the_background_leaves_keys_and_mode_to_the_shell():
     ours, theirs = pty.openpty()
-    foreign = READER.replace("fcntl.ioctl(0, termios.TIOCSCTTY, 0)", "")
-    foreign = foreign.replace("await pressed.wait()", "await trio.sleep(0)").replace(
-        "await trio.sleep_forever()", "return"
-    )
-    ended = subprocess.run([sys.executable, "-c", foreign], stdin=theirs, capture_output=True, text=True, timeout=60)
-    assert (ended.returncode, ended.stdout) == (0, "reads\nview\n"), ended.stderr
-    os.close(ours)
-    os.close(theirs)
+    told, tell = os.pipe()
+    with subprocess.Popen(
+        [sys.executable, "-c", IN_THE_BACKGROUND, str(told)], stdin=theirs, stdout=subprocess.PIPE, pass_fds=[told],
+        text=True,
+    ) as process:  # fmt: skip
+        try:
+            assert process.stdout.readline() == "reads\n"
+            os.write(tell, b"!")
+            assert process.stdout.readline() == "behind\n"
+            os.write(ours, b"ls\n")
+            assert process.stdout.readline() == "True\n", "it was stopped"
+        finally:
+            process.kill()
+            for each in (ours, theirs, told, tell):
+                os.close(each)

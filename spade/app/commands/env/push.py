@@ -7,6 +7,10 @@ import typer
 
 from spade.app.commands.options import Public, Repository, Update
 from spade.app.printing import say
+from spade.text import as_line
+
+FILES = ("README.md", "train.parquet")
+"""The files of a data set that `spade env export` writes."""
 
 
 def push(
@@ -25,8 +29,10 @@ def push(
     from spade.errors import RunError
 
     check_name(repository)
-    if not all((folder / name).is_file() for name in ("README.md", "train.parquet")):
+    if not all((folder / name).is_file() for name in FILES):
         raise RunError(f"{folder}: is no data set with a card; `spade env export RUN DIR --format hub` writes one")
+    if others := sorted(file.name for file in folder.iterdir() if file.name not in FILES or file.is_symlink()):
+        raise RunError(f"{folder}: has {as_line(others[0], 80)} beside {' and '.join(FILES)}; a push publishes no more")
     count = len(read_table(str(folder)))
     place = push_folder(
         folder, repository, "dataset", public=public, update=update, summary=f"{count} environments of a SPADE run"

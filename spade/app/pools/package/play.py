@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import os
 import sys
 
 from .episode import ACTIONS, replay
@@ -10,23 +11,25 @@ OVER = "The episode is over."
 
 
 def play(action: str | None) -> None:
-    """Print the observation after an action, and keep the action. Exits with one line if it cannot be played."""
+    """Print the observation after an action, and keep the action. Exits with one line if it cannot be played.
+
+    The player may fill the disk or bound this process. So new actions take the place of the old ones as a whole.
+    """
     ACTIONS.parent.mkdir(parents=True, exist_ok=True)
-    with ACTIONS.open("a+", encoding="utf-8") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # two commands at once follow each other
-        file.seek(0)
-        actions: list[str] = json.loads(file.read() or "[]")
-        episode = replay(actions)
-        if action is not None:
-            if episode.over:
-                sys.exit(OVER)
-            actions.append(action)
-            try:
-                episode = replay(actions)
-            except RuntimeError as error:
-                sys.exit(f"The game failed, and this action does not count: {error}")
-            file.truncate(0)
-            json.dump(actions, file)
+    fcntl.flock(os.open(ACTIONS.parent, os.O_RDONLY), fcntl.LOCK_EX)  # two commands at once follow each other
+    actions: list[str] = json.loads(ACTIONS.read_text(encoding="utf-8")) if ACTIONS.exists() else []
+    episode = replay(actions)
+    if action is not None:
+        if episode.over:
+            sys.exit(OVER)
+        actions.append(action)
+        part = ACTIONS.with_suffix(".part")
+        try:
+            episode = replay(actions)
+            part.write_text(json.dumps(actions), encoding="utf-8")
+        except (RuntimeError, OSError) as error:
+            sys.exit(f"The game failed, and this action does not count: {error}")
+        part.replace(ACTIONS)
     print(episode.observation)
     if episode.over:
         print(OVER)

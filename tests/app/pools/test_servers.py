@@ -1,0 +1,79 @@
+"""Servers of OpenEnv that describe themselves in ways that nobody expects."""
+
+import json
+import threading
+import time
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from spade.app.pools import servers
+from spade.errors import RunError
+
+
+@contextmanager
+def serve(answers, pause_s=0.0):
+    """Serve these answers by path, each byte after a pause. Yield the address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            body = json.dumps(answers.get(self.path)).encode()
+            self.send_response(200 if self.path in answers else 404)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            for start in range(0, len(body), 1 if pause_s else len(body)):
+                self.wfile.write(body[start : start + 1] if pause_s else body)
+                time.sleep(pause_s)
+
+        do_POST = do_GET  # noqa: N815
+
+        def log_message(self, *words): ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def make_schema(action):
+    text = {"properties": {"text": {"type": "string"}}}
+    return {"/schema": {"action": {"properties": {"move": action}}, "observation": text}}
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [("a b", "a%20b"), ("x\ny", "x%0Ay"), ("../?é#", "..%2F%3F%C3%A9%23"), ("//host/x", "%2F%2Fhost%2Fx")],
+)
+def test_the_name_of_an_environment_is_one_part_of_a_path(name, path):
+    answers = {"/list_environments": [name], f"/{path}/splits": [{"name": "train"}]}
+    answers[f"/{path}/tasks"] = {"tasks": [{"id": "first"}]}
+    with serve(make_schema({"type": "string"}) | answers) as address:
+        _, [program] = servers.read_server(address)
+    assert program.name == "first"
+
+
+@pytest.mark.parametrize(
+    ("answers", "says"),
+    [({"/list_environments": ["a", "b"]}, "has 2 environments"), ({"/list_environments": ["x" * 70_000]}, "too long")],
+)
+def test_a_server_that_cannot_be_read_is_one_line(answers, says):
+    with serve(make_schema({"type": "string"}) | answers) as address, pytest.raises(RunError, match=says):
+        servers.read_server(address)
+
+
+@pytest.mark.parametrize(
+    "action", [{"enum": 5}, {"enum": {}}, {"enum": ['a\n"""\\', None]}, {"type": ["x"], "minimum": "low"}]
+)
+def test_a_schema_of_any_form_gives_a_program(action):
+    with serve(make_schema(action)) as address:
+        _, [program] = servers.read_server(address)
+    compile(program.source, "", "exec")
+
+
+def test_an_answer_that_comes_in_drops_is_not_awaited_for_ever(monkeypatch):
+    monkeypatch.setattr(servers, "READ_S", 0.2)
+    with serve(make_schema({"type": "string"}), pause_s=0.02) as address, pytest.raises(RunError, match="longer than"):
+        servers.read_server(address)
