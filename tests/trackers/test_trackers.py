@@ -17,12 +17,13 @@ from trackio.sqlite_storage import SQLiteStorage
 from wandb.proto.wandb_internal_pb2 import Record as WandbRecord
 
 from spade.app.door import open_run
+from spade.app.track.mlflow import make_name
 from spade.app.track.records import Position, read_batch
 from spade.app.track.tracker import tracker
 from spade.config import Track
 from spade.errors import RunError
 from tests.app.report.test_page import make_run
-from tests.extras.track.tracked_runs import new_run, track, track_and_kill
+from tests.extras.track.tracked_runs import append, journal, new_run, track, track_and_kill
 
 SETTING = "learner.lr"
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the packages that MLflow takes
@@ -142,6 +143,19 @@ def test_trackio_has_each_record_once_after_a_kill(tmp_path, monkeypatch):
         assert row.pop("event", "") == record.text
         assert row == {**record.named_figures, "step": record.step}
     assert SQLiteStorage.get_run_config("spade", "run")[SETTING] == run.config().learner.lr
+
+
+def test_trackio_names_a_folder_that_it_cannot_write(tmp_path, monkeypatch):
+    monkeypatch.setattr("trackio.sqlite_storage.TRACKIO_DIR", tmp_path)
+    (tmp_path / "spade.db").write_text("no database, but long enough to be read as the header of one" * 20)
+    run = new_run(tmp_path / "run")
+    append(run, journal(1))
+    with tracker(run, "trackio", Track()) as tracking, pytest.raises(RunError, match="Trackio cannot write"):
+        tracking.advance()
+
+
+def test_names_that_mlflow_would_refuse_are_changed():
+    assert make_name(("step", "a//b", "..", "c\n")) == "step/a__b/_/c_"
 
 
 @pytest.mark.parametrize("address", ["http://127.0.0.1:9", "nonsense://x"])

@@ -15,7 +15,7 @@ from spade.app.report.figures import RunFigures
 from spade.app.report.page import TEMPLATES, make_templates
 from spade.app.report.tables import list_suites
 from spade.app.rundir import RunDir
-from spade.config import PATH_SETTINGS, Config, hide_folders, list_differences
+from spade.config import PATH_SETTINGS, Config, hide_folders, list_differences, list_published_settings
 from spade.policy import hub
 from spade.policy.model_folder import SHIPPED, find_licence, strip_commit
 from spade.text import as_line
@@ -27,12 +27,6 @@ _CARDS = jinja2.Environment(
 _CARDS.policies["json.dumps_kwargs"] = {"ensure_ascii": False}  # TOML and YAML know no pairs of surrogates
 _CURVES = "curves"
 """The folder of the pictures."""
-_SECTIONS = (
-    "run", "model", "design", "pool", "play", "tools", "reward", "loss", "learner", "evaluation", "sandbox", "audit",
-)  # fmt: skip
-"""Sections that say what was trained. The others say where and how fast, and may hold addresses."""
-_ADDRESSES = ("sandbox.servers",)
-"""Settings of these sections that are not shown."""
 _LONGEST_VALUE = 200
 _UNFIT = re.compile(r"[^a-z0-9]+")
 
@@ -78,12 +72,12 @@ def _draw_learning(seen: SeenRun) -> tuple[Chart, ...]:
 
 
 def _list_settings(config: Config) -> list[tuple[str, str]]:
-    """List the settings that say what was trained and differ from their defaults. Of a path, only the name is shown."""
-    changed = list_differences(Config(), config)
+    """List the settings that say what was trained and differ from their defaults."""
+    published = list_published_settings(config)
     return [
-        (setting, _make_cell(hide_folders(value) if setting in PATH_SETTINGS else msgspec.json.encode(value).decode()))
-        for setting, (_, value) in changed.items()
-        if setting.partition(".")[0] in _SECTIONS and setting not in _ADDRESSES
+        (setting, _make_cell(value if setting in PATH_SETTINGS else msgspec.json.encode(value).decode()))
+        for setting in list_differences(Config(), config)
+        if (value := published.get(setting)) is not None
     ]
 
 

@@ -4,12 +4,18 @@ MLflow keeps metrics of equal name, step, time and value once. So a tracker that
 """
 
 import re
+from collections.abc import Iterable
 
 from mlflow import MlflowClient, get_tracking_uri
 from mlflow.entities import Metric, Param, RunTag
 from mlflow.environment_variables import MLFLOW_EXPERIMENT_NAME
 from mlflow.exceptions import MlflowException
-from mlflow.utils.validation import MAX_METRICS_PER_BATCH, MAX_PARAM_VAL_LENGTH, MAX_PARAMS_TAGS_PER_BATCH
+from mlflow.utils.validation import (
+    MAX_METRICS_PER_BATCH,
+    MAX_PARAM_VAL_LENGTH,
+    MAX_PARAMS_TAGS_PER_BATCH,
+    MAX_TAG_VAL_LENGTH,
+)
 
 from spade.app.track.records import JournalRecord
 from spade.app.track.sink import PROJECT, Memory, SinkPlace
@@ -35,22 +41,25 @@ class MlflowSink:
         name = MLFLOW_EXPERIMENT_NAME.get() or PROJECT
         experiment = self._client.get_experiment_by_name(name)
         home = experiment.experiment_id if experiment else self._client.create_experiment(name)
-        if found := self._client.search_runs([home], f"tags.`{_TAG}` = '{place.id}'"):
-            return str(found[0].info.run_id)
-        run = self._client.create_run(home, run_name=place.name, tags={_TAG: place.id}).info.run_id
-        params = [Param(key, str(value)[:MAX_PARAM_VAL_LENGTH]) for key, value in place.list_settings().items()]
+        found = self._client.search_runs([home], f"tags.`{_TAG}` = '{place.id}'")
+        run = found[0] if found else self._client.create_run(home, run_name=place.name, tags={_TAG: place.id})
+        params = [
+            Param(key, str(value)[:MAX_PARAM_VAL_LENGTH])
+            for key, value in place.list_settings().items()
+            if key not in run.data.params  # MLflow never changes one
+        ]
         for start in range(0, len(params), MAX_PARAMS_TAGS_PER_BATCH):
-            self._client.log_batch(run, params=params[start : start + MAX_PARAMS_TAGS_PER_BATCH])
-        return str(run)
+            self._client.log_batch(run.info.run_id, params=params[start : start + MAX_PARAMS_TAGS_PER_BATCH])
+        return str(run.info.run_id)
 
     def write(self, record: JournalRecord) -> None:
         """See `Sink`."""
         time_ms = round(1_000 * record.time)
         metrics = [
-            Metric(re.sub(r"[^\w\-. /:]", "_", name), value, time_ms, record.step)
-            for name, value in record.named_figures.items()
+            Metric(make_name((record.kind, *path)), value, time_ms, record.step)
+            for path, value in record.figures.items()
         ]
-        tags = [RunTag(f"event/{record.number}", record.text)] if record.text else []
+        tags = [RunTag(f"event/{record.number}", record.text[:MAX_TAG_VAL_LENGTH])] if record.text else []
         try:
             for start in range(0, max(len(metrics), len(tags)), MAX_METRICS_PER_BATCH):
                 self._client.log_batch(self._run, metrics[start : start + MAX_METRICS_PER_BATCH], tags=tags)
@@ -64,3 +73,8 @@ class MlflowSink:
     def close(self) -> None:
         """See `Sink`."""
         self._client.set_terminated(self._run)
+
+
+def make_name(path: Iterable[str]) -> str:
+    """Return the name of a figure in the characters that MLflow allows. No part may look like a folder."""
+    return "/".join(re.sub(r"[^\w\-. :]", "_", part).strip(".") or "_" for part in path)

@@ -1,16 +1,17 @@
 """The interface of a tracker's sink, and the kinds of sinks."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-import msgspec
-
 from spade import extras
 from spade.app.rundir import RunDir
 from spade.app.track.records import JournalRecord
-from spade.config import Track, TrackerKind
+from spade.config import Track, TrackerKind, list_published_settings
+from spade.errors import ConfigError
+from spade.text import as_line
 
 PROJECT = "spade"
 """The project or experiment of a tool to which runs belong, if the tool's own environment variable names no other."""
@@ -62,9 +63,16 @@ class SinkPlace(NamedTuple):
         return self.run.path.name
 
     def list_settings(self) -> dict[str, Any]:
-        """Return the run's settings by path, for example "learner.lr"."""
-        config = msgspec.to_builtins(self.run.config())
-        return {f"{section}.{name}": value for section, each in config.items() for name, value in each.items()}
+        """Return the run's settings that say what was trained, by path: "learner.lr"."""
+        return list_published_settings(self.run.config())
+
+
+def choose_mode(variable: str) -> str:
+    """Return "online", "offline", or "" if the environment variable is not set. Raises ConfigError for other modes."""
+    mode = os.environ.get(variable, "")
+    if mode not in ("", "online", "offline"):
+        raise ConfigError(f"{variable} = {as_line(mode, 60)}: a tracker writes online or offline")
+    return mode
 
 
 SERVING: tuple[TrackerKind, ...] = ("prometheus",)

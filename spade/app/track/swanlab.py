@@ -9,14 +9,14 @@ import shutil
 import swanlab
 
 from spade.app.track.records import JournalRecord
-from spade.app.track.sink import PROJECT, Memory, SinkPlace
+from spade.app.track.sink import PROJECT, Memory, SinkPlace, choose_mode
 
 
 class SwanlabSink:
     """Writes figures named `KIND/FIGURE` and events as texts. A step of SwanLab is a line of the journal."""
 
     def __init__(self, place: SinkPlace) -> None:
-        mode = os.environ.get("SWANLAB_MODE", "offline")
+        mode = choose_mode("SWANLAB_MODE") or "offline"
         shutil.rmtree(place.folder, ignore_errors=True)  # the data of an earlier tracker, which come again
         place.folder.mkdir()
         swanlab.init(

@@ -4,12 +4,14 @@ Trackio keeps rows of an equal id once. So a tracker that is killed may give rec
 """
 
 import os
+import sqlite3
 from datetime import UTC, datetime
 
-from trackio.sqlite_storage import SQLiteStorage
+from trackio.sqlite_storage import TRACKIO_DIR, SQLiteStorage
 
 from spade.app.track.records import JournalRecord
 from spade.app.track.sink import PROJECT, Memory, SinkPlace
+from spade.errors import RunError
 
 
 class TrackioSink:
@@ -27,16 +29,19 @@ class TrackioSink:
 
     def commit(self) -> Memory:
         """See `Sink`."""
-        SQLiteStorage.bulk_log(
-            self._project,
-            self._place.name,
-            [{**each.named_figures, **({each.kind: each.text} if each.text else {})} for each in self._records],
-            [each.step for each in self._records],
-            [datetime.fromtimestamp(each.time, UTC).isoformat() for each in self._records],
-            self._place.list_settings(),
-            [f"{self._place.id}/{each.number}" for each in self._records],
-            run_id=self._place.id,
-        )
+        try:
+            SQLiteStorage.bulk_log(
+                self._project,
+                self._place.name,
+                [{**each.named_figures, **({each.kind: each.text} if each.text else {})} for each in self._records],
+                [each.step for each in self._records],
+                [datetime.fromtimestamp(each.time, UTC).isoformat() for each in self._records],
+                self._place.list_settings(),
+                [f"{self._place.id}/{each.number}" for each in self._records],
+                run_id=self._place.id,
+            )
+        except sqlite3.Error as error:
+            raise RunError(f"{TRACKIO_DIR}: Trackio cannot write to it ({error})") from None
         self._records.clear()
         return {}
 

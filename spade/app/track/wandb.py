@@ -17,7 +17,7 @@ from replay.inspect.environments import read_details
 from replay.ledger.records import PlayRecord
 from replay.store import open_reader
 from spade.app.track.records import JournalRecord
-from spade.app.track.sink import PROJECT, Memory, SinkPlace
+from spade.app.track.sink import PROJECT, Memory, SinkPlace, choose_mode
 from spade.errors import RunError, SpadeError
 
 MOST_PLAYS = 10_000
@@ -40,7 +40,7 @@ class WandbSink:
 
     def __init__(self, place: SinkPlace) -> None:
         self._place = place
-        mode = os.environ.get("WANDB_MODE") or ("online" if wandb.login(prompt=False) else "offline")
+        mode = choose_mode("WANDB_MODE") or ("online" if wandb.login(prompt=False) else "offline")
         if mode == "offline":
             shutil.rmtree(place.folder, ignore_errors=True)
         place.folder.mkdir(exist_ok=True)

@@ -16,6 +16,7 @@ from spade.app.report.arms import list_arm_settings
 from spade.app.rundir import RunDir
 from spade.app.supervisor import launches
 from spade.app.track import process, tracker
+from spade.app.track.sink import SinkPlace, choose_mode
 from spade.config import TRACKER_KINDS, Track, dump, load
 from spade.errors import ConfigError, RunError
 from spade.processes.entry import Launch
@@ -210,6 +211,25 @@ def test_a_missing_package_is_one_line_with_what_to_install(run, monkeypatch):
         opened(run).__enter__()
     with pytest.raises(ConfigError, match=advice):  # before anything of a run starts
         launches.trackers(run, load("nano", (f'track.to=["{KIND}"]',)))
+
+
+def test_a_mode_in_which_a_tool_keeps_nothing_is_refused(monkeypatch):
+    monkeypatch.delenv("SPADE_MODE", raising=False)
+    assert choose_mode("SPADE_MODE") == ""
+    monkeypatch.setenv("SPADE_MODE", "offline")
+    assert choose_mode("SPADE_MODE") == "offline"
+    monkeypatch.setenv("SPADE_MODE", "disabled")
+    with pytest.raises(ConfigError, match="SPADE_MODE = disabled"):
+        choose_mode("SPADE_MODE")
+
+
+def test_settings_in_a_tool_have_no_folders_addresses_or_keys(tmp_path):
+    run = RunDir(tmp_path / "run")
+    run.create(load("nano", (f"model.path={tmp_path}/mine", 'sandbox.servers=["http://10.0.0.7:8000"]')))
+    settings = SinkPlace(run, "a0", tmp_path, {}, Track()).list_settings()
+    assert settings["model.path"] == "mine"
+    assert settings["learner.lr"] == run.config().learner.lr
+    assert not any(word in str(settings) for word in (str(tmp_path), "10.0.0.7", "bus.", "serve.", "endpoint."))
 
 
 def test_two_trackers_of_a_kind_are_refused():
