@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import gguf
 import numpy as np
@@ -45,7 +46,8 @@ def test_a_base_model_is_said_to_have_no_template(gemma3):
 def test_a_gguf_file_that_lacks_tensors_is_refused(tmp_path, monkeypatch):
     """Transformers would fill them with random numbers."""
     file = write_gguf(tmp_path / "model.gguf")
-    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", lambda *_, **__: None)
+    tokenizer = SimpleNamespace(save_pretrained=lambda _: None)
+    monkeypatch.setattr(transformers.AutoTokenizer, "from_pretrained", lambda *_, **__: tokenizer)
     with pytest.raises(RunError, match=r"model.gguf: .* are missing, the first is model.layers.0"):
         convert(file, tmp_path / "new", None)
 

@@ -21,9 +21,10 @@ TASK = (
     "run.seed=1", "pool.source=reasoning-gym:basic_arithmetic", "design.active_environments=1", "learner.lr=4e-5",
     "learner.batch_sequences=32", "learner.checkpoint_every=2", "actors.episodes_in_flight=16", "evaluation.suite=",
 )  # fmt: skip
-PLAYS = 64
-"""A win rate at the beginning or at the end is a mean over this many plays: its standard error is at most 0.06."""
-RISE = 0.2
+PLAYS = 256
+"""A win rate at the beginning or at the end is a mean over this many plays. A group of 8 has one question, so these are 32
+questions, and the standard error is at most 0.09. The policy without training wins 0.05, with a standard error of 0.02."""
+RISE = 0.08
 
 
 @pytest.fixture(scope="module")
