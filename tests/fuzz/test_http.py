@@ -1,5 +1,6 @@
 """Broken HTTP, half requests and clients that stall, at a gateway in this process; it serves others meanwhile."""
 
+from contextlib import asynccontextmanager
 from random import Random
 
 import pytest
@@ -57,11 +58,19 @@ async def test_broken_requests_harm_nobody(gateway):
                 nursery.start_soon(fire, gateway.port, broken(random), 0.3)
 
 
-async def test_two_answers_on_one_connection_come_one_after_the_other():
+@asynccontextmanager
+async def connected():
+    """A client, and the gateway's end of its connection."""
     (listener,) = await listening.listen("127.0.0.1", 0)
-    size = 8 << 20  # more than a socket holds
     async with await trio.open_tcp_stream(*listener.socket.getsockname()) as client, listener:
         stream = listening.BoundedStream(await listener.accept())
+        yield client, stream
+        await stream.aclose()
+
+
+async def test_two_answers_on_one_connection_come_one_after_the_other():
+    size = 8 << 20  # more than a socket holds
+    async with connected() as (client, stream):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(stream.send_all, b"a" * size)
             nursery.start_soon(stream.send_all, b"b" * size)
@@ -69,22 +78,17 @@ async def test_two_answers_on_one_connection_come_one_after_the_other():
             got = b""
             while len(got) < 2 * size:
                 got += await client.receive_some(1 << 20)
-        await stream.aclose()
     assert got in (b"a" * size + b"b" * size, b"b" * size + b"a" * size)
 
 
 async def test_an_answer_ends_before_its_connection_does():
-    (listener,) = await listening.listen("127.0.0.1", 0)
     size = 8 << 20  # more than a socket holds
-    async with await trio.open_tcp_stream(*listener.socket.getsockname()) as client, listener:
-        stream = listening.BoundedStream(await listener.accept())
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(stream.send_all, b"a" * size)
-            await trio.testing.wait_all_tasks_blocked()
-            nursery.start_soon(stream.send_eof)
-            await trio.testing.wait_all_tasks_blocked()
-            assert len(b"".join([part async for part in client])) == size
-        await stream.aclose()
+    async with connected() as (client, stream), trio.open_nursery() as nursery:
+        nursery.start_soon(stream.send_all, b"a" * size)
+        await trio.testing.wait_all_tasks_blocked()
+        nursery.start_soon(stream.send_eof)
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(b"".join([part async for part in client])) == size
 
 
 async def test_a_client_that_stalls_is_let_go(gateway):

@@ -121,7 +121,7 @@ def _add_tokenizer(writer: Any, folder: Path, rows: int) -> bool:
 
 
 def _name_splitting(stages: list[dict[str, Any]]) -> str | None:
-    """Return GGUF's name for the way in which a tokenizer splits text, or None without a name."""
+    """Name a tokenizer's way to split text as GGUF does. Returns None for a way that GGUF cannot name."""
     patterns = [stage["pattern"].get("Regex") for stage in stages if stage["type"] == "Split"]
     others = [stage["type"] for stage in stages if stage["type"] not in ("Split", "ByteLevel")]
     if others == ["Digits"] and not patterns:

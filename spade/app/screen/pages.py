@@ -1,7 +1,9 @@
 """The other pages of the live view: its keys, and the newest environment with its last play."""
 
 import textwrap
+from functools import cache
 from itertools import accumulate, pairwise
+from pathlib import Path
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -30,17 +32,22 @@ def draw_keys() -> RenderableType:
 
 
 def read_newest(run: RunDir | None, width: int, height: int) -> RenderableType:
-    """Read and draw the newest environment of which a play is finished. A reason is drawn if it cannot be read."""
+    """Read and draw the newest environment that was played to an end. A reason is drawn if it cannot be read."""
     if run is None:
         return make_panel(Text("give the run's directory: an address does not reach the store"), "newest", STYLE)
     try:
         kept = read_newest_play(run.store)
         config = run.config()
-        folder = model_folder.resolve(config.model.path)
-        tokenizer = Tokenizer.load(folder, thinking=config.model.thinking)
+        tokenizer = _load_tokenizer(model_folder.resolve(config.model.path), config.model.thinking)
     except (SpadeError, OSError) as error:
         return make_panel(Text(as_line(str(error), 500)), "newest", STYLE)
     return _draw_play(kept, tokenizer, width, height)
+
+
+@cache
+def _load_tokenizer(folder: Path, thinking: bool) -> Tokenizer:
+    """Load a tokenizer once: the page is drawn twice a second."""
+    return Tokenizer.load(folder, thinking=thinking)
 
 
 def _draw_play(kept: KeptPlay, tokenizer: Tokenizer, width: int, height: int) -> RenderableType:

@@ -4,7 +4,8 @@ MLflow keeps metrics of equal name, step, time and value once. So a tracker that
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from mlflow import MlflowClient, get_tracking_uri
 from mlflow.entities import Metric, Param, RunTag
@@ -28,13 +29,10 @@ class MlflowSink:
     """Writes metrics named `KIND/FIGURE` by learner step, the settings as parameters, and events as tags."""
 
     def __init__(self, place: SinkPlace) -> None:
-        address = get_tracking_uri()
-        try:
+        with _explain():
             self._client = MlflowClient()
             self._run = self._open_run(place)
-        except MlflowException as error:
-            raise RunError(f"MLFLOW_TRACKING_URI = {address}: {error.message.strip()}") from None
-        self.shown = f"`mlflow ui --backend-store-uri {address}` shows it"
+        self.shown = f"`mlflow ui --backend-store-uri {get_tracking_uri()}` shows it"
 
     def _open_run(self, place: SinkPlace) -> str:
         """Return MLflow's id of the run. Create the run if an earlier tracker did not."""
@@ -60,11 +58,9 @@ class MlflowSink:
             for path, value in record.figures.items()
         ]
         tags = [RunTag(f"event/{record.number}", record.text[:MAX_TAG_VAL_LENGTH])] if record.text else []
-        try:
+        with _explain():
             for start in range(0, max(len(metrics), len(tags)), MAX_METRICS_PER_BATCH):
                 self._client.log_batch(self._run, metrics[start : start + MAX_METRICS_PER_BATCH], tags=tags)
-        except MlflowException as error:
-            raise RunError(f"MLFLOW_TRACKING_URI = {get_tracking_uri()}: {error.message.strip()}") from None
 
     def commit(self) -> Memory:
         """See `Sink`. MLflow has each record when `write` returns."""
@@ -72,7 +68,17 @@ class MlflowSink:
 
     def close(self) -> None:
         """See `Sink`."""
-        self._client.set_terminated(self._run)
+        with _explain():
+            self._client.set_terminated(self._run)
+
+
+@contextmanager
+def _explain() -> Iterator[None]:
+    """Turn an error of MLflow into one line with the address of the store."""
+    try:
+        yield
+    except MlflowException as error:
+        raise RunError(f"MLFLOW_TRACKING_URI = {get_tracking_uri()}: {error.message.strip()}") from None
 
 
 def make_name(path: Iterable[str]) -> str:
