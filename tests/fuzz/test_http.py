@@ -70,14 +70,13 @@ async def connected():
 
 async def test_two_answers_on_one_connection_come_one_after_the_other():
     size = 8 << 20  # more than a socket holds
-    async with connected() as (client, stream):
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(stream.send_all, b"a" * size)
-            nursery.start_soon(stream.send_all, b"b" * size)
-            await trio.testing.wait_all_tasks_blocked()
-            got = b""
-            while len(got) < 2 * size:
-                got += await client.receive_some(1 << 20)
+    async with connected() as (client, stream), trio.open_nursery() as nursery:
+        nursery.start_soon(stream.send_all, b"a" * size)
+        nursery.start_soon(stream.send_all, b"b" * size)
+        await trio.testing.wait_all_tasks_blocked()
+        got = b""
+        while len(got) < 2 * size:
+            got += await client.receive_some(1 << 20)
     assert got in (b"a" * size + b"b" * size, b"b" * size + b"a" * size)
 
 
