@@ -1,4 +1,4 @@
-# Two commands do everything: `make up` and `make test`; `make quick` is for between two edits; `make test-recipes` plays each recipe at nano size,
+# Two commands do everything: `make up` and `make test`; `make quick` is for between two edits; `make test-recipes` plays each recipe at nano size, `make test-slow` takes longer,
 # `make test-deepspeed`, `make test-vllm`, `make test-extras`, `make test-trackers`, `make test-suites`, `make test-interop`, `make test-serve`, `make test-wheel`, `make test-lm`, `make test-harnesses`, `make test-gpu`, `make test-gpu-code` and `make test-ray` test what is optional, `make docs` writes docs/config.md, `make site` makes a site of the documentation.
 # Another package index for torch: `make up TORCH_INDEX=https://download.pytorch.org/whl/cpu`
 PYTHON ?= python3
@@ -18,11 +18,12 @@ VENV_TRACKERS ?= .venv-trackers
 GPU_PYTHON ?= $(PYTHON)
 GPU_WHEELS ?= gpu-wheels
 VENV_SITE ?= .venv-site
+VENV_EXTRAS ?= .venv-extras
 TORCH_INDEX ?=
 ARGS ?=
 BIN := $(VENV)/bin
 
-.PHONY: up quick test types imports bytecode gpu-wheels test-recipes test-deepspeed test-extras test-gpu test-gpu-code test-harnesses test-interop test-lm test-ray test-serve test-suites test-trackers test-vllm test-wheel docs site clean
+.PHONY: up quick test types imports bytecode gpu-wheels test-recipes test-deepspeed test-extras test-gpu test-gpu-code test-harnesses test-interop test-lm test-ray test-serve test-slow test-suites test-trackers test-vllm test-wheel docs site clean
 up: $(VENV)/installed
 	$(BIN)/spade up $(ARGS)
 
@@ -54,6 +55,10 @@ imports: $(VENV)/dev
 bytecode: $(VENV)/dev
 	$(BIN)/python -m compileall -q spade actors learner replay
 	-PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --collect-only --quiet > /dev/null
+
+# What `make test` leaves out for its time: the rest of the hostile suite, kills, and longer runs.
+test-slow: $(VENV)/dev
+	$(BIN)/pytest --numprocesses=2 --dist=worksteal -m slow tests/hostile tests/chaos tests/learner tests/e2e/test_scale.py tests/app/experiment
 
 # Minutes: each recipe is a run of its own. While one run starts or ends, the others use the cores.
 test-recipes: $(VENV)/dev
@@ -93,12 +98,14 @@ $(VENV_DEEPSPEED)/installed: $(VENV)/dev
 test-wheel: $(VENV)/dev
 	$(BIN)/pytest tests/wheel
 
-test-extras: $(VENV)/extras
-	$(BIN)/pytest --numprocesses=2 --dist=loadfile tests/extras
+# An environment of its own, since with scikit-learn there transformers imports it and pandas into each process: a copy of
+# the usual one, by links.
+test-extras: $(VENV_EXTRAS)/installed
+	$(VENV_EXTRAS)/bin/python -m pytest --numprocesses=2 --dist=loadfile tests/extras
 
-# Not among the packages of `make test`: with scikit-learn there, transformers imports it and pandas into each process.
-$(VENV)/extras: $(VENV)/dev
-	$(BIN)/pip install --quiet -c constraints.txt -e '.[corpus,measures,gguf,tensorboard,prometheus,pandas]'
+$(VENV_EXTRAS)/installed: $(VENV)/dev
+	$(copy_environment)
+	$(VENV_EXTRAS)/bin/python -m pip install --quiet -c constraints.txt -e '.[dev,corpus,measures,gguf,tensorboard,prometheus,pandas]'
 	touch $@
 
 # An environment of its own, since MLflow and SwanLab pin what others need newer: a copy of the usual one, by links.
@@ -238,4 +245,4 @@ $(VENV_SITE)/installed: Makefile
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV_DEEPSPEED) $(VENV_VLLM) $(VENV_SUITES) $(INTEROP:%=$(VENV_INTEROP)-%) $(VENV_HARBOR) $(VENV_LM) $(VENV_RAY) $(VENV_TRACKERS) $(VENV_SITE) $(OPENAI:%=$(VENV_SERVE)-%) dist build .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(VENV_EXTRAS) $(VENV_DEEPSPEED) $(VENV_VLLM) $(VENV_SUITES) $(INTEROP:%=$(VENV_INTEROP)-%) $(VENV_HARBOR) $(VENV_LM) $(VENV_RAY) $(VENV_TRACKERS) $(VENV_SITE) $(OPENAI:%=$(VENV_SERVE)-%) dist build .mypy_cache .ruff_cache .pytest_cache
