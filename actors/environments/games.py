@@ -44,7 +44,7 @@ UNREADABLE = (
     "the first observation offers no actions that can be read; end each observation with a line that lists them, as "
     f"{FORM}"
 )
-SLIP_PLAYS = 3
+SLIP_PLAYS = 6
 """Most plays of the stage `garbage` for damaged actions alone. Most slips fit into the plays with nonsense."""
 
 

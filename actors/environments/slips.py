@@ -13,8 +13,13 @@ FAR = "999"
 PROPER = 3
 """Every third action is proper, so that later states get slips as well."""
 
-_COMMAND = re.compile(r"(?P<verb>[^\W\d]\w*)(?P<between>[\s:=,/(\[-]+)(?P<argument>.+)", re.DOTALL)
+_COMMANDS = (
+    re.compile(r"(?P<verb>[^\W\d]\w*)(?P<between>[\s:=,/(\[-]+)(?P<argument>.+)", re.DOTALL),
+    re.compile(r"(?P<verb>[^\W\d_]+)(?P<between>_)(?P<argument>.+)", re.DOTALL),
+)
+"""The forms of a verb with its argument. The second one is `take_lamp`."""
 _NUMBER = re.compile(r"\d+")
+_LAST_WORD = re.compile(r"[^\W_]+(?=[\W_]*\Z)")
 
 
 class Slip(IntEnum):
@@ -23,26 +28,30 @@ class Slip(IntEnum):
     VERB_ALONE = auto()
     EXTRA_WORD = auto()
     WRONG_ARGUMENT = auto()
+    WRONG_LAST_WORD = auto()
     FAR_NUMBER = auto()
+    ZERO = auto()
 
 
 def list_slips(action: str) -> tuple[str, list[tuple[Slip, str]]]:
     """Return the verb of an action and all possible slips, each with the damaged action.
 
-    All numbers and all single words count as the same verb, since a program mostly looks them up in one place.
+    All numbers, places such as `0,0` and single words count as the same verb, since a program mostly looks them up in
+    one place.
     """
-    command = _COMMAND.fullmatch(action)
-    if command is None:
-        return "", [(Slip.EXTRA_WORD, f"{action} {WRONG}")]
-    verb, between, argument = command.group("verb", "between", "argument")
-    slips = [
-        (Slip.VERB_ALONE, verb),
-        (Slip.EXTRA_WORD, f"{action}{' ' if argument[-1] in ')]' else between}{WRONG}"),
-        (Slip.WRONG_ARGUMENT, f"{verb}{between}{WRONG}"),
-    ]
-    if _NUMBER.search(argument):
-        slips.append((Slip.FAR_NUMBER, f"{verb}{between}{_NUMBER.sub(FAR, argument)}"))
-    return verb, slips
+    command = next(filter(None, (form.fullmatch(action) for form in _COMMANDS)), None)
+    verb, between, argument = command.group("verb", "between", "argument") if command else ("", " ", action)
+    start = action.removesuffix(argument)
+    slips = {
+        Slip.VERB_ALONE: verb,
+        Slip.EXTRA_WORD: f"{action}{' ' if argument[-1:] in ')]' else between}{WRONG}",
+        Slip.WRONG_ARGUMENT: start + WRONG,
+        Slip.WRONG_LAST_WORD: start + _LAST_WORD.sub(WRONG, argument),
+        Slip.FAR_NUMBER: start + _NUMBER.sub(FAR, argument),
+        Slip.ZERO: start + _NUMBER.sub("0", argument),
+    }
+    different = {text: slip for slip, text in reversed(slips.items()) if text not in ("", action)}
+    return verb, [(slip, text) for text, slip in reversed(different.items())]
 
 
 class SlippingPlayer:

@@ -174,7 +174,7 @@ async def test_a_program_without_chance_passes_and_is_known_for_it(sandbox):
 
 async def test_a_world_that_is_seldom_won_is_not_taken_for_luck(sandbox):
     """An instance that luck won and nobody played again is no proof that the seed alone decides."""
-    effects = [(await validate(sandbox, VAULT, seed, LIMITS)).stages[-1] for seed in range(12)]
+    effects = [(await validate(sandbox, VAULT, seed, LIMITS)).stages[-1] for seed in range(11, 23)]
     assert {(effect.name, effect.passed) for effect in effects} == {("effect", True)}
     assert {effect.reason[:9] for effect in effects} == {"", "uncertain"}  # as luck had it
 

@@ -203,6 +203,10 @@ SENTENCES = {
         "Answer: C - 42 nm",
         "The answer is C: 42. Let me check whether the answer is D: no.",
         "### Answer\nC",
+        "We compute. It is 10 nm.\n\n### Final Answer\n\n**C**",
+        "So it is 10 nm.\n\n**Final Answer**\n\nC. 10 nm",
+        "It is 10 nm.\n\n## 4. Answer\n(C)",
+        "Perhaps the answer is B. No.\n\n### Correct Option \n\nC) 10 nm\n\nB has the wrong sign.",
         "The wrong answer is B. The answer is C.",
         "Therefore, C is the correct answer.",
         "Thus, option C is correct.",
@@ -275,6 +279,11 @@ SENTENCES = {
         "A mixture is the correct answer.",
         "Options A and C is the right choice.",
         "Vitamin D is the best option.",
+        "We compute.\n\n### Answer\n\nA red giant",
+        "We compute.\n\n### Final Answer\n\nD-glucose",
+        "We compute.\n\n### Final Answer\n\nA and C",
+        "We look for the correct answer\nB. subtilis",
+        "### Wrong answer\nB",
     ],
 }
 """By the letter that is chosen: texts without a box."""

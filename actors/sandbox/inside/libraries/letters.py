@@ -31,6 +31,7 @@ _REASON = r"(?:because|since|as|for|due|given|is\s++(?:the\s++)?(?:correct|right
 _PREFIX = rf"(?i:{_NOUN}(?:\s++{_IS})?\s*+[:=]?|it(?:'s|\s++is)\s*+:?)?"
 _CHOSEN = (
     rf"(?i:\b{_NOUN}(?:\s++to\s++(?:this|the)\s++\w++)?\s*+(?::|=|{_IS}\s*+:?)"
+    rf"|^[ \t]*+(?:\d++[.)][ \t]*+)?{_NOUN}[ \t]*+\n"  # a heading
     r"|\bi(?:\s++would|\s++will|'ll|'d)?\s++(?:choose|pick|select|go\s++with)\b)"
     r"\s*+(?i:(?:option|answer|choice|letter)\s++)?+"
 )
