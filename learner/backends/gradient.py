@@ -8,6 +8,7 @@ from torch import Tensor
 
 from learner.batch import MicroBatch, Prepared
 from learner.loss import Tokens, average_loss, compute_denominator, compute_token_losses
+from learner.memory import trim
 from learner.step_metrics import Totals
 from spade.config import Loss
 
@@ -52,6 +53,8 @@ class Passes:
                 self._one(index, self.part[index].to(self.device), count)
             else:
                 self._nothing(min(work.micro, key=lambda micro: len(micro.ids)).to(self.device))
+            if self.device.type == "cpu":
+                trim()  # gradients lie between the activations, which else would keep their pages
 
     def _one(self, index: int, micro: MicroBatch, count: float) -> None:
         current, entropy = self.score(micro)
