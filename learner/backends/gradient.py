@@ -8,9 +8,9 @@ from torch import Tensor
 
 from learner.batch import MicroBatch, Prepared
 from learner.loss import Tokens, average_loss, compute_denominator, compute_token_losses
-from learner.memory import trim
 from learner.step_metrics import Totals
 from spade.config import Loss
+from spade.processes.memory import trim
 
 Score = Callable[[MicroBatch], tuple[Tensor, Tensor]]
 

@@ -60,10 +60,9 @@ class AnyLife(Protocol):
         """Have the process finish its work in hand and leave."""
 
 
-# How glibc allocates in the processes with tensors. It keeps freed blocks of up to 32 MiB in its heaps, in pieces. In an
-# engine, blocks over the threshold (weights, logits) go back to the system when they are freed: 0.4 GB of SmolLM2. A
-# learner gives pages back after each micro-batch (`learner.memory`) and takes huge pages, since most of its blocks live
-# for less than a layer and each page anew costs time.
+# Settings of glibc for the processes with tensors. It keeps freed blocks of up to 32 MiB in its heaps, in pieces. An
+# engine returns larger blocks than this threshold at once (weights, logits): 0.4 GB of SmolLM2. A learner returns free
+# pages after each micro-batch (`memory`). Its blocks live for a layer or less, so it takes huge pages: faster.
 _ALLOCATORS = {
     "engine": {"MALLOC_MMAP_THRESHOLD_": str(1 << 20), "MALLOC_ARENA_MAX": "2"},
     "learner": {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", "MALLOC_ARENA_MAX": "1"},

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from learner.memory import trim
+from spade.processes.memory import trim
 
 BLOCKS, BLOCK = 4_000, 1 << 15  # bytes; the allocator keeps blocks of this size in its heap
 
