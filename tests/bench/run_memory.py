@@ -1,13 +1,12 @@
 """The memory of a whole run, process by process: proportional shares of pages, looked at twice a second.
 
-    python -m tests.bench.run_memory smol --steps 4 --out run_memory.json --set learner.activation_checkpointing=true
+    python -m tests.bench.run_memory smol --steps 4 --out run_memory.json --set learner.microbatch_tokens=256
 
-A column is the run or a part of it. "at the peak" is the share at the moment at which the whole run has most, "own peak"
-is the most that the part ever had. CPU seconds are those of the part's processes that are still there at the end.
-Programs are what the sandboxes start. The run begins in a new folder and is deleted.
+A column is the whole run or a part of it. "at the peak" is the share at the moment at which the whole run has most.
+"own peak" is the most that the part ever had. CPU seconds are what the processes had when they were last seen. The
+programs are all processes below an env-runner. The run has a new folder, which is deleted.
 """
 
-import argparse
 import json
 import os
 import subprocess
@@ -21,7 +20,6 @@ from tests.bench.nano_runs import SPADE, steps
 
 PERIOD_S = 0.5
 GB = 1e9
-PARTS = ("learner", "engine", "actor", "replay")
 PROGRAMS = "programs"
 ROWS = {
     "at the peak, GB": ("peak", ".2f"),
@@ -86,7 +84,7 @@ class Roles:
         if pid not in self._known:
             own = role(pid)
             above = self._known.get(parent, "command")
-            self._known[pid] = own or (PROGRAMS if above in (PROGRAMS, "actor") else above)
+            self._known[pid] = own or (PROGRAMS if above in (PROGRAMS, "env-runner") else above)
         return self._known[pid]
 
 
@@ -141,7 +139,6 @@ def measure(recipe: str, count: int, settings: list[str]) -> dict[str, dict[str,
         "processes": counts[at].total(), "cpu": sum(spent for _, spent in cpu.values()),
     }  # fmt: skip
     print("seconds of each learner step:", *(f"{row['step_s']:.1f}" for row in rows))
-    print("trained tokens/s:", *(f"{row.get('trained_tokens_per_s') or 0:.0f}" for row in rows))
     return {"whole": together, **figures}
 
 
@@ -149,7 +146,7 @@ def main() -> None:
     parser = command(__doc__, steps=4, out=Path("run_memory.json"))
     parser.add_argument("recipe")
     parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE")
-    arguments: argparse.Namespace = parser.parse_args()
+    arguments = parser.parse_args()
     figures = measure(arguments.recipe, arguments.steps, arguments.settings)
     conclude(arguments.out, figures, columns(figures, ROWS, wide=12))
 
