@@ -10,6 +10,7 @@ from learner.batch import MicroBatch, Prepared
 from learner.loss import Tokens, average_loss, compute_denominator, compute_token_losses
 from learner.step_metrics import Totals
 from spade.config import Loss
+from spade.processes.memory import trim
 
 Score = Callable[[MicroBatch], tuple[Tensor, Tensor]]
 
@@ -52,6 +53,8 @@ class Passes:
                 self._one(index, self.part[index].to(self.device), count)
             else:
                 self._nothing(min(work.micro, key=lambda micro: len(micro.ids)).to(self.device))
+            if self.device.type == "cpu":
+                trim()  # gradients lie between the activations, which else would keep their pages
 
     def _one(self, index: int, micro: MicroBatch, count: float) -> None:
         current, entropy = self.score(micro)

@@ -60,10 +60,13 @@ class AnyLife(Protocol):
         """Have the process finish its work in hand and leave."""
 
 
-# glibc keeps freed blocks of up to 32 MiB in its heaps, in pieces. With a fixed threshold, larger blocks (weights,
-# gradients, logits) go back to the system when they are freed: of SmolLM2, 0.4 GB of the engine and 0.3 of the learner.
-_ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": str(1 << 20), "MALLOC_ARENA_MAX": "2"}
-_WITH_TENSORS = ("engine", "learner")  # the others have small blocks, for which each page anew would cost more
+# Settings of glibc for the processes with tensors. It keeps freed blocks of up to 32 MiB in its heaps, in pieces. An
+# engine returns larger blocks than this threshold at once (weights, logits): 0.4 GB of SmolLM2. A learner returns free
+# pages after each micro-batch (`memory`). Its blocks live for a layer or less, so it takes huge pages: faster.
+_ALLOCATORS = {
+    "engine": {"MALLOC_MMAP_THRESHOLD_": str(1 << 20), "MALLOC_ARENA_MAX": "2"},
+    "learner": {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", "MALLOC_ARENA_MAX": "1"},
+}
 
 
 class Life:
@@ -76,8 +79,7 @@ class Life:
     def __init__(self, module: str, launch: Launch, logfile: Path, settings: config.Supervise) -> None:
         # -P: a folder replay/ or actors/ in the working directory must not shadow our package.
         self._command = [sys.executable, "-P", "-m", __package__, module, msgspec.json.encode(launch).decode()]
-        allocator = _ALLOCATOR if launch.role in _WITH_TENSORS else {}
-        self._environment = {**allocator, **gpus.make_environment(launch.gpus, os.environ)}
+        self._environment = {**_ALLOCATORS.get(launch.role, {}), **gpus.make_environment(launch.gpus, os.environ)}
         self._logfile = logfile
         self._settings = settings
         self._said = b""

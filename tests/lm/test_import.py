@@ -1,7 +1,5 @@
 """A real model through `spade model import` again: other number formats and back; and GGUF files with a fault."""
 
-import subprocess
-import sys
 from types import SimpleNamespace
 
 import gguf
@@ -18,23 +16,18 @@ from spade.errors import RunError
 from spade.policy.model import compute_parameters_digest
 
 
-def spade(folder, *words):
-    return subprocess.run(
-        [sys.executable, "-m", "spade.app.cli", *words], cwd=folder, capture_output=True, text=True, check=False
-    )
-
-
-def test_a_model_comes_back_from_float32_as_it_was(smollm2, tmp_path):
-    wide = spade(tmp_path, "model", "import", str(smollm2), "wide", "--dtype", "float32")
-    assert wide.returncode == 0, wide.stderr
-    assert "134.5 million in float32" in wide.stdout
-    assert "✗" not in wide.stdout
-    assert wide.stderr == ""
-    own, widened = (load_file(folder / "model.safetensors") for folder in (smollm2, tmp_path / "wide"))
+def test_a_model_comes_back_from_float32_as_it_was(smollm2, tmp_path, capfd):
+    wide, back = tmp_path / "wide", tmp_path / "back"
+    import_model(str(smollm2), wide, "float32")
+    said = capfd.readouterr()
+    assert "134.5 million in float32" in said.out
+    assert "✗" not in said.out
+    assert said.err == ""
+    own, widened = (load_file(folder / "model.safetensors") for folder in (smollm2, wide))
     assert all(torch.equal(value.float(), widened[name]) for name, value in own.items())
-    back = spade(tmp_path, "model", "import", "wide", "back", "--dtype", "bfloat16")
-    assert back.returncode == 0, back.stderr
-    assert compute_parameters_digest(tmp_path / "back") == compute_parameters_digest(smollm2)
+    back.mkdir()
+    convert(wide, back, "bfloat16")
+    assert compute_parameters_digest(back) == compute_parameters_digest(smollm2)
 
 
 def test_a_base_model_is_said_to_have_no_template(gemma3):

@@ -22,6 +22,7 @@ PROMPTS = (
     "def fibonacci(n):\n",
 )
 TOKENS = 16
+DTYPES = "float32", "bfloat16"
 
 
 def sampled(folder, dtype):
@@ -74,22 +75,23 @@ def gemma3_chat(gemma3, tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("name", ["smollm2_chat", "gemma3_chat"])
 @torch.no_grad()
-def test_engine_learner_and_transformers_agree(name, dtype, request):
+def test_engine_learner_and_transformers_agree(name, request):
     folder = request.getfixturevalue(name)
-    made = sampled(folder, dtype)
-    [micro] = prepare([Group("g", "agent", (0.0, 1.0, 0.0, 1.0), made)], 1_024, 32).micro
+    groups = {dtype: [Group("g", "agent", (0.0, 1.0, 0.0, 1.0), sampled(folder, dtype))] for dtype in DTYPES}
+    micros = {dtype: prepare(groups[dtype], 1_024, 32).micro[0] for dtype in DTYPES}
     model = load(folder, dtype="float32", device=CPU)
-    exact = transformers_logprobs(model, micro)
+    exact = {dtype: transformers_logprobs(model, micro) for dtype, micro in micros.items()}
     prepare_model(model, activation_checkpointing=False)
-    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype == "bfloat16"):
-        learner, _ = compute_trained_logprobs(model, micro)
-    if dtype == "float32":
-        assert torch.allclose(micro.behaviour, exact, atol=2e-3)
-        assert torch.allclose(learner, exact, atol=2e-3)
-        return
-    rounded = (transformers_logprobs(load(folder, dtype=dtype, device=CPU), micro) - exact).abs().mean()
-    for found in (micro.behaviour, learner):  # as near to float32 as Transformers in bfloat16, with room
-        assert (found - exact).abs().mean() < 1.5 * rounded + 0.01
+    learner = {}
+    for dtype, micro in micros.items():
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=dtype == "bfloat16"):
+            learner[dtype], _ = compute_trained_logprobs(model, micro)
+    wide, low = DTYPES
+    for found in (micros[wide].behaviour, learner[wide]):
+        assert torch.allclose(found, exact[wide], atol=2e-3)
+    theirs = transformers_logprobs(load(folder, dtype=low, device=CPU), micros[low])
+    rounded = (theirs - exact[low]).abs().mean()
+    for found in (micros[low].behaviour, learner[low]):  # as near to float32 as Transformers in bfloat16, with room
+        assert (found - exact[low]).abs().mean() < 1.5 * rounded + 0.01

@@ -1,6 +1,8 @@
 """`smol` learns one task over a SIGKILL of all its processes; then its policy is exported, served and measured."""
 
 import json
+import subprocess
+import sys
 import time
 import urllib.request
 
@@ -14,25 +16,30 @@ from spade.policy.model import compute_parameters_digest, load
 from tests.actors.gateway.clients import free_port
 from tests.chaos.processes import Command
 from tests.chaos.serving import until_ready
-from tests.lm.test_import import spade
 
 SOON_S = 600.0
 TASK = (
-    "run.seed=1", "pool.source=reasoning-gym:basic_arithmetic", "design.active_environments=1", "learner.lr=4e-5",
+    "run.seed=1", "pool.source=reasoning-gym:chain_sum", "design.active_environments=1", "learner.lr=4e-5",
     "learner.batch_sequences=32", "learner.checkpoint_every=2", "actors.episodes_in_flight=16", "evaluation.suite=",
 )  # fmt: skip
-PLAYS = 256
+PLAYS = 160
 """A win rate at the beginning or at the end is a mean over this many plays.
 
-The 8 plays of a group have one question, so these are 32 questions, and the standard error is at most 0.09. Without
-training the policy wins 0.05 of its plays.
+The 8 plays of a group have one question, so these are 20 questions, and the standard error is at most 0.11. Without
+training the policy wins 0.1 of its plays.
 """
 RISE = 0.08
 
 
+def spade(folder, *words):
+    return subprocess.run(
+        [sys.executable, "-m", "spade.app.cli", *words], cwd=folder, capture_output=True, text=True, check=False
+    )
+
+
 @pytest.fixture(scope="module")
 def run(smollm2, tmp_path_factory):
-    """A run of at least eleven steps, whose processes were all killed after the first two."""
+    """A run of at least nine steps, whose processes were all killed after the first two."""
     folder = tmp_path_factory.mktemp("run")
     given = [word for each in (f"model.path={smollm2}", *TASK) for word in ("--set", each)]
     words = ("up", "smol", "--headless", "--run", "run", *given)
@@ -41,14 +48,14 @@ def run(smollm2, tmp_path_factory):
         assert killed.code is None, killed.tail()
         time.sleep(0.2)
     killed.end_all(SOON_S)
-    resumed = spade(folder, *words, "--steps", "9")
+    resumed = spade(folder, *words, "--steps", "7")
     assert resumed.returncode == 0, resumed.stderr
     return folder / "run"
 
 
 def test_a_killed_run_goes_on(run):
     with open_reader(run / "store") as store:
-        assert len(read_contents(store).batches) >= 11
+        assert len(read_contents(store).batches) >= 9
     checked = spade(run.parent, "replay", "verify", str(run))
     assert checked.returncode == 0, checked.stdout
 

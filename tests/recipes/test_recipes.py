@@ -80,8 +80,8 @@ CHANGED = {
     "smol-both": {
         "model.path", "design.source", "design.round_jobs", "design.single_turn_share", "design.difficulties",
         "design.max_turns", "design.max_tokens", "design.hint_max_tokens", "design.memory_seeds", "design.lease_s",
-        "design.round_deadline_s", "pool.source", "play.hinted", "learner.activation_checkpointing",
-        "engine.context_tokens", "engine.kv_bytes", "engine.request_deadline_s",
+        "design.round_deadline_s", "pool.source", "play.hinted", "engine.context_tokens",
+        "engine.kv_bytes", "engine.request_deadline_s",
         "actors.designs_in_flight", "actors.episodes_in_flight",
     },
     "smol-games": {

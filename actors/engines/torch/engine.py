@@ -30,6 +30,7 @@ from actors.engines.torch.sequence import SequenceInFlight
 from spade.config import Engine as Settings
 from spade.policy import model as policy
 from spade.policy.canary import next_logprobs
+from spade.processes.memory import trim
 from spade.protocol import Generate, Generated, Weights
 from spade.tokens import Tokenizer
 
@@ -78,6 +79,7 @@ class TorchEngine:
         self._memory = KvMemory(_ENTRIES * self._rows, self._context, settings.kv_bytes, probe)
         self._vocabulary: int = self._model.config.get_text_config().vocab_size
         self._decoder = self._open_decoder()
+        trim()  # what the comparison in float32 took
 
     def _open_decoder(self) -> Decoder | None:
         """Open a decoder of several tokens in one trip. Returns None if it cannot run the model on this device."""
@@ -117,6 +119,7 @@ class TorchEngine:
             policy.refill(self._model, Path(weights.path), weights.digest)
             self._digest = weights.digest
             self._memory.prefixes.forget()
+            trim()
         self.version = weights.version
 
     @torch.inference_mode()

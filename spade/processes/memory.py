@@ -1,0 +1,11 @@
+"""Give freed memory back to the system."""
+
+import ctypes
+
+_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # of glibc alone
+
+
+def trim() -> None:
+    """Give back all whole pages that are free, also those between blocks in use."""
+    if _trim is not None:
+        _trim(0)
