@@ -241,7 +241,7 @@ site: $(VENV_SITE)/installed
 
 $(VENV_SITE)/installed: Makefile
 	$(PYTHON) -m venv $(VENV_SITE)
-	$(VENV_SITE)/bin/pip install --quiet mkdocs==1.6.1 zensical==0.0.73
+	$(VENV_SITE)/bin/pip install --quiet mkdocs==1.6.1 zensical==0.0.73 mkdocstrings==1.0.8 mkdocstrings-python==2.0.11
 	touch $@
 
 clean:

@@ -21,6 +21,7 @@ from actors.corpus.sources import TextRow
 from actors.corpus.spec import CorpusSource, CorpusSpec, Exclusions
 from spade.decoding import UnreadableError, try_decode
 from spade.errors import RunError, format_reason
+from spade.progress import follow, is_displayed
 from spade.text import as_line
 
 ROWS = 1_000  # rows between two commits of the draft
@@ -154,7 +155,8 @@ class _Mixture:
             )
 
     def _read(self, number: int, source: CorpusSource, wanted: int | None, progress: SourceProgress) -> None:
-        for row in islice(source.read(), progress.rows, source.rows):
+        rows = islice(source.read(), progress.rows, source.rows)
+        for row in follow(rows, f"reading {source.name}", source.rows and source.rows - progress.rows):
             progress.rows += 1
             if dropped := self._add(number, source.name, row, progress.greatest):
                 progress.drop(dropped)
@@ -162,7 +164,7 @@ class _Mixture:
                 if wanted and self._count_kept(number) > 2 * wanted:
                     self._prune(number, wanted, progress)
                 self._commit(number, progress)
-            if progress.rows % TELL_ROWS == 0:
+            if progress.rows % TELL_ROWS == 0 and not is_displayed():
                 self._tell(f"{source.name}: {progress.rows} rows read")
         if wanted:
             self._prune(number, wanted, progress)

@@ -14,6 +14,7 @@ from replay.ledger.statistics import History, Statistics
 from replay.store import Commit, Format, Store
 from replay.store.load import Header, KnownLives
 from spade.pools import Draws, LevelWindow, PoolList, SeedPool
+from spade.progress import follow
 from spade.protocol import Recording, Trajectory
 
 META: dict[str, type[msgspec.Struct]] = {
@@ -112,7 +113,8 @@ def read_contents(store: Store) -> StoreContents:
         bad += store.miscounted()
         published = {one.weights.version: one.weights.digest for one in found.publications.values()}
         steps = {one.weights.version: one.weights.step for one in found.publications.values()}
-        for key, trajectory in store.decoded("trajectories", Trajectory, bad):
+        count = store.extents()["trajectories"].records
+        for key, trajectory in follow(store.decoded("trajectories", Trajectory, bad), "trajectories", count):
             versions = frozenset(version for version, _ in trajectory.versions)
             flaw = provenance.describe_flaw(published, trajectory)
             oldest = min(versions, default=0) if flaw else provenance.find_oldest(steps, trajectory)

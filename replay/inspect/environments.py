@@ -15,30 +15,48 @@ class EnvironmentSummary(msgspec.Struct, frozen=True):
     """An environment of a run. Figures stay None until its window closes."""
 
     id: str
+    """Id of the environment."""
     name: str
+    """Name of the program."""
     skill: str
+    """Skill of the program."""
     round: int
+    """Round in which it was designed."""
     state: str
+    """active, closed or quarantined."""
     document: str
+    """Document of the corpus that its designer read, or ""."""
     win_rate_unhinted: float | None
+    """Win rate without the hint."""
     win_rate_hinted: float | None
+    """Win rate with the hint."""
     regret: float | None
+    """Mean return with the hint, minus the mean return without."""
     regret_error: float | None
+    """Standard error of the regret."""
     reward: float | None
+    """Reward of its designer."""
     audit: str
     """The state of its audit, with the finding if there is one. "" before the audit began or without an audit."""
     reward_levels: int
+    """Number of distinct rewards that the program gave."""
     measures: Measures
+    """Measures of the program."""
     setting: str
+    """Setting that its designer was asked for, or ""."""
     variant: str
+    """Variant that its designer was asked for, or ""."""
 
 
 class EnvironmentDetail(EnvironmentSummary, frozen=True):
     """An environment with its program."""
 
     source: str
+    """The program."""
     hint: str
+    """The hint."""
     first_observation: str
+    """The first observation of the program."""
     reads: Form
     """The form of the actions that plays send to the program."""
     repairs: Repairs

@@ -90,9 +90,13 @@ class JournalRows(msgspec.Struct, frozen=True):
     """
 
     steps: tuple[StepRow, ...] = ()
+    """One row for each learner step (docs/metrics.md)."""
     evaluations: tuple[EvaluationRow, ...] = ()
+    """Evaluations of the run."""
     diversities: tuple[DiversityRow, ...] = ()
+    """Measurements of diversity."""
     events: tuple[EventRow, ...] = ()
+    """Starts and ends of the run, and other events."""
     unreadable: int = 0
     """Number of rows that cannot be read."""
 

@@ -3,6 +3,7 @@
 import gc
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from enum import IntEnum
 from importlib import metadata
 from typing import Annotated, Any
@@ -10,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from spade import progress
 from spade.app.commands import (
     actors,
     config,
@@ -191,6 +193,8 @@ def _run() -> None:
     """Run the command. Prints a SpadeError or OSError as one line."""
     open_streams()
     logs.warn_plainly()
+    if sys.stdout.isatty() and "--json" not in sys.argv:
+        progress.set_display(_display_progress)
     try:
         try:
             app()
@@ -206,6 +210,12 @@ def _run() -> None:
         sys.exit(ExitCode.FAILED)
     except* KeyboardInterrupt:
         sys.exit(ExitCode.INTERRUPTED)
+
+
+def _display_progress(what: str, total: float | None, count: Callable[[], float]) -> AbstractContextManager[object]:
+    from spade.app.commands.progress import ProgressBar  # imports rich
+
+    return ProgressBar(what, total, count)
 
 
 def _format_lines(errors: BaseExceptionGroup[SpadeError | OSError]) -> Iterator[str]:

@@ -6,6 +6,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +15,7 @@ import typer
 from spade.app.commands.options import Json
 from spade.app.printing import print_json
 from spade.errors import ConfigError, SpadeError
+from spade.progress import follow
 from spade.text import as_line
 
 if TYPE_CHECKING:
@@ -58,9 +60,8 @@ def doctor(
             raise typer.Exit(1)
         return
     table = Table.grid(padding=(0, 2))
-    checks = [*_check_machine(), *_check_accelerator(), *_check_packages(), *_check_suites(), *_check_sandbox()] + (
-        _run(run) if run else []
-    )
+    parts = (_check_machine(), _check_accelerator(), _check_packages(), _check_suites(), _check_sandbox())
+    checks = [*follow(chain(*parts), "checking"), *(_run(run) if run else ())]
     if json:
         print_json([{"name": name.strip(), "good": good, "detail": detail} for name, good, detail in checks])
         return

@@ -38,12 +38,13 @@ def import_model(
     from spade.app.models.findings import examine
     from spade.app.models.sources import open_source
     from spade.disk import write_whole
+    from spade.progress import follow
 
     with write_whole(out) as part:
         say(f"reading {source}")
         with open_source(source) as found:
             convert(found, part, dtype)
-        for finding in examine(part):
+        for finding in follow(examine(part), "examining"):
             say(f"{'✗' if finding.fault else '✓'} {finding.name}: {finding.text}")
     say(f"{out}: `spade config check CONFIG --set model.path={out}` checks a run of it")
 
@@ -140,8 +141,13 @@ def _copy(policy: "KeptPolicy", out: Path, gguf: str | None = None) -> str:
     from spade.disk import hold, write_whole
     from spade.policy import manifest
     from spade.policy.checkpoint_files import check_files
+    from spade.progress import measure_size, show_writing
 
-    with hold(policy.folder / manifest.PARAMETERS), write_whole(out) as part:
+    with (
+        hold(policy.folder / manifest.PARAMETERS),
+        write_whole(out) as part,
+        show_writing(f"writing {out}", part, measure_size(policy.folder)),
+    ):
         try:
             digest = compute_sound_digest(policy)
             if gguf is not None:

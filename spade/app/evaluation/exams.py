@@ -1,12 +1,14 @@
 """Evaluations to be made, and their progress."""
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
 
 from actors.suites import Suite
 from actors.text.conversation import Talk
 from spade.evaluations import EvaluationPlan, RecordFile, name_folder
+from spade.progress import is_displayed, show
 
 _TOLD = 8  # progress messages for each evaluation
 
@@ -41,13 +43,22 @@ Missing = Sequence[tuple[Exam, RecordFile]]
 """Evaluations with their incomplete records."""
 
 
+def show_samples(exam: Exam, kept: RecordFile) -> AbstractContextManager[object]:
+    """Show while the block runs how many samples have their record."""
+    return show(_name_rules(exam), len(exam.plan.scheduled), lambda: len(kept.records))
+
+
 def report_progress(exam: Exam, kept: RecordFile, say: Say) -> Callable[[], None]:
-    """Return a function that reports, a few times in total, how many samples have their record."""
-    rules, all_of_them = exam.plan.rules, len(exam.plan.scheduled)
+    """Return a function that prints, a few times in total, how many samples have their record, if no bar shows it."""
+    all_of_them = len(exam.plan.scheduled)
     step = max(1, all_of_them // _TOLD)
 
     def told() -> None:
-        if len(kept.records) % step == 0 or len(kept.records) == all_of_them:
-            say(f"{rules.suite}@{rules.protocol.name}: {len(kept.records)} of {all_of_them} samples")
+        if not is_displayed() and (len(kept.records) % step == 0 or len(kept.records) == all_of_them):
+            say(f"{_name_rules(exam)}: {len(kept.records)} of {all_of_them} samples")
 
     return told
+
+
+def _name_rules(exam: Exam) -> str:
+    return f"{exam.plan.rules.suite}@{exam.plan.rules.protocol.name}"

@@ -19,7 +19,7 @@ import trio
 from actors.play.voices.chats import ChatAnswer, make_sampling_fields
 from actors.play.voices.server import ChatServer
 from actors.suites.harnesses.worker import HarnessError, Over, Worker, start_worker
-from spade.app.evaluation.exams import Exam, Missing, Say, report_progress
+from spade.app.evaluation.exams import Exam, Missing, Say, report_progress, show_samples
 from spade.app.evaluation.servers import ServerOptions
 from spade.config import Config
 from spade.evaluations import ErrorKind, RecordFile, SampleRecord, Sampling, sample_seed
@@ -219,7 +219,8 @@ async def play_by_harness(
         if user is not None:
             other = AskedModel(await stack.enter_async_context(user.open(deadline_s)), user.model)
         for exam, kept in missing:
-            await HarnessPlayer(exam, kept, Voices(policy, other), config, logs, say).play()
+            with show_samples(exam, kept):
+                await HarnessPlayer(exam, kept, Voices(policy, other), config, logs, say).play()
 
 
 def _keep_request(body: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from actors.play.examiner import Examined, Examiner
 from actors.play.manner import Manner, make_suite_manner
 from actors.play.session import Session, attend
 from actors.play.voices.chats import ChatVoice
-from spade.app.evaluation.exams import Exam, Missing, Say, report_progress
+from spade.app.evaluation.exams import Exam, Missing, Say, report_progress, show_samples
 from spade.app.evaluation.servers import ServerOptions
 from spade.app.rundir import RunDir
 from spade.app.supervisor import launches
@@ -59,7 +59,8 @@ async def _play(connected: Connected, exam: Exam, kept: RecordFile, say: Say, ma
         told()
 
     samples = [(exam.plan.items[name], number) for name, number in kept.missing]
-    await Examiner(connected, rules.suite, rules.seed, manner_of).examine(samples, over)
+    with show_samples(exam, kept):
+        await Examiner(connected, rules.suite, rules.seed, manner_of).examine(samples, over)
 
 
 def _ignore_ready() -> None:

@@ -11,6 +11,7 @@ from spade.app.experiment.results import RunResult, write_result
 from spade.app.experiment.workplace import Workplace
 from spade.errors import SpadeError, format_placed
 from spade.processes.ending import list_ending_signals
+from spade.progress import show
 
 
 class Grid:
@@ -34,9 +35,10 @@ class Grid:
         """
         async with trio.open_nursery() as watch:
             await watch.start(_listen)
-            async with trio.open_nursery() as nursery:
-                for _ in range(at_once):
-                    nursery.start_soon(self._worker)
+            with show("runs", len(self._place.experiment.pieces), lambda: len(self._results)):
+                async with trio.open_nursery() as nursery:
+                    for _ in range(at_once):
+                        nursery.start_soon(self._worker)
             watch.cancel_scope.cancel()
         return not self._failed
 

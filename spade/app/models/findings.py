@@ -1,6 +1,7 @@
 """Describe a checkpoint, and test on the model itself if a run can play with it and train it."""
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +22,7 @@ class Finding(NamedTuple):
     """True if this use of the model will not work."""
 
 
-def examine(folder: Path) -> list[Finding]:
+def examine(folder: Path) -> Iterator[Finding]:
     """Examine the checkpoint `folder`: describe it, and try every use in the way that a run begins it.
 
     Raises RunError if the model does not load.
@@ -35,16 +36,13 @@ def examine(folder: Path) -> list[Finding]:
     model = load(folder, dtype=facts.dtype, device=torch.device("cpu"))
     count = sum(each.numel() for each in model.parameters())
     text = model.config.get_text_config()
-    found = [
-        Finding("architecture", f"{model.config.model_type}, {text.num_hidden_layers} layers"),
-        Finding("parameters", f"{count / 1e6:,.1f} million in {facts.dtype}"),
-        Finding("context", f"{facts.context_tokens} tokens"),
-        _check_tokenizer(folder),
-        _check_engine(model),
-        _check_learner(folder),
-        _check_memory(count, facts.dtype),
-    ]
-    return found
+    yield Finding("architecture", f"{model.config.model_type}, {text.num_hidden_layers} layers")
+    yield Finding("parameters", f"{count / 1e6:,.1f} million in {facts.dtype}")
+    yield Finding("context", f"{facts.context_tokens} tokens")
+    yield _check_tokenizer(folder)
+    yield _check_engine(model)
+    yield _check_learner(folder)
+    yield _check_memory(count, facts.dtype)
 
 
 def _check_tokenizer(folder: Path) -> Finding:

@@ -20,6 +20,7 @@ from spade.app.nano.tokens import ASSISTANT, END, FORMS, PAD, SPECIAL, USER, Row
 from spade.app.printing import say
 from spade.config import DomainName
 from spade.policy.model import write_parameters
+from spade.progress import follow
 from spade.seeds import derive
 from spade.tokens import Tokenizer
 
@@ -122,7 +123,7 @@ def teach_copying(model: PreTrainedModel, tokenizer: Tokenizer, seed: int) -> No
     optimizers = make_optimizers(model)
     rng = random.Random(derive(b"", "nano echoes", seed))
     words = range(len(SPECIAL), tokenizer.size)
-    for step in range(ECHO_STEPS):
+    for step in follow(range(ECHO_STEPS), "copying"):
         said = [rng.choices(words, k=rng.randint(*ECHO_TOKENS)) for _ in range(ECHO_ROWS)]
         rows = [make_echo(tokenizer, ids) for ids in said]
         loss = accumulate(model, [rows])
@@ -142,7 +143,7 @@ def warm_start(
 ) -> None:
     """Imitate demonstrations. Each is seen once."""
     optimizers = make_optimizers(model)
-    for step in range(record.steps):
+    for step in follow(range(record.steps), "warm start"):
         first = step * DEMONSTRATIONS_PER_STEP
         shown = [
             make_demonstration(world, SIMULATIONS[world.name], record.seed, first + n, corpus)

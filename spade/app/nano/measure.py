@@ -13,6 +13,7 @@ from actors.text.profile import ChatMessage, Document
 from spade.app.nano.simulation import SIMULATIONS
 from spade.codec import pack_ids, unpack_ids
 from spade.config import Engine
+from spade.progress import show
 from spade.protocol import Generate, Weights
 from spade.seeds import derive
 from spade.tokens import Tokenizer
@@ -47,7 +48,7 @@ class Checkpoint:
         self.engine = TorchEngine(Weights(0, 0, "", str(folder)), settings, "float32")
         self.world = world
         self.seed = seed
-        self.requests = 0
+        self.requests = self.sampled = 0
 
     def designs(self, count: int, documents: Sequence[Document]) -> list[str]:
         """Sample completions of design requests like those in the demonstrations."""
@@ -72,21 +73,24 @@ class Checkpoint:
         for number, (conversation, play) in enumerate(zip(played, plays, strict=True)):
             opening = talks[number].open(conversation.observed[0], play.hint)
             contexts[number] = self.tokenizer.prompt_ids(opening.messages, tools=opening.tools)
-        while contexts:
-            answers = self._sample(list(contexts.values()), TURN_TOKENS)
-            for number, answer in zip(list(contexts), answers, strict=True):
-                talk = talks[number]
-                move = talk.act(self.tokenizer.decode(answer, talk.marks))
-                take_turn(simulations[number], played[number], move)
-                seen = played[number].pending
-                if seen is not None:
-                    contexts[number] += answer + self.tokenizer.turn_ids(answer, talk.turn(seen, move))
-                if seen is None or len(contexts[number]) + TURN_TOKENS > PLAY_TOKENS:
-                    del contexts[number]
+        with show("playing", len(plays), lambda: len(plays) - len(contexts)):
+            while contexts:
+                answers = self._sample(list(contexts.values()), TURN_TOKENS)
+                for number, answer in zip(list(contexts), answers, strict=True):
+                    talk = talks[number]
+                    move = talk.act(self.tokenizer.decode(answer, talk.marks))
+                    take_turn(simulations[number], played[number], move)
+                    seen = played[number].pending
+                    if seen is not None:
+                        contexts[number] += answer + self.tokenizer.turn_ids(answer, talk.turn(seen, move))
+                    if seen is None or len(contexts[number]) + TURN_TOKENS > PLAY_TOKENS:
+                        del contexts[number]
         return [conversation.episode_return for conversation in played]
 
     def _answers(self, requests: Sequence[Sequence[ChatMessage]], max_tokens: int) -> list[str]:
-        sampled = self._sample([self.tokenizer.prompt_ids(request) for request in requests], max_tokens)
+        done = self.sampled
+        with show("sampling", len(requests), lambda: self.sampled - done):
+            sampled = self._sample([self.tokenizer.prompt_ids(request) for request in requests], max_tokens)
         return [self.tokenizer.decode(ids) for ids in sampled]
 
     def _sample(self, prompts: Sequence[list[int]], max_tokens: int) -> list[list[int]]:
@@ -98,4 +102,5 @@ class Checkpoint:
         answers: dict[int, list[int]] = {}
         while self.engine.busy:
             answers.update((number, unpack_ids(generated.ids).tolist()) for number, generated in self.engine.step())
+            self.sampled = self.requests - len(prompts) + len(answers)
         return [answers[number] for number in range(len(prompts))]

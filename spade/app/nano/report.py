@@ -22,6 +22,7 @@ from spade.decoding import UnreadableError, try_decode
 from spade.disk import read
 from spade.errors import RunError
 from spade.estimates import compute_mean_and_error
+from spade.progress import follow
 from spade.protocol import Verdict
 from spade.returns import is_won
 from spade.seeds import derive
@@ -154,7 +155,7 @@ async def judge(programs: Sequence[str], seed: int, domain: config.DomainName) -
             await validate(
                 sandbox, program, derive(b"", "nano report: admission", seed, index), sandbox.limits, domain=domain
             )
-            for index, program in enumerate(programs)
+            for index, program in enumerate(follow(programs, "judging programs"))
         ]
 
 

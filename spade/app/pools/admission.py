@@ -12,6 +12,7 @@ import trio
 
 from actors.environments.admission import admit_opened, derive_check_seed, find_domain, validate
 from actors.sandbox import Sandbox, open_sandbox
+from spade import progress
 from spade.codec import compute_program_digest
 from spade.config import Config, DomainName
 from spade.decoding import UnreadableError, try_decode
@@ -107,6 +108,9 @@ async def _judge_all(
     """Judge programs with one task for each core. Fills `known`."""
     waiting, told = iter(left), time.monotonic()
 
+    def count() -> int:
+        return sum(each in known for each, _ in left)
+
     async def work() -> None:
         nonlocal told
         for key, program in waiting:
@@ -115,14 +119,14 @@ async def _judge_all(
             judged = Judged(key) if verdict.passed else Judged(key, last.name, last.reason)
             keep(judged)
             known[key] = judged
-            if time.monotonic() - told >= _TOLD_S:
+            if not progress.is_displayed() and time.monotonic() - told >= _TOLD_S:
                 told = time.monotonic()
-                done = sum(each in known for each, _ in left)
-                say(f"{done} of {len(left)} programs judged")
+                say(f"{count()} of {len(left)} programs judged")
 
-    async with open_sandbox(config.sandbox, fixed_hashes=True) as sandbox, trio.open_nursery() as nursery:
-        for _ in range(os.cpu_count() or 1):
-            nursery.start_soon(work)
+    with progress.show("judging programs", len(left), count):
+        async with open_sandbox(config.sandbox, fixed_hashes=True) as sandbox, trio.open_nursery() as nursery:
+            for _ in range(os.cpu_count() or 1):
+                nursery.start_soon(work)
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from spade.config import Config
 from spade.disk import write_whole
 from spade.errors import RunError
 from spade.pools import PoolProgram
+from spade.progress import follow
 from spade.protocol import Form
 from spade.returns import TOLERANCE
 from spade.seeds import INSTANCE_MASK
@@ -81,7 +82,7 @@ async def _solve_all(programs: list[PoolProgram], config: Config) -> list[Solved
     """Win each program with its solution. Leaves out the programs where this fails."""
     solved = []
     async with open_sandbox(config.sandbox) as sandbox:
-        for program in programs:
+        for program in follow(programs, "winning programs"):
             seed = derive_check_seed(program.source)
             probing = FormProbing(sandbox, program.source, seed, config.sandbox, config.play)
             probing.reads = _read_form(program)

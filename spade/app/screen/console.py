@@ -1,6 +1,7 @@
 """Coloured and drawn output of commands: rich without markup, with unprintable characters escaped."""
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -25,3 +26,9 @@ class Screen(Console):
         """Print plain and styled parts as one line."""
         told = (as_line(part) if isinstance(part, str) else (as_line(part[0]), part[1]) for part in parts)
         self.print(Text.assemble(*told), soft_wrap=True)
+
+
+@cache
+def open_screen() -> Screen:
+    """Return the screen of this process, on which a bar and the lines above it are drawn."""
+    return Screen()

@@ -18,6 +18,7 @@ from spade.decoding import UnreadableError
 from spade.errors import RunError
 from spade.policy import model_folder
 from spade.pools import PoolProgram
+from spade.progress import follow
 from spade.protocol import DesignJob, MemorySeed, Verdict
 from spade.seeds import derive
 from spade.tokens import ExampleMessage, Tokenizer, write_example
@@ -50,7 +51,7 @@ class Demonstrations:
         verdicts = trio.run(self._admit, programs)
         sound = [(each, verdict) for each, verdict in zip(programs, verdicts, strict=True) if verdict.passed]
         self.left_out["programs that admission rejects"] += len(programs) - len(sound)
-        for program, verdict in sound:
+        for program, verdict in follow(sound, "writing examples"):
             others = [each for each, _ in sound if each.skill == program.skill and each is not program]
             for number in range(prompts):
                 yield from self._design(program, verdict, others if number % 2 else [], number)
@@ -63,7 +64,7 @@ class Demonstrations:
         async with open_sandbox(config.sandbox, fixed_hashes=True) as sandbox:
             return [
                 await validate(sandbox, each.source, derive_check_seed(each.source), config.sandbox, config.play)
-                for each in programs
+                for each in follow(programs, "judging programs")
             ]
 
     def _design(

@@ -27,6 +27,7 @@ from spade.config.checks import SEED_SOURCES
 from spade.disk import discard, write_whole
 from spade.errors import BusError, RunError
 from spade.pools import MADE, POOL, PoolProgram, list_names, read_program, read_shipped_programs, write_program
+from spade.progress import show
 from spade.protocol import PROTOCOL_VERSION, Hello, StepMetrics
 from spade.text import as_line
 from spade.transport import Client, connect
@@ -169,7 +170,8 @@ def make(out: Path, config: Config, count: int, say: Callable[[str], None]) -> i
         body = partial(_fill, run, config, collector, count, start, say)
         actor = partial(launches.make_actor_launch, run, config, run.replay_address, "")
         services = [launches.make_replay_launch(run, config, corpus)]
-        trio.run(partial(keep_up, run, config, launches=services, actor=actor, body=body))
+        with show("writing programs", count, lambda: collector.size):
+            trio.run(partial(keep_up, run, config, launches=services, actor=actor, body=body))
         shutil.rmtree(weights, ignore_errors=True)
         collector.collect(count)
     return collector.size

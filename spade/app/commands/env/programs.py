@@ -200,9 +200,9 @@ def check_sources(
 
 
 def _tell_verdict(checked: "Checked") -> None:
-    from spade.app.screen.console import Screen
+    from spade.app.screen.console import open_screen
 
-    console = Screen()
+    console = open_screen()
     file, domain, verdict = checked
     word = ("admitted", "green") if verdict.passed else ("rejected", "red")
     console.tell(word, f"  {file}  {verdict.name}".rstrip(), (f"  {domain or ''}".rstrip(), "dim"))
@@ -232,10 +232,11 @@ async def _check(
     """Admit the programs one after the other, and hand over each verdict."""
     from actors.sandbox import open_sandbox
     from spade.app.pools.admission import judge
+    from spade.progress import follow
     from spade.protocol import Verdict
 
     async with open_sandbox(config.sandbox, fixed_hashes=True) as sandbox:
-        for file, source in files:
+        for file, source in follow(files, "checking programs"):
             if isinstance(source, Verdict):
                 take((file, None, source))
                 continue

@@ -35,6 +35,7 @@ def report(
     from spade.app.screen.observe import try_read_status
     from spade.app.screen.verdict import judge_run
     from spade.disk import replace
+    from spade.progress import follow
 
     if len(runs) > MOST_RUNS:
         raise ConfigError(f"{len(runs)} runs are too many for one page; give at most {MOST_RUNS}")
@@ -46,7 +47,7 @@ def report(
         collect(
             folder, name, status, "" if isinstance(status, str) else judge_run(status).text, compute_share(len(runs))
         )
-        for folder, name, status in zip(folders, names, statuses, strict=True)
+        for folder, name, status in follow(list(zip(folders, names, statuses, strict=True)), "reading runs")
     ]
     found = group_arms(names, [word.arm for word in words], [run.config for run in seen])
     page = render(seen, found, time.time()).encode()

@@ -26,6 +26,7 @@ from spade.app.rundir import RunDir
 from spade.config import Config
 from spade.disk import replace
 from spade.errors import RunError
+from spade.progress import follow
 from spade.protocol import Batch, StepMetrics
 
 MEASURED_TIMES = ("step_s", "wait_s")
@@ -96,7 +97,7 @@ async def _train(
     """Train all batches. Returns the metrics of the last one."""
     metrics = StepMetrics()
     async with open_outside_run(config, start, folder) as (backend, _):
-        for one in batches:
+        for one in follow(batches, "training"):
             metrics = await trio.to_thread.run_sync(backend.train, one)
     return metrics
 

@@ -72,6 +72,7 @@ def export(
     from spade.app.rundir import RunDir
     from spade.disk import write_whole
     from spade.extras import describe_installing
+    from spade.progress import follow
 
     found = RunDir(run).require()
     if format == "messages":
@@ -86,14 +87,16 @@ def export(
     encoder = msgspec.json.Encoder()
     with write_whole(out) as part, open_reader(found.store) as store, store.pinned():
         part.mkdir(parents=True)
+        extents = store.extents()
         for table, kind in TABLES.items():
             with (part / f"{table}.jsonl").open("wb") as file:
-                for row in read_rows(store, table):
+                for row in follow(read_rows(store, table), table, extents[table].records):
                     file.write(encoder.encode(row) + b"\n")
             if parquet:
                 from spade.app.commands.replay.parquet import write_parquet
 
-                write_parquet(part / f"{table}.parquet", kind, read_rows(store, table))
+                rows = follow(read_rows(store, table), f"{table} as Parquet", extents[table].records)
+                write_parquet(part / f"{table}.parquet", kind, rows)
     say(f"{out}: {len(TABLES)} tables of {found.path}")
 
 
@@ -101,9 +104,11 @@ def compact(run: RunArgument) -> None:
     """Return the free space of a stopped run's store to the disk."""
     from replay.store.compact import compact
     from spade.app.rundir import RunDir
+    from spade.progress import show
 
     found = RunDir(run).require()
-    before, after = compact(found.store)
+    with show("compacting", None, lambda: 0):
+        before, after = compact(found.store)
     say(f"{found.path}: its store had {before / MIB:.2f} MiB and has {after / MIB:.2f}")
 
 

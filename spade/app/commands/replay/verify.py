@@ -8,6 +8,7 @@ import typer
 from spade.app.commands.options import Json, RunArgument
 from spade.app.printing import print_json, say
 from spade.errors import WeightsError, format_placed, format_reason
+from spade.progress import follow
 
 if TYPE_CHECKING:
     from replay.inspect.contents import StoreContents
@@ -59,7 +60,7 @@ def _find_file_problems(run: "RunDir", found: "StoreContents") -> Iterator[str]:
     newest = found.counters.newest
     if newest is not None and not (run.weights / newest.weights.digest).is_dir():
         yield f"{run.weights / newest.weights.digest}: the newest policy, version {newest.weights.version}, is missing"
-    for folder in sorted(path for path in run.weights.glob("[!.]*") if path.is_dir()):
+    for folder in follow(sorted(path for path in run.weights.glob("[!.]*") if path.is_dir()), "published weights"):
         try:
             manifest.verify(folder, folder.name)
         except (OSError, WeightsError) as error:
@@ -69,9 +70,8 @@ def _find_file_problems(run: "RunDir", found: "StoreContents") -> Iterator[str]:
                 )
     yield from _find_policy_problems(run, found)
     steps = [0]
-    for step, folder in reversed(
-        checkpoint.list_kept(run.checkpoints)
-    ):  # a live learner may delete the oldest meanwhile
+    kept = checkpoint.list_kept(run.checkpoints)[::-1]  # a live learner may delete the oldest meanwhile
+    for step, folder in follow(kept, "checkpoints"):
         try:
             held = checkpoint.verify_checkpoint(folder).step
         except (OSError, ValueError) as error:
@@ -92,7 +92,7 @@ def _find_policy_problems(run: "RunDir", found: "StoreContents") -> Iterator[str
     published: dict[int, set[str]] = {}
     for each in found.publications.values():
         published.setdefault(each.weights.step, set()).add(each.weights.digest)
-    for step, folder in kept.list_by_step(run.path / kept.FOLDER):
+    for step, folder in follow(kept.list_by_step(run.path / kept.FOLDER), "kept policies"):
         try:
             digest = manifest.verify_parameters(folder)
         except (OSError, WeightsError) as error:
