@@ -43,9 +43,9 @@ def settings(durability: str, plays: int) -> Config:
     return load("nano", (
         f"replay.durability={durability}", f"design.active_environments={environments}",
         f"design.round_jobs={environments}", "play.group_size=64", "play.window_chunks=2",
-        "learner.batch_sequences=16384", "bus.max_message_bytes=268435456",
+        "learner.batch_sequences=16384", "bus.max_message_bytes=1073741824",
         "play.lease_s=600", "play.window_deadline_s=3600", "bus.silence_s=30", "audit.replays=0",
-        "audit.random_plays=0",
+        "audit.random_plays=0", "play.context_tokens=2048", "engine.context_tokens=4096",
     ))  # fmt: skip
 
 
