@@ -127,12 +127,15 @@ class Server:
         """Return the next request, or None if no request waits."""
         return self._inbox.take_nowait()
 
-    async def reply(self, incoming: Incoming, response: Response) -> bool:
-        """Answer a request. Returns False if its peer is gone. The peer asks again if it comes back."""
+    async def reply(self, incoming: Incoming, response: Response | bytes) -> bool:
+        """Answer a request, perhaps with an encoded response. Returns False if its peer is gone.
+
+        The peer asks again if it comes back.
+        """
         await trio.lowlevel.checkpoint()
         return self.reply_nowait(incoming, response)
 
-    def reply_nowait(self, incoming: Incoming, response: Response) -> bool:
+    def reply_nowait(self, incoming: Incoming, response: Response | bytes) -> bool:
         """Answer a request as `reply` does, without waiting."""
         return self._deliver(incoming.peer, incoming.id.to_bytes(NUMBER_BYTES, "big"), response)
 
@@ -141,12 +144,13 @@ class Server:
         await trio.lowlevel.checkpoint()
         return self._deliver(peer, PUSH, response)
 
-    def _deliver(self, peer: bytes, number: bytes, response: Response) -> bool:
+    def _deliver(self, peer: bytes, number: bytes, response: Response | bytes) -> bool:
         if peer not in self.peers:
             return False
-        payload = encode(response)
+        payload = response if isinstance(response, bytes) else encode(response)
         if len(payload) > self._bus.max_message_bytes:
-            name, limit = type(response).__name__, self._bus.max_message_bytes
+            name = "reply" if isinstance(response, bytes) else type(response).__name__
+            limit = self._bus.max_message_bytes
             log.error("a %s of %d bytes is over bus.max_message_bytes = %d", name, len(payload), limit)
             payload = encode(Refused(f"the {name} has {len(payload)} bytes, over bus.max_message_bytes = {limit}"))
         if not self._pump.send([peer, number, payload]):
