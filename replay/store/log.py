@@ -18,7 +18,6 @@ _LOW = 0xFFFFFFFF
 
 Handle = lmdb._Database
 Records = Sequence[tuple[bytes, bytes]]
-Views = Sequence[tuple[memoryview, memoryview]]
 
 
 class Log:
@@ -62,18 +61,18 @@ class Log:
 
     def bodies(self, transaction: lmdb.Transaction, keys: Sequence[bytes]) -> list[memoryview] | None:
         """Return views of values in the order of `keys`, or None if one is missing or damaged."""
-        begin = self._seed
+        found = []
+        # A cursor that goes on within a page is faster than `getmulti`, which makes a view of each key as well.
         with transaction.cursor(db=self._index) as index, transaction.cursor(db=self._values) as values:
-            entries = b"".join([entry for _, entry in cast(Views, index.getmulti(keys))])
-            if len(entries) != len(keys) * _ENTRY.size:
-                return None
-            said = list(_ENTRY.iter_unpack(entries))
-            found = [value for _, value in cast(Views, values.getmulti([_PLACE.pack(place) for place, _ in said]))]
-        if len(found) < len(keys):
-            return None
-        for key, value, (place, committed) in zip(keys, found, said, strict=True):
-            if crc32(value, crc32(key, begin) ^ place & _LOW) != committed:
-                return None
+            for key in keys:
+                entry = index.get(key)
+                if entry is None or len(entry) != _ENTRY.size:
+                    return None
+                place, committed = _ENTRY.unpack(entry)
+                value = values.get(entry[: _PLACE.size])
+                if value is None or crc32(value, crc32(key, self._seed) ^ place & _LOW) != committed:
+                    return None
+                found.append(cast(memoryview, value))
         return found
 
     def entries(self, transaction: lmdb.Transaction) -> int:
