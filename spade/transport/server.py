@@ -32,7 +32,7 @@ from spade.transport.inbox import Inbox, Incoming
 from spade.transport.pump import NUMBER_BYTES, PUSH, WINDOW, Beat, Context, Pump, put_newest, run_in_background
 from spade.transport.rights import LOCAL, Grant, explain_forbidden, explain_ungranted
 
-_PEERS = 4_096
+_PEERS = 8_192
 _EACH = 1_024  # peers with one key, except the key of the run's own host
 _BEAT_BYTES = 32_768  # size of a heartbeat, which is kept, shown and written into the metrics
 _GONE = 1_024  # departures kept if the service does not read them

@@ -66,7 +66,7 @@ def make_settings(agents: int, durability: str, *more: str) -> Config:
     return load("nano", (
         f"replay.durability={durability}", f"design.active_environments={environments}",
         f"design.round_jobs={environments}", "play.group_size=16", "play.window_chunks=4",
-        f"learner.batch_sequences={min(max(agents, 192), 1024)}", "learner.agent_lag=64",
+        "learner.batch_sequences=192", "learner.agent_lag=64",
         "play.context_tokens=4096", "engine.context_tokens=8192", "bus.max_message_bytes=1073741824",
         "play.lease_s=600", "play.window_deadline_s=3600", "audit.replays=0", "audit.random_plays=0", *more,
     ))  # fmt: skip
