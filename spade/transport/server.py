@@ -47,6 +47,7 @@ class Server:
 
     address     as bound, wildcards resolved
     peers       the connected peers, by routing id
+    changes     number of changes of `peers`
     heartbeats  the newest heartbeat of each peer
     dropped     number of messages that were malformed, or that their sender may not send
     strangers   number of connections that failed in ZeroMQ's handshake: no key, an unlisted key, another protocol
@@ -64,6 +65,7 @@ class Server:
     ) -> None:
         self.address = ""
         self.peers: dict[bytes, Hello] = {}
+        self.changes = 0
         self.heartbeats: dict[bytes, Heartbeat] = {}
         self.dropped = 0
         self.strangers = 0
@@ -221,6 +223,7 @@ class Server:
         if isinstance(answer, Ready):
             log.info("%s is here (pid %d)", hello.name, hello.pid)
             self.peers[peer], self._users[peer] = hello, self._pump.user
+            self.changes += 1
             self._heard[peer] = trio.current_time()
             self._forget(peer)  # the peer sends its open requests again
             answer = msgspec.structs.replace(answer, life=self._life)
@@ -259,6 +262,7 @@ class Server:
         hello = self.peers.pop(peer, None)
         if hello is None:
             return
+        self.changes += 1
         log.info("%s is gone: %s", hello.name, why)
         del self._heard[peer], self._users[peer]
         self.heartbeats.pop(peer, None)
