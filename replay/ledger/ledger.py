@@ -186,14 +186,15 @@ class Ledger:
     def _end(self, plays: tuple[EndedPlay, ...], holder: str, now: float) -> None:
         """Take the plays that make sense. Raises RefusalError about the other plays."""
         wrong = []
-        for play in plays:
-            if why := nonsense.check_play(play, self.state.config.play):
+        for play, why in zip(plays, nonsense.check_plays(plays, self.state.config.play), strict=True):
+            record = self.state.plays.get(play.id)
+            if why:
                 wrong.append(f"play {play.id}: {why}")
-            elif _is_anothers(self.state.plays.get(play.id), play.lease, holder):
+            elif _is_anothers(record, play.lease, holder):
                 wrong.append(f"play {play.id}: its lease {play.lease} is not of {holder}")
             elif self._try_quarantine(play, holder, now):
                 self._release_play(play.id, play.lease, holder, now)
-            elif self._is_unleased(play):
+            elif record is not None and not 1 <= play.lease <= record.lease:
                 wrong.append(f"play {play.id}: its lease {play.lease} was never given")
             elif not windows.finish(self.state, play, holder, now):
                 self.state.counters.late_plays += 1
@@ -202,16 +203,13 @@ class Ledger:
             taken = f"; the other {len(plays) - len(wrong)} of {len(plays)} plays are taken" if len(plays) > 1 else ""
             raise RefusalError("; ".join(wrong[:NAMED]) + taken)
 
-    def _is_unleased(self, ended: EndedPlay) -> bool:
-        """Return True if an open play is handed in under a lease that was never given."""
-        play = self.state.plays.get(ended.id)
-        return play is not None and not 1 <= ended.lease <= play.lease
-
     def _try_quarantine(
         self, request: EndedPlay | SubmitEnvironment | RejectCandidate, holder: str, now: float
     ) -> bool:
         """Quarantine a submission if unpublished weights sampled it. Returns True if they did."""
         if request.trajectory is None:
+            return False
+        if not (why := provenance.describe_flaw(self.state.published, request.trajectory)):
             return False
         work: PlayRecord | Job | None
         if isinstance(request, EndedPlay):
@@ -220,7 +218,9 @@ class Ledger:
             work, name = self.state.jobs.get(request.job), make_attempt_id(request.job, request.attempt)
         known = work is not None and 1 <= request.lease <= work.lease  # otherwise it is not of this run, and not kept
         key = make_quarantine_key(name, request.lease) if known else None
-        return provenance.quarantine(self.state, key, request.trajectory, holder, now)
+        if key is not None:
+            provenance.quarantine(self.state, key, request.trajectory, why, holder, now)
+        return True
 
     def _explain_another_pool(self, digest: str) -> str:
         """Explain why a designer or curator with another pool may not lease; "" if it may."""

@@ -20,6 +20,8 @@ def find_oldest(steps: dict[int, int], trajectory: Trajectory) -> int:
 
     `steps`: learner step by version. After a resume with other results the highest version need not be the newest.
     """
+    if len(trajectory.versions) == 1:
+        return trajectory.versions[0][0]
     return min(
         (version for version, _ in trajectory.versions), key=lambda version: (steps[version], version), default=0
     )
@@ -33,22 +35,18 @@ def describe_flaw(published: dict[int, str], trajectory: Trajectory) -> str:
     for index, (version, _) in enumerate(trajectory.versions):
         if version not in published:
             return f"version {version} was never published"
+        if not trajectory.digests:
+            continue
         digest = trajectory.digests[DIGEST_BYTES * index : DIGEST_BYTES * (index + 1)].hex()
-        if digest and digest != published[version]:
+        if digest != published[version]:
             return f"weights {digest} were never published as version {version}"
     return ""
 
 
-def quarantine(state: RunState, key: str | None, trajectory: Trajectory, holder: str, now: float) -> bool:
-    """Quarantine a trajectory of faulty provenance. Returns False if it is sound.
-
-    `key` identifies the submission. A resent message has the same key. If None, check the trajectory but do not store
-    it.
-    """
-    why = describe_flaw(state.published, trajectory)
-    if why and key is not None and key not in state.quarantine:
+def quarantine(state: RunState, key: str, trajectory: Trajectory, why: str, holder: str, now: float) -> None:
+    """Quarantine a trajectory of faulty provenance. `key` identifies the submission. A resent message has the same."""
+    if key not in state.quarantine:
         state.quarantine.add(key)
         state.counters.quarantined += 1
         state.counters.newest_quarantined = f"{key} of {holder}: {why}"
         state.touch("quarantine", key, Quarantined(holder, why, now, trajectory))
-    return bool(why)

@@ -159,9 +159,11 @@ def finish(state: RunState, ended: EndedPlay, holder: str, now: float) -> bool:
 
 def _note_levels(state: RunState, environment: Environment, rewards: tuple[float, ...]) -> None:
     levels = environment.levels
-    # A set first: most of the rewards repeat, and most were seen before.
-    new = sorted({round(reward, 9) for reward in set(rewards)}.difference(levels))[: LEVELS - len(levels)]
-    if new:
+    # Most of the rewards repeat, and most were seen before.
+    if unseen := set(rewards).difference(levels):
+        new = sorted({round(reward, 9) for reward in unseen}.difference(levels))[: LEVELS - len(levels)]
+        if not new:
+            return
         environment.levels = [*environment.levels, *new]
         state.touch("environments", environment.id, environment)
 

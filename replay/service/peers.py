@@ -51,6 +51,7 @@ class Peers:
         self._start = start
         self._silence_s = config.bus.silence_s
         self._server: Server | None = None
+        self._services: tuple[int, tuple[Peer, ...]] = (-1, ())  # with the server's count of changes
         self._progress = Progress(config.replay.stall_s, start)
         self._plays = Meter(start)
         self._tokens = Meter(start)
@@ -76,13 +77,18 @@ class Peers:
         return () if self._server is None else tuple(self._server.peers.values())
 
     def services(self) -> tuple[Peer, ...]:
-        """Return the services that other peers may call."""
-        services = {
-            hello.name: Peer(hello.role, hello.name, hello.address)
-            for hello in self._list_hellos()
-            if hello.address is not None and hello.role in CALLED
-        }
-        return tuple(services.values())
+        """Return the services that other peers may call.
+
+        Every heartbeat asks for them, so they are listed only when a peer has come or gone.
+        """
+        if self._server is not None and self._services[0] != self._server.changes:
+            services = {
+                hello.name: Peer(hello.role, hello.name, hello.address)
+                for hello in self._list_hellos()
+                if hello.address is not None and hello.role in CALLED
+            }
+            self._services = self._server.changes, tuple(services.values())
+        return self._services[1]
 
     def holders(self, now: float) -> frozenset[str] | None:
         """Return the peers that may hold leases.

@@ -43,7 +43,7 @@ class Log:
             for place, (key, value) in enumerate(written, first)
         ]
 
-    def _compute_checksum(self, key: bytes, place: int, value: bytes) -> int:
+    def _compute_checksum(self, key: bytes, place: int, value: bytes | memoryview) -> int:
         return crc32(value, crc32(key, self._seed) ^ place & _LOW)
 
     def drop(self, transaction: lmdb.Transaction, key: bytes, entry: bytes) -> None:
@@ -57,22 +57,22 @@ class Log:
             return None
         place, committed = _ENTRY.unpack(entry)
         body = transaction.get(entry[: _PLACE.size], db=self._values)
-        return None if body is None or self._compute_checksum(key, place, bytes(body)) != committed else bytes(body)
+        return None if body is None or self._compute_checksum(key, place, body) != committed else bytes(body)
 
-    def bodies(self, transaction: lmdb.Transaction, keys: Sequence[bytes]) -> list[bytes] | None:
-        """Return values in the order of `keys`, or None if one is missing or damaged."""
-        begin = self._seed
+    def bodies(self, transaction: lmdb.Transaction, keys: Sequence[bytes]) -> list[memoryview] | None:
+        """Return views of values in the order of `keys`, or None if one is missing or damaged."""
+        found = []
+        # A cursor that goes on within a page is faster than `getmulti`, which makes a view of each key as well.
         with transaction.cursor(db=self._index) as index, transaction.cursor(db=self._values) as values:
-            entries = b"".join([entry for _, entry in cast(Records, index.getmulti(keys))])
-            if len(entries) != len(keys) * _ENTRY.size:
-                return None
-            said = list(_ENTRY.iter_unpack(entries))
-            found = [value for _, value in cast(Records, values.getmulti([_PLACE.pack(place) for place, _ in said]))]
-        if len(found) < len(keys):
-            return None
-        for key, value, (place, committed) in zip(keys, found, said, strict=True):
-            if crc32(value, crc32(key, begin) ^ place & _LOW) != committed:
-                return None
+            for key in keys:
+                entry = index.get(key)
+                if entry is None or len(entry) != _ENTRY.size:
+                    return None
+                place, committed = _ENTRY.unpack(entry)
+                value = values.get(entry[: _PLACE.size])
+                if value is None or crc32(value, crc32(key, self._seed) ^ place & _LOW) != committed:
+                    return None
+                found.append(cast(memoryview, value))
         return found
 
     def entries(self, transaction: lmdb.Transaction) -> int:

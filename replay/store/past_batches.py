@@ -1,6 +1,7 @@
 """Past batches, rebuilt from the store."""
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -8,6 +9,7 @@ import msgspec
 from replay.ledger.keys import make_batch_key
 from replay.ledger.records import BatchRecord, RunCounters
 from replay.store.store import Store
+from spade.codec import encode
 from spade.errors import RunError
 from spade.protocol import Batch, Group, Trajectory
 
@@ -32,26 +34,28 @@ def read_batch(store: Store, record: BatchRecord) -> Batch:
     counters = store.get("meta", "counters", RunCounters)
     if counters is not None and record.step <= counters.dropped_step:
         raise RunError(explain_dropped(record.step))
-    return _build(store, record, msgspec.msgpack.Decoder(Trajectory).decode)
+    decode = msgspec.msgpack.Decoder(Trajectory).decode
+    return store.bodies(_list_trajectories(record), lambda bodies: _build(record, map(decode, bodies)))
 
 
-def read_packed_batch(store: Store, record: BatchRecord, last: bool = False) -> Batch:
-    """Return the batch as sent. Its trajectories are msgspec.Raw, the stored bytes, which the receiver decodes.
-
-    `last`: see `Batch`.
-    """
-    return _build(store, record, msgspec.Raw, last)
+def read_packed_batch(store: Store, record: BatchRecord, last: bool = False) -> bytes:
+    """Return the batch as sent, encoded. Its trajectories are the stored bytes. `last`: see `Batch`."""
+    keys = _list_trajectories(record)
+    return store.bodies(keys, lambda bodies: encode(_build(record, map(msgspec.Raw, bodies), last)))
 
 
-def _build(store: Store, record: BatchRecord, read: Callable[[bytes], Any], last: bool = False) -> Batch:
-    """Return the batch with the result of `read` for each stored trajectory."""
-    bodies = iter(store.bodies([member.trajectory for group in record.groups for member in group.members]))
+def _list_trajectories(record: BatchRecord) -> list[str]:
+    return [member.trajectory for group in record.groups for member in group.members]
+
+
+def _build(record: BatchRecord, trajectories: Iterator[Any], last: bool = False) -> Batch:
+    """Return the batch with these trajectories, in order."""
     groups = (
         Group(
             id=group.id,
             role=group.role,
             rewards=tuple(member.reward for member in group.members),
-            trajectories=tuple(read(next(bodies)) for _ in group.members),
+            trajectories=tuple(islice(trajectories, len(group.members))),
             baseline=group.baseline,
         )
         for group in record.groups

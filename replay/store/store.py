@@ -111,11 +111,19 @@ class Store:
         count = count_pages(transaction, self._tables[table]) + (self._log.pages(transaction) if table == LOGGED else 0)
         return Extent(stat["entries"], count * stat["psize"])
 
-    def bodies(self, keys: Sequence[str]) -> list[bytes]:
-        """Return encoded trajectories, in the order of `keys`. Raises RunError if one is missing."""
+    def bodies(self, keys: Sequence[str], read: Callable[[Sequence[bytes | memoryview]], Result]) -> Result:
+        """Return `read` of encoded trajectories, in the order of `keys`. Raises RunError if one is missing.
+
+        `read` gets views of LMDB's pages, so that nothing is copied before. They end with its return.
+        """
         encoded = [key.encode() for key in keys]
-        found = self._read(LOGGED, lambda transaction: self._log.bodies(transaction, encoded))
-        return found if found is not None else [self._body_of(key) for key in keys]
+
+        def read_all(transaction: lmdb.Transaction) -> Result | None:
+            found = self._log.bodies(transaction, encoded)
+            return None if found is None else read(found)
+
+        result = self._read(LOGGED, read_all)
+        return result if result is not None else read([self._body_of(key) for key in keys])
 
     def _body_of(self, key: str) -> bytes:
         """Return a trajectory that must exist. Raises DamagedError if it does not."""
@@ -289,9 +297,9 @@ def open_table(environment: lmdb.Environment, name: str) -> Handle:
 
 
 def begin(environment: lmdb.Environment) -> lmdb.Transaction:
-    """Begin a read transaction. Raises RunError if LMDB refuses one."""
+    """Begin a read transaction. It gives views of LMDB's pages, which end with it. Raises RunError if LMDB refuses."""
     try:
-        return _run_with_growth(environment, environment.begin)
+        return _run_with_growth(environment, lambda: environment.begin(buffers=True))
     except lmdb.Error as error:
         raise make_unreadable_error(environment.path(), error) from None
 

@@ -65,6 +65,8 @@ class Trajectory(Wire, frozen=True):
 
 def _compute_contexts(tokens: int, rewinds: tuple[tuple[int, int], ...]) -> tuple[int, ...]:
     """Return the context's length before each rewind and at the end. Raises ValueError if a rewind cuts nothing."""
+    if not rewinds:
+        return (tokens,)
     lengths, begin, length = list[int](), 0, 0
     for at, kept in rewinds:
         length += at - begin

@@ -32,7 +32,7 @@ from spade.transport.inbox import Inbox, Incoming
 from spade.transport.pump import NUMBER_BYTES, PUSH, WINDOW, Beat, Context, Pump, put_newest, run_in_background
 from spade.transport.rights import LOCAL, Grant, explain_forbidden, explain_ungranted
 
-_PEERS = 4_096
+_PEERS = 8_192
 _EACH = 1_024  # peers with one key, except the key of the run's own host
 _BEAT_BYTES = 32_768  # size of a heartbeat, which is kept, shown and written into the metrics
 _GONE = 1_024  # departures kept if the service does not read them
@@ -47,6 +47,7 @@ class Server:
 
     address     as bound, wildcards resolved
     peers       the connected peers, by routing id
+    changes     number of changes of `peers`
     heartbeats  the newest heartbeat of each peer
     dropped     number of messages that were malformed, or that their sender may not send
     strangers   number of connections that failed in ZeroMQ's handshake: no key, an unlisted key, another protocol
@@ -64,6 +65,7 @@ class Server:
     ) -> None:
         self.address = ""
         self.peers: dict[bytes, Hello] = {}
+        self.changes = 0
         self.heartbeats: dict[bytes, Heartbeat] = {}
         self.dropped = 0
         self.strangers = 0
@@ -127,12 +129,15 @@ class Server:
         """Return the next request, or None if no request waits."""
         return self._inbox.take_nowait()
 
-    async def reply(self, incoming: Incoming, response: Response) -> bool:
-        """Answer a request. Returns False if its peer is gone. The peer asks again if it comes back."""
+    async def reply(self, incoming: Incoming, response: Response | bytes) -> bool:
+        """Answer a request, perhaps with an encoded response. Returns False if its peer is gone.
+
+        The peer asks again if it comes back.
+        """
         await trio.lowlevel.checkpoint()
         return self.reply_nowait(incoming, response)
 
-    def reply_nowait(self, incoming: Incoming, response: Response) -> bool:
+    def reply_nowait(self, incoming: Incoming, response: Response | bytes) -> bool:
         """Answer a request as `reply` does, without waiting."""
         return self._deliver(incoming.peer, incoming.id.to_bytes(NUMBER_BYTES, "big"), response)
 
@@ -141,12 +146,13 @@ class Server:
         await trio.lowlevel.checkpoint()
         return self._deliver(peer, PUSH, response)
 
-    def _deliver(self, peer: bytes, number: bytes, response: Response) -> bool:
+    def _deliver(self, peer: bytes, number: bytes, response: Response | bytes) -> bool:
         if peer not in self.peers:
             return False
-        payload = encode(response)
+        payload = response if isinstance(response, bytes) else encode(response)
         if len(payload) > self._bus.max_message_bytes:
-            name, limit = type(response).__name__, self._bus.max_message_bytes
+            name = "reply" if isinstance(response, bytes) else type(response).__name__
+            limit = self._bus.max_message_bytes
             log.error("a %s of %d bytes is over bus.max_message_bytes = %d", name, len(payload), limit)
             payload = encode(Refused(f"the {name} has {len(payload)} bytes, over bus.max_message_bytes = {limit}"))
         if not self._pump.send([peer, number, payload]):
@@ -217,6 +223,7 @@ class Server:
         if isinstance(answer, Ready):
             log.info("%s is here (pid %d)", hello.name, hello.pid)
             self.peers[peer], self._users[peer] = hello, self._pump.user
+            self.changes += 1
             self._heard[peer] = trio.current_time()
             self._forget(peer)  # the peer sends its open requests again
             answer = msgspec.structs.replace(answer, life=self._life)
@@ -255,6 +262,7 @@ class Server:
         hello = self.peers.pop(peer, None)
         if hello is None:
             return
+        self.changes += 1
         log.info("%s is gone: %s", hello.name, why)
         del self._heard[peer], self._users[peer]
         self.heartbeats.pop(peer, None)

@@ -1,20 +1,23 @@
-"""Trajectories from a producer's process over the bus into the store, until acknowledged; against three peers.
+"""Trajectories from a producer's process over the bus into the store, until acknowledged; against four peers.
 
     python -m tests.bench.ingest [--rounds 5] [--durability sync] [--out ingest.json]
 
 Interleaved with ours, over the same messages: (a) ZeroMQ PUSH/PULL, (b) LMDB puts of the same trajectories, a message
-to a transaction, (c) the content as Python lists in msgspec over PUSH/PULL, decoded, not stored and not acknowledged.
-Prints medians.
+to a transaction, (c) the content as Python lists in msgspec over PUSH/PULL, decoded, not stored and not acknowledged,
+(d) inserts of the same trajectories into SQLite, a message to a transaction (WAL; synchronous=FULL, or OFF with
+"nosync"). Prints medians.
 """
 
 import argparse
 import json
 import os
 import random
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 from statistics import median, quantiles
 
@@ -43,9 +46,9 @@ def settings(durability: str, plays: int) -> Config:
     return load("nano", (
         f"replay.durability={durability}", f"design.active_environments={environments}",
         f"design.round_jobs={environments}", "play.group_size=64", "play.window_chunks=2",
-        "learner.batch_sequences=16384", "bus.max_message_bytes=268435456",
+        "learner.batch_sequences=16384", "bus.max_message_bytes=1073741824",
         "play.lease_s=600", "play.window_deadline_s=3600", "bus.silence_s=30", "audit.replays=0",
-        "audit.random_plays=0",
+        "audit.random_plays=0", "play.context_tokens=2048", "engine.context_tokens=4096",
     ))  # fmt: skip
 
 
@@ -188,6 +191,25 @@ def put(tokens: int, together: int, count: int, durability: str) -> float:
         return count * together * tokens / (time.perf_counter() - began) / 1e6
 
 
+def insert(tokens: int, together: int, count: int, durability: str) -> float:
+    """Mtoken/s of inserts into SQLite, a message's to a transaction."""
+    value = msgspec.msgpack.encode(trajectory(tokens))
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        closing(sqlite3.connect(Path(folder, "plays.db"), isolation_level=None)) as database,
+    ):
+        database.execute("PRAGMA journal_mode=WAL")
+        database.execute(f"PRAGMA synchronous={'FULL' if durability == 'sync' else 'OFF'}")
+        database.execute("CREATE TABLE plays (id TEXT PRIMARY KEY, trajectory BLOB) WITHOUT ROWID")
+        began = time.perf_counter()
+        for start in range(0, count * together, together):
+            database.execute("BEGIN IMMEDIATE")
+            rows = [(f"p{index:08}", value) for index in range(start, start + together)]
+            database.executemany("INSERT INTO plays VALUES (?, ?)", rows)
+            database.execute("COMMIT")
+        return count * together * tokens / (time.perf_counter() - began) / 1e6
+
+
 def measure(durability: str, rounds: int) -> dict[str, dict[str, float]]:
     """Medians over the rounds, by shape."""
     figures = {}
@@ -197,12 +219,14 @@ def measure(durability: str, rounds: int) -> dict[str, dict[str, float]]:
             "(a) PUSH/PULL": lambda _, s=shape: {"(a) PUSH/PULL": pushed(*s, as_lists=False)},
             "(b) LMDB puts": lambda _, s=shape: {"(b) LMDB puts": put(*s, durability)},
             "(c) lists, no ack": lambda _, s=shape: {"(c) lists, no ack": pushed(*s, as_lists=True)},
+            "(d) SQLite": lambda _, s=shape: {"(d) SQLite": insert(*s, durability)},
         }
         figures[name] = {}
         for rows in in_turns(jobs, rounds).values():
             figures[name] |= medians(rows)
         slower = min(figures[name]["(a) PUSH/PULL"], figures[name]["(b) LMDB puts"])
         figures[name]["of the slower of (a), (b)"] = figures[name]["Mtoken/s"] / slower
+        figures[name]["of (d) SQLite"] = figures[name]["Mtoken/s"] / figures[name]["(d) SQLite"]
     return figures
 
 

@@ -62,7 +62,7 @@ class Run:
         self.ledger.advance(0.0)
         self.store.commit(self.store.encode(self.ledger.state.changes()))
         if isinstance(answer, BatchRecord):
-            encode(read_packed_batch(self.store, answer))
+            read_packed_batch(self.store, answer)
         if answer is not None:
             self.timed.setdefault(kind, []).append(time.perf_counter() - began)
         return answer
@@ -108,7 +108,7 @@ def sampling(path: Path, rounds: int) -> dict[str, float]:
         for step, other in zip(order.sample(range(steps), rounds), order.sample(range(steps), rounds), strict=True):
             record, bare = (store.get("batches", make_batch_key(one + 1), BatchRecord) for one in (step, other))
             began = time.perf_counter()
-            size = len(encode(read_packed_batch(store, record)))
+            size = len(read_packed_batch(store, record))
             rates["ours MB/s"].append(size / (time.perf_counter() - began) / 1e6)
             keys = [member.trajectory.encode() for group in bare.groups for member in group.members]
             rates["cursor MB/s"].append(walked(store, keys))
