@@ -44,7 +44,7 @@ class MachineTimes(NamedTuple):
     """The living processes by their ids."""
 
 
-class ProcessCost(NamedTuple):
+class ProcessCost(msgspec.Struct, frozen=True):
     """The processor time of one process of a run within a period."""
 
     name: str

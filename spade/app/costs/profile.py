@@ -1,7 +1,6 @@
 """The profile of a live run: where its processor time goes, and what each part would gain. Measured from outside."""
 
 import os
-import resource
 from collections.abc import Awaitable, Callable
 
 import msgspec
@@ -61,7 +60,7 @@ class RunProfile(msgspec.Struct, frozen=True):
     """Seconds of idle cores: all cores together."""
 
     own_s: float
-    """Processor seconds of this measurement."""
+    """Processor seconds of this command and of py-spy, since the command started."""
 
     tokens: tuple[TokenRow, ...]
     """Tokens computed beside tokens used."""
@@ -82,9 +81,7 @@ async def measure_profile(ask: Callable[[], Awaitable[Status]], seconds: int) ->
     names = find_processes(first.processes, before)
     if not names:
         raise RunError("no process of this run is on this machine; run this command where its processes are")
-    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
     stacks, missing = await sample_stacks(names, seconds)
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
     after, last = read_times(), await ask()
     costs = compute_costs(names, before, after)
     split = {cost.name: split_seconds(cost.own_s, stacks.get(cost.pid, {})) for cost in costs}
@@ -92,7 +89,7 @@ async def measure_profile(ask: Callable[[], Awaitable[Status]], seconds: int) ->
         if cost.children_s > 0:
             split[cost.name][CHILDREN] = cost.children_s
     run_s = sum(cost.own_s + cost.children_s for cost in costs)
-    own_s = used.ru_utime + used.ru_stime - spent.ru_utime - spent.ru_stime
+    own_s = sum(os.times()[:4])
     return RunProfile(
         seconds=trio.current_time() - began,
         cores=os.cpu_count() or 1,

@@ -24,7 +24,13 @@ CHILDREN = "sandboxed programs"
 _GRACE_S = 60.0  # py-spy reads the symbols of a process before its first sample
 
 PARTS = {
-    "actors/engines/": "model arithmetic",
+    "actors/engines/": "engine: plans and keys",
+    "actors/engines/foreign/": "requests and messages",
+    "actors/engines/torch/dense.py": "model arithmetic",
+    "actors/engines/torch/flash.py": "model arithmetic",
+    "actors/engines/torch/forward.py": "model arithmetic",
+    "actors/engines/torch/graphs.py": "model arithmetic",
+    "actors/engines/torch/kv_store.py": "model arithmetic",
     "actors/engines/torch/sampling.py": "sampling",
     "actors/engines/torch/sequence.py": "sampling",
     "actors/engines/service/": "requests and messages",
@@ -69,7 +75,7 @@ def count_parts(lines: Iterable[str]) -> Counter[str]:
     """Count samples by part. Each line has a stack and its number of samples (py-spy's format "raw")."""
     counts: Counter[str] = Counter()
     for line in lines:
-        stack, _, count = line.rpartition(" ")
+        stack, _, count = line.strip().rpartition(" ")
         if count.isdigit():
             counts[find_part(stack)] += int(count)
     return counts

@@ -1,14 +1,15 @@
 """The tokens that a run computed within a period, beside the tokens that it used. Pure."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+
+import msgspec
 
 from spade.protocol import Role, Status
 
 Counts = Mapping[str, float]
 
 
-class TokenRow(NamedTuple):
+class TokenRow(msgspec.Struct, frozen=True):
     """One comparison of tokens."""
 
     what: str
