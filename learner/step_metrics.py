@@ -142,6 +142,7 @@ class Totals:
                 for total, tokens in zip(self.lag_mismatch[:seen], self.lag_tokens[:seen], strict=True)
             ),
             computed_fraction=work.computed_tokens / work.read_tokens,
+            read_tokens=work.read_tokens,
         )
 
 

@@ -52,6 +52,8 @@ class Learner:
         self._saved = backend.step  # step of the newest checkpoint; step 0 is never saved
         self._published: tuple[int, Path] | None = None  # step and folder of the newest weights written
         self._skipped = 0
+        self._read_tokens = self._trained_tokens = 0
+        self._computed_tokens = 0.0
 
     async def live(self) -> None:
         """Train until cancelled. Then write a checkpoint."""
@@ -176,12 +178,18 @@ class Learner:
     def _report(self) -> None:
         metrics, step = self._metrics, self._backend.step
         self._skipped += metrics.skipped
+        self._read_tokens += metrics.read_tokens
+        self._computed_tokens += metrics.computed_fraction * metrics.read_tokens
+        self._trained_tokens += metrics.trained_tokens
         self._replay.client.gauges.update(
             learner_step=float(step),
             step_s=metrics.step_s,
             wait_s=metrics.wait_s,
             trained_tokens_per_s=metrics.trained_tokens / metrics.step_s,
             skipped_steps=float(self._skipped),
+            read_tokens=float(self._read_tokens),
+            computed_tokens=self._computed_tokens,
+            trained_tokens=float(self._trained_tokens),
         )
         log.info(
             "step %d: loss %.4f, gradient %.3f, %d tokens, %d + %d sequences, %.1f s after waiting %.1f s",

@@ -40,6 +40,10 @@ class Engine(Protocol):
         """Return the number of tokens sampled since the start."""
         ...
 
+    def gauges(self) -> dict[str, float]:
+        """Return the counts of tokens that this kind of engine knows, by the names of docs/metrics.md."""
+        ...
+
     def refusal(self, request: Generate) -> str | None:
         """Explain why `request` can never be served. Returns None if it can.
 

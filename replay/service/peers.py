@@ -55,6 +55,7 @@ class Peers:
         self._progress = Progress(config.replay.stall_s, start)
         self._plays = Meter(start)
         self._tokens = Meter(start)
+        self._delivered_tokens = self._delivered_sampled_tokens = 0
         self._processes: dict[str, tuple[Process, ...]] = {}
         self._wanted: dict[str, dict[Role, int]] = {}
         self._orders: dict[str, Orders] = {}
@@ -124,10 +125,16 @@ class Peers:
         """Count the tokens of a request that took effect, wasted ones included."""
         match request:
             case SubmitPlays(plays=plays):
-                trajectories = [play.trajectory for play in plays if play.trajectory is not None]
-                self._tokens.add(now, sum(trajectory.sampled for trajectory in trajectories))
+                handed_in = [play.trajectory for play in plays]
             case SubmitEnvironment(trajectory=trajectory) | RejectCandidate(trajectory=trajectory):
-                self._tokens.add(now, 0 if trajectory is None else trajectory.sampled)
+                handed_in = [trajectory]
+            case _:
+                return
+        trajectories = [trajectory for trajectory in handed_in if trajectory is not None]
+        sampled = sum(trajectory.sampled for trajectory in trajectories)
+        self._tokens.add(now, sampled)
+        self._delivered_tokens += sum(trajectory.tokens for trajectory in trajectories)
+        self._delivered_sampled_tokens += sampled
 
     def stalls(self, step: int, plays: int, now: float) -> bool:
         """Return True once when the run stalls."""
@@ -244,6 +251,8 @@ class Peers:
                 strangers=strangers,
                 stalled_s=self._progress.stalled_s(now),
                 broadcast_s=self._broadcast_s,
+                delivered_tokens=self._delivered_tokens,
+                delivered_sampled_tokens=self._delivered_sampled_tokens,
             ),
             roles=frozenset(hello.role for hello in hellos),
             processes=tuple(processes),

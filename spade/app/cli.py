@@ -29,7 +29,7 @@ from spade.app.commands import (
 )
 from spade.app.commands.cluster import template
 from spade.app.commands.env import export, play, programs, push, stats
-from spade.app.commands.look import report, status, top, track, web, why
+from spade.app.commands.look import profile, report, status, top, track, web, why
 from spade.app.commands.replay import batch, lineage, store, verify
 from spade.app.printing import complain, open_streams, say
 from spade.errors import SpadeError, format_placed
@@ -41,6 +41,7 @@ COMMANDS: Commands = {
     "up": up.up,
     "status": status.status,
     "why": why.why,
+    "profile": profile.profile,
     "stop": stop.stop,
     "top": top.top,
     "report": report.report,

@@ -215,6 +215,12 @@ class Traffic(Wire, frozen=True):
     broadcast_s: float | None = None
     """Seconds until all engines served the newest version."""
 
+    delivered_tokens: int = 0
+    """Tokens of all trajectories handed in, read and sampled."""
+
+    delivered_sampled_tokens: int = 0
+    """The sampled tokens among `delivered_tokens`."""
+
 
 class Histories(Wire, frozen=True):
     """Series with one point for each learner step, newest last, and the evaluations."""

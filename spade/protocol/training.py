@@ -139,6 +139,9 @@ class StepMetrics(Wire, frozen=True):
     computed_fraction: float = 0.0
     """Computed tokens, as a share of the tokens of the sequences. Shared beginnings count once."""
 
+    read_tokens: int = 0
+    """Tokens of all sequences of the batch. A shared beginning counts once for each sequence."""
+
 
 class Published(Wire, frozen=True):
     """The weights as they were announced."""

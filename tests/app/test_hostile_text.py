@@ -34,6 +34,7 @@ PRINTS_NOTHING_OF_THEIRS = {("doctor",), ("config", "ls"), ("nano", "build")}
 # RUN is down, its store and status hostile; BAD has a hostile config; a path of EVIL is one.
 DOWN = [
     ["status", "RUN"], ["status", "RUN", "--json"], ["status", "BAD"], ["why", "RUN"], ["stop", "RUN"], ["top", "RUN"],
+    ["profile", "RUN"], ["profile", "RUN", "--for", EVIL], ["profile", f"none{NAMED}"],
     ["top", "RUN", "--svg", "DIR/view.svg"], ["top", "RUN", "--svg", f"DIR/{NAMED}.svg"],
     ["report", "RUN", f"{EVIL}=BAD", "-o", f"DIR/{NAMED}.html"], ["report", "RUN", f"DIR/none{NAMED}"],
     ["web", "BAD"], ["web", f"DIR/none{NAMED}"], ["web", "RUN", "--host", EVIL],
@@ -99,6 +100,7 @@ DOWN = [
 # Of a run that is up, whose peers have hostile names and tell hostile things.
 LIVE = [
     ["status", "RUN"], ["status", "RUN", "--json"], ["why", "RUN"], ["top", "RUN", "--svg", "DIR/live.svg"],
+    ["profile", "RUN", "--for", "1s"],
     ["actors", "ls", "RUN"], ["actors", "scale", "RUN", "agents=1", "--on", "nobody"],
     ["actors", "drain", "RUN", "nobody"], ["replay", "compact", "RUN"],
 ]  # fmt: skip

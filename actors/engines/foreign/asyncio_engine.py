@@ -53,6 +53,9 @@ class AsyncioEngine(ABC):
     def queued(self) -> int:
         return max(0, len(self._open) - self.active)
 
+    def gauges(self) -> dict[str, float]:
+        return {"sampled_tokens": self.sampled}
+
     def submit(self, id: int, request: Generate) -> None:
         self._open[id] = asyncio.run_coroutine_threadsafe(self._serve(id, request), self._loop)
 

@@ -231,6 +231,7 @@ class Desk:
                 request_faults=self._faults.total,
                 tokens_per_s=(engine.sampled - sampled) / (now - since),
                 policy_version=engine.version,
+                **engine.gauges(),
                 **{f"queue_{role}": count for role, count in waiting.items()},
             )
             sampled, since = engine.sampled, now

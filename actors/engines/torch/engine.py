@@ -64,6 +64,7 @@ class TorchEngine:
         """
         self.version = weights.version
         self.sampled = 0
+        self._prompt_tokens = self._kept_tokens = self._repeated_tokens = self._padding_tokens = 0
         self._rows, self._context = settings.rows, settings.context_tokens
         self._device = policy.pick_device(settings.device)
         self._pace = _PACE.get(self._device.type, _PACE["cuda"])
@@ -99,6 +100,15 @@ class TorchEngine:
     @property
     def queued(self) -> int:
         return len(self._waiting)
+
+    def gauges(self) -> dict[str, float]:
+        return {
+            "sampled_tokens": self.sampled,
+            "prompt_tokens": self._prompt_tokens,
+            "kept_tokens": self._kept_tokens,
+            "repeated_tokens": self._repeated_tokens,
+            "padding_tokens": self._padding_tokens,
+        }
 
     def refusal(self, request: Generate) -> str | None:
         return explain_misfit(request, self._context, self._vocabulary)
@@ -162,6 +172,9 @@ class TorchEngine:
                 break  # smaller sequences behind it would keep taking its room
             row.entry, row.filled = placement.entry, placement.tokens
             self._active[row.entry] = row
+            self._prompt_tokens += len(prompt)
+            self._kept_tokens += placement.tokens
+            self._repeated_tokens += placement.outdated
         self._waiting.extendleft(reversed(held))
 
     def _next_chunks(self) -> list[TokenChunk]:
@@ -193,6 +206,7 @@ class TorchEngine:
         keep = torch.tensor(last, dtype=torch.int64, device=self._device)
         self._memory.cache.plan = plan
         logits = self._forward(torch.from_numpy(packed).to(self._device), self._memory.cache, keep)
+        self._padding_tokens += plan.padding
         self._memory.prefixes.write(plan.entry, plan.position, packed, self._steps)
         return due, logits
 

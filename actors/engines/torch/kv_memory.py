@@ -40,13 +40,13 @@ class KvMemory:
 
     def admit(self, placement: Placement, prompt: NDArray[np.int32], busy: Collection[int]) -> Placement | None:
         """Give a prompt its entry, with the keys that are already known. Returns None if no room can be made."""
-        entry, source, tokens = placement
+        entry, source, tokens, outdated = placement
         extent, size = self._of[entry], compute_size(len(prompt))
         if extent is not None and not (source == entry and tokens) and extent.size != size:
             self._evict(entry)
         if not self.fit(entry, len(prompt), busy, spared=[source]):
             # The shared keys take the room, or no room is left at all.
-            placement = Placement(entry, entry, 0)
+            placement = Placement(entry, entry, 0, outdated)
             if self._of[entry] is not None:
                 self._evict(entry)
             if not self.fit(entry, len(prompt), busy):

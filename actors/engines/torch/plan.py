@@ -119,6 +119,7 @@ class Plan:
     * chunks: in packed order
     * entry (tokens,) and position (tokens,): the place of each packed token
     * positions (tokens,): the same positions, on the device
+    * padding: places without a token in the groups, once the groups have been made
     """
 
     def __init__(self, chunks: Sequence[TokenChunk], spare: int, device: torch.device) -> None:
@@ -130,6 +131,7 @@ class Plan:
         self.position += np.arange(len(self.entry)) - np.repeat(np.cumsum(counts), counts)
         self.positions = torch.from_numpy(self.position).to(device)
         self.windows: set[int | None] = set()
+        self.padding = 0
         self._extent = np.repeat([chunk.extent for chunk in self.chunks], counts, axis=0)
         self._places: dict[int, Tensor] = {}
         self._calls: dict[int, list[FlashCall]] = {}
@@ -142,6 +144,7 @@ class Plan:
         for group in self._grouped:
             groups.append(AttentionGroup(group, first, self.positions.device))
             first += sum(chunk.size for chunk in group)
+        self.padding = sum(group.packed.numel() for group in groups) - first
         return groups
 
     def places(self, heads: int) -> Tensor:

@@ -22,6 +22,9 @@ class Placement(NamedTuple):
     tokens: int
     """Number of leading tokens with stored keys."""
 
+    outdated: int = 0
+    """Number of further leading tokens with stored keys of older weights. They are computed again."""
+
 
 class Prefixes:
     """Token ids of `entries` entries. `limit` bounds the length of a sequence.
@@ -56,16 +59,18 @@ class Prefixes:
         because its output predicts the next token.
         Returns None if waiting pays: another prompt is computing keys that this prompt needs.
         """
-        common = self._count_common(prompt)
+        known = self._count_common(prompt)
+        common = np.where(self.current, known, 0)
         stored = np.minimum(common, self.filled)
         source = int(stored.argmax())
         tokens = int(stored[source])
+        outdated = int(np.minimum(known, self.filled).max()) - tokens
         if tokens and tokens == self.filled[source] and idle[source]:
-            return Placement(source, source, tokens)
+            return Placement(source, source, tokens, outdated)
         if int(np.minimum(common, self.known).max()) >= tokens + _WAIT_FROM:
             return None
         oldest = self.find_oldest(idle)
-        return Placement(oldest, source, tokens) if tokens >= _COPY_FROM else Placement(oldest, oldest, 0)
+        return Placement(oldest, *((source, tokens) if tokens >= _COPY_FROM else (oldest, 0)), outdated)
 
     def find_oldest(self, among: NDArray[np.bool_]) -> int:
         """Return the entry that has been idle longest, of a mask of entries that is not empty."""
@@ -79,7 +84,7 @@ class Prefixes:
         """
         common = np.zeros(len(self.filled), dtype=np.int64)
         width = min(len(prompt) - 1, self._ids.shape[1])
-        alike = np.flatnonzero(self.current & (self.known > 0))
+        alike = np.flatnonzero(self.known)
         first, end = 0, _COPY_FROM
         while first < width and len(alike):
             end = min(end, width)
@@ -92,7 +97,7 @@ class Prefixes:
 
     def begin(self, placement: Placement, prompt: NDArray[np.int32]) -> None:
         """Give the entry to the prompt. Its first `placement.tokens` count as stored."""
-        entry, _, tokens = placement
+        entry, tokens = placement.entry, placement.tokens
         self.reserve(len(prompt))
         self._ids[entry, : len(prompt)] = prompt
         self.known[entry] = len(prompt)

@@ -28,7 +28,7 @@ def test_places():
     assert ask([*short[:2], 1], [1, 2]) == Placement(2, 2, 0), "two tokens are not worth a copy"
     assert ask(long, [0]) == Placement(0, 0, 19), "the last token is computed again: its logits are needed"
     prefixes.forget()
-    assert ask([*long, 50], [0, 1, 2]) == Placement(2, 2, 0)
+    assert ask([*long, 50], [0, 1, 2]) == Placement(2, 2, 0, outdated=20)
 
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 1_024)), max_size=200))

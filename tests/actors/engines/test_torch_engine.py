@@ -155,6 +155,22 @@ def test_keys_of_older_weights_are_not_shared(tiny_checkpoint, other_checkpoint)
     assert results[1].versions[0][0] == 2
 
 
+def test_tokens_of_prompts_are_counted_by_what_became_of_them(tiny_checkpoint, other_checkpoint):
+    counter = engine(tiny_checkpoint)
+    request = Generate(pack_ids(list(range(3, 50))), 1, 1.0, 1)
+    answers(counter, [request])
+    answers(counter, [request])  # its last token is computed in any case
+    counter.load_weights(Weights(2, 1, compute_parameters_digest(other_checkpoint), str(other_checkpoint)))
+    answers(counter, [request, Generate(pack_ids([50, 51, 52]), 1, 1.0, 2)])
+    assert counter.gauges() == {
+        "sampled_tokens": 4,
+        "prompt_tokens": 3 * 47 + 3,
+        "kept_tokens": 46,
+        "repeated_tokens": 46,
+        "padding_tokens": 47 - 3,
+    }
+
+
 # ---------------------------------------------------------------- limits
 
 

@@ -1,0 +1,37 @@
+"""`spade profile`: measure where a live run's time goes."""
+
+from typing import Annotated
+
+import typer
+
+from spade.app.commands.options import Json, Keys, LiveRun, parse_seconds
+from spade.app.printing import print_json, say
+
+_LONGEST_S = 3_600
+
+
+def profile(
+    run: LiveRun,
+    duration: Annotated[str, typer.Option("--for", metavar="TIME", help="Measure for so long: 90s, 10m.")] = "60s",
+    json: Json = False,
+    keys: Keys = None,
+) -> None:
+    """Measure where a live run's time goes: processor time by process and by part, tokens computed and used.
+
+    Only the processes on this machine are measured. Parts need py-spy, which samples their stacks from outside.
+    """
+    from functools import partial
+
+    import trio
+
+    from spade.app.costs.profile import describe_profile, measure_profile
+    from spade.app.screen.observe import ask_live
+    from spade.app.screen.reach import reach
+
+    seconds = max(1, min(round(parse_seconds(duration)), _LONGEST_S))
+    found = trio.run(measure_profile, partial(ask_live, reach(run, keys)), seconds)
+    if json:
+        print_json(found)
+        return
+    for line in describe_profile(found):
+        say(line)

@@ -1,0 +1,127 @@
+"""The processor time of a run's processes on this machine, as the kernel counts it. Everything comes from /proc."""
+
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from spade.decoding import UnreadableError, try_decode
+from spade.processes.entry import Launch
+from spade.protocol import Process
+
+_PROC = Path("/proc")
+_TICK_S = 1 / os.sysconf("SC_CLK_TCK")
+
+_launches: msgspec.json.Decoder[Launch] = msgspec.json.Decoder(Launch)
+
+
+class ProcessTimes(NamedTuple):
+    """The processor time of one process since its start."""
+
+    parent: int
+    """Process id of its parent."""
+
+    own_s: float
+    """Seconds of its own threads."""
+
+    reaped_s: float
+    """Seconds of its children that have ended, and of their children."""
+
+
+class MachineTimes(NamedTuple):
+    """The processor time of this machine at one moment, since its start."""
+
+    busy_s: float
+    """Seconds in which the cores worked."""
+
+    idle_s: float
+    """Seconds in which the cores were idle."""
+
+    processes: Mapping[int, ProcessTimes]
+    """The living processes by their ids."""
+
+
+class ProcessCost(msgspec.Struct, frozen=True):
+    """The processor time of one process of a run within a period."""
+
+    name: str
+    """Name of the process. The supervisor has the name under which it reports."""
+
+    pid: int
+    """Process id."""
+
+    own_s: float
+    """Seconds of its own threads."""
+
+    children_s: float
+    """Seconds of all processes below it that have no name in the run, such as sandboxed programs."""
+
+
+def read_times() -> MachineTimes:
+    """Read the processor time of this machine and of all its processes."""
+    names = (_PROC / "stat").read_text(encoding="ascii").split("\n", 1)[0].split()
+    user, nice, system, idle, iowait, irq, softirq, steal = (int(number) * _TICK_S for number in names[1:9])
+    processes = {}
+    for folder in _PROC.iterdir():
+        if folder.name.isdigit():
+            with suppress(FileNotFoundError, ProcessLookupError):  # it has ended
+                processes[int(folder.name)] = parse_times((folder / "stat").read_text(errors="replace"))
+    return MachineTimes(user + nice + system + irq + softirq + steal, idle + iowait, processes)
+
+
+def parse_times(stat: str) -> ProcessTimes:
+    """Parse a /proc/PID/stat. The name in its parentheses may contain spaces and parentheses."""
+    fields = stat.rpartition(")")[2].split()
+    own, system, reaped, reaped_system = (int(number) * _TICK_S for number in fields[11:15])
+    return ProcessTimes(int(fields[1]), own + system, reaped + reaped_system)
+
+
+def find_processes(reported: Iterable[Process], times: MachineTimes) -> dict[int, str]:
+    """Return the names of a run's processes on this machine by their ids. Supervisors are among them.
+
+    An id may belong to a process of another machine. So the process's own command line must state the name.
+    """
+    found: dict[int, str] = {}
+    for process in reported:
+        if process.pid in times.processes and _read_name(process.pid) == process.name:
+            found[process.pid] = process.name
+            found.setdefault(times.processes[process.pid].parent, process.supervisor)
+    return found
+
+
+def _read_name(pid: int) -> str:
+    """Return the name that a role process was launched with (`spade.processes.entry`), or "" if it is no such one."""
+    try:
+        launch = (_PROC / str(pid) / "cmdline").read_bytes().split(b"\0")[-3]
+        return try_decode(_launches.decode, launch).name
+    except (OSError, IndexError, UnreadableError):
+        return ""
+
+
+def compute_costs(names: Mapping[int, str], before: MachineTimes, after: MachineTimes) -> list[ProcessCost]:
+    """Return the costs of the named processes between two moments, the greatest first.
+
+    A process that started in between counts from its start. A process that ended in between is left out.
+    """
+    start, end = _sum_by_owner(names, before), _sum_by_owner(names, after)
+    costs = [
+        ProcessCost(names[pid], pid, own_s - start.get(pid, (0, 0))[0], children_s - start.get(pid, (0, 0))[1])
+        for pid, (own_s, children_s) in end.items()
+    ]
+    return sorted(costs, key=lambda cost: -(cost.own_s + cost.children_s))
+
+
+def _sum_by_owner(names: Mapping[int, str], times: MachineTimes) -> dict[int, tuple[float, float]]:
+    """Return (own_s, children_s) of each named process. An unnamed process belongs to its nearest named ancestor."""
+    supervisors = {times.processes[pid].parent for pid in names if pid in times.processes}
+    sums = {pid: [times.processes[pid].own_s, 0.0] for pid in names if pid in times.processes}
+    for pid, its in times.processes.items():
+        owner = pid
+        while owner in times.processes and owner not in names:
+            owner = times.processes[owner].parent
+        if owner in sums and pid not in supervisors:  # what a supervisor reaped are former processes of the run
+            sums[owner][1] += its.reaped_s + (0.0 if pid == owner else its.own_s)
+    return {pid: (own_s, children_s) for pid, (own_s, children_s) in sums.items()}

@@ -1,0 +1,124 @@
+"""The part of the code in which each process works, from stacks that py-spy samples.
+
+py-spy reads the memory of a process from outside and does not stop it. So the processes need no code for it.
+"""
+
+import os
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from subprocess import STDOUT
+from tempfile import TemporaryDirectory
+
+import trio
+
+from spade.extras import describe_installing
+
+RATE = 5
+"""Samples of a process in a second. More would cost the run more than 2 % of two cores."""
+OTHER = "other"
+CHILDREN = "sandboxed programs"
+_GRACE_S = 60.0  # py-spy reads the symbols of a process before its first sample
+
+PARTS = {
+    "actors/engines/": "engine: plans and keys",
+    "actors/engines/foreign/": "requests and messages",
+    "actors/engines/torch/dense.py": "model arithmetic",
+    "actors/engines/torch/flash.py": "model arithmetic",
+    "actors/engines/torch/forward.py": "model arithmetic",
+    "actors/engines/torch/graphs.py": "model arithmetic",
+    "actors/engines/torch/kv_store.py": "model arithmetic",
+    "actors/engines/torch/sampling.py": "sampling",
+    "actors/engines/torch/sequence.py": "sampling",
+    "actors/engines/service/": "requests and messages",
+    "actors/engines/weights/": "weights and checkpoints",
+    "actors/environments/": "sandbox and admission",
+    "actors/gateway/": "requests and messages",
+    "actors/links/": "requests and messages",
+    "actors/sandbox/": "sandbox and admission",
+    "actors/": "roles: prompts, moves, trajectories",
+    "learner/": "model arithmetic",
+    "learner/broadcast.py": "weights and checkpoints",
+    "learner/checkpoint.py": "weights and checkpoints",
+    "learner/weights.py": "weights and checkpoints",
+    "replay/": "ledger",
+    "replay/store/": "store",
+    "spade/codec.py": "coding",
+    "spade/decoding.py": "coding",
+    "spade/policy/": "weights and checkpoints",
+    "spade/processes/": "event loop",
+    "spade/tokens/": "coding",
+    "spade/transport/": "requests and messages",
+    "spade/app/": "supervisor",
+    "<frozen importlib": "imports",
+}
+"""The part of each file by the beginning of its path. The longest beginning counts.
+
+A stack belongs to the innermost frame with a part. Other packages, such as torch, so belong to their callers.
+"""
+
+
+def find_part(stack: str) -> str:
+    """Return the part of a stack. A stack is "function (path:line)" from the outermost frame, joined by semicolons."""
+    for frame in reversed(stack.split(";")):
+        path = frame.rpartition(" (")[2] if frame.startswith("<module>") else frame.partition(" (")[2]
+        matching = [prefix for prefix in PARTS if path.startswith(prefix)]
+        if matching:
+            return PARTS[max(matching, key=len)]
+    return OTHER
+
+
+def count_parts(lines: Iterable[str]) -> Counter[str]:
+    """Count samples by part. Each line has a stack and its number of samples (py-spy's format "raw")."""
+    counts: Counter[str] = Counter()
+    for line in lines:
+        stack, _, count = line.strip().rpartition(" ")
+        if count.isdigit():
+            counts[find_part(stack)] += int(count)
+    return counts
+
+
+def split_seconds(seconds: float, counts: Mapping[str, int]) -> dict[str, float]:
+    """Divide a process's processor time among the parts by their samples. Without samples all of it is OTHER."""
+    total = sum(counts.values())
+    return {part: seconds * count / total for part, count in counts.items()} if total else {OTHER: seconds}
+
+
+async def sample_stacks(pids: Iterable[int], seconds: int) -> tuple[dict[int, Counter[str]], str]:
+    """Sample the stacks of processes for some seconds. Return the counts by part, and why any are missing or "".
+
+    Only threads that work are sampled. A process that cannot be sampled is missing in the result.
+    """
+    program = shutil.which("py-spy", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
+    if program is None:
+        await trio.sleep(seconds)
+        return {}, f"py-spy is not installed; {describe_installing('profile')}"
+    faults: set[str] = set()
+    with TemporaryDirectory() as folder:
+        files = {pid: Path(folder) / str(pid) for pid in pids}
+        with trio.move_on_after(seconds + _GRACE_S):
+            async with trio.open_nursery() as nursery:
+                for pid, file in files.items():
+                    nursery.start_soon(_record, program, pid, seconds, file, faults)
+        return _read_counts(files), "; ".join(sorted(faults))
+
+
+async def _record(program: str, pid: int, seconds: int, file: Path, faults: set[str]) -> None:
+    """Sample the stacks of one process into `file`. If that fails, add py-spy's reason to `faults`."""
+    command = [program, "record", "--pid", str(pid), "--duration", str(seconds), "--rate", str(RATE)]
+    options = ["--nonblocking", "--format", "raw", "--output", str(file)]
+    done = await trio.run_process([*command, *options], check=False, capture_stdout=True, stderr=STDOUT)
+    if done.returncode:
+        faults.add(done.stdout.decode(errors="replace").strip().partition("\n")[0])
+
+
+def _read_counts(files: Mapping[int, Path]) -> dict[int, Counter[str]]:
+    """Return the counts of the files that py-spy has written."""
+    found = {}
+    for pid, file in files.items():
+        with suppress(FileNotFoundError), file.open(encoding="utf-8", errors="replace") as lines:
+            found[pid] = count_parts(lines)
+    return found
