@@ -39,7 +39,7 @@ def judge_run(status: Status) -> Judgement:
 
 
 def find_comparable(status: Status) -> tuple[Evaluation, ...]:
-    """Return the evaluations by the measure of the newest one. A run may have gone on with another suite or protocol."""
+    """Return the evaluations by the measure of the newest one. A run may have gone on with another measure."""
     evaluations = status.histories.evaluations
     return tuple(
         one
