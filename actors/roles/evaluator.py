@@ -39,7 +39,7 @@ Manners = Callable[[SuiteItem], Awaitable[Manner]]
 
 
 def summarise_samples(
-    examined: Sequence[Examined], categories: Mapping[str, str], suite: str, step: int, seconds: float
+    examined: Sequence[Examined], categories: Mapping[str, str], held_out: HeldOut, step: int, seconds: float
 ) -> Evaluation | None:
     """Compute the figures of an evaluation, or None if each sample ended in an error. `categories` are by item.
 
@@ -62,8 +62,9 @@ def summarise_samples(
         win_rate=found.mean,
         error=found.error or 0.0,
         seconds=seconds,
-        suite=suite,
+        suite=held_out.suite,
         categories={name: part.mean for name, part in parts.items()} if len(parts) <= MOST_CATEGORIES else {},
+        measure=held_out.measure,
     )
 
 
@@ -109,7 +110,7 @@ class Evaluator:
         examined, began = list[Examined](), trio.current_time()
         await self._examiner.examine(self._held_out.samples, examined.append)
         categories = {item.name: item.category for item, _ in self._held_out.samples}
-        made = summarise_samples(examined, categories, self._held_out.suite, step, trio.current_time() - began)
+        made = summarise_samples(examined, categories, self._held_out, step, trio.current_time() - began)
         if made is None:
             last = examined[-1].record.detail
             log.warning("each of %d samples ended in an error, the last in: %s", len(examined), last)

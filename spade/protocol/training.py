@@ -226,6 +226,9 @@ class Evaluation(Wire, frozen=True):
     categories: Categories = msgspec.field(default_factory=dict)
     """Win rate of each category of the items. Empty if there are more than MOST_CATEGORIES."""
 
+    measure: Annotated[str, Meta(pattern=r"^([0-9a-f]{32})?\Z")] = ""
+    """Digest of all that decides what is played, or "" if an older version made the evaluation."""
+
 
 class Evaluated(Request[Done], frozen=True):
     """Hand in a finished evaluation. If the newest one is sent again, the service ignores it.

@@ -99,12 +99,14 @@ def _choose_evaluations(
 ) -> list[KeptEvaluation]:
     """Return the policy's evaluation of each suite. Raises RunError unless each suite has exactly one."""
     chosen = []
+    protocol, seed = kept[0].rules.protocol.name, kept[0].rules.seed  # the same for all
+    rules = "" if (protocol, seed) == ("paper", 0) else f" --protocol {protocol} --seed {seed}"
     for name in names:
         found = [each for each in kept if (each.rules.suite, each.rules.policy) == (name, policy)]
         if not found:
             raise RunError(
                 f"{where}: suite {name} was not measured for the policy {policy[:_DIGITS]}; "
-                f"play it: spade eval {where} --suite {name} --policy {policy[:_DIGITS]}"
+                f"play it: spade eval {where} --suite {name} --policy {policy[:_DIGITS]}{rules}"
             )
         if len(found) > 1:
             folders = ", ".join(str(each.folder) for each in found)

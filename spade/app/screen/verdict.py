@@ -39,9 +39,13 @@ def judge_run(status: Status) -> Judgement:
 
 
 def find_comparable(status: Status) -> tuple[Evaluation, ...]:
-    """Return the evaluations on the suite of the newest one. A run may have gone on with another suite."""
+    """Return the evaluations by the measure of the newest one. A run may have gone on with another measure."""
     evaluations = status.histories.evaluations
-    return tuple(one for one in evaluations if one.suite == evaluations[-1].suite)
+    return tuple(
+        one
+        for one in evaluations
+        if one.suite == evaluations[-1].suite and one.measure in ("", evaluations[-1].measure)
+    )
 
 
 def describe_beginning(status: Status) -> str:

@@ -10,7 +10,8 @@ from actors.environments import runner as env_runner
 from actors.play.examiner import Examined
 from actors.roles import evaluator
 from actors.roles.evaluator import summarise_samples
-from actors.suites.held_out import read_held_out
+from actors.suites.held_out import HeldOut, read_held_out
+from actors.suites.nano import NANO
 from actors.text import worlds
 from spade.codec import compute_program_digest, unpack_ids
 from spade.evaluations import SampleRecord
@@ -225,6 +226,11 @@ async def test_an_engine_that_dies_costs_no_play(settings, tokenizer):
     assert (small.done[0].voids, small.done[0].win_rate) == (6, won_by_one(settings) / 12)
 
 
+MEASURE = "0" * 32
+NANO_HELD_OUT = HeldOut((NANO, NANO.protocol("paper")), (), MEASURE)
+FOLDER_HELD_OUT = HeldOut(None, (), MEASURE)
+
+
 def examined(item, sample, correct, versions=(3,), error=None):
     record = SampleRecord(
         item=item, sample=sample, seed=1, prompt="0" * 32, text="", extracted="", correct=correct, score=0.0, finish="",
@@ -236,19 +242,19 @@ def examined(item, sample, correct, versions=(3,), error=None):
 def test_a_summary_has_its_error_over_items_and_not_over_samples():
     pairs = [examined(item, sample, item in "ab", (3, 5)) for item in "abcd" for sample in range(2)]
     error = pytest.approx(math.sqrt(0.5 * 0.5 / 3))
-    made = summarise_samples(pairs, {"a": "x", "b": "y", "c": "y", "d": "y"}, "nano", 2, 9.0)
-    assert made == Evaluation(2, 3, 5, 8, 0, 0.5, error, 9.0, "nano", {"x": 1.0, "y": pytest.approx(1 / 3)})
+    made = summarise_samples(pairs, {"a": "x", "b": "y", "c": "y", "d": "y"}, NANO_HELD_OUT, 2, 9.0)
+    assert made == Evaluation(2, 3, 5, 8, 0, 0.5, error, 9.0, "nano", {"x": 1.0, "y": pytest.approx(1 / 3)}, MEASURE)
 
 
 def test_a_summary_of_many_categories_has_none_of_them():
     pairs = [examined(str(item), 0, True) for item in range(MOST_CATEGORIES + 1)]
-    made = summarise_samples(pairs, {each.record.item: each.record.item for each in pairs}, "gem", 2, 9.0)
+    made = summarise_samples(pairs, {each.record.item: each.record.item for each in pairs}, NANO_HELD_OUT, 2, 9.0)
     assert made is not None
     assert (made.win_rate, made.categories) == (1.0, {})
 
 
 def test_an_error_is_a_wrong_answer_and_errors_alone_are_no_evaluation():
     failed = examined("b", 0, False, (), "environment")
-    made = summarise_samples([examined("a", 0, True), failed], {"a": "", "b": ""}, "", 2, 9.0)
-    assert made == Evaluation(2, 3, 3, 2, 1, 0.5, 0.5, 9.0, categories={"": 0.5})
-    assert summarise_samples([failed], {"b": ""}, "", 2, 9.0) is None
+    made = summarise_samples([examined("a", 0, True), failed], {"a": "", "b": ""}, FOLDER_HELD_OUT, 2, 9.0)
+    assert made == Evaluation(2, 3, 3, 2, 1, 0.5, 0.5, 9.0, categories={"": 0.5}, measure=MEASURE)
+    assert summarise_samples([failed], {"b": ""}, FOLDER_HELD_OUT, 2, 9.0) is None

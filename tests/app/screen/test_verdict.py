@@ -13,9 +13,10 @@ HARD = Recent(validity=1.0, win_rate_unhinted=0.05, zero_variance_share=0.875)
 TEACHING = Recent(validity=1.0, win_rate_unhinted=0.5, zero_variance_share=0.25)
 
 
-def evaluations(*rates, suite="", error=0.03, first=0):
+def evaluations(*rates, suite="", error=0.03, first=0, measure=""):
     return tuple(
-        Evaluation(first + 10 * number, 1, 1, 240, 0, rate, error, 9.0, suite) for number, rate in enumerate(rates)
+        Evaluation(first + 10 * number, 1, 1, 240, 0, rate, error, 9.0, suite, measure=measure)
+        for number, rate in enumerate(rates)
     )
 
 
@@ -112,3 +113,11 @@ def test_a_level_run_is_seldom_said_to_fall():
         Status(counts=PLAYED, histories=Histories(evaluations=evaluations(0.4, *run, error=error))) for run in level
     ]
     assert sum(judge_run(view).tone == "bad" for view in views) <= 8
+
+
+def test_figures_of_another_measure_are_not_compared():
+    """A run may go on with another folder of programs, or with another protocol of the same suite."""
+    old, new = evaluations(0.9, measure="a" * 32), evaluations(0.2, 0.3, first=50, measure="b" * 32)
+    assert find_comparable(Status(histories=Histories(evaluations=old + new))) == new
+    unknown = evaluations(0.9)  # as older versions kept it
+    assert find_comparable(Status(histories=Histories(evaluations=unknown + new))) == unknown + new

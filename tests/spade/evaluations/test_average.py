@@ -29,11 +29,11 @@ TOOLS = {
 """By suite and category: items, and those that the base has right."""
 
 
-def measure(run, suite, categories, policy=BASE, samples=1, prompt="0f" * 16, played=None):
+def measure(run, suite, categories, policy=BASE, samples=1, prompt="0f" * 16, played=None, rules=RULES):
     """An evaluation of which the first items of each category are right."""
-    protocol = msgspec.structs.replace(RULES.protocol, samples=samples)
+    protocol = msgspec.structs.replace(rules.protocol, samples=samples)
     items = {f"{name}/{at}": (name, at < right) for name, (count, right) in categories.items() for at in range(count)}
-    rules = msgspec.structs.replace(RULES, suite=suite, policy=policy, protocol=protocol, items=len(items))
+    rules = msgspec.structs.replace(rules, suite=suite, policy=policy, protocol=protocol, items=len(items))
     scheduled = Scheduled({item: name for item, (name, _) in items.items()}, samples)
     with open_folder(run, rules, scheduled) as kept:
         for item, sample in kept.missing[:played]:
@@ -141,6 +141,14 @@ def test_what_is_missing_or_does_not_compare_is_refused_in_a_line(tmp_path):
     with pytest.raises(RunError, match=r"has no headline \(23 of 30 samples are not played yet\)"):
         average_suites([read_evaluation(part)])
     assert average_suites([read_evaluation(trained)]).share.mean == pytest.approx(0.35)
+
+
+def test_the_cure_of_a_missing_measurement_names_its_protocol_and_seed(tmp_path):
+    short = msgspec.structs.replace(RULES.protocol, name="short")
+    measure(tmp_path, "bfcl", TOOLS["bfcl"], rules=msgspec.structs.replace(RULES, protocol=short, seed=3))
+    result = asked(tmp_path, "--suite", "tools", "--policy", BASE, "--protocol", "short", "--seed", "3")
+    cure = f"spade eval {tmp_path} --suite tau2 --policy {BASE[:16]} --protocol short --seed 3"
+    assert str(result.exception).endswith(cure)
 
 
 def test_what_makes_a_figure_misleading_is_said_below_the_table(tmp_path):
