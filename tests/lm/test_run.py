@@ -19,16 +19,17 @@ from tests.chaos.serving import until_ready
 
 SOON_S = 600.0
 TASK = (
-    "run.seed=1", "pool.source=reasoning-gym:chain_sum", "design.active_environments=1", "learner.lr=4e-5",
-    "learner.batch_sequences=32", "learner.checkpoint_every=2", "actors.episodes_in_flight=16", "evaluation.suite=",
+    "run.seed=1", "pool.source=reasoning-gym:chain_sum", "pool.difficulty=fixed", "design.active_environments=1",
+    "learner.lr=4e-5", "learner.batch_sequences=32", "learner.checkpoint_every=2", "actors.episodes_in_flight=16",
+    "evaluation.suite=",
 )  # fmt: skip
-PLAYS = 160
+PLAYS = 128
 """A win rate at the beginning or at the end is a mean over this many plays.
 
-The 8 plays of a group have one question, so these are 20 questions, and the standard error is at most 0.11. Without
-training the policy wins 0.1 of its plays.
+The 8 plays of a group have one question, so these are 16 questions, and the standard error is at most 0.13. Without
+training the policy wins 0.15 of its plays, and after six steps about 0.7.
 """
-RISE = 0.08
+RISE = 0.2
 
 
 def spade(folder, *words):
@@ -39,7 +40,7 @@ def spade(folder, *words):
 
 @pytest.fixture(scope="module")
 def run(smollm2, tmp_path_factory):
-    """A run of at least nine steps, whose processes were all killed after the first two."""
+    """A run of at least six steps, whose processes were all killed after the first two."""
     folder = tmp_path_factory.mktemp("run")
     given = [word for each in (f"model.path={smollm2}", *TASK) for word in ("--set", each)]
     words = ("up", "smol", "--headless", "--run", "run", *given)
@@ -48,14 +49,14 @@ def run(smollm2, tmp_path_factory):
         assert killed.code is None, killed.tail()
         time.sleep(0.2)
     killed.end_all(SOON_S)
-    resumed = spade(folder, *words, "--steps", "7")
+    resumed = spade(folder, *words, "--steps", "4")
     assert resumed.returncode == 0, resumed.stderr
     return folder / "run"
 
 
 def test_a_killed_run_goes_on(run):
     with open_reader(run / "store") as store:
-        assert len(read_contents(store).batches) >= 9
+        assert len(read_contents(store).batches) >= 6
     checked = spade(run.parent, "replay", "verify", str(run))
     assert checked.returncode == 0, checked.stdout
 
