@@ -1,4 +1,4 @@
-"""The part of the code in which each process works, from stacks that py-spy samples.
+"""Processor time by part of the code, from stacks that py-spy samples.
 
 py-spy reads the memory of a process from outside and does not stop it. So the processes need no code for it.
 """
@@ -75,7 +75,7 @@ def find_part(stack: str) -> str:
 
 
 def count_parts(lines: Iterable[str]) -> Counter[str]:
-    """Count samples by part, without waiting event loops. Each line has a stack and its count (py-spy's format "raw")."""
+    """Count samples by part. Waiting event loops do not count. A line has a stack and its count (py-spy's "raw")."""
     counts: Counter[str] = Counter()
     for line in lines:
         stack, _, count = line.strip().rpartition(" ")
