@@ -35,10 +35,10 @@ class MachineTimes(NamedTuple):
     """The processor time of this machine at one moment, since its start."""
 
     busy_s: float
-    """Seconds in which the cores worked."""
+    """Seconds of work, all cores together."""
 
     idle_s: float
-    """Seconds in which the cores were idle."""
+    """Idle seconds, all cores together."""
 
     processes: Mapping[int, ProcessTimes]
     """The living processes by their ids."""
@@ -57,7 +57,7 @@ class ProcessCost(msgspec.Struct, frozen=True):
     """Seconds of its own threads."""
 
     children_s: float
-    """Seconds of all processes below it that have no name in the run, such as sandboxed programs."""
+    """Seconds of all unnamed processes below it, such as sandboxed programs."""
 
 
 def read_times() -> MachineTimes:
@@ -93,7 +93,7 @@ def find_processes(reported: Iterable[Process], times: MachineTimes) -> dict[int
 
 
 def _read_name(pid: int) -> str:
-    """Return the name that a role process was launched with (`spade.processes.entry`), or "" if it is no such one."""
+    """Return the name in the launch of a role process (`spade.processes.entry`), or "" for any other process."""
     try:
         launch = (_PROC / str(pid) / "cmdline").read_bytes().split(b"\0")[-3]
         return try_decode(_launches.decode, launch).name

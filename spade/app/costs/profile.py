@@ -26,7 +26,7 @@ class PartCost(msgspec.Struct, frozen=True):
     """Share of the run's processor time."""
 
     gain: float
-    """Factor by which the same processor time would do more work if this part took none."""
+    """If this part took no time, the same processor time would do this many times the work."""
 
 
 class RunProfile(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""The part of the code in which each process works, from stacks that py-spy samples.
+"""Processor time by part of the code, from stacks that py-spy samples.
 
 py-spy reads the memory of a process from outside and does not stop it. So the processes need no code for it.
 """
@@ -21,6 +21,9 @@ RATE = 5
 """Samples of a process in a second. More would cost the run more than 2 % of two cores."""
 OTHER = "other"
 CHILDREN = "sandboxed programs"
+_WAITING = "(trio/_core/_io_epoll.py:"
+"""The file of the innermost frame of an event loop without work. On busy cores its thread often seems to work, because
+it has been woken and waits for a core."""
 _GRACE_S = 60.0  # py-spy reads the symbols of a process before its first sample
 
 PARTS = {
@@ -72,11 +75,11 @@ def find_part(stack: str) -> str:
 
 
 def count_parts(lines: Iterable[str]) -> Counter[str]:
-    """Count samples by part. Each line has a stack and its number of samples (py-spy's format "raw")."""
+    """Count samples by part. Waiting event loops do not count. A line has a stack and its count (py-spy's "raw")."""
     counts: Counter[str] = Counter()
     for line in lines:
         stack, _, count = line.strip().rpartition(" ")
-        if count.isdigit():
+        if count.isdigit() and _WAITING not in stack.rpartition(";")[2]:
             counts[find_part(stack)] += int(count)
     return counts
 

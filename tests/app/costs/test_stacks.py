@@ -23,7 +23,7 @@ MAIN = "<module> (spade/processes/__main__.py:12);main (spade/processes/entry.py
             "train (learner/backends/torch.py:60);backward (torch/_tensor.py:5);run (torch/autograd/graph.py:8)",
             "model arithmetic",
         ),
-        (f"{MAIN};{LOOP};get_events (trio/_core/_io_epoll.py:240)", "event loop"),
+        (f"{MAIN};{LOOP};activate (trio/_core/_run.py:800)", "event loop"),
         (f"{MAIN};{LOOP};receive (spade/transport/server.py:90);decode_request (spade/codec.py:25)", "coding"),
         (f"{MAIN};{LOOP};handle (replay/service/service.py:90);commit (replay/store/store.py:25)", "store"),
         (
@@ -50,6 +50,11 @@ def test_samples_divide_the_time_of_a_process():
     assert counts == Counter({"ledger": 3, "coding": 1})
     assert split_seconds(8.0, counts) == {"ledger": 6.0, "coding": 2.0}
     assert split_seconds(8.0, {}) == {OTHER: 8.0}
+
+
+def test_an_event_loop_that_waits_does_not_work():
+    counts = count_parts([f"{MAIN};{LOOP};get_events (trio/_core/_io_epoll.py:243) 9", f"{MAIN};{LOOP} 2"])
+    assert counts == Counter({"event loop": 2})
 
 
 def test_the_gain_is_the_factor_if_the_part_were_free():

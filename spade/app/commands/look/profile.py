@@ -12,7 +12,7 @@ _LONGEST_S = 3_600
 
 def profile(
     run: LiveRun,
-    duration: Annotated[str, typer.Option("--for", metavar="TIME", help="Measure for so long: 90s, 10m.")] = "60s",
+    duration: Annotated[str, typer.Option("--for", metavar="TIME", help="Time to measure, at most 1h.")] = "60s",
     json: Json = False,
     keys: Keys = None,
 ) -> None:
