@@ -112,7 +112,8 @@ class Crew:
 
     def finish(self) -> list[AgentFigures]:
         """End the process in order. Returns the figures of its agents."""
-        return msgspec.json.decode(self._process.communicate("")[0], type=list[AgentFigures])
+        told = self._process.communicate("")[0].splitlines()
+        return msgspec.json.decode(told[-1], type=list[AgentFigures])
 
     def kill(self) -> None:
         self._process.kill()
