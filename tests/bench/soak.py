@@ -86,9 +86,8 @@ class Soak:
         """Return the figures of this moment."""
         status_s, status = self._time_command("status", self._address, "--json")
         verify_s, verified = self._time_command("replay", "verify", str(self._run), "--json")
-        found = [
-            line for line in json.loads(verified)["problems"] if "/weights/" not in line
-        ]  # nobody made the files of these weights
+        problems = json.loads(verified)["problems"]
+        found = [line for line in problems if "/weights/" not in line]  # nobody made the files of these weights
         assert not found, found
         memory = {name: read_resident_mb(crew.pid) for name, crew in self._crews.items()}
         return {
