@@ -24,7 +24,8 @@ def check_plays(plays: Sequence[EndedPlay], settings: Play) -> list[str]:
     is wrong, looks at each trajectory.
     """
     trajectories = [play.trajectory for play in plays if play.trajectory is not None and play.trajectory.sampled]
-    sound = not _check_numbers(b"".join([each.ids for each in trajectories]), b"".join([each.logprobs for each in trajectories]))
+    ids = b"".join([each.ids for each in trajectories])
+    sound = not _check_numbers(ids, b"".join([each.logprobs for each in trajectories]))
     return [_check_play(play, settings, sound) for play in plays]
 
 

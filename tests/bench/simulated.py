@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from random import Random
-from signal import SIGTERM
 
 import msgspec
 import trio
@@ -101,7 +100,7 @@ class Crew:
     def __init__(self, part: str, work: Work) -> None:
         self.part, self.work = part, work
         words = [sys.executable, "-m", "tests.bench.simulated", part, msgspec.json.encode(work).decode()]
-        self._process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+        self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     @property
     def pid(self) -> int:
@@ -113,8 +112,8 @@ class Crew:
 
     def finish(self) -> list[AgentFigures]:
         """End the process in order. Returns the figures of its agents."""
-        self._process.send_signal(SIGTERM)
-        return msgspec.json.decode(self._process.communicate()[0], type=list[AgentFigures])
+        told = self._process.communicate("")[0].splitlines()
+        return msgspec.json.decode(told[-1], type=list[AgentFigures])
 
     def kill(self) -> None:
         self._process.kill()
@@ -142,7 +141,7 @@ async def play_on(replay: ReplayClient, work: Work, random: Random, figures: Age
 
 
 async def act(work: Work) -> list[AgentFigures]:
-    """Run the agents of a process until SIGTERM."""
+    """Run the agents of a process until the bench ends."""
     figures = [AgentFigures() for _ in range(work.agents)]
     noted: list[str] = []
     async with AsyncExitStack() as stack:
@@ -189,7 +188,7 @@ async def learn_on(replay: ReplayClient, step: int) -> None:
 
 
 async def keep_loop(work: Work) -> list[AgentFigures]:
-    """Run the designers and the learner of a run until SIGTERM."""
+    """Run the designers and the learner of a run until the bench ends."""
     config = load(work.config)
     async with AsyncExitStack() as stack:
         learner = await stack.enter_async_context(joined(work.address, config, "learner"))
@@ -207,9 +206,8 @@ async def keep_loop(work: Work) -> list[AgentFigures]:
 
 
 async def wait_for_end() -> None:
-    with trio.open_signal_receiver(SIGTERM) as signals:
-        async for _ in signals:
-            return
+    """Wait until the bench closes our input, or dies."""
+    await trio.to_thread.run_sync(sys.stdin.read, abandon_on_cancel=True)
 
 
 def main() -> None:
