@@ -14,7 +14,7 @@ from actors.suites.talk import make_suite_talks
 from spade.app.evaluation.examination import derive_settings, measure
 from spade.app.evaluation.exams import Exam, Say
 from spade.app.evaluation.policies import PinnedPolicy, check_asked, hold_pinned, list_policy_names
-from spade.app.evaluation.servers import ServerOptions, Servers, find_free_port
+from spade.app.evaluation.servers import ServerOptions, Servers, choose_address
 from spade.app.rundir import RunDir, suggest_runs
 from spade.app.screen.evaluations import NOT_PINNED, SELF, MeasuredSuite
 from spade.config import SUITE_TRAITS, Config, ProtocolName, load
@@ -272,8 +272,7 @@ def _make_sampling_settings(asked: EvalOptions) -> dict[str, object]:
     """Return the settings for the place of sampling: our gateway, or a foreign server."""
     if asked.endpoint is None:
         return {
-            "serve.host": "127.0.0.1",
-            "serve.port": find_free_port("127.0.0.1"),
+            "serve.address": choose_address("127.0.0.1"),
             "serve.key": "",
             "serve.name": "policy",
         }
