@@ -334,9 +334,10 @@ def _describe_served(config: Config, protocol: Protocol, asked: EvalOptions) -> 
 
 def _run_here(config: Config, protocol: Protocol, *, known: bool = True) -> dict[str, str]:
     """Return the conditions of a policy with known tokens. `known` tells if its arithmetic is known too."""
+    dtype = config.model.dtype if config.engine.arithmetic == "model" else config.engine.arithmetic
     return {
         "context_tokens": str(protocol.context_tokens(config.engine.context_tokens)),
-        "dtype": _find_arithmetic(config) if known else "unknown",
+        "dtype": dtype if known else "unknown",
         "thinking": str(config.model.thinking).lower(),
         "thoughts": config.play.thoughts,
     }
@@ -352,10 +353,6 @@ def _find_users(suite: Harness, asked: EvalOptions) -> dict[str, str]:
             "which makes the figures incomparable with any others"
         )
     return {"user": SELF if asked.user.url == SELF else asked.user.name}
-
-
-def _find_arithmetic(config: Config) -> str:
-    return config.model.dtype if config.engine.arithmetic == "model" else config.engine.arithmetic
 
 
 def _read_measured(exam: Exam, policy: PinnedPolicy) -> MeasuredSuite:
