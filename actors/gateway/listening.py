@@ -79,12 +79,13 @@ class PlainServer(TCPServer):
         await super()._read_data()
 
 
-async def listen(host: str, port: int) -> list[trio.SocketListener]:
-    """Open listeners at an address. Raises ConfigError if this fails."""
+async def listen(address: str) -> list[trio.SocketListener]:
+    """Open listeners at HOST:PORT. Raises ConfigError if this fails."""
+    host, _, port = address.rpartition(":")
     try:
-        return await trio.open_tcp_listeners(port, host=host, backlog=_BACKLOG)
+        return await trio.open_tcp_listeners(int(port), host=host.strip("[]"), backlog=_BACKLOG)
     except OSError as error:
-        raise ConfigError(f"serve.host, serve.port: {host}:{port}: {error.strerror or error}") from None
+        raise ConfigError(f"serve.address: {address}: {error.strerror or error}") from None
 
 
 async def serve_clients(app: App, listeners: list[trio.SocketListener], faults: RequestFaults) -> None:

@@ -37,7 +37,7 @@ async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None
     """Run a gateway process until cancelled. Raises ConfigError if it cannot listen at its address."""
     model, key = describe_served(config), read_key(config.serve.key, "serve.key")
     _raise_descriptor_limit()
-    listeners = await listen(config.serve.host, config.serve.port)
+    listeners = await listen(config.serve.address)
     for listener in listeners:
         log.info("listening at %s", listener.socket.getsockname()[:2])
 

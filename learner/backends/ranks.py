@@ -112,7 +112,7 @@ class Ranks:
         """
         deadline_s = SILENCE_S if self._told else self._ready_s
         with self._news:
-            if not self._news.wait_for(lambda: self._lost or self._all_wait(), deadline_s):
+            if not self._news.wait_for(lambda: self._lost or all(map(self._waits, range(1, self.count))), deadline_s):
                 waiting = [name_of(rank) for rank in range(1, self.count) if not self._waits(rank)]
                 self._lose(f"{', '.join(waiting)}: did nothing for {deadline_s:g} s")
             if self._lost:
@@ -145,9 +145,6 @@ class Ranks:
     def _waits(self, rank: int) -> bool:
         incoming = self._asked.get(rank)
         return incoming is not None and cast(AwaitCommand, incoming.message).number == self._told
-
-    def _all_wait(self) -> bool:
-        return all(self._waits(rank) for rank in range(1, self.count))
 
     def _reply(self, incoming: Incoming) -> None:
         assert self._server is not None

@@ -36,12 +36,9 @@ def read_memory(path: Path) -> list[tuple[Remembered, Source]]:
             raise RunError(f"{path}: no run was ever started in this store")
         records = store.scan("memory", Remembered)
         sources = store.get_many("sources", [record.environment for record in records], Source)
-    origin = header.id
-    return [(_rename_record(record, origin), source) for record, source in zip(records, sources, strict=True)]
-
-
-def _rename_record(record: Remembered, origin: str) -> Remembered:
-    return msgspec.structs.replace(record, environment=make_imported_id(origin, record.environment))
+    ids = (make_imported_id(header.id, record.environment) for record in records)
+    renamed = (msgspec.structs.replace(record, environment=id) for record, id in zip(records, ids, strict=True))
+    return list(zip(renamed, sources, strict=True))
 
 
 def import_memory(store: Store, state: RunState, memory: Sequence[tuple[Remembered, Source]]) -> Imported:

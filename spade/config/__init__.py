@@ -44,6 +44,7 @@ from spade.config.sections import (
     Tier,
     ToolUse,
     Track,
+    TrackerChoice,
     TrackerKind,
 )
 from spade.config.suites import ONE_ANSWER, SUITE_TRAITS, Library, ProtocolName, SuiteChoice
@@ -92,6 +93,7 @@ __all__ = [
     "Tier",
     "ToolUse",
     "Track",
+    "TrackerChoice",
     "TrackerKind",
     "compute_digest",
     "config_of",

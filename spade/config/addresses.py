@@ -39,10 +39,13 @@ def is_server(address: str) -> bool:
 
 
 def check_serve(serve: Serve) -> None:
-    """Raise ConfigError if other machines can reach the gateway without a key."""
-    if not (serve.key or is_loopback(serve.host)):
+    """Raise ConfigError for a malformed address, or if other machines can reach the gateway without a key."""
+    host, _, port = serve.address.rpartition(":")
+    if not (host and _is_port(port)):
+        raise ConfigError(f"serve.address: write HOST:PORT, is {serve.address!r}")
+    if not (serve.key or is_loopback(host)):
         raise ConfigError(
-            f"serve.host: {serve.host!r} can be reached by other machines and needs a key: --key FILE, and a proxy "
+            f"serve.address: {host!r} can be reached by other machines and needs a key: --key FILE, and a proxy "
             "before it that speaks TLS"
         )
 

@@ -123,16 +123,12 @@ def _check_source(pool: Pool) -> None:
             "pool.source: write folder:DIR, run:RUN or shipped:POOL, or a library with or without :NAMES "
             f"({libraries}), is {pool.source!r}"
         )
-    if not pool.library and (pool.level or pool.difficulty != "fixed"):
-        raise ConfigError(
-            f"pool.level, pool.difficulty: only libraries have levels, and pool.source is {pool.source!r}"
-        )
+    if not pool.library and pool.difficulty not in ("fixed", 0):
+        raise ConfigError(f"pool.difficulty: only libraries have levels, and pool.source is {pool.source!r}")
     if pool.reward == "score" and pool.library not in SCORED:
         raise ConfigError(
             f"pool.reward: a score is given by the programs of {', '.join(SCORED)}; pool.source is {pool.source!r}"
         )
-    if pool.level and pool.difficulty == "window":
-        raise ConfigError("pool.level: pool.difficulty = 'window' begins with level 0; leave it out")
 
 
 def _is_source(source: str, kinds: Collection[str]) -> bool:
@@ -321,6 +317,6 @@ def _check_arms(config: Config) -> None:
 
 
 def _check_trackers(track: Track) -> None:
-    """Refuse two trackers of one kind."""
-    if len(set(track.to)) < len(track.to):
+    """Refuse unknown trackers, and two of one kind."""
+    if len({choice.kind for choice in track.choices}) < len(track.to):
         raise ConfigError(f"track.to: names a tool twice: {', '.join(track.to)}")

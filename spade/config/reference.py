@@ -8,6 +8,7 @@ import msgspec
 
 from spade.config.allowed import describe_allowed
 from spade.config.described import Described, Setting, list_sections
+from spade.config.retired import RETIRED
 from spade.config.sections.bounds import MOST, MOST_BYTES, MOST_SECONDS
 
 _HEAD = """\
@@ -25,14 +26,14 @@ _INTRODUCTION = (
     "Where no upper bound is given, a number is at most 2_147_483_647, a time 1e9, a size 2^50 bytes. Rules across "
     "settings are in `spade/config/checks.py`; `spade config check` applies them, too. A setting of an earlier version "
     "is left out if it has its old default; otherwise the error says what to write instead "
-    "(`spade/config/retired.py`).\n"
+    '("Settings that are gone").\n'
 )
 _UNSAID = (MOST, MOST_BYTES, MOST_SECONDS)
 
 
 def write_reference() -> str:
     """Return the whole page as Markdown."""
-    return "\n".join([_HEAD + _INTRODUCTION, *map(_write_section, list_sections())])
+    return "\n".join([_HEAD + _INTRODUCTION, *map(_write_section, list_sections()), _write_retired()])
 
 
 def _write_section(section: Described) -> str:
@@ -48,6 +49,14 @@ def _write_row(setting: Setting) -> str:
         setting.doc,
     )
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |\n"
+
+
+def _write_retired() -> str:
+    rows = (
+        f"| `{name}` | {' or '.join(map(_format_default, old.was))} | {old.instead} |\n"
+        for name, old in RETIRED.items()
+    )
+    return f"## Settings that are gone\n\n| setting | default | now |\n|---|---|---|\n{''.join(rows)}"
 
 
 def _format_default(value: Any) -> str:

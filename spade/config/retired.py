@@ -53,6 +53,10 @@ RETIRED: Mapping[str, RetiredSetting] = {
     "design.seed_share": RetiredSetting((0.2,), "it is always 0.2"),
     "pool.window_width": RetiredSetting((4,), "it is always 4"),
     "pool.level_most": RetiredSetting((20,), "it is always 20"),
+    "pool.level": RetiredSetting((0,), "write pool.difficulty = LEVEL"),
+    "serve.host": RetiredSetting(("127.0.0.1",), 'write serve.address = "HOST:PORT"'),
+    "serve.port": RetiredSetting((8_000,), 'write serve.address = "HOST:PORT"'),
+    "track.port": RetiredSetting((9_464,), 'write track.to = ["prometheus:PORT"]'),
 }
 """The settings by "section.field"."""
 

@@ -84,12 +84,13 @@ async def fire(port: int, data: bytes, wait_s: float) -> None:
 async def gateway(run: Path) -> AsyncIterator[tuple[Target, Served]]:
     """A replay service and a gateway in processes of their own, and an engine of few words in this one."""
     tokenizer = byte_tokenizer(run)
-    settings = load("nano", (f"model.path={str(run)!r}", f"serve.port={free_port()}", "serve.name='small'"))
+    port = free_port()
+    settings = load("nano", (f"model.path={str(run)!r}", f"serve.address=127.0.0.1:{port}", "serve.name='small'"))
     address = f"ipc://{run}/replay"
     async with supervised(run, settings, "replay", "gateway") as supervisor:
         talk = says(tokenizer, lambda _: "left")
         async with service("engine", "engine-0", SimpleNamespace(address=address), settings, talk):
-            served = Served(settings.serve.port, [], SmallReplay())
+            served = Served(port, [], SmallReplay())
             await asked(served, 60)
             yield Target("gateway", run, supervisor), served
             async with connected(address, settings, "observer") as client:

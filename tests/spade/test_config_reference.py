@@ -22,6 +22,10 @@ def test_all_settings_are_described_in_their_order():
     assert described == {name: list(getattr(config, name).__struct_fields__) for name in config.__struct_fields__}
 
 
+def test_there_are_no_more_settings_than_a_person_can_look_through():
+    assert sum(len(section.settings) for section in list_sections()) <= 160
+
+
 def test_the_page_is_current():
     assert PAGE.read_text(encoding="utf-8") == write_reference(), "run `make docs`"
 

@@ -20,7 +20,7 @@ from spade.app.door import open_run
 from spade.app.track.mlflow import make_name
 from spade.app.track.records import Position, read_batch
 from spade.app.track.tracker import tracker
-from spade.config import Track
+from spade.config import TrackerChoice
 from spade.errors import RunError
 from tests.app.report.test_page import make_run
 from tests.extras.track.tracked_runs import append, journal, new_run, track, track_and_kill
@@ -150,7 +150,7 @@ def test_trackio_names_a_folder_that_it_cannot_write(tmp_path, monkeypatch):
     (tmp_path / "spade.db").write_text("no database, but long enough to be read as the header of one" * 20)
     run = new_run(tmp_path / "run")
     append(run, journal(1))
-    with tracker(run, "trackio", Track()) as tracking, pytest.raises(RunError, match="Trackio cannot write"):
+    with tracker(run, TrackerChoice("trackio")) as tracking, pytest.raises(RunError, match="Trackio cannot write"):
         tracking.advance()
 
 
@@ -163,4 +163,4 @@ def test_a_store_that_is_not_there_is_named(tmp_path, monkeypatch, address):
     monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     with pytest.raises(RunError, match=f"^MLFLOW_TRACKING_URI = {address}"):
-        tracker(new_run(tmp_path / "run"), "mlflow", Track()).__enter__()
+        tracker(new_run(tmp_path / "run"), TrackerChoice("mlflow")).__enter__()

@@ -242,8 +242,8 @@ def _trackers(config: "Config") -> str:
     """Check that the packages of the trackers are installed."""
     from spade.extras import require
 
-    for kind in config.track.to:
-        require(kind)
+    for choice in config.track.choices:
+        require(choice.kind)
     return f"trackers of {', '.join(config.track.to)}" if config.track.to else ""
 
 

@@ -14,7 +14,7 @@ from actors.suites.talk import make_suite_talks
 from spade.app.evaluation.examination import derive_settings, measure
 from spade.app.evaluation.exams import Exam, Say
 from spade.app.evaluation.policies import PinnedPolicy, check_asked, hold_pinned, list_policy_names
-from spade.app.evaluation.servers import ServerOptions, Servers, find_free_port
+from spade.app.evaluation.servers import ServerOptions, Servers, choose_address
 from spade.app.rundir import RunDir, suggest_runs
 from spade.app.screen.evaluations import NOT_PINNED, SELF, MeasuredSuite
 from spade.config import SUITE_TRAITS, Config, ProtocolName, load
@@ -272,8 +272,7 @@ def _make_sampling_settings(asked: EvalOptions) -> dict[str, object]:
     """Return the settings for the place of sampling: our gateway, or a foreign server."""
     if asked.endpoint is None:
         return {
-            "serve.host": "127.0.0.1",
-            "serve.port": find_free_port("127.0.0.1"),
+            "serve.address": choose_address("127.0.0.1"),
             "serve.key": "",
             "serve.name": "policy",
         }
@@ -335,9 +334,10 @@ def _describe_served(config: Config, protocol: Protocol, asked: EvalOptions) -> 
 
 def _run_here(config: Config, protocol: Protocol, *, known: bool = True) -> dict[str, str]:
     """Return the conditions of a policy with known tokens. `known` tells if its arithmetic is known too."""
+    dtype = config.model.dtype if config.engine.arithmetic == "model" else config.engine.arithmetic
     return {
         "context_tokens": str(protocol.context_tokens(config.engine.context_tokens)),
-        "dtype": _find_arithmetic(config) if known else "unknown",
+        "dtype": dtype if known else "unknown",
         "thinking": str(config.model.thinking).lower(),
         "thoughts": config.play.thoughts,
     }
@@ -353,10 +353,6 @@ def _find_users(suite: Harness, asked: EvalOptions) -> dict[str, str]:
             "which makes the figures incomparable with any others"
         )
     return {"user": SELF if asked.user.url == SELF else asked.user.name}
-
-
-def _find_arithmetic(config: Config) -> str:
-    return config.model.dtype if config.engine.arithmetic == "model" else config.engine.arithmetic
 
 
 def _read_measured(exam: Exam, policy: PinnedPolicy) -> MeasuredSuite:

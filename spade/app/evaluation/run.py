@@ -31,7 +31,6 @@ def derive_pinned_settings(
         "design.max_tokens": 1,
         "design.round_jobs": given.design.active_skills,
         "pool.source": "",
-        "pool.level": 0,
         "pool.difficulty": "fixed",
         "pool.reward": "win",
         "endpoint.url": "",

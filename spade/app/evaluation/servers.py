@@ -106,8 +106,7 @@ async def wait_for_gateway(config: Config, client: Client) -> ServerOptions:
     """Wait until the run's own gateway answers and an engine is up. Return it. `client` is the replay service's."""
     while not any(peer.role == "engine" for peer in client.pulse.peers):
         await client.wait_pulse()
-    host = f"[{config.serve.host}]" if ":" in config.serve.host else config.serve.host
-    found = ServerOptions(f"http://{host}:{config.serve.port}/v1", config.serve.name, config.serve.key)
+    found = ServerOptions(f"http://{config.serve.address}/v1", config.serve.name, config.serve.key)
     async with found.open(_ASKED_S) as server:
         while True:
             try:
@@ -117,8 +116,12 @@ async def wait_for_gateway(config: Config, client: Client) -> ServerOptions:
                 await client.wait_pulse()
 
 
-def find_free_port(host: str) -> int:
-    """Return a free port. The command chooses it, because a restarted gateway must find the same port."""
+def choose_address(host: str, port: int = 0) -> str:
+    """Return HOST:PORT with a free port in place of 0. The command chooses it, so that a restarted gateway keeps it."""
+    return f"{f'[{host}]' if ':' in host else host}:{port or _find_free_port(host)}"
+
+
+def _find_free_port(host: str) -> int:
     with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         try:
             probe.bind((host, 0))

@@ -14,7 +14,7 @@ import trio
 from spade.app.evaluation.measuring import Subject
 from spade.app.evaluation.policies import PinnedPolicy, check_asked
 from spade.app.evaluation.run import derive_pinned_settings, publish_policy
-from spade.app.evaluation.servers import find_free_port, wait_for_gateway
+from spade.app.evaluation.servers import choose_address, wait_for_gateway
 from spade.app.rundir import RunDir
 from spade.app.supervisor import launches
 from spade.app.supervisor.up import keep_up
@@ -111,8 +111,7 @@ def _serve_live(asked: ServeOptions, say: Say) -> None:
 
 def _make_address(asked: ServeOptions, name: str) -> dict[str, object]:
     key = str(expand_home(asked.key).absolute()) if asked.key else ""
-    port = asked.port or find_free_port(asked.host)
-    return {"serve.host": asked.host, "serve.port": port, "serve.key": key, "serve.name": name}
+    return {"serve.address": choose_address(asked.host, asked.port), "serve.key": key, "serve.name": name}
 
 
 def _name(run: RunDir | None, asked: ServeOptions) -> str:

@@ -25,7 +25,6 @@ from spade.disk import write_whole
 from spade.errors import RunError
 from spade.pools import PoolProgram
 from spade.progress import follow
-from spade.protocol import Form
 from spade.returns import TOLERANCE
 from spade.seeds import INSTANCE_MASK
 
@@ -85,7 +84,7 @@ async def _solve_all(programs: list[PoolProgram], config: Config) -> list[Solved
         for program in follow(programs, "winning programs"):
             seed = derive_check_seed(program.source)
             probing = FormProbing(sandbox, program.source, seed, config.sandbox, config.play)
-            probing.reads = _read_form(program)
+            probing.reads = program.lineage.reads if program.lineage else "inside"
             instance = seed & INSTANCE_MASK
             try:
                 actions = await probing.solved(instance)
@@ -143,7 +142,3 @@ def _describe_task(program: PoolProgram, run: str) -> dict[str, Any]:
         "verifier": {"timeout_sec": 300.0, "environment_mode": "separate"},
         "artifacts": [{"source": ACTIONS}],
     }
-
-
-def _read_form(program: PoolProgram) -> Form:
-    return program.lineage.reads if program.lineage else "inside"

@@ -70,11 +70,12 @@ def make_evaluator_launch(run: RunDir, config: Config) -> Launch:
 
 def trackers(run: RunDir, config: Config) -> list[Launch]:
     """Make the orders of the trackers. Raises ConfigError if the package of one is missing."""
-    for kind in config.track.to:
+    kinds = [choice.kind for choice in config.track.choices]
+    for kind in kinds:
         require(kind)
     return [
         _launch(run, config, f"tracker-{kind}", "tracker", run.replay_address, index=index)
-        for index, kind in enumerate(config.track.to)
+        for index, kind in enumerate(kinds)
     ]
 
 

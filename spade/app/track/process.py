@@ -14,8 +14,7 @@ log = logging.getLogger(__name__)
 
 async def run(launch: Launch, settings: Config, ready: Callable[[], None]) -> None:
     """Track the run until cancelled, and the rows that are there by then."""
-    kind = settings.track.to[launch.index]
-    with tracker(RunDir(Path(launch.run)), kind, settings.track) as opened:
+    with tracker(RunDir(Path(launch.run)), settings.track.choices[launch.index]) as opened:
         log.info("%s", opened.shown)
         ready()
         await follow(opened, lambda: True)

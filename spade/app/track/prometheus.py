@@ -28,12 +28,12 @@ class PrometheusSink:
         self._metrics: list[Metric] = []
         registry = CollectorRegistry()
         registry.register(self)
-        port = place.settings.port
+        port = place.port
         try:
             self._server, self._thread = start_http_server(port, HOST, registry)
         except OSError as error:
             raise RunError(
-                f"track.port = {port}: cannot be served at {HOST} ({format_reason(error)}); take another"
+                f"prometheus:{port}: cannot be served at {HOST} ({format_reason(error)}); take another port"
             ) from None
         self.shown = f"Prometheus may scrape http://{HOST}:{self._server.server_port}/metrics"
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 from spade import extras
 from spade.app.rundir import RunDir
 from spade.app.track.records import JournalRecord
-from spade.config import Track, TrackerKind, list_published_settings
+from spade.config import TrackerKind, list_published_settings
 from spade.errors import ConfigError
 from spade.text import as_line
 
@@ -40,7 +40,7 @@ class Sink(Protocol):
 
 
 class SinkPlace(NamedTuple):
-    """The place of a sink's data, and the settings."""
+    """The places of a sink's data and of its server."""
 
     run: RunDir
     """The run. Its name in the tool is the name of its directory."""
@@ -54,8 +54,8 @@ class SinkPlace(NamedTuple):
     memory: Memory
     """The memory of the last commit. Empty at the first start."""
 
-    settings: Track
-    """The settings of trackers."""
+    port: int
+    """The port at which a sink of `SERVING` serves."""
 
     @property
     def name(self) -> str:

@@ -17,7 +17,7 @@ from msgspec import structs
 from spade.app.rundir import RunDir
 from spade.app.track.records import Position, RecordBatch, read_batch
 from spade.app.track.sink import REREADING, Memory, Sink, SinkPlace, open_sink
-from spade.config import Track, TrackerKind
+from spade.config import TrackerChoice, TrackerKind
 from spade.decoding import UnreadableError, try_decode
 from spade.disk import read, replace
 from spade.errors import RunError
@@ -80,12 +80,13 @@ class Tracker:
 
 
 @contextmanager
-def tracker(run: RunDir, kind: TrackerKind, settings: Track) -> Iterator[Tracker]:
+def tracker(run: RunDir, choice: TrackerChoice) -> Iterator[Tracker]:
     """Open the tracker of a run. It continues after the last record that its sink has.
 
     Raises ConfigError if the sink's package is missing, RunError if the run has another tracker of this kind now or if
     the sink's data do not fit to its state.
     """
+    kind = choice.kind
     file = _state_file(run, kind)
     file.parent.mkdir(exist_ok=True)
     with hold_lock(
@@ -98,7 +99,7 @@ def tracker(run: RunDir, kind: TrackerKind, settings: Track) -> Iterator[Tracker
             replace(file, msgspec.json.encode(state))  # a tool that was told this id is told the same one after a kill
         if kind in REREADING:
             state = TrackerState(id=state.id)
-        place = SinkPlace(run, state.id, file.with_suffix(""), state.memory, settings)
+        place = SinkPlace(run, state.id, file.with_suffix(""), state.memory, choice.port)
         with open_sink(kind, place) as sink:
             yield Tracker(run, kind, sink, state)
 

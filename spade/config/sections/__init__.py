@@ -8,7 +8,15 @@ from spade.config.sections.bounds import Section
 from spade.config.sections.engines import Endpoint, Engine, Serve
 from spade.config.sections.learner import Learner, Loss
 from spade.config.sections.place import Place, PlacedRole
-from spade.config.sections.processes import LONGEST_WAIT_S, TRACKER_KINDS, Bus, Supervise, Track, TrackerKind
+from spade.config.sections.processes import (
+    LONGEST_WAIT_S,
+    TRACKER_KINDS,
+    Bus,
+    Supervise,
+    Track,
+    TrackerChoice,
+    TrackerKind,
+)
 from spade.config.sections.replay import Audit, Replay, Reward
 from spade.config.sections.run import Limits, Model, Run
 from spade.config.sections.tools import ToolUse
@@ -18,7 +26,7 @@ __all__ = [
     "LONGEST_WAIT_S", "PATIENCE", "TRACKER_KINDS",
     "Actors", "Audit", "Bus", "Config", "Design", "Endpoint", "Engine", "Evaluation", "Learner", "Limits", "Loss",
     "Model", "Place", "PlacedRole", "Play", "Pool", "PoolLibrary", "Replay", "Reward", "Run", "Sandbox", "Section",
-    "Serve", "Supervise", "Tier", "ToolUse", "Track", "TrackerKind",
+    "Serve", "Supervise", "Tier", "ToolUse", "Track", "TrackerChoice", "TrackerKind",
 ]  # fmt: skip
 
 

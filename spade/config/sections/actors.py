@@ -119,12 +119,9 @@ class Pool(Section, frozen=True):
     `reasoning-gym`, `rlve:NAME,NAME` and so on have all or some environments of a library (docs/pools.md, "Libraries").
     The pool is copied into the run's directory when the run starts."""
 
-    level: CountOrZero = 0
-    """Level of the programs of a library that have levels, under "fixed"."""
-
-    difficulty: Literal["fixed", "window"] = "fixed"
-    """The levels of a library's programs: "fixed" plays them at `pool.level`. "window" starts at level 0 and raises the
-    window of each name as it is won (docs/pools.md, "Levels")."""
+    difficulty: Literal["fixed", "window"] | CountOrZero = "fixed"
+    """The levels of a library's programs, for those that have levels: a number plays them at this level, "fixed" at
+    level 0. "window" starts at level 0 and raises the window of each name as it is won (docs/pools.md, "Levels")."""
 
     window_plays: Count = 128
     """Plays at the highest level of a window after which it is judged. The default is RLVE's, 8 groups of 16."""
@@ -135,6 +132,11 @@ class Pool(Section, frozen=True):
     reward: Literal["win", "score"] = "win"
     """The return of a play of a library's program: "win" pays 1 if the library counts the play as right, else 0.
     "score" pays the library's score in [-1, 1], which gymnasium lacks. Either way a play is won at 1."""
+
+    @property
+    def level(self) -> int:
+        """The level at which programs are played that have levels, or at which their windows start."""
+        return self.difficulty if isinstance(self.difficulty, int) else 0
 
     @property
     def library(self) -> str:

@@ -1,8 +1,6 @@
 """Settings of sampling: the run's own engines, an endpoint elsewhere, and a gateway for programs of others."""
 
-from typing import Annotated, Literal
-
-from msgspec import Meta
+from typing import Literal
 
 from spade.config.engine_kinds import EngineKind
 from spade.config.sections.bounds import Bytes, Count, CountOrZero, Gpu, Positive, Seconds, Section
@@ -76,11 +74,9 @@ class Endpoint(Section, frozen=True):
 class Serve(Section, frozen=True):
     """The gateway: an OpenAI-compatible server over the run's engines (`spade serve`, docs/serving.md)."""
 
-    host: str = "127.0.0.1"
-    """Address at which it listens. One that other machines reach needs a key, and a proxy before it that speaks TLS."""
-
-    port: Annotated[int, Meta(ge=1, le=65_535)] = 8_000
-    """Port at which it listens."""
+    address: str = "127.0.0.1:8000"
+    """Address HOST:PORT at which it listens. One that other machines reach needs a key, and a proxy before it that
+    speaks TLS."""
 
     key: str = ""
     """File that holds the key that clients must send; "" asks for none."""

@@ -1,16 +1,45 @@
 """Settings of the bus between processes, and of their supervision."""
 
-from typing import Annotated, Literal, get_args
+import re
+from typing import Annotated, Literal, NamedTuple, get_args
 
 from msgspec import Meta
 
 from spade.config.sections.bounds import Bytes, CountOrZero, Seconds, Section
+from spade.errors import ConfigError
+from spade.text import as_line
 
 LONGEST_WAIT_S = 3_600.0  # of a request for work
+MOST_PORT = 65_535
 
 TrackerKind = Literal["tensorboard", "wandb", "mlflow", "trackio", "swanlab", "prometheus"]
 """The tools that trackers give the figures of a run to. Each is the name of an extra."""
 TRACKER_KINDS: tuple[TrackerKind, ...] = get_args(TrackerKind)
+
+
+class TrackerChoice(NamedTuple):
+    """A tracker as a person writes it: KIND, or prometheus:PORT."""
+
+    kind: TrackerKind
+    """The tool."""
+
+    port: int = 9464
+    """The port on 127.0.0.1 at which prometheus serves. 0 takes any free port."""
+
+    @classmethod
+    def parse(cls, option: str, text: str) -> "TrackerChoice":
+        """Parse the text of an option or setting. Raises ConfigError, which names the `option`."""
+        name, colon, port = text.partition(":")
+        kind = next((known for known in TRACKER_KINDS if known == name), None)
+        if kind is None:
+            raise ConfigError(
+                f"{option} {as_line(name, 60)!r}: unknown tracker; take one of {', '.join(TRACKER_KINDS)}"
+            )
+        if not colon:
+            return cls(kind)
+        if kind != "prometheus" or not re.fullmatch("[0-9]{1,5}", port) or int(port) > MOST_PORT:
+            raise ConfigError(f"{option} {as_line(text, 60)!r}: write prometheus:PORT; no other tracker has a port")
+        return cls(kind, int(port))
 
 
 class Bus(Section, frozen=True):
@@ -54,8 +83,12 @@ class Supervise(Section, frozen=True):
 class Track(Section, frozen=True):
     """Trackers give the figures of a run to other tools (docs/tracking.md). No part of the run waits for them."""
 
-    to: tuple[TrackerKind, ...] = ()
-    """The tools that `spade up` keeps a tracker for. Each is an extra of the package."""
+    to: tuple[str, ...] = ()
+    """The tools that `spade up` keeps a tracker for: `tensorboard`, `wandb`, `mlflow`, `trackio`, `swanlab` or
+    `prometheus`. Each is an extra of the package. `prometheus:PORT` serves at this port of 127.0.0.1 in place of 9464;
+    0 takes any free port, which its log names."""
 
-    port: Annotated[int, Meta(ge=0, le=65_535)] = 9464
-    """Port on 127.0.0.1 at which the tracker of "prometheus" serves. 0 takes any free port, which its log names."""
+    @property
+    def choices(self) -> tuple[TrackerChoice, ...]:
+        """The trackers of `to`. Raises ConfigError for a text that names none."""
+        return tuple(TrackerChoice.parse("track.to:", text) for text in self.to)

@@ -27,7 +27,7 @@ def free_port() -> int:
 
 def gateway_settings(checkpoint: Path, *overrides: str) -> Config:
     """The gateway listens at a port that is free."""
-    return actor_settings(checkpoint, f"serve.port={free_port()}", 'serve.name="small"', *overrides)
+    return actor_settings(checkpoint, f"serve.address=127.0.0.1:{free_port()}", 'serve.name="small"', *overrides)
 
 
 class Served(NamedTuple):
@@ -79,7 +79,7 @@ async def served(
         service("engine", "engine-0", replay, settings, heard),
         process(gateway.run, "gateway", replay, settings),
     ):
-        yield Served(settings.serve.port, asked, small)
+        yield Served(int(settings.serve.address.rpartition(":")[2]), asked, small)
 
 
 class Line:

@@ -17,7 +17,7 @@ from spade.app.rundir import RunDir
 from spade.app.supervisor import launches
 from spade.app.track import process, tracker
 from spade.app.track.sink import SinkPlace, choose_mode
-from spade.config import TRACKER_KINDS, Track, dump, load
+from spade.config import TRACKER_KINDS, TrackerChoice, dump, load
 from spade.errors import ConfigError, RunError
 from spade.processes.entry import Launch
 
@@ -83,7 +83,7 @@ def tracked(run):
 
 
 def opened(run):
-    return tracker.tracker(run, KIND, Track())
+    return tracker.tracker(run, TrackerChoice(KIND))
 
 
 @pytest.fixture
@@ -226,7 +226,7 @@ def test_a_mode_in_which_a_tool_keeps_nothing_is_refused(monkeypatch):
 def test_settings_in_a_tool_have_no_folders_addresses_or_keys(tmp_path):
     run = RunDir(tmp_path / "run")
     run.create(load("nano", (f"model.path={tmp_path}/mine", 'sandbox.servers=["http://10.0.0.7:8000"]')))
-    settings = SinkPlace(run, "a0", tmp_path, {}, Track()).list_settings()
+    settings = SinkPlace(run, "a0", tmp_path, {}, 0).list_settings()
     assert settings["model.path"] == "mine"
     assert settings["learner.lr"] == run.config().learner.lr
     assert not any(word in str(settings) for word in (str(tmp_path), "10.0.0.7", "bus.", "serve.", "endpoint."))

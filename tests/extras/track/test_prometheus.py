@@ -12,7 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from spade.app.track.tracker import tracker
-from spade.config import Track
+from spade.config import TrackerChoice
 from spade.errors import RunError
 from tests.extras.track.tracked_runs import SOON_S, append, journal, new_run, rows_of, track
 
@@ -46,7 +46,7 @@ def test_a_scrape_has_the_newest_row_of_each_kind_also_after_kills(tmp_path):
     run = new_run(tmp_path / "run")
     append(run, journal(5))
     for life in range(1, 3):
-        with track(run, "prometheus", "--port", "0") as process:
+        with track(run, "prometheus:0") as process:
             said = process.stdout.readline()
             until_tracked(run, said)
             append(run, journal(4, first=5 * life))
@@ -59,7 +59,7 @@ def test_a_scrape_has_the_newest_row_of_each_kind_also_after_kills(tmp_path):
             assert ("spade_step_regret",) not in found
             assert found["spade_evaluation_win_rate",] == 0.25
             os.kill(process.pid, signal.SIGKILL)
-    with track(run, "prometheus", "--port", "0") as process:
+    with track(run, "prometheus:0") as process:
         until_tracked(run, process.stdout.readline())  # the run is down, and the command serves it
         process.send_signal(signal.SIGINT)
         said = process.communicate(timeout=SOON_S)[0]
@@ -72,7 +72,7 @@ def test_any_name_becomes_a_gauge(tmp_path):
     run = new_run(tmp_path / "run")
     odd = {"ä b": 1, 'a"b\n': {'x"\\\n': 2}, "a_b_": {"y": 3}, "deep": {"x": {"y": {"z": 4}}}, "": 5, "list": [6, 7]}
     append(run, [{"kind": "step", "time": 1.0, "learner_step": 1, **odd}])
-    with tracker(run, "prometheus", Track(port=0)) as tracking:
+    with tracker(run, TrackerChoice("prometheus", 0)) as tracking:
         assert tracking.advance()
         found = scrape(tracking.shown)
     assert found["spade_step_a_b_", 'x"\\\n'] == 2
@@ -86,7 +86,5 @@ def test_a_taken_port_is_one_line_with_what_to_do(tmp_path):
     run = new_run(tmp_path / "run")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(
-            RunError, match=rf"^track\.port = {port}: cannot be served at 127\.0\.0\.1 \(Address already"
-        ):
-            tracker(run, "prometheus", Track(port=port)).__enter__()
+        with pytest.raises(RunError, match=rf"^prometheus:{port}: cannot be served at 127\.0\.0\.1 \(Address already"):
+            tracker(run, TrackerChoice("prometheus", port)).__enter__()

@@ -6,7 +6,7 @@ import pytest
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from spade.app.track.tracker import tracker
-from spade.config import Track
+from spade.config import TrackerChoice
 from spade.errors import RunError
 from tests.extras.track.tracked_runs import append, journal, new_run, rows_of, track_and_kill
 
@@ -47,17 +47,17 @@ def test_a_tracker_that_is_killed_again_and_again_leaves_each_record_once(tmp_pa
 def test_a_reader_that_saw_events_before_a_kill_sees_no_event_twice(tmp_path):
     run = new_run(tmp_path / "run")
     append(run, journal(3))
-    with tracker(run, "tensorboard", Track()) as tracking:
+    with tracker(run, TrackerChoice("tensorboard")) as tracking:
         tracking.advance()
     state = run.path / "track/tensorboard.json"
     committed = state.read_bytes()
     append(run, journal(3, first=3))
-    with tracker(run, "tensorboard", Track()) as tracking:
+    with tracker(run, TrackerChoice("tensorboard")) as tracking:
         tracking.advance()
     reader = read_back(run)
     state.write_bytes(committed)  # as if the tracker had been killed before it saved its state
     append(run, journal(3, first=6))
-    with tracker(run, "tensorboard", Track()) as tracking:
+    with tracker(run, TrackerChoice("tensorboard")) as tracking:
         tracking.advance()
     equal(reader.Reload(), rows_of(run))
     equal(read_back(run), rows_of(run))
@@ -66,13 +66,13 @@ def test_a_reader_that_saw_events_before_a_kill_sees_no_event_twice(tmp_path):
 def test_events_that_were_deleted_are_not_tracked_again_unasked(tmp_path):
     run = new_run(tmp_path / "run")
     append(run, journal(4))
-    with tracker(run, "tensorboard", Track()) as tracking:
+    with tracker(run, TrackerChoice("tensorboard")) as tracking:
         tracking.advance()
     (events,) = (run.path / "track/tensorboard").iterdir()
     events.unlink()
     with pytest.raises(RunError, match=r"lacks events; delete .*tensorboard\.json to track the run from its beginning"):
-        tracker(run, "tensorboard", Track()).__enter__()
+        tracker(run, TrackerChoice("tensorboard")).__enter__()
     (run.path / "track/tensorboard.json").unlink()
-    with tracker(run, "tensorboard", Track()) as tracking:
+    with tracker(run, TrackerChoice("tensorboard")) as tracking:
         tracking.advance()
     equal(read_back(run), rows_of(run))

@@ -112,7 +112,7 @@ def test_plays_have_instances_of_their_own_unless_that_is_asked_for():
 
 
 def test_a_fixed_level_is_that_of_every_program_that_has_levels():
-    state = RunState(changed(SETTINGS, pool={"difficulty": "fixed", "level": 3}), SECRET)
+    state = RunState(changed(SETTINGS, pool={"difficulty": 3}), SECRET)
     state.take_pool(PoolList((POOL.entries[0], msgspec.structs.replace(POOL.entries[1], levels=False))), None)
     assert {job.program: job.level for job in lease(started(state))} == {"SAT": 3, "Sorting": 0}
 
