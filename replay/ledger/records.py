@@ -94,7 +94,7 @@ class Chunk(Record):
 class Score(Record):
     """An environment's figures when its window closed. Rates, regret and return count finished plays only."""
 
-    reward: float | None  # the designer's; None if what it pays for was not measured, or the audit was left out
+    reward: float | None  # the designer's reward; None if its measure or the audit is missing
     regret: float | None
     regret_error: float | None  # standard error of the regret
     win_rate: Annotated[float, Meta(ge=0, le=1)] | None  # of the unhinted plays
@@ -171,7 +171,7 @@ class PlayRecord(Record):
     index: int  # its number within its arm of the window
     hinted: bool
     state: PlayState = "open"
-    lease: int = 0  # how often the play was leased
+    lease: int = 0  # number of leases of the play so far
     holder: str = ""  # the process that leased it; at the end the process that played it
     deadline: float = 0.0  # the end of the lease
     version: int = 0  # the newest policy at the lease; at the end the oldest that sampled a token
