@@ -20,7 +20,7 @@ def pause_s(room_bytes: int) -> float:
 def find_excess(grown: dict[ChildProcess, int], most: int) -> Iterator[ChildProcess]:
     """Yield the children to kill until the other children together have at most `most` bytes.
 
-    Each time, choose the program whose children together have most memory, and take its largest child. So the many
+    Each time, choose the program with the most memory over all its children, and take its largest child. So the many
     small children of one program do not cause the death of one large child of another program.
     """
     children: defaultdict[str, list[ChildProcess]] = defaultdict(list)

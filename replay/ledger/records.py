@@ -326,7 +326,7 @@ class RunCounters(Record):
     audits_left_out: int = 0  # audits without a result, late ones included
     audit_steps: int = 0  # environment steps in all audits
     audit_s: float = 0.0  # seconds of all audits
-    newest_finding: str = ""  # the environment that failed an audit last, with the finding
+    newest_finding: str = ""  # the last environment that failed an audit, and the finding of that audit
     designer_trainable: int = 0  # the designers' share of `trainable`
     designer_trained: int = 0  # the designers' share of `trained`
     designer_wasted: int = 0  # the designers' share of `wasted`
