@@ -11,7 +11,7 @@ from spade.errors import RunError
 
 NON_FINITE_MAX = 10
 BETAS = 0.9, 0.98  # the paper's
-EPS = 1e-8  # torch's; a greater one did not help nano (docs/nano.md, "What was tried")
+EPS = 1e-8  # torch's default; a greater value did not help nano (docs/nano.md, "What was tried")
 
 
 def make_adamw(parameters: Iterable[Parameter], learner: Learner) -> torch.optim.AdamW:

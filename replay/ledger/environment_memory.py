@@ -19,8 +19,8 @@ SEED_SHARE = 0.2  # least share of the jobs that vary seeds, if the run has any
 TOO_EASY = 0.9
 TOO_HARD = 0.1
 HIGHEST = 10
-NOVELTY_WINDOW = 32  # newest programs of the memory with which a program is compared
-NEWEST_BYTES = 1 << 19  # bytes of programs with which a program is compared, and most characters of this program
+NOVELTY_WINDOW = 32  # number of newest programs of the memory that a program is compared with
+NEWEST_BYTES = 1 << 19  # most bytes of these programs in total, and most characters of the new program
 LENGTH = 5  # tokens of a shingle
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 

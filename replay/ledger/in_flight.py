@@ -135,7 +135,7 @@ class Flight(Leases[PlayRecord]):
         self.unscored = 0
         self.sequences: dict[int | None, int] = {}
         self._chunks: dict[tuple[str, int], Tally] = {}
-        self._fresh: list[tuple[float, str, int]] = []  # in the order in which they begin; closed ones are skipped
+        self._fresh: list[tuple[float, str, int]] = []  # ordered by their beginning; closed chunks are skipped
 
     # ------------------------------------------------------------ chunks
 

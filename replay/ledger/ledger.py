@@ -241,7 +241,7 @@ class Ledger:
         return f"this is not the program {job.program} of the pool, at level {job.level}"
 
     def _describe_impossible(self, evaluation: Evaluation) -> str:
-        """Describe what is impossible in an evaluation; "" if it makes sense."""
+        """Describe the first contradiction in an evaluation's figures. Returns "" if they agree."""
         if evaluation.step > self.state.published_step:
             return "nothing was published after that step"
         if not 1 <= evaluation.oldest <= evaluation.newest <= self.state.version:

@@ -94,7 +94,7 @@ class Chunk(Record):
 class Score(Record):
     """An environment's figures when its window closed. Rates, regret and return count finished plays only."""
 
-    reward: float | None  # the designer's; None if what it pays for was not measured, or the audit was left out
+    reward: float | None  # the designer's reward; None if its measure or the audit is missing
     regret: float | None
     regret_error: float | None  # standard error of the regret
     win_rate: Annotated[float, Meta(ge=0, le=1)] | None  # of the unhinted plays
@@ -171,7 +171,7 @@ class PlayRecord(Record):
     index: int  # its number within its arm of the window
     hinted: bool
     state: PlayState = "open"
-    lease: int = 0  # how often the play was leased
+    lease: int = 0  # number of leases of the play so far
     holder: str = ""  # the process that leased it; at the end the process that played it
     deadline: float = 0.0  # the end of the lease
     version: int = 0  # the newest policy at the lease; at the end the oldest that sampled a token
@@ -326,7 +326,7 @@ class RunCounters(Record):
     audits_left_out: int = 0  # audits without a result, late ones included
     audit_steps: int = 0  # environment steps in all audits
     audit_s: float = 0.0  # seconds of all audits
-    newest_finding: str = ""  # the environment that failed an audit last, with the finding
+    newest_finding: str = ""  # the last environment that failed an audit, and the finding of that audit
     designer_trainable: int = 0  # the designers' share of `trainable`
     designer_trained: int = 0  # the designers' share of `trained`
     designer_wasted: int = 0  # the designers' share of `wasted`

@@ -16,7 +16,7 @@ from spade.returns import has_different_returns
 from spade.returns import is_won as is_won
 
 LEVELS = 256
-VOID_SHARE = 0.25  # of a window's plays that may end in faults of the program before it is quarantined
+VOID_SHARE = 0.25  # largest share of faulty plays in a window; above it the program is quarantined
 SUSPECTED = 2  # the program is blamed after this many leases under which a service ended
 
 

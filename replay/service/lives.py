@@ -10,7 +10,7 @@ from replay.store.load import KnownLives
 from replay.store.store import Store
 from spade.protocol import Hello, LifeNumber
 
-MOST = 4_096  # names; beyond that, the names whose newest life began longest ago are forgotten
+MOST = 4_096  # most names; then the names whose newest life is oldest are forgotten
 
 
 class Lives:

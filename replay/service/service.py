@@ -95,7 +95,7 @@ class Service:
     def greet(self, hello: Hello) -> Ready | Refused:
         """Return the first message to a peer that joins.
 
-        Refuses a peer that would design from other documents, and a life of a name that has a newer life.
+        Refuses a peer that would design from other documents, and a process if a newer process of its name has joined.
         """
         if hello.corpus and self._corpus not in ("", hello.corpus):
             return Refused(

@@ -1,7 +1,8 @@
 """The one durable store of a run, on LMDB, and the only package that imports LMDB.
 
-A change is acknowledged when `commit` has returned. With durability "sync" a commit survives the machine's death, with
-"nosync" the process's death. Readers in other processes see the last commit, whether the service is up or not.
+A change is acknowledged when `commit` has returned. With durability "sync" a commit survives the death of the machine,
+with "nosync" only the death of the process. Readers in other processes see the last commit, whether the service is up
+or not.
 """
 
 from replay.store.check import FORMAT, Format

@@ -46,12 +46,12 @@ def check_heads(path: Path) -> None:
 
 
 def check_all(environment: lmdb.Environment) -> None:
-    """Check every page. Raises RunError for another format, else DamagedError."""
+    """Check every page. Raises RunError if the store has another format, and DamagedError if a page is damaged."""
     _check(environment, lambda _: True)
 
 
 def check_quickly(environment: lmdb.Environment) -> None:
-    """Check every page. In a large file, skip the tables that grow with every play. Raises as `check_all`."""
+    """Check every page. In a large file, skip the tables that grow with every play. Raises like `check_all`."""
     size = (Path(environment.path()) / "data.mdb").stat().st_size
     _check(environment, lambda table: size <= _QUICKLY_BYTES or table not in _LARGE)
 

@@ -41,7 +41,7 @@ class Wait(Wire, frozen=True):
     """Name of the process that must act."""
 
     what: str
-    """Name of the thing that the holder should bring."""
+    """The expected result of the holder, for example a batch."""
 
     count: int = 1
     """Number of such waits at the same time."""

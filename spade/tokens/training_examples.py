@@ -38,8 +38,8 @@ class TrainingExample(NamedTuple):
     """The answer."""
 
     exact: bool
-    """True if the messages encode to the tokens of the trajectory. False if the text alone is equal, because the model
-    sampled a word in other tokens than the tokenizer takes for it."""
+    """True if the messages encode to the tokens of the trajectory. False if only their text is equal: the model may
+    split a word into other tokens than the tokenizer does."""
 
 
 def write_example(tokenizer: Tokenizer, prompt: Sequence[int], sampled: Sequence[int]) -> TrainingExample:

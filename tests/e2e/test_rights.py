@@ -69,7 +69,7 @@ async def test_the_key_of_an_agent_opens_an_agents_requests_alone(tmp_path: Path
                     assert len(refused) == len(REQUESTS) - len(SESSION) - len(AGENTS)
                     assert refused["Publish"].endswith("agent-0@narrow is an agent, which may not send Publish")
                 for role in ("learner", "observer", "engine", "designer", "evaluator", "replay"):
-                    with pytest.raises(BusError, match="the key of narrow lets its holder be agent or supervisor"):
+                    with pytest.raises(BusError, match=r"key of narrow .* agent or supervisor"):
                         await enter(address, role, far)
             status = await owner.status()
             assert (status.policy_version, status.learner_step, status.wanted) == (1, 0, {})

@@ -119,11 +119,11 @@ def test_what_a_file_cannot_hold_is_refused(says, tmp_path):
 def test_a_tokenizer_of_characters_and_a_fourth_end_are_refused(tmp_path):
     folder = write_model(tmp_path / "model", *KINDS["llama"])
     (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [0, 2, 5, 6]}))
-    with pytest.raises(RunError, match="three tokens that end a turn, and this policy has 4"):
+    with pytest.raises(RunError, match=r"three tokens .* has 4"):
         write_gguf(folder, tmp_path / "model.gguf", "a run")
     whole = json.loads((folder / "tokenizer.json").read_text())
     (folder / "tokenizer.json").write_text(json.dumps(whole | {"pre_tokenizer": {"type": "Whitespace"}}))
-    with pytest.raises(RunError, match="--gguf: writes tokenizers of bytes"):
+    with pytest.raises(RunError, match="--gguf: writes tokenizers"):
         write_gguf(folder, tmp_path / "model.gguf", "a run")
 
 

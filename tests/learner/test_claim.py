@@ -107,7 +107,7 @@ def test_a_life_that_is_not_counted_claims_nothing(root):
 def test_a_damaged_claim_is_one_line(root):
     claim(root, NEW)
     (root / FILE).write_text("[2")
-    with pytest.raises(RunError, match=r"life\.json: is damaged .* delete it once no other learner of this run is up"):
+    with pytest.raises(RunError, match=r"life\.json: is damaged .* delete it once"):
         claim(root, NEW)
 
 

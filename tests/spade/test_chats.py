@@ -85,7 +85,7 @@ def test_what_does_not_fit_is_over_the_room(family):
 def test_a_chat_that_the_template_refuses_is_an_error_of_the_chat(family):
     if family.name == "nano-tools":
         return  # its template takes any role
-    with pytest.raises(UnreadableError, match="messages of user king; it cannot hold a conversation"):
+    with pytest.raises(UnreadableError, match=r"messages of user king; .* conversation"):
         family.ours.chat_prompt(Chat.of([{"role": "user", "content": "a"}, {"role": "king", "content": "b"}]))
 
 

@@ -205,7 +205,7 @@ def test_a_constant_learning_rate_may_be_under_lr_min():
 def test_checkpoints_are_sharded_where_processes_share_a_model_without_an_adapter():
     sharded = ("learner.checkpoint=sharded", "learner.backend=deepspeed")
     assert config.load("nano", sharded).learner.checkpoint == "sharded"
-    with pytest.raises(ConfigError, match=r"^learner\.checkpoint: an adapter is small, so its checkpoints are whole; "):
+    with pytest.raises(ConfigError, match=r"^learner\.checkpoint: .* checkpoints are whole"):
         config.load("nano", (*sharded, "learner.lora_rank=4"))
 
 
@@ -256,7 +256,7 @@ def test_an_override_that_is_no_text_is_refused_in_one_line(override):
 
 
 def test_a_setting_behind_the_value_of_an_override_is_not_dropped_unseen():
-    with pytest.raises(ConfigError, match=r"play.max_turns: must be a whole number"):
+    with pytest.raises(ConfigError, match=r"play.max_turns: .* a whole number"):
         config.load("nano", ("play.max_turns=3\ndesign.attempts=2",))
     assert config.load("nano", ("play.max_turns=3 # a few",)).play.max_turns == 3
 

@@ -89,5 +89,5 @@ def test_a_lone_surrogate_is_called_that(data, told):
 
 
 def test_a_text_that_cannot_be_encoded_is_told_as_such():
-    with pytest.raises(UnreadableError, match="it has a lone surrogate, which is half of a character"):
+    with pytest.raises(UnreadableError, match="a lone surrogate"):
         try_decode(lambda data: json.loads(data).encode(), b'"\\ud800"')

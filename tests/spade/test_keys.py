@@ -259,9 +259,9 @@ def test_hosts_are_added_later_and_never_twice(folder: Path) -> None:
     assert keys.create(folder, ["late"]) == [folder / "hosts" / "late"]
     assert sorted(grant.name for grant in keys.read_allowed(folder).values()) == ["far", "late", "local"]
     assert before.items() <= keys.read_allowed(folder).items()
-    with pytest.raises(ConfigError, match="far has a key already"):
+    with pytest.raises(ConfigError, match="far has a key"):
         keys.create(folder, ["far"])
-    with pytest.raises(ConfigError, match="is not a valid host name"):
+    with pytest.raises(ConfigError, match="valid host name"):
         keys.create(folder, ["../up"])
 
 
@@ -302,7 +302,7 @@ async def test_files_that_are_no_keys_are_named(folder: Path, damage, reason: st
 @pytest.mark.parametrize("place", [".", "allowed", "allowed/far.key"])
 async def test_a_list_that_others_may_change_is_refused_by_services_and_named(folder: Path, place: str) -> None:
     (folder / place).chmod(0o777)
-    with pytest.raises(ConfigError, match=r"others may change the allow-list by it; `chmod go-w"):
+    with pytest.raises(ConfigError, match=r"allow-list by it; `chmod go-w"):
         async with serve(LOOPBACK, digest=DIGEST, bus=under(folder)):
             raise AssertionError("must not listen")
     assert [why.partition(":")[0] for why in keys.find_writable_places(folder)] == [str(folder / place)]

@@ -68,7 +68,7 @@ def test_files_that_are_not_the_published_weights_are_refused(tmp_path):
             manifest.read(one, digest)
 
     save_file({"a": TENSORS["a"]}, file)
-    with pytest.raises(WeightsError, match="holds other tensors than its manifest says"):
+    with pytest.raises(WeightsError, match="holds other tensors"):
         manifest.read(one, digest)
     with pytest.raises(WeightsError, match="a manifest of other weights"):
         manifest.read(one, 32 * "0")
@@ -84,5 +84,5 @@ def test_a_fifo_in_place_of_a_file_is_refused_and_not_waited_for(tmp_path, name)
     digest = manifest.write(folder(tmp_path / "one"))
     (tmp_path / "one" / name).unlink()
     os.mkfifo(tmp_path / "one" / name)
-    with pytest.raises(OSError, match="is not a regular file"):
+    with pytest.raises(OSError, match="not a regular file"):
         manifest.read(tmp_path / "one", digest)

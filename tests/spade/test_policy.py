@@ -76,7 +76,7 @@ def test_changed_parameters_are_refused(tiny_checkpoint, tmp_path):
 
 
 def test_a_folder_that_is_no_checkpoint(tmp_path):
-    with pytest.raises(RunError, match="cannot load a causal language model"):
+    with pytest.raises(RunError, match="cannot load"):
         load(tmp_path, dtype="float32", device=CPU)
     with pytest.raises(ConfigError, match="holds no config"):
         resolve(str(tmp_path))
@@ -86,7 +86,7 @@ def test_a_quantised_checkpoint_whose_package_is_not_here(tiny_checkpoint, tmp_p
     config = json.loads((tiny_checkpoint / "config.json").read_text())
     config["quantization_config"] = {"quant_method": "gptq", "bits": 4, "group_size": 32}
     (tmp_path / "config.json").write_text(json.dumps(config))
-    with pytest.raises(RunError, match=r"cannot load a causal language model: .* requires optimum"):
+    with pytest.raises(RunError, match=r"cannot load.*: .* requires optimum"):
         load(tmp_path, dtype="float32", device=CPU)
 
 

@@ -149,7 +149,7 @@ def test_a_hostile_file_is_one_printable_line(tmp_path, kind):
 
 
 def test_a_missing_folder_is_one_line(tmp_path):
-    with pytest.raises(RunError, match="nowhere: cannot be read as a pool"):
+    with pytest.raises(RunError, match="nowhere: cannot be read"):
         list_names(tmp_path / "nowhere")
 
 

@@ -161,7 +161,7 @@ def test_a_folder_without_its_files(tmp_path, load):
     load()
     settings = json.loads((tmp_path / "tokenizer_config.json").read_text())
     (tmp_path / "tokenizer_config.json").write_text(json.dumps({**settings, "eos_token": None}))
-    with pytest.raises(RunError, match="names an end-of-turn token"):
+    with pytest.raises(RunError, match="end-of-turn token"):
         Tokenizer.load(tmp_path)
 
 

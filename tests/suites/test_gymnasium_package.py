@@ -117,7 +117,7 @@ def test_a_program_that_fails_raises_and_its_episode_is_over(package):
     env.reset(seed=1)
     with pytest.raises(RuntimeError, match=r"the program failed \(exception\): ZeroDivisionError"):
         env.step("1")
-    with pytest.raises(RuntimeError, match="the episode is over; call reset"):
+    with pytest.raises(RuntimeError, match="the episode is over"):
         env.step("1")
     env.close()
 
@@ -130,5 +130,5 @@ def test_a_task_of_trio_is_told_to_use_a_thread(package):
         trio.run(play)  # nothing waits there
         return
     sys.modules[f"{package.__name__}.sandboxed"]._start_sandbox.cache_clear()
-    with pytest.raises(RuntimeError, match="a task of trio plays it in a thread"):
+    with pytest.raises(RuntimeError, match="a task of trio"):
         trio.run(play)

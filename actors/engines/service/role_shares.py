@@ -5,8 +5,8 @@ from itertools import count
 
 from spade.protocol import Role
 
-_KEPT = 8  # one row in this many is closed to a role that is alone, so that other roles find it free
-_AHEAD = 8  # for this many rows, one extra request begins, so that a row that ends has its successor at hand
+_KEPT = 8  # a role that is alone leaves one row of eight free, so that another role can begin at once
+_AHEAD = 8  # one extra request begins for every eight rows, so that a freed row has its successor at hand
 
 
 class RoleShares:

@@ -17,8 +17,8 @@ from spade.errors import BusError
 from spade.policy.manifest import PARAMETERS
 from spade.protocol import GetWeights, WeightsPart
 
-AT_ONCE = 2  # parts under way from each source, so that its link is not idle between two parts
-PATIENCE_S = 10.0  # for one part from an engine, and in total for parts that the learner could send
+AT_ONCE = 2  # parts requested from each source at a time, so that its link is never idle between two parts
+PATIENCE_S = 10.0  # seconds to wait for one part from an engine, or for all parts that the learner could send instead
 
 
 class Swarm:

@@ -29,7 +29,7 @@ class Knobs:
     """The size of the instance."""
 
     need: int
-    """A second parameter, often the number of successes that win."""
+    """The second parameter of the family. In most families it is the number of successes needed to win."""
 
     rules: tuple[str, ...]
     """The rule as the program's text states it. Above level PLAIN: the two rules of a pair, one of which holds."""

@@ -95,7 +95,7 @@ class ServiceKnobs:
 
 @dataclass(frozen=True)
 class Naming:
-    """The naming of things for tools: by item, or by the number that `find` returns. Methods return program text."""
+    """The name of a thing in tools: its item, or by the number that `find` returns. Methods return program text."""
 
     numbered: bool
     """True if things are named by number."""

@@ -239,7 +239,7 @@ def _draw_footer(status: Status, note: str) -> Text:
         line.append(f" {counts.audit_findings} failed their audit ", "yellow")
     if status.traffic.stalled_s:
         line.append(f" stalled for {status.traffic.stalled_s:.0f} s ", "bold red")
-        # The end of the chain is the cause; a circle has no end.
+        # The last process of the chain is the cause. A circle of waits never ends.
         waits = find_root_causes(status.waits) or status.waits
         line.append("  ".join(describe_all(waits, status.processes)) or status.waiting_for)
         return line

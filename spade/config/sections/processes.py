@@ -84,9 +84,8 @@ class Track(Section, frozen=True):
     """Trackers give the figures of a run to other tools (docs/tracking.md). No part of the run waits for them."""
 
     to: tuple[str, ...] = ()
-    """The tools that `spade up` keeps a tracker for: `tensorboard`, `wandb`, `mlflow`, `trackio`, `swanlab` or
-    `prometheus`. Each is an extra of the package. `prometheus:PORT` serves at this port of 127.0.0.1 in place of 9464;
-    0 takes any free port, which its log names."""
+    """The tools that `spade up` keeps a tracker for (docs/tracking.md). Each is an extra of the package.
+    `prometheus:PORT` serves at this port of 127.0.0.1 in place of 9464; 0 takes any free port, which its log names."""
 
     @property
     def choices(self) -> tuple[TrackerChoice, ...]:

@@ -134,7 +134,7 @@ def test_a_source_that_changed_while_it_was_read_ends_the_build(folder):
     write("moons.jsonl", texts("Moon", 50))
     (folder / "spec.toml").write_text(TWO)
     spec = read_spec(folder / "spec.toml")
-    with pytest.raises(RunError, match=r"out\.jsonl: a file of its sources changed meanwhile; .* anew"):
+    with pytest.raises(RunError, match=r"out\.jsonl: a file of its sources changed meanwhile"):
         mixture.build(spec, folder / "out.jsonl", lambda _: os.utime("tides.jsonl", ns=(1, 1)))
     assert not (folder / "out.jsonl").exists()
     mixture.build(spec, folder / "out.jsonl", print)
@@ -271,12 +271,12 @@ def test_a_draft_of_other_sources_is_begun_anew_and_a_damaged_or_taken_one_is_na
     draft.unlink()
     other = sqlite3.connect(draft)
     other.execute("BEGIN EXCLUSIVE")
-    with pytest.raises(RunError, match="another process builds this corpus"):
+    with pytest.raises(RunError, match="another process builds"):
         made(TWO)
     other.close()
     draft.unlink()
     os.mkfifo(draft)
-    with pytest.raises(RunError, match="is not a regular file"):
+    with pytest.raises(RunError, match="not a regular file"):
         made(TWO)
 
 

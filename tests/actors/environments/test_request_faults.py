@@ -52,12 +52,12 @@ async def test_a_bug_in_serving_one_request_does_not_end_the_env_runner(monkeypa
         connected(address, config, "agent") as player,
     ):
         for _ in range(3):
-            with pytest.raises(SuspectError, match="Validate ended in an unforeseen ExceptionGroup"):
+            with pytest.raises(SuspectError, match=r"Validate .* unforeseen ExceptionGroup"):
                 await client.call(Validate("a bug", 1))
         with pytest.raises(RefusedError, match="Too many open files"):
             await client.call(Validate("no descriptor", 1))
         assert isinstance(await player.call(opening("e", COUNTER, 2)), Observed)
-        with pytest.raises(SuspectError, match="StepEpisode ended in an unforeseen KeyError"):
+        with pytest.raises(SuspectError, match=r"StepEpisode .* unforeseen KeyError"):
             await player.call(StepEpisode("e", 1, "a bug"))
         # Its only place is free again, and the service is what it was.
         verdict = await client.call(Validate(COUNTER, 2))
@@ -137,7 +137,7 @@ async def test_an_engine_that_says_it_is_dead_ends(tmp_path):
     with pytest.raises(ExceptionGroup) as caught:
         async with desk(tmp_path) as (caller, _):
             await caller.call(asked(5))
-    assert caught.group_contains(BusError, match="its own processes have died")
+    assert caught.group_contains(BusError, match="processes have died")
 
 
 def test_the_log_has_the_first_second_and_fourth_traceback_of_a_kind(caplog):

@@ -216,7 +216,7 @@ async def test_a_forgotten_episode_is_freed_when_its_lease_is_over():
 
 async def test_other_requests_are_refused():
     async with service(small()) as (client, _):
-        with pytest.raises(RefusedError, match="an env-runner does not serve LeasePlays"):
+        with pytest.raises(RefusedError, match="does not serve LeasePlays"):
             await client.call(LeasePlays(1, 0.0))
 
 

@@ -49,5 +49,5 @@ def test_a_pool_that_ships_is_a_source_from_any_folder(tmp_path, monkeypatch):
     assert [(each.name, each.skill) for each in read_list(tmp_path / "pool").entries] == sorted(
         (world.name, world.skill) for world in WORLDS
     )
-    with pytest.raises(RunError, match=r"pool\.source: no pool named '\.\./nano' ships; write one of small"):
+    with pytest.raises(RunError, match=r"pool\.source: no pool named '\.\./nano' .*ships; .* small"):
         read_config_programs(load("smol-games", ("pool.source=shipped:../nano",)))

@@ -321,7 +321,7 @@ def test_a_declared_schema_must_fit_its_method():
     one, two = ({"properties": {name: {} for name in names}, "required": [*"a"]} for names in ("ab", "ac"))
     for method, schema in ((wide, one), (narrow, one), (wide, two)):
         fit(method.__get__(object()), schema)
-    with pytest.raises(SchemaError, match=r"properties\.c: the method has no parameter"):
+    with pytest.raises(SchemaError, match=r"properties\.c: .*has no parameter"):
         fit(narrow.__get__(object()), two)
-    with pytest.raises(SchemaError, match="required: the method needs the parameter a"):
+    with pytest.raises(SchemaError, match=r"required: .* parameter a"):
         fit(narrow.__get__(object()), {"properties": {"a": {}}, "required": []})

@@ -96,7 +96,7 @@ def test_names_of_items_are_short_and_printable(tmp_path):
     )
     assert (good.id(1, "id"), missing.id(2, "id")) == ("7", "2")
     for row in (long, odd):
-        with pytest.raises(RunError, match="is no name of an item"):
+        with pytest.raises(RunError, match="is no name"):
             row.id(3, "id")
 
 

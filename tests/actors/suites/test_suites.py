@@ -143,7 +143,7 @@ def test_every_suite_has_a_talk_for_each_protocol(name):
 
 def test_a_suite_with_tools_refuses_a_checkpoint_without():
     suite = SUITES["nano-tools"]
-    with pytest.raises(RunError, match=r"^suite nano-tools: the chat template of this model drops the tools"):
+    with pytest.raises(RunError, match=r"^suite nano-tools: .* drops the tools"):
         suite.talks(suite.protocol("short"), Tokenizer.load(NANO))
 
 

@@ -120,7 +120,7 @@ def test_policies_that_would_not_compare_are_refused_before_one_is_measured(tmp_
     monkeypatch.chdir(tmp_path)
     now, before = planned(), planned(overrides=("engine.arithmetic=model",))
     _refuse_others(now, now)
-    with pytest.raises(ConfigError, match="differ in conditions do not compare"):
+    with pytest.raises(ConfigError, match="differ in conditions"):
         _refuse_others(now, before)
 
 
@@ -143,14 +143,14 @@ def test_what_a_kill_has_left_is_deleted_and_what_another_command_uses_is_not(tm
         given.measured(nothing)
     assert left.is_dir()
     gone = given._replace(policy=given.policy._replace(folder=None))
-    with pytest.raises(RunError, match=r"the weights of policy .* are gone, so it cannot be measured"):
+    with pytest.raises(RunError, match=r"the weights of policy .* are gone"):
         gone.measured(nothing)
     assert not left.parent.exists()
 
 
 def test_a_model_that_is_none_is_refused(tmp_path):
     (tmp_path / "empty").mkdir()
-    with pytest.raises(ConfigError, match="is not a run, and as a model"):
+    with pytest.raises(ConfigError, match="is not a run"):
         Subject.of(str(tmp_path / "empty"), None)
 
 

@@ -66,10 +66,10 @@ def test_a_link_that_leaves_its_pool_is_refused(source, tmp_path, kind):
     secret.write_text((source / "vault.py").read_text())
     (source / f"vault.{kind}").unlink(missing_ok=True)
     (source / f"vault.{kind}").symlink_to(secret)
-    with pytest.raises(RunError, match=rf"vault\.{kind}: is a link that leaves its folder"):
+    with pytest.raises(RunError, match=rf"vault\.{kind}: .*leaves its folder"):
         read_program(source, "vault")
     if kind == "py":
-        with pytest.raises(RunError, match="is a link that leaves its folder"):
+        with pytest.raises(RunError, match="leaves its folder"):
             read_held_out(load("nano", (f"evaluation.suite=folder:{source}",)))
     (source / f"vault.{kind}").unlink()
     (source / "vault.py").unlink(missing_ok=True)
@@ -236,7 +236,7 @@ def test_a_run_has_a_copy_of_its_pool_and_keeps_its_source(source, tmp_path):
     create(run, config)
     assert {entry.name for entry in read_list(run.path / POOL).entries} == {"vault", "crash"}
     for other in load("nano"), load("nano", ("design.source=pool", "pool.source=folder:elsewhere")):
-        with pytest.raises(RunError, match=r"this run was started with design\.source = 'pool'"):
+        with pytest.raises(RunError, match=r"was started with design\.source = 'pool'"):
             create(run, other)
 
 

@@ -174,7 +174,7 @@ def test_a_retired_checkpoint_is_one_line_that_says_which_would_do(copied):
 
 
 def test_a_step_never_taken_is_one_line(kept):
-    with pytest.raises(RunError, match="step 99 was never taken; its steps are 1 to 7"):
+    with pytest.raises(RunError, match=r"step 99 .*was never taken; .* are 1 to 7"):
         remake(kept[0], 99, None)
 
 
@@ -183,7 +183,7 @@ def test_a_run_without_steps_has_none_to_repeat(tmp_path, tiny_checkpoint):
     run.create(config.load("nano", (*SMALL, f"model.path={tiny_checkpoint}")))
     with open_store(run.store, "nosync"):
         pass
-    with pytest.raises(RunError, match="step 1 was never taken; it has no step yet"):
+    with pytest.raises(RunError, match=r"step 1 was never taken; .* no step yet"):
         remake(run.path, 1, None)
 
 

@@ -68,7 +68,7 @@ def test_an_exported_model_is_there_whole_or_not_at_all(run, weights, monkeypatc
 
 def test_damaged_weights_are_not_exported(run, weights, tmp_path):
     damage(weights)
-    with pytest.raises(RunError, match=f"its digest is not {weights.name}; it was changed or cut short; nothing was"):
+    with pytest.raises(RunError, match=rf"its digest is not {weights.name}; .*changed or cut short; nothing was"):
         model.export(run.path, tmp_path / "out")
     assert os.listdir(tmp_path) == ["run"]
 
@@ -98,7 +98,7 @@ def test_a_model_is_not_built_over_another_folder_and_is_there_whole_or_not_at_a
 
     monkeypatch.setitem(sys.modules, "spade.app.nano.build", SimpleNamespace(build=be_killed))
     before = sorted(os.listdir(weights))
-    with pytest.raises(RunError, match="exists already; give a new directory"):
+    with pytest.raises(RunError, match="exists already"):
         nano.build(weights)
     with pytest.raises(KeyboardInterrupt):
         nano.build(tmp_path / "out")
@@ -107,12 +107,12 @@ def test_a_model_is_not_built_over_another_folder_and_is_there_whole_or_not_at_a
 
 def test_damaged_weights_are_not_measured(run, weights):
     damage(weights)
-    with pytest.raises(WeightsError, match="it was changed or cut short"):
+    with pytest.raises(WeightsError, match="changed or cut short"):
         nano.measure(str(run.path))
 
 
 def test_the_best_policy_is_exported_with_its_evaluation(run, weights, tmp_path, capsys):
-    with pytest.raises(RunError, match="no evaluation is over yet"):
+    with pytest.raises(RunError, match="no evaluation"):
         model.export_best(run.path, tmp_path / "out")
     keep(run.path / "best", weights, Best(40, weights.name, "these plays", 0.625, 0.03, 192))
     model.export_best(run.path)

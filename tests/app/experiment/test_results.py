@@ -74,7 +74,7 @@ def test_few_rows_are_all_kept(rows):
 def test_results_of_other_settings_are_refused(tmp_path):
     plan = experiment(tmp_path)
     write_result(tmp_path, result(plan, plan.pieces[0]))
-    with pytest.raises(RunError, match=r"full-0\.json: is of other settings"):
+    with pytest.raises(RunError, match=r"full-0\.json: .*of other settings"):
         read_results(tmp_path, experiment(tmp_path, TEXT.replace("steps = 12", "steps = 13")))
 
 
@@ -110,7 +110,7 @@ def test_results_that_were_edited_are_refused(tmp_path):
     file = name_file(tmp_path, plan.pieces[0])
     text = file.read_text()
     file.write_text(text.replace('"agent":', '"agent":1'))
-    with pytest.raises(RunError, match=r"full-0\.json: is damaged \(its digest is not the digest of its content"):
+    with pytest.raises(RunError, match=r"full-0\.json: is damaged \(its digest"):
         read_results(tmp_path, plan)
     file.write_text(without_digest(text))
     assert read_results(tmp_path, plan)
@@ -188,7 +188,7 @@ def test_results_of_unlike_levels_are_refused(tmp_path):
         write_result(tmp_path, result(plan, piece))
     file = name_file(tmp_path, plan.pieces[1])
     file.write_text(without_digest(file.read_text().replace("level 2", "level 3")))
-    with pytest.raises(RunError, match=r"pool-0\.json: has other categories than full-0"):
+    with pytest.raises(RunError, match=r"pool-0\.json: .*other categories than full-0"):
         read_results(tmp_path, plan)
 
 

@@ -41,7 +41,7 @@ def test_a_run_is_gone_on_with_but_under_its_own_settings(tmp_path):
         refuse_left(place, piece)
         begin(place, piece)
         refuse_left(place, piece)
-        with pytest.raises(RunError, match=rf"{piece}: was begun with other settings \(learner\.lr\)"):
+        with pytest.raises(RunError, match=rf"{piece}: .*other settings \(learner\.lr\)"):
             refuse_left(other, piece)
 
 
@@ -54,14 +54,14 @@ def test_a_pool_is_gone_on_with_but_under_the_settings_of_its_writer(tmp_path):
     made.create(make_writing_config("nano", place.experiment.overrides(place.writer(piece))))
     refuse_left(place, piece)
     made.create(make_writing_config("nano", ("run.seed=0", "learner.lr=1e-4")))
-    with pytest.raises(RunError, match=r"pool-0/\.make: was begun with other settings"):
+    with pytest.raises(RunError, match=r"pool-0/\.make: .*other settings"):
         refuse_left(place, piece)
 
 
 def test_runs_of_one_folder_have_one_world_and_one_checkpoint(tmp_path):
     hold_origins(tmp_path, OURS)
     hold_origins(tmp_path, OURS)
-    with pytest.raises(RunError, match="its runs began with another world or checkpoint"):
+    with pytest.raises(RunError, match="another world or checkpoint"):
         hold_origins(tmp_path, msgspec.structs.replace(OURS, checkpoint="0" * 32))
     (tmp_path / "origins.json").write_text("{")
     with pytest.raises(RunError, match=r"origins\.json: is damaged"):
@@ -137,7 +137,7 @@ def test_a_run_that_trained_on_more_than_its_match_is_refused(tmp_path, at_its_l
     had, _ = count_trained(run.store, 13)
     batch = place.experiment.config(pool).learner.batch_sequences
     match = msgspec.structs.replace(result(place.experiment, full), agent=had)
-    with pytest.raises(RunError, match="its last policy was not measured"):
+    with pytest.raises(RunError, match="was not measured"):
         trio.run(make, place, pool, match)
     match = msgspec.structs.replace(match, agent=had - batch)
     with pytest.raises(RunError, match=re.escape(f"{run.path}: trained on {had} trajectories of the agent, over the")):

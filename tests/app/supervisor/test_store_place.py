@@ -42,14 +42,14 @@ def test_a_volume_that_is_mounted_elsewhere_is_followed_and_a_lost_one_is_no_emp
     assert (run.store / "data.mdb").exists()
     shutil.rmtree(tmp_path / "two")
     run.status_path.touch()
-    with pytest.raises(RunError, match=r"delete .* to begin with an empty store"):
+    with pytest.raises(RunError, match=r"delete .* an empty store"):
         settle_store(run, elsewhere(tmp_path / "two"))
 
 
 def test_the_store_of_another_run_is_refused(run, tmp_path):
     (tmp_path / "one").mkdir()
     (tmp_path / "one/data.mdb").touch()
-    with pytest.raises(RunError, match=r"one has a store, which is of another run; .* names an empty folder"):
+    with pytest.raises(RunError, match=r"one .*has a store, .* of another run"):
         settle_store(run, elsewhere(tmp_path / "one"))
     assert not run.store.is_symlink()
     run.metrics_path.touch()  # it ran before, and its store was moved there
@@ -70,21 +70,21 @@ def test_a_folder_that_is_reached_by_a_link_may_hold_the_store(run, tmp_path):
 
 @pytest.mark.parametrize("inside", ["", "store", "weights/x"])
 def test_the_run_directory_is_no_other_place(run, inside):
-    with pytest.raises(ConfigError, match=r"^replay\.store: .* lies in the run directory; leave it out"):
+    with pytest.raises(ConfigError, match=r"^replay\.store: .* lies in the run"):
         settle_store(run, elsewhere(run.path / inside))
     assert not run.store.exists()
 
 
 def test_a_store_that_lies_in_the_run_directory_is_not_left_behind(run, tmp_path):
     run.store.mkdir()
-    with pytest.raises(RunError, match=r"its store is in this directory; leave replay\.store out, or move"):
+    with pytest.raises(RunError, match=r"in this directory; leave replay\.store out, or move"):
         settle_store(run, elsewhere(tmp_path / "volume"))
     settle_store(run, load())
 
 
 def test_a_network_file_system_is_refused_unless_it_is_asked_for(run, monkeypatch):
     monkeypatch.setattr(store_place, "NETWORK", frozenset({find_file_system(run.path)}))
-    with pytest.raises(ConfigError, match=r"^replay\.store: .*run/store is on a network file system"):
+    with pytest.raises(ConfigError, match=r"^replay\.store: .*run/store .* network file system"):
         settle_store(run, load())
     settle_store(run, load("nano", ("replay.network_store=true",)))
 

@@ -131,7 +131,7 @@ def test_a_tool_gets_one_id_of_a_run_also_after_a_kill_at_the_start(run):
 
 
 def test_a_run_has_one_tracker_of_a_kind(run):
-    with sinks(), opened(run), pytest.raises(RunError, match=r"has a tracker of tensorboard already \(pid \d+\)"):
+    with sinks(), opened(run), pytest.raises(RunError, match=r"tracker of tensorboard already \(pid \d+\)"):
         opened(run).__enter__()
     assert run.holders() == {}  # a tracker is no part of the run
 
@@ -233,7 +233,7 @@ def test_settings_in_a_tool_have_no_folders_addresses_or_keys(tmp_path):
 
 
 def test_two_trackers_of_a_kind_are_refused():
-    with pytest.raises(ConfigError, match=rf"track\.to: names a tool twice: {KIND}, {KIND}"):
+    with pytest.raises(ConfigError, match=rf"track\.to: .*a tool twice: {KIND}, {KIND}"):
         load("nano", (f'track.to=["{KIND}", "{KIND}"]',))
 
 

@@ -151,7 +151,7 @@ def test_losses_that_the_solution_cannot_avoid_take_the_anchor_away(ledger):
 
 def test_a_solution_that_won_more_than_it_played_is_refused(ledger):
     play(ledger, {0, 1})
-    with pytest.raises(RefusalError, match="won more plays than were tried"):
+    with pytest.raises(RefusalError, match="won more plays"):
         ledger.apply(msgspec.structs.replace(audited(lease(ledger)), tried=1, solved=2), "env-runner/1", 1.0)
 
 

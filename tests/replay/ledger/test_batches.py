@@ -79,7 +79,7 @@ def test_no_batch_before_the_first_weights():
 
 def test_a_step_that_is_not_the_next_is_refused():
     for step in (2, 0, -1):
-        with pytest.raises(RefusalError, match=f"step {step} cannot be taken: the next is 1"):
+        with pytest.raises(RefusalError, match=rf"step {step} .*cannot be taken: .* 1"):
             take(begin(), step)
 
 

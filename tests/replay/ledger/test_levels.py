@@ -119,7 +119,7 @@ def test_a_fixed_level_is_that_of_every_program_that_has_levels():
 
 def test_a_program_at_another_level_than_the_jobs_is_refused(ledger):
     job = lease(ledger)[0]
-    with pytest.raises(RefusalError, match=f"this is not the program {job.program} of the pool, at level 0"):
+    with pytest.raises(RefusalError, match=f"not the program {job.program} of the pool, at level 0"):
         ledger.apply(brought(job, level=1), "curator/1", 0.0)
 
 

@@ -149,7 +149,7 @@ def test_sequences_that_no_play_has_are_refused():
         hand_in(60, (40, 31), (50, 30))
     with pytest.raises(RefusalError, match=r"4 sequences, over play.max_turns = 3"):
         hand_in(40, (10, 0), (20, 0), (30, 0))
-    with pytest.raises(RefusalError, match="a rewind comes before what the model read"):
+    with pytest.raises(RefusalError, match="a rewind comes before"):
         hand_in(40, (37, 30))
     assert ledger.state.plays[whole.id].state == "leased"
     hand_in(60, (40, 30), (50, 30))
@@ -160,7 +160,7 @@ def test_sequences_that_no_play_has_are_refused():
 @pytest.mark.parametrize("wrong", [{"refused": 1}, {"done": 1}, {"instructions": 2, "done": 1, "free": 2}], ids=str)
 def test_a_play_whose_counts_of_calls_and_instructions_contradict_each_other_is_refused(wrong):
     ledger, plays = playing()
-    with pytest.raises(RefusalError, match="more refused calls than calls, more instructions done than given"):
+    with pytest.raises(RefusalError, match=r"refused calls .* instructions done"):
         ledger.apply(protocol.SubmitPlays((msgspec.structs.replace(ended(plays[0], 1.0, 1), **wrong),)), "agent/1", 0.0)
     assert ledger.state.plays["e000000-0u000"].state == "leased"
 

@@ -179,7 +179,7 @@ def test_work_that_is_not_of_the_pool_is_refused():
     with pytest.raises(RefusalError, match="start designers"):
         designed.apply(LeaseDesigns(1, 0.0, "0" * 32), "curator/1", 0.0)
     (job,) = designed.apply(LeaseDesigns(1, 0.0), "designer/1", 0.0).jobs
-    with pytest.raises(RefusalError, match="a design comes with a trajectory"):
+    with pytest.raises(RefusalError, match="with a trajectory"):
         designed.apply(brought(job), "designer/1", 0.0)
 
 

@@ -151,7 +151,7 @@ async def test_a_broadcast_ends_when_the_last_engine_serves_its_weights(tmp_path
         says = Serving(published.version, published.digest)
         assert await one.client.call(says) == Done()
         assert (await replay.status()).traffic.broadcast_s is None, "one engine does not serve them yet"
-        with pytest.raises(RefusedError, match="weights another were never published as version 1"):
+        with pytest.raises(RefusedError, match=r"weights another .* never published as version 1"):
             await other.client.call(Serving(published.version, "another"))
         with pytest.raises(RefusedError, match="never published as version 2"):
             await other.client.call(Serving(2, published.digest))

@@ -132,7 +132,7 @@ async def test_a_restart_goes_on_where_it_was(tmp_path):
 async def test_another_meaning_and_a_second_service_are_refused(tmp_path):
     other = config("run.seed=5", "bus.heartbeat_s=0.1", "bus.silence_s=0.5")
     async with serving(tmp_path):
-        with pytest.raises(RunError, match="another replay service has this store"):
+        with pytest.raises(RunError, match="another replay service"):
             await process.run(Launch("replay", "replay", "", str(tmp_path), address(tmp_path)), SETTINGS, lambda: None)
     with pytest.raises(RunError, match=r"run\.seed \(unset -> 5\)"):
         await process.run(Launch("replay", "replay", "", str(tmp_path), address(tmp_path)), other, lambda: None)

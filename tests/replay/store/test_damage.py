@@ -43,7 +43,7 @@ def test_a_flipped_bit_is_named_in_one_line_or_changes_nothing(tmp_path):
 def test_a_store_that_is_no_regular_file_is_refused_before_anybody_waits_for_it(tmp_path, make):
     make(tmp_path / "data.mdb")
     for opened in (open_reader(tmp_path), open_store(tmp_path, "nosync")):
-        with pytest.raises(RunError, match=r"data\.mdb: is not a regular file"), opened:
+        with pytest.raises(RunError, match=r"data\.mdb: .*not a regular file"), opened:
             pass
 
 

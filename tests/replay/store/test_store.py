@@ -164,7 +164,7 @@ def test_a_format_that_is_not_ours_is_refused_and_nothing_is_written(tmp_path, o
         assert "\n" not in str(refused.value)
     with closing(lmdb.open(str(tmp_path), readonly=True, max_dbs=2)) as environment, environment.begin() as transaction:
         assert [key for key, _ in transaction.cursor()] == [b"meta"]
-    with pytest.raises(RunError, match="no store can be read here"):
+    with pytest.raises(RunError, match="no store"):
         open_reader(tmp_path / "nowhere").__enter__()
 
 

@@ -46,11 +46,11 @@ def test_settings_that_a_cluster_cannot_keep_are_refused(settings, told):
 
 def test_more_gpus_than_any_machine_has_are_refused_where_some_have_any():
     config = load("nano", ("place.gpus={engine=4}",))
-    with pytest.raises(ConfigError, match=r"engine: asks for 4 GPUs of one machine, and the largest .* has 2"):
+    with pytest.raises(ConfigError, match=r"engine: .*asks for 4 GPUs .* the largest .* has 2"):
         check_machines(config, ("engine",), [0, 2, 2])
     check_machines(config, ("engine",), [0, 4])
     split = load("nano", ("engine.kind=vllm", "engine.tensor_parallel=16", "engine.device=cuda"))
-    with pytest.raises(ConfigError, match=r"engine: asks for 16 GPUs .* has 8; an engine's model is not split"):
+    with pytest.raises(ConfigError, match=r"engine: asks for 16 GPUs .* has 8; .*model is not split"):
         check_machines(split, ("engine",), [8, 8])
     check_machines(config, ("engine",), [0, 0])  # they may be bought
 
@@ -81,6 +81,6 @@ def test_a_run_gets_keys_and_an_address_that_other_machines_reach(tmp_path):
 
 def test_processes_that_are_placed_cannot_join_a_run_that_listens_on_one_machine():
     for address in ("ipc:///run/bus/replay.sock", "tcp://127.0.0.1:5555"):
-        with pytest.raises(ConfigError, match="machines of a cluster cannot reach"):
+        with pytest.raises(ConfigError, match=r"machines .* cannot reach"):
             check_reachable(address, Bus(keys="keys"))
     check_reachable("tcp://192.0.2.1:5555", Bus(keys="keys"))

@@ -290,9 +290,7 @@ async def test_a_placed_agent_retires_when_its_supervisor_says_so(tmp_path: Path
 async def test_a_learner_that_does_not_see_the_run_directory_ends_in_one_line(tmp_path: Path, config: Config) -> None:
     made = make_lives(Rooms(a=1), config, tmp_path / "run")
     (tmp_path / "run/run.json").write_text('{"another": "run"}')
-    with pytest.raises(
-        RunError, match=r"^learner: .*run: host-a does not see this run directory.* share \(on host-a\)$"
-    ):
+    with pytest.raises(RunError, match=r"^learner: .*run: host-a does not see this.* share \(on host-a\)$"):
         async with supervise(config.supervise, tmp_path / "logs", MODULES, made) as supervisor:
             await supervisor.add(orders(tmp_path, "learner"))
     assert diary(tmp_path) == []
@@ -333,7 +331,7 @@ async def test_another_process_gets_a_folder_of_its_own_in_place_of_a_run_direct
 async def test_what_a_cluster_never_gives_ends_in_one_line(tmp_path: Path, config: Config) -> None:
     asks = load(str(tmp_path / "run/config.toml"), ("place.resources={agent={CPU=1}}",))
     made = make_lives(Rooms(a=1), asks, tmp_path / "run")
-    with pytest.raises(RunError, match=r"^agent-0: CPU is no custom resource$"):
+    with pytest.raises(RunError, match=r"^agent-0: CPU is no custom.*$"):
         async with supervise(config.supervise, tmp_path / "logs", MODULES, made) as supervisor:
             await supervisor.add(orders(tmp_path, "agent-0"))
 

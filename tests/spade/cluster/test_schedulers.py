@@ -141,11 +141,11 @@ def test_the_manifest_is_one_that_kuberay_takes(request):
 
 
 def test_one_line_refuses_what_the_script_cannot_hold(tmp_path):
-    with pytest.raises(ConfigError, match=r"^engine: asks for 2 GPUs of one machine, and --gpus says 1; a model is"):
+    with pytest.raises(ConfigError, match=r"^engine: .*asks for 2 GPUs .* --gpus says 1"):
         write_slurm("games-30b", (), 1)
     odd = tmp_path / "a\nb.toml"
     odd.write_text('extends = "nano"\n')
-    with pytest.raises(ConfigError, match=r"a\\nb.toml': has characters that cannot be printed"):
+    with pytest.raises(ConfigError, match=r"a\\nb.toml': .*characters .* printed"):
         write_slurm(str(odd), (), 8)
     with pytest.raises(ConfigError, match=r"^place\.gpus: engine = 1 are too few for engine\.tensor_parallel = 2"):
         write_kubernetes("games-30b", ("place.gpus={engine=1}",), 8)

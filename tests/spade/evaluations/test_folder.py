@@ -128,19 +128,19 @@ def test_figures_are_not_shown_under_the_rules_of_another_evaluation(tmp_path):
     folder, other = evaluate(tmp_path), evaluate(tmp_path, replace(RULES, policy="ef" * 16))
     sound = (folder / "protocol.toml").read_bytes()
     (folder / "protocol.toml").write_bytes((other / "protocol.toml").read_bytes())
-    with pytest.raises(RunError, match=rf"^{folder}/protocol.toml: is of another evaluation"):
+    with pytest.raises(RunError, match=rf"^{folder}/protocol.toml: .*of another evaluation"):
         find_evaluations(tmp_path)
     (folder / "protocol.toml").write_bytes(sound)
     assert len(find_evaluations(tmp_path)) == 2
     other.rename(other.with_name(f"{'0' * 16}-0"))
-    with pytest.raises(RunError, match=r"0-0/protocol.toml: is of another evaluation"):
+    with pytest.raises(RunError, match=r"0-0/protocol.toml: .*of another evaluation"):
         find_evaluations(tmp_path)
 
 
 def test_a_damaged_summary_is_one_line_and_is_made_anew(tmp_path):
     folder = evaluate(tmp_path)
     (folder / "summary.json").write_bytes(b'{"scheduled": 1')
-    with pytest.raises(RunError, match=r"summary.json: .*; delete it, and the same `spade eval` makes it anew"):
+    with pytest.raises(RunError, match=r"summary.json: .*; delete it, .* `spade eval`"):
         read_summary(folder)
     evaluate(tmp_path)
     assert read_summary(folder) == summarise_records(RECORDS, SCHEDULED)
@@ -156,11 +156,11 @@ def test_figures_that_are_not_those_of_the_records_are_refused(tmp_path):
     ):
         assert edited != sound
         summary.write_text(edited)
-        with pytest.raises(RunError, match=r"summary.json: these are not the figures of records.jsonl"):
+        with pytest.raises(RunError, match=r"summary.json: .* figures of records.jsonl"):
             read_summary(folder)
     summary.write_text(sound)
     records.write_bytes(lines.replace(b'"correct":false', b'"correct":true ', 1))
-    with pytest.raises(RunError, match=r"summary.json: these are not the figures of records.jsonl"):
+    with pytest.raises(RunError, match=r"summary.json: .* figures of records.jsonl"):
         read_summary(folder)
     records.write_bytes(lines + lines.splitlines(keepends=True)[0])  # a command has gone on meanwhile
     assert read_summary(folder).played == 12
@@ -184,7 +184,7 @@ def test_records_of_another_seed_are_refused_and_stay(tmp_path):
         pass
     copied = name_folder(tmp_path, other) / "records.jsonl"
     copied.write_bytes(file.read_bytes())
-    with pytest.raises(RunError, match=r"records.jsonl: the seed of sample 0 of 'a' is that of another evaluation"):
+    with pytest.raises(RunError, match=r"records.jsonl: the seed of sample 0 of 'a' is .*of another evaluation"):
         evaluate(tmp_path, other)
     assert copied.read_bytes() == file.read_bytes()
     assert read_summary(name_folder(tmp_path, other)).played == 0
@@ -192,7 +192,7 @@ def test_records_of_another_seed_are_refused_and_stay(tmp_path):
 
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path):
     (tmp_path / "evaluations").write_text("in the way")
-    with pytest.raises(RunError, match=r"the evaluation cannot be kept"):
+    with pytest.raises(RunError, match=r"evaluation cannot be kept"):
         evaluate(tmp_path)
 
 

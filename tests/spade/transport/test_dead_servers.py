@@ -28,7 +28,7 @@ async def test_a_dead_server_is_noticed_before_it_could_be_called_silent(address
         with trio.fail_after(patient.silence_s / 5):
             while client.live:  # noqa: ASYNC110 (it tells nobody of this)
                 await trio.sleep(0.01)
-        with pytest.raises(BusError, match="the service cannot be reached"):
+        with pytest.raises(BusError, match="cannot be reached"):
             await client.call(CloseEpisode("e"), deadline_s=0.1)
         nursery.cancel_scope.cancel()
 
@@ -137,7 +137,7 @@ async def test_a_stopped_server_is_down_and_then_is_back(address: str) -> None:
     async with server_process(address, answers=True) as process, connect(address, hello(), bus=HASTY) as client:
         assert await client.call(StepEpisode("e", 1, "a")) == Observed("a")
         process.send_signal(signal.SIGSTOP)
-        with pytest.raises(BusError, match="the service cannot be reached"):
+        with pytest.raises(BusError, match="cannot be reached"):
             await client.call(StepEpisode("e", 2, "b"), deadline_s=6 * HASTY.silence_s)
         assert not client.live
         process.send_signal(signal.SIGCONT)

@@ -95,7 +95,7 @@ async def test_a_reply_that_makes_no_sense_fails_its_call_alone(address: str) ->
         async with trio.open_nursery() as nursery:
             nursery.start_soon(trio.to_thread.run_sync, serve_by_hand)
             async with connect(address, hello(), bus=BUS) as client:
-                with pytest.raises(RefusedError, match="the reply makes no sense"):
+                with pytest.raises(RefusedError, match="makes no sense"):
                     await client.call(StepEpisode("e", 1, ""))
                 assert await client.call(OpenEpisode("e", "", 1, 1)) == Observed("s")
                 assert client.dropped == 2

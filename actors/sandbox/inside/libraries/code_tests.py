@@ -99,7 +99,7 @@ def is_same_line(line: str, other: str) -> bool:
 
 
 def warm() -> None:
-    """Pose a problem and let it request its first execution."""
+    """Judge one answer to a small problem up to its first execution, so that all code is loaded."""
     problem = type("WarmEnv", (CodeTestsEnv,), {"tests": '[{"input": "2", "output": "4"}]'})()
     problem.pose(0)
     assert next(problem.judge("print(4)")).given == "2"

@@ -22,7 +22,7 @@ class WordLists:
                         self._lists[name] = file.read().split()
 
     def words(self, name: str) -> list[str]:
-        """Return the list of that name. Raises LookupError if the corpus is not installed."""
+        """Return the word list `name`. Raises LookupError if the corpus is not installed."""
         if name not in self._lists:
             wanted = f"NLTK's corpus `words` (https://www.nltk.org/nltk_data), unpacked in {self._folders[0]}/corpora"
             raise LookupError(f"the list of words {name!r} is not here: this game needs {wanted}")
