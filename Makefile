@@ -1,5 +1,5 @@
 # Two commands do everything: `make up` and `make test`; `make quick` is for between two edits; `make test-recipes` plays each recipe at nano size, `make test-slow` takes longer,
-# `make test-deepspeed`, `make test-vllm`, `make test-extras`, `make test-trackers`, `make test-suites`, `make test-interop`, `make test-serve`, `make test-wheel`, `make test-lm`, `make test-harnesses`, `make test-gpu`, `make test-gpu-code` and `make test-ray` test what is optional, `make docs` writes docs/config.md, `make site` makes a site of the documentation.
+# `make test-deepspeed`, `make test-vllm`, `make test-extras`, `make test-trackers`, `make test-suites`, `make test-interop`, `make test-serve`, `make test-wheel`, `make test-python`, `make test-lm`, `make test-harnesses`, `make test-gpu`, `make test-gpu-code` and `make test-ray` test what is optional, `make docs` writes docs/config.md, `make site` makes a site of the documentation.
 # Another package index for torch: `make up TORCH_INDEX=https://download.pytorch.org/whl/cpu`
 PYTHON ?= python3
 VENV ?= .venv
@@ -19,11 +19,13 @@ GPU_PYTHON ?= $(PYTHON)
 GPU_WHEELS ?= gpu-wheels
 VENV_SITE ?= .venv-site
 VENV_EXTRAS ?= .venv-extras
+VENV_PYTHON ?= .venv-python
+PYTHONS ?= $(wildcard $(HOME)/.pyenv/versions/3.1[2-9].*/bin/python /usr/bin/python3.1[2-9] /usr/local/bin/python3.1[2-9])
 TORCH_INDEX ?=
 ARGS ?=
 BIN := $(VENV)/bin
 
-.PHONY: up quick test types imports bytecode gpu-wheels test-recipes test-deepspeed test-extras test-gpu test-gpu-code test-harnesses test-interop test-lm test-ray test-serve test-slow test-suites test-trackers test-vllm test-wheel docs site clean
+.PHONY: up quick test types imports bytecode gpu-wheels test-recipes test-deepspeed test-extras test-gpu test-gpu-code test-harnesses test-interop test-lm test-python test-ray test-serve test-slow test-suites test-trackers test-vllm test-wheel docs site clean
 up: $(VENV)/installed
 	$(BIN)/spade up $(ARGS)
 
@@ -97,6 +99,27 @@ $(VENV_DEEPSPEED)/installed: $(VENV)/dev
 # The wheel and the sdist, from another folder.
 test-wheel: $(VENV)/dev
 	$(BIN)/pytest tests/wheel
+
+# Newer Pythons, without torch, which is large: the wheel with its light packages, its commands from another folder, and
+# tests of pure code. `make test-python PYTHONS=/usr/bin/python3.13` names them.
+LIGHT = $(shell $(PYTHON) -c 'import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+	print(*[each.replace(" ", "") for each in project["dependencies"] if not each.startswith(("torch", "transformers"))])')
+PURE := tests/replay/ledger tests/actors/text tests/spade/estimates tests/spade/evaluations \
+	$(patsubst %,tests/spade/test_%.py,architecture config_bounds config_inheritance config_reference decoding docs protocol seeds text)
+WITH_TORCH := tests/actors/text/toolcalls tests/actors/text/test_tool_prompts.py tests/replay/ledger/test_paced_recipes.py
+test-python:
+	@test -n "$(PYTHONS)" || { echo "test-python: found no Python 3.12 or newer; name one: make test-python PYTHONS=PATH"; exit 1; }
+	rm -rf build/python
+	$(PYTHON) -m pip wheel --quiet --no-deps -w build/python .
+	for python in $(PYTHONS); do \
+		place=$(CURDIR)/$(VENV_PYTHON)-$$($$python -c 'import sys; print(sys.version.split()[0])'); \
+		echo "$$place"; \
+		{ test -e $$place/bin/pytest || { $$python -m venv $$place && $$place/bin/pip install --quiet -c constraints.txt \
+			$(LIGHT:%='%') hypothesis jsonschema pytest pytest-trio pytest-xdist; }; } && \
+		$$place/bin/pip install --quiet --no-deps --force-reinstall build/python/*.whl && \
+		(cd build/python && $$place/bin/spade --version && $$place/bin/spade --help > /dev/null && $$place/bin/spade config check nano) && \
+		$$place/bin/pytest --numprocesses=2 $(PURE) $(WITH_TORCH:%=--ignore=%) || exit 1; \
+	done
 
 # An environment of its own, since with scikit-learn there transformers imports it and pandas into each process: a copy of
 # the usual one, by links.
@@ -245,4 +268,4 @@ $(VENV_SITE)/installed: Makefile
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(VENV_EXTRAS) $(VENV_DEEPSPEED) $(VENV_VLLM) $(VENV_SUITES) $(INTEROP:%=$(VENV_INTEROP)-%) $(VENV_HARBOR) $(VENV_LM) $(VENV_RAY) $(VENV_TRACKERS) $(VENV_SITE) $(OPENAI:%=$(VENV_SERVE)-%) dist build .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) $(VENV_EXTRAS) $(VENV_DEEPSPEED) $(VENV_VLLM) $(VENV_SUITES) $(INTEROP:%=$(VENV_INTEROP)-%) $(VENV_HARBOR) $(VENV_LM) $(VENV_RAY) $(VENV_TRACKERS) $(VENV_SITE) $(VENV_PYTHON)-* $(OPENAI:%=$(VENV_SERVE)-%) dist build .mypy_cache .ruff_cache .pytest_cache
