@@ -8,8 +8,8 @@ process of designers and learner is killed (SIGKILL), in turns, and begins again
 `--retain-mb` of trajectories.
 
 Each sample has the memory of each process, the size of the store, and the seconds of `spade status`, of `spade replay
-verify`, and from the last start of the service to its first answer. At the end the store is verified, and every play that
-an agent was told to be taken must be there. Exit code 1 if anything is wrong.
+verify`, and from the last start of the service to its first answer. At the end the store is verified. Every play whose
+agent was told that it is taken must be there. Exit code 1 if anything is wrong.
 """
 
 import json
@@ -72,9 +72,7 @@ class Soak:
         """Kill a process, and wait until its next life is there."""
         self.kills += 1
         if victim == "replay":
-            os.kill(killed := pid_of(self._supervisor, victim), SIGKILL)
-            while pid_of(self._supervisor, victim) == killed:  # the supervisor waits longer after each end
-                await trio.sleep(0.01)
+            await trio.to_thread.run_sync(self._kill_service)
             began = time.monotonic()
             async with connected(self._address, self._config, "observer"):
                 self.start_s = time.monotonic() - began
@@ -83,6 +81,12 @@ class Soak:
             crew.kill()
             self._crews[victim] = Crew(crew.part, crew.work)
             await trio.to_thread.run_sync(self._crews[victim].wait_ready)
+
+    def _kill_service(self) -> None:
+        """Kill the service, and wait until its next life begins. The supervisor waits longer after each end."""
+        os.kill(killed := pid_of(self._supervisor, "replay"), SIGKILL)
+        while pid_of(self._supervisor, "replay") in (killed, 0):
+            time.sleep(0.01)
 
     def sample(self) -> dict[str, float]:
         """Return the figures of this moment."""
