@@ -44,6 +44,7 @@ from spade.protocol import (
     Ready,
     Refused,
     ReportProcesses,
+    Response,
     RetireWeights,
     Serving,
     Status,
@@ -266,14 +267,17 @@ class Service:
         return answer
 
     async def _reply(self, server: Server, incoming: Incoming, answer: Answer) -> None:
+        response: Response | bytes
         if isinstance(answer, BatchRecord):
             last = answer.step == find_last_step(self.ledger.state)
-            answer = await trio.to_thread.run_sync(read_packed_batch, self._store, answer, last)
+            response = await trio.to_thread.run_sync(read_packed_batch, self._store, answer, last)
         elif isinstance(answer, GetNewestPrograms):
             room = self._config.bus.max_message_bytes // 2
-            answer = await trio.to_thread.run_sync(read_newest_programs, self._store, answer.count, room)
+            response = await trio.to_thread.run_sync(read_newest_programs, self._store, answer.count, room)
+        else:
+            response = answer
         # A lost answer loses no lease: the request is sent again, or the lease expires with its holder.
-        await server.reply(incoming, answer)
+        await server.reply(incoming, response)
 
     async def _announce(self, server: Server) -> None:
         """Announce new weights to every engine, and write their step into the journal."""
