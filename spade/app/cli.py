@@ -102,7 +102,7 @@ GROUPS: dict[str, tuple[str, Commands]] = {
         },
     ),
     "eval": (
-        "Measure a policy on suites; list, show and average evaluations.",
+        "Measure a policy on suites; list and average evaluations.",
         {
             "run": evaluation.run,
             "ls": evaluation.ls,

@@ -113,7 +113,7 @@ def export_best(
     out: Annotated[Path | None, typer.Option("-o", "--out", metavar="DIR", help="The folder to write.")] = None,
     json: Json = False,
 ) -> None:
-    """Write the policy with the best evaluation as a Hugging Face folder.
+    """Write the policy of the best evaluation as a Hugging Face folder.
 
     The best policy has the highest held-out win rate. If several are equal, the latest is the best. Without -o, only
     prints which policy it is.

@@ -16,9 +16,10 @@ def profile(
     json: Json = False,
     keys: Keys = None,
 ) -> None:
-    """Measure where a live run's time goes: processor time by process and by part, tokens computed and used.
+    """Measure where a live run's time goes.
 
-    Only the processes on this machine are measured. Parts need py-spy, which samples their stacks from outside.
+    Shows processor time by process and by part, and tokens computed beside tokens used. Only processes on this machine
+    are measured. Parts need py-spy, which samples stacks from outside.
     """
     from functools import partial
 
