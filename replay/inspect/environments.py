@@ -21,7 +21,7 @@ class EnvironmentSummary(msgspec.Struct, frozen=True):
     skill: str
     """Skill of the program."""
     round: int
-    """Round in which it was designed."""
+    """Round of its design."""
     state: str
     """active, closed or quarantined."""
     document: str

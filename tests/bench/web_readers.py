@@ -1,4 +1,4 @@
-"""What readers of the live page cost a run: plays per second with ten readers, over those without.
+"""The cost of the live page's readers to a run: plays per second with ten readers, over those without.
 
     python -m tests.bench.web_readers [--rounds 8] [--seconds 25] [--readers 10] [--out web_readers.json]
 
