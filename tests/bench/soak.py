@@ -8,8 +8,8 @@ process of designers and learner is killed (SIGKILL), in turns, and begins again
 `--retain-mb` of trajectories.
 
 Each sample has the memory of each process, the size of the store, the processor time of `spade status` and of `spade
-replay verify`, and the seconds from the last start of the service to its first answer. At the end the store is verified. Every play whose
-agent was told that it is taken must be there. Exit code 1 if anything is wrong.
+replay verify`, and the seconds from the last start of the service to its first answer. At the end the store is
+verified. Every play whose agent was told that it is taken must be there. Exit code 1 if anything is wrong.
 """
 
 import json
