@@ -5,6 +5,7 @@ programs that nobody runs. A learner takes batches and publishes weights that no
 processes. Each agent has a connection of its own, as an agent's process has.
 """
 
+import logging
 import math
 import subprocess
 import sys
@@ -212,6 +213,7 @@ async def wait_for_end() -> None:
 
 def main() -> None:
     part, work = sys.argv[1], msgspec.json.decode(sys.argv[2], type=Work)
+    logging.disable(logging.WARNING)  # a line for each agent when the service ends
     zmq.Context.instance().set(zmq.MAX_SOCKETS, SOCKETS)
     figures = trio.run(act if part == "agents" else keep_loop, work)
     print(msgspec.json.encode(figures).decode())

@@ -7,9 +7,9 @@ play as many in an hour, 17 a second of 4,096 tokens. Every `--kill-s` the repla
 process of designers and learner is killed (SIGKILL), in turns, and begins again. Retention keeps the newest
 `--retain-mb` of trajectories.
 
-Each sample has the memory of each process, the size of the store, and the seconds of `spade status`, of `spade replay
-verify`, and from the last start of the service to its first answer. At the end the store is verified. Every play whose
-agent was told that it is taken must be there. Exit code 1 if anything is wrong.
+Each sample has the memory of each process, the size of the store, the processor time of `spade status` and of `spade
+replay verify`, and the seconds from the last start of the service to its first answer. At the end the store is
+verified. Every play whose agent was told that it is taken must be there. Exit code 1 if anything is wrong.
 """
 
 import json
@@ -20,6 +20,7 @@ import tempfile
 import time
 from itertools import cycle
 from pathlib import Path
+from resource import RUSAGE_CHILDREN, getrusage
 from signal import SIGKILL
 
 import msgspec
@@ -47,8 +48,8 @@ ROWS = {
     "designers, learner MB": ("loop MB", ".1f"),
     "store MB, the file": ("file MB", ".0f"),
     "start to first answer, s": ("start s", ".2f"),
-    "status s": ("status s", ".2f"),
-    "verify s": ("verify s", ".2f"),
+    "status, CPU s": ("status s", ".2f"),
+    "verify, CPU s": ("verify s", ".2f"),
 }
 
 
@@ -106,10 +107,12 @@ class Soak:
         }  # fmt: skip
 
     def _time_command(self, *words: str) -> tuple[float, str]:
-        began = time.monotonic()
+        """Return the processor time of a command, and its output."""
+        before = getrusage(RUSAGE_CHILDREN)
         done = subprocess.run([sys.executable, "-m", "spade", *words], capture_output=True, text=True, check=False)
         assert done.stdout, done.stderr
-        return time.monotonic() - began, done.stdout
+        after = getrusage(RUSAGE_CHILDREN)
+        return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime, done.stdout
 
     def abandon(self) -> None:
         """Kill the processes that are left."""

@@ -55,6 +55,19 @@ async def test_supervisors_are_bounded_and_the_newest_are_kept(tmp_path):
         assert names == [f"agent-{index}" for index in range(36, 100)]
 
 
+def test_services_are_listed_again_only_when_a_peer_came_or_went():
+    """Each heartbeat asks for them: with thousands of agents a walk over all peers took all of the service's time."""
+    walks, found = [], {b"e": protocol.Hello(protocol.PROTOCOL_VERSION, "", "engine", "engine-0", 1, "ipc://engine")}
+    server = SimpleNamespace(peers=SimpleNamespace(values=lambda: walks.append(1) or found.values()), changes=1)
+    watch = Peers(SETTINGS, 0.0)
+    watch.begin(server)
+    assert [[peer.name for peer in watch.services()] for _ in range(3)] == [["engine-0"]] * 3
+    assert len(walks) == 1
+    found.clear()
+    server.changes += 1
+    assert watch.services() == ()
+
+
 async def test_orders_go_with_the_supervisor_they_are_for():
     watch, first = Peers(SETTINGS, 0.0), protocol.ReportProcesses("s0", (), {"agent": 1})
     watch.begin(SimpleNamespace(peers={b"s0": protocol.Hello(protocol.PROTOCOL_VERSION, "", "supervisor", "s0", 1)}))
