@@ -50,13 +50,11 @@ def doctor(
 
     from spade.app.commands.cluster.machines import check_all_fit
     from spade.app.screen.console import Screen
-    from spade.app.supervisor.places import check_known
 
     if cluster is not None:
-        check_known(cluster)
         if json:
             raise ConfigError("--json: is of one machine; leave --cluster out")
-        if not check_all_fit(Screen(), run):
+        if not check_all_fit(Screen(), run, cluster):
             raise typer.Exit(1)
         return
     table = Table.grid(padding=(0, 2))

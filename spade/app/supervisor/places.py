@@ -1,7 +1,7 @@
 """The machines on which a command's processes run: this machine, or the machines of a cluster."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from spade import extras
@@ -75,15 +75,22 @@ def open_places(
         return
     check_known(cluster)
     from spade.cluster import lives, needs
-    from spade.cluster.on_ray import join_ray
 
     roles = needs.PLACED if role is None else (role,)
     needs.check(config, roles)
     if connect is not None:
         lives.check_reachable(connect, config.bus)
-    with join_ray() as machines:
+    with join_cluster(cluster) as machines:
         needs.check_machines(config, roles, machines.gpus())
         yield OnCluster(machines)
+
+
+def join_cluster(cluster: str) -> AbstractContextManager["RayCluster"]:
+    """Join the machines of a cluster. Raises ConfigError as `check_known`, or RunError if it cannot be reached."""
+    check_known(cluster)
+    from spade.cluster.on_ray import join_ray
+
+    return join_ray()
 
 
 def check_known(cluster: str) -> None:

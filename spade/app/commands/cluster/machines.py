@@ -83,13 +83,13 @@ def _count_gpus() -> int:
     return torch.cuda.device_count()
 
 
-def check_all_fit(screen: "Screen", run: Path | None) -> bool:
+def check_all_fit(screen: "Screen", run: Path | None, cluster: str) -> bool:
     """Print a line for each machine. Returns True if all are fit for the run, or for nano if no run is given.
 
     Raises ConfigError or RunError.
     """
     from spade.app.rundir import RunDir
-    from spade.cluster.on_ray import join_ray
+    from spade.app.supervisor.places import join_cluster
     from spade.config import load
 
     opened = None if run is None else RunDir(run).require()
@@ -97,8 +97,8 @@ def check_all_fit(screen: "Screen", run: Path | None) -> bool:
     record = b"" if opened is None else opened.record_path.read_bytes()
     place = "" if opened is None else str(opened.path)
     fit = True
-    with join_ray() as cluster:
-        for machine, sent, arrived, answer in cluster.ask_each(look, (place, record), ANSWER_S):
+    with join_cluster(cluster) as machines:
+        for machine, sent, arrived, answer in machines.ask_each(look, (place, record), ANSWER_S):
             faults = [answer] if isinstance(answer, str) else list_faults(machine, answer, sent, arrived, config)
             told = "; ".join(faults) or describe_machine(machine, answer)
             screen.tell(("no  ", "red") if faults else ("ok  ", "green"), f"{machine.host}  {as_line(told)}")
