@@ -20,7 +20,7 @@ GPU_WHEELS ?= gpu-wheels
 VENV_SITE ?= .venv-site
 VENV_EXTRAS ?= .venv-extras
 VENV_PYTHON ?= .venv-python
-PYTHONS ?= $(wildcard $(HOME)/.pyenv/versions/3.1[2-9].*/bin/python /usr/bin/python3.1[2-9] /usr/local/bin/python3.1[2-9])
+PYTHONS ?= $(lastword $(wildcard /usr/bin/python3.1[2-9] /usr/local/bin/python3.1[2-9] $(HOME)/.pyenv/versions/3.1[2-9].*/bin/python))
 TORCH_INDEX ?=
 ARGS ?=
 BIN := $(VENV)/bin
@@ -100,8 +100,8 @@ $(VENV_DEEPSPEED)/installed: $(VENV)/dev
 test-wheel: $(VENV)/dev
 	$(BIN)/pytest tests/wheel
 
-# Newer Pythons, without torch, which is large: the wheel with its light packages, its commands from another folder, and
-# tests of pure code. `make test-python PYTHONS=/usr/bin/python3.13` names them.
+# The newest Python, without torch, which is large: the wheel with its light packages, its commands from another folder,
+# and tests of pure code. `make test-python PYTHONS=/usr/bin/python3.13` names others.
 LIGHT = $(shell $(PYTHON) -c 'import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
 	print(*[each.replace(" ", "") for each in project["dependencies"] if not each.startswith(("torch", "transformers"))])')
 PURE := tests/replay/ledger tests/actors/text tests/spade/estimates tests/spade/evaluations \
