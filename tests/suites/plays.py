@@ -4,7 +4,6 @@ from contextlib import asynccontextmanager
 
 import trio
 
-from actors.sandbox import open_sandbox
 from actors.sandbox.inside.libraries import LIBRARIES
 from actors.sandbox.wire import LoadProgram, Reset, Solve, Step
 from spade.config import Sandbox as Limits
@@ -72,16 +71,16 @@ async def opening(sandbox, source, seed=1):
         return (first,)
 
 
-async def every(most, sources, seed=1, look=oracle):
+async def every(sandbox, sources, seed=1, look=oracle):
     """The results of `look` for all programs, by their names."""
     found = {}
     places = trio.CapacityLimiter(AT_ONCE)
 
-    async def one(sandbox, name, source):
+    async def one(name, source):
         async with places:
             found[name] = await look(sandbox, source, seed)
 
-    async with open_sandbox(most) as sandbox, trio.open_nursery() as nursery:
+    async with trio.open_nursery() as nursery:
         for name, source in sources.items():
-            nursery.start_soon(one, sandbox, name, source)
+            nursery.start_soon(one, name, source)
     return found

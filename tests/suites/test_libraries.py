@@ -10,7 +10,6 @@ from pathlib import Path
 
 import msgspec
 import pytest
-import trio
 
 from actors.sandbox import host, open_sandbox
 from actors.sandbox.inside.libraries.excluded import EXCLUDED
@@ -43,12 +42,15 @@ GAMES = (
 CHAIN = program("ReasoningGymEnv", dataset="chain_sum", parameters={"min_terms": 2, "max_terms": 2})
 
 
+def print_in_process(code):
+    """What code prints in a process of its own. No library is imported here: they reseed, thread and phone home."""
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+
+
 @functools.cache
 def datasets():
-    """The names of reasoning-gym's data sets. It is not imported here: libraries reseed, thread and phone home."""
-    code = "from reasoning_gym.factory import DATASETS; print(*DATASETS)"
-    listed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return listed.stdout.split()
+    """The names of reasoning-gym's data sets."""
+    return print_in_process("from reasoning_gym.factory import DATASETS; print(*DATASETS)").split()
 
 
 def problems():
@@ -73,68 +75,59 @@ def won_by_nonsense(found):
 # ---------------------------------------------------------------- reasoning-gym
 
 
-async def test_every_data_set_opens_and_its_reference_answer_wins():
+async def test_every_data_set_opens_and_its_reference_answer_wins(sandbox):
     sources = {name: program("ReasoningGymEnv", dataset=name) for name in datasets()}
-    found = await every(REASONING, sources)
+    found = await every(sandbox, sources)
     assert opened(found) == sources.keys() - {"composite"}
     assert won(found) == opened(found) - NO_REFERENCE
     assert won_by_nonsense(found) <= {"game_of_life_halting"}
     assert found["chain_sum"][3].terminated
 
 
-async def test_data_sets_with_a_curriculum_open_at_level_1_but_for_two_whose_curriculum_is_out_of_their_bounds():
+async def test_data_sets_with_a_curriculum_open_at_level_1_but_for_two_whose_curriculum_is_out_of_their_bounds(sandbox):
     sources = {
         name: program("ReasoningGymEnv", dataset=name, level=1) for name in datasets() if name not in NO_CURRICULUM
     }
-    assert opened(await every(REASONING, sources)) == sources.keys() - {"knight_swap", "modulo_grid"}
+    assert opened(await every(sandbox, sources)) == sources.keys() - {"knight_swap", "modulo_grid"}
 
 
-async def test_higher_levels_of_sums_have_more_terms_and_a_level_without_a_curriculum_is_refused():
-    async with open_sandbox(REASONING) as sandbox:
-        terms = []
-        for level in (0, 1, 4):
-            source = program("ReasoningGymEnv", dataset="chain_sum", level=level, parameters={"min_terms": 2})
-            asked = [await sandbox.open("e", source, seed, 1) for seed in range(8)]
-            terms.append(max(len(re.findall(r"\d+", each.observation)) for each in asked))
-        assert terms[0] < terms[1] < terms[2]
-        for name in sorted(NO_CURRICULUM - {"composite"}):
-            first = await sandbox.open("e", program("ReasoningGymEnv", dataset=name, level=0), 1, 1)
-            assert not isinstance(first, Faulted)
-            refused = await sandbox.open("e", program("ReasoningGymEnv", dataset=name, level=1), 1, 1)
-            assert refused.kind == "exception"
-            assert "has no levels" in refused.detail
+async def test_higher_levels_of_sums_have_more_terms_and_a_level_without_a_curriculum_is_refused(sandbox):
+    terms = []
+    for level in (0, 1, 4):
+        source = program("ReasoningGymEnv", dataset="chain_sum", level=level, parameters={"min_terms": 2})
+        asked = [await sandbox.open("e", source, seed, 1) for seed in range(8)]
+        terms.append(max(len(re.findall(r"\d+", each.observation)) for each in asked))
+    assert terms[0] < terms[1] < terms[2]
+    for name in sorted(NO_CURRICULUM - {"composite"}):
+        first = await sandbox.open("e", program("ReasoningGymEnv", dataset=name, level=0), 1, 1)
+        assert not isinstance(first, Faulted)
+        refused = await sandbox.open("e", program("ReasoningGymEnv", dataset=name, level=1), 1, 1)
+        assert refused.kind == "exception"
+        assert "has no levels" in refused.detail
 
 
-def test_an_item_is_that_of_the_librarys_own_seed_and_index():
+async def test_an_item_is_that_of_the_librarys_own_seed_and_index(sandbox):
     code = (
         "import reasoning_gym; made = reasoning_gym.create_dataset('gcd', seed=42, size=9)\n"
         "print(made[7]['question'], made[7]['answer'], sep='\\n')"
     )
-    listed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    question, answer = listed.stdout.rstrip("\n").rsplit("\n", 1)
+    question, answer = print_in_process(code).rstrip("\n").rsplit("\n", 1)
     source = program("ReasoningGymEnv", dataset="gcd", parameters={"seed": 42, "size": 9}, index=7)
-
-    async def played():
-        async with open_sandbox(REASONING) as sandbox:
-            return await play(sandbox, source, answer, seed=5)
-
-    first, last = trio.run(played)
+    first, last = await play(sandbox, source, answer, seed=5)
     assert first.observation == question
     assert last.reward == 1
 
 
-async def test_a_score_is_handed_on_where_it_is_asked_for():
+async def test_a_score_is_handed_on_where_it_is_asked_for(sandbox):
     source = CHAIN + "\n    pays = 'score'"
-    async with open_sandbox(REASONING) as sandbox:
-        right = (await oracle(sandbox, source))[1][0]
-        binary = await play(sandbox, CHAIN, f"about {right}")
-        scored = await play(sandbox, source, f"about {right}")
+    right = (await oracle(sandbox, source))[1][0]
+    binary = await play(sandbox, CHAIN, f"about {right}")
+    scored = await play(sandbox, source, f"about {right}")
     assert binary[1].reward == 0 < scored[1].reward < 1
 
 
-async def test_a_scorer_that_raises_means_wrong():
-    async with open_sandbox(REASONING) as sandbox:
-        answers = await play(sandbox, program("ReasoningGymEnv", dataset="prime_factorization"), "two")
+async def test_a_scorer_that_raises_means_wrong(sandbox):
+    answers = await play(sandbox, program("ReasoningGymEnv", dataset="prime_factorization"), "two")
     assert answers[1].reward == 0
     assert answers[1].terminated
 
@@ -150,10 +143,10 @@ async def test_a_generator_that_never_ends_dies_at_its_deadline_and_harms_nobody
 # ---------------------------------------------------------------- RLVE
 
 
-async def test_every_problem_opens_at_level_0_and_reference_answers_win():
+async def test_every_problem_opens_at_level_0_and_reference_answers_win(sandbox):
     sources = {name: program("RlveEnv", problem=name) for name in problems()}
     assert len(sources) == 400
-    found = await every(limits("rlve"), sources)
+    found = await every(sandbox, sources)
     assert opened(found) == sources.keys()
     assert len(won(found)) >= 325  # the other references are values, not answers
     assert won_by_nonsense(found) == set()
@@ -164,43 +157,42 @@ async def test_nearly_every_problem_opens_at_level_3(monkeypatch):
     """In processor time, so that a busy machine opens as many; CountdownClose searches for a minute or more."""
     sources = {name: program("RlveEnv", problem=name, level=3) for name in problems()}
     monkeypatch.setattr(host, "PROCESSOR_STEPS", 10 / 300)
-    assert len(opened(await every(limits("rlve", step_s=300.0), sources, look=opening))) >= 398
+    async with open_sandbox(limits("rlve", step_s=300.0)) as sandbox:
+        found = await every(sandbox, sources, look=opening)
+    assert len(opened(found)) >= 398
 
 
-async def test_a_problems_parameters_are_those_of_a_controller_advanced_level_times():
-    async with open_sandbox(limits("rlve")) as sandbox:
-        for level in (0, 2, 5):
-            first = await sandbox.open("e", program("RlveEnv", problem="BezoutIdentity", level=level), 1, 1)
-            assert f"an array of length {2 + level}," in first.observation
+async def test_a_problems_parameters_are_those_of_a_controller_advanced_level_times(sandbox):
+    for level in (0, 2, 5):
+        first = await sandbox.open("e", program("RlveEnv", problem="BezoutIdentity", level=level), 1, 1)
+        assert f"an array of length {2 + level}," in first.observation
 
 
 # ---------------------------------------------------------------- GEM
 
 
-async def test_games_open_and_nonsense_loses_them():
+async def test_games_open_and_nonsense_loses_them(sandbox):
     sources = {name: program("GemEnv", game=name) for each in GAMES for name in (f"{each}-v0-easy", f"{each}-v0-hard")}
-    found = await every(limits("gem"), sources)
+    found = await every(sandbox, sources)
     assert opened(found) == sources.keys()
     assert won_by_nonsense(found) == set()
 
 
-async def test_a_game_that_pays_by_progress_is_won_by_the_sum():
+async def test_a_game_that_pays_by_progress_is_won_by_the_sum(sandbox):
     """Mastermind pays for each new peg, so that its last reward is less than 1."""
     source = program("GemEnv", game="Mastermind-v0-easy")
     codes = [f"{one} {other}" for one in range(1, 7) for other in range(1, 7) if one != other]
-    async with open_sandbox(limits("gem")) as sandbox:
-        returns = []
-        for seed in range(6):
-            answers = await play(sandbox, source, *codes, seed=seed)
-            returns.append(answers[-1].reward)
-            assert all(each.reward == 0 for each in answers[:-1])
+    returns = []
+    for seed in range(6):
+        answers = await play(sandbox, source, *codes, seed=seed)
+        returns.append(answers[-1].reward)
+        assert all(each.reward == 0 for each in answers[:-1])
     assert set(returns) == {0.0, 1.0}, returns
 
 
-async def test_games_of_words_say_what_is_missing():
-    async with open_sandbox(limits("gem")) as sandbox:
-        fault = await sandbox.open("e", program("GemEnv", game="Wordle-v0-easy"), 1, 1)
-        crosswords = await sandbox.open("f", program("GemEnv", game="Crosswords-v0-easy"), 1, 1)
+async def test_games_of_words_say_what_is_missing(sandbox):
+    fault = await sandbox.open("e", program("GemEnv", game="Wordle-v0-easy"), 1, 1)
+    crosswords = await sandbox.open("f", program("GemEnv", game="Crosswords-v0-easy"), 1, 1)
     assert fault.kind == "exception"
     assert "NLTK's corpus `words`" in fault.detail
     assert "Here are the clues" in crosswords.observation
@@ -209,18 +201,17 @@ async def test_games_of_words_say_what_is_missing():
 # ---------------------------------------------------------------- Gymnasium
 
 
-async def test_a_frozen_lake_is_won_at_the_goal_and_a_cliff_by_its_total():
+async def test_a_frozen_lake_is_won_at_the_goal_and_a_cliff_by_its_total(sandbox):
     lake = program("GymnasiumTextEnv", environment="FrozenLake-v1", parameters={"is_slippery": False})
     cliff = program("GymnasiumTextEnv", environment="CliffWalking-v1", least_total=-13.0)
-    async with open_sandbox(limits("gymnasium")) as sandbox:
-        answers = await play(sandbox, lake, "jump", "down", "down", "right", "right", "down", "right")
-        assert "[S]FFF" in answers[0].observation
-        assert "Actions: left down right up" in answers[0].observation
-        assert "There is no action 'jump'" in answers[1].observation
-        assert (answers[-1].reward, answers[-1].terminated) == (1, True)
-        assert (await play(sandbox, lake, "right", "down"))[-1].reward == 0
-        best = await play(sandbox, cliff, "up", *["right"] * 11, "down")
-        longer = await play(sandbox, cliff, "up", "up", *["right"] * 11, "down", "down")
+    answers = await play(sandbox, lake, "jump", "down", "down", "right", "right", "down", "right")
+    assert "[S]FFF" in answers[0].observation
+    assert "Actions: left down right up" in answers[0].observation
+    assert "There is no action 'jump'" in answers[1].observation
+    assert (answers[-1].reward, answers[-1].terminated) == (1, True)
+    assert (await play(sandbox, lake, "right", "down"))[-1].reward == 0
+    best = await play(sandbox, cliff, "up", *["right"] * 11, "down")
+    longer = await play(sandbox, cliff, "up", "up", *["right"] * 11, "down", "down")
     assert [best[-1].reward, longer[-1].reward] == [1, 0]
     assert best[-1].terminated
     assert longer[-1].terminated
@@ -229,7 +220,7 @@ async def test_a_frozen_lake_is_won_at_the_goal_and_a_cliff_by_its_total():
 # ---------------------------------------------------------------- exclusions
 
 
-async def test_what_is_excluded_does_not_open_or_pays_nonsense_or_never_pays():
+async def test_what_is_excluded_does_not_open_or_pays_nonsense_or_never_pays(sandbox):
     bases = {"reasoning-gym": ("ReasoningGymEnv", "dataset"), "rlve": ("RlveEnv", "problem")}
     bases |= {"gem": ("GemEnv", "game"), "gymnasium": ("GymnasiumTextEnv", "environment")}
     # Their scorers fail in a way to reward that is not the default, as the next test shows.
@@ -239,7 +230,7 @@ async def test_what_is_excluded_does_not_open_or_pays_nonsense_or_never_pays():
         for library, names in EXCLUDED.items()
         for name in names.keys() - sound
     }
-    found = await every(limits(), sources)
+    found = await every(sandbox, sources)
     useless = (sources.keys() - opened(found)) | won_by_nonsense(found) | (opened(found) - won(found))
     assert useless == sources.keys()
 
@@ -258,29 +249,27 @@ def test_of_nine_mended_scorers_of_rlve_eight_fail_on_right_answers_and_the_four
 # ---------------------------------------------------------------- answers that are code
 
 
-async def test_an_answer_that_is_code_is_wrong_and_is_not_run():
+async def test_an_answer_that_is_code_is_wrong_and_is_not_run(sandbox):
     """Each of these scorers evaluates what it is given; this answer would make every score a win."""
     lower = "[setattr(each, 'WINS', -9) for each in list(sys.modules.values()) if hasattr(each, 'WINS')]"
     forged = f'exec("import sys; {lower}")'
     sources = {name: program("ReasoningGymEnv", dataset=name) for name in EVALUATED["reasoning-gym"]}
     sources |= {name: program("RlveEnv", problem=name) for name in EVALUATED["rlve"]}
-    async with open_sandbox(limits("reasoning-gym", "rlve")) as sandbox:
-        for name, source in sources.items():
-            for answer in (forged, "__import__('os')._exit(0)", "exit()"):
-                last = (await play(sandbox, source, answer))[-1]
-                assert (name, answer, last.reward, last.terminated) == (name, answer, 0, True)
+    for name, source in sources.items():
+        for answer in (forged, "__import__('os')._exit(0)", "exit()"):
+            last = (await play(sandbox, source, answer))[-1]
+            assert (name, answer, last.reward, last.terminated) == (name, answer, 0, True)
 
 
-async def test_a_question_restated_is_no_answer_and_neither_is_no_number():
+async def test_a_question_restated_is_no_answer_and_neither_is_no_number(sandbox):
     restated = program("ReasoningGymEnv", dataset="simple_integration", parameters={"symbols": ["x"]})
-    async with open_sandbox(REASONING) as sandbox:
-        first, *_ = await play(sandbox, restated)
-        asked = first.observation.partition("∫")[2].partition("dx")[0].strip()
-        for answer in (f"Integral({asked}, x)", f"integrate({asked}, x)"):
-            assert (await play(sandbox, restated, answer))[-1].reward == 0
-        for answer in ("nan", "nan+nanj"):
-            source = program("ReasoningGymEnv", dataset="complex_arithmetic")
-            assert (await play(sandbox, source, answer))[-1].reward == 0
+    first, *_ = await play(sandbox, restated)
+    asked = first.observation.partition("∫")[2].partition("dx")[0].strip()
+    for answer in (f"Integral({asked}, x)", f"integrate({asked}, x)"):
+        assert (await play(sandbox, restated, answer))[-1].reward == 0
+    for answer in ("nan", "nan+nanj"):
+        source = program("ReasoningGymEnv", dataset="complex_arithmetic")
+        assert (await play(sandbox, source, answer))[-1].reward == 0
 
 
 def test_no_other_scorer_evaluates_an_answer():
@@ -303,10 +292,10 @@ def test_no_other_scorer_evaluates_an_answer():
 
 
 @pytest.mark.slow
-async def test_of_the_hard_suite_at_its_eight_places_one_item_is_never_made():
+async def test_of_the_hard_suite_at_its_eight_places_one_item_is_never_made(sandbox):
     items = REASONING_GYM.items(REASONING_GYM.protocol("release"))
     [seed] = {item.seed for item in items}
-    found = await every(limits("reasoning-gym", step_s=20.0), {item.name: item.program for item in items}, seed)
+    found = await every(sandbox, {item.name: item.program for item in items}, seed)
     never = found.keys() - opened(found)
     assert [name.partition("/")[0] for name in never] == ["number_sequence"]
     assert found[never.pop()][0].kind == "timeout"
@@ -314,10 +303,10 @@ async def test_of_the_hard_suite_at_its_eight_places_one_item_is_never_made():
     assert {name.partition("/")[0] for name in won_by_nonsense(found)} <= {"game_of_life_halting"}
 
 
-async def test_the_hard_suite_opens_and_its_reference_answers_win():
+async def test_the_hard_suite_opens_and_its_reference_answers_win(sandbox):
     items = REASONING_GYM.items(REASONING_GYM.protocol("short"))
     [seed] = {item.seed for item in items}
-    found = await every(REASONING, {item.name: item.program for item in items}, seed)
+    found = await every(sandbox, {item.name: item.program for item in items}, seed)
     assert len(found) == len(items) == 100
     assert opened(found) == found.keys()
     assert len(found.keys() - won(found)) <= len(NO_REFERENCE)

@@ -41,19 +41,18 @@ async def played(sandbox, name, items, texts):
     return found
 
 
-async def judged(name, folder, rows, texts):
+async def judged(sandbox, name, folder, rows, texts):
     """The same of ten made-up rows, whose first text is right and whose second is wrong."""
     file = folder / "rows.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     items = SUITES[name].items(SUITES[name].protocol("short"), file)
     assert len(items) == ROWS
     said = dict(zip((item.name for item in items), texts, strict=True))
-    async with open_sandbox(limits(SUITES[name].library)) as sandbox:
-        found = await played(sandbox, name, items, said)
+    found = await played(sandbox, name, items, said)
     assert found == {(item.name, place): 1 - place for item in items for place in range(2)}
 
 
-async def test_ten_rows_of_aime_are_judged_by_the_last_box(tmp_path):
+async def test_ten_rows_of_aime_are_judged_by_the_last_box(sandbox, tmp_path):
     numbers = [0, 7, 25, 42, 70, 204, 336, 480, 588, 999]
     rows = [{"problem": f"Which number is {number}?", "answer": number} for number in numbers]
     forms = r"\boxed{1}, no, \boxed{%s}", r"$\boxed{0%s}$.", r"<think>\boxed{3}</think>So it is \boxed{%s.0}"
@@ -64,10 +63,10 @@ async def test_ten_rows_of_aime_are_judged_by_the_last_box(tmp_path):
         )
         for place, number in enumerate(numbers)
     ]
-    await judged("aime25", tmp_path, rows, texts)
+    await judged(sandbox, "aime25", tmp_path, rows, texts)
 
 
-async def test_ten_rows_of_gpqa_are_judged_by_the_letter(tmp_path):
+async def test_ten_rows_of_gpqa_are_judged_by_the_letter(sandbox, tmp_path):
     options = {"Correct Answer": "true", **{f"Incorrect Answer {n}": f"false {n}" for n in (1, 2, 3)}}
     rows = [{"Record ID": f"rec{n}", "Question": f"Which, {n}?"} | options for n in range(ROWS)]
 
@@ -75,7 +74,7 @@ async def test_ten_rows_of_gpqa_are_judged_by_the_letter(tmp_path):
         shown = {option: letter for letter, option in re.findall(r"^([A-D])\. (.*)$", prompt, re.MULTILINE)}
         return rf"It is true, so \boxed{{\text{{{shown['true']}}}}}.", rf"\boxed{{{shown['false 2']}}}"
 
-    await judged("gpqa-diamond", tmp_path, rows, [texts] * ROWS)
+    await judged(sandbox, "gpqa-diamond", tmp_path, rows, [texts] * ROWS)
 
 
 SQUARE = "print(int(input()) ** 2)"
@@ -109,7 +108,7 @@ def problem(number, tests, **metadata):
     }
 
 
-async def test_ten_rows_of_livecodebench_are_judged_by_their_tests(tmp_path):
+async def test_ten_rows_of_livecodebench_are_judged_by_their_tests(sandbox, tmp_path):
     squares = [("2\n", "4\n"), ("3\n", "9\n"), ("12\n", "144\n")]
     sums = [("[1, 2]\n3", "6"), ("[]\n1", "1")]
     methods = {place for place, code in enumerate(WRONG) if "add" in code}
@@ -124,21 +123,20 @@ async def test_ten_rows_of_livecodebench_are_judged_by_their_tests(tmp_path):
         lambda _, right=ADD if place in methods else SQUARE, wrong=wrong: (fenced(right), fenced(wrong))
         for place, wrong in enumerate(WRONG)
     ]
-    await judged("livecodebench-v6", tmp_path, rows, texts)
+    await judged(sandbox, "livecodebench-v6", tmp_path, rows, texts)
 
 
 @pytest.mark.parametrize(("name", "datasets"), [("reasoning-gym-nano", 6), ("reasoning-gym-transfer", 12)])
-async def test_items_of_a_library_are_won_by_its_reference_and_lost_by_nonsense(name, datasets):
+async def test_items_of_a_library_are_won_by_its_reference_and_lost_by_nonsense(sandbox, name, datasets):
     suite = SUITES[name]
     chosen = suite.items(suite.protocol("short"))[::8]
     assert len({item.category for item in chosen}) == datasets
     texts = {}
-    async with open_sandbox(limits("reasoning-gym")) as sandbox:
-        for item in chosen:
-            async with asked(sandbox, item.program, item.seed) as (_, ask):
-                (answer,) = (await ask(Solve())).actions
-            texts[item.name] = lambda _, answer=answer: (rf"\boxed{{{answer}}}", r"\boxed{nonsense}")
-        found = await played(sandbox, suite.name, chosen, texts)
+    for item in chosen:
+        async with asked(sandbox, item.program, item.seed) as (_, ask):
+            (answer,) = (await ask(Solve())).actions
+        texts[item.name] = lambda _, answer=answer: (rf"\boxed{{{answer}}}", r"\boxed{nonsense}")
+    found = await played(sandbox, suite.name, chosen, texts)
     assert found == {(item.name, place): 1 - place for item in chosen for place in range(2)}
 
 
