@@ -123,10 +123,15 @@ def read_allowed(folder: Path) -> dict[bytes, Grant]:
     return {_load(path)[0]: _read_grant(path) for path in sorted((folder / "allowed").glob("*.key"))}
 
 
-def open_secrets(folder: Path) -> list[str]:
-    """Describe each secret that others may read, in a key folder and in the folders that it made for hosts."""
-    secrets = sorted({*folder.glob("*.key_secret"), *folder.glob("hosts/*/*.key_secret")})
-    return [why for path in secrets if (why := _open_secret(path))]
+def find_secret_faults(folder: Path) -> list[str]:
+    """Describe each secret that is damaged or that others may read, in a key folder and in its folders for hosts."""
+    faults = []
+    for path in sorted({*folder.glob("*.key_secret"), *folder.glob("hosts/*/*.key_secret")}):
+        try:
+            _load_pair(path)
+        except ConfigError as error:
+            faults.append(str(error))
+    return faults
 
 
 def find_writable_places(folder: Path) -> list[str]:

@@ -1,6 +1,7 @@
 """Keys on real sockets: who gets in, who does not and is told so, and what is on the wire."""
 
 import os
+import re
 import shutil
 import stat
 import threading
@@ -277,7 +278,7 @@ def test_keys_whose_making_failed_are_made_by_the_same_command(tmp_path: Path) -
     assert sorted(grant.name for grant in keys.read_allowed(folder).values()) == ["far", "local"]
     assert keys.read_client_name(folder) == "local"
     assert keys.read_client_name(folder / "hosts" / "far") == "far"
-    assert keys.open_secrets(folder) == keys.find_writable_places(folder) == []
+    assert keys.find_secret_faults(folder) == keys.find_writable_places(folder) == []
     assert not list(folder.rglob(".*"))
 
 
@@ -297,6 +298,9 @@ async def test_files_that_are_no_keys_are_named(folder: Path, damage, reason: st
     damage(folder / "client.key_secret")
     with pytest.raises(ConfigError, match=reason):
         await get_in("tcp://127.0.0.1:5555", under(folder))
+    found = keys.find_secret_faults(folder)
+    assert len(found) == len(list(folder.glob("*.key_secret")))
+    assert all(re.search(reason, why) for why in found)
 
 
 @pytest.mark.parametrize("place", [".", "allowed", "allowed/far.key"])

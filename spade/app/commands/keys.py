@@ -41,7 +41,7 @@ def new(
 def ls(folder: Annotated[Path, typer.Argument(metavar="DIR", help="A key folder.")], json: Json = False) -> None:
     """List the hosts that a key folder lets in, with their roles.
 
-    Exit code 1 if others may read one of its secrets or change the list.
+    Exit code 1 if a secret is damaged, or if others may read one or change the list.
     """
     from spade.transport import keys
 
@@ -52,7 +52,7 @@ def ls(folder: Annotated[Path, typer.Argument(metavar="DIR", help="A key folder.
     for public, grant in () if json else allowed.items():
         roles = ",".join(sorted(grant.roles)) or "no role: remove its file and make it a new key"
         say(f"{public.decode()}  {grant.name}  {roles}")
-    if found := [*keys.open_secrets(folder), *keys.find_writable_places(folder)]:
+    if found := [*keys.find_secret_faults(folder), *keys.find_writable_places(folder)]:
         for why in found:
             complain(why)
         raise typer.Exit(1)
