@@ -61,7 +61,7 @@ async def test_broken_requests_harm_nobody(gateway):
 @asynccontextmanager
 async def connected():
     """A client, and the gateway's end of its connection."""
-    (listener,) = await listening.listen("127.0.0.1", 0)
+    (listener,) = await listening.listen("127.0.0.1:0")
     async with await trio.open_tcp_stream(*listener.socket.getsockname()) as client, listener:
         stream = listening.BoundedStream(await listener.accept())
         yield client, stream
