@@ -16,7 +16,7 @@ NAMES = [
     "environments", "active_environments", "rejected_candidates", "failed_jobs", "validity", "win_rate_unhinted",
     "win_rate_hinted", "win_rate_error", "regret", "regret_error", "learnable_share", "lag_mean", "wasted_share",
     "zero_variance_share", "reward_levels", "response_tokens", "designer_groups", "designer_reward", "waiting_for",
-    "delivered_tokens", "delivered_sampled_tokens", "memory", "voids", "expired_leases", "dropped_messages", "newest_environment", "newest_skill", "step_metrics",
+    "memory", "voids", "expired_leases", "dropped_messages", "newest_environment", "newest_skill", "step_metrics",
     "processes", "regret_history", "win_rate_history", "released_leases", "late_plays", "backlog", "wanted", "waits",
     "stalled_s", "strangers", "quarantined", "newest_quarantined", "broadcast_s", "evaluations", "audits",
     "audit_findings", "audits_left_out", "audit_steps", "audit_s", "newest_finding", "examples_shown", "return_gap",
@@ -24,7 +24,7 @@ NAMES = [
     "response_tokens_hinted", "turns", "turns_hinted", "program_lines", "hidden_variables", "revealing_share",
     "diversity", "skills", "variants", "calls_per_turn", "malformed_share", "refused_share", "done_share", "free_share",
     "similarity", "pool_programs", "pool_rejected", "pool_pass", "pool_left",
-    "level_low", "level_high", "levels_capped",
+    "level_low", "level_high", "levels_capped", "delivered_tokens", "delivered_sampled_tokens",
 ]  # fmt: skip
 STATUS = Status(
     run="a run",
