@@ -32,3 +32,12 @@ def run(run_spade, tmp_path_factory):
     code, told = run_spade("up", "nano", "--headless", "--steps", 1, "--set", "evaluation.suite=", cwd=folder)
     assert code == 0, told
     return folder / "runs/nano"
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """The folder of installed packages."""
+    folder = tmp_path_factory.mktemp("installed")
+    sys.path.insert(0, str(folder))
+    yield folder
+    sys.path.remove(str(folder))

@@ -30,15 +30,6 @@ SESSIONS = 8
 SIDES = Path(__file__).with_name("sides")
 
 
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory):
-    """The folder of installed packages."""
-    folder = tmp_path_factory.mktemp("installed")
-    sys.path.insert(0, str(folder))
-    yield folder
-    sys.path.remove(str(folder))
-
-
 @pytest.fixture(scope="module", params=["some_walls", "some_bare"])
 def package(request, run, run_spade, installed):
     """The name of an exported package that is installed."""

@@ -51,14 +51,6 @@ def package(request, run, run_spade, installed):
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("installed")
-    sys.path.insert(0, str(folder))
-    yield folder
-    sys.path.remove(str(folder))
-
-
-@pytest.fixture(scope="module")
 def served(run):
     """The address at which the run's policy answers."""
     command = (sys.executable, "-P", "-m", "spade.app.cli", "serve", run, "--port", "0")
