@@ -72,7 +72,7 @@ class Cluster(Protocol):
 
 
 class JoinedCluster(Cluster, Protocol):
-    """A cluster of which this machine is part."""
+    """A cluster that this machine has joined."""
 
     host: str
     """Address of this machine in the cluster."""
