@@ -167,9 +167,9 @@ def _check_challenges(config: Config) -> None:
         if config.design.reviews:
             raise ConfigError("design.reviews: model.profile 'nano' lacks the prompt; leave it out")
         return
-    name, takes_calls = config.run.domain, DOMAINS[config.run.domain].takes_calls
+    domain, takes_calls = config.run.domain, DOMAINS[config.run.domain].takes_calls
     if config.design.reviews and takes_calls:
-        raise ConfigError(f"design.reviews: run.domain = {name!r} has tools.screen for that; leave it out")
+        raise ConfigError(f"design.reviews: run.domain = {domain!r} has tools.screen for that; leave it out")
     turns = config.play.max_turns
     for name, steps in config.design.difficulties if config.design.source == "model" else ():
         if steps > turns:
