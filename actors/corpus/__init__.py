@@ -4,7 +4,6 @@ A domain with variants also has settings.
 """
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,8 +18,6 @@ from spade.errors import ConfigError, RunError, format_reason
 
 __all__ = ["Corpus", "Grounds", "find_built_path", "load", "load_grounds"]
 
-BUILTIN: Mapping[DomainName, str] = {"games": "documents.jsonl", "tools": "notes.jsonl"}
-"""For each domain, the file in this folder with the shipped documents."""
 HELD_CHARACTERS = 1 << 26  # a larger corpus is not held in memory
 
 
@@ -79,9 +76,8 @@ def _load(path: str, domain: DomainName) -> Corpus:
     if path == "none":
         return HeldCorpus(())
     if path == "builtin":
-        return HeldCorpus(
-            read_line(line, 0) for line in (Path(__file__).parent / BUILTIN[domain]).read_bytes().splitlines()
-        )
+        shipped = Path(__file__).parent / DOMAINS[domain].documents
+        return HeldCorpus(read_line(line, 0) for line in shipped.read_bytes().splitlines())
     file = Path(path)
     return _hold_documents(file) if file.is_dir() or file.suffix == ".parquet" else IndexedCorpus(file)
 

@@ -12,7 +12,7 @@ from actors.sandbox.host import check_answer
 from actors.sandbox.process import Answer, ChildProcess
 from actors.sandbox.wire import Act, Loaded, LoadProgram, Request, Reset, Step
 from actors.text.conversation import play_conversation
-from spade.config import DomainName, Play
+from spade.config import DOMAINS, DomainName, Play
 from spade.config import Sandbox as Limits
 from spade.errors import RunError
 from spade.protocol import Faulted, Observed, Repairs
@@ -76,8 +76,9 @@ class Trials(Generic[Action]):
             loaded = await self.ask(process, LoadProgram(self.source, self.max_turns))
             self.name, self.repairs = (loaded.name, loaded.repairs) if isinstance(loaded, Loaded) else ("", ())
             if isinstance(loaded, Loaded) and loaded.domain != self.domain:
-                extends = "extends" if loaded.domain == "tools" else "does not extend"
-                raise RejectedError(f"its class {extends} ToolUseBaseEnv, and the domain here is {self.domain}")
+                base = DOMAINS[loaded.domain].base
+                extends = f"extends {base}" if base else f"does not extend {DOMAINS[self.domain].base}"
+                raise RejectedError(f"its class {extends}, and the domain here is {self.domain}")
             yield process, await self.observe(process, Reset(seed))
         finally:
             self.life = process.stage

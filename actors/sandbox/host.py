@@ -21,6 +21,7 @@ from actors.sandbox.served import open_served
 from actors.sandbox.tiers import LADDER, TIERS, Layers, write_attacker
 from actors.sandbox.wire import OBSERVATION_BYTES, Act, Answered, Inspect, Inspected, Loaded, LoadProgram, Reset, Step
 from actors.sandbox.zygote import FIXED_HASH_SEED, Kind, Make, Zygote, draw_hash_seed, run_zygote
+from spade.config import DOMAINS
 from spade.config import Sandbox as Limits
 from spade.pools.served import read_served
 from spade.protocol import Faulted, Needs, Observed, ToolCall, ToolResult
@@ -172,7 +173,7 @@ class Sandbox:
         loaded = await process.request(request, limits.load_s)
         if isinstance(loaded, Faulted):
             return loaded
-        entry.tools = isinstance(loaded, Loaded) and loaded.domain == "tools"
+        entry.tools = isinstance(loaded, Loaded) and DOMAINS[loaded.domain].takes_calls
         return check_answer(await process.request(Reset(seed), limits.step_s), limits)
 
     async def step(self, episode: str, turn: int, action: str, calls: Sequence[ToolCall] = ()) -> Observed | Faulted:

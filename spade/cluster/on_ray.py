@@ -59,7 +59,7 @@ class _RayPost:
 
 
 class RayCluster:
-    """The cluster of this machine (see `Cluster`). `host` is this machine's address in it."""
+    """See `JoinedCluster`."""
 
     def __init__(self) -> None:
         self.host: str = ray.util.get_node_ip_address()
@@ -80,7 +80,7 @@ class RayCluster:
             raise ConfigError(f"[place]: Ray does not take {needs} ({' '.join(str(error).split())})") from None
 
     def gpus(self) -> list[int]:
-        """Return the GPUs of each machine that is up."""
+        """See `JoinedCluster`."""
         return [machine.gpus for machine in self.machines()]
 
     def machines(self) -> list[Machine]:
@@ -94,11 +94,7 @@ class RayCluster:
     def ask_each(
         self, function: Callable[..., Any], values: Sequence[Any], deadline_s: float
     ) -> Iterator[tuple[Machine, float, float, Any]]:
-        """Call a function on each machine, with the number of its GPUs and `values`.
-
-        Yields each answer as it comes: the machine, the Unix times of question and answer in seconds, and the result.
-        If the call failed, a text with the reason takes the place of the result.
-        """
+        """See `JoinedCluster`."""
         sent, waiting = time(), {}
         for machine in self.machines():
             there = NodeAffinitySchedulingStrategy(machine.node, soft=False)

@@ -1,13 +1,13 @@
 """A life on another machine: the supervisor's side of a post (`spade.cluster.post`)."""
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import trio
 
-from spade.cluster.needs import MachineShare
+from spade.cluster.needs import Machine, MachineShare
 from spade.cluster.post import News, Parcel, pack
 from spade.errors import ConfigError, SpadeError, unwrap_errors
 from spade.processes.child import End, LifeWatcher
@@ -68,6 +68,25 @@ class Cluster(Protocol):
         """Ask for a post on a machine that fits `needs` and is not in `away`.
 
         Raises ConfigError if no machine of a cluster could ever fit.
+        """
+
+
+class JoinedCluster(Cluster, Protocol):
+    """A cluster that this machine has joined."""
+
+    host: str
+    """Address of this machine in the cluster."""
+
+    def gpus(self) -> list[int]:
+        """Return the GPUs of each machine that is up."""
+
+    def ask_each(
+        self, function: Callable[..., Any], values: Sequence[Any], deadline_s: float
+    ) -> Iterator[tuple[Machine, float, float, Any]]:
+        """Call a function on each machine, with the number of its GPUs and `values`.
+
+        Yields each answer as it comes: the machine, the Unix times of question and answer in seconds, and the result.
+        If the call failed, a text with the reason takes the place of the result.
         """
 
 

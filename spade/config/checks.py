@@ -68,7 +68,7 @@ def _check_domain(config: Config) -> None:
         raise ConfigError(
             f"run.skills: {others[0]!r} is not a skill of run.domain = {name!r}; take {', '.join(domain.skills)}"
         )
-    if config.play.examples and name != "games":
+    if config.play.examples and domain.takes_calls:
         raise ConfigError(f"play.examples: run.domain = {name!r} has calls to show, no answers; leave it out")
     if config.play.thoughts not in domain.thoughts:
         raise ConfigError(
@@ -167,13 +167,14 @@ def _check_challenges(config: Config) -> None:
         if config.design.reviews:
             raise ConfigError("design.reviews: model.profile 'nano' lacks the prompt; leave it out")
         return
-    if config.design.reviews and config.run.domain == "tools":
-        raise ConfigError("design.reviews: run.domain = 'tools' has tools.screen for that; leave it out")
+    domain, takes_calls = config.run.domain, DOMAINS[config.run.domain].takes_calls
+    if config.design.reviews and takes_calls:
+        raise ConfigError(f"design.reviews: run.domain = {domain!r} has tools.screen for that; leave it out")
     turns = config.play.max_turns
     for name, steps in config.design.difficulties if config.design.source == "model" else ():
         if steps > turns:
             raise ConfigError(f"design.difficulties: {name!r} takes {steps} actions, of play.max_turns = {turns}")
-    if config.design.source == "model" and config.run.domain == "games" and config.design.max_turns > turns:
+    if config.design.source == "model" and not takes_calls and config.design.max_turns > turns:
         raise ConfigError(
             f"design.max_turns: the prompt would show {config.design.max_turns} turns, of play.max_turns = {turns}"
         )

@@ -1,4 +1,4 @@
-"""Name each domain's skills and the settings that the domain allows.
+"""Describe each domain: its skills, its base class, its documents and the settings that it allows.
 
 `actors.play.domains` has the prompts and the conversation format of each domain.
 """
@@ -33,16 +33,27 @@ class DomainTraits(NamedTuple):
 
     skills: tuple[Skill, ...]
     """Skills that design jobs ask for, unless the run names others."""
+    documents: str
+    """The file of `actors/corpus/` with the shipped documents."""
     thoughts: tuple[str, ...]
     """Values of play.thoughts that the domain's conversations allow. The first one is suggested in errors."""
+    base: str = ""
+    """The given class that programs extend. "" if they need none."""
+    takes_calls: bool = False
+    """True if a player calls tools. Otherwise each message of a player is one action as text."""
     variants: tuple[str, ...] = ()
     """Kinds of task that design jobs ask for, in the order of tools.variants. () if the domain does not use kinds."""
 
 
 DOMAINS: Mapping[DomainName, DomainTraits] = {
-    "games": DomainTraits(SKILLS, ("keep", "strip")),
+    "games": DomainTraits(SKILLS, "documents.jsonl", ("keep", "strip")),
     # Chat templates keep the thoughts between the calls of one request.
     "tools": DomainTraits(
-        get_args(ToolSkill), ("keep",), ("execute", "read then write", "missing value", "irrelevant")
+        get_args(ToolSkill),
+        "notes.jsonl",
+        ("keep",),
+        "ToolUseBaseEnv",
+        takes_calls=True,
+        variants=("execute", "read then write", "missing value", "irrelevant"),
     ),
 }

@@ -75,6 +75,10 @@ class ToolUseBaseEnv:
         return ""
 
 
+BASES = (ToolUseBaseEnv,)
+"""The given base classes. A program must not define a class of such a name."""
+
+
 def _make_given() -> dict[str, object]:
     for module in (*_LOADED, *_list_machine_code()):
         with suppress(ImportError), warnings.catch_warnings():  # this Python may lack it, or deprecate it
@@ -83,7 +87,7 @@ def _make_given() -> dict[str, object]:
     names: dict[str, object] = {module: importlib.import_module(module) for module in _MODULES}
     for module, listed in _NAMES.items():
         names |= {name: getattr(names[module], name) for name in listed.split()}
-    return names | {ToolUseBaseEnv.__name__: ToolUseBaseEnv}
+    return names | {base.__name__: base for base in BASES}
 
 
 def _list_machine_code() -> list[str]:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from enum import Enum
 from typing import Any, Literal
 
-from .given import GIVEN, ToolUseBaseEnv
+from .given import BASES, GIVEN
 from .messages import NAME_CHARACTERS
 from .repair import REPAIR, compile_program
 
@@ -140,8 +140,8 @@ def run_module(source: str) -> tuple[type, tuple[str, ...]]:
 def find_environment_class(module: types.ModuleType) -> type:
     """Find the class with `reset` and `step` that no other such class extends. If there are several, take `…Env`."""
     own = {kind: None for kind in vars(module).values() if isinstance(kind, type) and kind.__module__ == MODULE}
-    if ToolUseBaseEnv.__name__ in map(name_of, own):
-        raise ProgramError("protocol", "class", f"it must not define {ToolUseBaseEnv.__name__}, which is given")
+    if taken := [base.__name__ for base in BASES if base.__name__ in map(name_of, own)]:
+        raise ProgramError("protocol", "class", f"it must not define {taken[0]}, which is given")
     playable = [kind for kind in own if all(callable(getattr(kind, name, None)) for name in ("reset", "step"))]
     leaves = [kind for kind in playable if not any(kind in other.__mro__[1:] for other in playable)]
     leaves = [kind for kind in leaves if not is_interface(kind)] or leaves

@@ -13,8 +13,9 @@ import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from spade.config import DOMAINS
+
 PREFIX = "tool_"
-BASE = "ToolUseBaseEnv"
 _CRITERIA = "_message_criteria"
 _CHANGES = ("append", "add", "extend", "insert", "update", "pop", "popitem", "remove", "discard", "clear", "setdefault")
 
@@ -37,7 +38,7 @@ class ToolMeasures:
 
 def has_tools(program: ast.ClassDef) -> bool:
     """Return True for a class that extends ToolUseBaseEnv."""
-    return any(isinstance(base, ast.Name) and base.id == BASE for base in program.bases)
+    return any(isinstance(base, ast.Name) and base.id == DOMAINS["tools"].base for base in program.bases)
 
 
 def measure_tools(program: ast.ClassDef) -> ToolMeasures:

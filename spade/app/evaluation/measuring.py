@@ -17,7 +17,7 @@ from spade.app.evaluation.policies import PinnedPolicy, check_asked, hold_pinned
 from spade.app.evaluation.servers import ServerOptions, Servers, choose_address
 from spade.app.rundir import RunDir, suggest_runs
 from spade.app.screen.evaluations import NOT_PINNED, SELF, MeasuredSuite
-from spade.config import SUITE_TRAITS, Config, ProtocolName, load
+from spade.config import DOMAINS, SUITE_TRAITS, Config, ProtocolName, load
 from spade.errors import ConfigError, SpadeError
 from spade.evaluations import (
     TABLES,
@@ -320,7 +320,7 @@ def _find_conditions(config: Config, suite: Suite, protocol: Protocol, asked: Ev
     if asked.chats is None:
         pinned = {} if asked.endpoint is None else {"policy": NOT_PINNED}
         return pinned | _run_here(config, protocol, known=asked.endpoint is None)
-    if SUITE_TRAITS[suite.name].domain == "tools":
+    if DOMAINS[SUITE_TRAITS[suite.name].domain].takes_calls:
         raise ConfigError(f"suite {suite.name}: needs a server of token ids, and RUN|MODEL with its tokenizer")
     return _describe_served(config, protocol, asked)
 

@@ -12,7 +12,7 @@ from spade.processes.child import Life
 from spade.processes.supervise import Lives
 
 if TYPE_CHECKING:
-    from spade.cluster.on_ray import RayCluster
+    from spade.cluster.placed import JoinedCluster
 
 
 class Places(Protocol):
@@ -43,7 +43,7 @@ class Here:
 class OnCluster:
     """The machines of a cluster."""
 
-    def __init__(self, machines: "RayCluster") -> None:
+    def __init__(self, machines: "JoinedCluster") -> None:
         self._machines = machines
 
     def reached(self, run: RunDir, config: Config) -> Config:
@@ -85,7 +85,7 @@ def open_places(
         yield OnCluster(machines)
 
 
-def join_cluster(cluster: str) -> AbstractContextManager["RayCluster"]:
+def join_cluster(cluster: str) -> AbstractContextManager["JoinedCluster"]:
     """Join the machines of a cluster. Raises ConfigError as `check_known`, or RunError if it cannot be reached."""
     check_known(cluster)
     from spade.cluster.on_ray import join_ray

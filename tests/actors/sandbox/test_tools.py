@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from actors.sandbox import open_sandbox
 from actors.sandbox.host import PLAYS, REPEATS
 from actors.sandbox.inside.child import load
+from actors.sandbox.inside.given import BASES
 from actors.sandbox.wire import Act, Inspected, LoadProgram, Reset, Solve, Step
+from spade.config import DOMAINS
 from spade.config import Sandbox as Limits
 from spade.protocol import Faulted, Observed, ToolResult
 from tests.actors.odd_programs import DOOR, LIMITS
@@ -270,6 +272,10 @@ async def test_reset_may_call_the_reset_of_the_base(sandbox):
 async def test_a_program_that_defines_the_given_base_is_told_so(sandbox):
     source = tools(module="class ToolUseBaseEnv:\n    pass")
     assert "must not define ToolUseBaseEnv, which is given" in (await sandbox.open("e", source, 1, 3)).detail
+
+
+def test_each_given_base_belongs_to_one_domain():
+    assert sorted(base.__name__ for base in BASES) == sorted(filter(None, (each.base for each in DOMAINS.values())))
 
 
 async def test_a_tool_may_take_an_enum_a_union_and_further_arguments(sandbox):
