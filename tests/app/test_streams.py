@@ -45,6 +45,7 @@ def shell(line, cwd, **environment):
     ("spade cluster template slurm nano -o good.py", 1, "spade: good.py: exists already, perhaps with your edits; "),
     ("spade status RUN | head -1 >/dev/null", 1, ""),
     ("spade status RUN --json | head -1 >/dev/null", 1, ""),
+    ("spade env check good.py | head -c 0", 1, ""),
     ("spade env play good.py <&-", 0, ""),
     ("printf '\\xff\\n1\\n' | spade env play good.py >/dev/null", 0, ""),
     ("spade status $'caf\\xe9'", 1, r"caf\udce9: no run here"),

@@ -22,6 +22,10 @@ class Screen(Console):
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=make_visible(segment.text))
 
+    def on_broken_pipe(self) -> None:
+        """Raise the error again. rich would exit, and a nursery makes a group of an exit."""
+        raise  # rich calls this while it handles the error
+
     def tell(self, *parts: str | tuple[str, str]) -> None:
         """Print plain and styled parts as one line."""
         told = (as_line(part) if isinstance(part, str) else (as_line(part[0]), part[1]) for part in parts)
