@@ -49,11 +49,11 @@ class ReplayClient:
         return (await self._call(protocol.GetProgram(digest))).source
 
     async def submit_plays(self, plays: tuple[protocol.EndedPlay, ...]) -> None:
-        """Submit episodes that ended. Raises RefusedError if one makes no sense. The others are taken."""
+        """Submit episodes that ended. Raises RefusedError if some make no sense. The service takes all others."""
         await self._call(protocol.SubmitPlays(plays))
 
     async def release_play(self, play: protocol.PlayLease, *, suspect: bool = False) -> None:
-        """Give a play back. It is leased again on the same seed. If it is `suspect` for the second time, it is void."""
+        """Give a play back. It is leased again on the same seed. A play that is `suspect` twice becomes void."""
         await self._call(protocol.ReleasePlay(play.id, play.lease, suspect))
 
     async def lease_audit(self, wait_s: float) -> tuple[protocol.AuditJob, ...]:

@@ -89,8 +89,8 @@ class Auditor:
         self._name, self._domain = domain, DOMAINS[domain]
         self._rng = random.Random(job.draw)
         self._hint = Told(job.hint)
-        self._sent: dict[tuple[int, str], Sent] = {}  # the moves of replays, by seed and play
-        self._returns: dict[str, float] = {}  # the returns of replays, by play
+        self._sent: dict[tuple[int, str], Sent] = {}  # the moves of recorded plays, by seed and play
+        self._returns: dict[str, float] = {}  # the returns of recorded plays, by play
         self._opened = 0
         self._answering_s = 0.0
         self._heard: defaultdict[int, list[Hearing[Move]]] = defaultdict(list)
@@ -247,7 +247,7 @@ class Auditor:
         return (await self._play(seed, self._job.max_turns, follow_moves(moves))).episode_return
 
     async def _find_return_without(self, words: Sequence[str], seed: int, moves: Iterable[Move]) -> float:
-        """Return what the moves without these words return, with silence behind them until the end of the play."""
+        """Play the moves without these words, then do nothing until the end. Return the play's return."""
         return await self._find_return(seed, chain(drop_words(moves, words), repeat(Move(""))))
 
     async def _find_gift(self) -> None:
@@ -363,7 +363,7 @@ class Auditor:
 
 
 async def is_missed(move: Move, seen: Observed) -> bool:
-    """Return whether the observation before a move does not offer its action."""
+    """Return True if the observation before a move does not offer the move's action."""
     await trio.lowlevel.checkpoint()  # reading a text takes time: let other tasks run in between
     return not move.calls and not read_offer(seen.observation).has(read_typed_action(move.action))
 

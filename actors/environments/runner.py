@@ -165,7 +165,7 @@ class Runner:
         self._validations += 1
         self._admitted += verdict.passed
         if verdict.passed:
-            self._programs.keep(request.source)  # it is about to be played
+            self._programs.keep(request.source)  # keep the program: it is about to be played
         return verdict
 
     # ------------------------------------------------------------ audits

@@ -51,7 +51,7 @@ class Admission(ABC, Generic[Action]):
         self.stage, self.began = self.loading[0], time.monotonic()
         self.deadline = trio.move_on_after(PATIENCE * probing.trials.patience_s)
 
-    # ------------------------------------------------------------ of each domain
+    # ------------------------------------------------------------ stages that each domain defines
 
     @abstractmethod
     async def begin(self) -> None:
@@ -146,7 +146,7 @@ class Admission(ABC, Generic[Action]):
     # ------------------------------------------------------------ the last stages
 
     async def budget(self) -> str:
-        """Check that calls and memory stay under half of their limits.
+        """Check that the time of calls and the memory stay under half of their limits.
 
         A program near a limit would exceed it in some plays.
         """

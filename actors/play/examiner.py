@@ -132,7 +132,7 @@ class Examiner:
                 )
             log.info("%s, sample %d, is played again: %s", as_line(item.name), number, played.why)
             self._gauges["samples_again"] += 1
-            # Services in trouble are not hammered with the same sample.
+            # Wait, so that failing services are not flooded with the same sample.
             await trio.sleep(self._connected.config.bus.heartbeat_s)
 
     async def _play(self, item: SuiteItem, seed: int) -> Played | Undone:

@@ -221,7 +221,7 @@ class Sandbox:
         return answer
 
     def close(self, episode: str) -> float:
-        """End an episode and forget it. Idempotent. Returns the seconds that count of its program's answers."""
+        """End an episode and forget it. Idempotent. Returns the processor seconds that its program used."""
         entry = self._episodes.pop(episode, None)
         if entry is None:
             return 0.0

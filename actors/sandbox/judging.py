@@ -45,7 +45,7 @@ class JudgingProcess(ChildProcess):
                     return output
                 answer = await super().request(Resume(output), max(ends_s + VERDICT_S - self.counted_s, 0))
         except BaseException:
-            self.kill()  # cancelled between two requests
+            self.kill()  # the call was cancelled between two requests
             raise
         return answer
 

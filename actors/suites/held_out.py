@@ -17,7 +17,7 @@ from spade.evaluations import EvaluationPlan, Protocol, SuiteItem
 from spade.seeds import INSTANCE_MASK, derive
 from spade.text import as_line
 
-_POLICY = "newest"  # stands in the rules for the policy, which changes during the run and is not part of the measure
+_POLICY = "newest"  # stands for the policy in the rules: it changes during the run and is not part of the measure
 
 
 class HeldOut(NamedTuple):

@@ -102,7 +102,7 @@ class JournalRows(msgspec.Struct, frozen=True):
 
     @property
     def gap(self) -> str:
-        """State how many rows cannot be read. Returns "" if all can."""
+        """State how many rows cannot be read. Returns "" if all rows can be read."""
         return f"metrics.jsonl: {self.unreadable} rows cannot be read and are left out" if self.unreadable else ""
 
 

@@ -75,7 +75,7 @@ def compute_lag_bound(role: Literal["agent", "designer"], config: Config) -> int
 
 
 def compute_allowance(load: PacingFigures, config: Config) -> Allowance:
-    """Return the work that may start under these figures. This is the only rule of pacing."""
+    """Return how much work may start under these figures. No other rule limits the work."""
     if load.newest is None:
         return Allowance(0, 0)
     group, batch, slots = config.play.group_size, config.learner.batch_sequences, config.design.active_environments

@@ -131,7 +131,7 @@ class Service:
     async def _collect_arrivals(self, server: Server) -> list[Incoming]:
         """Wait for the requests to commit together, at most a round.
 
-        Returns none if a deadline of the service comes first.
+        Returns no requests if a deadline of the service passes first.
 
         Takes all requests at hand. While they are fewer than the last time, it also takes requests that come within the
         commit delay. So a peer that asks alone never waits, and peers that were answered together are soon committed
@@ -186,7 +186,7 @@ class Service:
             await self._reply(server, incoming, answer)
 
     def _tell_closed_levels(self) -> None:
-        """Log once each level that yields no instance."""
+        """Log each pool level that yields no instance. Each is logged once."""
         capped = {} if self.ledger.state.levels is None else self.ledger.state.levels.capped
         for name, cap in capped.items():
             if self._capped.get(name) != cap:
@@ -194,21 +194,21 @@ class Service:
         self._capped = capped
 
     def _finish(self, now: float) -> None:
-        """Note once the limit that ended the run. Each pulse announces it from then on."""
+        """Record once which limit ended the run. Each pulse announces the limit from then on."""
         if not self._finished and (why := describe_reached(self.ledger.state, now)):
             self._finished = why
             log.info("finished: %s", why)
             self._journal.event("finish", now, why=why)
 
     async def _commit(self, changes: list[Change]) -> None:
-        """Write the changes and the clock. A cancellation cannot come between taking effect and being durable."""
+        """Write the changes and the clock. A cancellation waits, so every change in memory becomes durable."""
         self._committed = self.now()
         encoded = self._store.encode([*changes, ("meta", "clock", Clock(self._committed))])
         with trio.CancelScope(shield=True):
             await trio.to_thread.run_sync(self._store.commit, encoded)
 
     def _serve(self, arrived: list[Incoming], now: float) -> Replies:
-        """Apply requests. Each is answered after the commit, or waits."""
+        """Apply requests. Return the replies to send after the commit. A request without a reply waits."""
         replies: Replies = []
         counters = self.ledger.state.counters
         before = counters.plays

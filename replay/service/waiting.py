@@ -58,9 +58,10 @@ class Waiting:
         peers: Container[bytes],
         now: float,
     ) -> Replies:
-        """Try `answer` on each request. A request with an answer, or past its deadline, is answered and leaves.
+        """Try to answer each waiting request. Remove and return those with an answer, and those past their deadline.
 
-        `why` explains why a batch waits. `peers` are the peers still connected.
+        `answer` returns None if a request must go on waiting. `why` explains why a batch waits. `peers` are the
+        connected peers.
         """
         replies: Replies = []
         for key, (incoming, deadline) in list(self._kept.items()):

@@ -146,7 +146,7 @@ class _Table:
         try:
             page = self._file.take(number)
             records = list(self._records(number, page, _LEAF if depth == 1 else _BRANCH))
-            # The first key of a branch has no meaning.
+            # LMDB ignores the first key of a branch page, so skip it.
             if not self.in_order([one.key for one in (records if depth == 1 else records[1:])], low, high):
                 raise _BadPageError("has keys that are out of order")
             if depth == 1:

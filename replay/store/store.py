@@ -133,7 +133,7 @@ class Store:
         return body
 
     def get(self, table: Table, key: str, kind: type[Value]) -> Value | None:
-        """Return one record, or None. A key that no record can have also gives None."""
+        """Return one record, or None. Also returns None for a key that no record can have."""
         if not 0 < len(key.encode()) <= self._environment.max_key_size():
             return None
         data = self._read(table, lambda transaction: self._get_value(transaction, table, key.encode()))

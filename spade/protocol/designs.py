@@ -35,7 +35,7 @@ class DesignJob(Wire, frozen=True):
     """Id of the job."""
 
     lease: int
-    """Number of the lease, which the answer returns."""
+    """Number of the lease. The designer's answer repeats it."""
 
     round: int
     """Round of designs to which the slot belongs."""

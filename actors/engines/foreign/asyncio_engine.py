@@ -65,7 +65,7 @@ class AsyncioEngine(ABC):
             served.cancel()
 
     def step(self) -> Results:
-        """Return the requests that ended. Waits briefly if none has."""
+        """Return the requests that ended. Waits briefly if no request has ended."""
         results: list[tuple[int, Result]] = []
         wait = True
         while True:
@@ -76,7 +76,7 @@ class AsyncioEngine(ABC):
             wait = False
             if isinstance(result, SpadeError):
                 raise result
-            if self._open.pop(id, None) is not None:  # else it was cancelled meanwhile
+            if self._open.pop(id, None) is not None:  # otherwise the request was cancelled meanwhile
                 results.append((id, result))
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:

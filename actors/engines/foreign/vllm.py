@@ -29,7 +29,7 @@ _WORKER = "actors.engines.foreign.vllm_worker.Reloader"
 _BLOCK = 128  # tokens; vLLM chooses 16 to 128
 _ANY = 0.01  # `engine.kv_bytes` sets the memory. vLLM's default refuses a GPU on which the learner uses a share.
 _DEAD = "vLLM's own processes have died; the lines above in this engine's log say of what"
-_PARTING_S = 1.0  # vLLM's processes hold nothing that matters
+_PARTING_S = 1.0  # kill vLLM's processes at once: they hold no state that matters
 
 
 class VllmEngine(AsyncioEngine):
@@ -95,7 +95,7 @@ class VllmEngine(AsyncioEngine):
                     prompt, self._make_sampling_params(request), str(next(self._names))
                 ):
                     last = output.outputs[0]
-        except VLLMClientError as error:  # concerns this request alone
+        except VLLMClientError as error:  # this error concerns only this request
             return Refused(f"vLLM refuses it: {error}")
         if last.finish_reason not in ("stop", "length"):
             return Refused(f"vLLM gave it up ({last.finish_reason})")
@@ -115,7 +115,7 @@ class VllmEngine(AsyncioEngine):
             max_tokens=request.max_tokens,
             temperature=request.temperature,
             seed=request.seed,
-            logprobs=0,  # of the sampled token alone
+            logprobs=0,  # log-probabilities of only the sampled token
             stop_token_ids=sorted(self._end_ids),
             ignore_eos=True,  # vLLM's own end-of-sequence rule is off: `stop_token_ids` ends sequences
             top_p=request.top_p,
@@ -180,7 +180,7 @@ async def _start(weights: Weights, settings: Settings, dtype: str) -> Any:
         # vLLM resets random generators after each piece of a prompt, which crashes on a CPU.
         enable_chunked_prefill=gpu,
         max_num_batched_tokens=None if gpu else settings.context_tokens,
-        logprobs_mode="processed_logprobs",  # of the distribution sampled from: vLLM's default ignores the temperature
+        logprobs_mode="processed_logprobs",  # with the temperature, unlike vLLM's default
         generation_config="vllm",  # ignore the checkpoint's sampling settings
         worker_extension_cls=_WORKER,
         disable_log_stats=True,

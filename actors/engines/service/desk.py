@@ -110,7 +110,7 @@ class Desk:
                 self._room.release()
 
     async def _take(self, incoming: Incoming) -> bool:
-        """Queue a request. Return False if it takes no room."""
+        """Queue a request. Return False if it does not occupy a place in the queue."""
         match incoming.message:
             case Generate() as request:
                 refusal = self._find_refusal(request)
@@ -125,7 +125,7 @@ class Desk:
             return False
         key = (incoming.peer, incoming.id)
         if key in self._numbers:
-            return False  # sent again after a new handshake; its first copy will be answered
+            return False  # the peer sent the request again after a new handshake; the first copy will be answered
         number = self._numbers[key] = next(self._count)
         self._open[number] = Asked(incoming, request, trio.current_time())
         self._shares.ask(number, incoming.hello.role)

@@ -27,7 +27,7 @@ TRIP = 8  # most steps of a trip
 # Rows of the buffer, followed by TRIP rows of uniform numbers. A float64 holds every number of them exactly.
 _TOKEN, _POSITION, _START, _SIZE, _TEMPERATURE, _TOP_P, _TOP_K = range(7)
 _FIELDS = 7
-_ALL = 2.0  # as top_p: no rounding of a sum of probabilities comes near it
+_ALL = 2.0  # used as top_p to switch nucleus sampling off: no rounded sum of probabilities reaches it
 
 
 class DecodeRow(NamedTuple):

@@ -45,7 +45,7 @@ class KvMemory:
         if extent is not None and not (source == entry and tokens) and extent.size != size:
             self._evict(entry)
         if not self.fit(entry, len(prompt), busy, spared=[source]):
-            # The shared keys take the room, or no room is left at all.
+            # Sharing keys may need too much room. Try again without sharing.
             placement = Placement(entry, entry, 0, outdated)
             if self._of[entry] is not None:
                 self._evict(entry)
@@ -78,7 +78,7 @@ class KvMemory:
         return True
 
     def _find_idle(self, busy: Collection[int]) -> NDArray[np.bool_]:
-        """Return (entries,): which entries rest."""
+        """Return a mask (entries,), True for each idle entry."""
         idle = np.ones(len(self._of), dtype=np.bool_)
         idle[list(busy)] = False
         return idle

@@ -97,7 +97,9 @@ class Shelf:
             except RefusedError as error:
                 log.warning("%s", error)
                 return False
-            except BusError as error:  # until the service knows, it may delete them while they are read
+            except (
+                BusError
+            ) as error:  # before the service knows of the hold, the learner may delete the folder that we read
                 log.warning("%s", error)
                 await self._replay.wait_pulse()
             else:
@@ -153,7 +155,7 @@ class Shelf:
                 shutil.rmtree(copy.folder)
                 return False
             except WeightsError:
-                shutil.rmtree(copy.folder)  # none of it can be trusted: begin again
+                shutil.rmtree(copy.folder)  # no part of the draft can be trusted: begin again
                 raise
             except BusError as error:
                 log.warning("%s; fetching on from where it was", error)
@@ -193,7 +195,7 @@ class Shelf:
                 return found
             parts = (read_part(folder, request, most) for folder in folders)
             return next((each for each in parts if isinstance(each, WeightsPart)), _ABSENT)
-        except OSError as error:  # the other host asks elsewhere
+        except OSError as error:  # the other host then asks another engine
             log.warning("a part of weights %s cannot be read: %s", request.digest, format_reason(error))
             return _ABSENT
 

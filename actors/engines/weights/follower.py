@@ -119,7 +119,7 @@ class Follower:
                 life = self._replay.life
                 try:
                     await self._shelf.hold_again()
-                except BusError as error:  # a still newer life, or too late
+                except BusError as error:  # the service has restarted again, or it is too late
                     log.warning("%s", error)
 
     async def _check(self) -> None:

@@ -145,7 +145,7 @@ def _find_shown(method: ast.FunctionDef) -> set[str]:
     while todo:
         for held in behind.get(todo.pop(), ()):
             new = held - shown
-            held.clear()  # followed once, however many names hold it
+            held.clear()  # a value is followed once, however many names hold it
             shown |= new
             todo += new
     return shown

@@ -209,7 +209,7 @@ async def _fill(
             await trio.sleep(REFRESH_S)
             try:
                 counts = (await ask_status(client)).counts
-            except BusError:  # after a restart of the replay service, the next question is answered
+            except BusError:  # a restarting replay service does not answer: ask again
                 continue
             if counts.environments != admitted:
                 admitted = counts.environments

@@ -296,10 +296,10 @@ class Sandbox(Section, frozen=True):
 
     step_s: Seconds = 5.0
     """Seconds of processor time within which a program must answer `reset`, `step`, or all calls of a message to its
-    tools. One that sleeps has ten times as many by the clock (docs/sandbox.md)."""
+    tools. A program that sleeps has ten times as many seconds by the clock (docs/sandbox.md)."""
 
     memory_bytes: Bytes = 268_435_456
-    """Bytes of address space that an episode's process may add to those it starts with (256 MiB)."""
+    """Bytes by which the address space of an episode's process may grow (256 MiB)."""
 
     libraries: tuple[Library, ...] = ()
     """Libraries whose environments programs may extend (docs/sandbox.md, "Libraries"): `reasoning-gym`, `rlve`, `gem`,
