@@ -139,7 +139,8 @@ def replace(file: Path, data: bytes) -> None:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(file))
     if file.exists() and not file.is_file():
         raise FileExistsError(errno.EEXIST, "is not a regular file", str(file))
-    part = file.with_name(f".{secrets.token_hex(8)}.part")  # another process may write the same file
+    # The name is random, because another process may write the same file.
+    part = file.with_name(f".{secrets.token_hex(8)}.part")
     try:
         with part.open("xb") as opened:
             opened.write(data)

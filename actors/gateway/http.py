@@ -30,7 +30,7 @@ Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 _MODEL = "/v1/models/"  # a model's name follows and may contain slashes
 _SHOWN = 60  # characters of a client's text in an answer
-_AFTER = (401, 408, 413)  # after these the rest of a body is not read
+_AFTER = (401, 408, 413)  # after these errors, the rest of the body is not read
 _LENGTHS = {b"content-length", b"transfer-encoding"}  # with both, a proxy may find another end of the body
 
 

@@ -14,7 +14,7 @@ from spade.config import ENGINE_KINDS, Config
 from spade.evaluations import Protocol, Sampling
 from spade.protocol import EndedPlay, Form, Needs
 
-LEAST_S = 600.0  # for a sample: the first one of a suite waits while its library is loaded
+LEAST_S = 600.0  # for one sample: a suite's first sample waits while the library loads
 
 
 @dataclass(frozen=True)

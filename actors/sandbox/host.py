@@ -81,7 +81,7 @@ class ProgramEpisode:
         return answer
 
     def free(self) -> None:
-        """End the child and keep the answer. A request under way is answered with a fault of ours."""
+        """End the child and keep the answer. A running request is answered with a fault of ours."""
         self.over = True
         if self.process is not None:
             self.process.end(Faulted("infrastructure", "the episode was closed"))
@@ -221,7 +221,7 @@ class Sandbox:
         return answer
 
     def close(self, episode: str) -> float:
-        """End an episode and forget it. Idempotent. Returns the processor seconds that its program used."""
+        """End an episode and forget it. Idempotent. Returns the seconds that its program used, as deadlines count."""
         entry = self._episodes.pop(episode, None)
         if entry is None:
             return 0.0

@@ -86,7 +86,7 @@ class RunState:
         self.audits: dict[str, Audit] = {}  # audits that are not over, by environment
         self.audit_leases: Leases[Audit] = Leases(lambda audit: (audit.began_at, audit.id))
         self.quarantine: set[str] = set()
-        self.pool: Drawing | None = None  # of design.source "pool"
+        self.pool: Drawing | None = None  # the order in which a run with design.source "pool" draws programs
         self.levels: Levels | None = None  # the windows of levels, used by pool.difficulty "window"
         self._changes: dict[tuple[Table, str], msgspec.Struct | None] = {}
 

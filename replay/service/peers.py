@@ -40,7 +40,7 @@ from spade.waits import add_owner
 
 SUPERVISORS = 64
 REPORT_BYTES = 262_144  # bytes of a report, which is kept, shown and written into status.json
-PARTINGS = 6  # times supervise.drain_s: the roles that a supervisor drains one after the other
+PARTINGS = 6  # in units of supervise.drain_s: a supervisor drains so many roles one after the other
 CALLED: frozenset[Role] = frozenset({"engine", "endpoint", "env-runner", "learner"})
 
 

@@ -57,7 +57,7 @@ from spade.waits import describe_all
 
 ROUND = 256
 TICK_S = 0.5
-COMMIT_DELAY_S = 0.002  # for which a commit may wait for as many requests as the last one had
+COMMIT_DELAY_S = 0.002  # time for which a commit waits for as many requests as the last commit had
 CLOCK_S = 5.0  # a kill loses at most this much of the run clock
 
 log = logging.getLogger(__name__)

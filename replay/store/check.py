@@ -57,7 +57,8 @@ def check_quickly(environment: lmdb.Environment) -> None:
 
 
 def _check(environment: lmdb.Environment, whole: Callable[[str], bool]) -> None:
-    _check_pages(environment, ("meta",), whole)  # another format may have other tables
+    # Check only this table first, because another format may have other tables.
+    _check_pages(environment, ("meta",), whole)
     meta = open_table(environment, "meta")
     with begin(environment) as transaction:
         number = transaction.id()

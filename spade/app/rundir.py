@@ -95,7 +95,7 @@ class RunDir:
     """The paths of one run and the locks on its parts."""
 
     def __init__(self, path: Path) -> None:
-        self.path = Path(os.path.realpath(path))  # not resolve(), which raises for circular links
+        self.path = Path(os.path.realpath(path))  # not Path.resolve(), which raises for circular links
         self.config_path = self.path / _CONFIG_FILE
         self.record_path = self.path / "run.json"
         self.status_path = self.path / "status.json"
@@ -310,7 +310,8 @@ class RunDir:
         with suppress(ProcessLookupError):
             process = os.pidfd_open(holder.pid)
             try:
-                if holder in self.holders().values():  # still the holder: so the descriptor refers to it
+                # If the process still holds the lock, the descriptor refers to this process and not to a later one.
+                if holder in self.holders().values():
                     signal.pidfd_send_signal(process, number)
             finally:
                 os.close(process)

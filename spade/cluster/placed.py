@@ -13,11 +13,11 @@ from spade.errors import ConfigError, SpadeError, unwrap_errors
 from spade.processes.child import End, LifeWatcher
 from spade.processes.entry import FINAL
 
-LOOK_S = 2.0  # between two reports of a post that waits for a place
+LOOK_S = 2.0  # seconds between two reports of a post that waits for a place
 AWAY_S = 90.0  # a lost machine is not used for so long; Ray itself may take 65 s to notice the loss
-AGAIN_S = 1.0  # between two calls to a post that cannot be reached
+AGAIN_S = 1.0  # seconds between two calls to a post that cannot be reached
 LATE_S = 0.5  # if a deadline fires later than this, the supervisor itself did not run
-LAST_S = 2.0  # for the last answer of a post after the deadline of its process
+LAST_S = 2.0  # seconds for a post's last answer, after the deadline of its process
 _GONE = -9  # exit code of an end that nobody saw
 
 log = logging.getLogger(__name__)
@@ -78,7 +78,7 @@ class Lost:
         self._at: dict[str, tuple[float, str]] = {}  # time and address, by name
 
     def add(self, where: Where) -> None:
-        """Note a machine that does not answer."""
+        """Record that a machine does not answer."""
         self._at[where.node] = trio.current_time(), where.host
 
     def away(self) -> Mapping[str, str]:
@@ -159,7 +159,7 @@ class PlacedLife:
         async with unwrap_errors(trio.open_nursery()) as nursery:
             nursery.start_soon(self._look, away, told, nursery.cancel_scope)
             answer = await post.call("where")
-        if answer is None or answer.node in self._lost.away():  # the machine may have been lost since `_look` looked
+        if answer is None or answer.node in self._lost.away():  # the machine may have been lost since `_look` ran
             return False
         self._where = answer
         self._record_heard()

@@ -290,6 +290,6 @@ def has_run(run: Path, record: bytes) -> bool:
 def _sweep() -> None:
     """Delete the homes of posts that were killed, with their logs and keys."""
     for home in Path(tempfile.gettempdir()).glob(f"{_HOME}*"):
-        with suppress(OSError):  # another user's home, or another process deletes it
+        with suppress(OSError):  # the folder is another user's, or another process deletes it
             if home.stat().st_uid == os.geteuid() and time.time() - home.stat().st_mtime > _YOUNG_S:
                 disk.discard_unless_held(home, _LOG)

@@ -181,7 +181,7 @@ class Client:
             if not self._send(next(self._numbers), encode(Heartbeat(dict(self.gauges), self.waits.report()[:_WAITS]))):
                 return
             late = await beat.wait(interrupt=self._turn)
-            self._heard += late  # not `+= await`, which would read it before the wait
+            self._heard += late  # do not write `+= await`: it would read `_heard` before the wait
             silent = trio.current_time() - self._heard
             if self._live and self._pump.drained and silent > self._bus.silence_s:
                 self._lose(f"silent for {silent:.1f} s")

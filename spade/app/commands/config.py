@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from spade.config.described import Setting
 
 COMMENT_WIDTH = 100  # characters
-_GPU_FILES = "/dev/nvidiactl", "/dev/kfd"  # of the drivers of NVIDIA and AMD
+_GPU_FILES = "/dev/nvidiactl", "/dev/kfd"  # files of the drivers of NVIDIA and AMD
 
 
 def ls(json: Json = False) -> None:

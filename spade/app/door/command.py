@@ -15,7 +15,7 @@ from spade.app.screen.evaluations import MeasuredSuite
 from spade.decoding import UnreadableError, try_decode
 from spade.errors import RunError
 
-_MOST_LINES = 12  # of a failed command's errors
+_MOST_LINES = 12  # most lines to quote from a failed command's errors
 _MOST_BYTES = 1 << 16
 
 _measured: msgspec.json.Decoder[tuple[MeasuredSuite]] = msgspec.json.Decoder(tuple[MeasuredSuite])

@@ -30,7 +30,7 @@ def convert(source: Path, folder: Path, dtype: Format | None) -> None:
     """
     hide_progress_bars()
     if not source.is_dir():
-        _require_gguf(source)  # before the seconds in which Transformers is imported
+        _require_gguf(source)  # check first, because importing Transformers takes seconds
     import torch
 
     from spade.policy import model as policy

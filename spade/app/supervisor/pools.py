@@ -134,7 +134,7 @@ def create(run: RunDir, config: Config, corpus: str = "") -> None:
     folder = run.path / POOL
     pooled = config.design.source == "pool" or bool(config.design.seeds)
     if pooled and not run.exists:
-        if folder.is_dir():  # left by a killed command, perhaps from another source
+        if folder.is_dir():  # a killed command left this folder, perhaps with programs of another source
             discard(folder)
         write_pool(folder, read_config_programs(config))
     run.create(config, corpus)
@@ -165,7 +165,7 @@ def make(out: Path, config: Config, count: int, say: Callable[[str], None]) -> i
     with run.lock("replay"):
         run.create(config, corpus)
         sampled = not config.endpoint.serves("designer")
-        start = _start_weights(weights, config) if sampled else ("none", "")  # no engine loads any weights
+        start = _start_weights(weights, config) if sampled else ("none", "")  # no engine loads the weights
         collector = _Collector(run, out)
         body = partial(_fill, run, config, collector, count, start, say)
         actor = partial(launches.make_actor_launch, run, config, run.replay_address, "")

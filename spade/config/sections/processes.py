@@ -9,7 +9,7 @@ from spade.config.sections.bounds import Bytes, CountOrZero, Seconds, Section
 from spade.errors import ConfigError
 from spade.text import as_line
 
-LONGEST_WAIT_S = 3_600.0  # of a request for work
+LONGEST_WAIT_S = 3_600.0  # longest wait of a request for work
 MOST_PORT = 65_535
 
 TrackerKind = Literal["tensorboard", "wandb", "mlflow", "trackio", "swanlab", "prometheus"]

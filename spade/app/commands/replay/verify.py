@@ -64,7 +64,7 @@ def _find_file_problems(run: "RunDir", found: "StoreContents") -> Iterator[str]:
         try:
             manifest.verify(folder, folder.name)
         except (OSError, WeightsError) as error:
-            if folder.exists():  # else a live learner has just retired it
+            if folder.exists():  # otherwise a live learner has just retired the weights
                 yield (
                     str(error) if isinstance(error, WeightsError) else f"{folder}: is damaged ({format_reason(error)})"
                 )
@@ -96,7 +96,7 @@ def _find_policy_problems(run: "RunDir", found: "StoreContents") -> Iterator[str
         try:
             digest = manifest.verify_parameters(folder)
         except (OSError, WeightsError) as error:
-            if folder.exists():  # else a live learner is replacing it
+            if folder.exists():  # otherwise a live learner is replacing the folder
                 yield (
                     str(error) if isinstance(error, WeightsError) else f"{folder}: is damaged ({format_reason(error)})"
                 )
