@@ -182,7 +182,7 @@ class Runner:
     async def _audit(self, job: AuditJob) -> None:
         try:
             outcome = await audit(self._sandbox, job, self._config.run.domain)
-        except Exception as error:  # fails only this audit: its lease ends, and after a few leases it is left out
+        except Exception as error:  # only this audit fails: its lease expires, and after a few leases it is left out
             self._faults.note(job, error)
             return
         if outcome.finding:

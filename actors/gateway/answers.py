@@ -28,7 +28,7 @@ class Heading(NamedTuple):
 
     @classmethod
     def new(cls, prefix: str, kind: str, model: str, created: float) -> "Heading":
-        """Return the heading of a new answer."""
+        """Return the fields that all parts of a new answer share."""
         return cls(f"{prefix}-{secrets.token_hex(12)}", kind, model, int(created))
 
     def body(self, weights: str, **fields: Any) -> Json:

@@ -72,7 +72,7 @@ class Session(Connected):
         config = self.config
         deadline_s = config.engine.request_deadline_s
         request = Generate(prompt, max_tokens, temperature, seed, top_p, top_k, deadline_s=deadline_s)
-        # The engine gives up first, so that it samples nothing in vain, and gives the reason.
+        # The engine's deadline comes first: it then stops sampling and tells the reason.
         reply = await self.engines.call(request, request.deadline_s + config.bus.call_deadline_s, near)
         if isinstance(reply, Overdue):
             raise OverdueError(

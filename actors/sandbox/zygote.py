@@ -208,7 +208,7 @@ def launch(
         "OPENBLAS_NUM_THREADS": "1",
     }
     try:
-        # Not through trio: it would start the process from a worker thread, and PDEATHSIG would follow that thread.
+        # Do not use trio: it would start the process from a worker thread, and PDEATHSIG would follow that thread.
         return subprocess.Popen(
             [
                 *(make_bubblewrap_command() if "namespaces" in layers else ()),

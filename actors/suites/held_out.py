@@ -86,7 +86,9 @@ def _choose_samples(plan: EvaluationPlan, seed: int, plays: int) -> tuple[tuple[
     for item in drawn:
         places[item.name] = (ranks[item.category] + 0.5) / sizes[item.category]
         ranks[item.category] += 1
-    order = sorted(drawn, key=lambda item: places[item.name])  # stable: items with equal places stay in drawn order
+    order = sorted(
+        drawn, key=lambda item: places[item.name]
+    )  # the sort is stable, so items with equal places keep their drawn order
     wanted = plays or len(plan.scheduled)
     return tuple((order[number % len(order)], number // len(order)) for number in range(wanted))
 

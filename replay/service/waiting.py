@@ -21,9 +21,11 @@ from spade.protocol import (
 )
 from spade.transport import Incoming
 
-PATIENCE = 2  # waiting requests of one peer, in windows: one window of live requests, one of requests it has given up
+PATIENCE = (
+    2  # most waiting requests of a peer, in windows: one window is live, another may be requests that the peer gave up
+)
 
-Answer = Response | BatchRecord | GetNewestPrograms  # the last two are answered from the store
+Answer = Response | BatchRecord | GetNewestPrograms  # the store answers a repeated request for one of the last two
 Replies = list[tuple[Incoming, Answer]]
 
 

@@ -89,7 +89,7 @@ class News(msgspec.Struct, frozen=True):
     """End of the life, once the whole log is sent."""
 
     left: str
-    """Describes the end of a life that was stopped."""
+    """Describes how the process ended, if it was stopped."""
 
 
 class Post:

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 _PATIENCE_S = 0.002  # the longest wait of `step`, and so the longest delay of an order
 _PARTING_S = 1.0
-_LONGEST_S = 1_800.0  # enough to start a large model from a cold disk
+_LONGEST_S = 1_800.0  # limit of a call; a large model can start from a cold disk within it
 
 
 class AsyncioEngine(ABC):
@@ -32,7 +32,7 @@ class AsyncioEngine(ABC):
         self.sampled = 0
         self.active = 0
         self._rows = asyncio.Semaphore(rows)
-        self._open: dict[int, Future[None]] = {}  # used only by the engine's thread
+        self._open: dict[int, Future[None]] = {}  # only the engine's thread uses these
         self._ended: queue.SimpleQueue[tuple[int, Result]] = queue.SimpleQueue()
         self._loop = asyncio.new_event_loop()
         self._thread = Thread(target=self._loop.run_forever, name=type(self).__name__, daemon=True)

@@ -63,7 +63,7 @@ class VllmEngine(AsyncioEngine):
         return explain_misfit(request, self._context, self._vocabulary)
 
     def step(self) -> Results:
-        if self._llm.errored:  # requests sent just before a death are never answered
+        if self._llm.errored:  # a request that was sent just before vLLM died is never answered
             raise BusError(_DEAD)
         return super().step()
 
@@ -77,7 +77,7 @@ class VllmEngine(AsyncioEngine):
 
     def close(self) -> None:
         self._llm.shutdown(timeout=_PARTING_S)
-        del self._llm  # its __del__ fails while the interpreter shuts down
+        del self._llm  # detach it, because its __del__ fails while the interpreter shuts down
         super().close()
 
     async def generate(self, request: Generate) -> Generated | Refused:
@@ -189,7 +189,7 @@ async def _start(weights: Weights, settings: Settings, dtype: str) -> Any:
     try:
         # Do not bind the engine to a name: vLLM keeps a frame of its start, and so everything that its callers name.
         return AsyncLLM.from_engine_args(arguments)
-    except ValueError as error:  # bad arguments: a context too long, an unknown model
+    except ValueError as error:  # raised for bad arguments: a context too long, an unknown model
         raise ConfigError(f"engine.kind: vLLM refuses {weights.path}: {' '.join(str(error).split())}") from None
 
 

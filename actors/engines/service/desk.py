@@ -77,7 +77,7 @@ class Desk:
         self._count = itertools.count(1)
         self._follower = follower
         self._waits = config.engine.swap == "wait"
-        self._newer: Weights | None = None  # ordered as soon as `engine.swap` allows
+        self._newer: Weights | None = None  # weights to be ordered as soon as `engine.swap` allows
         self._tolerance = compute_tolerance(config)
 
     def order(self, weights: Weights) -> None:

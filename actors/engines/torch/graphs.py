@@ -160,7 +160,7 @@ class _Step:
             self._compute(self)
         torch.cuda.current_stream().wait_stream(stream)
         self._graph = torch.cuda.CUDAGraph()
-        # Other threads may use the GPU meanwhile.
+        # With this mode, other threads may use the GPU during the capture.
         with torch.cuda.graph(self._graph, pool, stream, capture_error_mode="thread_local"):
             self._compute(self)
         return self._graph.pool()

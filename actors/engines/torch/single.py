@@ -83,7 +83,7 @@ def _attend(
     if SPLITS == 1:
         tl.store(mixed + place, (mixture / total[:, None]).to(mixed.dtype.element_ty), mask=there)
     else:
-        divisor = tl.where(total > 0, total, 1.0)  # 0 if no keys are left for this program
+        divisor = tl.where(total > 0, total, 1.0)  # the sum is 0 if no keys are left for this program
         offset = split * tl.num_programs(0) * HEADS
         tl.store(parts + offset * DIM + place, mixture / divisor[:, None], mask=there)
         tl.store(sums + offset + sequence * HEADS + row, top + tl.log2(total), mask=row < HEADS)

@@ -56,7 +56,7 @@ class Shelf:
         self._model = model
         self._trusting = False
         self._drafts: dict[str, Draft] = {}  # copies that are being made here, by digest
-        self._held: dict[int, str] = {}  # the learner's folders that are in use or ordered: version to digest
+        self._held: dict[int, str] = {}  # version to digest, for the learner's folders that are in use or ordered
 
     async def bring(self, weights: Weights) -> Weights | None:
         """Bring `weights` to this host and return them with their path here.
@@ -70,7 +70,7 @@ class Shelf:
         folder = self._root / weights.digest
         with self._replay.waits.on("learner", f"weights of version {weights.version}"):
             async with self._lock_copies():
-                if not self._trusting:  # a damaged copy may have ended this engine's previous life
+                if not self._trusting:  # a damaged copy may be why this engine's earlier process ended
                     await trio.to_thread.run_sync(self._discard_damaged, folder)
                     self._trusting = True
                 if not folder.is_dir() and not await self._fetch(weights.digest, folder):

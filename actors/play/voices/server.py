@@ -47,5 +47,5 @@ class ChatServer(OpenAIClient):
             return await self.find_model(name)
         except ServerError as error:
             if name and error.status in (404, 405):
-                return name  # a server that does not list its models
+                return name  # some servers do not list their models
             raise ConfigError(str(error)) from None

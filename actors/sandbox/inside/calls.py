@@ -65,7 +65,7 @@ HELD: Table = {
 _ANY_CLOCK = ((0, 0xFFFF_FFF0, (0,)),)  # a negative number is another process's clock
 
 CONDITIONS: dict[str, tuple[tuple[int, int, tuple[int, ...]], ...]] = {
-    # Neither PROT_EXEC, MAP_SHARED nor MAP_HUGETLB: the budget of memory counts neither of the last two.
+    # Allows no PROT_EXEC, and no MAP_SHARED or MAP_HUGETLB, which the budget of memory would not count.
     "mmap": ((2, 0x4, (0,)), (3, 0x4_0001, (0,))),
     "mprotect": ((2, 0x4, (0,)),),
     # WAIT, WAKE, REQUEUE, CMP_REQUEUE, WAKE_OP, WAIT_BITSET, WAKE_BITSET. The others write the process number.

@@ -27,8 +27,8 @@ NOBODY = 65534
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_SET_NO_NEW_PRIVS = 38
-_CAPABILITIES = (ctypes.c_uint32 * 2)(0x20080522, 0)  # version 3 of the call, this thread
-_NONE = (ctypes.c_uint32 * 6)()  # effective, permitted and inheritable, two words each
+_CAPABILITIES = (ctypes.c_uint32 * 2)(0x20080522, 0)  # version 3 of the interface; 0 means this thread
+_NONE = (ctypes.c_uint32 * 6)()  # no capabilities: effective, permitted and inheritable, two words each
 
 THREAD_WORDS = 256
 """Words of the C library's description of a thread in which the thread's number is searched."""
@@ -57,7 +57,7 @@ class Walls:
         """Raise the walls around this process. Only /dev/null and `descriptor`, moved to CHANNEL, stay open."""
         os.dup2(descriptor, CHANNEL)
         if self._rules is not None:
-            os.dup2(self._rules, RULES)  # opened early, so it has a low number
+            os.dup2(self._rules, RULES)  # /dev/null was opened early, so it has a low number
         for standard in (0, 2):
             os.dup2(1, standard)  # the zygote's standard output is /dev/null
         os.closerange(3, CHANNEL)
