@@ -40,7 +40,7 @@ def compute_trained_logprobs(model: Any, micro: MicroBatch) -> tuple[Tensor, Ten
             hidden, head.weight, micro.target, micro.temperature
         )
         return fused
-    chunk = max(1, LOGITS // head.out_features)  # its weight may be sharded
+    chunk = max(1, LOGITS // head.out_features)  # the weight may be sharded, so read its shape from the module
     if count <= chunk:
         return _score(head, hidden, micro.target, micro.temperature)
     parts = [

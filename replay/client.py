@@ -18,7 +18,8 @@ class ReplayClient:
     def __init__(self, client: Client, call_deadline_s: float) -> None:
         self.client = client
         self._call_deadline_s = call_deadline_s
-        self._unserved: dict[str, float] = {}  # the start of each wait, by name; later requests of the name continue it
+        # The start of each wait, by name; later requests of the same name continue the wait.
+        self._unserved: dict[str, float] = {}
 
     async def lease_designs(self, count: int, wait_s: float, pool: str = "") -> tuple[protocol.DesignJob, ...]:
         """Lease up to `count` design jobs. Empty if none comes within `wait_s`. `pool`: digest of a curator's list."""

@@ -110,7 +110,7 @@ def open_draft(parent: Path) -> Iterator[Path]:
         folder.chmod(0o755)  # mkdtemp's folders are private
         yield folder
     finally:
-        rmtree(folder, ignore_errors=True)  # half a folder must not fill the disk
+        rmtree(folder, ignore_errors=True)  # delete a half-written folder, so that it does not fill the disk
 
 
 @contextmanager
@@ -191,7 +191,7 @@ def read(file: Path, most: int = 1 << 20) -> bytes:
     Raises RunError if the file is longer. Raises OSError if it cannot be read or is not a regular file.
     """
     with open_for_reading(file) as opened:
-        data = opened.read(most + 1) or b""  # None if a kernel's file lacks data now
+        data = opened.read(most + 1) or b""  # a file of the kernel returns None if it has no data now
     if len(data) > most:
         raise RunError(f"{file}: is over {most} bytes")
     return data

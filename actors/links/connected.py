@@ -104,7 +104,7 @@ async def _deliver_until_arrived(deliver: Callable[[], Awaitable[None]], arrived
     try:
         await deliver()
     except RefusedError as error:
-        # The replay service has closed this work in another way. A repetition would not change that.
+        # The replay service has closed this work in another way. Sending it again would not change this.
         log.warning("%s", error)
     arrived.set()
 

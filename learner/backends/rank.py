@@ -159,7 +159,7 @@ async def _run_in_thread(work: Callable[[], object]) -> None:
     except SpadeError:
         raise
     except Exception:
-        await trio.sleep(2 * GRACE_S)  # if the first rank ends meanwhile, that is reported as the reason
+        await trio.sleep(2 * GRACE_S)  # if the first rank ends meanwhile, report this as the reason
         raise
 
 

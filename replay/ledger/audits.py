@@ -73,7 +73,7 @@ def begin(state: RunState, environment: Environment, now: float) -> bool:
     if not (replays or count):
         return False
     drawn = tuple(indices[i % len(indices)] for i in range(count))
-    # A program of a pool pays nobody.
+    # Nobody is paid for a program of a pool.
     most = 0 if environment.program else state.config.audit.solutions
 
     def draw(plays: Iterable[PlayRecord], purpose: str) -> tuple[int, ...]:
@@ -224,7 +224,7 @@ def expire(state: RunState, now: float, live: frozenset[str] | None) -> list[Env
     for audit in sorted(state.audits.values(), key=lambda each: (each.began_at, each.id)):
         environment = state.environments[audit.id]
         if now >= _compute_deadline(state, environment):
-            # A program could make its audit last. So only an audit that nobody took up is paid without a result.
+            # A program could delay its audit. So without a result, its designer is paid only if nobody began the audit.
             outcome: Outcome = "left out" if audit.lease else "late"
             given_up.append(_end(state, audit, outcome, "it was not over at the deadline of its round"))
         elif audit.id in lost and audit.lease >= LEASES:

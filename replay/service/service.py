@@ -76,7 +76,9 @@ class Service:
         self._corpus = opened.corpus
         self._started = trio.current_time()
         self._next_tick = self._committed = self._base_s
-        self._expected = 1  # requests of the last round: peers that are answered together often ask again together
+        self._expected = (
+            1  # number of requests in the last round; peers that are answered together often ask again together
+        )
         self._waiting = Waiting(WINDOW)
         self._peers = Peers(config, self._base_s)
         self._retention = Retention(opened.state, store)
@@ -223,7 +225,7 @@ class Service:
 
     def _answer(self, incoming: Incoming, now: float) -> Answer | None:
         request, holder = incoming.message, make_holder_id(incoming.hello)
-        if why := self._lives.over(incoming.hello):  # a newer life came while this request waited
+        if why := self._lives.over(incoming.hello):  # a newer process of this name came while this request waited
             return Refused(why)
         match request:
             case Enroll():

@@ -93,7 +93,7 @@ def _check_pages(environment: lmdb.Environment, tables: Sequence[str], whole: Ca
     # LMDB does not write free pages at the end, so a file may be short; the check finds other missing pages.
     short = data.stat().st_size < (environment.info()["last_pgno"] + 1) * environment.stat()["psize"]
     for _ in range(_TRIES):
-        with begin(environment) as transaction:  # it keeps the pages of its commit as they are
+        with begin(environment) as transaction:  # a read transaction keeps the pages of its commit as they are
             try:
                 damaged = find_damaged_pages(data, transaction.id(), tables, lambda name: short or whole(name))
             except ValueError as error:

@@ -15,7 +15,7 @@ from replay.store.refusal import make_unreadable_error, make_unwritable_error
 from replay.store.seal import NOT_COMMITTED, DamagedError, check_sealed, format_key, seal_records
 from spade.errors import RunError
 
-PAGE = 256  # records of one read while a table is walked
+PAGE = 256  # records that are read at a time while a table is walked
 LOGGED: Table = "trajectories"
 LOG = "log"
 NAMES: tuple[str, ...] = (*get_args(Table), LOG)

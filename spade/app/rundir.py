@@ -186,7 +186,7 @@ class RunDir:
         address = config.bus.bind or f"{_IPC}{self._choose_socket_folder()}/replay.sock"
         if started is None:
             record = _record(config, address, corpus)
-        else:  # keep the versions of the start, but the address may have changed
+        else:  # keep the versions from the first start, but save the address, which may have changed
             record = msgspec.structs.replace(started, replay=address, corpus=started.corpus or corpus)
         replace(self.record_path, msgspec.json.format(msgspec.json.encode(record)))
 
@@ -268,7 +268,7 @@ class RunDir:
         if record is None:
             return ""
         inside = record.replay.startswith(_IPC) and record.replay.endswith(f"/{_BUS}/replay.sock")
-        if inside and sockets.is_short_enough(self.path / _BUS):  # the run may have moved since
+        if inside and sockets.is_short_enough(self.path / _BUS):  # the run directory may have been moved since
             return f"{_IPC}{self.path / _BUS}/replay.sock"
         return record.replay
 

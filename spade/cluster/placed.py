@@ -18,7 +18,7 @@ AWAY_S = 90.0  # a lost machine is not used for so long; Ray itself may take 65 
 AGAIN_S = 1.0  # seconds between two calls to a post that cannot be reached
 LATE_S = 0.5  # if a deadline fires later than this, the supervisor itself did not run
 LAST_S = 2.0  # seconds for a post's last answer, after the deadline of its process
-_GONE = -9  # exit code of an end that nobody saw
+_GONE = -9  # exit code of a process if nobody saw its end
 
 log = logging.getLogger(__name__)
 
@@ -108,12 +108,12 @@ class PlacedLife:
         self._where = Where("", "", 0.0)
         self._retiring = False
         self._told = (0, False)  # the pid, and True once it is ready
-        self._dead = False  # the cluster says that its post has ended
+        self._dead = False  # True if the cluster says that the post has ended
         self.left = "left before it was started"
 
     def retire(self) -> None:
         """See `AnyLife`."""
-        self._retiring = True  # passed on before the next report
+        self._retiring = True  # log bytes to write before the next report
 
     async def run(self, told: LifeWatcher) -> End:
         """See `AnyLife`. Raises OSError if the log cannot be written."""
@@ -207,7 +207,7 @@ class PlacedLife:
         """
         with trio.move_on_at(self._until):
             return await self._answer(post, told, method, *values)
-        if trio.current_time() > self._until + LATE_S:  # we did not run (a suspended machine): an answer may be waiting
+        if trio.current_time() > self._until + LATE_S:  # this process was suspended, so an answer may be waiting
             with trio.move_on_after(LAST_S):
                 return await self._answer(post, told, method, *values)
         if self._dead:

@@ -30,7 +30,7 @@ ASK_S = 1.0  # a report without news is sent after this time
 OUTPUT_BYTES = 1 << 20  # bytes of the log in one report
 _HOME = "spade-post-"  # prefix of a life's folder in the temporary folder, deleted at its end
 _LOG = "log"
-_YOUNG_S = 60.0  # a younger home may still be without a log
+_YOUNG_S = 60.0  # seconds in which a new home may still lack a log
 RECORD = "run.json"
 _NEVER = "left before it was started"
 
@@ -117,7 +117,7 @@ class Post:
         """
         with self._news:
             self._heard = heard
-            if self._stopped or self._begun:  # already begun: the answer was lost on its way
+            if self._stopped or self._begun:  # the life has begun already, because the first answer was lost on its way
                 return
             self._begun = True
         threading.Thread(target=self._live, args=(parcel, host), daemon=True).start()
@@ -133,7 +133,7 @@ class Post:
             self._asked = asked = self._asked + 1
             self._news.notify_all()
             self._news.wait_for(lambda: self._asked != asked or self._has_news(), ASK_S)
-            if self._asked != asked:  # the newer report gets the log and the news
+            if self._asked != asked:  # a newer report gets the log and the news
                 return News(time.monotonic(), self._pid, self._ready, b"", None, self._left)
             self._told = (self._pid, self._ready)
             output = b"" if self._log is None else os.pread(self._log.fileno(), OUTPUT_BYTES, offset)

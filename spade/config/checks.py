@@ -161,7 +161,7 @@ def _check_evaluation(evaluation: Evaluation) -> None:
 
 def _check_challenges(config: Config) -> None:
     """Refuse difficulties that need more turns than a play has, and questions without a prompt in the profile."""
-    if config.model.profile == "nano":  # its prompts do not state a difficulty
+    if config.model.profile == "nano":  # the prompts of nano do not state a difficulty
         if config.tools.screen:
             raise ConfigError("tools.screen: model.profile 'nano' lacks the prompt; leave it out")
         if config.design.reviews:

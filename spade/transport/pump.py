@@ -104,7 +104,8 @@ class Pump:
             self.socket.setsockopt(zmq.HEARTBEAT_IVL, self._beat_ms)
             self.socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, self._silence_ms)
             self.socket.setsockopt(zmq.CONNECT_TIMEOUT, self._silence_ms)
-            self.socket.setsockopt(zmq.HANDSHAKE_IVL, self._silence_ms)  # bounds a stranger's descriptor
+            # Limits how long a stranger occupies a descriptor.
+            self.socket.setsockopt(zmq.HANDSHAKE_IVL, self._silence_ms)
 
     async def run(self) -> None:
         """Run the pump task, for as long as the socket is open."""
@@ -164,7 +165,7 @@ class Pump:
                 return False
             frames = self._receive()
             if sum(map(len, frames)) > self._most + _OVERHEAD:
-                frames = frames[:1]  # too long to be our message: counted, not decoded
+                frames = frames[:1]  # the message is too long to be ours: count it, and do not decode it
             self._on_frames(frames)
         return True
 

@@ -86,7 +86,7 @@ class Command:
         if not self._files[0].closed:
             self.stop()
             self.printed, self._errors = map(_read_all, self._files)
-        if code == 0 or (self._stopped and code == -signal.SIGTERM):  # it did not catch the signal yet
+        if code == 0 or (self._stopped and code == -signal.SIGTERM):  # the command did not catch the signal yet
             return None
         lines = self._errors[-_MOST_BYTES:].decode(errors="replace").splitlines()[-_MOST_LINES:]
         return RunError("\n".join(lines).removeprefix("spade: ") or f"the command ended with exit code {code}")

@@ -150,7 +150,7 @@ def _column(values: Sequence[Any]) -> Any:
 def rows_of(columns: Any) -> Any:
     """Turn columns into rows. Raises ValueError if the columns have different lengths."""
     if not isinstance(columns, dict):
-        return columns  # rows, as older versions wrote them
+        return columns  # older versions wrote rows instead of columns
     parts = [rows_of(column) for column in columns.values()]
     return [dict(zip(columns, row, strict=True)) for row in zip(*parts, strict=True)]
 

@@ -76,7 +76,7 @@ def is_table(source: str) -> bool:
         return True
     if not path.is_dir() or next(path.glob("*.py"), None) is not None:
         return False
-    with suppress(RunError):  # no file that could be a table
+    with suppress(RunError):  # the folder has no file that could be a table
         return bool(_list_tables(path))
     return False
 

@@ -12,8 +12,8 @@ from spade.processes.entry import Launch
 from spade.processes.gpus import choose_gpus
 from spade.protocol import Role
 
-MODULES: Mapping[Role, str] = {  # services before their clients; drained in the opposite order
-    "tracker": "spade.app.track.process",  # reads the last rows of the replay service
+MODULES: Mapping[Role, str] = {  # services stand before their clients; they are drained in the opposite order
+    "tracker": "spade.app.track.process",  # after the replay service, because it reads the service's last rows
     "replay": "replay.service.process",
     "engine": "actors.engines.server",
     "endpoint": "actors.engines.foreign.endpoint",

@@ -17,7 +17,7 @@ class SwanlabSink:
 
     def __init__(self, place: SinkPlace) -> None:
         mode = choose_mode("SWANLAB_MODE") or "offline"
-        shutil.rmtree(place.folder, ignore_errors=True)  # the data of an earlier tracker, which come again
+        shutil.rmtree(place.folder, ignore_errors=True)  # data of an earlier tracker, which this tracker writes again
         place.folder.mkdir()
         swanlab.init(
             project=os.environ.get("SWANLAB_PROJECT", PROJECT),

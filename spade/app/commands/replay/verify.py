@@ -33,7 +33,7 @@ def verify(run: RunArgument, json: Json = False) -> None:
         with open_reader(opened.store) as store:
             found = read_contents(store)
         lines = [*find_problems(found), *_find_file_problems(opened, found)]
-    except DamagedError as error:  # records of the store cannot be read
+    except DamagedError as error:  # the records of the store cannot be read
         lines = list(error.what)
     count = len(found.trajectories)
     if json:
@@ -70,7 +70,7 @@ def _find_file_problems(run: "RunDir", found: "StoreContents") -> Iterator[str]:
                 )
     yield from _find_policy_problems(run, found)
     steps = [0]
-    kept = checkpoint.list_kept(run.checkpoints)[::-1]  # a live learner may delete the oldest meanwhile
+    kept = checkpoint.list_kept(run.checkpoints)[::-1]  # a live learner may delete the oldest checkpoint meanwhile
     for step, folder in follow(kept, "checkpoints"):
         try:
             held = checkpoint.verify_checkpoint(folder).step
