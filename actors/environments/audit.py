@@ -119,7 +119,7 @@ class Auditor:
             self.findings.append(f"{took}, and its audit was not over within {within_s:g} s")
 
     async def _replay(self, replay: RecordedPlay) -> None:
-        """Repeat a recorded play. It did not time out before, so it is a finding if every try times out now."""
+        """Repeat a recorded play. If every try times out, this is a finding, because the recording did not time out."""
         try:
             finding = await try_until_decided(partial(self._compare, replay))
         except UndecidedError as undecided:
@@ -282,7 +282,7 @@ class Auditor:
         return False
 
     async def _given(self, seed: int, moves: Sequence[Move], least: float) -> Sequence[str]:
-        """Return the words of these moves that the hint states, and that no observation of a play tells in time.
+        """Return the words of these moves that only the hint states: no observation of a play tells them in time.
 
         The play of these moves tells a word in time. So does another play of the instance if the moves still return
         `least` after it told the word. Returns () if the moves return as much without these words.

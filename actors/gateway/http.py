@@ -35,7 +35,7 @@ _LENGTHS = {b"content-length", b"transfer-encoding"}  # with both, a proxy may f
 
 
 class GoneError(Exception):
-    """The client hung up."""
+    """The client closed the connection."""
 
 
 class Application:

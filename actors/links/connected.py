@@ -28,9 +28,9 @@ class Connected:
     config: Config
     replay: ReplayClient
     pools: Mapping[Role, Pool]
-    """By the role of their services."""
+    """The pools of services, by role."""
     outbox: trio.Nursery
-    """Sends messages that outlive the work."""
+    """The outbox. It sends messages even after the work has ended."""
     retiring: trio.Event
     """Set when the process should retire."""
 

@@ -78,9 +78,9 @@ class PooledService:
 
     @property
     def life(self) -> str:
-        """Return the service's life, which differs after each restart.
+        """Return the name of the service's life. Each restart begins another life.
 
-        "" if not connected, or after it left in order.
+        Returns "" if the service is not connected, or if it left in order.
         """
         return self._client.life if self._client is not None else ""
 
@@ -159,7 +159,7 @@ class Pool:
             service.users -= 1
 
     async def call(self, request: Request[Reply], deadline_s: float, near: str = "") -> Reply:
-        """Ask the service that `hold` would give. If it is lost, ask another, and wait for one if necessary.
+        """Ask the service that `hold` would choose. If it is lost, ask another service. Wait if there is none.
 
         This is for requests that any service of the role can answer. Raises LostError if no service could answer in
         time, SuspectError if two services ended, or met an unforeseen error, while they served this request. Else
@@ -191,7 +191,7 @@ class Pool:
         raise LostError(f"no live {self.role} within {deadline_s:g} s")
 
     async def ended(self, lost: LostError, within_s: float) -> bool:
-        """Return True if the lost service has ended: within that time its name comes back in another life."""
+        """Return True if the lost service has ended. Then its name comes back in another life within that time."""
         if not lost.life:
             return False
         with trio.move_on_after(max(within_s, 0.0)):

@@ -192,7 +192,7 @@ def _record(item: SuiteItem, number: int, seed: int, played: Played, win_return:
 def _record_failed(
     item: SuiteItem, number: int, seed: int, kind: ErrorKind, why: Undone, seconds: float
 ) -> SampleRecord:
-    """Return the record of a sample that proves nothing however often it is played."""
+    """Return the record of a sample that could not be measured, however often it was played."""
     return SampleRecord(
         item=item.name,
         sample=number,

@@ -1,4 +1,4 @@
-"""The manner of a play, and a play's words."""
+"""The manner of a play, and the words that were said in it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -27,7 +27,7 @@ class Reply(NamedTuple):
 
     text: str
     cut: bool
-    """True if the answer reached its greatest length."""
+    """True if the answer was cut at its greatest length."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Session(Connected):
         return reply
 
     async def ask(self, messages: Sequence[ChatMessage], most: int, temperature: float, seed: int) -> Reply | None:
-        """Ask a question that is not trained on.
+        """Ask the model a question. The answer is not trained on.
 
         Returns an answer of at most `most` tokens, or None if it does not fit.
 

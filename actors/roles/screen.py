@@ -49,9 +49,10 @@ class Screener:
 def fit_question(
     profile: Profile, tokenizer: Tokenizer, source: str, admitted: Verdict, room: int
 ) -> list[ChatMessage]:
-    """Return the question with as much of the transcript as fits `room` tokens. Empty if the profile lacks a question.
+    """Return the question with as much of the transcript as fits into `room` tokens.
 
-    The question may exceed `room` even without a transcript.
+    Returns an empty prompt if the profile does not have a question. The question may exceed `room`
+    even without a transcript.
     """
     whole = admitted.replayed
 

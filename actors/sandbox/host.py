@@ -280,7 +280,7 @@ class Sandbox:
         return process
 
     def _find_kind(self, source: str) -> Kind:
-        """Return the kind of zygote that a program's text needs."""
+        """Return the kind of zygote that a program needs, judged by its text."""
         if any(base in source for base in self._bases):
             return "libraries"
         return "heavy" if _HEAVY.search(source) else "light"

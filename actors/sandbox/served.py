@@ -83,7 +83,7 @@ async def _serve(program: ServedProgram, channel: socket.socket, process: ChildP
 
 @asynccontextmanager
 async def _connect(server: str) -> AsyncIterator["WebSocketConnection"]:
-    """Open a session of a server. It ends without a farewell, which a server need not answer."""
+    """Open a session of a server. It closes without a goodbye, because a server need not answer one."""
     from trio_websocket import wrap_client_stream
 
     parts = urlsplit(server)

@@ -19,7 +19,7 @@ Figure = float | None
 
 
 class StepRow(Recent, frozen=True, kw_only=True, array_like=False, tag_field="kind", tag="step"):
-    """One learner step. `docs/metrics.md` defines names, units and windows. None: not measured."""
+    """One learner step. `docs/metrics.md` defines names, units and windows. A figure that was not measured is None."""
 
     learner_step: Step
     elapsed_s: float = 0.0

@@ -268,7 +268,7 @@ def form(state: RunState, group: DesignGroup, now: float) -> None:
 def expire(state: RunState, now: float, live: frozenset[str] | None) -> None:
     """Open jobs again if their lease is lost, and form the groups that should wait no longer.
 
-    `live` names the connected holders (None: unknown).
+    `live` names the connected holders. It is None if they are unknown.
     """
     for job in state.job_leases.lost(now, live):
         state.counters.expired_leases += 1

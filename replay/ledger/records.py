@@ -106,9 +106,10 @@ class Score(Record):
     slow: float | None = None  # the skill's slow average before this window
     order: int | None = None  # its place among the windows in the skill's averages; None if it is not in the averages
     luck: Annotated[int, Meta(ge=0)] | None = None
-    """Lost unhinted plays that count as void because nobody can win them. None: scored when no void play counted."""
+    """Lost unhinted plays that count as void because nobody can win them. None if the window was scored by an earlier
+    version, under which no such play counted as void."""
     least_regret: float | None = None
-    """The regret if each void play had returned what lowers it most; the memory keeps it. None without a pair."""
+    """The least regret over all returns that the void plays could have had. The memory keeps it. None if no pair."""
 
 
 class Audit(Record):

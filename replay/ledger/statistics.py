@@ -32,7 +32,7 @@ class PlayFigures(msgspec.Struct, array_like=True, frozen=True):
 
 
 class SlotFigures(msgspec.Struct, array_like=True, frozen=True):
-    """A slot that closed, or whose job failed (reward 0, not learnable, the rest unknown). None: not measured."""
+    """A slot that closed, or whose job failed (reward 0, not learnable, the rest unknown). None means not measured."""
 
     reward: float | None
     learnable: bool

@@ -309,7 +309,7 @@ def _remember(state: RunState, environment: Environment, score: Score) -> None:
 def expire(state: RunState, now: float, live: frozenset[str] | None) -> None:
     """End the windows past their deadline, and open plays again if their lease is lost.
 
-    `live` names the connected holders (None: unknown).
+    `live` names the connected holders. It is None if they are unknown.
     """
     for environment in audits.expire(state, now, live):
         close(state, environment, now)

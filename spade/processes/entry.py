@@ -67,7 +67,7 @@ class Launch(msgspec.Struct, frozen=True):
     """Position among the processes of its role, from 0."""
 
     gpus: tuple[int, ...] | None = None
-    """GPUs that the process may see (`spade.processes.gpus`). None: all that its supervisor sees."""
+    """GPUs that the process may see (`spade.processes.gpus`). None means all GPUs that its supervisor sees."""
 
     corpus: str = ""
     """Digest of the run's documents, for the replay service, or "" if unknown."""

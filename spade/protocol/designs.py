@@ -44,7 +44,7 @@ class DesignJob(Wire, frozen=True):
     """Skill that the environment should exercise."""
 
     draw: int
-    """Random number that selects the document and all other demands on the attempts."""
+    """Random number from which the document and all other demands on the attempts are derived."""
 
     sampler: int
     """Seed of the sampling. For a program of a pool, the seed of its admission."""

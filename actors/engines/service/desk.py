@@ -54,7 +54,7 @@ class Desk:
     """The part of the service in trio's thread.
 
     It keeps requests by sender and gives the engine as many as fit its rows. `follower` keeps the engine on the newest
-    published weights. None: the engine has weights of its own.
+    published weights. If `follower` is None, the engine has its own weights.
     """
 
     def __init__(

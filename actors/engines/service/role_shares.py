@@ -12,7 +12,7 @@ _AHEAD = 8  # one extra request begins for every eight rows, so that a freed row
 class RoleShares:
     """Requests by role: the waiting ones in order of arrival, and the number that have begun.
 
-    The role with the fewest begun requests comes next. So roles that all have waiting requests come to hold equally
+    The role with the fewest begun requests comes next. So if several roles have waiting requests, each gets equally
     many rows. No role ever holds all rows. Long requests are not interrupted, so another role's request would have to
     wait until the first of them ends.
     """

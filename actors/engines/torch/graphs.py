@@ -108,7 +108,7 @@ class Decoder:
         return tokens.astype(np.int64).tolist(), logprobs.tolist()
 
     def _open_step(self, spare: NDArray[np.float64], *, cut: bool) -> "_Step":
-        """Return the step for rows of this number, captured from `spare` rows if it is new."""
+        """Return the step for this number of rows. A new step is captured with `spare` rows."""
         key = spare.shape[1], cut
         if key not in self._steps:
             step = self._steps[key] = _Step(spare, self._device, partial(self._compute, cut=cut))

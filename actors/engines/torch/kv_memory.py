@@ -15,7 +15,8 @@ from spade.errors import ConfigError
 class KvMemory:
     """The room of `entries` sequences of at most `context_tokens` each.
 
-    Callers pass the entries of sequences in flight as `busy`. The other entries rest, to be continued.
+    Callers pass the entries of sequences in flight as `busy`. The other entries are idle. A later request may
+    continue them.
     """
 
     def __init__(self, entries: int, context_tokens: int, kv_bytes: int, like: KvStore) -> None:

@@ -172,7 +172,7 @@ class Plan:
         return known
 
     def _make_call(self, part: NDArray[np.int64], heads: int) -> FlashCall:
-        """Return the call for the chunks with the indices `part`."""
+        """Return the kernel call for the chunks with the indices `part`."""
         chunks = [self.chunks[index] for index in part]
         size = np.array([chunk.size for chunk in self.chunks])
         first = (np.cumsum(size) - size)[part]

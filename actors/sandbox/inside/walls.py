@@ -79,7 +79,7 @@ class Walls:
 
 
 def leave_root() -> None:
-    """Become nobody, or give up root's capabilities if the user namespace lacks the user nobody. Raises OSError.
+    """Change to the user nobody. If the user namespace lacks this user, give up root's capabilities. Raises OSError.
 
     In such a namespace, for example a container with one user, root is an ordinary user outside, and the kernel refuses
     any other user.
@@ -120,7 +120,7 @@ def find_kept_numbers() -> list[int]:
 def hide_numbers(places: list[int]) -> None:
     """Overwrite this child's number by SHOWN_NUMBER at those `places` of the zygote's `find_kept_numbers` that hold it.
 
-    Another place was equal to the zygote's number by chance, since numbers are small in a namespace.
+    Places that do not hold it were equal to the zygote's number by chance, since numbers in a namespace are small.
     """
     own = threading.get_native_id()
     for place in places:
