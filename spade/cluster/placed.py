@@ -52,7 +52,7 @@ class RemotePost(Protocol):
     """A post that was asked for, on its machine or still without a place."""
 
     async def call(self, method: str, *values: Any) -> Any:
-        """Call a method of `Post`, or `where`, which is answered once the post has a place.
+        """Call a method of `Post`. The call `where` is answered once the post has a place.
 
         Raises PostGoneError.
         """

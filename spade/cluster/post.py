@@ -228,7 +228,7 @@ class Post:
 
 
 def pack(parcel: Parcel) -> bytes:
-    """Pack a parcel for the way to its post."""
+    """Pack a parcel, to be sent to its post."""
     return msgspec.msgpack.encode(_Packed(__version__, PROTOCOL_VERSION, msgspec.Raw(msgspec.msgpack.encode(parcel))))
 
 

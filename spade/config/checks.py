@@ -221,7 +221,7 @@ def _check_backend(learner: Learner) -> None:
 
 
 def _check_gpus(config: Config) -> None:
-    """Refuse lists of GPUs that the processes cannot share out."""
+    """Refuse lists of GPUs that do not fit the number of processes."""
     engine, learner, each = config.engine, config.learner, config.engine.tensor_parallel
     for name, gpus, device in ("engine", engine.gpus, engine.device), ("learner", learner.gpus, learner.device):
         if gpus and device not in ("auto", "cuda"):

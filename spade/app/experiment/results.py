@@ -137,7 +137,7 @@ def _round_values(value: Any) -> Any:
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Turn rows into columns, without their tags. Tables of the same keys become columns of their own, in turn."""
+    """Turn rows into columns, without the rows' tags. Nested tables with the same keys are turned into columns too."""
     names = (name for name in (rows[0] if rows else {}) if name != "kind")
     return {name: _column([row[name] for row in rows]) for name in names}
 

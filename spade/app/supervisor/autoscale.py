@@ -135,14 +135,14 @@ def decide_engines(now: Pressure, more_agents: bool) -> Step:
 
 
 class Patience:
-    """Lets a change through after it was called for in `looks` looks in a row."""
+    """Passes a change on after `looks` readings in a row have called for it."""
 
     def __init__(self, looks: int) -> None:
         self._looks = looks
         self._streak = 0
 
     def look(self, step: Step) -> Step:
-        """Return the step to take after one more look."""
+        """Return the change to make after one more look at the status."""
         self._streak = self._streak + step if self._streak * step > 0 else step
         if abs(self._streak) < self._looks:
             return 0
