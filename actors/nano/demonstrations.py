@@ -46,7 +46,7 @@ def make_generator(seed: int, index: int) -> random.Random:
 def choose(
     world: World, rng: random.Random, documents: Sequence[Document]
 ) -> tuple[DrawnEnvironment, DrawnEnvironment | None]:
-    """Draw an environment. With probability VARIED, it varies another one, which is returned too."""
+    """Draw an environment. With probability VARIED, first draw a seed and vary the seed. Return both then."""
     document, skill = rng.choice(documents), rng.choice(world.skills)
     if rng.random() >= VARIED:
         return world.draw(rng, document, skill), None

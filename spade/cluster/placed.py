@@ -75,7 +75,7 @@ class Lost:
     """Machines that were lost lately."""
 
     def __init__(self) -> None:
-        self._at: dict[str, tuple[float, str]] = {}  # time and address, by name
+        self._at: dict[str, tuple[float, str]] = {}  # by lost machine: the time of the loss, and its address
 
     def add(self, where: Where) -> None:
         """Record that a machine does not answer."""

@@ -1,4 +1,4 @@
-"""A server with OpenAI's chat API. If a failure may pass, the request is tried again. Other failures are errors."""
+"""A server with OpenAI's chat API. After a failure that may be temporary, a request is tried again."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -75,7 +75,7 @@ class RunProfile(msgspec.Struct, frozen=True):
 
 
 async def measure_profile(ask: Callable[[], Awaitable[Status]], seconds: int) -> RunProfile:
-    """Measure a run for some seconds. `ask` returns its present status. Raises RunError if none of its processes is here."""
+    """Measure a run for some seconds. `ask` returns its present status. Raises RunError if nothing of it runs here."""
     began = trio.current_time()
     first, before = await ask(), read_times()
     names = find_processes(first.processes, before)

@@ -1,9 +1,12 @@
 """The memory that engines and learner of a run take, estimated from the files of the checkpoint. No torch here.
 
-The figures are of a peak. Left out are Python with its libraries (0.4 GiB for each engine and learner, 0.1 GiB for any
-other process, twice that with a library of environments), programs in their sandboxes, the first seconds of an engine,
-what a memory allocator holds beyond its tensors, vLLM's own working memory, and whatever `learner.offload` moves to the
-machine's memory.
+The figures estimate the peak of each process. They leave out:
+
+* Python with its libraries: 0.4 GiB for an engine or learner, 0.1 GiB for any other process, 0.2 GiB with a library of
+  environments
+* programs in their sandboxes, and the first seconds of an engine
+* memory that an allocator holds beyond its tensors, and vLLM's own working memory
+* the state that `learner.offload` moves to the machine's memory
 """
 
 import math

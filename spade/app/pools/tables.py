@@ -26,7 +26,7 @@ NAMES = ("file_name", "game_id", "name")
 HUB = "hub:"
 TABLES = ("*.parquet", "*.jsonl")
 _UNFIT = re.compile(r"[^A-Za-z0-9_.-]+")
-_LONGEST_NAME = 90  # characters, so that a number fits behind it
+_LONGEST_NAME = 90  # characters of a name, so that a number fits behind the name
 
 
 class PoolRow(msgspec.Struct, frozen=True):

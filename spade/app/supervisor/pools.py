@@ -149,8 +149,8 @@ def make(out: Path, config: Config, count: int, say: Callable[[str], None]) -> i
     """Have designers write programs into the pool `out` until it has `count`. Return its final number of programs.
 
     `config` comes from `writing`. A signal ends the work early. Raises RunError if a program in the pool cannot be
-    read. The run that writes the programs stays in `out`, so that more can be made. Its weights are deleted and written
-    again.
+    read. The run that writes the programs stays in `out`, so that a later call can make more. The run's weights are
+    deleted at the end, and each call writes them again.
     """
     out.mkdir(parents=True, exist_ok=True)
     run = RunDir(out / MADE)

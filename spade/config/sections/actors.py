@@ -104,7 +104,7 @@ class Design(Section, frozen=True):
     it holds from the next designer group."""
 
     reviews: Annotated[int, Meta(ge=0, le=16)] = 0
-    """How often the model is asked whether the code of an admitted program does what it tells the player
+    """Number of times that the model is asked whether the code of a program does what it tells the player
     (docs/designing.md, "Self-review"). A single "no" rejects the program. For games of `model.profile` "full"."""
 
     novelty_bound: Share = 1.0
