@@ -97,9 +97,7 @@ class Shelf:
             except RefusedError as error:
                 log.warning("%s", error)
                 return False
-            except (
-                BusError
-            ) as error:  # before the service knows of the hold, the learner may delete the folder that we read
+            except BusError as error:  # try again: the learner may delete a folder if the service knows of no hold
                 log.warning("%s", error)
                 await self._replay.wait_pulse()
             else:

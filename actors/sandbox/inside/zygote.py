@@ -31,7 +31,7 @@ def main(control: int, proc: int, host: int, heavy: bool, shelf: Sequence[str], 
     """Serve until the host closes the control socket. In a child, serve its episode. Never returns."""
     status = 1
     try:
-        if "namespaces" not in layers:  # a process cannot see its parent from inside a namespace
+        if "namespaces" not in layers:  # in a namespace, the zygote cannot see its parent
             walls.die_with(host)
         prepare(heavy, shelf)
         if serve(control, proc, layers):

@@ -52,7 +52,7 @@ def derive_settings(
     samples_at_once = given.engine.rows * max(given.actors.engines_bounds[0], 1)
     own = {
         "play.lease_s": patiently.play.lease_s,
-        # With such small weights it is cheap to make a record independent of the samples that run beside it.
+        # With float32 weights, a record must not depend on the samples that run at the same time.
         "engine.arithmetic": "float64" if dtype == "float32" and given.engine.kind == "torch" else "model",
         "engine.request_deadline_s": patiently.engine.request_deadline_s,
         "evaluation.in_flight": min(samples_at_once, given.sandbox.episodes * max(given.actors.runners, 1)),

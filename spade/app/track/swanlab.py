@@ -1,6 +1,7 @@
 """SwanLab: a run that is uploaded if SWANLAB_MODE says so, and else kept in the run directory for `swanlab sync`.
 
-A kill takes the records that SwanLab had not written. So each tracker gives the whole journal, in a new folder.
+If the process is killed, records that SwanLab had not written are lost. So each tracker gives the whole journal, in a
+new folder.
 """
 
 import os

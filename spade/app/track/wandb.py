@@ -1,7 +1,7 @@
 """Weights & Biases: a run that is uploaded, or kept in the run directory for `wandb sync`.
 
-A kill takes the records that W&B had not written. So each tracker gives the whole journal. Online, W&B says which
-records it has. Offline, the folder of an earlier tracker is replaced.
+If the process is killed, records that W&B had not written are lost. So each tracker gives the whole journal. Online,
+W&B says which records it has. Offline, the folder of an earlier tracker is replaced.
 """
 
 import logging
