@@ -179,9 +179,8 @@ class Pool:
                 lost, why = [*lost, error] if error.life else lost, error
             log.info("%s is asked elsewhere: %s", name, why)
             self.asked_again += 1
-            if (
-                ends + len(lost) >= MOST_ENDS
-            ):  # Before asking a third service, find out which of the lost services have ended.
+            # Before asking a third service, find out which of the lost services have ended.
+            if ends + len(lost) >= MOST_ENDS:
                 # A service that never comes back must not delay the other services by the deadline of the whole call.
                 within_s = min(until - trio.current_time(), self._bus.call_deadline_s)
                 ends += sum([await self.ended(each, within_s) for each in lost])

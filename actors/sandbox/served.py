@@ -70,9 +70,7 @@ async def _serve(program: ServedProgram, channel: socket.socket, process: ChildP
                     await stream.send_all(LENGTH.pack(len(body)) + body)
         except trio.TooSlowError:
             reason = f"no connection within {CONNECT_S:g} s"
-        except (
-            Exception
-        ) as error:  # on malformed data of a server, the libraries raise many kinds of errors, some in groups
+        except Exception as error:  # on malformed data, the libraries raise many kinds of errors, some in groups
             cause: Exception = error
             while isinstance(cause, ExceptionGroup):
                 cause = cause.exceptions[0]

@@ -86,9 +86,8 @@ def _choose_samples(plan: EvaluationPlan, seed: int, plays: int) -> tuple[tuple[
     for item in drawn:
         places[item.name] = (ranks[item.category] + 0.5) / sizes[item.category]
         ranks[item.category] += 1
-    order = sorted(
-        drawn, key=lambda item: places[item.name]
-    )  # the sort is stable, so items with equal places keep their drawn order
+    # The sort is stable, so items with equal places keep their drawn order.
+    order = sorted(drawn, key=lambda item: places[item.name])
     wanted = plays or len(plan.scheduled)
     return tuple((order[number % len(order)], number // len(order)) for number in range(wanted))
 

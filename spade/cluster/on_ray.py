@@ -146,9 +146,8 @@ def _find_address() -> str:
 
     Raises OSError, ValueError.
     """
-    address = services.canonicalize_bootstrap_address(
-        "auto"
-    )  # Ray takes RAY_ADDRESS or, if it is not set, the cluster of this machine
+    # Ray takes RAY_ADDRESS or, if it is not set, the cluster of this machine.
+    address = services.canonicalize_bootstrap_address("auto")
     if address is None:
         raise ValueError("RAY_ADDRESS=local names none")
     host, _, port = address.rpartition(":")

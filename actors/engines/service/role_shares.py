@@ -18,9 +18,7 @@ class RoleShares:
     """
 
     def __init__(self, rows: int) -> None:
-        self._most = (
-            rows - max(rows // _KEPT, 1) if rows > 1 else 1
-        )  # the greatest number of rows that one role may use
+        self._most = rows - max(rows // _KEPT, 1) if rows > 1 else 1  # most rows that one role may use
         self._all = rows + rows // _AHEAD
         self._order = count()
         self._waiting: dict[Role, deque[tuple[int, int]]] = {}  # (order of arrival, number)

@@ -61,9 +61,7 @@ def work(
                         failed.append((id, error))
                 case Cancel(id):
                     engine.cancel(id)
-                case Weights() if (
-                    order is newest
-                ):  # submit in the order of arrival: some engines begin a submitted request at once
+                case Weights() if order is newest:  # in order, because some engines begin a submitted request at once
                     if (swapped := swap(engine, order, tolerance)) is not None:
                         token.run_sync_soon(served, swapped)
                 case Stop():
