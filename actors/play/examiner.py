@@ -86,8 +86,8 @@ class Examiner:
     ) -> None:
         """Play samples one by one.
 
-        If services ended twice while they served a sample, calls `suspect` with the sample. It is None if no other
-        sample is being played.
+        If services ended twice while they served a sample, calls `suspect` with the sample. `suspect` is None if
+        no other sample is being played.
         """
         for item, number in left:
             self._gauges["episodes"] += 1

@@ -137,7 +137,10 @@ def _sort_rows(rows: dict[Key, Kind]) -> tuple[Kind, ...]:
 
 
 def _read_lines(file: BinaryIO) -> Iterator[bytes]:
-    """Yield the lines that are not blank. Of a line over ROW_BYTES, yield the beginning, which is not valid JSON."""
+    """Yield the lines that are not blank.
+
+    If a line is longer than ROW_BYTES, yield only its beginning, which is never valid JSON.
+    """
     while line := file.readline(ROW_BYTES):
         part = line
         while len(part) == ROW_BYTES and not part.endswith(b"\n"):

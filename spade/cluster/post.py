@@ -93,7 +93,7 @@ class News(msgspec.Struct, frozen=True):
 
 
 class Post:
-    """One life. Threads call its methods. Its answers are the only way to its supervisor."""
+    """One life on this machine. Threads call its methods. Only the methods' answers reach its supervisor."""
 
     def __init__(self) -> None:
         self._news = threading.Condition()

@@ -187,7 +187,7 @@ async def _start(weights: Weights, settings: Settings, dtype: str) -> Any:
         use_tqdm_on_load=False,
     )
     try:
-        # Do not bind the engine to a name: vLLM keeps a frame of its start, and so everything that its callers name.
+        # Do not bind the engine to a name here: vLLM keeps the stack frames of its start alive, with all variables.
         return AsyncLLM.from_engine_args(arguments)
     except ValueError as error:  # raised for bad arguments: a context too long, an unknown model
         raise ConfigError(f"engine.kind: vLLM refuses {weights.path}: {' '.join(str(error).split())}") from None

@@ -77,7 +77,7 @@ class WandbSink:
         return {}
 
     def close(self) -> None:
-        """See `Sink`. If the run is down, first add what a person keeps of it: two tables and the report."""
+        """See `Sink`. If the run is down, first add two tables and the report for people."""
         if not self._place.run.holders():
             try:
                 self._add_summary()
