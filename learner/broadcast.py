@@ -36,7 +36,7 @@ async def broadcast(
         yield None
         return
     async with serve(bind, digest=compute_digest(config), bus=config.bus) as server:
-        most = config.bus.max_message_bytes // 2  # a message is a little larger than its data
+        most = config.bus.max_message_bytes // 2  # leave room, because a message is a little larger than its data
         async with (
             run_in_background(partial(_answer, server, root, most)),
             ranks.served(server) if ranks else nullcontext(),
@@ -51,14 +51,14 @@ class Holds:
         self._files: dict[Hello, BinaryIO] = {}
 
     async def keep(self, peer: Hello, file: Path) -> None:
-        """Hold these weights for `peer` and let go of its earlier ones. Holds nothing if `file` was just deleted."""
+        """Hold these weights for `peer` and release its earlier weights. Holds nothing if `file` was just deleted."""
         if peer not in self._files or self._files[peer].name != str(file):
             self._let_go(peer)
             with suppress(FileNotFoundError):
                 self._files[peer] = await trio.to_thread.run_sync(hold, file)
 
     def keep_only(self, peers: Collection[Hello]) -> None:
-        """Let go of the weights of peers that are gone."""
+        """Release the weights of peers that are gone."""
         for peer in [peer for peer in self._files if peer not in peers]:
             self._let_go(peer)
 

@@ -52,7 +52,7 @@ def write(root: Path, step: int, metrics: StepMetrics, save: Callable[[Path], di
         for path in {*made.rglob("*"), *(made / name for name in measured), made}:
             sync(path)
         check()
-        if folder.exists():  # the folder is damaged, since the start did not choose it
+        if folder.exists():  # the start did not choose this folder, so it is damaged
             discard(folder)
         os.replace(made, folder)
     sync(root)
@@ -76,7 +76,7 @@ def prune(root: Path, step: int, keep: int, check: Check) -> None:
     found = list_kept(root)
     stay = [folder for number, folder in found if number <= step][-keep:]
     for folder in [*root.glob(f"{DRAFT}*"), *(folder for _, folder in found if folder not in stay)]:
-        check()  # after the listing, so that files of a newer life are never deleted
+        check()  # check after listing, so that the files of a newer process are never deleted
         discard(folder)
 
 

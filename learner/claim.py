@@ -41,7 +41,7 @@ class Claim:
         self._life = life
 
     def take(self, *roots: Path) -> None:
-        """Take over from older lives. Delete the drafts in `roots` that they left or are still writing.
+        """Take over from older processes of the learner. Delete the drafts in `roots` that they left or still write.
 
         Raises RunError as `check` does.
         """
@@ -49,7 +49,7 @@ class Claim:
         self.check()
         for draft in [path for root in roots for path in root.glob(f"{DRAFT}*")] if begins else []:
             log.info("%s: deleted, since no older life may finish it", draft)
-            with suppress(FileNotFoundError):  # the older life has just deleted the draft
+            with suppress(FileNotFoundError):  # the older process has just deleted the draft
                 discard(draft)
 
     def check(self) -> None:
@@ -57,7 +57,7 @@ class Claim:
         newest = self._read_newest()
         if newest > self._life:
             raise RunError(self._life.over(self._name, newest))
-        if newest < self._life:  # also if an older life, which began at the same time, has written last
+        if newest < self._life:  # also claim if an older process, which began at the same time, has written last
             self._file.parent.mkdir(parents=True, exist_ok=True)
             part = self._file.with_name(f"{FILE}.{self._life}")
             part.write_bytes(msgspec.json.encode(self._life))

@@ -40,7 +40,7 @@ def compute_trained_logprobs(model: Any, micro: MicroBatch) -> tuple[Tensor, Ten
             hidden, head.weight, micro.target, micro.temperature
         )
         return fused
-    chunk = max(1, LOGITS // head.out_features)  # its weight may be sharded
+    chunk = max(1, LOGITS // head.out_features)  # the weight may be sharded, so read its shape from the module
     if count <= chunk:
         return _score(head, hidden, micro.target, micro.temperature)
     parts = [
@@ -75,7 +75,9 @@ def _differentiate(logits: Tensor, target: Tensor, temperature: Tensor, gradient
 
 
 def _fits_fusion(head: Any, hidden: Tensor) -> bool:
-    """Return True on a GPU if the head is a plain matrix in the dtype of `hidden`, whole and without autocast."""
+    """Return True if the fused kernel can compute this head.
+
+    It needs a GPU without autocast, and a head that is a plain, unsharded matrix in the dtype of `hidden`."""
     return (
         hidden.is_cuda
         and not torch.is_autocast_enabled("cuda")

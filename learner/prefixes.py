@@ -15,7 +15,7 @@ Ids = NDArray[np.int32]
 Counts = NDArray[np.int64]
 
 LEAST = 16  # tokens; a shorter shared beginning is computed again, since one more call of attention costs more
-JOINED = 8  # tokens taken from a predecessor that cost as much as one computed token: attention copies their keys
+JOINED = 8  # so many tokens taken from a predecessor cost as much as one computed token: attention copies their keys
 
 
 def sort_lexicographic(sequences: Sequence[Ids]) -> list[int]:
@@ -46,7 +46,7 @@ def cut(lengths: Counts, shared: Counts, limit: int) -> list[slice]:
     count, least = len(lengths), 0
     shared = shared - shared // JOINED
     before = np.cumsum([0, *(lengths - shared)])  # tokens before each sequence, if all were one run
-    again = np.append(shared, 0) - before  # tokens of a run = `before` of its end + `again` of its beginning
+    again = np.append(shared, 0) - before  # tokens of a run are `before` at its end plus `again` at its beginning
     runs, tokens, begins = (np.zeros(count + 1, np.int64) for _ in range(3))
     for end in range(1, count + 1):
         while least < end - 1 and before[end] + again[least] > limit:

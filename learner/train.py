@@ -61,7 +61,7 @@ class Learner:
             try:
                 await self._replay.checkpointed(self._saved)
             except RefusedError as error:
-                if self._replay.client.refusal:  # this life is refused, not the checkpoint
+                if self._replay.client.refusal:  # the service refuses this process, not the checkpoint
                     raise
                 raise RunError(
                     f"{self._checkpoints}: these are not checkpoints of this run's store ({error}); "
@@ -102,7 +102,7 @@ class Learner:
             try:
                 answer = await self._replay.take_batch(step, self._config.bus.call_deadline_s)
             except RefusedError as error:
-                if self._replay.client.refusal:  # this life is refused, not the step
+                if self._replay.client.refusal:  # the service refuses this process, not the step
                     raise
                 raise RunError(
                     f"{self._checkpoints}: the replay service refuses step {step}, the next after these ({error}); "

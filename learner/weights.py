@@ -42,7 +42,7 @@ def prune(root: Path, retired: Iterable[str], check: Check) -> None:
     A folder stays while a reader on this host holds it: a command, or this learner's service for another host.
     """
     for path in [path for path in root.iterdir() if path.is_dir() and path.name.startswith(".")]:
-        check()  # after the listing, so that files of a newer life are never deleted
+        check()  # check after listing, so that the files of a newer process are never deleted
         discard(path)
     for digest in retired:
         check()

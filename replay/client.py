@@ -18,7 +18,8 @@ class ReplayClient:
     def __init__(self, client: Client, call_deadline_s: float) -> None:
         self.client = client
         self._call_deadline_s = call_deadline_s
-        self._unserved: dict[str, float] = {}  # the start of each wait, by name; later requests of the name continue it
+        # The start of each wait, by name; later requests of the same name continue the wait.
+        self._unserved: dict[str, float] = {}
 
     async def lease_designs(self, count: int, wait_s: float, pool: str = "") -> tuple[protocol.DesignJob, ...]:
         """Lease up to `count` design jobs. Empty if none comes within `wait_s`. `pool`: digest of a curator's list."""
@@ -49,11 +50,11 @@ class ReplayClient:
         return (await self._call(protocol.GetProgram(digest))).source
 
     async def submit_plays(self, plays: tuple[protocol.EndedPlay, ...]) -> None:
-        """Submit episodes that ended. Raises RefusedError if one makes no sense. The others are taken."""
+        """Submit episodes that ended. Raises RefusedError if some make no sense. The service takes all others."""
         await self._call(protocol.SubmitPlays(plays))
 
     async def release_play(self, play: protocol.PlayLease, *, suspect: bool = False) -> None:
-        """Give a play back. It is leased again on the same seed. If it is `suspect` for the second time, it is void."""
+        """Give a play back. It is leased again on the same seed. A play that is `suspect` twice becomes void."""
         await self._call(protocol.ReleasePlay(play.id, play.lease, suspect))
 
     async def lease_audit(self, wait_s: float) -> tuple[protocol.AuditJob, ...]:

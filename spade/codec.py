@@ -77,7 +77,7 @@ def unpack_mask(trajectory: Trajectory) -> NDArray[np.uint8]:
 
 
 def convert_to_named(value: Any) -> Any:
-    """Convert structs, nested ones too, to dicts by field name. On the wire and on disk they are arrays."""
+    """Convert structs, including nested structs, to dicts by field name. On the wire and on disk they are arrays."""
     if isinstance(value, msgspec.Struct):
         return {name: convert_to_named(getattr(value, name)) for name in value.__struct_fields__}
     if isinstance(value, dict):

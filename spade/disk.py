@@ -110,7 +110,7 @@ def open_draft(parent: Path) -> Iterator[Path]:
         folder.chmod(0o755)  # mkdtemp's folders are private
         yield folder
     finally:
-        rmtree(folder, ignore_errors=True)  # half a folder must not fill the disk
+        rmtree(folder, ignore_errors=True)  # delete a half-written folder, so that it does not fill the disk
 
 
 @contextmanager
@@ -139,7 +139,8 @@ def replace(file: Path, data: bytes) -> None:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(file))
     if file.exists() and not file.is_file():
         raise FileExistsError(errno.EEXIST, "is not a regular file", str(file))
-    part = file.with_name(f".{secrets.token_hex(8)}.part")  # another process may write the same file
+    # The name is random, because another process may write the same file.
+    part = file.with_name(f".{secrets.token_hex(8)}.part")
     try:
         with part.open("xb") as opened:
             opened.write(data)
@@ -190,7 +191,7 @@ def read(file: Path, most: int = 1 << 20) -> bytes:
     Raises RunError if the file is longer. Raises OSError if it cannot be read or is not a regular file.
     """
     with open_for_reading(file) as opened:
-        data = opened.read(most + 1) or b""  # None if a kernel's file lacks data now
+        data = opened.read(most + 1) or b""  # a file of the kernel returns None if it has no data now
     if len(data) > most:
         raise RunError(f"{file}: is over {most} bytes")
     return data

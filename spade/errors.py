@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from trio import Nursery
 
 LONE_SURROGATE = "it has a lone surrogate, which is half of a character"
-_SURROGATE = re.compile(rb"\xed[\xa0-\xbf]")  # a surrogate as UTF-8 would encode it
+_SURROGATE = re.compile(rb"\xed[\xa0-\xbf]")  # the bytes that UTF-8 would have for a surrogate
 
 
 class SpadeError(Exception):
@@ -47,7 +47,7 @@ def format_reason(error: BaseException) -> str:
     match error:
         case OSError(strerror=str(words)):
             return words
-        case OSError(args=[[(_, _, str(words)), *_]]):  # shutil's, for several files
+        case OSError(args=[[(_, _, str(words)), *_]]):  # shutil raises this error for several files
             return words
         case UnicodeDecodeError(object=bytes(data), start=int(at)) if _SURROGATE.match(data, at):
             return f"is not UTF-8 text: {LONE_SURROGATE}"

@@ -48,7 +48,7 @@ def is_supported(extra: str) -> bool:
     """Return True if the installed version is supported."""
     found = find_installed(extra)
     _, exact, version = get_requirement(extra).partition("==")
-    # A build may carry a local tag: 0.32.0+cu130.
+    # The version may have a local tag, such as 0.32.0+cu130.
     return found is not None and (not exact or found.partition("+")[0] == version)
 
 

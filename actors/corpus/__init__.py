@@ -32,7 +32,7 @@ class Grounds:
     """Everyday services to simulate. Empty in a domain without variants."""
 
     digest: str
-    """Tells whether another host has the same documents and settings."""
+    """A digest that shows whether another host has the same documents and settings."""
 
 
 def load_grounds(config: Config) -> Grounds:
@@ -52,7 +52,7 @@ def load(path: str, domain: DomainName = "games") -> Corpus:
     empty. A document without `id` gets its number, a document without `title` its first words. Raises ConfigError if
     the path does not exist, contains something else than documents, or is empty.
     """
-    if not path:  # as a path it would be the working directory
+    if not path:  # "" as a path would mean the working directory
         raise ConfigError("design.corpus: is empty; give a file of documents, 'builtin' or 'none'")
     try:
         return _load(path, domain)

@@ -22,13 +22,13 @@ class _Line(msgspec.Struct):
     """The document's text."""
 
     id: str | int | None = None
-    """Its id. None takes the line's number."""
+    """Its id. If None, the line number becomes the id."""
 
     field: str = ""
     """Its subject."""
 
     title: str = ""
-    """Its title. "" takes its first words."""
+    """Its title. If "", the first words of the text become the title."""
 
 
 _lines = msgspec.json.Decoder(_Line)

@@ -50,7 +50,7 @@ def read_parquet_rows(file: Path, needed: str = "", beside: Sequence[str] = ()) 
         def read_batches() -> Iterator[Mapping[str, Any]]:
             table = parquet.ParquetFile(opened)
             names = table.schema_arrow.names
-            # If `needed` is missing, a row with all columns lets the error list them.
+            # If `needed` is missing, yield all columns, so that the error can list them.
             wanted = [name for name in names if name in (needed, *beside)] if needed in names else names
             for batch in table.iter_batches(_BATCH, columns=wanted):
                 yield from batch.to_pylist()

@@ -95,7 +95,7 @@ def compute_check(digest: str, places: bytes) -> str:
 def _load_kept_index(path: Path, found: os.stat_result) -> CorpusIndex | None:
     """Return the index beside the file, or None if it is missing, damaged or out of date."""
     try:
-        # each document takes at least 8 bytes of the file
+        # a document takes at least 8 bytes of the file, so a larger count is false
         index = try_decode(_indices.decode, read(_name_index_file(path), found.st_size + 1_024))
     except (OSError, RunError, UnreadableError):
         return None

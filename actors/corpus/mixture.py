@@ -42,7 +42,7 @@ class SourceProgress(msgspec.Struct):
     """Number of rows read."""
 
     dropped: dict[str, int] = {}
-    """Number of rows that gave no document, by reason."""
+    """Number of rows that did not become documents, by reason."""
 
     greatest: bytes = b""
     """The greatest key that a new document may have. b"" allows any key."""
@@ -51,7 +51,7 @@ class SourceProgress(msgspec.Struct):
     """True once the source is read to its end."""
 
     def drop(self, why: str, count: int = 1) -> None:
-        """Count rows that gave no document."""
+        """Count rows that did not become documents."""
         self.dropped[why] = self.dropped.get(why, 0) + count
 
 
@@ -69,7 +69,7 @@ def build(spec: CorpusSpec, out: Path, tell: Callable[[str], None]) -> None:
     draft = out.with_name(f"{out.name}.draft")
     fingerprint = spec.fingerprint()
     with _open_draft(draft, fingerprint) as base:
-        _refuse_existing(out)  # again under the lock: another build may have finished it
+        _refuse_existing(out)  # check again under the lock: another build may have finished the corpus
         mixture = _Mixture(spec, base, tell)
         for number, count in enumerate(spec.counts()):
             mixture.take(number, count)
@@ -123,7 +123,7 @@ def _open_draft(draft: Path, fingerprint: bytes) -> Iterator[sqlite3.Connection]
 
 
 class _Mixture:
-    """The sources of a spec, taken one after another into a draft."""
+    """Reads the sources of a spec, one after another, into a draft."""
 
     def __init__(self, spec: CorpusSpec, base: sqlite3.Connection, tell: Callable[[str], None]) -> None:
         self._spec = spec

@@ -87,7 +87,7 @@ def stream_hub_rows(dataset: str, config: str, revision: str, split: str, column
     import datasets
 
     datasets.disable_progress_bars()
-    logging.getLogger("httpx").setLevel(logging.WARNING)  # else it logs a line for each request
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # otherwise the hub's client logs a line for each request
 
     def stream() -> Iterator[Mapping[str, Any]]:
         if any((Path(dataset) / name).is_file() for name in ("state.json", "dataset_dict.json")):

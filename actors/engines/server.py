@@ -68,7 +68,7 @@ def open_engine(weights: Weights, settings: Settings, dtype: str) -> Engine:
         case "torch":
             return TorchEngine(weights, settings, dtype if settings.arithmetic == "model" else settings.arithmetic)
         case "vllm":
-            from actors.engines.foreign.vllm import VllmEngine  # it need not be installed
+            from actors.engines.foreign.vllm import VllmEngine  # vLLM need not be installed
 
             return VllmEngine(weights, settings, dtype)
 

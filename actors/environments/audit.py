@@ -89,8 +89,8 @@ class Auditor:
         self._name, self._domain = domain, DOMAINS[domain]
         self._rng = random.Random(job.draw)
         self._hint = Told(job.hint)
-        self._sent: dict[tuple[int, str], Sent] = {}  # the moves of replays, by seed and play
-        self._returns: dict[str, float] = {}  # the returns of replays, by play
+        self._sent: dict[tuple[int, str], Sent] = {}  # the moves of recorded plays, by seed and play
+        self._returns: dict[str, float] = {}  # the returns of recorded plays, by play
         self._opened = 0
         self._answering_s = 0.0
         self._heard: defaultdict[int, list[Hearing[Move]]] = defaultdict(list)
@@ -119,7 +119,7 @@ class Auditor:
             self.findings.append(f"{took}, and its audit was not over within {within_s:g} s")
 
     async def _replay(self, replay: RecordedPlay) -> None:
-        """Repeat a recorded play. It did not time out before, so it is a finding if every try times out now."""
+        """Repeat a recorded play. If every try times out, this is a finding, because the recording did not time out."""
         try:
             finding = await try_until_decided(partial(self._compare, replay))
         except UndecidedError as undecided:
@@ -247,7 +247,7 @@ class Auditor:
         return (await self._play(seed, self._job.max_turns, follow_moves(moves))).episode_return
 
     async def _find_return_without(self, words: Sequence[str], seed: int, moves: Iterable[Move]) -> float:
-        """Return what the moves without these words return, with silence behind them until the end of the play."""
+        """Play the moves without these words, then do nothing until the end. Return the play's return."""
         return await self._find_return(seed, chain(drop_words(moves, words), repeat(Move(""))))
 
     async def _find_gift(self) -> None:
@@ -282,12 +282,12 @@ class Auditor:
         return False
 
     async def _given(self, seed: int, moves: Sequence[Move], least: float) -> Sequence[str]:
-        """Return the words of these moves that the hint states, and that no observation of a play tells in time.
+        """Return the words of these moves that only the hint states: no observation of a play tells them in time.
 
         The play of these moves tells a word in time. So does another play of the instance if the moves still return
         `least` after it told the word. Returns () if the moves return as much without these words.
         """
-        plays = self._heard[seed]  # empty if the program has no hint
+        plays = self._heard[seed]  # None if the program does not have a hint
         own = [play for play in plays if list(play.actions) == list(moves[: len(play.actions)])]
         # In a thread, since long observations take time.
         unseen = await trio.to_thread.run_sync(find_unseen_words, moves, own)
@@ -363,7 +363,7 @@ class Auditor:
 
 
 async def is_missed(move: Move, seen: Observed) -> bool:
-    """Return whether the observation before a move does not offer its action."""
+    """Return True if the observation before a move does not offer the move's action."""
     await trio.lowlevel.checkpoint()  # reading a text takes time: let other tasks run in between
     return not move.calls and not read_offer(seen.observation).has(read_typed_action(move.action))
 

@@ -77,7 +77,7 @@ class GameAdmission(Admission[str]):
     # ------------------------------------------------------------ the stages
 
     async def episode(self) -> str:
-        """Check that the first play has an action. Playing it has checked the types of all answers."""
+        """Check that the first play has an action. The types of its answers were checked while it was played."""
         turns = len(self.form.transcripts[0].actions)
         if not turns:
             raise RejectedError("the episode is over before the first action")
@@ -96,7 +96,10 @@ class GameAdmission(Admission[str]):
         return f"{told}{self.remark}"
 
     async def constant(self) -> str:
-        """Check that one repeated action seldom wins. These plays and the solutions also show if the seed matters."""
+        """Check that one repeated action seldom wins.
+
+        These plays and the solutions also show whether the seed matters.
+        """
         always = self.form.anything(self.form.transcripts[0].answers[0].observation)
         plays: list[Transcript[str]] = []
 
@@ -156,7 +159,7 @@ class GameAdmission(Admission[str]):
         self.values = tuple(value[:VALUE_CHARACTERS] for value in found[:MOST_VALUES])
 
     async def find_hidden(self, index: int) -> Sequence[str]:
-        """Return the words of a solution that its own play does not tell, nor another one in time to win.
+        """Return the words of a solution that no observation tells in time to win, in its own play or in another.
 
         A play tells a word in time if the solution still wins after the actions that led to the word.
         """

@@ -40,8 +40,8 @@ def heard(seen: Observed) -> str:
 def find_unseen_words(actions: Iterable[Said], plays: Iterable[Hearing[Said]]) -> list[str]:
     """Return the words of the actions, of at least three letters or digits, that no observation of the plays states.
 
-    Shorter words in a row count as one word, since a secret may be cut into pieces. A value of a call counts as one
-    word, as a player writes texts.
+    Several shorter words in a row count as one word, since a secret may be cut into pieces. A value of a call also
+    counts as one word.
     """
     words = dict.fromkeys(word for action in actions for word in _split_action(action))
     told = find_tellings(words, plays)
@@ -69,8 +69,8 @@ def find_tellings(words: Iterable[str], plays: Iterable[Hearing[Said]]) -> dict[
 def _split_action(action: str | Move) -> list[str]:
     """Return the long words of an action, its runs of short words, and the long values of its calls.
 
-    Signs are a word if the action has nothing else. The answer `done` behind calls does not count, since each player is
-    told to give it.
+    If an action consists only of signs, the signs are its word. The answer `done` behind calls does not count,
+    since each player is told to give it.
     """
     if isinstance(action, Move):
         values = [value for value in collect_leaves([action]) if len(value) >= LEAST]

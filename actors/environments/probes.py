@@ -42,7 +42,7 @@ class Transcript(msgspec.Struct, Generic[Action], frozen=True):
 
 
 def has_other_rewards(transcripts: Sequence[Transcript[Action]]) -> bool:
-    """Return True if two plays of one instance differ in a reward or in their end. Then the actions matter."""
+    """Return True if the actions matter: two plays of one instance differ in a reward or in their end."""
     return any(len({transcript.outcome for transcript in plays}) > 1 for plays in _group_by_seed(transcripts))
 
 

@@ -135,7 +135,7 @@ class Runner:
             if tenant.first is None:
                 program = await self._programs.get(request.program)
                 if isinstance(program, Faulted):
-                    return program  # not kept, so that the opening may be requested again
+                    return program  # do not keep the fault, so that the opening may be requested again
                 if self._tenants.get(request.episode) is not tenant:
                     return Faulted("lost", "the episode was closed while its program was fetched")
                 opening = request.episode, program, request.seed, request.max_turns, request.needs
@@ -165,7 +165,7 @@ class Runner:
         self._validations += 1
         self._admitted += verdict.passed
         if verdict.passed:
-            self._programs.keep(request.source)  # it is about to be played
+            self._programs.keep(request.source)  # keep the program: it is about to be played
         return verdict
 
     # ------------------------------------------------------------ audits
@@ -182,7 +182,7 @@ class Runner:
     async def _audit(self, job: AuditJob) -> None:
         try:
             outcome = await audit(self._sandbox, job, self._config.run.domain)
-        except Exception as error:  # fails only this audit: its lease ends, and after a few leases it is left out
+        except Exception as error:  # only this audit fails: its lease expires, and after a few leases it is left out
             self._faults.note(job, error)
             return
         if outcome.finding:

@@ -67,12 +67,12 @@ class SlippingPlayer:
         self._path: list[str] = []
         self._seen: set[tuple[Slip, str]] = set()
         self.waiting: list[tuple[Slip, str]] = []
-        """The slips that are still to be made."""
+        """The slips that were not made yet."""
         self._note(known)
         self._look(observation)
 
     def begin(self, path: Sequence[str]) -> None:
-        """Begin a play. `path` has the actions that lead towards the goal on its instance, without the last one."""
+        """Begin a play. `path` lists the actions that solve its instance, except the last action."""
         self._path, self._turns = list(path), -1 if path else 0
 
     def _look(self, observation: str) -> None:

@@ -51,7 +51,7 @@ class Admission(ABC, Generic[Action]):
         self.stage, self.began = self.loading[0], time.monotonic()
         self.deadline = trio.move_on_after(PATIENCE * probing.trials.patience_s)
 
-    # ------------------------------------------------------------ of each domain
+    # ------------------------------------------------------------ stages that each domain defines
 
     @abstractmethod
     async def begin(self) -> None:
@@ -67,7 +67,7 @@ class Admission(ABC, Generic[Action]):
 
     @property
     def remark(self) -> str:
-        """The end of a reason of stages with random actions."""
+        """The last words of the reasons that stages with random actions give."""
         return ""
 
     # ------------------------------------------------------------ from stage to stage
@@ -91,7 +91,7 @@ class Admission(ABC, Generic[Action]):
         self.began = now
 
     def reach(self, stage: str) -> None:
-        """Pass the loading stages before `stage` at once. All their time counts for the first of them."""
+        """Record that all loading stages before `stage` passed. Their whole time counts for the first of them."""
         for name in self.loading[: self.loading.index(stage) if stage in self.loading else None]:
             self.stage = name
             self.close("", passed=True)
@@ -146,7 +146,7 @@ class Admission(ABC, Generic[Action]):
     # ------------------------------------------------------------ the last stages
 
     async def budget(self) -> str:
-        """Check that calls and memory stay under half of their limits.
+        """Check that the time of calls and the memory stay under half of their limits.
 
         A program near a limit would exceed it in some plays.
         """

@@ -28,7 +28,7 @@ class Heading(NamedTuple):
 
     @classmethod
     def new(cls, prefix: str, kind: str, model: str, created: float) -> "Heading":
-        """Return the heading of a new answer."""
+        """Return the fields that all parts of a new answer share."""
         return cls(f"{prefix}-{secrets.token_hex(12)}", kind, model, int(created))
 
     def body(self, weights: str, **fields: Any) -> Json:
@@ -77,7 +77,7 @@ def make_chat_choice(index: int, said: Spoken, answer: Generated, logprobs: Json
 def list_chat_logprobs(tokenizer: Tokenizer, answer: Generated, pieces: Sequence[bytes]) -> Json:
     """Return the log-probability of each sampled token, in nats. `pieces`: the bytes that each token adds to the text.
 
-    Control tokens, and tokens behind a stop string, add none.
+    Control tokens add no bytes, and neither do tokens behind a stop string.
     """
     ids, logprobs = unpack_ids(answer.ids).tolist(), unpack_floats(answer.logprobs).tolist()
     content = [
@@ -90,7 +90,7 @@ def list_chat_logprobs(tokenizer: Tokenizer, answer: Generated, pieces: Sequence
 def list_completion_logprobs(tokenizer: Tokenizer, answer: Generated, pieces: Sequence[bytes]) -> Json:
     """Return the texts of a completion's tokens, their log-probabilities in nats, and their places in its text.
 
-    A place counts the characters before the character that the token begins in.
+    A token's place is the number of characters before the character in which the token begins.
     """
     tokens = [tokenizer.token_text(id) for id in unpack_ids(answer.ids).tolist()]
     floats = unpack_floats(answer.logprobs).tolist()

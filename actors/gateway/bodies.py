@@ -15,7 +15,7 @@ from spade.tokens import MOST_MESSAGES
 
 MOST_CHOICES = 64
 MOST_TOOLS = 1024
-MOST_PROMPTS = 1024  # of a request, each prompt counted n times
+MOST_PROMPTS = 1024  # most answers of one request: its prompts times n
 _MOST = 2**31 - 1
 _SHOWN = 60  # characters of a client's text in an answer
 _SEEDS = 2**63

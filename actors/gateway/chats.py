@@ -74,7 +74,7 @@ def cut_at_stops(text: str, stops: Sequence[str]) -> str:
 
 
 def _split_thought(text: str, opened: bool) -> tuple[str | None, str]:
-    """Split an answer into the thought and the rest. An answer that was cut within its thought has only a thought."""
+    """Split an answer into the thought and the rest. An answer that ends within its thought is all thought."""
     before, begun, after = text.partition(THINK)
     if not begun and not opened:
         return None, text

@@ -17,5 +17,5 @@ class AskError(SpadeError):
 
 
 def make_bad_request_error(message: str, param: str | None = None, code: str | None = None) -> AskError:
-    """Return the error for a request that no such server could serve."""
+    """Return the error for a request that no OpenAI-compatible server could serve."""
     return AskError(400, message, param, code)

@@ -28,14 +28,14 @@ BODY_S = 30.0
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
-_MODEL = "/v1/models/"  # before a model's name, which may hold slashes
+_MODEL = "/v1/models/"  # a model's name follows and may contain slashes
 _SHOWN = 60  # characters of a client's text in an answer
-_AFTER = (401, 408, 413)  # after these the rest of a body is not read
-_LENGTHS = {b"content-length", b"transfer-encoding"}  # with both, a proxy may see another end of the body than we do
+_AFTER = (401, 408, 413)  # after these errors, the rest of the body is not read
+_LENGTHS = {b"content-length", b"transfer-encoding"}  # with both, a proxy may find another end of the body
 
 
 class GoneError(Exception):
-    """The client hung up."""
+    """The client closed the connection."""
 
 
 class Application:
@@ -108,7 +108,7 @@ class Application:
         if not self._key:
             host = headers.get(b"host", b"localhost").decode("latin-1")
             if not is_loopback(host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() else host):
-                # A page from another name that resolves to this machine.
+                # Refuse a web page that was loaded under another name that resolves to this machine.
                 raise AskError(403, "without a key only this machine's own names are served")
         elif path != "/health":
             kind, _, given = headers.get(b"authorization", b"").partition(b" ")

@@ -28,7 +28,7 @@ STALLED_S = 30.0
 LINGER_S = 5.0
 """Seconds that a connection stays open after an answer that came before the whole request."""
 _PART = 1 << 16  # bytes
-_BACKLOG = 1024  # connections that wait in the system's queue
+_BACKLOG = 1024  # most connections that wait in the system's queue
 
 App = Callable[[Any, Any, Any], Awaitable[None]]
 

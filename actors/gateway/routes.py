@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 AnyBody = ChatBody | CompletionBody
 
-_DEFAULT_TOKENS = 16  # of a completion, as OpenAI defines it
+_DEFAULT_TOKENS = 16  # OpenAI's default for `max_tokens` of a completion
 _MOST_LOGGED = 64  # names of fields
 _LONG_AT_ONCE = 2  # long requests read at once: one of 8 MiB takes half a GiB of memory before it is refused
 _SHOWN = 60

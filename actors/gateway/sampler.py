@@ -71,7 +71,7 @@ class Sampler:
         self._most = _TIMES_ROWS * config.engine.rows * max(config.actors.engines_bounds[1], 1)
         self._in_hand = 0
         self._names = count(1)
-        self._mark = secrets.token_hex(4)  # another life of this gateway has other names
+        self._mark = secrets.token_hex(4)  # a restarted gateway uses other names
         connected.gauges.update(requests_in_hand=0, requests_given_up=0, requests_resampled=0)
 
     @property
@@ -104,7 +104,7 @@ class Sampler:
                         answers[number] = await self._sample(request)
                     except AskError as error:
                         failed.append(error)
-                        nursery.cancel_scope.cancel()  # the others would be sampled in vain
+                        nursery.cancel_scope.cancel()  # cancel the other choices, because nobody would read them
 
                 for answers, wanted in zip(found, requests, strict=True):
                     for number, request in enumerate(wanted):
@@ -179,5 +179,5 @@ class Sampler:
 
 
 async def _tell(service: PooledService, request: GiveUp, deadline_s: float) -> None:
-    with suppress(BusError):  # an engine that is gone has given it up, too
+    with suppress(BusError):  # an engine that has ended has dropped the request anyway
         await service.call(request, deadline_s)

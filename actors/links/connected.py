@@ -28,9 +28,9 @@ class Connected:
     config: Config
     replay: ReplayClient
     pools: Mapping[Role, Pool]
-    """By the role of their services."""
+    """The pools of services, by role."""
     outbox: trio.Nursery
-    """Sends messages that outlive the work."""
+    """The outbox. It sends messages even after the work has ended."""
     retiring: trio.Event
     """Set when the process should retire."""
 
@@ -104,7 +104,7 @@ async def _deliver_until_arrived(deliver: Callable[[], Awaitable[None]], arrived
     try:
         await deliver()
     except RefusedError as error:
-        # The replay service has closed this work in another way. A repetition would not change that.
+        # The replay service has closed this work in another way. Sending it again would not change this.
         log.warning("%s", error)
     arrived.set()
 

@@ -18,7 +18,7 @@ async def keep_busy(
     """Run `work` on the jobs of `lease(count)`, at most `slots` at once. `count` is at most `batch`.
 
     `lease` waits for jobs, and may return an empty list. An exception of `lease` or `work` ends all work. After
-    `retiring` is set, nothing more is leased. `keep_busy` returns when the work in hand is done.
+    `retiring` is set, nothing more is leased. `keep_busy` returns when all running work is done.
     """
     free = trio.Semaphore(slots, max_value=slots)
 

@@ -22,7 +22,7 @@ from spade.waits import Waits
 
 log = logging.getLogger(__name__)
 
-_UNEVEN = 1.25  # times the mean number of holders that a service may have for the sake of nearness
+_UNEVEN = 1.25  # a service chosen by nearness may have at most so many times the mean number of holders
 
 
 MOST_ENDS = 2  # services that ended while they served one request: a third one is not asked
@@ -42,7 +42,10 @@ class LostError(BusError):
 
 
 def rank(name: str, near: str) -> bytes:
-    """Order services by nearness, the same in every process: the least is the nearest (Thaler & Ravishankar 1998)."""
+    """Return a sort key for services: the least is the nearest to `near`.
+
+    All processes get the same order (rendezvous hashing, Thaler & Ravishankar 1998).
+    """
     return hashlib.blake2b(name.encode(), key=near.encode()[:64], digest_size=8).digest()
 
 
@@ -75,9 +78,9 @@ class PooledService:
 
     @property
     def life(self) -> str:
-        """Return the service's life, which differs after each restart.
+        """Return the name of the service's life. Each restart begins another life.
 
-        "" if not connected, or after it left in order.
+        Returns "" if the service is not connected, or if it left in order.
         """
         return self._client.life if self._client is not None else ""
 
@@ -156,7 +159,7 @@ class Pool:
             service.users -= 1
 
     async def call(self, request: Request[Reply], deadline_s: float, near: str = "") -> Reply:
-        """Ask the service that `hold` would give. If it is lost, ask another, and wait for one if necessary.
+        """Ask the service that `hold` would choose. If it is lost, ask another service. Wait if there is none.
 
         This is for requests that any service of the role can answer. Raises LostError if no service could answer in
         time, SuspectError if two services ended, or met an unforeseen error, while they served this request. Else
@@ -176,7 +179,8 @@ class Pool:
                 lost, why = [*lost, error] if error.life else lost, error
             log.info("%s is asked elsewhere: %s", name, why)
             self.asked_again += 1
-            if ends + len(lost) >= MOST_ENDS:  # before a third one is asked: which of the lost services have ended?
+            # Before asking a third service, find out which of the lost services have ended.
+            if ends + len(lost) >= MOST_ENDS:
                 # A service that never comes back must not delay the other services by the deadline of the whole call.
                 within_s = min(until - trio.current_time(), self._bus.call_deadline_s)
                 ends += sum([await self.ended(each, within_s) for each in lost])
@@ -186,7 +190,7 @@ class Pool:
         raise LostError(f"no live {self.role} within {deadline_s:g} s")
 
     async def ended(self, lost: LostError, within_s: float) -> bool:
-        """Return True if the lost service has ended: within that time its name comes back in another life."""
+        """Return True if the lost service has ended. Then its name comes back in another life within that time."""
         if not lost.life:
             return False
         with trio.move_on_after(max(within_s, 0.0)):
@@ -237,7 +241,7 @@ class Pool:
         try:
             await service.live(self._hello, self._bus, self._wake)
         except BusError as error:
-            # Announced, but out of reach: tried again as long as the pulses name it.
+            # The service is announced but out of reach. Try again as long as pulses name it.
             log.warning("%s: %s", service.peer.name, error)
         finally:
             if self._services.get(service.peer) is service:

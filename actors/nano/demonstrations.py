@@ -23,7 +23,7 @@ AVOIDED = 0.25
 
 @dataclass(frozen=True)
 class Demonstration:
-    """Everything shown of one environment. The model imitates the assistant's messages of each conversation."""
+    """All demonstrations of one environment. The model imitates the assistant's messages of each conversation."""
 
     environment: DrawnEnvironment
     """The environment."""
@@ -46,7 +46,7 @@ def make_generator(seed: int, index: int) -> random.Random:
 def choose(
     world: World, rng: random.Random, documents: Sequence[Document]
 ) -> tuple[DrawnEnvironment, DrawnEnvironment | None]:
-    """Draw an environment. With probability VARIED, it varies another one, which is returned too."""
+    """Draw an environment. With probability VARIED, first draw a seed and vary the seed. Return both then."""
     document, skill = rng.choice(documents), rng.choice(world.skills)
     if rng.random() >= VARIED:
         return world.draw(rng, document, skill), None
@@ -87,7 +87,7 @@ def design(
 def draw_other(
     world: World, rng: random.Random, environment: DrawnEnvironment, documents: Sequence[Document]
 ) -> DrawnEnvironment:
-    """Draw an environment to avoid: of the same skill, and of another family if documents can mean one."""
+    """Draw an environment to avoid, of the same skill. It has another family if documents may mean several families."""
     alone = all(world.meant(document, environment.skill) == [environment.family] for document in documents)
     while True:
         drawn = world.draw(rng, rng.choice(documents), environment.skill)

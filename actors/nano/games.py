@@ -48,7 +48,7 @@ class GameSimulation:
 def instantiate(source: str) -> Any:
     """Create the environment of a program."""
     scope: dict[str, Any] = {}
-    exec(compile(source, "environment", "exec"), scope)  # our own text, straight from the generator
+    exec(compile(source, "environment", "exec"), scope)  # safe to execute: this package generated the text
     return next(value for name, value in scope.items() if name.endswith("Env"))()
 
 

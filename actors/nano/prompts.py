@@ -11,7 +11,7 @@ from spade.protocol import MemorySeed
 
 
 class NanoProfile:
-    """Both roles in the nano model's own language.
+    """The prompts of both roles for the nano model.
 
     A document enters by its title, a program to avoid by its class name. Without a document, a drawn name and one of
     `fields` replace the title, because the model knows no other requests.

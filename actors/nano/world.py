@@ -93,7 +93,7 @@ class World:
         unseen: bool = False,
         levels: Container[int] = EVERY,
     ) -> DrawnEnvironment:
-        """Draw an environment of `skill`. `unseen` draws from the held-out side of the partition."""
+        """Draw an environment of `skill`. `unseen` selects held-out parameters."""
         family = self.suited(rng, document, skill)
         return self.make(rng, document, skill, family, draw_knobs(rng, family, unseen, levels))
 
@@ -112,7 +112,7 @@ class World:
         return [family for family in self.families if skill in family.skills]
 
     def unseen(self, seed: int, documents: Sequence[Document], count: int) -> list[DrawnEnvironment]:
-        """Draw environments from the held-out side, equally many for each skill. A smaller `count` gives a prefix.
+        """Draw held-out environments, equally many for each skill. A smaller `count` gives a prefix.
 
         In a world by level, equally many for each skill and level.
         """
@@ -125,7 +125,7 @@ class World:
         return [self.draw(rng, rng.choice(documents), skill, unseen=True, levels=levels) for skill, levels in cells]
 
     def vary(self, rng: random.Random, document: Document, seed: DrawnEnvironment) -> DrawnEnvironment:
-        """Draw another environment of the seed's skill: the one nearest to the seed among a few."""
+        """Draw a few environments of the seed's skill. Return the one most similar to the seed."""
         family = self.suited(rng, document, seed.skill) if self.fields else seed.family
         levels = (draw_varied_level(rng, seed.knobs.level),) if self.by_level else EVERY
         drawn = [draw_knobs(rng, family, False, levels) for _ in range(CANDIDATES)]
@@ -148,7 +148,7 @@ def is_held_out(family: Family[Any, Any], knobs: object) -> bool:
 
 
 def draw_knobs(rng: random.Random, family: Family[Any, Any], unseen: bool, levels: Container[int] = EVERY) -> Any:
-    """Draw parameters of the wanted levels from the wanted side of the partition."""
+    """Draw parameters with one of these levels. `unseen` selects held-out parameters, otherwise none is held out."""
     while (knobs := family.knobs(rng)).level not in levels or is_held_out(family, knobs) != unseen:
         pass
     return knobs

@@ -26,7 +26,7 @@ class Domain:
     profiles: Mapping[str, Callable[[Config], Profile]]
     """The prompts, by model.profile."""
     talks: Callable[[Config, Tokenizer], Talks]
-    """Makes the talks of a checkpoint's plays. Raises RunError if the checkpoint cannot have them."""
+    """Makes the talks of a checkpoint's plays. Raises RunError if the checkpoint does not support them."""
 
 
 def load_profile(config: Config) -> Profile:
@@ -41,7 +41,10 @@ def load_profile(config: Config) -> Profile:
 
 
 def load_talks(config: Config, tokenizer: Tokenizer) -> Talks:
-    """Load the talks of the run's domain. Raises RunError if the checkpoint cannot have them."""
+    """Return the factory of talks of the run's domain.
+
+    Raises RunError if the checkpoint does not support these talks.
+    """
     return DOMAINS[config.run.domain].talks(config, tokenizer)
 
 

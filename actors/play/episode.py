@@ -90,7 +90,7 @@ class Episode:
         self._transcript = WordsOfPlay()
         self._moves: list[Move] = []
         self._answers = b""
-        # If two leases of one play meet at an env-runner, they are two episodes.
+        # The name has the lease, so that two leases of one play are two episodes at an env-runner.
         self._name = f"{lease.id}#{lease.lease}"
         self._max_turns = manner.max_turns
 
@@ -150,7 +150,7 @@ class Episode:
 
     async def _step(self, turn: int, move: Move) -> Observed | Faulted:
         config, request = self._connected.config, StepEpisode(self._name, turn, move.action, move.calls)
-        # The env-runner enforces the program's deadline, we wait for the env-runner.
+        # The env-runner enforces the program's deadline. We only wait for the env-runner.
         within_s = PATIENCE * max(config.sandbox.step_s, self._manner.needs.step_s) + config.bus.call_deadline_s
         seen = self._answer(await self._runner.call(request, within_s))
         self._connected.gauges["turns"] += 1

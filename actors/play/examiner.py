@@ -78,7 +78,7 @@ class Examiner:
         async with trio.open_nursery() as nursery:
             for _ in range(self._connected.config.evaluation.in_flight):
                 nursery.start_soon(self._play_one_by_one, left, over, suspects.append)
-        # Two ends do not prove a sample guilty while others were played: another sample, or a kill, may be the cause.
+        # While others are played, two ends prove nothing of a sample: another sample, or a kill, may be the cause.
         await self._play_one_by_one(iter(suspects), over, None)
 
     async def _play_one_by_one(
@@ -86,7 +86,8 @@ class Examiner:
     ) -> None:
         """Play samples one by one.
 
-        If services ended twice under a sample, pass it to `suspect`. None: each is played alone.
+        If services ended twice while they served a sample, calls `suspect` with the sample. `suspect` is None if
+        no other sample is being played.
         """
         for item, number in left:
             self._gauges["episodes"] += 1
@@ -103,7 +104,7 @@ class Examiner:
     async def _sample(self, item: SuiteItem, number: int, *, alone: bool) -> Examined | None:
         """Play a sample until it is over, or late twice.
 
-        Returns None if two services ended under it and it was not alone.
+        Returns None if two services ended while they served it and other samples were being played.
         """
         seed = sample_seed(self._suite, item.name, number, self._seed)
         suspected = late = 0
@@ -132,7 +133,7 @@ class Examiner:
                 )
             log.info("%s, sample %d, is played again: %s", as_line(item.name), number, played.why)
             self._gauges["samples_again"] += 1
-            # Services in trouble are not hammered with the same sample.
+            # Wait, so that failing services are not flooded with the same sample.
             await trio.sleep(self._connected.config.bus.heartbeat_s)
 
     async def _play(self, item: SuiteItem, seed: int) -> Played | Undone:
@@ -191,7 +192,7 @@ def _record(item: SuiteItem, number: int, seed: int, played: Played, win_return:
 def _record_failed(
     item: SuiteItem, number: int, seed: int, kind: ErrorKind, why: Undone, seconds: float
 ) -> SampleRecord:
-    """Return the record of a sample that proves nothing however often it is played."""
+    """Return the record of a sample that could not be measured, however often it was played."""
     return SampleRecord(
         item=item.name,
         sample=number,

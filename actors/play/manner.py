@@ -1,4 +1,4 @@
-"""The manner of a play, and a play's words."""
+"""The manner of a play, and the words that were said in it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ from spade.config import ENGINE_KINDS, Config
 from spade.evaluations import Protocol, Sampling
 from spade.protocol import EndedPlay, Form, Needs
 
-LEAST_S = 600.0  # for a sample: the first one of a suite waits while its library is loaded
+LEAST_S = 600.0  # for one sample: a suite's first sample waits while the library loads
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ class Reply(NamedTuple):
 
     text: str
     cut: bool
-    """True if the answer reached its greatest length."""
+    """True if the answer was cut at its greatest length."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Session(Connected):
         config = self.config
         deadline_s = config.engine.request_deadline_s
         request = Generate(prompt, max_tokens, temperature, seed, top_p, top_k, deadline_s=deadline_s)
-        # The engine gives up first, so that it samples nothing in vain, and gives the reason.
+        # The engine's deadline comes first: it then stops sampling and tells the reason.
         reply = await self.engines.call(request, request.deadline_s + config.bus.call_deadline_s, near)
         if isinstance(reply, Overdue):
             raise OverdueError(
@@ -82,7 +82,7 @@ class Session(Connected):
         return reply
 
     async def ask(self, messages: Sequence[ChatMessage], most: int, temperature: float, seed: int) -> Reply | None:
-        """Ask a question that is not trained on.
+        """Ask the model a question. The answer is not trained on.
 
         Returns an answer of at most `most` tokens, or None if it does not fit.
 

@@ -38,9 +38,9 @@ class Ended:
         self._turn = trio.Lock()
 
     async def deliver(self, play: EndedPlay) -> None:
-        """Deliver a play. Returns when it is acknowledged.
+        """Deliver a play, and return when it is acknowledged.
 
-        Turns come in order. So at its turn the play is the first in the list, or it was already sent.
+        Callers get the lock in order. So a caller's play is then the first in the list, or it was already sent.
         """
         self._waiting.append(play)
         async with self._turn:
@@ -90,7 +90,7 @@ class Agent:
             log.info("play %s given back: %s", lease.id, played.why)
             await self._session.hand_in(partial(self._replay.release_play, lease, suspect=played.suspect))
             self._gauges["plays_released"] += 1
-            # Wait a beat, so that services in trouble are not hammered with the same play.
+            # Wait, so that failing services are not flooded with the same play.
             await trio.sleep(self._config.bus.heartbeat_s)
 
 

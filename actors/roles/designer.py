@@ -98,7 +98,7 @@ class Designer(JobWork):
         room = self._config.engine.context_tokens - design.max_tokens
         profile, document = self._session.profile, self._choose_document(job, number)
         situation = profile.situation(self._settings, job.draw)
-        # Documents and programs of the memory may be long: they take their time beside the event loop.
+        # Documents and programs of the memory may be long, so read them in a thread.
         fit = partial(fit_prompt, profile, self._session.tokenizer, job, document, room, situation)
         prompt = await trio.to_thread.run_sync(fit)
         builder.read(prompt.ids)

@@ -36,7 +36,7 @@ class DiversityMeter:
         if len(sources) < FEWEST:
             return None
         began = trio.current_time()
-        # A cancellation leaves it behind: an embedding model may take minutes.
+        # A cancellation abandons the thread, because an embedding model may take minutes.
         share = await trio.to_thread.run_sync(self._measure_share, sources, abandon_on_cancel=True)
         return Diversity(step, share, len(sources), self._settings.embedding, trio.current_time() - began)
 

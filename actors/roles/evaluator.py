@@ -100,7 +100,7 @@ class Evaluator:
     async def _keep_best(self, made: Evaluation, digest: str, folder: Path) -> None:
         """Keep the policy if its evaluation is the best so far.
 
-        This happens before it is handed in, so that no kill loses it.
+        The policy is kept before the evaluation is handed in, so that a kill does not lose it.
         """
         new = best.Best(made.step, digest, self._held_out.measure, made.win_rate, made.error, made.plays)
         if await trio.to_thread.run_sync(best.keep, self._run / best.FOLDER, folder, new):

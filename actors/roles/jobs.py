@@ -77,7 +77,7 @@ class JobWork(ABC):
             log.info("job %s given back: %s", job.id, ended)
             await self._connected.hand_in(partial(self._replay.release_design, job))
             self._gauges["designs_released"] += 1
-            # The slot rests a beat, so that services in trouble are not hammered with the same job.
+            # Wait, so that failing services are not flooded with the same job.
             await trio.sleep(self._config.bus.heartbeat_s)
         else:
             await self._hand_in(ended)

@@ -38,20 +38,21 @@ class Screener:
             return ""
         session, most = self._session, self._session.config.design.max_tokens
         room = session.config.engine.context_tokens - most
-        # Programs and transcripts may be long: they take their time beside the event loop.
+        # Programs and transcripts may be long, so encode them in a thread.
         asked = await trio.to_thread.run_sync(
             partial(fit_question, session.profile, session.tokenizer, source, admitted, room)
         )
-        # Without a question of the profile nothing speaks against the program.
+        # If the profile does not ask a question, there is no objection.
         return await ask_objection(session, "screen", asked, most, TEMPERATURE, seed) if asked else ""
 
 
 def fit_question(
     profile: Profile, tokenizer: Tokenizer, source: str, admitted: Verdict, room: int
 ) -> list[ChatMessage]:
-    """Return the question with as much of the transcript as fits `room` tokens. Empty if the profile lacks a question.
+    """Return the question with as much of the transcript as fits into `room` tokens.
 
-    The question may exceed `room` even without a transcript.
+    Returns an empty prompt if the profile does not have a question. The question may exceed `room`
+    even without a transcript.
     """
     whole = admitted.replayed
 

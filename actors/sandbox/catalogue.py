@@ -21,9 +21,8 @@ _LIST = (
 def list_catalogue(library: str, asked: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
     """Return the program attributes of each environment worth playing, by the environment's name.
 
-    If a library's tasks must be read, the attributes have them for the environments that are `asked` for.
-
-    Raises RunError if the library is not installed in the supported version, or does not load.
+    If the tasks of a library must be read first, only the environments named in `asked` get their tasks. Raises
+    RunError if the library is not installed in the supported version, or does not load.
     """
     require((library,))
     try:

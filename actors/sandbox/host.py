@@ -82,7 +82,7 @@ class ProgramEpisode:
         return answer
 
     def free(self) -> None:
-        """End the child and keep the answer. A request under way is answered with a fault of ours."""
+        """End the child and keep the answer. A running request is answered with a fault of ours."""
         self.over = True
         if self.process is not None:
             self.process.end(Faulted("infrastructure", "the episode was closed"))
@@ -222,7 +222,7 @@ class Sandbox:
         return answer
 
     def close(self, episode: str) -> float:
-        """End an episode and forget it. Idempotent. Returns the seconds that count of its program's answers."""
+        """End an episode and forget it. Idempotent. Returns the seconds that its program used, as deadlines count."""
         entry = self._episodes.pop(episode, None)
         if entry is None:
             return 0.0
@@ -281,7 +281,7 @@ class Sandbox:
         return process
 
     def _find_kind(self, source: str) -> Kind:
-        """Return the kind of zygote that a program's text needs."""
+        """Return the kind of zygote that a program needs, judged by its text."""
         if any(base in source for base in self._bases):
             return "libraries"
         return "heavy" if _HEAVY.search(source) else "light"

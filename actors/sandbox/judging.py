@@ -33,7 +33,7 @@ class JudgingProcess(ChildProcess):
     async def request(self, request: Request, deadline_s: float) -> Answer | Faulted:
         """Return the answer, after all executions that the child wants.
 
-        The executions take at most `deadline_s` together, which counts as in a request. A later one outputs nothing.
+        All executions together may take `deadline_s`, counted as in a request. After that, an execution has no output.
         """
         ends_s = self.counted_s + deadline_s
         answer = await super().request(request, deadline_s)
@@ -45,7 +45,7 @@ class JudgingProcess(ChildProcess):
                     return output
                 answer = await super().request(Resume(output), max(ends_s + VERDICT_S - self.counted_s, 0))
         except BaseException:
-            self.kill()  # cancelled between two requests
+            self.kill()  # the call was cancelled between two requests
             raise
         return answer
 

@@ -69,7 +69,7 @@ class ChildProcess:
     # ------------------------------------------------------------ reports of the zygote
 
     def born(self, pidfd: int) -> None:
-        """Note that the child exists. If it has been killed meanwhile, it dies at once."""
+        """Record that the child exists. If `kill` was called before its birth, kill it now."""
         self._pidfd = pidfd
         self._pid = read_pid(pidfd)
         if self._killed:
@@ -78,7 +78,7 @@ class ChildProcess:
             self._look()
 
     def ended(self, epitaph: Faulted) -> None:
-        """Note that the child is dead and reaped, was never born, or that its state is unknown."""
+        """Record that the child is dead and reaped, that its fork failed, or that its state is unknown."""
         self._epitaph = epitaph
         self._ended.set()
         self.kill()
@@ -86,7 +86,7 @@ class ChildProcess:
     # ------------------------------------------------------------ calls of the host
 
     def grown(self) -> int:
-        """Return the growth of its memory since the fork, in bytes not backed by a file. Returns 0 once it is dead."""
+        """Return by how many bytes its memory not backed by files has grown since the fork. Returns 0 if it is dead."""
         try:
             return max(count_private_bytes(self._pid) - self._base_bytes, 0) if self._pidfd is not None else 0
         except (FileNotFoundError, ProcessLookupError):
@@ -104,7 +104,7 @@ class ChildProcess:
         return 0.0
 
     def _look(self) -> None:
-        """Count the processor time from now on, or from its birth as soon as that is known."""
+        """Count the processor time from now on. If the birth is not reported yet, count from the birth."""
         self._since_s = None
         if self._pidfd is not None:
             with suppress(OSError):
@@ -222,15 +222,16 @@ class ChildProcess:
                 return bytes(data[LENGTH.size :])
 
     async def _wait_readable(self, deadline_s: float) -> None:
-        """Wait for bytes of the child. Raises TooSlowError once it has computed for `deadline_s`."""
+        """Wait for bytes of the child. Raises TooSlowError if the child has used `deadline_s` of processor time."""
         while (left_s := deadline_s - self.computed_s()) > 0:
-            with trio.move_on_after(max(left_s, LOOK_S)):  # it has one processor, so it is not late before
+            # The child uses at most one processor, so it cannot be late before `left_s` have passed by the clock.
+            with trio.move_on_after(max(left_s, LOOK_S)):
                 await trio.lowlevel.wait_readable(self._channel)
                 return
         raise trio.TooSlowError
 
     async def _read_obituary(self) -> Faulted:
-        """Return the child's end as the zygote reports it. A child that only closed its channel is killed first."""
+        """Kill the child if it only closed its channel. Return how it ended, as the zygote reports."""
         self.kill()
         with trio.move_on_after(END_S):
             await self._ended.wait()

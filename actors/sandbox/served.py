@@ -70,7 +70,7 @@ async def _serve(program: ServedProgram, channel: socket.socket, process: ChildP
                     await stream.send_all(LENGTH.pack(len(body)) + body)
         except trio.TooSlowError:
             reason = f"no connection within {CONNECT_S:g} s"
-        except Exception as error:  # for what a server sends, the libraries raise many kinds of errors, some in groups
+        except Exception as error:  # on malformed data, the libraries raise many kinds of errors, some in groups
             cause: Exception = error
             while isinstance(cause, ExceptionGroup):
                 cause = cause.exceptions[0]
@@ -81,7 +81,7 @@ async def _serve(program: ServedProgram, channel: socket.socket, process: ChildP
 
 @asynccontextmanager
 async def _connect(server: str) -> AsyncIterator["WebSocketConnection"]:
-    """Open a session of a server. It ends without a farewell, which a server need not answer."""
+    """Open a session of a server. It closes without a goodbye, because a server need not answer one."""
     from trio_websocket import wrap_client_stream
 
     parts = urlsplit(server)

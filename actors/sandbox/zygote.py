@@ -131,7 +131,7 @@ class Zygote:
             self._unborn.popleft().ended(Faulted("infrastructure", reason))
 
     def bury(self) -> None:
-        """Note that the zygote and all its children are dead."""
+        """Record that the zygote and all its children are dead."""
         self.alive = False
         self._control.close()
         for process in self.children:
@@ -147,9 +147,10 @@ async def run_zygote(
     libraries: Sequence[str] = (),
     task_status: trio.TaskStatus[Zygote] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Start a zygote with this hash seed and serve it until it dies. The kind "libraries" loads the `libraries`.
+    """Start a zygote with this hash seed and handle its messages until it dies.
 
-    Raises OSError, EOFError or trio.TooSlowError if it does not start.
+    A zygote of the kind "libraries" loads the `libraries`. Raises OSError, EOFError or trio.TooSlowError if the zygote
+    does not start.
     """
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     ours.setblocking(False)
@@ -186,7 +187,7 @@ async def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def draw_hash_seed() -> int:
-    """Draw a hash seed that no program knows. It is never FIXED_HASH_SEED."""
+    """Draw a hash seed that no program can know. Never returns FIXED_HASH_SEED."""
     return 1 + secrets.randbelow(2**32 - 1)
 
 
@@ -207,7 +208,7 @@ def launch(
         "OPENBLAS_NUM_THREADS": "1",
     }
     try:
-        # Not through trio: it would start the process from a worker thread, and PDEATHSIG would follow that thread.
+        # Do not use trio: it would start the process from a worker thread, and PDEATHSIG would follow that thread.
         return subprocess.Popen(
             [
                 *(make_bubblewrap_command() if "namespaces" in layers else ()),

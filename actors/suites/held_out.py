@@ -17,7 +17,7 @@ from spade.evaluations import EvaluationPlan, Protocol, SuiteItem
 from spade.seeds import INSTANCE_MASK, derive
 from spade.text import as_line
 
-_POLICY = "newest"  # stands in the rules for the policy, which changes during the run and is not part of the measure
+_POLICY = "newest"  # stands for the policy in the rules: it changes during the run and is not part of the measure
 
 
 class HeldOut(NamedTuple):
@@ -86,7 +86,8 @@ def _choose_samples(plan: EvaluationPlan, seed: int, plays: int) -> tuple[tuple[
     for item in drawn:
         places[item.name] = (ranks[item.category] + 0.5) / sizes[item.category]
         ranks[item.category] += 1
-    order = sorted(drawn, key=lambda item: places[item.name])  # stable: items with equal places stay in drawn order
+    # The sort is stable, so items with equal places keep their drawn order.
+    order = sorted(drawn, key=lambda item: places[item.name])
     wanted = plays or len(plan.scheduled)
     return tuple((order[number % len(order)], number // len(order)) for number in range(wanted))
 

@@ -42,7 +42,7 @@ def _make_suite(
 
     def protocol(of: ProtocolName) -> Protocol:
         sampling = Sampling(temperature=1.0, max_tokens=max_tokens)
-        # The world has its own talk. The prompt is only recorded.
+        # The nano world words its own messages, so this prompt is only recorded.
         return Protocol(
             name=of, prompt="{problem}", sampling=sampling, samples=1, grading="box", turns=turns, draws=draws[of]
         )

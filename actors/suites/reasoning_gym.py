@@ -36,7 +36,7 @@ HARD: Mapping[str, Mapping[str, Mapping[str, Any]]] = msgspec.json.decode(
 """Parameters by category and data set."""
 
 SMALL: Mapping[str, Mapping[str, Any]] = {
-    "basic_arithmetic": {  # without "/": the library shows another divisor than the one it computed with
+    "basic_arithmetic": {  # "/" is left out, because the library shows another divisor than the one it computed with
         "min_terms": 2, "max_terms": 2, "min_digits": 1, "max_digits": 1, "allow_parentheses": False,
         "operators": ["+", "-", "*"],
     },

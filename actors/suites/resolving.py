@@ -27,7 +27,7 @@ def resolve(
     versions = suite.versions(protocol)
     try:
         items = suite.items(protocol, data)[:most]
-        # The digest of the items covers all that counts of a folder.
+        # The digest of the items covers everything in a folder that affects the figures.
         files = {suite.name: compute_digest(data)} if data is not None and not data.is_dir() else {}
     except OSError as error:
         raise RunError(f"suite {suite.name}: {data} cannot be read ({format_reason(error)})") from None

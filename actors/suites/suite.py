@@ -74,7 +74,8 @@ class Suite:
     def with_examples(self, protocol: Protocol, examples: tuple[tuple[str, str], ...]) -> Protocol:
         """Return the protocol with the examples of a run's plays (`play.examples`).
 
-        Their answers are in a box, so a suite that reads another form, or has a talk of its own, takes none.
+        The examples have their answers in a box. A suite that reads another form, or words its own
+        messages, does not get them.
         """
         if protocol.grading not in ("box", "mathematics") or self.talks is not make_suite_talks:
             return protocol

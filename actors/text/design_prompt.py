@@ -25,7 +25,7 @@ class Prompt:
     """The prompt's token ids."""
 
     shown: tuple[str, ...]
-    """Environments of the memory that the prompt shows."""
+    """Ids of the environments from the memory that the prompt shows as examples."""
 
 
 def fit_prompt(
@@ -78,7 +78,7 @@ class _Fitting:
         return Prompt(ids, tuple(example.environment for example in (*self._seeds, *avoided)))
 
     def _add_examples(self, length: int) -> None:
-        """Take the examples that fit beside `length` characters of the document. A profile may leave some out."""
+        """Take the examples that fit together with `length` characters of the document. The profile may omit some."""
         prompt = self._make_ids(length)
         for seed in self._job.seeds:
             self._seeds.append(seed)

@@ -19,7 +19,7 @@ _ANSWERS = {"yes": True, "no": False}
 
 
 def review(source: str, observation: str) -> list[ChatMessage]:
-    """Ask if a program is sound. The answer "no" means that it is not."""
+    """Word the question whether a program is sound. The answer "no" means that the program is not sound."""
     shown = f"The first observation:\n\n<observation>\n{observation}\n</observation>"
     asked = f"{format_code(source)}\n\n{shown}\n\n{rules.REVIEW.strip()}"
     return [ChatMessage("system", rules.REVIEWER), ChatMessage("user", asked)]

@@ -52,7 +52,7 @@ class Profile(Protocol):
     """The prompts of both roles, and the reading of the model's answers."""
 
     def situation(self, settings: Sequence[str], draw: int) -> Situation:
-        """Choose the situation to ask for.
+        """Choose the situation that the job asks for.
 
         `draw` belongs to the job, so that a failed attempt does not bring an easier one.
         """
@@ -100,8 +100,9 @@ class Profile(Protocol):
         ...
 
     def screen(self, source: str, replayed: str, suspects: Sequence[str]) -> list[ChatMessage] | None:
-        """Ask if a player can learn everything that an admitted program demands. None if the profile never asks this.
+        """Word the question whether a player can learn everything that an admitted program demands.
 
-        `replayed` is the transcript of the program's solution. `suspects` are words of it that nothing seems to state.
+        Returns None if the profile never asks this. `replayed` is the transcript of the program's
+        solution. `suspects` are words of the transcript that nothing seems to state.
         """
         ...

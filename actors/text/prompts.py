@@ -104,7 +104,7 @@ class FullProfile:
 
 
 def draw_challenge(design: Design, draw: int) -> Challenge:
-    """Draw the demands of the job with this draw.
+    """Derive the demands of a job from its number `draw`.
 
     All attempts of the job get the same demands, so that a failed attempt does not bring easier ones.
     """
@@ -122,7 +122,7 @@ def _write_document(document: Document) -> str:
 
 
 def write_reason(seed: MemorySeed, thing: str) -> str:
-    """Word the reason why an environment is shown to be varied, with its figures.
+    """Write the reason why an environment is shown as an example to vary, with its figures.
 
     `thing` names the kind of environment.
     """

@@ -22,7 +22,8 @@ def prepare(config: Config) -> None:
     """
     if importlib.util.find_spec("deepspeed") is None:
         raise ConfigError(f"learner.backend: needs the package deepspeed; {describe_installing('deepspeed')}")
-    os.environ |= {"LOCAL_RANK": "0", "DS_ACCELERATOR": find_device(config).type}  # a rank sees only its own GPU
+    # A rank sees only its own GPU, so the index is 0.
+    os.environ |= {"LOCAL_RANK": "0", "DS_ACCELERATOR": find_device(config).type}
 
 
 def find_device(config: Config) -> torch.device:

@@ -54,7 +54,7 @@ class Passes:
             else:
                 self._nothing(min(work.micro, key=lambda micro: len(micro.ids)).to(self.device))
             if self.device.type == "cpu":
-                trim()  # gradients lie between the activations, which else would keep their pages
+                trim()  # gradients between freed activations would keep their pages in use
 
     def _one(self, index: int, micro: MicroBatch, count: float) -> None:
         current, entropy = self.score(micro)

@@ -89,7 +89,7 @@ async def _serve_outside_run(
             ready=lambda _: Ready(peers),
             pulse=lambda: Pulse(peers),
         ) as server,
-        ranks.served(server),  # also while the supervisor waits for the ranks' end
+        ranks.served(server),  # keep serving while the supervisor waits for the ranks to end
         supervise(config.supervise, folder, {"learner": MODULE}) as supervisor,
     ):
         launches = [

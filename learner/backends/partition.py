@@ -56,7 +56,7 @@ class Partition:
         shards = self._engine.optimizer
         if self._stage in (1, 2):
             shards.update_lp_params()
-        elif self._stage == 3:  # as DeepSpeed does after loading a checkpoint of its own
+        elif self._stage == 3:  # DeepSpeed does the same after loading its own checkpoints
             shards.checkpoint_event_prologue()
             for group in range(len(shards.fp32_partitioned_groups_flat)):
                 shards._reassign_or_swap_out_partitioned_parameters(group)

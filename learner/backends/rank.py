@@ -80,7 +80,7 @@ class _Rank:
                 while (work := self._work(shard, await self._next())) is not None:
                     await _run_in_thread(work)
                 nursery.cancel_scope.cancel()
-        await trio.lowlevel.checkpoint()  # raises Cancelled if this rank was told to leave, which is in order
+        await trio.lowlevel.checkpoint()  # raises Cancelled if this rank was told to leave, which is not an error
         raise SpadeError("the learner's first rank has left")
 
     async def _next(self) -> Command:
@@ -159,7 +159,7 @@ async def _run_in_thread(work: Callable[[], object]) -> None:
     except SpadeError:
         raise
     except Exception:
-        await trio.sleep(2 * GRACE_S)  # if the first rank ends meanwhile, that is reported as the reason
+        await trio.sleep(2 * GRACE_S)  # if the first rank ends meanwhile, report this as the reason
         raise
 
 

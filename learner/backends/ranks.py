@@ -22,7 +22,7 @@ from spade.protocol import AwaitCommand, Batch, Done, Gather, Load, Meet, Pulse,
 from spade.transport import Inbox, Incoming, Server
 from spade.transport.pump import run_in_background
 
-GRACE_S = 5.0  # time to notice the loss of a rank after a failure that it caused, and to end after a loss
+GRACE_S = 5.0  # after a failure, time to notice that a lost rank caused it; after a loss, time to end
 SILENCE_S = COLLECTIVE.total_seconds() + 60.0  # longest silence of a live rank, beyond the limit of a collective
 
 Command = Meet | Batch | Gather | Save | Load | Done
@@ -41,7 +41,7 @@ class Ranks:
         self._server: Server | None = None
         self._token: trio.lowlevel.TrioToken | None = None
         self._news = threading.Condition()
-        self._asked: dict[int, Incoming] = {}  # the newest request of each rank
+        self._asked: dict[int, Incoming] = {}  # the newest unanswered request of each rank
         self._told = 0
         self._command: Command = Done()
         self._lost = ""
@@ -68,7 +68,7 @@ class Ranks:
                 await self._server.reply(incoming, refused)
 
     def _ask(self, incoming: Incoming) -> Refused | None:
-        """Take a rank's request. The next command answers it. Returns Refused if the rank or life is not valid."""
+        """Keep a rank's request, which the next command answers. Returns Refused for an invalid rank or life."""
         request, hello = cast(AwaitCommand, incoming.message), incoming.hello
         if not 0 < request.rank < self.count:
             return Refused(f"there is no rank {request.rank} (learner.processes = {self.count})")
@@ -125,7 +125,7 @@ class Ranks:
 
     @contextmanager
     def needed(self) -> Iterator[None]:
-        """Turn a failure of the block into a SpadeError if the loss of a rank caused it. For the backend's thread."""
+        """Turn a failure of the block into a SpadeError if a lost rank caused it. Use it in the backend's thread."""
         try:
             yield
         except SpadeError:

@@ -46,7 +46,7 @@ def write(folder: Path, fragments: Fragments) -> tuple[Path, ...]:
     writer = _Writer(folder)
     try:
         save({}, storage_writer=writer, planner=_Saving(fragments))
-    except CheckpointException as failed:  # not a subclass of Exception
+    except CheckpointException as failed:  # CheckpointException is not a subclass of Exception
         rank, (error, _) = next(iter(failed.failures.items()))
         if isinstance(error, OSError | SafetensorError):
             raise SpadeError(f"{folder}: {name_of(rank)} cannot write its part ({format_reason(error)})") from None

@@ -78,14 +78,14 @@ class State:
     def steps(self, name: str) -> Tensor | None:
         """Return AdamW's count of steps for a parameter, float32, or None before the first step (without moments)."""
         kept = f"step.{name}"
-        # Not a view: it would hold the whole mapped file.
+        # Copy the tensor: a view would keep the whole mapped file.
         steps: Tensor | None = self._file.get_tensor(kept).clone() if kept in self._names else None
         return steps
 
     def fill(self, fragments: Fragments) -> None:
         """Fill the fragments of this process. After a RunError some fragments are filled."""
         if self._sharded:
-            from learner.backends import shards  # most learners do not need torch.distributed.checkpoint
+            from learner.backends import shards  # import here: most learners do not need torch.distributed.checkpoint
 
             shards.read(self._folder / SHARDS, fragments)
             return

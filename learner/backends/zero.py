@@ -139,7 +139,7 @@ class Shard:
 
         If one rank cannot write, all ranks raise SpadeError.
         """
-        from learner.backends import shards  # most learners do not need torch.distributed.checkpoint
+        from learner.backends import shards  # import here: most learners do not need torch.distributed.checkpoint
 
         self._do_together(partial(_require_shared, folder))
         files = shards.write(folder / state.SHARDS, self._partition.fragments())

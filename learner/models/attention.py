@@ -70,7 +70,7 @@ class Segments:
         Keys beyond the window of the whole segment are left out. The last keys of a segment are its own tokens, so
         position i of its n sees all but the last n - 1 - i keys.
         """
-        key = window, len(among)  # all, or all but the long ones
+        key = window, len(among)  # all segments, or all except the long ones
         if key not in self._spans:
             tokens = [np.arange(*ends) for ends in pairwise(np.cumsum([0, *self.lengths]))]
             lengths = [self.lengths[index] for index in among]
@@ -193,7 +193,7 @@ def _attend_to_spans(
         q, k, v, spans.queries, spans.keys, spans.most_queries, spans.most_keys,
         scale=scaling, window_size=(-1 if window is None else window - 1, 0), **_FEWER_KEYS,
     )  # fmt: skip
-    assert isinstance(found, Tensor)  # the log-sum-exp comes only if asked for
+    assert isinstance(found, Tensor)  # the kernel returns the log-sum-exp only if it is asked for
     return found[None]
 
 

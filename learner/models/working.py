@@ -61,5 +61,5 @@ def _fuse_norms(model: Module) -> None:
             continue
         fused = partial(rms_norm, normalized_shape=weight.shape, weight=weight, eps=epsilon)
         probe = torch.linspace(-1, 2, len(weight), dtype=weight.dtype, device=weight.device)[None]
-        if torch.allclose(module(probe), fused(probe), rtol=0.02):  # some models add 1 to the weight
+        if torch.allclose(module(probe), fused(probe), rtol=0.02):  # other models add 1 to the weight
             module.forward = fused

@@ -79,7 +79,7 @@ class StoreContents:
         return frozenset(member.trajectory for batch in old for group in batch.groups for member in group.members)
 
     def groups(self) -> Iterator[tuple[records.BatchRecord | None, records.GroupRecord]]:
-        """Yield every trainable group with the batch that took it. None: the group waits in the queue."""
+        """Yield every trainable group with the batch that took it. The batch is None for a group in the queue."""
         for batch in self.batches.values():
             yield from ((batch, group) for group in batch.groups)
         yield from ((None, group) for group in self.queue.values())

@@ -42,7 +42,7 @@ def read_memory(path: Path) -> list[tuple[Remembered, Source]]:
 
 
 def import_memory(store: Store, state: RunState, memory: Sequence[tuple[Remembered, Source]]) -> Imported:
-    """Append records as the youngest of the run's memory, and commit. Skips records that the run ever held."""
+    """Append records as the youngest of the run's memory, and commit. Skips records that the memory has or once had."""
     taken, known, foreign = 0, 0, 0
     for old, source in memory:
         if old.skill not in state.config.run.skills:
@@ -63,7 +63,7 @@ def import_memory(store: Store, state: RunState, memory: Sequence[tuple[Remember
 
 
 def check_fit(new: Config, old: Config) -> None:
-    """Refuse a memory with programs and figures that mean something else. Raises RunError with the first difference."""
+    """Check that programs and figures mean the same in both runs. Raises RunError with the first difference."""
     for name, ours, theirs in (
         ("run.domain", new.run.domain, old.run.domain),
         ("model.profile", new.model.profile, old.model.profile),

@@ -19,7 +19,7 @@ Figure = float | None
 
 
 class StepRow(Recent, frozen=True, kw_only=True, array_like=False, tag_field="kind", tag="step"):
-    """One learner step. `docs/metrics.md` defines names, units and windows. None: not measured."""
+    """One learner step. `docs/metrics.md` defines names, units and windows. A figure that was not measured is None."""
 
     learner_step: Step
     elapsed_s: float = 0.0
@@ -102,7 +102,7 @@ class JournalRows(msgspec.Struct, frozen=True):
 
     @property
     def gap(self) -> str:
-        """State how many rows cannot be read. Returns "" if all can."""
+        """State how many rows cannot be read. Returns "" if all rows can be read."""
         return f"metrics.jsonl: {self.unreadable} rows cannot be read and are left out" if self.unreadable else ""
 
 
@@ -137,7 +137,10 @@ def _sort_rows(rows: dict[Key, Kind]) -> tuple[Kind, ...]:
 
 
 def _read_lines(file: BinaryIO) -> Iterator[bytes]:
-    """Yield the lines that are not blank. Of a line over ROW_BYTES, yield the beginning, which is not valid JSON."""
+    """Yield the lines that are not blank.
+
+    If a line is longer than ROW_BYTES, yield only its beginning, which is never valid JSON.
+    """
     while line := file.readline(ROW_BYTES):
         part = line
         while len(part) == ROW_BYTES and not part.endswith(b"\n"):

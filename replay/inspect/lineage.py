@@ -182,7 +182,7 @@ class Tracer:
 
 
 def _group_of(job: Job) -> str:
-    """Return the designer group of a job. "" for a job of a pool, which belongs to no group."""
+    """Return the designer group of a job. Returns "" for a job of a pool, because it belongs to no group."""
     return "" if job.program else group_id(job.round, job.skill)
 
 

@@ -85,7 +85,7 @@ class ExampleReader:
         chosen = {id: each for id, each in found.items() if not wanted.skills or each.skill in wanted.skills}
         if "designer" in wanted.roles:
             for each in chosen.values():
-                if each.designed_version:  # otherwise a pool or an endpoint brought the program
+                if each.designed_version:  # without a version, a pool or an endpoint provided the program
                     reward = (each.score.reward if each.score else None) or 0.0
                     yield from self._split_answers(
                         each.job, ExampleRow(each.id, "designer", each.skill, reward, [], [], {})

@@ -34,8 +34,8 @@ Outcome = Literal["passed", "failed", "left out", "late"]
 def record(state: RunState, play: PlayRecord, recording: Recording) -> None:
     """Keep the recording of a finished play while the play would be audited.
 
-    These are the first audit.replays plays of each arm, in an order drawn from the run's secret. So nobody can predict
-    them, and no other recording is kept. A recording so large that the audit might exceed a message is not kept either.
+    An audit repeats the first audit.replays plays of each arm, in an order drawn from the run's secret, so nobody can
+    predict them. Other recordings are not kept, nor are recordings so large that the audit might exceed a message.
     """
     if not state.config.audit.replays or _count_bytes(recording) > _compute_largest(state):
         return
@@ -49,12 +49,12 @@ def record(state: RunState, play: PlayRecord, recording: Recording) -> None:
 
 
 def _compute_largest(state: RunState) -> int:
-    """Return the most bytes of a recording. The recordings of both arms take at most half of a message together."""
+    """Return the size limit of a recording. With it, the recordings of both arms fill at most half of a message."""
     return state.config.bus.max_message_bytes // (4 * state.config.audit.replays)
 
 
 def suspicious_wins(plays: int) -> int:
-    """Return the number of won random plays, of `plays`, that is a finding: 13 of 16, and all of few plays."""
+    """Return how many of `plays` random plays must win to be a finding: 13 of 16, or all if there are few."""
     return max(1, min(plays, math.ceil((plays + HONEST_DEVIATIONS * math.sqrt(plays)) / 2)))
 
 
@@ -73,7 +73,7 @@ def begin(state: RunState, environment: Environment, now: float) -> bool:
     if not (replays or count):
         return False
     drawn = tuple(indices[i % len(indices)] for i in range(count))
-    # A program of a pool pays nobody.
+    # Nobody is paid for a program of a pool.
     most = 0 if environment.program else state.config.audit.solutions
 
     def draw(plays: Iterable[PlayRecord], purpose: str) -> tuple[int, ...]:
@@ -224,7 +224,7 @@ def expire(state: RunState, now: float, live: frozenset[str] | None) -> list[Env
     for audit in sorted(state.audits.values(), key=lambda each: (each.began_at, each.id)):
         environment = state.environments[audit.id]
         if now >= _compute_deadline(state, environment):
-            # A program could make its audit last. So only an audit that nobody took up is paid without a result.
+            # A program could delay its audit. So without a result, its designer is paid only if nobody began the audit.
             outcome: Outcome = "left out" if audit.lease else "late"
             given_up.append(_end(state, audit, outcome, "it was not over at the deadline of its round"))
         elif audit.id in lost and audit.lease >= LEASES:

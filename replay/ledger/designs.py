@@ -184,7 +184,7 @@ def _fail(state: RunState, job: Job, request: RejectCandidate, trajectory: str, 
 
 
 def fail_program(state: RunState, program: str, level: int) -> None:
-    """Note that a program of the pool cannot be played at a level. If no level is left, stop drawing the program."""
+    """Record that a pool program cannot be played at this level. If no level is left, stop drawing the program."""
     assert state.pool is not None
     if state.levels is None or not state.levels.fail(program, level):
         state.pool.reject(program)
@@ -233,9 +233,9 @@ def admit(state: RunState, request: SubmitEnvironment, now: float) -> Environmen
 
 
 def close_member(state: RunState, round_: int, skill: str, member: Member | None, now: float) -> None:
-    """Close a job. Its member joins the group, or is wasted if it comes too late. None: there is nothing to train.
+    """Close a job. Its member joins the designer group, or is wasted if the group has formed already.
 
-    A group that is not to be trained takes no member.
+    `member` is None if there is nothing to train. A group that is not to be trained takes no member.
     """
     group = state.design_groups[group_id(round_, skill)]
     group.closed += 1
@@ -268,7 +268,7 @@ def form(state: RunState, group: DesignGroup, now: float) -> None:
 def expire(state: RunState, now: float, live: frozenset[str] | None) -> None:
     """Open jobs again if their lease is lost, and form the groups that should wait no longer.
 
-    `live` names the connected holders (None: unknown).
+    `live` names the connected holders. It is None if they are unknown.
     """
     for job in state.job_leases.lost(now, live):
         state.counters.expired_leases += 1

@@ -15,12 +15,12 @@ from spade.pools import PoolProgram
 from spade.protocol import MemorySeed, Similarity
 
 SEED_WIN_RATES = (0.15, 0.85)
-SEED_SHARE = 0.2  # least share of the jobs that vary seeds, if the run has any
+SEED_SHARE = 0.2  # least share of jobs that vary seeds, if the run has seeds
 TOO_EASY = 0.9
 TOO_HARD = 0.1
 HIGHEST = 10
 NOVELTY_WINDOW = 32  # number of newest programs of the memory that a program is compared with
-NEWEST_BYTES = 1 << 19  # most bytes of these programs in total, and most characters of the new program
+NEWEST_BYTES = 1 << 19  # most bytes of all these programs, and most characters of the new program
 LENGTH = 5  # tokens of a shingle
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 
@@ -44,7 +44,7 @@ class EnvironmentMemory:
         self._capacity = capacity
         self._seed_share = seed_share
         self._seeds: Sequence[PoolProgram] = ()
-        self._shingles: dict[str, Shingles] = {}  # of the programs of the last comparison, by environment
+        self._shingles: dict[str, Shingles] = {}  # the shingles of the last compared programs, by environment
 
     def __len__(self) -> int:
         return len(self._records)

@@ -1,4 +1,4 @@
-"""Counts of work in flight, kept up to date at each change, so that no request scans all plays.
+"""Count the work in flight. Each change updates the counts, so that no request scans all plays.
 
 The counts are derived from the records and rebuilt when a run is loaded. They are never stored. A play, or the state or
 holder of other work, is changed between `drop` and `add`. So the counts always match the records.
@@ -27,14 +27,14 @@ class Leases(Generic[Work]):
         self._held: dict[tuple[str, int], dict[str, Work]] = {}
 
     def add(self, work: Work) -> None:
-        """Add work in its present state."""
+        """Count work in its present state."""
         if work.state == "leased":
             self._held.setdefault((work.holder, work.request), {})[work.id] = work
         elif work.state == "open":
             heappush(self._open, (self._order(work), work))
 
     def drop(self, work: Work) -> None:
-        """Remove work that is about to change."""
+        """Remove work from the counts before its record changes."""
         if work.state == "leased":
             held = self._held[work.holder, work.request]
             del held[work.id]
@@ -218,7 +218,10 @@ class Flight(Leases[PlayRecord]):
         return tally
 
     def _weigh(self, tally: Tally, step: int, one: int) -> None:
-        """Add or remove an unhinted play's step. Only a step that appears or vanishes can change the earliest step."""
+        """Add or remove an unhinted play's learner step.
+
+        Only a step that appears or vanishes can change the earliest step.
+        """
         count = tally.steps.get(step, 0) + one
         if count and step in tally.steps:
             tally.steps[step] = count
@@ -236,7 +239,7 @@ class Flight(Leases[PlayRecord]):
 
 
 def _shift(counts: dict[Key, int], key: Key, by: int) -> None:
-    """Change a count. An entry that falls to 0 is removed."""
+    """Change a count. Remove an entry that falls to 0."""
     count = counts.get(key, 0) + by
     if count:
         counts[key] = count

@@ -1,4 +1,4 @@
-"""Ids of a run's work and keys of the store's tables, each format beside the functions that read it back. Pure.
+"""Make and parse the ids of a run's work and the keys of the store's tables. All functions are pure.
 
 job              j000012
 environment      e000012
@@ -64,12 +64,12 @@ def compute_instance_number(environment: Environment, play: PlayRecord) -> int:
 
 
 def make_environment_prefix(environment: str) -> str:
-    """Return the beginning of the ids of an environment's plays."""
+    """Return the prefix that all ids of an environment's plays share."""
     return f"{environment}-"
 
 
 def make_arm_prefix(chunk: str, hinted: bool) -> str:
-    """Return the beginning of the ids of the plays in one arm of a chunk."""
+    """Return the prefix that all ids of plays in one arm of a chunk share."""
     return f"{chunk}{'h' if hinted else 'u'}"
 
 
@@ -120,7 +120,7 @@ def make_level_key(program: str) -> str:
 
 
 def make_imported_id(origin: str, environment: str) -> str:
-    """Return the id of an environment from the memory of run `origin`. If that run imported it, its id stays."""
+    """Return the id of an environment from the memory of run `origin`. An imported environment keeps its id."""
     return environment if is_imported(environment) else f"{origin}:{environment}"
 
 

@@ -66,7 +66,7 @@ class Ledger:
                 return None
             case TakeBatch(step=step) if step > state.counters.taken_step and is_spent(state, now):
                 return None
-            case TakeBatch(step=step) if step > find_last_step(state):  # recorded under another limit
+            case TakeBatch(step=step) if step > find_last_step(state):  # the play was recorded under another limit
                 return None
             case LeasePlays(count=count):
                 plays = windows.lease(state, count, self.allowance().chunks, holder, number, now)
@@ -135,7 +135,7 @@ class Ledger:
         return Done()
 
     def advance(self, now: float) -> None:
-        """Open what is due: chunks of active windows, and design jobs for free slots.
+        """Open due chunks of active windows, and open design jobs for free slots.
 
         Opens nothing after the run's end.
         """
@@ -206,7 +206,7 @@ class Ledger:
     def _try_quarantine(
         self, request: EndedPlay | SubmitEnvironment | RejectCandidate, holder: str, now: float
     ) -> bool:
-        """Quarantine a submission if unpublished weights sampled it. Returns True if they did."""
+        """Return True if unpublished weights sampled a submission. Then the submission is quarantined."""
         if request.trajectory is None:
             return False
         if not (why := provenance.describe_flaw(self.state.published, request.trajectory)):
@@ -216,7 +216,8 @@ class Ledger:
             work, name = self.state.plays.get(request.id), request.id
         else:
             work, name = self.state.jobs.get(request.job), make_attempt_id(request.job, request.attempt)
-        known = work is not None and 1 <= request.lease <= work.lease  # otherwise it is not of this run, and not kept
+        # An unknown submission is not from this run, so it is not kept.
+        known = work is not None and 1 <= request.lease <= work.lease
         key = make_quarantine_key(name, request.lease) if known else None
         if key is not None:
             provenance.quarantine(self.state, key, request.trajectory, why, holder, now)

@@ -14,7 +14,7 @@ from spade.codec import unpack_floats, unpack_ids, unpack_mask
 from spade.config import DOMAINS, Config, Play
 from spade.protocol import MOST_HINT, Audited, Diversity, EndedPlay, RejectCandidate, SubmitEnvironment, Trajectory
 
-MOST_STEPS, LONGEST_S = 2**32, 1e9  # bounds of an audit's numbers, so that their sums fit a record
+MOST_STEPS, LONGEST_S = 2**32, 1e9  # bounds of the numbers in an audit's report, so that their sums fit into a record
 
 
 def check_plays(plays: Sequence[EndedPlay], settings: Play) -> list[str]:

@@ -1,4 +1,4 @@
-"""Pacing: how much work may start now, and when a run is over, so that none may start. Pure. Nothing else throttles.
+"""Decide how much work may start now, and whether the run is over. Nothing else throttles a run. Pure.
 
 Why the lag bound holds. Let B be the size of a batch. Take a chunk in flight, and the oldest weights that sampled one
 of its tokens. Let v be their lag in the next batch. The chunk is within the bound L if one of the next n = L - v + 1
@@ -75,7 +75,7 @@ def compute_lag_bound(role: Literal["agent", "designer"], config: Config) -> int
 
 
 def compute_allowance(load: PacingFigures, config: Config) -> Allowance:
-    """Return the work that may start under these figures. This is the only rule of pacing."""
+    """Return how much work may start under these figures. No other rule limits the work."""
     if load.newest is None:
         return Allowance(0, 0)
     group, batch, slots = config.play.group_size, config.learner.batch_sequences, config.design.active_environments

@@ -10,7 +10,7 @@ from spade.protocol import DIGEST_BYTES, Trajectory, Weights
 
 
 def note(state: RunState, weights: Weights) -> None:
-    """Note that weights were published."""
+    """Record that weights were published."""
     state.published[weights.version] = weights.digest
     state.steps[weights.version] = weights.step
 

@@ -40,12 +40,12 @@ class Job(Record):
     lease: int = 0  # how often the job was leased, which is the number of the newest lease
     holder: str = ""  # the process that leased the job last
     deadline: float = 0.0  # the end of the lease
-    seeds: tuple[str, ...] = ()  # environments of the memory that the newest lease may show, to be varied
+    seeds: tuple[str, ...] = ()  # environments of the memory that the newest lease may show as examples to vary
     attempts: tuple[tuple[int, int], ...] = ()  # the rejected attempts, as (lease, attempt)
     request: int = 0  # the number of the holder's request for this lease
     earlier: tuple[tuple[str, ...], ...] = ()  # `seeds` of the earlier leases, in order
-    program: str = ""  # the program to bring from the pool; "" if a designer writes one
-    level: int = 0  # the level at which to bring the pool's program
+    program: str = ""  # the pool program to use; "" if a designer writes the program
+    level: int = 0  # the level at which to use the pool program
 
     def varied(self, lease: int, shown: tuple[str, ...]) -> tuple[str, ...]:
         """Return the environments of `shown` that lease number `lease` had to vary. Empty without such a lease."""
@@ -86,7 +86,7 @@ class Chunk(Record):
 
     index: int  # its place in the window, from 0
     opened_at: float
-    version: int  # the newest policy when the chunk opened, later when it began
+    version: int  # the newest policy when the chunk opened; once the chunk began, the newest policy at that time
     begun: bool = False  # True once its first play was leased
     scored_at: float | None = None  # None until its unhinted plays have ended
 
@@ -94,7 +94,7 @@ class Chunk(Record):
 class Score(Record):
     """An environment's figures when its window closed. Rates, regret and return count finished plays only."""
 
-    reward: float | None  # the designer's reward; None if its measure or the audit is missing
+    reward: float | None  # the designer's reward; None while a measurement or the audit is missing
     regret: float | None
     regret_error: float | None  # standard error of the regret
     win_rate: Annotated[float, Meta(ge=0, le=1)] | None  # of the unhinted plays
@@ -104,11 +104,12 @@ class Score(Record):
     voids: int  # void plays of both arms
     mean_return: float | None = None  # of the unhinted plays
     slow: float | None = None  # the skill's slow average before this window
-    order: int | None = None  # its place among the windows in the skill's averages; None: not among them
+    order: int | None = None  # its place among the windows in the skill's averages; None if it is not in the averages
     luck: Annotated[int, Meta(ge=0)] | None = None
-    """Lost unhinted plays that count as void because nobody can win them. None: scored when no void play counted."""
+    """Lost unhinted plays that count as void because nobody can win them. None if the window was scored by an earlier
+    version, under which no such play counted as void."""
     least_regret: float | None = None
-    """The regret if each void play had returned what lowers it most; the memory keeps it. None without a pair."""
+    """The least regret over all returns that the void plays could have had. The memory keeps it. None if no pair."""
 
 
 class Audit(Record):
@@ -127,9 +128,9 @@ class Audit(Record):
     steps: int = 0  # environment steps that the audit made
     seconds: float = 0.0  # seconds that the audit took
     lost: tuple[int, ...] = ()  # instances to play with the actions of `solution()`
-    tried: int = 0  # plays of `lost` that came to a result
-    solved: int = 0  # plays of `lost` that the solution won
-    unaided: tuple[int, ...] = ()  # instances that no play without the hint won, to try the words of hinted plays on
+    tried: int = 0  # plays of the `lost` instances that were completed
+    solved: int = 0  # plays of the `lost` instances that the solution won
+    unaided: tuple[int, ...] = ()  # instances won only with the hint; the audit tries the hint's words on them
 
 
 class Environment(Record):
@@ -145,10 +146,10 @@ class Environment(Record):
     seed_sensitive: bool  # True if the program plays differently under another seed
     designed_version: int  # the oldest policy that sampled its program; 0: no policy did
     opened_at: float
-    deadline: float  # the window ends then at the latest
+    deadline: float  # when the window ends at the latest
     state: EnvironmentState = "active"
     chunks: list[Chunk] = []
-    levels: list[float] = []  # distinct rewards that it handed out, the first 256
+    levels: list[float] = []  # distinct rewards that the program gave, the first 256
     closed_at: float | None = None
     score: Score | None = None
     parents: tuple[str, ...] = ()  # environments of the memory that its designer was shown to vary
@@ -201,12 +202,12 @@ class DesignGroup(Record):
     round: int
     skill: str
     jobs: int  # number of jobs in the group
-    deadline: float  # the group forms then at the latest
+    deadline: float  # when the group forms at the latest
     closed: int = 0  # number of jobs that have closed
     members: tuple[Member, ...] = ()
     before: float | None = None  # the skill's running mean before the first member's reward entered it
     formed: bool = False  # True once the group is in the queue
-    train: bool = True  # False: designers are not trained, and the group takes no member
+    train: bool = True  # False if designers are not trained; the group then accepts no member
 
 
 class GroupRecord(Record):
@@ -237,7 +238,7 @@ class BatchRecord(Record):
 class Remembered(Record):
     """An environment in the memory."""
 
-    number: int  # counts up; the oldest environment has the lowest
+    number: int  # rises with each environment, so the oldest has the lowest
     environment: str
     skill: str
     source: str
@@ -262,8 +263,8 @@ class RunningMean(Record):
 class MovingAverages(Record):
     """Two moving averages of a skill's mean unhinted return over its windows."""
 
-    fast: float  # with the weight FAST of the reward
-    slow: float  # with the weight reward.slow
+    fast: float  # moving average with the weight FAST (reward.py)
+    slow: float  # moving average with the weight `reward.slow`
     windows: int = 1  # number of windows in the averages
 
 
@@ -271,14 +272,14 @@ class Publication(Record):
     """Weights that were given a version."""
 
     weights: Weights
-    metrics: StepMetrics  # of the step before the publication
+    metrics: StepMetrics  # figures of the step before the publication
 
 
 class Quarantined(Record):
     """A trajectory sampled by weights that were never published. Its key names its play or attempt."""
 
     holder: str
-    why: str  # the fault of its provenance
+    why: str  # the fault found in its provenance
     at: float
     trajectory: Trajectory
 
@@ -295,9 +296,9 @@ class RunCounters(Record):
     jobs: int = 0  # jobs ever opened
     round: int = 0  # the round that is being filled
     round_jobs: int = 0  # jobs opened in this round
-    environments: int = 0  # environments ever admitted
+    environments: int = 0  # number of environments admitted since the start
     queued: int = 0  # groups ever queued
-    remembered: int = 0  # environments ever remembered
+    remembered: int = 0  # number of environments remembered since the start
     taken_step: int = 0  # the last step that was given its batch
     retired_step: int = 0  # the last step in a checkpoint
     plays: int = 0  # finished plays of both arms
@@ -319,11 +320,11 @@ class RunCounters(Record):
     recent: list[Weights] = []  # publications since the last checkpoint
     dropped_step: int = 0  # retention deleted the trajectories of the steps up to this one
     quarantined: int = 0  # trajectories in quarantine
-    newest_quarantined: str = ""  # names it, its holder and its fault
-    round_shape: tuple[int, int] | None = None  # jobs and skills of this round; None: begun by an earlier version
+    newest_quarantined: str = ""  # the id, holder and fault of the newest trajectory in quarantine
+    round_shape: tuple[int, int] | None = None  # jobs and skills of this round; None if an earlier version began it
     audits: int = 0  # audits that are over
     audit_findings: int = 0  # audits that failed
-    audits_left_out: int = 0  # audits without a result, late ones included
+    audits_left_out: int = 0  # audits without a result, including late ones
     audit_steps: int = 0  # environment steps in all audits
     audit_s: float = 0.0  # seconds of all audits
     newest_finding: str = ""  # the last environment that failed an audit, and the finding of that audit

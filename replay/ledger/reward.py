@@ -18,8 +18,8 @@ from spade.returns import is_won
 
 LEARNABLE = (0.2, 0.8)
 ENDED = ("finished", "void")
-NOVELTY_WEIGHT = 0.2  # beside the anchor at weight 1
-FAST = 0.2  # forgets over about five windows, under a round's of a skill
+NOVELTY_WEIGHT = 0.2  # of the novelty; the anchor has weight 1
+FAST = 0.2  # weight of a new window: the average forgets over about five windows, less than a round
 
 
 class Regret(msgspec.Struct, frozen=True):
@@ -218,7 +218,7 @@ def _find_bounds(play: PlayRecord) -> Bounds:
 
 
 def compute_paired_regret(pairs: Sequence[tuple[float, float]]) -> Regret | None:
-    """Return the regret over pairs (unhinted return, hinted return) of an instance; None without a pair."""
+    """Return the regret over pairs (unhinted return, hinted return), one for each instance; None without a pair."""
     if not pairs:
         return None
     differences = [hinted - unhinted for unhinted, hinted in pairs]

@@ -74,7 +74,7 @@ class RunState:
         self.job_leases: Leases[Job] = Leases(lambda job: (job.number,))
         self.environments: dict[str, Environment] = {}
         self.sources: dict[str, Source] = {}
-        self.programs: dict[str, str] = {}  # digests, by active environment
+        self.programs: dict[str, str] = {}  # the digest of each active environment's program
         self.plays: dict[str, PlayRecord] = {}
         self.design_groups: dict[str, DesignGroup] = {}
         self.queue: dict[int, GroupRecord] = {}
@@ -82,12 +82,12 @@ class RunState:
         self.published: dict[int, str] = {}  # version: digest
         self.steps: dict[int, int] = {}  # version: learner step
         self.flight = Flight(self.steps, self._draw_place)
-        self.recordings: dict[str, dict[str, Recording]] = {}  # of each active environment, by play
-        self.audits: dict[str, Audit] = {}  # that are not over, by environment
+        self.recordings: dict[str, dict[str, Recording]] = {}  # recordings of each active environment, by play
+        self.audits: dict[str, Audit] = {}  # audits that are not over, by environment
         self.audit_leases: Leases[Audit] = Leases(lambda audit: (audit.began_at, audit.id))
         self.quarantine: set[str] = set()
-        self.pool: Drawing | None = None  # of design.source "pool"
-        self.levels: Levels | None = None  # of pool.difficulty "window"
+        self.pool: Drawing | None = None  # the order in which a run with design.source "pool" draws programs
+        self.levels: Levels | None = None  # the windows of levels, used by pool.difficulty "window"
         self._changes: dict[tuple[Table, str], msgspec.Struct | None] = {}
 
     # ------------------------------------------------------------ writing

@@ -10,7 +10,7 @@ from spade.config import Design
 from spade.estimates import compute_mean_and_error
 from spade.protocol import Diversity, Evaluation, Measures, Recent, SkillFigures, ToolUse
 
-PLAYS = 512  # an error of at most 0.022 in a win rate
+PLAYS = 512  # the standard error of a win rate is then at most 0.022
 CANDIDATES = 100
 HISTORY = 240
 METER_S = 60
@@ -32,7 +32,7 @@ class PlayFigures(msgspec.Struct, array_like=True, frozen=True):
 
 
 class SlotFigures(msgspec.Struct, array_like=True, frozen=True):
-    """A slot that closed, or whose job failed (reward 0, not learnable, the rest unknown). None: not measured."""
+    """A slot that closed, or whose job failed (reward 0, not learnable, the rest unknown). None means not measured."""
 
     reward: float | None
     learnable: bool
@@ -62,7 +62,7 @@ class Statistics(msgspec.Struct, array_like=True):
 
     @classmethod
     def of(cls, design: Design) -> "Statistics":
-        """Return empty lists: of plays, and of as many slots as a run has open at once."""
+        """Make empty statistics for a run. The list of slots holds as many as the run has open at once."""
         return cls(PLAYS, design.active_environments)
 
     def add_play(self, figures: PlayFigures) -> None:

@@ -41,10 +41,10 @@ def open_chunk(state: RunState, environment: Environment, now: float) -> None:
 
 
 def open_chunks(state: RunState, now: float, starving: bool) -> None:
-    """Open every due chunk: the last one is scored, and weights newer than it began with were published.
+    """Open every due chunk. A chunk is due if the last chunk is scored and newer weights were published since it began.
 
-    The wait for weights ends after play.chunk_wait_s. If the loop is `starving`, no weights can come without more
-    plays, and it ends at once.
+    If no newer weights come, the chunk is due play.chunk_wait_s after the last chunk was scored. If the loop is
+    `starving`, no weights can come without more plays, so the chunk is due at once.
     """
     play = state.config.play
     for environment in list(state.flight.resting.values()):
@@ -58,7 +58,7 @@ def open_chunks(state: RunState, now: float, starving: bool) -> None:
 
 
 def lease(state: RunState, count: int, chunks: int, holder: str, request: int, now: float) -> tuple[PlayLease, ...]:
-    """Lease up to `count` plays: first of chunks that have begun, then of at most `chunks` new ones."""
+    """Lease up to `count` plays: first from chunks that have begun, then from at most `chunks` new chunks."""
     if held := state.flight.held(holder, request):
         return tuple(_make_play_lease(state, play) for play in held)
     leased: list[PlayLease] = []
@@ -169,7 +169,7 @@ def _note_levels(state: RunState, environment: Environment, rewards: tuple[float
 
 
 def _settle(state: RunState, environment: Environment, now: float) -> None:
-    """Quarantine the window, score its newest chunk, and end the window, if any of these is due."""
+    """Quarantine the window if too many plays are void. Else score its newest chunk and end the window, if due."""
     window = state.flight.windows[environment.id]
     if window.voids > VOID_SHARE * window.plays:
         close(state, environment, now, quarantined=True)
@@ -219,7 +219,7 @@ def audited(state: RunState, outcome: Audited, now: float) -> None:
 
 
 def _cancel_rest(state: RunState, environment: Environment, now: float) -> None:
-    """Cancel the plays that have not ended, and score their chunk."""
+    """Cancel all plays that have not ended. Score their chunk."""
     for play in _list_plays(state, environment):
         if play.state in ("open", "leased"):
             state.flight.drop(play)
@@ -309,7 +309,7 @@ def _remember(state: RunState, environment: Environment, score: Score) -> None:
 def expire(state: RunState, now: float, live: frozenset[str] | None) -> None:
     """End the windows past their deadline, and open plays again if their lease is lost.
 
-    `live` names the connected holders (None: unknown).
+    `live` names the connected holders. It is None if they are unknown.
     """
     for environment in audits.expire(state, now, live):
         close(state, environment, now)

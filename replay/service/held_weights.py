@@ -20,7 +20,10 @@ class HeldWeights:
         self._retired: dict[str, None] = {}
 
     def hold(self, engine: str, digests: Iterable[str]) -> str:
-        """Note that an engine holds exactly these folders. If one is retired, return its digest instead, else ""."""
+        """Record that an engine holds exactly these folders. Returns "".
+
+        If one of them is retired, records nothing and returns its digest.
+        """
         wanted = frozenset(digests)
         if gone := wanted & self._retired.keys():
             return min(gone)
@@ -28,7 +31,7 @@ class HeldWeights:
         return ""
 
     def published(self, digest: str) -> None:
-        """Note that these weights are the newest, perhaps once more."""
+        """Record that these weights are the newest. They may have been the newest before."""
         self._retired.pop(digest, None)
 
     def retire(self, digests: Iterable[str], engines: Collection[str], now: float) -> tuple[str, ...]:

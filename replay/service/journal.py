@@ -24,7 +24,7 @@ class Journal:
         self._metrics = run / "metrics.jsonl"
         self._status = run / "status.json"
         if _read_last_byte(self._metrics) not in (b"", b"\n"):
-            self._append(b"")  # a killed service left half a row: end it
+            self._append(b"")  # a killed service left half a row: end this row
 
     def event(
         self, event: str, elapsed_s: float, changed: dict[str, tuple[str, str]] | None = None, why: str = ""

@@ -10,7 +10,7 @@ from replay.store.load import KnownLives
 from replay.store.store import Store
 from spade.protocol import Hello, LifeNumber
 
-MOST = 4_096  # most names; then the names whose newest life is oldest are forgotten
+MOST = 4_096  # most names that are kept; beyond it, the names with the oldest newest life are forgotten
 
 
 class Lives:
@@ -32,7 +32,7 @@ class Lives:
         return "" if newest is None or hello.life >= newest else hello.life.over(hello.name, newest)
 
     def note(self, hello: Hello) -> bool:
-        """Note a life that is not over. Returns True if it is newer than any earlier life of its name."""
+        """Record the life of a running process. Returns True if it is newer than any earlier life of its name."""
         newest = self._known.newest
         if hello.life <= newest.get(hello.name, LifeNumber()):
             return False

@@ -40,7 +40,7 @@ from spade.waits import add_owner
 
 SUPERVISORS = 64
 REPORT_BYTES = 262_144  # bytes of a report, which is kept, shown and written into status.json
-PARTINGS = 6  # times supervise.drain_s: the roles that a supervisor drains one after the other
+PARTINGS = 6  # in units of supervise.drain_s: a supervisor drains so many roles one after the other
 CALLED: frozenset[Role] = frozenset({"engine", "endpoint", "env-runner", "learner"})
 
 
@@ -59,7 +59,7 @@ class Peers:
         self._processes: dict[str, tuple[Process, ...]] = {}
         self._wanted: dict[str, dict[Role, int]] = {}
         self._orders: dict[str, Orders] = {}
-        self._stop_by: float | None = None  # run clock at which no supervisor has to wait any longer
+        self._stop_by: float | None = None  # the time on the run clock from which no supervisor waits any longer
         self._source = config.design.source
         self._drain_s = config.supervise.drain_s
         self._spreading: Weights | None = None
@@ -94,7 +94,7 @@ class Peers:
     def holders(self, now: float) -> frozenset[str] | None:
         """Return the peers that may hold leases.
 
-        None until every living peer has had time to greet a restarted service.
+        Returns None until every living peer has had time to greet a restarted service.
         """
         return None if now - self._start < self._silence_s else frozenset(map(make_holder_id, self._list_hellos()))
 
@@ -108,7 +108,7 @@ class Peers:
         }
 
     def replace(self, newer: Hello) -> None:
-        """Give up the older lives of a peer's name. They have to greet again, and are then refused."""
+        """Disconnect older processes of a peer's name. When they send Hello again, they are refused."""
         if self._server is None:
             return
         for peer, hello in list(self._server.peers.items()):
@@ -122,7 +122,7 @@ class Peers:
         self._plays.add(now, plays)
 
     def measure(self, request: AnyRequest, now: float) -> None:
-        """Count the tokens of a request that took effect, wasted ones included."""
+        """Count the tokens of a request that took effect, including wasted tokens."""
         match request:
             case SubmitPlays(plays=plays):
                 handed_in = [play.trajectory for play in plays]
@@ -141,12 +141,12 @@ class Peers:
         return self._progress.look(step, plays, now)
 
     def announced(self, weights: Weights, now: float) -> None:
-        """Note that these weights are being announced to the engines."""
+        """Record that these weights are being announced to the engines."""
         self._spreading, self._announced = weights, now
         self._held.published(weights.digest)
 
     def serving(self, name: str, serving: Serving, now: float) -> None:
-        """Note that an engine serves these weights.
+        """Record that an engine serves these weights.
 
         The broadcast ends when all connected engines serve the newest weights.
         """
@@ -158,7 +158,7 @@ class Peers:
             self._broadcast_s, self._spreading = now - self._announced, None
 
     def hold(self, engine: str, request: HoldWeights) -> str:
-        """Note that an engine reads these weights. Returns the reason if it may not, else ""."""
+        """Record that an engine reads these weights. If it must not read them, return the reason, else ""."""
         gone = self._held.hold(engine, request.digests)
         return f"weights {gone} are retired; newer ones have been published" if gone else ""
 
@@ -170,7 +170,7 @@ class Peers:
     # ------------------------------------------------------------ supervisors
 
     def report(self, report: ReportProcesses, now: float) -> Orders | Refused:
-        """Take a supervisor's report. Returns the changes it has to make, once. The newest reports are kept."""
+        """Keep a supervisor's newest report. Return the orders for the supervisor, each only once."""
         if (size := len(encode(report))) > REPORT_BYTES:
             return Refused(f"a report of {size} bytes is over {REPORT_BYTES}; have more supervisors, each of fewer")
         self._processes.pop(report.supervisor, None)

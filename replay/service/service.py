@@ -57,7 +57,7 @@ from spade.waits import describe_all
 
 ROUND = 256
 TICK_S = 0.5
-COMMIT_DELAY_S = 0.002  # for which a commit may wait for as many requests as the last one had
+COMMIT_DELAY_S = 0.002  # time for which a commit waits for as many requests as the last commit had
 CLOCK_S = 5.0  # a kill loses at most this much of the run clock
 
 log = logging.getLogger(__name__)
@@ -76,7 +76,9 @@ class Service:
         self._corpus = opened.corpus
         self._started = trio.current_time()
         self._next_tick = self._committed = self._base_s
-        self._expected = 1  # requests of the last round: peers that are answered together often ask again together
+        self._expected = (
+            1  # number of requests in the last round; peers that are answered together often ask again together
+        )
         self._waiting = Waiting(WINDOW)
         self._peers = Peers(config, self._base_s)
         self._retention = Retention(opened.state, store)
@@ -131,7 +133,7 @@ class Service:
     async def _collect_arrivals(self, server: Server) -> list[Incoming]:
         """Wait for the requests to commit together, at most a round.
 
-        Returns none if a deadline of the service comes first.
+        Returns no requests if a deadline of the service passes first.
 
         Takes all requests at hand. While they are fewer than the last time, it also takes requests that come within the
         commit delay. So a peer that asks alone never waits, and peers that were answered together are soon committed
@@ -186,7 +188,7 @@ class Service:
             await self._reply(server, incoming, answer)
 
     def _tell_closed_levels(self) -> None:
-        """Log once each level that yields no instance."""
+        """Log each pool level that yields no instance. Each is logged once."""
         capped = {} if self.ledger.state.levels is None else self.ledger.state.levels.capped
         for name, cap in capped.items():
             if self._capped.get(name) != cap:
@@ -194,21 +196,21 @@ class Service:
         self._capped = capped
 
     def _finish(self, now: float) -> None:
-        """Note once the limit that ended the run. Each pulse announces it from then on."""
+        """Record once which limit ended the run. Each pulse announces the limit from then on."""
         if not self._finished and (why := describe_reached(self.ledger.state, now)):
             self._finished = why
             log.info("finished: %s", why)
             self._journal.event("finish", now, why=why)
 
     async def _commit(self, changes: list[Change]) -> None:
-        """Write the changes and the clock. A cancellation cannot come between taking effect and being durable."""
+        """Write the changes and the clock. A cancellation waits, so every change in memory becomes durable."""
         self._committed = self.now()
         encoded = self._store.encode([*changes, ("meta", "clock", Clock(self._committed))])
         with trio.CancelScope(shield=True):
             await trio.to_thread.run_sync(self._store.commit, encoded)
 
     def _serve(self, arrived: list[Incoming], now: float) -> Replies:
-        """Apply requests. Each is answered after the commit, or waits."""
+        """Apply requests. Return the replies to send after the commit. A request without a reply waits."""
         replies: Replies = []
         counters = self.ledger.state.counters
         before = counters.plays
@@ -223,7 +225,7 @@ class Service:
 
     def _answer(self, incoming: Incoming, now: float) -> Answer | None:
         request, holder = incoming.message, make_holder_id(incoming.hello)
-        if why := self._lives.over(incoming.hello):  # a newer life came while this request waited
+        if why := self._lives.over(incoming.hello):  # a newer process of this name came while this request waited
             return Refused(why)
         match request:
             case Enroll():

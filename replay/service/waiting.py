@@ -21,9 +21,11 @@ from spade.protocol import (
 )
 from spade.transport import Incoming
 
-PATIENCE = 2  # waiting requests of one peer, in windows: one window of live requests, one of requests it has given up
+PATIENCE = (
+    2  # most waiting requests of a peer, in windows: one window is live, another may be requests that the peer gave up
+)
 
-Answer = Response | BatchRecord | GetNewestPrograms  # the last two are answered from the store
+Answer = Response | BatchRecord | GetNewestPrograms  # the store answers a repeated request for one of the last two
 Replies = list[tuple[Incoming, Answer]]
 
 
@@ -58,9 +60,10 @@ class Waiting:
         peers: Container[bytes],
         now: float,
     ) -> Replies:
-        """Try `answer` on each request. A request with an answer, or past its deadline, is answered and leaves.
+        """Try to answer each waiting request. Remove and return those with an answer, and those past their deadline.
 
-        `why` explains why a batch waits. `peers` are the peers still connected.
+        `answer` returns None if a request must go on waiting. `why` explains why a batch waits. `peers` are the
+        connected peers.
         """
         replies: Replies = []
         for key, (incoming, deadline) in list(self._kept.items()):

@@ -15,7 +15,7 @@ NAME = "replay"  # the name of the service in the waits that processes report
 
 
 def explain_waits(waits: Iterable[Wait], ledger: Ledger) -> tuple[Wait, ...]:
-    """Return the waits. Those for work of this service get its reasons."""
+    """Return the waits. Add this service's reasons to the waits for its own work."""
     audits = f"{len(ledger.state.audits)} audits are leased" if ledger.state.audits else "no window is to be audited"
     reasons = {
         "LeaseAudit": audits,
@@ -74,7 +74,7 @@ def explain_pool_limit(pool: Drawing) -> str:
 
 
 def list_own(state: RunState, now: float) -> tuple[Wait, ...]:
-    """Return the holders that the loop waits for: of plays, design jobs and audits, and the learner while it trains."""
+    """Return the processes that the loop waits for: holders of leases, and the learner while it trains."""
     play_s, design_s = state.config.play.lease_s, state.config.design.lease_s
     plays = [(play.holder, now - play.deadline + play_s) for play in state.flight]
     jobs = [(job.holder, now - job.deadline + design_s) for job in state.job_leases]
@@ -112,7 +112,7 @@ class Progress:
         self._stalled = False
 
     def look(self, step: int, plays: int, now: float) -> bool:
-        """Note the progress of the run. Returns True once when the run stalls."""
+        """Record the progress of the run. Returns True once when the run stalls."""
         if (step, plays) != self._reached:
             self._reached, self._since = (step, plays), now
         before, self._stalled = self._stalled, now - self._since >= self._stall_s

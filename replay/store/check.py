@@ -57,7 +57,8 @@ def check_quickly(environment: lmdb.Environment) -> None:
 
 
 def _check(environment: lmdb.Environment, whole: Callable[[str], bool]) -> None:
-    _check_pages(environment, ("meta",), whole)  # another format may have other tables
+    # Check only this table first, because another format may have other tables.
+    _check_pages(environment, ("meta",), whole)
     meta = open_table(environment, "meta")
     with begin(environment) as transaction:
         number = transaction.id()
@@ -92,7 +93,7 @@ def _check_pages(environment: lmdb.Environment, tables: Sequence[str], whole: Ca
     # LMDB does not write free pages at the end, so a file may be short; the check finds other missing pages.
     short = data.stat().st_size < (environment.info()["last_pgno"] + 1) * environment.stat()["psize"]
     for _ in range(_TRIES):
-        with begin(environment) as transaction:  # it keeps the pages of its commit as they are
+        with begin(environment) as transaction:  # a read transaction keeps the pages of its commit as they are
             try:
                 damaged = find_damaged_pages(data, transaction.id(), tables, lambda name: short or whole(name))
             except ValueError as error:

@@ -35,7 +35,7 @@ def compact(path: Path) -> tuple[int, int]:
             sync(compacted)
             with _lock_alone(path / "lock.mdb"):
                 os.replace(compacted, data)
-                # The lock file counts the old file's transactions: the first process to open the new one makes another.
+                # The lock file counts transactions of the old file. Whoever opens the new file first makes another.
                 (path / "lock.mdb").unlink()
             sync(path)
     return sizes

@@ -53,7 +53,7 @@ def read_heads(data: Path) -> list[Meta]:
         try:
             return _try_read_heads(data)
         except ValueError:
-            pass  # a writer may write one and then the other while they are read
+            pass  # read again: a writer may have changed both heads between the two reads
     return _try_read_heads(data)
 
 

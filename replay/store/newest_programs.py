@@ -6,7 +6,7 @@ from spade.protocol import NewestPrograms
 
 
 def read_newest_programs(store: Store, count: int, room: int) -> NewestPrograms:
-    """Return the `count` newest admitted programs by their jobs, the oldest first.
+    """Return the `count` newest admitted programs, ordered by their jobs, the oldest first.
 
     Returns fewer if they would exceed `room` bytes together.
     """

@@ -19,7 +19,8 @@ from typing import NamedTuple
 from replay.store.heads import HEADER_BYTES, PAGE, TREE, Meta, Tree, read_heads
 from replay.store.seal import format_key
 
-_RECORD = struct.Struct("=HHHH")  # size or page, its high half, kind or the page's highest part, size of the key
+_RECORD = struct.Struct("=HHHH")
+"""Low and high half of a size or page number. Kind, or the highest part of the page number. Size of the key."""
 _OVERFLOW_PAGES = struct.Struct("=I")
 _NUMBER = struct.Struct("=Q")
 _BRANCH, _LEAF, _OVERFLOW = 1, 2, 4
@@ -146,7 +147,7 @@ class _Table:
         try:
             page = self._file.take(number)
             records = list(self._records(number, page, _LEAF if depth == 1 else _BRANCH))
-            # The first key of a branch has no meaning.
+            # LMDB ignores the first key of a branch page, so skip it.
             if not self.in_order([one.key for one in (records if depth == 1 else records[1:])], low, high):
                 raise _BadPageError("has keys that are out of order")
             if depth == 1:

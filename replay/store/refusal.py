@@ -46,7 +46,7 @@ def _parse_number(error: lmdb.Error) -> int | None:
 
 
 def _find_cause(path: Path) -> int:
-    """Find the true error behind LMDB's input/output error, which can also mean a partial write."""
+    """Find the true cause of LMDB's input/output error. LMDB reports a partial write as this error, too."""
     limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
     if limit != resource.RLIM_INFINITY and (path / "data.mdb").stat().st_size + _PROBE_BYTES > limit:
         return errno.EFBIG

@@ -1,4 +1,4 @@
-"""Retention deletes the trajectories of old batches. The records of the batches stay.
+"""Delete the trajectories of old batches, and keep the records of these batches.
 
 Only trained trajectories are deleted, the oldest batch first. A trajectory stays if a resumed learner can ask for it
 again. One slice is deleted with each commit, so that the service stays responsive.
@@ -14,7 +14,7 @@ SLICE = 256  # trajectories
 
 
 def find_unneeded(retired_step: int, learner: Learner) -> int:
-    """Return the last step that no learner takes again, even if all but its oldest checkpoint are damaged."""
+    """Return the last step that no learner can ask for again, even if only its oldest checkpoint is undamaged."""
     return max(retired_step - learner.keep_checkpoints * learner.checkpoint_every, 0)
 
 

@@ -25,7 +25,7 @@ def compute_seed(table: str) -> int:
 
 
 def seal_records(table: str, records: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Return records as stored, each followed by its checksum."""
+    """Return records in their stored form: each is followed by its checksum."""
     begin = compute_seed(table)
     return [(key, body + crc32(body, crc32(key, begin)).to_bytes(CRC_BYTES, "little")) for key, body in records]
 

@@ -15,7 +15,7 @@ from replay.store.refusal import make_unreadable_error, make_unwritable_error
 from replay.store.seal import NOT_COMMITTED, DamagedError, check_sealed, format_key, seal_records
 from spade.errors import RunError
 
-PAGE = 256  # records of one read while a table is walked
+PAGE = 256  # records that are read at a time while a table is walked
 LOGGED: Table = "trajectories"
 LOG = "log"
 NAMES: tuple[str, ...] = (*get_args(Table), LOG)
@@ -133,7 +133,7 @@ class Store:
         return body
 
     def get(self, table: Table, key: str, kind: type[Value]) -> Value | None:
-        """Return one record, or None. A key that no record can have also gives None."""
+        """Return one record, or None. Also returns None for a key that no record can have."""
         if not 0 < len(key.encode()) <= self._environment.max_key_size():
             return None
         data = self._read(table, lambda transaction: self._get_value(transaction, table, key.encode()))

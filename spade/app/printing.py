@@ -25,7 +25,7 @@ def open_streams() -> None:
     for number in range(3):
         try:
             os.fstat(number)
-        except OSError:  # otherwise the next opened file would be taken for the stream
+        except OSError:  # open a stream here, since otherwise the next opened file would become the stream
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
     sys.stdin = sys.stdin or os.fdopen(0)
     sys.stdout = sys.stdout or os.fdopen(1, "w")

@@ -95,7 +95,7 @@ class RunDir:
     """The paths of one run and the locks on its parts."""
 
     def __init__(self, path: Path) -> None:
-        self.path = Path(os.path.realpath(path))  # not resolve(), which raises for circular links
+        self.path = Path(os.path.realpath(path))  # not Path.resolve(), which raises for circular links
         self.config_path = self.path / _CONFIG_FILE
         self.record_path = self.path / "run.json"
         self.status_path = self.path / "status.json"
@@ -186,7 +186,7 @@ class RunDir:
         address = config.bus.bind or f"{_IPC}{self._choose_socket_folder()}/replay.sock"
         if started is None:
             record = _record(config, address, corpus)
-        else:  # keep the versions of the start, but the address may have changed
+        else:  # keep the versions from the first start, but save the address, which may have changed
             record = msgspec.structs.replace(started, replay=address, corpus=started.corpus or corpus)
         replace(self.record_path, msgspec.json.format(msgspec.json.encode(record)))
 
@@ -268,7 +268,7 @@ class RunDir:
         if record is None:
             return ""
         inside = record.replay.startswith(_IPC) and record.replay.endswith(f"/{_BUS}/replay.sock")
-        if inside and sockets.is_short_enough(self.path / _BUS):  # the run may have moved since
+        if inside and sockets.is_short_enough(self.path / _BUS):  # the run directory may have been moved since
             return f"{_IPC}{self.path / _BUS}/replay.sock"
         return record.replay
 
@@ -310,7 +310,8 @@ class RunDir:
         with suppress(ProcessLookupError):
             process = os.pidfd_open(holder.pid)
             try:
-                if holder in self.holders().values():  # still the holder: so the descriptor refers to it
+                # If the process still holds the lock, the descriptor refers to this process and not to a later one.
+                if holder in self.holders().values():
                     signal.pidfd_send_signal(process, number)
             finally:
                 os.close(process)

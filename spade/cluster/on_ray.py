@@ -24,7 +24,7 @@ from spade.errors import ConfigError, RunError
 _CONNECT_S = 5.0
 _CALLS = 8  # simultaneous calls to a post, each in a thread of its own
 _NODE = "ray.io/node-id"
-_LONGEST = 300  # characters kept of an error of Ray's, which may fill a page
+_LONGEST = 300  # most characters of an error of Ray's, which may fill a page
 
 log = logging.getLogger(__name__)
 
@@ -126,7 +126,7 @@ def join_ray() -> Iterator[RayCluster]:
     try:
         ray.init(address=_find_address(), log_to_driver=False, configure_logging=False)
     except (OSError, RuntimeError, ValueError, RayError) as error:
-        told = " ".join(str(error).strip().rpartition("\n")[2].split())[:_LONGEST]  # the last line of a traceback
+        told = " ".join(str(error).strip().rpartition("\n")[2].split())[:_LONGEST]  # keep the last line of a traceback
         raise RunError(
             f"no Ray cluster can be reached from here ({told}); `ray start --head` starts one, and one with a token "
             "wants it here, too (RAY_AUTH_MODE, RAY_AUTH_TOKEN_PATH)"
@@ -142,7 +142,8 @@ def _find_address() -> str:
 
     Raises OSError, ValueError.
     """
-    address = services.canonicalize_bootstrap_address("auto")  # from RAY_ADDRESS, or else this machine's Ray
+    # Ray takes RAY_ADDRESS or, if it is not set, the cluster of this machine.
+    address = services.canonicalize_bootstrap_address("auto")
     if address is None:
         raise ValueError("RAY_ADDRESS=local names none")
     host, _, port = address.rpartition(":")
@@ -156,7 +157,7 @@ def _find_address() -> str:
 def _format_reason(error: RayError) -> str:
     """Return an error of Ray's in one line, without the ids at its beginning."""
     text = str(error).strip()
-    if getattr(error, "actor_init_failed", False):  # a machine without spade, for example
+    if getattr(error, "actor_init_failed", False):  # for example, spade is not installed on the machine
         return f"its post could not begin ({text.splitlines()[-1].strip()[:_LONGEST]})"
     said, because, why = " ".join(text.split()).partition("The actor is dead because ")
     return (why if because else said)[:_LONGEST]

@@ -13,12 +13,12 @@ from spade.errors import ConfigError, SpadeError, unwrap_errors
 from spade.processes.child import End, LifeWatcher
 from spade.processes.entry import FINAL
 
-LOOK_S = 2.0  # between two reports of a post that waits for a place
+LOOK_S = 2.0  # seconds between two reports of a post that waits for a place
 AWAY_S = 90.0  # a lost machine is not used for so long; Ray itself may take 65 s to notice the loss
-AGAIN_S = 1.0  # between two calls to a post that cannot be reached
+AGAIN_S = 1.0  # seconds between two calls to a post that cannot be reached
 LATE_S = 0.5  # if a deadline fires later than this, the supervisor itself did not run
-LAST_S = 2.0  # for the last answer of a post after the deadline of its process
-_GONE = -9  # exit code of an end that nobody saw
+LAST_S = 2.0  # seconds for a post's last answer, after the deadline of its process
+_GONE = -9  # exit code of a process if nobody saw its end
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ class RemotePost(Protocol):
     """A post that was asked for, on its machine or still without a place."""
 
     async def call(self, method: str, *values: Any) -> Any:
-        """Call a method of `Post`, or `where`, which is answered once the post has a place.
+        """Call a method of `Post`. The call `where` is answered once the post has a place.
 
         Raises PostGoneError.
         """
@@ -94,10 +94,10 @@ class Lost:
     """Machines that were lost lately."""
 
     def __init__(self) -> None:
-        self._at: dict[str, tuple[float, str]] = {}  # time and address, by name
+        self._at: dict[str, tuple[float, str]] = {}  # by lost machine: the time of the loss, and its address
 
     def add(self, where: Where) -> None:
-        """Note a machine that does not answer."""
+        """Record that a machine does not answer."""
         self._at[where.node] = trio.current_time(), where.host
 
     def away(self) -> Mapping[str, str]:
@@ -127,12 +127,12 @@ class PlacedLife:
         self._where = Where("", "", 0.0)
         self._retiring = False
         self._told = (0, False)  # the pid, and True once it is ready
-        self._dead = False  # the cluster says that its post has ended
+        self._dead = False  # True if the cluster says that the post has ended
         self.left = "left before it was started"
 
     def retire(self) -> None:
         """See `AnyLife`."""
-        self._retiring = True  # passed on before the next report
+        self._retiring = True  # log bytes to write before the next report
 
     async def run(self, told: LifeWatcher) -> End:
         """See `AnyLife`. Raises OSError if the log cannot be written."""
@@ -178,7 +178,7 @@ class PlacedLife:
         async with unwrap_errors(trio.open_nursery()) as nursery:
             nursery.start_soon(self._look, away, told, nursery.cancel_scope)
             answer = await post.call("where")
-        if answer is None or answer.node in self._lost.away():  # the machine may have been lost since `_look` looked
+        if answer is None or answer.node in self._lost.away():  # the machine may have been lost since `_look` ran
             return False
         self._where = answer
         self._record_heard()
@@ -226,7 +226,7 @@ class PlacedLife:
         """
         with trio.move_on_at(self._until):
             return await self._answer(post, told, method, *values)
-        if trio.current_time() > self._until + LATE_S:  # we did not run (a suspended machine): an answer may be waiting
+        if trio.current_time() > self._until + LATE_S:  # this process was suspended, so an answer may be waiting
             with trio.move_on_after(LAST_S):
                 return await self._answer(post, told, method, *values)
         if self._dead:

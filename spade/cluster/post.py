@@ -28,9 +28,9 @@ from spade.protocol import PROTOCOL_VERSION
 
 ASK_S = 1.0  # a report without news is sent after this time
 OUTPUT_BYTES = 1 << 20  # bytes of the log in one report
-_HOME = "spade-post-"  # prefix of a life's folder in the temporary folder, deleted at its end
+_HOME = "spade-post-"  # prefix of the folder of a life, below the temporary folder; it is deleted when the life ends
 _LOG = "log"
-_YOUNG_S = 60.0  # a younger home may still be without a log
+_YOUNG_S = 60.0  # seconds in which a new home may still lack a log
 RECORD = "run.json"
 _NEVER = "left before it was started"
 
@@ -89,11 +89,11 @@ class News(msgspec.Struct, frozen=True):
     """End of the life, once the whole log is sent."""
 
     left: str
-    """Describes the end of a life that was stopped."""
+    """Describes how the process ended, if it was stopped."""
 
 
 class Post:
-    """One life. Threads call its methods. Its answers are the only way to its supervisor."""
+    """One life on this machine. Threads call its methods. Only the methods' answers reach its supervisor."""
 
     def __init__(self) -> None:
         self._news = threading.Condition()
@@ -117,7 +117,7 @@ class Post:
         """
         with self._news:
             self._heard = heard
-            if self._stopped or self._begun:  # already begun: the answer was lost on its way
+            if self._stopped or self._begun:  # the life has begun already, because the first answer was lost on its way
                 return
             self._begun = True
         threading.Thread(target=self._live, args=(parcel, host), daemon=True).start()
@@ -133,7 +133,7 @@ class Post:
             self._asked = asked = self._asked + 1
             self._news.notify_all()
             self._news.wait_for(lambda: self._asked != asked or self._has_news(), ASK_S)
-            if self._asked != asked:  # the newer report gets the log and the news
+            if self._asked != asked:  # a newer report gets the log and the news
                 return News(time.monotonic(), self._pid, self._ready, b"", None, self._left)
             self._told = (self._pid, self._ready)
             output = b"" if self._log is None else os.pread(self._log.fileno(), OUTPUT_BYTES, offset)
@@ -228,7 +228,7 @@ class Post:
 
 
 def pack(parcel: Parcel) -> bytes:
-    """Pack a parcel for the way to its post."""
+    """Pack a parcel, to be sent to its post."""
     return msgspec.msgpack.encode(_Packed(__version__, PROTOCOL_VERSION, msgspec.Raw(msgspec.msgpack.encode(parcel))))
 
 
@@ -290,6 +290,6 @@ def has_run(run: Path, record: bytes) -> bool:
 def _sweep() -> None:
     """Delete the homes of posts that were killed, with their logs and keys."""
     for home in Path(tempfile.gettempdir()).glob(f"{_HOME}*"):
-        with suppress(OSError):  # another user's home, or another process deletes it
+        with suppress(OSError):  # the folder is another user's, or another process deletes it
             if home.stat().st_uid == os.geteuid() and time.time() - home.stat().st_mtime > _YOUNG_S:
                 disk.discard_unless_held(home, _LOG)

@@ -23,7 +23,7 @@ from spade.config import Config, PlacedRole, format_inline, list_differences, lo
 from spade.errors import ConfigError
 
 TEMPLATES = Path(__file__).parent / "templates"
-_MARGIN_S = 120  # a job is warned of its end by so much earlier than its drain needs
+_MARGIN_S = 120  # the warning of a job's end comes this much earlier than a drain needs
 _LONGEST_WARN_S = 65_535  # bound of Slurm
 _CPUS_A_GPU = 8  # CPUs of a container for each GPU, if the config does not say
 _ACTOR_CPUS = 8  # CPUs of a container of actors

@@ -161,7 +161,7 @@ def _check_evaluation(evaluation: Evaluation) -> None:
 
 def _check_challenges(config: Config) -> None:
     """Refuse difficulties that need more turns than a play has, and questions without a prompt in the profile."""
-    if config.model.profile == "nano":  # its prompts do not state a difficulty
+    if config.model.profile == "nano":  # the prompts of nano do not state a difficulty
         if config.tools.screen:
             raise ConfigError("tools.screen: model.profile 'nano' lacks the prompt; leave it out")
         if config.design.reviews:
@@ -222,7 +222,7 @@ def _check_backend(learner: Learner) -> None:
 
 
 def _check_gpus(config: Config) -> None:
-    """Refuse lists of GPUs that the processes cannot share out."""
+    """Refuse lists of GPUs that do not fit the number of processes."""
     engine, learner, each = config.engine, config.learner, config.engine.tensor_parallel
     for name, gpus, device in ("engine", engine.gpus, engine.device), ("learner", learner.gpus, learner.device):
         if gpus and device not in ("auto", "cuda"):

@@ -39,7 +39,7 @@ def load(name: str = "nano", overrides: tuple[str, ...] = ()) -> Config:
         raise ConfigError(f"{merged.files[0]}: {merged.told(str(error))}") from None
     except msgspec.ValidationError as error:
         raise ConfigError(_explain_refused(str(error), merged)) from None
-    if config.bus.keys:  # observers with other working directories read the keys too
+    if config.bus.keys:  # absolute, because observers in other working directories read the keys too
         config = make_paths_absolute(config, ("bus.keys",))
     try:
         check(config)

@@ -30,7 +30,7 @@ def make_paths_absolute(config: Config, settings: Sequence[str] = SETTINGS) -> C
 
 
 def hide_folders(text: str) -> str:
-    """Return the text of a setting with the last name of an absolute path alone. Other texts stay."""
+    """Shorten an absolute path in the text of a setting to its last name. Return other texts unchanged."""
     if Path(text).is_absolute():
         return Path(text).name
     kind, colon, place = text.partition(":")

@@ -38,7 +38,7 @@ class SuiteChoice(NamedTuple):
         if not at or (":" in text and protocol not in get_args(ProtocolName)):
             suite, protocol = text, "paper"
         name, _, path = suite.partition(":")
-        return cls(name, path, cast(ProtocolName, protocol))  # the checks of a config refuse others
+        return cls(name, path, cast(ProtocolName, protocol))  # the checks of a config refuse other suites
 
     def __str__(self) -> str:
         """Format the parts as the setting has them."""

@@ -123,7 +123,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 def _make_tree(rules: Rules) -> dict[str, Any]:
-    """Return the rules as plain values. Without examples they are the same as before protocols could have any."""
+    """Return the rules as plain values. Rules without examples give the same values as in versions without examples."""
     tree: dict[str, Any] = msgspec.to_builtins(rules)
     if not rules.protocol.examples:
         del tree["protocol"]["examples"]

@@ -59,7 +59,7 @@ def find(root: Path) -> tuple[Path, Best] | None:
         try:
             return folder / POLICY, try_decode(_records.decode, read_all(folder / RECORD))
         except (OSError, UnreadableError) as error:
-            if folder.exists():  # else it was deleted meanwhile
+            if folder.exists():  # otherwise the folder was deleted meanwhile
                 raise RunError(
                     f"{folder / RECORD}: cannot be read ({format_reason(error)}); bring it back, or delete {folder}"
                 ) from None

@@ -71,7 +71,7 @@ def read_licence(card: Path | str) -> str:
     """Return the licence that a card states: a file, or the card of a model of the hub. Returns "" if it does not."""
     from huggingface_hub import ModelCard
 
-    with suppress(Exception):  # no front matter, or no answer of the hub
+    with suppress(Exception):  # the card lacks front matter, or the hub does not answer
         return str(ModelCard.load(card).data.license or "")
     return ""
 
@@ -83,7 +83,7 @@ def _look_up(name: str, kind: _Kind, patterns: Sequence[str]) -> Path:
     """Ask the hub, and take the cached copy if that fails. Raises ConfigError without a copy."""
     try:
         return _download_snapshot(name, kind, patterns, offline=False)
-    except Exception as error:  # of the hub's client, of HTTP below it, or of an answer that is no JSON
+    except Exception as error:  # from the hub's client, from HTTP, or from decoding an answer
         cached = _find_cached(name, kind, patterns)
         if cached is None:
             raise ConfigError(f"the hub did not give it: {read_first_line(error)}") from None

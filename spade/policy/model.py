@@ -112,7 +112,8 @@ def check_whole(folder: Path, model: PreTrainedModel, report: Mapping[str, Any])
                 "give a whole checkpoint"
             )
     for name, value in model.named_parameters():
-        if not all(end.isfinite() for end in value.aminmax()):  # a NaN is both; much faster than a look at each number
+        # A NaN makes both bounds NaN; this is much faster than checking each number.
+        if not all(end.isfinite() for end in value.aminmax()):
             raise RunError(f"{folder}: its tensor {name} holds numbers that are not finite; give a sound checkpoint")
 
 
@@ -162,7 +163,7 @@ def write_parameters(model: PreTrainedModel, folder: Path) -> None:
     """Write the parameters and the config of `model` into `folder`. Raises OSError, which names the file."""
     try:
         model.save_pretrained(folder, max_shard_size=_WHOLE)
-    except SafetensorError as error:  # it tells of a full disk in words alone
+    except SafetensorError as error:  # this error tells of a full disk only in its text
         raise OSError(errno.EIO, str(error), str(folder / PARAMETERS)) from None
 
 

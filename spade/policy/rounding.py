@@ -18,10 +18,11 @@ def is_alike(found: Tensor, expected: Tensor) -> bool:
 
 
 def is_as_near(found: Tensor, rounded: Tensor, exact: Tensor) -> bool:
-    """Return True if `found` is mostly at most twice as far from `exact` as `rounded` is.
+    """Return True if the distance of `found` from `exact` is at most twice the distance of `rounded` from `exact`.
 
-    The distance of a token is by norm, relative to its logits in `exact`; medians over the tokens are compared. On a
-    real model bfloat16 moves the logits of one token in thirty by their whole norm, so no mean would do.
+    A token's distance is the norm of the difference, relative to the norm of its logits in `exact`. Medians over the
+    tokens are compared. A mean would not do: on a real model, bfloat16 moves the logits of one token in thirty by their
+    whole norm.
 
     exact: (..., vocabulary), computed in float32. found, rounded: of the same shape, in a narrower format.
     """

@@ -57,7 +57,7 @@ class AnyLife(Protocol):
         """Run the whole life. If cancelled, first drain the process and wait until its whole group is gone."""
 
     def retire(self) -> None:
-        """Have the process finish its work in hand and leave."""
+        """Tell the process to finish its present work and leave."""
 
 
 # Settings of glibc for the processes with tensors. It keeps freed blocks of up to 32 MiB in its heaps, in pieces. An

@@ -67,7 +67,7 @@ class Launch(msgspec.Struct, frozen=True):
     """Position among the processes of its role, from 0."""
 
     gpus: tuple[int, ...] | None = None
-    """GPUs that the process may see (`spade.processes.gpus`). None: all that its supervisor sees."""
+    """GPUs that the process may see (`spade.processes.gpus`). None means all GPUs that its supervisor sees."""
 
     corpus: str = ""
     """Digest of the run's documents, for the replay service, or "" if unknown."""
@@ -149,7 +149,7 @@ async def connect_to_replay(
         async with client.session(), run_in_background(partial(_wait_until_refused, client)):
             yield client
     except* RefusedError:
-        if client.refusal:  # every call fails with it too
+        if client.refusal:  # every later call fails with the same error
             raise RunError(client.refusal) from None
         raise
 
@@ -180,7 +180,7 @@ async def _watch_signals(signals: AsyncIterator[int], leave: Callable[[str], Non
 
 
 def _say(pipe: socket.socket, line: bytes) -> None:
-    with suppress(OSError):  # the watch handles a supervisor that is gone
+    with suppress(OSError):  # if the supervisor is gone, the watch handles it
         pipe.sendall(line)
 
 

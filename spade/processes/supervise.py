@@ -20,11 +20,12 @@ from spade.processes.child import AnyLife, End, Life
 from spade.processes.entry import FINAL, Launch
 from spade.protocol import LifeNumber, Process, ProcessState, Role
 
-RETIRING: frozenset[Role] = frozenset({"designer", "curator", "agent"})  # these finish their work in hand
-OPTIONAL: frozenset[Role] = frozenset({"tracker"})  # a run goes on without these
-RESTART_WINDOW_S = 600.0  # over which restarts are counted, as long as a start may take by default
-_FIRST_TRIES = 3  # starts of a process that was never ready, in place of the whole budget
-_BACKOFF_S = 0.1  # doubled with each end in the window
+# Processes of these roles can finish their work before they leave.
+RETIRING: frozenset[Role] = frozenset({"designer", "curator", "agent"})
+OPTIONAL: frozenset[Role] = frozenset({"tracker"})  # a run goes on without processes of these roles
+RESTART_WINDOW_S = 600.0  # window in which restarts are counted: as long as a start may take by default
+_FIRST_TRIES = 3  # most starts of a process that was never ready, instead of the whole budget
+_BACKOFF_S = 0.1  # wait before a restart, doubled with each end in the window
 _BACKOFF_MAX_S = 5.0
 
 Lives = Callable[[str, Launch, Path, config.Supervise], AnyLife]
@@ -49,7 +50,7 @@ class _Child:
         self.restarts = 0
         self.ends: deque[float] = deque()
         self.was_ready = False
-        self.settled = trio.Event()  # ready for the first time, or done
+        self.settled = trio.Event()  # set when the process is ready for the first time, or done
         self.done = trio.Event()
         self.scope = trio.CancelScope(shield=True)
 
@@ -86,7 +87,7 @@ class Supervisor:
         self._modules = modules
         self._lives = lives
         self._children: dict[str, _Child] = {}
-        self._starts: Counter[str] = Counter()  # starts of each name, which outlives its child
+        self._starts: Counter[str] = Counter()  # number of starts of each name; a name outlives its child
         self._nursery: trio.Nursery
         self._body = trio.CancelScope()
         self._failure: RunError | None = None
@@ -188,7 +189,7 @@ class Supervisor:
         now, settings, name = trio.current_time(), self._settings, child.launch.name
         child.detail = end.why
         child.ends.append(now)
-        budget, within = min(settings.restarts, _FIRST_TRIES - 1), ""  # budget of first starts, over any time
+        budget, within = min(settings.restarts, _FIRST_TRIES - 1), ""  # the budget of first starts has no time limit
         if child.was_ready:
             budget, within = settings.restarts, f" within {RESTART_WINDOW_S:g} s"
             while child.ends[0] < now - RESTART_WINDOW_S:

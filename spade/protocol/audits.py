@@ -38,7 +38,7 @@ class AuditJob(Wire, frozen=True):
     """Id of the environment."""
 
     lease: int
-    """Number of the lease, which `Audited` returns."""
+    """Number of the lease. `Audited` repeats it."""
 
     source: str
     """Source text of the program."""

@@ -35,7 +35,7 @@ class DesignJob(Wire, frozen=True):
     """Id of the job."""
 
     lease: int
-    """Number of the lease, which the answer returns."""
+    """Number of the lease. The designer's answer repeats it."""
 
     round: int
     """Round of designs to which the slot belongs."""
@@ -44,7 +44,7 @@ class DesignJob(Wire, frozen=True):
     """Skill that the environment should exercise."""
 
     draw: int
-    """Random number that selects the document and all other demands on the attempts."""
+    """Random number from which the document and all other demands on the attempts are derived."""
 
     sampler: int
     """Seed of the sampling. For a program of a pool, the seed of its admission."""

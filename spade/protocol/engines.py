@@ -75,7 +75,7 @@ class Generate(Request[Generated | Overdue], frozen=True):
     """Strings that end sampling. The answer includes the token that completes a string."""
 
     deadline_s: float = 0.0
-    """Seconds from arrival after which the engine gives the request up. 0: never."""
+    """Seconds from arrival after which the engine gives the request up. 0 means never."""
 
     name: Name = ""
     """Name for giving the request up (`GiveUp`)."""
@@ -118,8 +118,8 @@ class WeightsPart(Wire, frozen=True):
     """Size of the whole file in bytes."""
 
     lacking: bytes = b""
-    """Bit i (little-endian) is set if an engine's unfinished copy lacks the i-th part, in parts of the size that
-    engines ask for. Empty: the copy is complete."""
+    """Bit i (little-endian) is set if an engine's unfinished copy lacks part i of the file. Parts have the size that
+    engines ask for. Empty if the copy is complete."""
 
 
 class GetWeights(Request[WeightsPart], frozen=True):

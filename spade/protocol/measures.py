@@ -14,7 +14,7 @@ MOST_PROGRAMS = 512  # programs in one measurement of diversity, which holds the
 
 
 class Measures(Wire, frozen=True):
-    """Measures of one program, defined in `docs/metrics.md`. None: not measured, or not known."""
+    """Measures of one program, defined in `docs/metrics.md`. None means not measured, or not known."""
 
     lines: Count | None = None
     """Lines of code, without blank lines and comments."""

@@ -12,7 +12,7 @@ class PlayLease(Wire, frozen=True):
     """Id of the play."""
 
     lease: int
-    """Number of the lease, which the answer returns."""
+    """Number of the lease. The agent's answer repeats it."""
 
     environment: str
     """Id of the environment."""
@@ -105,7 +105,7 @@ class EndedPlay(Wire, frozen=True):
     """Tokens of the play, or None if a fault of the environment voids it."""
 
     fault: str = ""
-    """Text of that fault, or ""."""
+    """Text of the fault that voids the play, or ""."""
 
     recording: Recording | None = None
     """Course of the play, from which an audit runs it again."""

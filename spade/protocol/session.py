@@ -41,7 +41,7 @@ class Wait(Wire, frozen=True):
     """Name of the process that must act."""
 
     what: str
-    """The expected result of the holder, for example a batch."""
+    """The result that the holder must bring, for example a batch."""
 
     count: int = 1
     """Number of such waits at the same time."""
@@ -53,7 +53,7 @@ class Wait(Wire, frozen=True):
     """Name of the waiting process. Empty in a heartbeat, which names its sender."""
 
     why: str = ""
-    """The thing that the holder lacks, if the replay service knows."""
+    """The reason why the holder cannot act yet, if the replay service knows it."""
 
 
 class Done(Wire, frozen=True):

@@ -106,7 +106,7 @@ class SkillFigures(Wire, frozen=True):
 class Recent(Wire, frozen=True):
     """Figures of the last plays, slots, chunks and candidates. docs/metrics.md gives the definitions.
 
-    None: never measured, or not yet.
+    None means that the figure was not measured, or not yet.
     """
 
     validity: float | None = None

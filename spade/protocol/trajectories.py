@@ -14,7 +14,7 @@ class Trajectory(Wire, frozen=True):
     """Token ids, little-endian int32."""
 
     spans: Many[int]
-    """Lengths of runs of tokens. Read and sampled runs take turns, and the first run is read."""
+    """Lengths of runs of tokens. A run of prompt tokens and a run of sampled tokens alternate, the prompt first."""
 
     logprobs: bytes
     """Log-probability of each *sampled* token under the distribution that it was really sampled from, little-endian

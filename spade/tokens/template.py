@@ -94,7 +94,7 @@ class Template:
 
         def render() -> str:
             text = self._template.render(messages=chat, tools=tools, add_generation_prompt=prompt, **others)
-            text.encode()  # no tokenizer takes half of a surrogate pair
+            text.encode()  # a tokenizer does not accept half of a surrogate pair
             return text
 
         return run_template("refuses the conversation", render)

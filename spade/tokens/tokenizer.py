@@ -87,8 +87,8 @@ class Tokenizer:
     The checkpoint's files name some end tokens. The token that the template writes after an answer is one as well. A
     model that learned this template samples that token, and would otherwise run to its limit.
 
-    Messages are encoded together with the template's text around them, which gives the ids of the text as a whole. But
-    they are encoded apart from the template's control tokens, so that no message can produce one. Layouts are cached by
+    Messages are encoded together with the template's plain text around them, so the ids are the ids of the whole text.
+    The template's control tokens are encoded separately, so that a message cannot produce one. Layouts are cached by
     their sequence of roles, so a template that writes the date keeps the date of its first conversation.
     """
 

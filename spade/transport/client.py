@@ -34,8 +34,8 @@ from spade.transport.curve import Failure, Watch, has_keys, secure_client
 from spade.transport.pump import NUMBER_BYTES, PUSH, WINDOW, Beat, Pump, put_newest, run_in_background
 from spade.waits import Waits
 
-_PUSHES = 64  # pushes kept if the owner does not read them
-_WAITS = 128  # waits sent with a heartbeat
+_PUSHES = 64  # most pushes that are kept if the owner does not read them
+_WAITS = 128  # most waits that a heartbeat names
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ class Client:
         self._bus = bus
         self._numbers = itertools.count(1)
         self._calls = Calls(WINDOW, self._numbers, self._send_live)
-        self._greeting: set[int] = set()  # numbers of the hellos in this handshake
+        self._greeting: set[int] = set()  # request numbers of the hellos in this handshake
         self._live = False
         self.life = ""
         self._refused: str | None = None
@@ -181,7 +181,7 @@ class Client:
             if not self._send(next(self._numbers), encode(Heartbeat(dict(self.gauges), self.waits.report()[:_WAITS]))):
                 return
             late = await beat.wait(interrupt=self._turn)
-            self._heard += late  # not `+= await`, which would read it before the wait
+            self._heard += late  # do not write `+= await`: it would read `_heard` before the wait
             silent = trio.current_time() - self._heard
             if self._live and self._pump.drained and silent > self._bus.silence_s:
                 self._lose(f"silent for {silent:.1f} s")

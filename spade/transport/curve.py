@@ -89,7 +89,7 @@ async def open_gate(folder: Path) -> AsyncIterator[Context]:
             yield context
     finally:
         keeper.close()
-        with trio.CancelScope(shield=True):  # takes at most the linger of the closed sockets
+        with trio.CancelScope(shield=True):  # this takes at most the linger time of the closed sockets
             await trio.to_thread.run_sync(context.term)
 
 

@@ -25,7 +25,7 @@ _IPC = "ipc://"
 _BATCH = 256  # messages handled before other tasks get their turn
 _LINGER_MS = 500  # time for a closed socket to hand its last messages (a goodbye) to the system
 WINDOW = 256  # calls of one client that may wait for their answers; the next call waits for a place
-_BACKLOG = 4  # queued messages for each place in the window: a request, its repetition, pulses and pushes
+_BACKLOG = 4  # queue length, in windows: each place may have a request, its repetition, a pulse and a push
 _RECONNECT_MS = 50
 _RECONNECT_MAX_MS = 1_000
 _OVERHEAD = 256  # bytes that ZeroMQ may add to a frame: CURVE takes 33
@@ -104,7 +104,8 @@ class Pump:
             self.socket.setsockopt(zmq.HEARTBEAT_IVL, self._beat_ms)
             self.socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, self._silence_ms)
             self.socket.setsockopt(zmq.CONNECT_TIMEOUT, self._silence_ms)
-            self.socket.setsockopt(zmq.HANDSHAKE_IVL, self._silence_ms)  # bounds a stranger's descriptor
+            # Limits how long a stranger occupies a descriptor.
+            self.socket.setsockopt(zmq.HANDSHAKE_IVL, self._silence_ms)
 
     async def run(self) -> None:
         """Run the pump task, for as long as the socket is open."""
@@ -164,7 +165,7 @@ class Pump:
                 return False
             frames = self._receive()
             if sum(map(len, frames)) > self._most + _OVERHEAD:
-                frames = frames[:1]  # too long to be our message: counted, not decoded
+                frames = frames[:1]  # the message is too long to be ours: count it, and do not decode it
             self._on_frames(frames)
         return True
 

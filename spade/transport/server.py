@@ -37,7 +37,9 @@ _EACH = 1_024  # peers with one key, except the key of the run's own host
 _BEAT_BYTES = 32_768  # size of a heartbeat, which is kept, shown and written into the metrics
 _GONE = 1_024  # departures kept if the service does not read them
 _PARTING_S = 0.25  # time for the goodbyes of all peers together
-_WAITING = 2  # bound of a peer's waiting requests, in windows: one window may have been given up by the peer
+_WAITING = (
+    2  # most waiting requests of a peer, in windows: one window is live, another may be requests that the peer gave up
+)
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +74,7 @@ class Server:
         self._departed, self.gone = trio.open_memory_channel[tuple[bytes, Hello]](_GONE)
         self._digest = digest
         self._life = token_hex(8)
-        self._left = False  # we leave in order and read only goodbyes, so that no peer is greeted anew
+        self._left = False  # True while we leave in order. Only goodbyes are read then, so that no peer joins.
         self._bus = bus
         self._ready = ready or (lambda _: Ready())
         self._pulse = pulse
@@ -97,7 +99,7 @@ class Server:
             except BaseException as error:
                 if _is_cancelled(error):
                     await self._part()
-                raise  # a crash sends no goodbye
+                raise  # a crashed peer sends no goodbye
             await self._part()
         finally:
             self._watch.close()

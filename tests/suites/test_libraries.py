@@ -43,7 +43,7 @@ CHAIN = program("ReasoningGymEnv", dataset="chain_sum", parameters={"min_terms":
 
 
 def print_in_process(code):
-    """Return what code prints in a process of its own. No library is imported here: they reseed and phone home."""
+    """Return the output of code in another process. Libraries would reseed generators and start threads in this one."""
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
 

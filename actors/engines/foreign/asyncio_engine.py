@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 _PATIENCE_S = 0.002  # the longest wait of `step`, and so the longest delay of an order
 _PARTING_S = 1.0
-_LONGEST_S = 1_800.0  # enough to start a large model from a cold disk
+_LONGEST_S = 1_800.0  # limit of a call; a large model can start from a cold disk within it
 
 
 class AsyncioEngine(ABC):
@@ -32,7 +32,7 @@ class AsyncioEngine(ABC):
         self.sampled = 0
         self.active = 0
         self._rows = asyncio.Semaphore(rows)
-        self._open: dict[int, Future[None]] = {}  # used only by the engine's thread
+        self._open: dict[int, Future[None]] = {}  # only the engine's thread uses these
         self._ended: queue.SimpleQueue[tuple[int, Result]] = queue.SimpleQueue()
         self._loop = asyncio.new_event_loop()
         self._thread = Thread(target=self._loop.run_forever, name=type(self).__name__, daemon=True)
@@ -65,7 +65,7 @@ class AsyncioEngine(ABC):
             served.cancel()
 
     def step(self) -> Results:
-        """Return the requests that ended. Waits briefly if none has."""
+        """Return the requests that ended. Waits briefly if no request has ended."""
         results: list[tuple[int, Result]] = []
         wait = True
         while True:
@@ -76,7 +76,7 @@ class AsyncioEngine(ABC):
             wait = False
             if isinstance(result, SpadeError):
                 raise result
-            if self._open.pop(id, None) is not None:  # else it was cancelled meanwhile
+            if self._open.pop(id, None) is not None:  # otherwise the request was cancelled meanwhile
                 results.append((id, result))
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:

@@ -27,9 +27,9 @@ from spade.tokens import Tokenizer
 
 _WORKER = "actors.engines.foreign.vllm_worker.Reloader"
 _BLOCK = 128  # tokens; vLLM chooses 16 to 128
-_ANY = 0.01  # `engine.kv_bytes` sets the memory. vLLM's default refuses a GPU on which the learner uses a share.
+_ANY = 0.01  # `engine.kv_bytes` sets the memory; vLLM's default would refuse a GPU that the learner shares
 _DEAD = "vLLM's own processes have died; the lines above in this engine's log say of what"
-_PARTING_S = 1.0  # vLLM's processes hold nothing that matters
+_PARTING_S = 1.0  # vLLM's processes need no more time to end: they hold no state that matters
 
 
 class VllmEngine(AsyncioEngine):
@@ -63,7 +63,7 @@ class VllmEngine(AsyncioEngine):
         return explain_misfit(request, self._context, self._vocabulary)
 
     def step(self) -> Results:
-        if self._llm.errored:  # requests sent just before a death are never answered
+        if self._llm.errored:  # a request that was sent just before vLLM died is never answered
             raise BusError(_DEAD)
         return super().step()
 
@@ -77,7 +77,7 @@ class VllmEngine(AsyncioEngine):
 
     def close(self) -> None:
         self._llm.shutdown(timeout=_PARTING_S)
-        del self._llm  # its __del__ fails while the interpreter shuts down
+        del self._llm  # detach it, because its __del__ fails while the interpreter shuts down
         super().close()
 
     async def generate(self, request: Generate) -> Generated | Refused:
@@ -95,7 +95,7 @@ class VllmEngine(AsyncioEngine):
                     prompt, self._make_sampling_params(request), str(next(self._names))
                 ):
                     last = output.outputs[0]
-        except VLLMClientError as error:  # concerns this request alone
+        except VLLMClientError as error:  # this error concerns only this request
             return Refused(f"vLLM refuses it: {error}")
         if last.finish_reason not in ("stop", "length"):
             return Refused(f"vLLM gave it up ({last.finish_reason})")
@@ -115,7 +115,7 @@ class VllmEngine(AsyncioEngine):
             max_tokens=request.max_tokens,
             temperature=request.temperature,
             seed=request.seed,
-            logprobs=0,  # of the sampled token alone
+            logprobs=0,  # log-probabilities of only the sampled token
             stop_token_ids=sorted(self._end_ids),
             ignore_eos=True,  # vLLM's own end-of-sequence rule is off: `stop_token_ids` ends sequences
             top_p=request.top_p,
@@ -180,16 +180,16 @@ async def _start(weights: Weights, settings: Settings, dtype: str) -> Any:
         # vLLM resets random generators after each piece of a prompt, which crashes on a CPU.
         enable_chunked_prefill=gpu,
         max_num_batched_tokens=None if gpu else settings.context_tokens,
-        logprobs_mode="processed_logprobs",  # of the distribution sampled from: vLLM's default ignores the temperature
+        logprobs_mode="processed_logprobs",  # with the temperature, unlike vLLM's default
         generation_config="vllm",  # ignore the checkpoint's sampling settings
         worker_extension_cls=_WORKER,
         disable_log_stats=True,
         use_tqdm_on_load=False,
     )
     try:
-        # Do not bind the engine to a name: vLLM keeps a frame of its start, and so everything that its callers name.
+        # Do not bind the engine to a name here: vLLM keeps the stack frames of its start alive, with all variables.
         return AsyncLLM.from_engine_args(arguments)
-    except ValueError as error:  # bad arguments: a context too long, an unknown model
+    except ValueError as error:  # raised for bad arguments: a context too long, an unknown model
         raise ConfigError(f"engine.kind: vLLM refuses {weights.path}: {' '.join(str(error).split())}") from None
 
 

@@ -54,7 +54,7 @@ class Desk:
     """The part of the service in trio's thread.
 
     It keeps requests by sender and gives the engine as many as fit its rows. `follower` keeps the engine on the newest
-    published weights. None: the engine has weights of its own.
+    published weights. If `follower` is None, the engine has its own weights.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Desk:
         self._count = itertools.count(1)
         self._follower = follower
         self._waits = config.engine.swap == "wait"
-        self._newer: Weights | None = None  # ordered as soon as `engine.swap` allows
+        self._newer: Weights | None = None  # weights to be ordered as soon as `engine.swap` allows
         self._tolerance = compute_tolerance(config)
 
     def order(self, weights: Weights) -> None:
@@ -110,7 +110,7 @@ class Desk:
                 self._room.release()
 
     async def _take(self, incoming: Incoming) -> bool:
-        """Queue a request. Return False if it takes no room."""
+        """Queue a request. Return False if it does not occupy a place in the queue."""
         match incoming.message:
             case Generate() as request:
                 refusal = self._find_refusal(request)
@@ -125,7 +125,7 @@ class Desk:
             return False
         key = (incoming.peer, incoming.id)
         if key in self._numbers:
-            return False  # sent again after a new handshake; its first copy will be answered
+            return False  # the peer sent the request again after a new handshake; the first copy will be answered
         number = self._numbers[key] = next(self._count)
         self._open[number] = Asked(incoming, request, trio.current_time())
         self._shares.ask(number, incoming.hello.role)

@@ -5,20 +5,20 @@ from itertools import count
 
 from spade.protocol import Role
 
-_KEPT = 8  # a role that is alone leaves one row of eight free, so that another role can begin at once
+_KEPT = 8  # if only one role asks, one row of eight stays free, so that another role can begin at once
 _AHEAD = 8  # one extra request begins for every eight rows, so that a freed row has its successor at hand
 
 
 class RoleShares:
     """Requests by role: the waiting ones in order of arrival, and the number that have begun.
 
-    The role with the fewest begun requests comes next. So roles that all have waiting requests come to hold equally
+    The role with the fewest begun requests comes next. So if several roles have waiting requests, each gets equally
     many rows. No role ever holds all rows. Long requests are not interrupted, so another role's request would have to
     wait until the first of them ends.
     """
 
     def __init__(self, rows: int) -> None:
-        self._most = rows - max(rows // _KEPT, 1) if rows > 1 else 1  # the most rows of one role
+        self._most = rows - max(rows // _KEPT, 1) if rows > 1 else 1  # most rows that one role may use
         self._all = rows + rows // _AHEAD
         self._order = count()
         self._waiting: dict[Role, deque[tuple[int, int]]] = {}  # (order of arrival, number)

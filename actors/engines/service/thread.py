@@ -61,7 +61,7 @@ def work(
                         failed.append((id, error))
                 case Cancel(id):
                     engine.cancel(id)
-                case Weights() if order is newest:  # kept in order: some engines begin a submitted request at once
+                case Weights() if order is newest:  # in order, because some engines begin a submitted request at once
                     if (swapped := swap(engine, order, tolerance)) is not None:
                         token.run_sync_soon(served, swapped)
                 case Stop():

@@ -46,7 +46,7 @@ class Pace(NamedTuple):
 
 
 _PACE = {"cpu": Pace(512, 4_096), "cuda": Pace(16_384, 1 << 20)}
-_ENTRIES = 2  # for each row, so that as many idle conversations as there are rows keep their keys
+_ENTRIES = 2  # cache entries for each row: as many idle conversations as rows keep their keys
 
 
 class TorchEngine:
@@ -69,7 +69,7 @@ class TorchEngine:
         self._device = policy.pick_device(settings.device)
         self._pace = _PACE.get(self._device.type, _PACE["cuda"])
         self._waiting: deque[SequenceInFlight] = deque()
-        self._active: dict[int, SequenceInFlight] = {}  # by entry, in the order of admission
+        self._active: dict[int, SequenceInFlight] = {}  # sequences in flight by cache entry, in the order of admission
         self._steps = 0
         self._end_ids = Tokenizer.load(Path(weights.path)).end_ids
         bpe = tokenizers.Tokenizer.from_file(str(Path(weights.path) / "tokenizer.json"))
@@ -80,7 +80,7 @@ class TorchEngine:
         self._memory = KvMemory(_ENTRIES * self._rows, self._context, settings.kv_bytes, probe)
         self._vocabulary: int = self._model.config.get_text_config().vocab_size
         self._decoder = self._open_decoder()
-        trim()  # what the comparison in float32 took
+        trim()  # free the memory that the comparison in float32 took
 
     def _open_decoder(self) -> Decoder | None:
         """Open a decoder of several tokens in one trip. Returns None if it cannot run the model on this device."""
@@ -169,7 +169,7 @@ class TorchEngine:
                 held.append(row)
                 if wanted is None:
                     continue
-                break  # smaller sequences behind it would keep taking its room
+                break  # otherwise smaller sequences behind it would keep taking its room
             row.entry, row.filled = placement.entry, placement.tokens
             self._active[row.entry] = row
             self._prompt_tokens += len(prompt)

@@ -23,7 +23,7 @@ class FlashCall(NamedTuple):
     """The sequences of one call of the kernel."""
 
     order: Tensor | None
-    """Rows (token * key heads + key head) of the queries, in the order of the sequences. None: all rows in order."""
+    """Rows (token * key heads + key head) of the queries, in the order of the sequences. None: all, in order."""
 
     queries: Tensor
     """(sequences + 1,) int32: the first query of each sequence, and the number of queries."""

@@ -27,7 +27,7 @@ TRIP = 8  # most steps of a trip
 # Rows of the buffer, followed by TRIP rows of uniform numbers. A float64 holds every number of them exactly.
 _TOKEN, _POSITION, _START, _SIZE, _TEMPERATURE, _TOP_P, _TOP_K = range(7)
 _FIELDS = 7
-_ALL = 2.0  # as top_p: no rounding of a sum of probabilities comes near it
+_ALL = 2.0  # used as top_p to switch nucleus sampling off: no rounded sum of probabilities reaches it
 
 
 class DecodeRow(NamedTuple):
@@ -108,7 +108,7 @@ class Decoder:
         return tokens.astype(np.int64).tolist(), logprobs.tolist()
 
     def _open_step(self, spare: NDArray[np.float64], *, cut: bool) -> "_Step":
-        """Return the step for rows of this number, captured from `spare` rows if it is new."""
+        """Return the step for this number of rows. A new step is captured with `spare` rows."""
         key = spare.shape[1], cut
         if key not in self._steps:
             step = self._steps[key] = _Step(spare, self._device, partial(self._compute, cut=cut))
@@ -160,7 +160,7 @@ class _Step:
             self._compute(self)
         torch.cuda.current_stream().wait_stream(stream)
         self._graph = torch.cuda.CUDAGraph()
-        # Other threads may use the GPU meanwhile.
+        # With this mode, other threads may use the GPU during the capture.
         with torch.cuda.graph(self._graph, pool, stream, capture_error_mode="thread_local"):
             self._compute(self)
         return self._graph.pool()

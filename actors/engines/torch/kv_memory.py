@@ -15,7 +15,8 @@ from spade.errors import ConfigError
 class KvMemory:
     """The room of `entries` sequences of at most `context_tokens` each.
 
-    Callers pass the entries of sequences in flight as `busy`. The other entries rest, to be continued.
+    Callers pass the entries of sequences in flight as `busy`. The other entries are idle. A later request may
+    continue them.
     """
 
     def __init__(self, entries: int, context_tokens: int, kv_bytes: int, like: KvStore) -> None:
@@ -45,7 +46,7 @@ class KvMemory:
         if extent is not None and not (source == entry and tokens) and extent.size != size:
             self._evict(entry)
         if not self.fit(entry, len(prompt), busy, spared=[source]):
-            # The shared keys take the room, or no room is left at all.
+            # Sharing keys may need too much room. Try again without sharing.
             placement = Placement(entry, entry, 0, outdated)
             if self._of[entry] is not None:
                 self._evict(entry)
@@ -78,7 +79,7 @@ class KvMemory:
         return True
 
     def _find_idle(self, busy: Collection[int]) -> NDArray[np.bool_]:
-        """Return (entries,): which entries rest."""
+        """Return a mask (entries,), True for each idle entry."""
         idle = np.ones(len(self._of), dtype=np.bool_)
         idle[list(busy)] = False
         return idle

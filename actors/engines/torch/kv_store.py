@@ -190,7 +190,7 @@ def store_attention(
     if not kv_store.holds(layer, key, value):
         raise cannot_run(module, "it caches something else than its keys and values")
     mixed = compute_attention(query[0].transpose(0, 1), layer, kv_store, scaling, sliding_window)
-    return mixed.contiguous()[None], None  # some models take views of it
+    return mixed.contiguous()[None], None  # some models need this layout, because they take views of it
 
 
 AttentionInterface.register(ATTENTION, store_attention)

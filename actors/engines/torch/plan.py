@@ -72,7 +72,7 @@ class AttentionGroup:
         self.size = chunks[0].extent.size
         places = [chunk.extent.start // self.size for chunk in chunks]
         low, high = places[0], places[-1] + 1
-        # Reading up to as many unneeded rows again costs less than copying the needed rows.
+        # Reading as many unneeded rows on top costs less than copying the needed rows.
         dense = high - low <= 2 * len(chunks)
         row = [place - low for place in places] if dense else list(range(len(chunks)))
         rows, queries = (high - low if dense else len(chunks)), max(chunk.size for chunk in chunks)
@@ -172,7 +172,7 @@ class Plan:
         return known
 
     def _make_call(self, part: NDArray[np.int64], heads: int) -> FlashCall:
-        """Return the call for the chunks with the indices `part`."""
+        """Return the kernel call for the chunks with the indices `part`."""
         chunks = [self.chunks[index] for index in part]
         size = np.array([chunk.size for chunk in self.chunks])
         first = (np.cumsum(size) - size)[part]

@@ -73,12 +73,12 @@ class Prefixes:
         return Placement(oldest, *((source, tokens) if tokens >= _COPY_FROM else (oldest, 0)), outdated)
 
     def find_oldest(self, among: NDArray[np.bool_]) -> int:
-        """Return the entry that has been idle longest, of a mask of entries that is not empty."""
+        """Return the entry that has been idle longest. `among` is a mask of at least one entry."""
         entries = np.flatnonzero(among)
         return int(entries[self.used[entries].argmin()])
 
     def _count_common(self, prompt: NDArray[np.int32]) -> NDArray[np.int64]:
-        """Return (entries,): how many leading tokens each entry shares with the prompt.
+        """Count the leading tokens that each entry shares with the prompt: (entries,).
 
         Ignores the prompt's last token. Compares a few tokens, then twice as many of the entries that share them.
         """

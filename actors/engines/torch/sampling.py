@@ -75,7 +75,8 @@ def invert_in_blocks(logprobs: Tensor, uniform: Tensor) -> Tensor:
     at = torch.searchsorted(cumulative, target, right=True)
     rest = (target - (cumulative - sums).gather(1, at)).clamp_(min=0)
     inner = probability.gather(1, at[:, :, None].expand(-1, -1, block))[:, 0].cumsum(-1, dtype=torch.float64)
-    last = torch.searchsorted(inner, inner[:, -1:].contiguous())  # of the block's tokens that have a probability
+    # The last token of the block with a positive probability.
+    last = torch.searchsorted(inner, inner[:, -1:].contiguous())
     return at * block + torch.minimum(torch.searchsorted(inner, rest, right=True), last)
 
 

@@ -16,7 +16,7 @@ from spade.decoding import read_first_line
 
 log = logging.getLogger(__name__)
 
-_PROGRAMS = 512  # at about this number, a GPU is busy
+_PROGRAMS = 512  # about so many programs keep a GPU busy
 _MOST_SPLITS = 32
 _KEYS, _WARPS, _STAGES = 64, 4, 3  # keys of one block (a power of two), warps of a program, blocks being loaded
 _LOG2_E = 1.4426950408889634
@@ -83,7 +83,7 @@ def _attend(
     if SPLITS == 1:
         tl.store(mixed + place, (mixture / total[:, None]).to(mixed.dtype.element_ty), mask=there)
     else:
-        divisor = tl.where(total > 0, total, 1.0)  # 0 if no keys are left for this program
+        divisor = tl.where(total > 0, total, 1.0)  # the sum is 0 if no keys are left for this program
         offset = split * tl.num_programs(0) * HEADS
         tl.store(parts + offset * DIM + place, mixture / divisor[:, None], mask=there)
         tl.store(sums + offset + sequence * HEADS + row, top + tl.log2(total), mask=row < HEADS)

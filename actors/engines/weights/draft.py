@@ -23,7 +23,9 @@ log = logging.getLogger(__name__)
 
 
 class Draft:
-    """The draft in `folder` of the weights `digest`. `older` holds at most one whole copy, for unchanged tensors.
+    """An unfinished copy of weights, in `folder`. `digest` is the digest of the finished copy.
+
+    `older` lists at most one complete copy of older weights. Unchanged tensors are copied from it.
 
     * fetched_bytes: bytes fetched over the bus
     * passed_bytes: the part of these bytes that came from engines
@@ -51,11 +53,11 @@ class Draft:
         missing = self._missing
         if missing is None or request.file != PARAMETERS:
             return None
-        # read before the check below: parts that come in between are given and not called lacking
+        # Read before the check below. Parts that arrive in between are given, though the list calls them missing.
         bits = missing.lacking
         here = missing.has(request.offset, request.count)
         found = read_part(self.folder, request, most if here else 0)
-        if isinstance(found, Refused):  # the draft has just become a copy
+        if isinstance(found, Refused):  # the draft has just been renamed to a finished copy
             return None
         return msgspec.structs.replace(found, lacking=bits.to_bytes(-(-bits.bit_length() // 8), "little"))
 

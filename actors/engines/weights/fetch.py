@@ -56,7 +56,7 @@ class Shelf:
         self._model = model
         self._trusting = False
         self._drafts: dict[str, Draft] = {}  # copies that are being made here, by digest
-        self._held: dict[int, str] = {}  # the learner's folders that are in use or ordered: version to digest
+        self._held: dict[int, str] = {}  # version to digest, for the learner's folders that are in use or ordered
 
     async def bring(self, weights: Weights) -> Weights | None:
         """Bring `weights` to this host and return them with their path here.
@@ -70,7 +70,7 @@ class Shelf:
         folder = self._root / weights.digest
         with self._replay.waits.on("learner", f"weights of version {weights.version}"):
             async with self._lock_copies():
-                if not self._trusting:  # a damaged copy may have ended this engine's previous life
+                if not self._trusting:  # a damaged copy may be why this engine's earlier process ended
                     await trio.to_thread.run_sync(self._discard_damaged, folder)
                     self._trusting = True
                 if not folder.is_dir() and not await self._fetch(weights.digest, folder):
@@ -97,7 +97,7 @@ class Shelf:
             except RefusedError as error:
                 log.warning("%s", error)
                 return False
-            except BusError as error:  # until the service knows, it may delete them while they are read
+            except BusError as error:  # try again: the learner may delete a folder if the service knows of no hold
                 log.warning("%s", error)
                 await self._replay.wait_pulse()
             else:
@@ -153,7 +153,7 @@ class Shelf:
                 shutil.rmtree(copy.folder)
                 return False
             except WeightsError:
-                shutil.rmtree(copy.folder)  # none of it can be trusted: begin again
+                shutil.rmtree(copy.folder)  # no part of the draft can be trusted: begin again
                 raise
             except BusError as error:
                 log.warning("%s; fetching on from where it was", error)
@@ -193,7 +193,7 @@ class Shelf:
                 return found
             parts = (read_part(folder, request, most) for folder in folders)
             return next((each for each in parts if isinstance(each, WeightsPart)), _ABSENT)
-        except OSError as error:  # the other host asks elsewhere
+        except OSError as error:  # the other host then asks another engine
             log.warning("a part of weights %s cannot be read: %s", request.digest, format_reason(error))
             return _ABSENT
 

@@ -82,7 +82,7 @@ class Follower:
                 self._hear(message)
 
     async def _follow_pulses(self) -> None:
-        """Hear of new weights from pulses too, because a push may be lost with its connection."""
+        """Watch pulses for new weights too, because a push may be lost with its connection."""
         pulse = self._replay.pulse
         while True:
             if pulse.weights is not None:
@@ -111,7 +111,7 @@ class Follower:
                 log.warning("%s", error)  # a late report is of no use
 
     async def _hold_again(self) -> None:
-        """Tell each new life of the replay service which weights we hold, because it does not know."""
+        """Tell the replay service after each of its restarts which weights we hold, because it has forgotten."""
         life = self._replay.life
         while True:
             await self._replay.wait_pulse()
@@ -119,7 +119,7 @@ class Follower:
                 life = self._replay.life
                 try:
                     await self._shelf.hold_again()
-                except BusError as error:  # a still newer life, or too late
+                except BusError as error:  # the service has restarted again, or it is too late
                     log.warning("%s", error)
 
     async def _check(self) -> None:

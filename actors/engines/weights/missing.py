@@ -33,7 +33,7 @@ class MissingParts:
         return self._spans[number]
 
     def take_unheld(self, unheld: int) -> int | None:
-        """Take one of the parts `unheld`, for the source that everybody asks. Returns None if all are taken.
+        """Take one of the parts that no engine holds, to ask the learner for it. Returns None if all are taken.
 
         Takes parts in order from this host's beginning. If the next part is not available, continues from
         a random one.
@@ -47,7 +47,7 @@ class MissingParts:
         return self._take(self._next - 1)
 
     def take_held(self, held: int) -> int | None:
-        """Take one of the parts `held`, for a source that has them. Returns None if all are taken.
+        """Take one of the parts that a source holds, to ask this source for it. Returns None if all are taken.
 
         Takes the last part before this host's beginning: other hosts are there now, so these parts are the rarest.
         """
@@ -64,7 +64,7 @@ class MissingParts:
         self.lacking &= ~(1 << number)
 
     def give_back(self, number: int) -> None:
-        """Record that a taken part did not come."""
+        """Record that a taken part did not arrive, so that it can be taken again."""
         self.left |= 1 << number
 
     def has(self, offset: int, count: int) -> bool:

@@ -229,7 +229,7 @@ class ToolAdmission(Admission[Move]):
     async def constant(self) -> str:
         """Check that calling all tools in turn, always with the same arguments, seldom wins.
 
-        These plays and the solutions also show if the seed matters.
+        These plays and the solutions also show whether the seed matters.
         """
         opening, _ = self.openings[0]
         guesser = RandomCaller(self.probing.rng)

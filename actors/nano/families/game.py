@@ -91,7 +91,7 @@ class Game(ABC):
     def player(self, knobs: Knobs, informed: bool, rng: random.Random) -> Player:
         """See Family.
 
-        With a pair of rules it plays by either, since a demonstration must not reveal which rule holds.
+        With a pair of rules, it plays by one of them at random, since a demonstration must not reveal the right one.
         """
         return self.follower(knobs, rng.choice(knobs.rules), rng)
 

@@ -29,7 +29,7 @@ class Valley(Game):
         self.spaces = [self.space(level) for level in EVERY]
 
     def space(self, level: int) -> list[Knobs]:
-        """Return all parameters of a level. The rule is the lowest cost."""
+        """Return all parameters of a level. `size` is the number of places, and the rule gives the lowest cost."""
         return [
             Knobs(level, turns, size, 1, rules)
             for size, rules, turns in product(SIZES[level - 1], self.choices(level, tuple(COSTS)), TURNS[level - 1])

@@ -48,7 +48,7 @@ class ChatVoice:
         self._server = server
         self._fields = make_sampling_fields(model, sampling)
         self._messages: list[dict[str, str]] = []
-        self._before = 0  # tokens of the last prompt and its answer
+        self._before = 0  # number of tokens of the last prompt and its answer
 
     def trajectory(self) -> None:
         """See Voice."""

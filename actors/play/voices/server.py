@@ -1,4 +1,4 @@
-"""A server with OpenAI's chat API. If a failure may pass, the request is tried again. Other failures are errors."""
+"""A server with OpenAI's chat API. After a failure that may be temporary, a request is tried again."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -47,5 +47,5 @@ class ChatServer(OpenAIClient):
             return await self.find_model(name)
         except ServerError as error:
             if name and error.status in (404, 405):
-                return name  # a server that does not list its models
+                return name  # some servers do not list their models
             raise ConfigError(str(error)) from None

@@ -62,13 +62,13 @@ HELD: Table = {
 }
 """These are allowed if all their conditions hold."""
 
-_ANY_CLOCK = ((0, 0xFFFF_FFF0, (0,)),)  # a negative number is the clock of some process
+_ANY_CLOCK = ((0, 0xFFFF_FFF0, (0,)),)  # a negative number is another process's clock
 
 CONDITIONS: dict[str, tuple[tuple[int, int, tuple[int, ...]], ...]] = {
-    # Neither PROT_EXEC, MAP_SHARED nor MAP_HUGETLB: the budget of memory counts neither of the last two.
+    # Allows no PROT_EXEC, and no MAP_SHARED or MAP_HUGETLB, which the budget of memory would not count.
     "mmap": ((2, 0x4, (0,)), (3, 0x4_0001, (0,))),
     "mprotect": ((2, 0x4, (0,)),),
-    # WAIT, WAKE, REQUEUE, CMP_REQUEUE, WAKE_OP and the two of bit sets; the others write the process number.
+    # WAIT, WAKE, REQUEUE, CMP_REQUEUE, WAKE_OP, WAIT_BITSET, WAKE_BITSET. The others write the process number.
     "futex": ((1, 0x7F, (0, 1, 3, 4, 5, 9, 10)),),
     "clock_gettime": _ANY_CLOCK,
     "clock_getres": _ANY_CLOCK,

@@ -77,7 +77,7 @@ def run_program(code: str, given: str) -> str:
     sys.stdin = io.TextIOWrapper(io.BytesIO(given.encode()))
     sys.stdout = kept = io.TextIOWrapper(spill)
     own = make_namespace("__main__")
-    own["open"] = lambda *_, **__: sys.stdin  # `open(0)` is common, and no file can be opened
+    own["open"] = lambda *_, **__: sys.stdin  # programs often call `open(0)`, but a child cannot open files
     with contextlib.suppress(SystemExit):
         exec(compile(code, "answer.py", "exec"), own)
     kept.flush()

@@ -92,7 +92,10 @@ def find_field_end(source: str, literal: Literal, start: int) -> int:
 
 
 def _find_spec_end(source: str, at: int, end: int) -> int:
-    """Return the offset behind a field if its conversion or format begins at `at`; -1 if the field does not end."""
+    """Return the offset behind a field with a conversion or format that begins at `at`.
+
+    Returns -1 if the field does not end.
+    """
     depth = 0
     for mark in _SPEC.finditer(source, at, end):
         depth += 1 if mark[0] == "{" else -1

@@ -34,7 +34,8 @@ class Sources(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     """A finder and loader (PEP 302) of the modules in `files` (name, path) that are not loaded yet."""
 
     def __init__(self, files: Iterable[tuple[str, str]]) -> None:
-        self._places: dict[str, tuple[str, int, int]] = {}  # name: path, offset, bytes
+        # Name of a module: its path, offset in the mapping, number of bytes.
+        self._places: dict[str, tuple[str, int, int]] = {}
         memory, end = os.memfd_create("sources"), 0
         for name, path in files:
             if name not in sys.modules:

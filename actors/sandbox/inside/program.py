@@ -125,12 +125,12 @@ class LoadedProgram:
 
 def run_module(source: str) -> tuple[type, tuple[str, ...]]:
     """Compile and run the module. Returns its environment class and the repairs that its text needed."""
-    source = source.removeprefix("\ufeff")  # a mark that some editors write at the start of a file
+    source = source.removeprefix("\ufeff")  # the byte order mark, which some editors write at the start of a file
     module = types.ModuleType(MODULE)
     vars(module).update(GIVEN)
     with guard_calls("parse"):
         code, text = compile_program(source, FILE, (vars(module), vars(builtins), keyword.kwlist))
-    sys.modules[MODULE] = module  # dataclasses look up their module
+    sys.modules[MODULE] = module  # dataclasses look up their module in sys.modules
     seed_generators(0)
     with guard_calls("class"):
         exec(code, vars(module))

@@ -1,7 +1,7 @@
 r"""Double literal braces of f-strings that a program forgot to double: `f"Answer with \boxed{action}"`.
 
 A brace is doubled only if that is certain: the text does not compile or its line always raises, and the braces do not
-hold faulty code. Line numbers stay. This module parses the program, so it runs only in a child.
+hold faulty code. Line numbers do not change. This module parses the program, so it runs only in a child.
 """
 
 import ast
@@ -130,7 +130,7 @@ def _read_words(source: str, start: int, end: int) -> str:
 
 
 def _check_text(inside: str) -> None:
-    """Raise UncertainError if the text may be code: of a later Python, or with a typing error."""
+    """Raise UncertainError if the text may be code of a later Python, or code with a typing error."""
     quoted = "'" in inside or '"' in inside
     if "self" in _WORD.findall(inside) or (quoted and "\\" in inside):
         raise UncertainError
@@ -188,7 +188,7 @@ def _is_suspect(source: str, code: CodeType, known: Sequence[Container[str]]) ->
 
 
 def _find_names(words: str) -> set[str]:
-    """Return the names among the words. Keywords count as names, so text with a keyword is not taken as literal."""
+    """Return the words that are names. Keywords count as names, so that text with a keyword is in doubt."""
     return {word for word in _WORD.findall(words) if not word[0].isdigit()}
 
 

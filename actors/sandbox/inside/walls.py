@@ -27,8 +27,8 @@ NOBODY = 65534
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_SET_NO_NEW_PRIVS = 38
-_CAPABILITIES = (ctypes.c_uint32 * 2)(0x20080522, 0)  # version 3 of the call, this thread
-_NONE = (ctypes.c_uint32 * 6)()  # effective, permitted and inheritable, two words each
+_CAPABILITIES = (ctypes.c_uint32 * 2)(0x20080522, 0)  # version 3 of the interface; 0 means this thread
+_NONE = (ctypes.c_uint32 * 6)()  # no capabilities: effective, permitted and inheritable, two words each
 
 THREAD_WORDS = 256
 """Words of the C library's description of a thread in which the thread's number is searched."""
@@ -57,7 +57,7 @@ class Walls:
         """Raise the walls around this process. Only /dev/null and `descriptor`, moved to CHANNEL, stay open."""
         os.dup2(descriptor, CHANNEL)
         if self._rules is not None:
-            os.dup2(self._rules, RULES)  # opened early, so it has a low number
+            os.dup2(self._rules, RULES)  # /dev/null was opened early, so it has a low number
         for standard in (0, 2):
             os.dup2(1, standard)  # the zygote's standard output is /dev/null
         os.closerange(3, CHANNEL)
@@ -79,7 +79,7 @@ class Walls:
 
 
 def leave_root() -> None:
-    """Become nobody, or give up root's capabilities if the user namespace lacks the user nobody. Raises OSError.
+    """Change to the user nobody. If the user namespace lacks this user, give up root's capabilities. Raises OSError.
 
     In such a namespace, for example a container with one user, root is an ordinary user outside, and the kernel refuses
     any other user.
@@ -120,7 +120,7 @@ def find_kept_numbers() -> list[int]:
 def hide_numbers(places: list[int]) -> None:
     """Overwrite this child's number by SHOWN_NUMBER at those `places` of the zygote's `find_kept_numbers` that hold it.
 
-    Another place was equal to the zygote's number by chance, since numbers are small in a namespace.
+    Places that do not hold it were equal to the zygote's number by chance, since numbers in a namespace are small.
     """
     own = threading.get_native_id()
     for place in places:

@@ -31,7 +31,7 @@ def main(control: int, proc: int, host: int, heavy: bool, shelf: Sequence[str], 
     """Serve until the host closes the control socket. In a child, serve its episode. Never returns."""
     status = 1
     try:
-        if "namespaces" not in layers:  # in namespaces the parent cannot be seen
+        if "namespaces" not in layers:  # in a namespace, the zygote cannot see its parent
             walls.die_with(host)
         prepare(heavy, shelf)
         if serve(control, proc, layers):
@@ -39,7 +39,7 @@ def main(control: int, proc: int, host: int, heavy: bool, shelf: Sequence[str], 
             child.serve(walls.CHANNEL)
         status = 0
     finally:
-        os._exit(status)  # at once: nothing needs the interpreter's cleanup
+        os._exit(status)  # exit at once, because nothing needs the interpreter's cleanup
 
 
 def prepare(heavy: bool, shelf: Sequence[str]) -> None:

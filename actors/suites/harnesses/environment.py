@@ -32,7 +32,7 @@ def compute_digest(name: str) -> str:
 
 
 def find_folder(name: str) -> Path:
-    """Return the place of the harness's environment. Other pins have another place."""
+    """Return the folder of the harness's environment. It depends on the pins."""
     return Path.home() / ".cache" / "spade" / "harnesses" / f"{name}-{compute_digest(name)}"
 
 
@@ -75,10 +75,11 @@ def set_up(name: str, index: str, say: Callable[[str], None]) -> Path:
 
 
 def _make(name: str, place: Path, index: str) -> None:
-    """Make the environment beside its place and move it there. Raises RunError, OSError."""
+    """Make the environment in a folder beside its final place, and move it there. Raises RunError, OSError."""
     drafts = place.with_name(f".{place.name}")
     for left in (place, drafts):
-        shutil.rmtree(left, ignore_errors=True)  # left by a killed command; its pip may still write below `drafts`
+        # A killed command may have left this folder. Its pip may still write below `drafts`.
+        shutil.rmtree(left, ignore_errors=True)
     with open_draft(drafts) as folder:
         made = folder / place.name
         base = getattr(sys, "_base_executable", sys.executable)

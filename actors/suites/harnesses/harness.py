@@ -82,7 +82,7 @@ class Harness(Suite):
                     find_dialect(tokenizer, DIALECTS, "this model")
             except RunError as error:
                 raise RunError(f"suite {name}: {error}") from None
-            return make_suite_talks(protocol, tokenizer)  # unused, because the harness words the messages
+            return make_suite_talks(protocol, tokenizer)  # unused, because the harness itself writes the messages
 
         return cls(name, protocols, read, size=size, columns=columns, talks=talks, package=package, users=users)
 

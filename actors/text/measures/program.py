@@ -114,7 +114,7 @@ def _find_places(target: ast.expr) -> Iterator[str]:
 
 
 def _is_start(value: ast.expr, parameters: set[str]) -> bool:
-    """Return True for an empty start, a parameter by itself, or a generator."""
+    """Return True for a value that does not count: an empty container, a plain parameter, or a random generator."""
     match value:
         case ast.Constant(value=constant):
             return not constant
@@ -145,7 +145,7 @@ def _find_shown(method: ast.FunctionDef) -> set[str]:
     while todo:
         for held in behind.get(todo.pop(), ()):
             new = held - shown
-            held.clear()  # followed once, however many names hold it
+            held.clear()  # a value is followed once, however many names hold it
             shown |= new
             todo += new
     return shown

@@ -33,5 +33,5 @@ def compute_tfidf(sources: Sequence[str]) -> NDArray[np.float64]:
         products[np.ix_(places, places)] += np.outer(weights, weights)
     lengths = np.sqrt(np.maximum(products.diagonal(), np.finfo(float).tiny))
     similarities: NDArray[np.float64] = products / np.outer(lengths, lengths)
-    np.fill_diagonal(similarities, 1.0)  # also for a source without words
+    np.fill_diagonal(similarities, 1.0)  # a source without words also equals itself
     return similarities

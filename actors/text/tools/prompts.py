@@ -109,7 +109,7 @@ def _choose_weighted(names: Sequence[str], weights: Sequence[float], share: floa
         left -= weight
         if left < 0:
             return name
-    return drawn[-1][0]  # reached only by rounding
+    return drawn[-1][0]  # reached only because of rounding errors
 
 
 def _write_task(skill: str, situation: Situation, difficulty: str, slots: dict[str, str]) -> str:

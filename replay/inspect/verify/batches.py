@@ -81,7 +81,7 @@ def _check_agent_member(found: StoreContents, member: Member) -> Iterator[str]:
 
 
 def _check_batches(found: StoreContents) -> Iterator[str]:
-    """Check that every step exists once, in order, at a published version, and trains on nothing newer."""
+    """Check that each step exists once, in order, has a published version, and trains on no newer tokens."""
     counters = found.counters
     steps = [batch.step for batch in found.batches.values()]
     if steps != list(range(1, counters.taken_step + 1)):

@@ -50,7 +50,7 @@ def _check_scores(found: StoreContents, reward: Reward) -> Iterator[str]:
 
 
 def _count_most_luck(environment: Environment, plays: Sequence[PlayRecord]) -> int:
-    """Return the most lost plays that can count as void: none without an audit that played lost instances."""
+    """Return how many lost plays can count as void at most. Returns 0 unless an audit played lost instances."""
     audit = environment.audit
     if audit is None or not audit.lost or (audit.tried and audit.tried == audit.solved):
         return 0
@@ -60,7 +60,7 @@ def _count_most_luck(environment: Environment, plays: Sequence[PlayRecord]) -> i
 def _compute_earned(
     environment: Environment, score: Score, plays: Sequence[PlayRecord], reward: Reward
 ) -> float | None:
-    """Compute the designer's reward again, by the rules of the time when the window was scored."""
+    """Recompute the designer's reward by the rules that were valid when the window was scored."""
     if _is_unaudited(environment):
         return None
     window = measure(plays, score, environment.measures.similarity)

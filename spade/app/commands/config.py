@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from spade.config.described import Setting
 
 COMMENT_WIDTH = 100  # characters
-_GPU_FILES = "/dev/nvidiactl", "/dev/kfd"  # of the drivers of NVIDIA and AMD
+_GPU_FILES = "/dev/nvidiactl", "/dev/kfd"  # files of the drivers of NVIDIA and AMD
 
 
 def ls(json: Json = False) -> None:
@@ -91,7 +91,7 @@ def _show_setting(screen: "Screen", setting: "Setting", value: object) -> None:
 
 
 def _load(name: str, overrides: tuple[str, ...] = ()) -> "Config":
-    """Load a recipe, a TOML file or a run's config. If it is missing, the ConfigError names close runs."""
+    """Load a recipe, a TOML file or a run's config. If it is missing, the ConfigError suggests similar names."""
     from spade.app.rundir import suggest_runs
     from spade.config import list_recipes, load
     from spade.errors import ConfigError

@@ -105,7 +105,7 @@ def _check_accelerator() -> Iterator[Check]:
 
     if torch.cuda.is_available():
         yield "accelerator", True, f"{torch.cuda.device_count()} that torch sees"
-        for index in range(torch.cuda.device_count()):  # as engine.gpus and learner.gpus count them
+        for index in range(torch.cuda.device_count()):  # numbered as in engine.gpus and learner.gpus
             found = torch.cuda.get_device_properties(index)
             yield f"  GPU {index}", True, f"{found.name}, {found.total_memory / _GIB:.0f} GiB"
     else:

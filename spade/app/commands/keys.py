@@ -45,7 +45,7 @@ def ls(folder: Annotated[Path, typer.Argument(metavar="DIR", help="A key folder.
     """
     from spade.transport import keys
 
-    keys.read_server_public(folder)  # raises ConfigError if this is not a key folder
+    keys.read_server_public(folder)  # this raises ConfigError if the folder is not a key folder
     allowed = keys.read_allowed(folder)
     if json:
         print_json([{"key": key.decode(), "name": of.name, "roles": sorted(of.roles)} for key, of in allowed.items()])

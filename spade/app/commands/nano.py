@@ -23,7 +23,7 @@ def build(
         say(
             f"{out}: building the nano model of {world}: its tokenizer, copying, then {minutes:g} minutes of warm start"
         )
-        from spade.app.nano.build import build as make  # imports torch, which takes seconds
+        from spade.app.nano.build import build as make  # this imports torch, which takes seconds
 
         make(part, seed, minutes, world)
     if report:
@@ -57,10 +57,8 @@ def measure(
         compute_sound_digest(policy)
         newest = policy.folder
     complain(f"measuring {as_line(model, 200)} on held-out programs; this takes minutes")  # not into the JSON
-    from spade.app.nano.report import (  # imports torch (seconds), so only after the model was found
-        compare_reports,
-        report,
-    )
+    # Import it only after the model was found, because it imports torch, which takes seconds.
+    from spade.app.nano.report import compare_reports, report
 
     result = report(newest, origin, seed)
     if json:

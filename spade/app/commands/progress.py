@@ -11,7 +11,7 @@ from spade.app.screen.console import open_screen
 from spade.text import as_line
 
 _DELAY_S = 1.0  # short work gets no bar
-_RATE_S = 3600.0  # the rate is the mean over this time
+_RATE_S = 3600.0  # seconds over which the rate is a mean
 
 
 class ProgressBar(Progress):
@@ -35,6 +35,6 @@ class ProgressBar(Progress):
     def get_renderables(self) -> Iterable[RenderableType]:
         """Yield the bar with the present count, or nothing before it is due."""
         if time.monotonic() >= self._due:
-            for task in self.task_ids:  # one, or none while the bar is being made
+            for task in self.task_ids:  # one task, or no task while the bar is being made
                 self.update(task, completed=self._count())
             yield from super().get_renderables()

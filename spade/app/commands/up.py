@@ -76,7 +76,7 @@ def up(
         body: Body = partial(narrate, say=say) if narrated else partial(follow, note=note, run=opened)
         finished = _keep_all_up(opened, resolved, corpus, limits, lives, body)
     command = f"`spade up --run {_shorten_path(opened.path)}`"
-    larger = " with a larger limit" if "(limits." in finished else ""  # otherwise a limit of this command ended the run
+    larger = " with a larger limit" if "(limits." in finished else ""  # otherwise a limit of the last command ended it
     say(f"{f'finished: {finished}' if finished else 'stopped'}; {command}{larger} goes on from here")
     # A replay service that had to be killed may have left no status.
     if opened.status_path.exists() and (measured := describe_evaluated(trio.run(read_status, reach(opened)))):

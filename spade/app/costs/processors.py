@@ -122,6 +122,6 @@ def _sum_by_owner(names: Mapping[int, str], times: MachineTimes) -> dict[int, tu
         owner = pid
         while owner in times.processes and owner not in names:
             owner = times.processes[owner].parent
-        if owner in sums and pid not in supervisors:  # what a supervisor reaped are former processes of the run
+        if owner in sums and pid not in supervisors:  # the children that a supervisor reaped were processes of the run
             sums[owner][1] += its.reaped_s + (0.0 if pid == owner else its.own_s)
     return {pid: (own_s, children_s) for pid, (own_s, children_s) in sums.items()}

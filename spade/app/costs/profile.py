@@ -70,12 +70,12 @@ class RunProfile(msgspec.Struct, frozen=True):
 
     @property
     def run_s(self) -> float:
-        """Return the processor seconds of the run."""
+        """Return the processor seconds of all processes of the run."""
         return sum(cost.own_s + cost.children_s for cost in self.processes)
 
 
 async def measure_profile(ask: Callable[[], Awaitable[Status]], seconds: int) -> RunProfile:
-    """Measure a run for some seconds. `ask` returns its present status. Raises RunError if nothing of it is here."""
+    """Measure a run for some seconds. `ask` returns its present status. Raises RunError if nothing of it runs here."""
     began = trio.current_time()
     first, before = await ask(), read_times()
     names = find_processes(first.processes, before)

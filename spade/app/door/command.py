@@ -15,7 +15,7 @@ from spade.app.screen.evaluations import MeasuredSuite
 from spade.decoding import UnreadableError, try_decode
 from spade.errors import RunError
 
-_MOST_LINES = 12  # of a failed command's errors
+_MOST_LINES = 12  # most lines to quote from a failed command's errors
 _MOST_BYTES = 1 << 16
 
 _measured: msgspec.json.Decoder[tuple[MeasuredSuite]] = msgspec.json.Decoder(tuple[MeasuredSuite])
@@ -86,7 +86,7 @@ class Command:
         if not self._files[0].closed:
             self.stop()
             self.printed, self._errors = map(_read_all, self._files)
-        if code == 0 or (self._stopped and code == -signal.SIGTERM):  # it did not catch the signal yet
+        if code == 0 or (self._stopped and code == -signal.SIGTERM):  # the command did not catch the signal yet
             return None
         lines = self._errors[-_MOST_BYTES:].decode(errors="replace").splitlines()[-_MOST_LINES:]
         return RunError("\n".join(lines).removeprefix("spade: ") or f"the command ended with exit code {code}")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class FigureTable(dict[str, list[Any]]):
-    """Columns of equal length by name, in the form that pandas and Arrow take. None: not measured."""
+    """Columns of equal length by name, in the form that pandas and Arrow take. None means not measured."""
 
     def to_pandas(self) -> "pandas.DataFrame":
         """Return the table as a data frame. Raises ConfigError if pandas is not installed."""

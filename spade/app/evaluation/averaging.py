@@ -15,7 +15,7 @@ from spade.evaluations import KeptEvaluation, SuiteAverage, average_suites, find
 from spade.text import as_line
 
 _HEX = re.compile(r"[0-9a-f]+")
-_DIGITS = 16  # of a digest
+_DIGITS = 16  # shown digits of a digest
 
 
 class AverageOptions(NamedTuple):

@@ -52,7 +52,7 @@ def derive_settings(
     samples_at_once = given.engine.rows * max(given.actors.engines_bounds[0], 1)
     own = {
         "play.lease_s": patiently.play.lease_s,
-        # For such small weights, a record must not depend on the samples that run beside it.
+        # With float32 weights, a record must not depend on the samples that run at the same time.
         "engine.arithmetic": "float64" if dtype == "float32" and given.engine.kind == "torch" else "model",
         "engine.request_deadline_s": patiently.engine.request_deadline_s,
         "evaluation.in_flight": min(samples_at_once, given.sandbox.episodes * max(given.actors.runners, 1)),
@@ -113,7 +113,7 @@ def _forget(run: RunDir) -> None:
     if run.path.is_dir():
         rmtree(run.socket_folder())
         rmtree(run.path)
-        with suppress(OSError):  # not empty: another command is measuring
+        with suppress(OSError):  # the folder is not empty if another command is measuring
             run.path.parent.rmdir()
 
 

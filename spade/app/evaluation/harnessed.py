@@ -139,7 +139,7 @@ class HarnessPlayer:
                 try:
                     while self._left:
                         await self._run_harness(number)
-                except HarnessError as error:  # raised below, outside the group that the nursery would make of it
+                except HarnessError as error:  # raise it below: in the nursery it would be wrapped in a group
                     broken.append(error)
                     nursery.cancel_scope.cancel()
 

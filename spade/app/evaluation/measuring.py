@@ -218,7 +218,7 @@ def evaluate(asked: EvalOptions, say: Say, complain: Say) -> list[MeasuredSuite]
     asked = asked.found()
     subject = Subject.of(asked.model or "nano", asked.config)
     with ExitStack() as pins:
-        # Pin all before the first is measured: the run continues meanwhile and may retire the others.
+        # Pin all policies before measuring the first one: the run goes on and may retire the others.
         names = list_policy_names(subject.run, asked.policy)
         policies = [pins.enter_context(subject.pinned(name, asked.endpoint)) for name in names]
         first = _plan_policy(subject, policies[0], suites, asked, complain)

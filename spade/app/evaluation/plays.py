@@ -64,4 +64,4 @@ async def _play(connected: Connected, exam: Exam, kept: RecordFile, say: Say, ma
 
 
 def _ignore_ready() -> None:
-    """Do nothing: nobody waits for this process."""
+    """Do nothing, because nobody waits until this process is ready."""

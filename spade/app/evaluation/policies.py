@@ -111,7 +111,7 @@ def release(policy: PinnedPolicy, place: Path) -> None:
     folder = place / WEIGHTS / policy.digest
     if folder.is_dir() and not _is_needed(policy.digest, place):
         discard_unless_held(folder, PARAMETERS)
-        with suppress(OSError):  # not empty: another policy is being measured
+        with suppress(OSError):  # the folder is not empty if another policy is being measured
             folder.parent.rmdir()
 
 
@@ -122,7 +122,7 @@ def _is_needed(digest: str, place: Path) -> bool:
     try:
         kept = [each.summary for each in find_evaluations(place.parent) if each.rules.policy == digest]
     except RunError:
-        return True  # the unreadable evaluation may be of this policy
+        return True  # an unreadable evaluation may be an evaluation of this policy
     return any(summary is None or summary.played < summary.scheduled for summary in kept)
 
 

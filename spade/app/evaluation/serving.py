@@ -132,9 +132,9 @@ async def _tell(config: Config, say: Say, client: Client) -> None:
 
 
 class _Folder:
-    """The run directory of one `spade serve`, below `root`/serving. It locks one part, and is deleted at the end.
+    """The run directory of one `spade serve`, below `root`/serving. It locks one part of a run.
 
-    The next `spade serve` deletes directories that a killed one has left.
+    The directory is deleted at the end. If a command was killed, the next `spade serve` deletes its directory.
     """
 
     def __init__(self, root: Path, config: Config, part: str) -> None:

@@ -29,7 +29,7 @@ class Grid:
         self._news = trio.Condition()
 
     async def work(self, at_once: int) -> bool:
-        """Make the missing runs. Return True if all succeed. A failed run holds up only the runs that wait for it.
+        """Make the missing runs. Return True if all succeed. A failed run stops only the runs that depend on it.
 
         If a signal ends the work, active runs drain, then KeyboardInterrupt is raised.
         """
@@ -59,9 +59,9 @@ class Grid:
                 self._news.notify_all()
 
     async def _next(self) -> Piece | None:
-        """Take and return a run with a finished match, or without a match. Waits for one.
+        """Wait for a run that can start, take it and return it. It either has no match or its match is finished.
 
-        Returns None if none can come.
+        Returns None if no further run can start.
         """
         async with self._news:
             while self._left:

@@ -32,7 +32,8 @@ class ArmPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Settings that differ from the recipe, as in `--set`."""
 
     matched: str = ""
-    """An arm. Its run of the same seed decides how many agent trajectories are trained on. "": `steps` decides."""
+    """Another arm. A run trains on as many agent trajectories as that arm's run of the same seed. If "", the
+    experiment's `steps` decide."""
 
     pool: Annotated[int, Meta(ge=0, le=65_536)] = 0
     """Number of programs in the pool that is played. The first policy of the matched arm writes them. 0 plays no

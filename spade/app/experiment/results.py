@@ -137,7 +137,7 @@ def _round_values(value: Any) -> Any:
 
 
 def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Turn rows into columns, without their tags. Tables of the same keys become columns of their own, in turn."""
+    """Turn rows into columns, without the rows' tags. Nested tables with the same keys are turned into columns too."""
     names = (name for name in (rows[0] if rows else {}) if name != "kind")
     return {name: _column([row[name] for row in rows]) for name in names}
 
@@ -150,7 +150,7 @@ def _column(values: Sequence[Any]) -> Any:
 def rows_of(columns: Any) -> Any:
     """Turn columns into rows. Raises ValueError if the columns have different lengths."""
     if not isinstance(columns, dict):
-        return columns  # rows, as older versions wrote them
+        return columns  # older versions wrote rows instead of columns
     parts = [rows_of(column) for column in columns.values()]
     return [dict(zip(columns, row, strict=True)) for row in zip(*parts, strict=True)]
 

@@ -30,7 +30,7 @@ def convert(source: Path, folder: Path, dtype: Format | None) -> None:
     """
     hide_progress_bars()
     if not source.is_dir():
-        _require_gguf(source)  # before the seconds in which Transformers is imported
+        _require_gguf(source)  # check first, because importing Transformers takes seconds
     import torch
 
     from spade.policy import model as policy
@@ -88,7 +88,7 @@ def read_gguf(file: Path, dtype: Format) -> Any:
     with _open_gguf(file) as facts:
         from transformers import AutoModelForCausalLM, GgufConfig
 
-        head = facts.get("qwen3.attention.key_length")  # Transformers takes 128 for each Qwen3
+        head = facts.get("qwen3.attention.key_length")  # Transformers assumes 128 for every Qwen3
         unpacked: Any = GgufConfig(dequantize=True)  # otherwise the tensors stay packed and cannot be saved
         read: Any = AutoModelForCausalLM.from_pretrained(
             file.parent, quantization_config=unpacked, dtype=getattr(torch, dtype), output_loading_info=True,

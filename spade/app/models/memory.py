@@ -1,9 +1,12 @@
 """The memory that engines and learner of a run take, estimated from the files of the checkpoint. No torch here.
 
-The figures are of a peak. Left out are Python with its libraries (0.4 GiB for each engine and learner, 0.1 GiB for any
-other process, twice that with a library of environments), programs in their sandboxes, the first seconds of an engine,
-what a memory allocator holds beyond its tensors, vLLM's own working memory, and whatever `learner.offload` moves to the
-machine's memory.
+The figures estimate the peak of each process. They leave out:
+
+* Python with its libraries: 0.4 GiB for an engine or learner, 0.1 GiB for any other process, 0.2 GiB with a library of
+  environments
+* programs in their sandboxes, and the first seconds of an engine
+* memory that an allocator holds beyond its tensors, and vLLM's own working memory
+* the state that `learner.offload` moves to the machine's memory
 """
 
 import math
@@ -127,7 +130,7 @@ def estimate(config: Config, sizes: ModelSizes) -> list[ProcessMemory]:
 def _estimate_engine(config: Config, sizes: ModelSizes) -> dict[str, int]:
     engine = config.engine
     width = _BYTES[config.model.dtype if engine.arithmetic == "model" else engine.arithmetic]
-    resting = 2 if engine.kind == "torch" else 1  # the torch engine keeps the keys of as many sequences once more
+    resting = 2 if engine.kind == "torch" else 1  # the torch engine also keeps the keys of as many idle sequences
     tokens = resting * engine.rows * engine.context_tokens
     shards = engine.tensor_parallel
     return {
@@ -152,7 +155,7 @@ def _estimate_learner(config: Config, sizes: ModelSizes) -> dict[str, int]:
         parts["adapter"] = 4 * adapter
     if config.loss.kl:
         parts["reference"] = _BYTES[config.model.dtype] * count
-    if low and not stage and learner.device != "cpu":  # a CPU casts a weight where it is used
+    if low and not stage and learner.device != "cpu":  # on a CPU, a weight is cast each time it is used
         parts["weights in bfloat16"] = 2 * count
     if learner.offload != "none":
         parts.pop("optimiser")

@@ -85,7 +85,7 @@ def _explain(repository: str, token: str) -> Iterator[None]:
         yield
     except SpadeError:
         raise
-    except Exception as error:  # of the hub's client, of HTTP below it, or of an answer that is no JSON
+    except Exception as error:  # from the hub's client, from HTTP, or from decoding an answer
         cause = error.__cause__ if isinstance(error.__cause__, HfHubHTTPError) else error
         status = cause.response.status_code if isinstance(cause, HfHubHTTPError) else None
         if status == HTTPStatus.UNAUTHORIZED:

@@ -21,7 +21,7 @@ SPECIAL = [PAD, END, USER, ASSISTANT, SYSTEM]
 PIECES = "|".join(
     (
         r"\n[ \n]*class ",
-        r"\n[ \n]*[a-z_@][^\n\d\"]*",  # a line of code up to its first digit or string
+        r"\n[ \n]*[a-z_@][^\n\d\"]*",  # matches a line of code up to its first digit or string
         r", (?:over|True), False, \{\}",
         r"[ ({\[]*self\.[a-z_.]+",
         r" ?\\boxed\{",

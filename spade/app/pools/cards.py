@@ -20,7 +20,7 @@ _TEMPLATES = jinja2.Environment(
     autoescape=False,  # Markdown and TOML, of values that a run's config has checked
 )
 
-_TEMPLATES.policies["json.dumps_kwargs"] = {"ensure_ascii": False}  # TOML and YAML know no pairs of surrogates
+_TEMPLATES.policies["json.dumps_kwargs"] = {"ensure_ascii": False}  # TOML and YAML do not accept surrogate pairs
 _MOST_FIELDS = 50
 
 

@@ -26,8 +26,8 @@ from spade.text import as_line
 
 TAKEN = {
     "actors", "learner", "replay", "spade", "spade_rl",
-    "harbor", "nemo_gym", "openenv", "textarena", "verifiers",  # verifiers has tasksets of these names
-    "client", "core", "models", "server",  # modules beside the package of OpenEnv, and its own name after `openenv-`
+    "harbor", "nemo_gym", "openenv", "textarena", "verifiers",  # names that tasksets of verifiers have already
+    "client", "core", "models", "server",  # names of modules beside a package of OpenEnv, and of OpenEnv's own package
     *(re.split(r"[^\w-]", need)[0].replace("-", "_").lower() for need in metadata.requires("spade-rl") or ()),
     *sys.stdlib_module_names,
 }  # fmt: skip

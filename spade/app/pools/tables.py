@@ -26,7 +26,7 @@ NAMES = ("file_name", "game_id", "name")
 HUB = "hub:"
 TABLES = ("*.parquet", "*.jsonl")
 _UNFIT = re.compile(r"[^A-Za-z0-9_.-]+")
-_LONGEST_NAME = 90  # characters, so that a number fits behind it
+_LONGEST_NAME = 90  # characters of a name, so that a number fits behind the name
 
 
 class PoolRow(msgspec.Struct, frozen=True):
@@ -76,7 +76,7 @@ def is_table(source: str) -> bool:
         return True
     if not path.is_dir() or next(path.glob("*.py"), None) is not None:
         return False
-    with suppress(RunError):  # no file that could be a table
+    with suppress(RunError):  # the folder has no file that could be a table
         return bool(_list_tables(path))
     return False
 

@@ -58,7 +58,7 @@ def run_names(paths: Sequence[Path]) -> list[str]:
             break
         names = ["/".join(each[-depth:]) if name in twins else name for each, name in zip(parts, names, strict=True)]
     seen: Counter[str] = Counter()
-    for place, name in enumerate(names):  # the same folder was given twice
+    for place, name in enumerate(names):  # the names stay equal if the same folder was given twice
         seen[name] += 1
         if seen[name] > 1:
             names[place] = f"{name} ({seen[name]})"

@@ -24,7 +24,7 @@ _CARDS = jinja2.Environment(
     loader=jinja2.FileSystemLoader(TEMPLATES), undefined=jinja2.StrictUndefined, keep_trailing_newline=True,
     trim_blocks=True, autoescape=False,
 )  # fmt: skip  # Markdown
-_CARDS.policies["json.dumps_kwargs"] = {"ensure_ascii": False}  # TOML and YAML know no pairs of surrogates
+_CARDS.policies["json.dumps_kwargs"] = {"ensure_ascii": False}  # TOML and YAML do not accept surrogate pairs
 _CURVES = "curves"
 """The folder of the pictures."""
 _LONGEST_VALUE = 200

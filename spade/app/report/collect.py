@@ -127,7 +127,7 @@ def load_decoder(run: RunDir, config: Config, digest: str) -> Decode:
     from actors.play.domains import load_talks
     from spade.tokens import Tokenizer
 
-    folder = run.weights / digest  # not the model that the run began with, which might have to be downloaded
+    folder = run.weights / digest  # not model.path, which might have to be downloaded
     if not digest or not folder.is_dir():
         raise RunError(f"{folder}: the newest policy is missing, and its tokenizer with it: no transcripts")
     tokenizer = Tokenizer.load(folder, thinking=config.model.thinking)

@@ -13,8 +13,8 @@ HOVERS = 24
 """Most points of a curve that show their value under the mouse."""
 _LABEL = 11  # height of a letter
 _LARGEST_PLAIN = 1e9
-_LARGE, _MOST_DECIMALS = 1e5, 4  # from these bounds on, labels have an exponent
-_NEAR = 12  # letters that end closer than this need room
+_LARGE, _MOST_DECIMALS = 1e5, 4  # labels of smaller and of larger values have an exponent
+_NEAR = 12  # letters closer than this are moved apart
 _SMALLEST = 1e-300  # smaller values are drawn as 0
 _LEAST_SHARES, _LEAST_PART = 0.1, 0.02  # least span of a share's axis, and of other axes as a part of their values
 

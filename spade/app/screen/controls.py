@@ -68,7 +68,7 @@ class Keyboard:
 
         Ctrl-C stays a signal. A process in the background must not touch the terminal: the system would stop it.
         """
-        if sys.stdin is None:  # it was closed before the start
+        if sys.stdin is None:  # standard input was closed before the start
             return
         with suppress(OSError, termios.error):  # the terminal is gone, or belongs to another session
             descriptor = sys.stdin.fileno()

@@ -19,7 +19,7 @@ _NOTES = {
     ("user", SELF): "the policy played the users, too, so that these figures compare with no others",
     ("policy", NOT_PINNED): "the policy is a server's, which may change it; its digest here is of its address and name",
 }
-_DIGITS = 16  # of a digest
+_DIGITS = 16  # shown digits of a digest
 _NAME = 60  # characters of a name
 
 

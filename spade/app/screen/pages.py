@@ -32,7 +32,7 @@ def draw_keys() -> RenderableType:
 
 
 def read_newest(run: RunDir | None, width: int, height: int) -> RenderableType:
-    """Read and draw the newest environment that was played to an end. A reason is drawn if it cannot be read."""
+    """Draw the newest environment that was played to an end. If it cannot be read, draw the reason."""
     if run is None:
         return make_panel(Text("give the run's directory: an address does not reach the store"), "newest", STYLE)
     try:

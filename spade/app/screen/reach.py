@@ -41,7 +41,7 @@ class Reached(NamedTuple):
         return {} if self.run is None else self.run.holders()
 
     def goes_on(self, client: Client) -> bool:
-        """Return False once the run is down, as far as this host can see."""
+        """Return True while the run is up, as far as this host can see."""
         return not client.left if self.run is None or self.abroad() else bool(self.holders())
 
     def abroad(self) -> Holder | None:

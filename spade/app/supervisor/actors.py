@@ -82,12 +82,12 @@ class Actors:
 
     async def _add(self, role: Role, index: int, launch: Launch, vital: bool) -> None:
         if self._up[role].get(index) is not launch:
-            return  # drained before it was started
+            return  # the actor was drained before it was started
         try:
             await self._supervisor.add(launch, vital=vital)
         except RunError as error:
             if self._up[role].get(index) is not launch:
-                return  # drained before it was ready
+                return  # the actor was drained before it was ready
             if vital:
                 raise
             log.error("%s; wanted no more", error)

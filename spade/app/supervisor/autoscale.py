@@ -108,7 +108,7 @@ def decide_agents(now: Pressure, more_engines: bool) -> Step:
     `more_engines` tells if engines may be added when these are full.
     """
     if now.agents == 0 or now.starting or math.isinf(now.engines):
-        return 0  # the effect of the present number is not known yet
+        return 0  # the effect of the last change is not known yet
     more, fewer = (now.agents + 1) / now.agents, now.agents / max(now.agents - 1, 1)
     if now.starves and now.busy >= BUSY and now.engines * more <= ENGINE_FULL:
         return 1
@@ -124,7 +124,7 @@ def decide_engines(now: Pressure, more_agents: bool) -> Step:
     `more_agents` tells if agents may be added to fill engines.
     """
     if now.live == 0 or now.coming:
-        return 0  # the effect of the present number is not known yet
+        return 0  # the effect of the last change is not known yet
     fewer = now.live / max(now.live - 1, 1)
     in_the_way = more_agents and now.agents > 0 and now.engines * (now.agents + 1) / now.agents > ENGINE_FULL
     if now.starves and now.busy >= BUSY and (now.engines >= BUSY or in_the_way):
@@ -135,14 +135,14 @@ def decide_engines(now: Pressure, more_agents: bool) -> Step:
 
 
 class Patience:
-    """Lets a change through after it was called for in `looks` looks in a row."""
+    """Passes a change on after `looks` readings in a row have called for it."""
 
     def __init__(self, looks: int) -> None:
         self._looks = looks
         self._streak = 0
 
     def look(self, step: Step) -> Step:
-        """Return the step to take after one more look."""
+        """Return the change to make after one more look at the status."""
         self._streak = self._streak + step if self._streak * step > 0 else step
         if abs(self._streak) < self._looks:
             return 0

@@ -172,7 +172,7 @@ def _copy(chosen: KeptPolicy, start: Path) -> str:
 
     policy = chosen.folder
     try:
-        if start.is_dir():  # left by a killed command
+        if start.is_dir():  # a killed command left this folder
             discard(start)
         with hold(policy / manifest.PARAMETERS), write_whole(start) as part:
             digest = compute_sound_digest(chosen)

@@ -79,7 +79,8 @@ class Demonstrations:
         document = self._documents[job.draw % len(self._documents)] if self._documents else None
         room = self._config.engine.context_tokens - design.max_tokens
         prompt = fit_prompt(self._profile, self._tokenizer, job, document, room).ids
-        for answer in (format_code(program.source), program.source):  # fenced, or bare as nano writes
+        # The program in a fence, or bare in the way nano writes it.
+        for answer in (format_code(program.source), program.source):
             written = self._profile.program(answer)
             if written is not None and written.source.strip() == program.source.strip():
                 for row in self._make_row(f"{program.name}/{number}", job.skill, prompt, answer, design.max_tokens):
@@ -95,7 +96,7 @@ class Demonstrations:
         design, digest = self._config.design, compute_program_digest(program.source)
         for again in range(_DRAWS):
             draw = derive(b"", "demonstrated job", digest, number, again)
-            challenged = self._config.model.profile == "full"  # nano's prompts ask for no form
+            challenged = self._config.model.profile == "full"  # nano's prompts do not ask for a form
             if not challenged or draw_challenge(design, draw).single_turn == verdict.single_turn:
                 skills = self._config.run.skills
                 first = draw % max(1, len(others))

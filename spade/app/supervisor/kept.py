@@ -52,8 +52,8 @@ def find_kept_best(run: RunDir) -> KeptPolicy | None:
 def find_newest_policy(run: RunDir) -> KeptPolicy:
     """Return the policy of the highest learner step. Raises RunError if it is missing, or if none was published.
 
-    A run that was stopped may have its last step in a checkpoint alone. An evaluation, unlike this function, takes an
-    older policy if the newest is gone.
+    A run that was stopped may have its last step in a checkpoint alone. This function then fails. An evaluation takes
+    an older policy instead.
     """
     from replay.inspect.environments import list_published
 

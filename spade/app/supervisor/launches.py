@@ -12,8 +12,8 @@ from spade.processes.entry import Launch
 from spade.processes.gpus import choose_gpus
 from spade.protocol import Role
 
-MODULES: Mapping[Role, str] = {  # services before their clients; drained in the opposite order
-    "tracker": "spade.app.track.process",  # reads the last rows of the replay service
+MODULES: Mapping[Role, str] = {  # services stand before their clients; they are drained in the opposite order
+    "tracker": "spade.app.track.process",  # after the replay service, because it reads the service's last rows
     "replay": "replay.service.process",
     "engine": "actors.engines.server",
     "endpoint": "actors.engines.foreign.endpoint",
@@ -43,33 +43,33 @@ def count_actors(config: Config) -> dict[Role, int]:
 
 
 def make_replay_launch(run: RunDir, config: Config, corpus: str, limits: Limits = NO_LIMITS) -> Launch:
-    """Make the orders of the replay service. `corpus` is the digest of the run's documents.
+    """Return the launch of the replay service. `corpus` is the digest of the run's documents.
 
-    `limits` are this command's.
+    `limits` are the limits of this command.
     """
     orders = _launch(run, config, "replay", "replay", run.replay_address, run.replay_address)
     return msgspec.structs.replace(orders, corpus=corpus, limits=limits, command=secrets.token_hex(8))
 
 
 def make_learner_launch(run: RunDir, config: Config) -> Launch:
-    """Make the orders of the learner, which serves its weights and commands its further ranks."""
+    """Return the launch of the learner, which serves its weights and commands its further ranks."""
     bind = _find_free_port(config.bus) or run.socket("learner")
     return _launch(run, config, "learner", "learner", run.replay_address, bind)
 
 
 def make_rank_launches(run: RunDir, config: Config) -> list[Launch]:
-    """Make the orders of the learner's further ranks."""
+    """Return the launches of the learner's further ranks."""
     further = range(1, config.learner.processes)
     return [_launch(run, config, f"learner-{rank}", "learner", run.replay_address, index=rank) for rank in further]
 
 
 def make_evaluator_launch(run: RunDir, config: Config) -> Launch:
-    """Make the orders of the evaluator."""
+    """Return the launch of the evaluator."""
     return _launch(run, config, "evaluator", "evaluator", run.replay_address)
 
 
 def trackers(run: RunDir, config: Config) -> list[Launch]:
-    """Make the orders of the trackers. Raises ConfigError if the package of one is missing."""
+    """Return the launches of the trackers. Raises ConfigError if the package of one is missing."""
     kinds = [choice.kind for choice in config.track.choices]
     for kind in kinds:
         require(kind)
@@ -80,12 +80,12 @@ def trackers(run: RunDir, config: Config) -> list[Launch]:
 
 
 def make_gateway_launch(run: RunDir, config: Config, address: str, tag: str) -> Launch:
-    """Make the orders of a gateway. `address` is the replay service's, `tag` the end of the gateway's name."""
+    """Return the launch of a gateway. `address` is the replay service's address, `tag` the end of its name."""
     return _launch(run, config, f"gateway{tag}", "gateway", address)
 
 
 def make_actor_launch(run: RunDir, config: Config, address: str, tag: str, role: Role, index: int) -> Launch:
-    """Make the orders of an actor. `address` is the replay service's, `tag` the end of its name.
+    """Return the launch of an actor. `address` is the replay service's address, `tag` the end of the actor's name.
 
     `index` counts from 0 within its role.
     """

@@ -17,7 +17,7 @@ ROLES: dict[str, Role] = {
 }  # fmt: skip
 _UP = ("waiting", "starting", "ready", "restarting")
 LOOK_S = 0.2
-AGAIN_S = 2.0  # then the order is repeated, because a restarting service may have lost it
+AGAIN_S = 2.0  # seconds until the order is repeated: a restarting service may have lost it
 
 
 def parse(words: Sequence[str]) -> dict[Role, int]:

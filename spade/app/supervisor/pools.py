@@ -134,7 +134,7 @@ def create(run: RunDir, config: Config, corpus: str = "") -> None:
     folder = run.path / POOL
     pooled = config.design.source == "pool" or bool(config.design.seeds)
     if pooled and not run.exists:
-        if folder.is_dir():  # left by a killed command, perhaps from another source
+        if folder.is_dir():  # a killed command left this folder, perhaps with programs of another source
             discard(folder)
         write_pool(folder, read_config_programs(config))
     run.create(config, corpus)
@@ -149,8 +149,8 @@ def make(out: Path, config: Config, count: int, say: Callable[[str], None]) -> i
     """Have designers write programs into the pool `out` until it has `count`. Return its final number of programs.
 
     `config` comes from `writing`. A signal ends the work early. Raises RunError if a program in the pool cannot be
-    read. The run that writes the programs stays in `out`, so that more can be made. Its weights are deleted and written
-    again.
+    read. The run that writes the programs stays in `out`, so that a later call can make more. The run's weights are
+    deleted at the end, and each call writes them again.
     """
     out.mkdir(parents=True, exist_ok=True)
     run = RunDir(out / MADE)
@@ -165,7 +165,7 @@ def make(out: Path, config: Config, count: int, say: Callable[[str], None]) -> i
     with run.lock("replay"):
         run.create(config, corpus)
         sampled = not config.endpoint.serves("designer")
-        start = _start_weights(weights, config) if sampled else ("none", "")  # no engine loads any weights
+        start = _start_weights(weights, config) if sampled else ("none", "")  # no engine loads the weights
         collector = _Collector(run, out)
         body = partial(_fill, run, config, collector, count, start, say)
         actor = partial(launches.make_actor_launch, run, config, run.replay_address, "")
@@ -209,7 +209,7 @@ async def _fill(
             await trio.sleep(REFRESH_S)
             try:
                 counts = (await ask_status(client)).counts
-            except BusError:  # after a restart of the replay service, the next question is answered
+            except BusError:  # a restarting replay service does not answer: ask again
                 continue
             if counts.environments != admitted:
                 admitted = counts.environments

@@ -15,8 +15,8 @@ from spade.protocol import StopRun
 from spade.transport import Client
 
 LOOK_S = 0.05
-AGAIN_S = 2.0  # then the order is repeated, because a restarting service may have lost it
-DRAINS = 12  # times supervise.drain_s: the supervisors drain first, then the replay service's, which leaves last
+AGAIN_S = 2.0  # seconds until the order is repeated: a restarting service may have lost it
+DRAINS = 12  # in units of supervise.drain_s: all supervisors drain, the replay service's own at the end
 
 
 async def stop(at: Reached) -> None:

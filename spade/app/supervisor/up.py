@@ -26,7 +26,7 @@ from spade.transport import Client, connect
 from spade.transport.keys import make_command_tag
 
 REPORT_S = 0.5
-UNANSWERED_S = 1.0  # after this time a person is told that no replay service answers
+UNANSWERED_S = 1.0  # seconds until a person is told that no replay service answers
 
 Body = Callable[[Client], Awaitable[None]]
 
@@ -72,7 +72,7 @@ async def keep_up(
     ):
         nursery.start_soon(_leave, told, nursery.cancel_scope)
         for launch in launches:
-            if launch.role == "replay":  # first, because all others call it
+            if launch.role == "replay":  # start the replay service first, because all others call it
                 await supervisor.add(launch)
         hello = Hello(PROTOCOL_VERSION, compute_digest(config), "supervisor", name, os.getpid(), corpus=corpus)
         unanswered = trio.CancelScope()

@@ -1,6 +1,7 @@
 """MLflow: metrics of a run, in the store that MLFLOW_TRACKING_URI names.
 
-MLflow keeps metrics of equal name, step, time and value once. So a tracker that is killed may give records again.
+If MLflow gets a metric with the same name, step, time and value again, it keeps only one. So after a kill, the next
+tracker may give records again.
 """
 
 import re

@@ -53,7 +53,8 @@ class PrometheusSink:
         records = CounterMetricFamily("spade_records", "Rows of metrics.jsonl", labels=("run", "kind"))
         for kind, count in self._records.items():
             records.add_metric((self._run, kind), count)
-        self._metrics = [*families.values(), records]  # replaced as a whole: a scrape in its thread sees old or new
+        # Replaced as a whole, so that a scrape in another thread sees all old or all new figures.
+        self._metrics = [*families.values(), records]
         return {}
 
     def collect(self) -> Iterable[Metric]:

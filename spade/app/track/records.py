@@ -107,7 +107,7 @@ def read_batch(journal: Path, after: Position) -> RecordBatch:
 
 
 def _tail(file: BinaryIO, end: int) -> str:
-    """Return the digest of the last bytes before `end`, and leave the file at `end`. Returns "" at the beginning."""
+    """Return the digest of the last bytes before `end`, and leave the file there. Returns "" if `end` is 0."""
     start = max(end - _TAIL_BYTES, 0)
     file.seek(start)
     return hashlib.blake2b(file.read(end - start), digest_size=16).hexdigest() if end else ""

@@ -1,6 +1,7 @@
 """SwanLab: a run that is uploaded if SWANLAB_MODE says so, and else kept in the run directory for `swanlab sync`.
 
-A kill takes the records that SwanLab had not written. So each tracker gives the whole journal, in a new folder.
+If the process is killed, records that SwanLab had not written are lost. So each tracker gives the whole journal, in a
+new folder.
 """
 
 import os
@@ -17,7 +18,7 @@ class SwanlabSink:
 
     def __init__(self, place: SinkPlace) -> None:
         mode = choose_mode("SWANLAB_MODE") or "offline"
-        shutil.rmtree(place.folder, ignore_errors=True)  # the data of an earlier tracker, which come again
+        shutil.rmtree(place.folder, ignore_errors=True)  # data of an earlier tracker, which this tracker writes again
         place.folder.mkdir()
         swanlab.init(
             project=os.environ.get("SWANLAB_PROJECT", PROJECT),

@@ -96,7 +96,8 @@ def tracker(run: RunDir, choice: TrackerChoice) -> Iterator[Tracker]:
         state = _read_state(run, kind)
         if not state.id:
             state = structs.replace(state, id=secrets.token_hex(8))
-            replace(file, msgspec.json.encode(state))  # a tool that was told this id is told the same one after a kill
+            # Save the id first, so that a tool gets the same id again after a kill.
+            replace(file, msgspec.json.encode(state))
         if kind in REREADING:
             state = TrackerState(id=state.id)
         place = SinkPlace(run, state.id, file.with_suffix(""), state.memory, choice.port)

@@ -1,6 +1,7 @@
 """Trackio: rows in its SQLite file of the project, below TRACKIO_DIR.
 
-Trackio keeps rows of an equal id once. So a tracker that is killed may give records again.
+If Trackio gets a row with the same id again, it keeps only one. So after a kill, the next tracker may give records
+again.
 """
 
 import os

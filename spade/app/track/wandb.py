@@ -1,7 +1,7 @@
 """Weights & Biases: a run that is uploaded, or kept in the run directory for `wandb sync`.
 
-A kill takes the records that W&B had not written. So each tracker gives the whole journal. Online, W&B says which
-records it has. Offline, the folder of an earlier tracker is replaced.
+If the process is killed, records that W&B had not written are lost. So each tracker gives the whole journal. Online,
+W&B says which records it has. Offline, the folder of an earlier tracker is replaced.
 """
 
 import logging
@@ -77,7 +77,7 @@ class WandbSink:
         return {}
 
     def close(self) -> None:
-        """See `Sink`. If the run is down, first add what a person keeps of it: two tables and the report."""
+        """See `Sink`. If the run is down, first add two tables and the report for people."""
         if not self._place.run.holders():
             try:
                 self._add_summary()

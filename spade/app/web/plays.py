@@ -50,7 +50,7 @@ def _filter(plays: Iterable[PlayRecord], query: Query, least: float) -> Iterable
     returns, version = read_bounds(query, "return"), read_count(query, "version")
     for play in plays:
         if (
-            play.lease  # otherwise nobody has begun it
+            play.lease  # a play without a lease has not begun
             and arm in ("", name_arm(play))
             and outcome in ("", find_outcome(play, least))
             and (returns is None or (play.state == "finished" and returns.hold(play.episode_return)))

@@ -85,7 +85,8 @@ class LivePage:
                     self._number += 1
                     self._kept.clear()
             for reader in self._readers:
-                with suppress(trio.WouldBlock):  # it has an older number yet to read, and will ask for the newest state
+                # The reader has not read an older number yet, and will then ask for the newest state.
+                with suppress(trio.WouldBlock):
                     reader.send_nowait(self._number)
             await trio.sleep(max(REFRESH_S, SHARE * (time.process_time() - began)))
 

@@ -40,7 +40,7 @@ class Design(Section, frozen=True):
     (docs/pools.md)."""
 
     active_environments: Count = 24
-    """Environments that are open at once, the designs under way included. The default is the paper's 24 a rollout."""
+    """Environments that are open at once, including unfinished designs. The default is the paper's 24 a rollout."""
 
     round_jobs: Count = 24
     """Design jobs of a round, shared evenly by its skills. The default is the paper's 24; after a resume with another
@@ -60,7 +60,8 @@ class Design(Section, frozen=True):
     `tools.screen`). The default is the paper's (20,000 for Qwen3-8B)."""
 
     hint_max_tokens: Count = 512
-    """Tokens of one hint. A model that thinks needs room for its thoughts, since a hint that is cut is useless."""
+    """Most tokens of one hint. A model that thinks needs room for its thoughts, since a hint that is cut off is
+    useless."""
 
     corpus: str = "builtin"
     """The documents that ground designs: a JSONL file, each line an object with a `text`; a Parquet file or a folder;
@@ -68,10 +69,10 @@ class Design(Section, frozen=True):
     document. The paper has 15,000 (docs/corpora.md). A run keeps the documents it was started with."""
 
     memory_records: Count = 200
-    """Environments that the memory keeps, the oldest out first. The default is the paper's."""
+    """Most environments in the memory. If it is full, the oldest leaves first. The default is the paper's."""
 
     memory_seeds: CountOrZero = 2
-    """Programs of the memory that a prompt shows to be varied, beside one to be avoided; 0 shows neither."""
+    """Programs of the memory that a prompt shows as examples to vary. It also shows one to avoid. 0 shows neither."""
 
     seeds: str = ""
     """Source of programs, as in `pool.source`, that prompts show to be varied from the start. They are neither played
@@ -79,13 +80,14 @@ class Design(Section, frozen=True):
 
     round_deadline_s: Seconds = 86_400.0
     """Seconds from the opening of a designer group's first job until the group is scored with the windows that have
-    closed. Under `design.lease_s` + `play.window_deadline_s`, a window that lasts to its deadline misses its group."""
+    closed. If this is less than `design.lease_s` + `play.window_deadline_s`, a window that lasts to its deadline misses
+    its group."""
 
     lease_s: Seconds = 7_200.0
     """Seconds that a designer has for all attempts of one job; then the job is leased again."""
 
     single_turn_share: Share = 0.0
-    """Probability that a job asks for a world of one question and one answer; the others take a course of actions."""
+    """Probability that a job asks for a world with one question and one answer. Other worlds take several actions."""
 
     difficulties: Annotated[tuple[tuple[Name, Count], ...], Meta(min_length=1)] = (
         ("moderately difficult", 5), ("difficult", 8), ("very difficult", 12),
@@ -98,12 +100,12 @@ class Design(Section, frozen=True):
     up to that limit. Each further turn is one more guess for a player who guesses. The default is the paper's."""
 
     train: bool = True
-    """False trains the policy on plays alone: designs are kept and never trained. After a resume with another value it
-    holds from the next designer group."""
+    """False trains the policy only on plays. Designs are kept and never trained on. After a resume with another value
+    it holds from the next designer group."""
 
     reviews: Annotated[int, Meta(ge=0, le=16)] = 0
-    """Questions to the model about each admitted program, whether its code does what it tells the player
-    (docs/designing.md, "Self-review"); one no rejects it. For games of `model.profile` "full"."""
+    """Number of times that the model is asked whether the code of a program does what it tells the player
+    (docs/designing.md, "Self-review"). A single "no" rejects the program. For games of `model.profile` "full"."""
 
     novelty_bound: Share = 1.0
     """Greatest similarity to one of the 32 newest programs of the memory or to a seed, 0 to 1, with which a program is
@@ -120,11 +122,12 @@ class Pool(Section, frozen=True):
     The pool is copied into the run's directory when the run starts."""
 
     difficulty: Literal["fixed", "window"] | CountOrZero = "fixed"
-    """The levels of a library's programs, for those that have levels: a number plays them at this level, "fixed" at
-    level 0. "window" starts at level 0 and raises the window of each name as it is won (docs/pools.md, "Levels")."""
+    """The levels of a library's programs, if they have levels. A number plays them at this level, and "fixed" at level
+    0. "window" starts at level 0 and raises the window of each name as it is won (docs/pools.md, "Levels")."""
 
     window_plays: Count = 128
-    """Plays at the highest level of a window after which it is judged. The default is RLVE's, 8 groups of 16."""
+    """Number of plays at the highest level of a window before the window may rise. The default is RLVE's, 8 groups of
+    16."""
 
     window_rate: ShareAboveZero = 0.9
     """Share of these plays that must be won for the window to rise by a level. The default is RLVE's."""
@@ -168,7 +171,7 @@ class Play(Section, frozen=True):
     """Tokens that a turn of an episode may read and sample. The default is the paper's (49,152 later at 4B)."""
 
     examples: tuple[tuple[str, str], ...] = ()
-    """Exchanges that show a small model the form of an answer: pairs of an observation and the answer to it. Each play
+    """Examples that show a small model the form of an answer: pairs of an observation and the answer to it. Each play
     of a game begins with them, in both arms; a model of a billion parameters or more needs none."""
 
     win_return: ShareAboveZero = 1.0
@@ -257,7 +260,7 @@ class Evaluation(Section, frozen=True):
     plays all samples of the protocol, or each program once."""
 
     in_flight: Count = 8
-    """Episodes at once, which is also the most engine rows that the evaluator takes."""
+    """Episodes played at once, and so the most engine rows that the evaluator uses."""
 
     every_steps: Count = 10
     """Least number of learner steps between the policies of two evaluations, and between two measurements of the
@@ -285,7 +288,7 @@ may sleep, or a busy machine may give it a part of a processor."""
 
 
 class Sandbox(Section, frozen=True):
-    """The walls around programs, and the limits of one episode's process and of the env-runner as a whole."""
+    """The sandbox around programs: its walls, and the limits of one episode's process and of the whole env-runner."""
 
     tier: Literal["auto"] | Tier = "auto"
     """The walls (docs/sandbox.md, "Tiers"). "auto" takes the strongest that hold on the machine and refuses to run
@@ -296,10 +299,10 @@ class Sandbox(Section, frozen=True):
 
     step_s: Seconds = 5.0
     """Seconds of processor time within which a program must answer `reset`, `step`, or all calls of a message to its
-    tools. One that sleeps has ten times as many by the clock (docs/sandbox.md)."""
+    tools. A program that sleeps has ten times as many seconds by the clock (docs/sandbox.md)."""
 
     memory_bytes: Bytes = 268_435_456
-    """Bytes of address space that an episode's process may add to those it starts with (256 MiB)."""
+    """Bytes by which the address space of an episode's process may grow (256 MiB)."""
 
     libraries: tuple[Library, ...] = ()
     """Libraries whose environments programs may extend (docs/sandbox.md, "Libraries"): `reasoning-gym`, `rlve`, `gem`,

@@ -16,12 +16,12 @@ class Engine(Section, frozen=True):
     """Device of an engine as torch names it: `cpu`, `cuda`, `cuda:1`; "auto" is the GPU if there is one."""
 
     gpus: tuple[Gpu, ...] = ()
-    """GPUs of the engines: the first takes the first `tensor_parallel` of them, the next the next. A GPU named twice is
-    shared; an empty list shows every engine all that are visible."""
+    """GPUs of the engines: the first engine gets the first `tensor_parallel` of them, the second engine the next ones.
+    A GPU named twice is shared. With an empty list, every engine sees all visible GPUs."""
 
     arithmetic: Literal["model", "float64"] = "model"
-    """Number format of the engine's arithmetic: "model" is `model.dtype`. In "float64" (torch alone) rounding hardly
-    ever decides a token, so that a request gets the same tokens beside any other requests."""
+    """Number format of the engine's arithmetic: "model" is `model.dtype`. In "float64" (only with torch) rounding
+    almost never changes a token, so a request gets the same tokens whichever other requests run with it."""
 
     threads: CountOrZero = 0
     """CPU threads of torch in each engine; 0 leaves the number to torch."""
@@ -33,14 +33,14 @@ class Engine(Section, frozen=True):
     """Tokens of the longest sequence, prompt and answer. The default is the paper's."""
 
     request_deadline_s: Seconds = 1_800.0
-    """Seconds that an engine has for one request, its wait for a row included; then the work is given back."""
+    """Seconds that an engine has for one request, including its wait for a row. Then the work is given back."""
 
     tensor_parallel: Count = 1
-    """GPUs that hold one copy of the model together (vLLM alone)."""
+    """GPUs that together hold one copy of the model (only with vLLM)."""
 
     canary_tolerance: Positive | None = None
-    """Nats by which an engine's log-probabilities of the canary may be off the learner's on average. Without it 1e-3 in
-    float32 and 0.25 in bfloat16."""
+    """Largest mean difference, in nats, between an engine's log-probabilities of the canary and the learner's. The
+    default is 1e-3 in float32 and 0.25 in bfloat16."""
 
     kv_bytes: Bytes = 17_179_869_184
     """Bytes for the keys and values of all sequences of an engine (16 GiB)."""
@@ -63,8 +63,8 @@ class Endpoint(Section, frozen=True):
     """File that holds the API key; "" sends none."""
 
     roles: tuple[Literal["designer", "agent", "evaluator"], ...] = ("designer",)
-    """Roles that the endpoint samples for. With designer and agent, nothing would be trained, which is
-    refused."""
+    """Roles that the endpoint samples for. Both designer and agent are refused, because then nothing
+    would be trained."""
 
     def serves(self, role: str) -> bool:
         """Return True if an endpoint is set and samples for this role."""
@@ -75,8 +75,8 @@ class Serve(Section, frozen=True):
     """The gateway: an OpenAI-compatible server over the run's engines (`spade serve`, docs/serving.md)."""
 
     address: str = "127.0.0.1:8000"
-    """Address HOST:PORT at which it listens. One that other machines reach needs a key, and a proxy before it that
-    speaks TLS."""
+    """Address HOST:PORT at which it listens. If other machines can reach it, it needs a key, and a proxy with
+    TLS in front."""
 
     key: str = ""
     """File that holds the key that clients must send; "" asks for none."""

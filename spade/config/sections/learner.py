@@ -21,7 +21,7 @@ class Loss(Section, frozen=True):
     """The formula. The default is the paper's: a clipped surrogate with a truncated importance weight."""
 
     aggregation: Literal["token", "sequence"] = "token"
-    """The mean over a batch: over all trained tokens, or over the tokens of each sequence and then over sequences."""
+    """Mean of the loss: over all trained tokens, or over the tokens of each sequence and then over sequences."""
 
     cap: Positive = 2.0
     """Greatest importance weight of a token (of a sequence for "sequence_tis"); a greater one is truncated."""
@@ -66,7 +66,8 @@ class Learner(Section, frozen=True):
     """Device of the learner as torch names it: `cpu`, `cuda`, `cuda:1`; "auto" is the GPU if there is one."""
 
     gpus: tuple[Gpu, ...] = ()
-    """GPUs of the learner, one for each of its processes; without a list they take those that are visible in turn."""
+    """GPUs of the learner, one for each of its processes. Without a list, the processes take the visible GPUs in
+    turn."""
 
     threads: CountOrZero = 0
     """CPU threads of torch in each process; 0 leaves the number to torch."""
@@ -93,7 +94,8 @@ class Learner(Section, frozen=True):
     """Norm to which a gradient is clipped."""
 
     batch_sequences: Count = 192
-    """Trajectories of a learner step; whole groups are added until there are so many. The default is the paper's."""
+    """Trajectories of a learner step. Whole groups are added until the batch has at least this number. The default is
+    the paper's."""
 
     microbatch_tokens: Count = 65_536
     """Tokens of a micro-batch, which packs whole sequences; a longer sequence goes alone. A beginning that sequences
@@ -101,7 +103,7 @@ class Learner(Section, frozen=True):
     result beyond rounding."""
 
     steps_per_batch: Count = 1
-    """Optimiser steps on each batch. With one, the ratio of "tis" is 1 and its clip takes no part."""
+    """Optimiser steps on each batch. With one step, the ratio of "tis" is 1 and is never clipped."""
 
     publish_every: Count = 1
     """Learner steps between two publications of weights."""
@@ -133,4 +135,4 @@ class Learner(Section, frozen=True):
     (docs/learner.md, "Policy lag")."""
 
     activation_checkpointing: bool = True
-    """True keeps each layer's input alone and computes the rest again for the gradient: less memory, more time."""
+    """True keeps only each layer's input and computes the rest again for the gradient: less memory, more time."""

@@ -18,7 +18,7 @@ class Place(Section, frozen=True):
     """
 
     cpus: dict[PlacedRole, Amount] = field(default_factory=dict)
-    """CPUs by role; a role that is left out asks for 1. Torch's threads on the CPU are as many."""
+    """CPUs by role. A role that is left out asks for 1. Torch uses as many threads."""
 
     memory: dict[PlacedRole, Bytes] = field(default_factory=dict)
     """Bytes of memory by role; a role that is left out asks for none."""

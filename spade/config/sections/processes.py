@@ -9,7 +9,7 @@ from spade.config.sections.bounds import Bytes, CountOrZero, Seconds, Section
 from spade.errors import ConfigError
 from spade.text import as_line
 
-LONGEST_WAIT_S = 3_600.0  # of a request for work
+LONGEST_WAIT_S = 3_600.0  # longest wait of a request for work
 MOST_PORT = 65_535
 
 TrackerKind = Literal["tensorboard", "wandb", "mlflow", "trackio", "swanlab", "prometheus"]
@@ -52,7 +52,7 @@ class Bus(Section, frozen=True):
     """Seconds after which a silent peer is given up and its leases end; more than two heartbeats."""
 
     call_deadline_s: Annotated[float, Meta(gt=0, le=LONGEST_WAIT_S)] = 60.0
-    """Seconds until an unanswered call fails. The bound is the longest that a request for work may wait."""
+    """Seconds until an unanswered call fails. The upper bound is the longest wait of a request for work."""
 
     max_message_bytes: Bytes = 67_108_864
     """Bytes of one message (64 MiB). The largest is a batch on its way to the learner; a config whose batches could be
@@ -70,11 +70,11 @@ class Supervise(Section, frozen=True):
     """The care of processes: restarts, and the time that starting and ending may take."""
 
     restarts: CountOrZero = 20
-    """Restarts of a process within ten minutes; one more death ends the run with its reason."""
+    """Restarts of a process within ten minutes. If it dies once more, the run ends with the reason."""
 
     ready_s: Seconds = 600.0
-    """Seconds within which a starting process must be ready. A failed start is noticed at once, so this bounds one that
-    hangs; vLLM on busy cores takes over three minutes."""
+    """Seconds within which a starting process must be ready. A failed start is noticed at once, so this only
+    bounds a start that hangs. vLLM on busy cores takes over three minutes."""
 
     drain_s: Seconds = 10.0
     """Seconds within which a process must end when it is asked to; then it is killed."""

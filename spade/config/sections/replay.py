@@ -21,7 +21,7 @@ class Reward(Section, frozen=True):
     kind: Literal["regret", "learning_potential", "win_rate", "calibrated_novelty"] = "regret"
     """Measure that is paid. "regret", the paper's, pays regret_weight * clip(regret / regret_scale) + anchor_weight *
     anchor(win rate). "learning_potential" pays the distance of the mean unhinted return from the skill's slow average.
-    "win_rate" pays the anchor alone, at weight 1. "calibrated_novelty" pays the anchor + 0.2 * (1 -
+    "win_rate" pays only the anchor, at weight 1. "calibrated_novelty" pays the anchor + 0.2 * (1 -
     similarity) if some plays were won and some were not."""
 
     regret_scale: Positive = 0.15
@@ -47,7 +47,7 @@ class Reward(Section, frozen=True):
 
     slow: ShareAboveZero = 0.05
     """Weight of a window in the average of its skill's mean unhinted returns with which "learning_potential" compares.
-    At the default it forgets over about twenty windows."""
+    At the default, the average forgets over about twenty windows."""
 
 
 class Audit(Section, frozen=True):
@@ -78,8 +78,8 @@ class Replay(Section, frozen=True):
     """True lets the store lie on a network file system, which LMDB does not support."""
 
     durability: Literal["sync", "nosync"] = "sync"
-    """Fate of acknowledged work: "sync" flushes every commit to the disk; under "nosync" commits survive the death of
-    the process, not of the machine."""
+    """Durability of acknowledged work: "sync" flushes every commit to the disk. With "nosync" a commit survives the
+    death of the process, but perhaps not of the machine."""
 
     stall_s: Seconds = 600.0
     """Seconds without a learner step or a finished play after which a run has stalled; the log then says once which

@@ -30,9 +30,9 @@ class Run(Section, frozen=True):
 
 
 class Limits(Section, frozen=True):
-    """The length of a run: the limit that is reached first ends it. A resume may have others.
+    """The length of a run. The first limit that is reached ends the run. A resume may set other limits.
 
-    With none a run goes on until it is stopped (docs/durability.md, "The end of a run").
+    Without a limit, a run goes on until it is stopped (docs/durability.md, "The end of a run").
     """
 
     steps: CountOrZero = 0

@@ -98,7 +98,7 @@ def tidy_answer(answer: str) -> str:
 
 
 def put_in_box(answer: str) -> str:
-    """Put the answer in a box, unless it has one."""
+    """Wrap the answer in \\boxed{}, unless it already contains a box."""
     return answer if r"\boxed" in answer else rf"\boxed{{{answer}}}"
 
 

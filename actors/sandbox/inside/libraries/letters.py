@@ -72,7 +72,7 @@ class _Patterns(NamedTuple):
     joined: re.Pattern[str]
     """A further letter directly behind a label."""
     labels: re.Pattern[str]
-    """Nothing but letters and connectives."""
+    """A text that consists only of letters and connectives."""
 
 
 @cache

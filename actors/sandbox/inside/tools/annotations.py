@@ -24,7 +24,7 @@ def derive(method: Callable[..., object]) -> Schema:
     """Return the schema of a bound method's arguments. Arguments without a default are required. Raises SchemaError."""
     try:
         hints = _hints(method)
-    except Exception as error:  # the program's annotations may raise anything
+    except Exception as error:  # evaluating a program's annotations may raise any exception
         raise SchemaError(f"its annotations cannot be read: {error}") from None
     properties: dict[str, Schema] = {}
     required = []
@@ -164,7 +164,7 @@ def _convert_value(annotation: Any, value: Any) -> Any:
     annotation = _resolve_annotation(annotation)
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if _is_enum(annotation):
-        sure = isinstance(value, bool)  # True equals 1, and JSON tells them apart
+        sure = isinstance(value, bool)  # to Python True equals 1, but JSON distinguishes them
         members = (each for each in annotation if each.value == value and isinstance(each.value, bool) is sure)
         return next(members, value)
     if origin in _UNIONS:

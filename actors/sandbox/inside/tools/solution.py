@@ -99,7 +99,10 @@ def _parse_expression(text: str, start: int, opened: int) -> tuple[int, ast.Call
 
 
 def _read_arguments(call: ast.Call, names: list[str]) -> str | None:
-    """Return a call's arguments as JSON, positional ones by the `names`, or None if one is not a JSON literal."""
+    """Return a call's arguments as JSON. Positional arguments get the `names`.
+
+    Returns None if an argument is not a JSON literal.
+    """
     if len(call.args) > len(names) or any(each.arg is None for each in call.keywords):
         return None
     try:

@@ -41,7 +41,7 @@ def as_json(what: str, value: object) -> str:
 
 
 def _convert_keys(value: Any) -> Any:
-    """Replace keys that are members of an Enum by their values. An encoder lets nobody convert keys."""
+    """Replace keys that are members of an Enum by their values. A JSON encoder offers no hook that converts keys."""
     if is_a(value, dict):
         return {convert_scalar(key): _convert_keys(inner) for key, inner in value.items()}
     return [_convert_keys(each) for each in value] if is_a(value, (list, tuple)) else value

@@ -39,7 +39,7 @@ def play(order: PlayOrder) -> HarnessVerdict:
     agent, user = _make_model("agent", order.url), _make_model("user", order.url)
     result = run_rollout(agent, task, _STEPS, user if order.item.category == "multi_turn" else None)
     correct = bool(check_agent_end_state(result.end_state, task["ground_truth"])["valid"])
-    # As upstream does: a player who reaches the right end has passed every milestone.
+    # Upstream does the same: a player who reaches the right end has passed every milestone.
     score = 1.0 if correct else float(milestone_accuracy(result.process, task["mile_stone"]))
     return HarnessVerdict(correct, score, json.dumps(result.process, default=str))
 

@@ -28,7 +28,7 @@ def list_tasks() -> list[Item]:
 
 
 def play(order: PlayOrder) -> HarnessVerdict:
-    """Play a task. The harness may hide errors, but the command knows them: it answered each request itself."""
+    """Play a task. The harness may hide errors. But the command answers each request itself, so it knows them."""
     agent, user = _make_model("agent", order.url), _make_model("user", order.url)
     with tempfile.TemporaryDirectory() as folder:
         (log,) = evaluate(

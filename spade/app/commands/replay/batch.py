@@ -29,7 +29,8 @@ def batch(
 
     with open_reader(RunDir(run).require().store) as store:
         read_taken(store, step)
-    from spade.app.commands.replay.remake import remake  # imports torch (seconds), so only after the step was found
+    # Import it only after the step was found, because it imports torch, which takes seconds.
+    from spade.app.commands.replay.remake import remake
 
     made = remake(run, step, out)
     if json:

@@ -64,7 +64,7 @@ def remake(path: Path, step: int, out: Path | None) -> Remade:
     """
     run = RunDir(path).require()
     config = run.config()
-    with open_reader(run.store) as store, store.pinned():  # else retention may delete the batches meanwhile
+    with open_reader(run.store) as store, store.pinned():  # otherwise retention may delete the batches meanwhile
         record = read_taken(store, step)
         start = _start(run.checkpoints, step, config)
         begun = 0 if start is None else start[1].step

@@ -33,7 +33,7 @@ def verify(run: RunArgument, json: Json = False) -> None:
         with open_reader(opened.store) as store:
             found = read_contents(store)
         lines = [*find_problems(found), *_find_file_problems(opened, found)]
-    except DamagedError as error:  # records of the store cannot be read
+    except DamagedError as error:  # the records of the store cannot be read
         lines = list(error.what)
     count = len(found.trajectories)
     if json:
@@ -64,13 +64,13 @@ def _find_file_problems(run: "RunDir", found: "StoreContents") -> Iterator[str]:
         try:
             manifest.verify(folder, folder.name)
         except (OSError, WeightsError) as error:
-            if folder.exists():  # else a live learner has just retired it
+            if folder.exists():  # otherwise a live learner has just retired the weights
                 yield (
                     str(error) if isinstance(error, WeightsError) else f"{folder}: is damaged ({format_reason(error)})"
                 )
     yield from _find_policy_problems(run, found)
     steps = [0]
-    kept = checkpoint.list_kept(run.checkpoints)[::-1]  # a live learner may delete the oldest meanwhile
+    kept = checkpoint.list_kept(run.checkpoints)[::-1]  # a live learner may delete the oldest checkpoint meanwhile
     for step, folder in follow(kept, "checkpoints"):
         try:
             held = checkpoint.verify_checkpoint(folder).step
@@ -96,7 +96,7 @@ def _find_policy_problems(run: "RunDir", found: "StoreContents") -> Iterator[str
         try:
             digest = manifest.verify_parameters(folder)
         except (OSError, WeightsError) as error:
-            if folder.exists():  # else a live learner is replacing it
+            if folder.exists():  # otherwise a live learner is replacing the folder
                 yield (
                     str(error) if isinstance(error, WeightsError) else f"{folder}: is damaged ({format_reason(error)})"
                 )

@@ -16,7 +16,8 @@ def play(action: str | None) -> None:
     The player may fill the disk or bound this process. So new actions take the place of the old ones as a whole.
     """
     ACTIONS.parent.mkdir(parents=True, exist_ok=True)
-    fcntl.flock(os.open(ACTIONS.parent, os.O_RDONLY), fcntl.LOCK_EX)  # two commands at once follow each other
+    # If two commands run at once, the second one waits.
+    fcntl.flock(os.open(ACTIONS.parent, os.O_RDONLY), fcntl.LOCK_EX)
     actions: list[str] = json.loads(ACTIONS.read_text(encoding="utf-8")) if ACTIONS.exists() else []
     episode = replay(actions)
     if action is not None:
