@@ -66,7 +66,7 @@ class Ledger:
                 return None
             case TakeBatch(step=step) if step > state.counters.taken_step and is_spent(state, now):
                 return None
-            case TakeBatch(step=step) if step > find_last_step(state):  # the play was recorded under another limit
+            case TakeBatch(step=step) if step > find_last_step(state):  # a batch that was recorded under another limit
                 return None
             case LeasePlays(count=count):
                 plays = windows.lease(state, count, self.allowance().chunks, holder, number, now)

@@ -132,7 +132,7 @@ class PlacedLife:
 
     def retire(self) -> None:
         """See `AnyLife`."""
-        self._retiring = True  # log bytes to write before the next report
+        self._retiring = True  # the post is told before its next report
 
     async def run(self, told: LifeWatcher) -> End:
         """See `AnyLife`. Raises OSError if the log cannot be written."""
