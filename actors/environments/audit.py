@@ -287,7 +287,7 @@ class Auditor:
         The play of these moves tells a word in time. So does another play of the instance if the moves still return
         `least` after it told the word. Returns () if the moves return as much without these words.
         """
-        plays = self._heard[seed]  # None if the program does not have a hint
+        plays = self._heard[seed]  # empty if the program does not have a hint
         own = [play for play in plays if list(play.actions) == list(moves[: len(play.actions)])]
         # In a thread, since long observations take time.
         unseen = await trio.to_thread.run_sync(find_unseen_words, moves, own)

@@ -130,7 +130,7 @@ class Audit(Record):
     lost: tuple[int, ...] = ()  # instances to play with the actions of `solution()`
     tried: int = 0  # plays of the `lost` instances that were completed
     solved: int = 0  # plays of the `lost` instances that the solution won
-    unaided: tuple[int, ...] = ()  # instances won only with the hint; the audit tries the hint's words on them
+    unaided: tuple[int, ...] = ()  # no play without the hint won them; the audit tries the words of hinted plays
 
 
 class Environment(Record):
