@@ -7,14 +7,14 @@ A column is the whole run or a part of it. "at the peak" is the share at the mom
 programs are all processes below an env-runner. The run has a new folder, which is deleted.
 """
 
-import json
-import os
 import subprocess
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
+from spade.app.costs.processors import ProcessTimes, read_launch, read_times
 from tests.bench.harness import columns, command, conclude
 from tests.bench.nano_runs import SPADE, steps
 
@@ -30,18 +30,12 @@ ROWS = {
 }
 
 
-def descendants(root: int) -> dict[int, int]:
-    """The processes below `root` and `root` itself, each with its parent."""
-    parents = {}
-    for path in Path("/proc").glob("[0-9]*"):
-        try:
-            parents[int(path.name)] = int((path / "stat").read_text().rsplit(")", 1)[1].split()[1])
-        except OSError:
-            continue
-    found, fresh = {root: 0}, [root]
+def descendants(root: int, processes: Mapping[int, ProcessTimes]) -> list[int]:
+    """`root` and the processes below it, parents first."""
+    found, fresh = [root], [root]
     while fresh:
-        fresh = [pid for pid, parent in parents.items() if parent in fresh]
-        found |= {pid: parents[pid] for pid in fresh}
+        fresh = [pid for pid, times in processes.items() if times.parent in fresh]
+        found += fresh
     return found
 
 
@@ -54,26 +48,6 @@ def share(pid: int) -> int:
     return next(int(line.split()[1]) * 1_024 for line in lines if line.startswith("Pss:"))
 
 
-def seconds(pid: int) -> float:
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-    except OSError:
-        return 0.0
-    return sum(map(int, fields[11:13])) / os.sysconf("SC_CLK_TCK")
-
-
-def role(pid: int) -> str | None:
-    """The role of a process of ours by its orders, or None."""
-    try:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-    except OSError:
-        return None
-    for word in words:
-        if word.startswith(b'{"name"'):
-            return json.loads(word)["role"]
-    return None
-
-
 class Roles:
     """The part of a run to which each process belongs."""
 
@@ -82,20 +56,23 @@ class Roles:
 
     def of(self, pid: int, parent: int) -> str:
         if pid not in self._known:
-            own = role(pid)
+            launch = read_launch(pid)
             above = self._known.get(parent, "command")
-            self._known[pid] = own or (PROGRAMS if above in (PROGRAMS, "env-runner") else above)
+            self._known[pid] = launch.role if launch else (PROGRAMS if above in (PROGRAMS, "env-runner") else above)
         return self._known[pid]
 
 
 def sample(root: int, roles: Roles) -> tuple[Counter[str], Counter[str], dict[int, tuple[str, float]]]:
     """Bytes and processes by part, and each process with its part and CPU seconds."""
     bytes_, count, cpu = Counter[str](), Counter[str](), {}
-    for pid, parent in descendants(root).items():
-        part = roles.of(pid, parent)
+    processes = read_times().processes
+    for pid in descendants(root, processes):
+        if pid not in processes:
+            continue
+        part = roles.of(pid, processes[pid].parent)
         bytes_[part] += share(pid)
         count[part] += 1
-        cpu[pid] = part, seconds(pid)
+        cpu[pid] = part, processes[pid].own_s
     return bytes_, count, cpu
 
 

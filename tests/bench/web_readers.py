@@ -18,7 +18,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from statistics import fmean
 from urllib.parse import urlsplit
 
@@ -26,9 +25,9 @@ import spade
 from spade.app.door import StartedRun
 from spade.estimates import compute_mean_and_error
 from tests.bench.harness import command, conclude
+from tests.bench.ingest import cpu_s
 
 WARM_UP_S = 40.0
-TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Reader(threading.Thread):
@@ -67,12 +66,6 @@ def read_by(count: int, address: str) -> Iterator[list[Reader]]:
         yield readers
 
 
-def used_s(pid: int) -> float:
-    """Processor seconds that a process has used."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
-
-
 def plays_per_s(run: StartedRun, seconds: float) -> float:
     before, began = run.status.counts.plays, time.monotonic()
     time.sleep(seconds)
@@ -92,9 +85,9 @@ def main() -> None:
             for turn in range(asked.rounds):
                 for count in list(rates)[:: -1 if turn % 2 else 1]:
                     with read_by(count, address) as readers:
-                        used = used_s(server.pid)
+                        used = cpu_s(server.pid)
                         rates[count].append(plays_per_s(run, asked.seconds))
-                        used = used_s(server.pid) - used
+                        used = cpu_s(server.pid) - used
                     pages += sum(each.pages for each in readers)
                     shares += [used / asked.seconds / (os.cpu_count() or 1)] * (count > 0)
                 print(

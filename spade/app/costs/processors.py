@@ -59,6 +59,11 @@ class ProcessCost(msgspec.Struct, frozen=True):
     children_s: float
     """Seconds of all unnamed processes below it, such as sandboxed programs."""
 
+    @property
+    def total_s(self) -> float:
+        """Return all seconds of the process and of those below it."""
+        return self.own_s + self.children_s
+
 
 def read_times() -> MachineTimes:
     """Read the processor time of this machine and of all its processes."""
@@ -86,19 +91,19 @@ def find_processes(reported: Iterable[Process], times: MachineTimes) -> dict[int
     """
     found: dict[int, str] = {}
     for process in reported:
-        if process.pid in times.processes and _read_name(process.pid) == process.name:
+        launch = read_launch(process.pid) if process.pid in times.processes else None
+        if launch is not None and launch.name == process.name:
             found[process.pid] = process.name
             found.setdefault(times.processes[process.pid].parent, process.supervisor)
     return found
 
 
-def _read_name(pid: int) -> str:
-    """Return the name in the launch of a role process (`spade.processes.entry`), or "" for any other process."""
+def read_launch(pid: int) -> Launch | None:
+    """Return the orders of a role process (`spade.processes.entry`), or None for any other process."""
     try:
-        launch = (_PROC / str(pid) / "cmdline").read_bytes().split(b"\0")[-3]
-        return try_decode(_launches.decode, launch).name
+        return try_decode(_launches.decode, (_PROC / str(pid) / "cmdline").read_bytes().split(b"\0")[-3])
     except (OSError, IndexError, UnreadableError):
-        return ""
+        return None
 
 
 def compute_costs(names: Mapping[int, str], before: MachineTimes, after: MachineTimes) -> list[ProcessCost]:
@@ -111,7 +116,7 @@ def compute_costs(names: Mapping[int, str], before: MachineTimes, after: Machine
         ProcessCost(names[pid], pid, own_s - start.get(pid, (0, 0))[0], children_s - start.get(pid, (0, 0))[1])
         for pid, (own_s, children_s) in end.items()
     ]
-    return sorted(costs, key=lambda cost: -(cost.own_s + cost.children_s))
+    return sorted(costs, key=lambda cost: -cost.total_s)
 
 
 def _sum_by_owner(names: Mapping[int, str], times: MachineTimes) -> dict[int, tuple[float, float]]:

@@ -71,7 +71,7 @@ class RunProfile(msgspec.Struct, frozen=True):
     @property
     def run_s(self) -> float:
         """Return the processor seconds of all processes of the run."""
-        return sum(cost.own_s + cost.children_s for cost in self.processes)
+        return sum(cost.total_s for cost in self.processes)
 
 
 async def measure_profile(ask: Callable[[], Awaitable[Status]], seconds: int) -> RunProfile:
@@ -88,7 +88,7 @@ async def measure_profile(ask: Callable[[], Awaitable[Status]], seconds: int) ->
     for cost in costs:
         if cost.children_s > 0:
             split[cost.name][CHILDREN] = cost.children_s
-    run_s = sum(cost.own_s + cost.children_s for cost in costs)
+    run_s = sum(cost.total_s for cost in costs)
     own_s = sum(os.times()[:4])
     return RunProfile(
         seconds=trio.current_time() - began,
@@ -132,7 +132,7 @@ def describe_profile(found: RunProfile) -> list[str]:
     ]
     for cost in found.processes:
         parts = sorted(found.parts_by_process[cost.name].items(), key=lambda item: -item[1])[:2]
-        busy = (cost.own_s + cost.children_s) / found.seconds
+        busy = cost.total_s / found.seconds
         told = ", ".join(f"{part} {seconds:.1f}" for part, seconds in parts if seconds >= 0.05)
         lines.append(f"{cost.name:<38}{cost.own_s:>8.1f}{cost.children_s:>9.1f}{busy:>11.0%}  {told}")
     if found.elsewhere:
