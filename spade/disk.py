@@ -44,7 +44,11 @@ def discard(folder: Path) -> None:
     The folder is renamed first, so that a reader finds the whole folder or no folder.
     """
     gone = Path(tempfile.mkdtemp(prefix=DRAFT, dir=folder.parent))
-    os.replace(folder, gone)
+    try:
+        os.replace(folder, gone)
+    except OSError:
+        gone.rmdir()
+        raise
     rmtree(gone)
 
 

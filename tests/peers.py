@@ -1,5 +1,6 @@
 """Peers of a run for tests and benches: settings that differ, greetings, connections, services as processes."""
 
+import itertools
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,6 +17,9 @@ from spade.processes.entry import Launch
 from spade.processes.supervise import Supervisor, supervise
 from spade.protocol import PROTOCOL_VERSION, Hello, Role
 from spade.transport import Client, connect
+
+_commands = itertools.count(1)
+"""Numbers of the supervisors of this process."""
 
 
 def changed(settings: Config, **sections: dict[str, Any]) -> Config:
@@ -59,8 +63,12 @@ def orders(run: Path, settings: Config, role: Role, replay: str = "", bind: str 
 
 @asynccontextmanager
 async def supervised(run: Path, settings: Config, *roles: Role, replay: str = "") -> AsyncIterator[Supervisor]:
-    """Role processes under a supervisor, in this order; see `orders` for their addresses."""
+    """Role processes under a supervisor, in this order; see `orders` for their addresses.
+
+    Lives are counted as in a run, where each command has a higher number than the one before.
+    """
     async with supervise(settings.supervise, run / "logs", MODULES) as supervisor:
+        supervisor.number = next(_commands)
         for role in roles:
             launch = orders(run, settings, role, replay)
             ranks = range(1, settings.learner.processes if role == "learner" else 1)

@@ -35,6 +35,12 @@ def test_a_discarded_folder_has_left_its_name_before_its_files_go(tmp_path, fold
     assert not list(tmp_path.iterdir())
 
 
+def test_a_folder_that_is_gone_leaves_no_draft(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        disk.discard(tmp_path / "weights")
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_folder_held_by_any_process_is_not_discarded_before_that_ends(tmp_path, folder):
     program = (
         "import pathlib; from spade import disk; held = disk.hold(pathlib.Path('one')); print(flush=True); input()"
