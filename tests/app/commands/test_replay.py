@@ -274,7 +274,7 @@ def test_weights_that_a_live_learner_retires_meanwhile_are_not_missed(copied, mo
     monkeypatch.setattr(manifest, "verify", retired_first(manifest.verify))
     verify(copied)
     assert not oldest.exists()
-    assert {path.name for path in (copied / "checkpoints").iterdir()} == {"step-7"}
+    assert [path.name for path in (copied / "checkpoints").glob("step-*")] == ["step-7"]
 
 
 def test_lineage_of_a_step_names_plays_documents_and_weights(kept, replay):
