@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 
 import msgspec
 import trio
@@ -26,6 +25,7 @@ from spade.transport import Client
 from spade.waits import describe_all, find_root_causes
 
 REFRESH_S = 0.5
+NO_ANSWER = "the replay service does not answer; waiting for its restart"
 STATUS_BYTES = 1 << 26  # bound of a status file
 
 _statuses: msgspec.json.Decoder[Status] = msgspec.json.Decoder(Status)
@@ -95,7 +95,7 @@ async def follow(client: Client, note: str, run: RunDir | None = None, console: 
                         status = await ask_status(client)
                         line = f"{note}; ? lists the keys"
                     except BusError:
-                        line = "the replay service does not answer; waiting for its restart"
+                        line = NO_ANSWER
                 live.update(await _draw_page(controls, status, line, run, console), refresh=True)
                 with trio.move_on_after(REFRESH_S):
                     await pressed.wait()
@@ -114,12 +114,20 @@ async def _draw_page(
 
 
 async def narrate(client: Client, say: Callable[[str], None]) -> None:
-    """Print a line for each learner step, a verdict for each evaluation, and the waits of a stall, until cancelled."""
-    shown, judged, in_stall = -1, 0, False
+    """Print a line for each learner step, a verdict for each evaluation, and the waits of a stall, until cancelled.
+
+    Also prints one line whenever the replay service stops answering.
+    """
+    shown, judged, in_stall, answered = -1, 0, False, True
     while True:
-        # A replay service that restarts misses a question; the next one is answered.
-        with suppress(BusError):
+        try:
             status = await ask_status(client)
+        except BusError:
+            if answered:
+                say(NO_ANSWER)
+            answered = False
+        else:
+            answered = True
             if status.learner_step != shown:
                 shown = status.learner_step
                 say(describe_status(status))
