@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 Ids = NDArray[np.int32]
 Counts = NDArray[np.int64]
 
-LEAST = 16  # tokens; a shorter shared beginning is computed again, since one more call of attention costs more
-JOINED = 8  # so many tokens taken from a predecessor cost as much as one computed token: attention copies their keys
+LEAST = 16  # A shared beginning of fewer tokens is computed again, because another call of attention would cost more.
+JOINED = 8  # Copying the keys of this many tokens of a predecessor costs as much as computing one token.
 
 
 def sort_lexicographic(sequences: Sequence[Ids]) -> list[int]:

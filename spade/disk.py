@@ -152,7 +152,7 @@ def replace(file: Path, data: bytes) -> None:
     except OSError as error:
         with suppress(OSError):
             part.unlink()
-        error.filename = str(file)  # the error of a full disk names no file
+        error.filename = str(file)  # on a full disk, the error does not name the file
         raise
 
 

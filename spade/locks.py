@@ -92,7 +92,7 @@ def hold_lock(file: Path, told: Callable[[Holder], str]) -> Iterator[None]:
             os.pwrite(descriptor, msgspec.json.encode(describe_this_process()).ljust(_BYTES), 0)
             os.ftruncate(descriptor, _BYTES)
         except OSError as error:
-            error.filename = str(file)  # the error of a full disk names no file
+            error.filename = str(file)  # on a full disk, the error does not name the file
             raise
         try:
             yield

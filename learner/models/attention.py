@@ -22,10 +22,11 @@ from transformers import AttentionInterface
 PACKED = "spade_packed"
 LAYERS = {"full_attention", "sliding_attention"}
 _SEGMENT = AttentionInterface()["sdpa"]  # type: ignore[no-untyped-call]
-# Before torch 2.12 the kernel takes fewer key heads than query heads without being asked.
+# Before torch 2.12 the kernel accepts fewer key heads than query heads without an option.
 _FEWER_KEYS: dict[str, Any] = {"enable_gqa": True} if "enable_gqa" in signature(varlen_attn).parameters else {}
 
-# Tokens of a segment that is a call of its own. cuDNN takes many calls to win back the time of preparing a new shape.
+# A segment of at least this many tokens is a call by itself. Preparing cuDNN for a new shape pays only after many
+# calls.
 ALONE = 4096
 _ALONE_BACKENDS = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION]
 

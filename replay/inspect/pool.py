@@ -27,7 +27,7 @@ class FigureBounds(NamedTuple):
 
 
 class Filters(NamedTuple):
-    """Conditions on the environments of a run. Each default lets every environment pass."""
+    """Conditions on the environments of a run. By default every environment meets them."""
 
     skills: tuple[str, ...] = ()
     """Skills that pass. Without skills, each passes."""
@@ -39,10 +39,10 @@ class Filters(NamedTuple):
     """FigureBounds of the regret."""
 
     novelty: FigureBounds | None = None
-    """FigureBounds of 1 − the similarity to the nearest program of the memory."""
+    """Bounds of the novelty: 1 − the similarity to the nearest program of the memory."""
 
     audited: bool = False
-    """True lets only environments with a passed audit pass."""
+    """True accepts only environments that passed an audit."""
 
     def passed_by(self, environment: Environment) -> bool:
         """Return True if an environment meets all conditions."""

@@ -119,7 +119,7 @@ def suspect(state: RunState, play: PlayRecord, holder: str, now: float) -> None:
 
 
 def finish(state: RunState, ended: EndedPlay, holder: str, now: float) -> bool:
-    """Take the end of an episode that `holder` played, under whatever lease.
+    """Take the end of an episode that `holder` played, even under an earlier lease.
 
     Returns False if the play is already closed.
     """

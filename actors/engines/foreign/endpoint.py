@@ -2,8 +2,8 @@
 
 Requests have two fields that vLLM added: `return_token_ids` and `stop_token_ids`. Other servers answer with text alone.
 
-It samples for roles that are not trained (`endpoint.roles`), such as a frozen, stronger designer. The server uses no
-published weights. So its answers carry no policy version and are never trained on.
+This engine samples for roles that are not trained (`endpoint.roles`), such as a frozen, stronger designer. The server
+uses no published weights. So its answers carry no policy version and are never trained on.
 """
 
 import logging

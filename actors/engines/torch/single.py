@@ -1,7 +1,7 @@
 """Attention of single queries over the store, by a kernel in Triton.
 
-While sequences decode, attention only reads keys and values. The flash kernel computes 128 queries at a time, so that
-with a single query it is the multiplications that take its time. This kernel computes 16.
+While sequences decode, attention only reads keys and values. The flash kernel computes 128 queries at a time, so with a
+single query it spends most of its time on multiplications. This kernel computes 16.
 """
 
 import logging

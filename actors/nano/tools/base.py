@@ -95,7 +95,10 @@ class ServiceKnobs:
 
 @dataclass(frozen=True)
 class Naming:
-    """The name of a thing in tools: its item, or by the number that `find` returns. Methods return program text."""
+    """The way in which tools name a thing: by its item, or by the number that `find` returns.
+
+    Methods return program text.
+    """
 
     numbered: bool
     """True if things are named by number."""

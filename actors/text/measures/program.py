@@ -13,9 +13,9 @@ A text shows an attribute if the attribute's value stands in one of these places
 * beside a text that it is added to
 * first in a returned tuple
 
-The variable of a loop over the attribute, or a local copy of it, shows the value too. An item, a slice, a comparison,
-arithmetic, or the len, sum, abs, any or all of a value does not show the whole value. A comparison is not a text. The
-player does not see the texts of `solution`.
+A text that shows the variable of a loop over the attribute, or a local copy of it, also shows the attribute. An item, a
+slice, a comparison, arithmetic, or the len, sum, abs, any or all of a value does not show the whole value. A comparison
+is not a text. The player does not see the texts of `solution`.
 """
 
 import ast

@@ -155,7 +155,7 @@ def _estimate_learner(config: Config, sizes: ModelSizes) -> dict[str, int]:
         parts["adapter"] = 4 * adapter
     if config.loss.kl:
         parts["reference"] = _BYTES[config.model.dtype] * count
-    if low and not stage and learner.device != "cpu":  # on a CPU, a weight is cast each time it is used
+    if low and not stage and learner.device != "cpu":  # on a CPU, each use casts the weight again
         parts["weights in bfloat16"] = 2 * count
     if learner.offload != "none":
         parts.pop("optimiser")
