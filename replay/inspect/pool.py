@@ -30,13 +30,13 @@ class Filters(NamedTuple):
     """Conditions on the environments of a run. By default every environment meets them."""
 
     skills: tuple[str, ...] = ()
-    """Skills that pass. Without skills, each passes."""
+    """Skills of the environments. An empty tuple accepts all."""
 
     win_rate: FigureBounds | None = None
-    """FigureBounds of the unhinted win rate."""
+    """Bounds of the unhinted win rate."""
 
     regret: FigureBounds | None = None
-    """FigureBounds of the regret."""
+    """Bounds of the regret."""
 
     novelty: FigureBounds | None = None
     """Bounds of the novelty: 1 − the similarity to the nearest program of the memory."""

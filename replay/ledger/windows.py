@@ -315,7 +315,7 @@ def expire(state: RunState, now: float, live: frozenset[str] | None) -> None:
         close(state, environment, now)
     # Sorted: the order of a dict differs after a restart.
     for environment in sorted(state.environments.values(), key=lambda each: (each.deadline, each.id)):
-        # A window may be over without being closed at its last play: a resume has made windows shorter.
+        # If a resume has made windows shorter, a window may be over although its last play did not close it.
         if environment.audit is None and (now >= environment.deadline or _is_over(state, environment)):
             end(state, environment, now)
     for play in state.flight.lost(now, live):
