@@ -81,7 +81,7 @@ class Layout(NamedTuple):
     lengths: tuple[int, ...]
     """The number of tokens of each segment, in the order of the row."""
     parents: tuple[int, ...]
-    """The earlier segment that each segment continues; -1 if sequences begin with it."""
+    """For each segment, the earlier segment that it continues, or -1 if sequences begin with this segment."""
     places: list[NDArray[np.int64]]
     """For each sequence, the index in the row of each of its tokens."""
 

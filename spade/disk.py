@@ -179,7 +179,7 @@ def open_for_reading(file: Path) -> Iterator[BinaryIO]:
         with open_regular(file) as opened:
             yield opened
     except OSError as error:
-        error.filename = error.filename or str(file)  # a failed read names no file
+        error.filename = error.filename or str(file)  # the error of a failed read does not name the file
         raise
 
 

@@ -25,8 +25,7 @@ _SEGMENT = AttentionInterface()["sdpa"]  # type: ignore[no-untyped-call]
 # Before torch 2.12 the kernel accepts fewer key heads than query heads without an option.
 _FEWER_KEYS: dict[str, Any] = {"enable_gqa": True} if "enable_gqa" in signature(varlen_attn).parameters else {}
 
-# A segment of at least this many tokens is a call by itself. Preparing cuDNN for a new shape pays only after many
-# calls.
+# A segment of at least this many tokens gets its own call of cuDNN. Preparing a new shape only pays after many calls.
 ALONE = 4096
 _ALONE_BACKENDS = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION]
 

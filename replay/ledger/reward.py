@@ -18,7 +18,7 @@ from spade.returns import is_won
 
 LEARNABLE = (0.2, 0.8)
 ENDED = ("finished", "void")
-NOVELTY_WEIGHT = 0.2  # of the novelty; the anchor has weight 1
+NOVELTY_WEIGHT = 0.2  # weight of the novelty; the weight of the anchor is 1
 FAST = 0.2  # Weight of a new window. An older window fades after about five windows, fewer than a round has.
 
 

@@ -16,7 +16,7 @@ from spade.decoding import read_first_line
 
 log = logging.getLogger(__name__)
 
-_PROGRAMS = 512  # about so many programs keep a GPU busy
+_PROGRAMS = 512  # about this many programs keep a GPU busy
 _MOST_SPLITS = 32
 _KEYS, _WARPS, _STAGES = 64, 4, 3  # keys of one block (a power of two), warps of a program, blocks being loaded
 _LOG2_E = 1.4426950408889634

@@ -130,7 +130,7 @@ def estimate(config: Config, sizes: ModelSizes) -> list[ProcessMemory]:
 def _estimate_engine(config: Config, sizes: ModelSizes) -> dict[str, int]:
     engine = config.engine
     width = _BYTES[config.model.dtype if engine.arithmetic == "model" else engine.arithmetic]
-    resting = 2 if engine.kind == "torch" else 1  # the torch engine also keeps the keys of as many idle sequences
+    resting = 2 if engine.kind == "torch" else 1  # the torch engine keeps idle sequences, too: one for each row
     tokens = resting * engine.rows * engine.context_tokens
     shards = engine.tensor_parallel
     return {
