@@ -40,7 +40,7 @@ _ABSENT = Refused("these weights are not here")
 log = logging.getLogger(__name__)
 
 
-class Shelf:
+class WeightsCache:
     """Finds weights for an engine. `run` is the engine's run directory, `model` is model.path.
 
     * fetched_bytes: bytes fetched over the bus by this process
