@@ -179,7 +179,7 @@ class Auditor:
         return [each for (other, _), sent in self._sent.items() if other != seed for each in sent]
 
     async def _play_solutions(self) -> None:
-        """Play the solution on instances that nobody won, then on instances that only hinted plays won if those are few.
+        """Play the solution on instances that nobody won. If those are few, add some that only hinted plays won.
 
         If the solution lists actions on some instances, it has lost each instance on which it lists none. If it never
         lists actions, it shows nothing about the instances.
