@@ -122,11 +122,11 @@ def _is_guarded(tool: ast.FunctionDef) -> bool:
     if not _has_change([tool], held):
         return False
     branches = (branch for node in ast.walk(tool) if isinstance(node, ast.If) for branch in (node.body, node.orelse))
-    return any(_has_return(branch) and not _has_change(branch, held) for branch in branches)
-
-
-def _has_return(branch: list[ast.stmt]) -> bool:
-    return any(isinstance(node, ast.Return) for statement in branch for node in ast.walk(statement))
+    return any(
+        any(isinstance(node, ast.Return) for statement in branch for node in ast.walk(statement))
+        and not _has_change(branch, held)
+        for branch in branches
+    )
 
 
 def _find_holding_names(tool: ast.FunctionDef) -> set[str]:
