@@ -52,9 +52,10 @@ def find_unseen_words(actions: Iterable[Said], plays: Iterable[Hearing[Said]]) -
 
 
 def find_tellings(words: Iterable[str], plays: Iterable[Hearing[Said]]) -> dict[str, Sequence[Said]]:
-    """Map each word that an observation states to the fewest actions after which one does.
+    """Find, for each word that an observation states, the fewest actions before such an observation.
 
-    An observation after an action with the word may be an echo, so it does not count. The last one comes too late.
+    An observation after an action with the word may be an echo, so it does not count. The last observation comes too
+    late.
     """
     words, found = list(words), dict[str, Sequence[Said]]()
     for play in plays:

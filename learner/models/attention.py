@@ -181,7 +181,7 @@ def _has_fast_cudnn(device: torch.device) -> bool:
 def _attend_to_spans(
     query: Tensor, key: Tensor, value: Tensor, spans: Spans, scaling: float | None, window: int | None
 ) -> Tensor:
-    """Attend in one call of the kernel. A key of several paths is copied for each segment that sees it."""
+    """Attend in one call of the kernel. If several segments see a key, each of them gets a copy."""
     q, k, v = (every[0].transpose(0, 1) for every in (query, key, value))
     if spans.places is not None:
         # The gradient of an embedding sums the copies of a key in float32 and in a fixed order.

@@ -277,7 +277,7 @@ class RunDir:
         """Lock parts of the run ("replay", "learner") for this process. Raises RunError if another process has one."""
         make_private(self.path)
 
-        def told(part: str, holder: Holder) -> str:
+        def describe(part: str, holder: Holder) -> str:
             if holder.far:
                 return self.held_by(holder)
             return (
@@ -287,7 +287,7 @@ class RunDir:
 
         with ExitStack() as locks:
             for part in parts:
-                locks.enter_context(hold_lock(self.path / f"{part}{_LOCK}", partial(told, part)))
+                locks.enter_context(hold_lock(self.path / f"{part}{_LOCK}", partial(describe, part)))
             yield
 
     def holders(self) -> dict[str, Holder]:

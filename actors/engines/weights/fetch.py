@@ -136,7 +136,7 @@ class WeightsCache:
             del self._drafts[digest]
             self.fetched_bytes += copy.fetched_bytes
             self.passed_bytes += copy.passed_bytes
-        log.info("weights %s: %s", digest, copy.told())
+        log.info("weights %s: %s", digest, copy.describe())
         return True
 
     async def _fill(self, copy: Draft) -> bool:

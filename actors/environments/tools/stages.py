@@ -68,7 +68,7 @@ class ToolAdmission(Admission[Move]):
         few, many = (self.episode, self.gate, self.solution, self.garbage), (self.random, self.constant)
         return (*few, *many, self.budget, self.repeatable, self.effect)
 
-    def told(self, action: Move) -> str:
+    def describe(self, action: Move) -> str:
         return describe_move(action)
 
     async def verdict(self) -> Verdict:
@@ -78,7 +78,7 @@ class ToolAdmission(Admission[Move]):
         said = render_play(plays[0]) if plays else ""
         return structs.replace(await super().verdict(), suspects=found, values=self.values, replayed=said)
 
-    # ------------------------------------------------------------ plays and looks
+    # ------------------------------------------------------------ plays and inspected states
 
     async def probe(self, seed: int, policy: Policy[Move]) -> Transcript[Move]:
         """Play and keep the transcript. Raises RejectedError if the kept transcripts take too much memory."""

@@ -172,7 +172,7 @@ def check_config(name: str, overrides: tuple[str, ...]) -> str:
         try:
             found.append(look(config))
         except SpadeError as error:
-            refused.append(type(error)(merged.told(str(error))))
+            refused.append(type(error)(merged.name_files(str(error))))
     if refused:
         raise ExceptionGroup(f"{name} is refused", refused)
     if gpus := describe_placement(config):
