@@ -57,7 +57,8 @@ class Claim:
         newest = self._read_newest()
         if newest > self._life:
             raise RunError(self._life.over(self._name, newest))
-        if newest < self._life:  # also claim if an older process, which began at the same time, has written last
+        # An older process may have begun at the same time and written last. Then write the claim again.
+        if newest < self._life:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             part = self._file.with_name(f"{FILE}.{self._life}")
             part.write_bytes(msgspec.json.encode(self._life))

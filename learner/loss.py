@@ -18,9 +18,9 @@ from torch import Tensor
 
 from spade.config import Loss
 
-# exp of more is far outside every clip range; the bound keeps an unselected branch from inf * 0.
+# The exponential of a larger number is far outside every clip range. The bound prevents inf * 0 in an unused branch.
 LOG_RATIO_MAX = 20.0
-MASK_LOW, MASK_HIGH = 0.5, 5.0  # INTELLECT-3's (arXiv:2512.16144)
+MASK_LOW, MASK_HIGH = 0.5, 5.0  # the bounds of INTELLECT-3 (arXiv:2512.16144)
 
 
 class Tokens(NamedTuple):

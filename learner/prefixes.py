@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 Ids = NDArray[np.int32]
 Counts = NDArray[np.int64]
 
-LEAST = 16  # tokens; a shorter shared beginning is computed again, since one more call of attention costs more
-JOINED = 8  # so many tokens taken from a predecessor cost as much as one computed token: attention copies their keys
+LEAST = 16  # A shared beginning of fewer tokens is computed again, because another call of attention would cost more.
+JOINED = 8  # Copying the keys of this many tokens of a predecessor costs as much as computing one token.
 
 
 def sort_lexicographic(sequences: Sequence[Ids]) -> list[int]:
@@ -81,7 +81,7 @@ class Layout(NamedTuple):
     lengths: tuple[int, ...]
     """The number of tokens of each segment, in the order of the row."""
     parents: tuple[int, ...]
-    """The earlier segment that each segment continues; -1 if sequences begin with it."""
+    """For each segment, the earlier segment that it continues, or -1 if sequences begin with this segment."""
     places: list[NDArray[np.int64]]
     """For each sequence, the index in the row of each of its tokens."""
 

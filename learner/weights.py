@@ -20,7 +20,7 @@ def publish(model: Any, dtype: str, tokenizer: Path, root: Path) -> tuple[str, P
     """Write the parameters in `dtype` ("float32" or "bfloat16") to `root`/<digest>. Returns (digest, folder).
 
     Copies the tokenizer files of the folder `tokenizer`. The same parameters give the same folder, marked as newest.
-    The model loses its gradients, which nobody needs any more, so that the copy finds room.
+    Deletes the model's gradients, which nobody needs any more, to make room for the copy.
     """
     model.zero_grad()
     published = model if dtype == "float32" else _cast(model, getattr(torch, dtype))

@@ -1,6 +1,8 @@
 """Encode token arrays as raw little-endian bytes, and messages as msgpack. Only this module fixes both layouts."""
 
+from collections.abc import Iterator
 from hashlib import blake2b, sha256
+from itertools import accumulate, pairwise
 from typing import Any
 
 import msgspec
@@ -60,14 +62,11 @@ def unpack_floats(data: bytes) -> NDArray[np.float32]:
     return np.frombuffer(data, dtype="<f4")
 
 
-def pack_mask(mask: list[bool]) -> tuple[int, ...]:
-    """Convert a mask, True for each token that the model sampled, into the spans of a trajectory."""
-    spans = [0]
-    for sampled in mask:
-        if sampled == len(spans) % 2:
-            spans.append(0)
-        spans[-1] += 1
-    return tuple(spans)
+def split_runs(trajectory: Trajectory) -> Iterator[tuple[bool, list[int]]]:
+    """Yield the ids of each run of tokens, in order, after True if the model sampled the run."""
+    ids, ends = unpack_ids(trajectory.ids).tolist(), accumulate(trajectory.spans, initial=0)
+    for place, (start, end) in enumerate(pairwise(ends)):
+        yield place % 2 == 1, ids[start:end]
 
 
 def unpack_mask(trajectory: Trajectory) -> NDArray[np.uint8]:

@@ -152,7 +152,7 @@ def replace(file: Path, data: bytes) -> None:
     except OSError as error:
         with suppress(OSError):
             part.unlink()
-        error.filename = str(file)  # the error of a full disk names no file
+        error.filename = str(file)  # on a full disk, the error does not name the file
         raise
 
 
@@ -179,7 +179,7 @@ def open_for_reading(file: Path) -> Iterator[BinaryIO]:
         with open_regular(file) as opened:
             yield opened
     except OSError as error:
-        error.filename = error.filename or str(file)  # a failed read names no file
+        error.filename = error.filename or str(file)  # the error of a failed read does not name the file
         raise
 
 

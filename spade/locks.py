@@ -75,24 +75,25 @@ def describe_this_process() -> Holder:
 
 
 @contextmanager
-def hold_lock(file: Path, told: Callable[[Holder], str]) -> Iterator[None]:
+def hold_lock(file: Path, describe: Callable[[Holder], str]) -> Iterator[None]:
     """Hold the lock of `file` in the block. The file names this process meanwhile.
 
-    Raises RunError with the text of `told(holder)` if another process holds the lock. Also raises RunError if `file` is
-    not a regular file, if a process that it does not name has locked it, or if its file system does not support locks.
+    Raises RunError with the text of `describe(holder)` if another process holds the lock. Also raises RunError if
+    `file` is not a regular file, if a process that it does not name has locked it, or if its file system does not
+    support locks.
     """
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o600)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise RunError(f"{file}: is not a regular file; remove it")
         if (other := _take(descriptor, file)) is not None:
-            raise RunError(told(other))
+            raise RunError(describe(other))
         try:
             # One write of fixed length: a reader sees the old holder or the new holder, never a part.
             os.pwrite(descriptor, msgspec.json.encode(describe_this_process()).ljust(_BYTES), 0)
             os.ftruncate(descriptor, _BYTES)
         except OSError as error:
-            error.filename = str(file)  # the error of a full disk names no file
+            error.filename = str(file)  # on a full disk, the error does not name the file
             raise
         try:
             yield

@@ -20,7 +20,7 @@ from spade.text import as_line, make_visible
 TEXTS = (".txt", ".md", ".rst", ".tex")
 TABLES = (".jsonl", ".parquet")
 LONGEST_SHOWN = 200  # characters of the columns' names in an error
-_OWN = ("id", "title", "field")  # columns that are read beside the text, if they exist
+_OWN = ("id", "title", "field")  # columns that are read together with the text, if they exist
 _rows = msgspec.json.Decoder(dict[str, Any])
 
 

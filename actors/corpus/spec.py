@@ -71,7 +71,7 @@ class CorpusSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Decides which documents are drawn, and their order."""
 
     tokens: Positive | None = None
-    """Most tokens of a document. Longer ones are cut after a whole sentence. None cuts nothing."""
+    """Most tokens of a document. Longer ones are cut after a whole sentence. If None, no document is cut."""
 
     tokenizer: str = ""
     """The model with the tokenizer to count with, named as in model.path. "" counts a token for every 4 bytes."""
@@ -105,7 +105,10 @@ class CorpusSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def share_out(weights: list[float], total: int) -> list[int]:
-    """Share out `total` by weight. The rest after rounding down goes to the largest remainders, the first of equals."""
+    """Divide `total` by weight.
+
+    Shares are rounded down. The rest goes to the largest remainders, in order if they are equal.
+    """
     exact = [weight * total / sum(weights) for weight in weights]
     whole = [int(share) for share in exact]
     order = sorted(range(len(weights)), key=lambda place: whole[place] - exact[place])

@@ -82,7 +82,7 @@ class Engine(Protocol):
     def logprobs(self, ids: Sequence[int]) -> list[float]:
         """Return the log-probabilities of ids[1:], each given the ids before it, at temperature 1, in nats.
 
-        Uses the weights in use and the forward that samples tokens. Needs at least 2 ids and keeps no keys of them.
+        Computes them with the present weights, as in sampling. Needs at least 2 ids, and does not store their keys.
         """
         ...
 

@@ -10,9 +10,9 @@ import torch
 import trio
 
 from actors.engines.base import Engine
-from actors.engines.service.desk import Desk
+from actors.engines.service.request_queue import RequestQueue
 from actors.engines.torch.engine import TorchEngine
-from actors.engines.weights.fetch import Shelf
+from actors.engines.weights.fetch import WeightsCache
 from actors.engines.weights.follower import Follower
 from actors.engines.weights.swap import Swapped, compare, compute_tolerance
 from spade.config import Config
@@ -36,14 +36,14 @@ async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None
     if config.engine.threads:
         torch.set_num_threads(config.engine.threads)
     async with open_service(launch, config) as (server, replay):
-        shelf = Shelf(replay, config.bus, Path(launch.run), config.model.path)
-        async with run_in_background(partial(shelf.pass_on, server)):
-            weights = await _fetch_first_weights(replay, shelf, config.supervise.ready_s)
+        cache = WeightsCache(replay, config.bus, Path(launch.run), config.model.path)
+        async with run_in_background(partial(cache.pass_on, server)):
+            weights = await _fetch_first_weights(replay, cache, config.supervise.ready_s)
             engine, swapped = await trio.to_thread.run_sync(_load, config, weights)
             log.info("serving policy version %d at %s", engine.version, server.address)
             ready()
             with closing(engine):
-                await Desk(server, replay, engine, config, Follower(replay, shelf, swapped)).run()
+                await RequestQueue(server, replay, engine, config, Follower(replay, cache, swapped)).run()
 
 
 def _load(config: Config, weights: Weights) -> tuple[Engine, Swapped]:
@@ -73,14 +73,14 @@ def open_engine(weights: Weights, settings: Settings, dtype: str) -> Engine:
             return VllmEngine(weights, settings, dtype)
 
 
-async def _fetch_first_weights(replay: Client, shelf: Shelf, deadline_s: float) -> Weights:
+async def _fetch_first_weights(replay: Client, cache: WeightsCache, deadline_s: float) -> Weights:
     """Bring the newest published weights to this host. Waits for the learner's first weights."""
     if replay.pulse.weights is None:
         log.info("waiting for the first published weights")
     with trio.move_on_after(deadline_s), replay.waits.on("learner", "the first weights"):
         while True:
             newest = replay.pulse.weights
-            if newest is not None and (here := await shelf.bring(newest)) is not None:
+            if newest is not None and (here := await cache.bring(newest)) is not None:
                 return here
             await replay.wait_pulse()
     if replay.pulse.weights is None:

@@ -179,10 +179,10 @@ class Auditor:
         return [each for (other, _), sent in self._sent.items() if other != seed for each in sent]
 
     async def _play_solutions(self) -> None:
-        """Play the solution on the instances that nobody won, or that the hint alone won if there are too few.
+        """Play the solution on instances that nobody won. If those are few, add some that only hinted plays won.
 
-        A solution without actions loses if it lists actions on another instance. If it lists actions on no instance,
-        nothing is known of the instances.
+        If the solution lists actions on some instances, it has lost each instance on which it lists none. If it never
+        lists actions, it shows nothing about the instances.
 
         A solution must not need a word that the hint gives away. Numbers must be needed on two instances, since a
         hint may name one as an example.

@@ -109,8 +109,8 @@ class FormProbing(Probing[str]):
     async def first_of(self, holds: Callable[[], Awaitable[bool]], forms: Sequence[Form]) -> Form | None:
         """Find the first form for which `holds` is True and set it as the form that the program reads.
 
-        Plays in a wrong form tell nothing of the program, so they are dropped. Returns None if `holds` is True for no
-        form.
+        Plays in a wrong form say nothing about the program, so their transcripts are dropped. Returns None if `holds`
+        is True for no form.
         """
         before = self.reads, self.transcripts
         for form in forms:

@@ -66,7 +66,7 @@ class GameAdmission(Admission[str]):
         few, many = (self.episode, self.solution, self.garbage), (self.random, self.constant)
         return (*few, *many, self.budget, self.repeatable, self.effect)
 
-    def told(self, action: str) -> str:
+    def describe(self, action: str) -> str:
         return f"action {action[:40]!r}"
 
     async def verdict(self) -> Verdict:
@@ -134,7 +134,7 @@ class GameAdmission(Admission[str]):
             try:
                 play = await self.form.probe(self.form.seed(0), act)
             except RejectedError as error:
-                raise RejectedError(f"{error}, after {self.told(said[-1])}") from None
+                raise RejectedError(f"{error}, after {self.describe(said[-1])}") from None
             if play.won(self.form.win_return) and play.actions[-1] in never:
                 raise RejectedError(f"nonsense wins: {play.actions[-1][:40]!r}")
         return ""

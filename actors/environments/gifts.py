@@ -33,7 +33,10 @@ class Hearing(NamedTuple, Generic[Said]):
 
 
 def heard(seen: Observed) -> str:
-    """Return the texts of an answer. An escaped newline of a schema becomes a newline, so its "n" joins no word."""
+    """Return the texts of an answer.
+
+    An escaped newline of a schema becomes a newline, so its "n" is not read as part of a word.
+    """
     return "\n".join((seen.observation, *(each.text for each in seen.results), seen.tools.replace("\\n", "\n")))
 
 
@@ -49,9 +52,10 @@ def find_unseen_words(actions: Iterable[Said], plays: Iterable[Hearing[Said]]) -
 
 
 def find_tellings(words: Iterable[str], plays: Iterable[Hearing[Said]]) -> dict[str, Sequence[Said]]:
-    """Return the fewest actions after which an observation states a word, for each word that one states.
+    """Find, for each word that an observation states, the fewest actions before such an observation.
 
-    An observation after an action with the word may be an echo, so it does not count. The last one comes too late.
+    An observation after an action with the word may be an echo, so it does not count. The last observation comes too
+    late.
     """
     words, found = list(words), dict[str, Sequence[Said]]()
     for play in plays:

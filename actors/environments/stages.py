@@ -62,7 +62,7 @@ class Admission(ABC, Generic[Action]):
         """Return the stages after the loading, `episode` first. Each returns its remark."""
 
     @abstractmethod
-    def told(self, action: Action) -> str:
+    def describe(self, action: Action) -> str:
         """Describe an action for a reason."""
 
     @property
@@ -167,7 +167,7 @@ class Admission(ABC, Generic[Action]):
             again = await self.trials.play(first.seed, make_policy(list(first.actions), self.nothing), REPEATS)
             require_same(first.answers[0], again.answers[0], "reset")
             for action, one, two in zip(first.actions, first.answers[1:], again.answers[1:], strict=False):
-                require_same(one, two, self.told(action))
+                require_same(one, two, self.describe(action))
         return ""
 
     async def effect(self) -> str:

@@ -55,7 +55,7 @@ class _Sampled(msgspec.Struct):
 
     @property
     def usage_streamed(self) -> bool:
-        """Return True if a stream should end with its usage."""
+        """Return True if a stream should end with the number of its tokens."""
         return bool(self.stream_options and self.stream_options.include_usage)
 
 

@@ -36,7 +36,7 @@ App = Callable[[Any, Any, Any], Awaitable[None]]
 class BoundedStream:
     """A client's stream. If the client takes nothing for STALLED_S, the stream is broken.
 
-    Two tasks may send at once: an answer, and hypercorn's message to a client that leaves during the answer, or end.
+    Two tasks may send at once: the task that sends an answer and, if the client leaves meanwhile, hypercorn.
     """
 
     def __init__(self, stream: trio.SocketStream) -> None:

@@ -190,7 +190,7 @@ class Pool:
         raise LostError(f"no live {self.role} within {deadline_s:g} s")
 
     async def ended(self, lost: LostError, within_s: float) -> bool:
-        """Return True if the lost service has ended. Then its name comes back in another life within that time."""
+        """Wait up to `within_s`. Return True if the lost service comes back in another life, so that it had ended."""
         if not lost.life:
             return False
         with trio.move_on_after(max(within_s, 0.0)):

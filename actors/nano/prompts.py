@@ -6,11 +6,11 @@ from typing import Any
 from actors.nano.families import Family
 from actors.nano.themes import convert_to_camel, draw_theme
 from actors.text.fences import Written
-from actors.text.profile import NO_SITUATION, ChatMessage, Document, Situation
+from actors.text.profile import NO_SITUATION, ChatMessage, Document, Profile, Situation
 from spade.protocol import MemorySeed
 
 
-class NanoProfile:
+class NanoProfile(Profile):
     """The prompts of both roles for the nano model.
 
     A document enters by its title, a program to avoid by its class name. Without a document, a drawn name and one of
@@ -20,9 +20,6 @@ class NanoProfile:
     def __init__(self, families: Sequence[Family[Any, Any]], fields: Sequence[str]) -> None:
         self._families = families
         self._fields = fields
-
-    def situation(self, settings: Sequence[str], draw: int) -> Situation:
-        return NO_SITUATION
 
     def design(
         self,
@@ -60,9 +57,6 @@ class NanoProfile:
     def reveals(self, name: str, observation: str) -> bool | None:
         family = next((family for family in self._families if name.endswith(f"{family.name}Env")), None)
         return None if family is None else family.statement.search(observation) is not None
-
-    def screen(self, source: str, replayed: str, suspects: Sequence[str]) -> None:
-        return None
 
 
 def find_class_name(source: str) -> str:

@@ -125,7 +125,7 @@ class World:
         return [self.draw(rng, rng.choice(documents), skill, unseen=True, levels=levels) for skill, levels in cells]
 
     def vary(self, rng: random.Random, document: Document, seed: DrawnEnvironment) -> DrawnEnvironment:
-        """Draw a few environments of the seed's skill. Return the one most similar to the seed."""
+        """Draw a few environments of the seed's skill. Return the most similar one that differs from the seed."""
         family = self.suited(rng, document, seed.skill) if self.fields else seed.family
         levels = (draw_varied_level(rng, seed.knobs.level),) if self.by_level else EVERY
         drawn = [draw_knobs(rng, family, False, levels) for _ in range(CANDIDATES)]

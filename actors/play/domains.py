@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from actors.nano.worlds import WORLDS
-from actors.text.conversation import GameTalk, Talk, Tongue, ToolTalk
+from actors.text.conversation import CallFormat, GameTalk, Talk, ToolTalk
 from actors.text.profile import Profile
 from actors.text.prompts import FullProfile
 from actors.text.toolcalls import DIALECTS, find_dialect
@@ -59,9 +59,9 @@ def _make_tool_talks(config: Config, tokenizer: Tokenizer) -> Talks:
         dialect = find_dialect(tokenizer, DIALECTS, config.model.path)
     except RunError as error:
         raise RunError(f"run.domain = 'tools': {error}") from None
-    tongue = Tongue(dialect, tokenizer.opens_thought())
+    call_format = CallFormat(dialect, tokenizer.opens_thought())
     opening = load_profile(config).play
-    return lambda *_: ToolTalk(opening, tongue, config.tools.calls_per_turn)
+    return lambda *_: ToolTalk(opening, call_format, config.tools.calls_per_turn)
 
 
 DOMAINS: Mapping[DomainName, Domain] = {

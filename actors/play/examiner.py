@@ -1,8 +1,8 @@
 """The examiner plays samples of items, each to its end, and makes their records.
 
 A record depends only on its item, its sample and the policy. If our own services fail, the sample is played again. If
-an item's program fails, the answer is wrong, with the reason. If services end under a sample although no other sample
-is played, the sample is taken for the cause.
+an item's program fails, the answer is wrong, with the reason. If services end while they serve a sample, and no other
+sample is being played, the sample counts as the cause.
 """
 
 import hashlib

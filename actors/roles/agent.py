@@ -25,7 +25,7 @@ LEASE_WAIT_S = 5.0
 log = logging.getLogger(__name__)
 
 
-class Ended:
+class PlayDelivery:
     """Plays on their way to the replay service, one message at a time.
 
     Plays that end meanwhile go with the next message.
@@ -60,7 +60,7 @@ class Agent:
         self._config = session.config
         self._replay = session.replay
         # A message can hold a batch, so it can hold as many plays. The config is refused otherwise.
-        self._ended = Ended(session.replay, session.config.learner.batch_sequences)
+        self._delivery = PlayDelivery(session.replay, session.config.learner.batch_sequences)
         self._gauges = session.gauges
         self._gauges.update(episodes=0, plays=0, plays_released=0, turns=0)
 
@@ -84,7 +84,7 @@ class Agent:
         finally:
             self._gauges["episodes"] -= 1
         if isinstance(played, Played):
-            await self._session.hand_in(partial(self._ended.deliver, played.ended))
+            await self._session.hand_in(partial(self._delivery.deliver, played.ended))
             self._gauges["plays"] += 1
         else:
             log.info("play %s given back: %s", lease.id, played.why)

@@ -41,8 +41,8 @@ async def ask_objection(
     """Ask the model a question about a program. Returns its reason if it answers no, else "".
 
     An unreadable answer does not count against the program. A program that leaves no room for the question is refused,
-    or length would be a way around it. Counts in the gauges of this kind: asked, no, unread. Raises BusError if no
-    engine answers.
+    since a long program could otherwise avoid it. Counts in the gauges of this kind: asked, no, unread. Raises BusError
+    if no engine answers.
     """
     said = await session.ask(asked, most, temperature, seed)
     if said is None:

@@ -222,7 +222,10 @@ class Sandbox:
         return answer
 
     def close(self, episode: str) -> float:
-        """End an episode and forget it. Idempotent. Returns the seconds that its program used, as deadlines count."""
+        """End an episode and forget it.
+
+        Idempotent. Returns the seconds that its program used, counted as for a deadline.
+        """
         entry = self._episodes.pop(episode, None)
         if entry is None:
             return 0.0

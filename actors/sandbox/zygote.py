@@ -39,11 +39,11 @@ _ROOM = socket.CMSG_SPACE(array.array("i").itemsize)
 _log = logging.getLogger(__name__)
 _BOOT = """
 import sys
-folder, control, proc, host, heavy, shelf, layers = sys.argv[1:]
+folder, control, proc, host, heavy, listed, layers = sys.argv[1:]
 sys.path.insert(0, folder)
 from inside.zygote import main
 sys.path.remove(folder)
-main(int(control), int(proc), int(host), heavy == "heavy", shelf.split(), frozenset(layers.split(",")))
+main(int(control), int(proc), int(host), heavy == "heavy", listed.split(), frozenset(layers.split(",")))
 """
 
 
@@ -197,10 +197,10 @@ def launch(
     """Start the process in a session of its own, so that Ctrl-C reaches only the host."""
     light = kind == "light"
     flags = ["-P", "-s", "-B", *(["-S"] if light else [])]
-    weight, shelf = "light" if light else "heavy", " ".join(libraries if kind == "libraries" else ())
+    weight, listed = "light" if light else "heavy", " ".join(libraries if kind == "libraries" else ())
     proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)  # absent behind the walls
     numbers = [str(control.fileno()), str(proc), str(os.getpid())]
-    arguments = [str(Path(__file__).parent), *numbers, weight, shelf, ",".join(sorted(layers))]
+    arguments = [str(Path(__file__).parent), *numbers, weight, listed, ",".join(sorted(layers))]
     environment = {
         "PYTHONHASHSEED": str(hash_seed),
         "LANG": "C.UTF-8",

@@ -93,7 +93,7 @@ def _choose_samples(plan: EvaluationPlan, seed: int, plays: int) -> tuple[tuple[
 
 
 def _plan_folder(config: Config, folder: Path) -> HeldOut:
-    """Read the *.py of a folder. Takes them in name order, in turn, each time with another instance."""
+    """Read the *.py of a folder. Plays take the programs in turn, by name, each time on another instance."""
     files = sorted(folder.glob("*.py"))
     if not files:
         raise ConfigError(f"evaluation.suite: {folder} has no environment program (*.py); give another, or a suite")

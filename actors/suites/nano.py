@@ -8,7 +8,7 @@ from actors.corpus import load
 from actors.nano.tools.base import MOST_TURNS
 from actors.nano.worlds import WORLDS
 from actors.suites.suite import Suite, Talks
-from actors.text.conversation import Talk, Tongue, ToolTalk
+from actors.text.conversation import CallFormat, Talk, ToolTalk
 from actors.text.toolcalls import DIALECTS, find_dialect
 from spade.config import DomainName, ProtocolName
 from spade.errors import RunError
@@ -56,8 +56,8 @@ def _make_tool_talks(_: Protocol, tokenizer: Tokenizer) -> Callable[[], Talk]:
         dialect = find_dialect(tokenizer, DIALECTS, "this model")
     except RunError as error:
         raise RunError(f"suite nano-tools: {error}") from None
-    tongue = Tongue(dialect, tokenizer.opens_thought())
-    return lambda: ToolTalk(WORLDS["tools"].profile.play, tongue, MOST_CALLS)
+    call_format = CallFormat(dialect, tokenizer.opens_thought())
+    return lambda: ToolTalk(WORLDS["tools"].profile.play, call_format, MOST_CALLS)
 
 
 # Enough samples for a standard error of a mean under 0.015. Games: whole rounds of every skill with every level.

@@ -2,7 +2,7 @@
 
 The room that the rest of the prompt leaves is halved. The document gets one half and is cut if it is longer. The
 examples go into the other half in order: first those to vary, then the one to avoid. Each example is shown whole or not
-at all. Each side may use room that the other leaves. Pure: no I/O and no clock.
+at all. Room that one half does not use goes to the other half. Pure: no I/O and no clock.
 """
 
 from bisect import bisect_right

@@ -56,7 +56,7 @@ class Profile(Protocol):
 
         `draw` belongs to the job, so that a failed attempt does not bring an easier one.
         """
-        ...
+        return NO_SITUATION
 
     def design(
         self,
@@ -97,7 +97,7 @@ class Profile(Protocol):
 
         An observation reveals the method if it states the rule or the strategy that wins.
         """
-        ...
+        return None
 
     def screen(self, source: str, replayed: str, suspects: Sequence[str]) -> list[ChatMessage] | None:
         """Word the question whether a player can learn everything that an admitted program demands.
@@ -105,4 +105,4 @@ class Profile(Protocol):
         Returns None if the profile never asks this. `replayed` is the transcript of the program's
         solution. `suspects` are words of the transcript that nothing seems to state.
         """
-        ...
+        return None

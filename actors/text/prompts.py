@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from actors.text import rules, worlds
 from actors.text.actions import answer
 from actors.text.fences import Written, find_program
-from actors.text.profile import NO_SITUATION, ChatMessage, Document, Situation
+from actors.text.profile import NO_SITUATION, ChatMessage, Document, Profile, Situation
 from spade.config import Design, Play
 from spade.protocol import MemorySeed
 from spade.seeds import SEED_BITS, derive
@@ -29,16 +29,13 @@ class Challenge:
     """The fewest actions that a good player needs."""
 
 
-class FullProfile:
+class FullProfile(Profile):
     """Both roles in plain words, with whole programs as examples."""
 
     def __init__(self, design: Design, play: Play) -> None:
         self._settings = design
         self._max_turns = play.max_turns
         self._turns = str(play.max_turns)
-
-    def situation(self, settings: Sequence[str], draw: int) -> Situation:
-        return NO_SITUATION
 
     def design(
         self,
@@ -78,12 +75,6 @@ class FullProfile:
         one_answer = single_turn or self._max_turns == 1
         words = rules.ONE_ANSWER if one_answer else fill_slots(rules.GAME, max_turns=self._turns)
         return [ChatMessage("system", words.strip()), ChatMessage("user", told)]
-
-    def reveals(self, name: str, observation: str) -> bool | None:
-        return None
-
-    def screen(self, source: str, replayed: str, suspects: Sequence[str]) -> None:
-        return None
 
     def _write_task(self, skill: str, challenge: Challenge) -> str:
         course = f"about {challenge.steps} or more actions long when played well"

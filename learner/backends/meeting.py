@@ -1,4 +1,5 @@
-"""Form the process group of a learner's ranks: the store, the network interfaces, and collectives besides gradients.
+"""Form the process group of a learner's ranks: the store, the network interfaces, and the exchanges between ranks other
+than gradients.
 
 The first rank serves the store on the host address of its own bus. Each rank uses the network interface that reaches
 this address, because a machine's name may resolve to the loopback. The group is not authenticated (docs/security.md).
@@ -121,7 +122,7 @@ def do_together(work: Callable[[], T], ranks: int, device: torch.device) -> T:
 
 
 def exchange_bytes(ours: bytes, ranks: int, device: torch.device) -> list[bytes]:
-    """Exchange a few bytes, at least one, among all ranks. Returns the bytes of each rank, by rank."""
+    """Send a few bytes, at least one, from each rank to all ranks. Returns the bytes of each rank, by rank."""
     sizes = [int(size) for (size,) in gather_numbers([len(ours)], ranks, device)]
     padded = torch.tensor(list(ours.ljust(max(sizes))), dtype=torch.uint8, device=device)
     everyone = [torch.empty_like(padded) for _ in range(ranks)]

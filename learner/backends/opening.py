@@ -1,4 +1,5 @@
-"""Open the backend that the config names, for a learner or, with its own further ranks, outside of any run."""
+"""Open the backend that the config names: for a learner, or outside of a run. Outside of a run, the further ranks are
+started here."""
 
 import logging
 from collections.abc import AsyncIterator

@@ -26,7 +26,8 @@ from spade.protocol import Batch, StepMetrics
 class TorchBackend:
     """A backend with AdamW over a Hugging Face causal language model in float32 (in bfloat16 small updates vanish).
 
-    The model stays in evaluation mode, because dropout would add noise to the ratio to the sampling policy.
+    The model stays in evaluation mode, because dropout would add noise to the ratio of the trained policy to the
+    sampling policy.
     """
 
     def __init__(self, model: Any, config: Config, reference: Any = None) -> None:

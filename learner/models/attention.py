@@ -22,10 +22,10 @@ from transformers import AttentionInterface
 PACKED = "spade_packed"
 LAYERS = {"full_attention", "sliding_attention"}
 _SEGMENT = AttentionInterface()["sdpa"]  # type: ignore[no-untyped-call]
-# Before torch 2.12 the kernel takes fewer key heads than query heads without being asked.
+# Before torch 2.12 the kernel accepts fewer key heads than query heads without an option.
 _FEWER_KEYS: dict[str, Any] = {"enable_gqa": True} if "enable_gqa" in signature(varlen_attn).parameters else {}
 
-# Tokens of a segment that is a call of its own. cuDNN takes many calls to win back the time of preparing a new shape.
+# A segment of at least this many tokens gets its own call of cuDNN. Preparing a new shape only pays after many calls.
 ALONE = 4096
 _ALONE_BACKENDS = [SDPBackend.CUDNN_ATTENTION, SDPBackend.FLASH_ATTENTION]
 
@@ -181,7 +181,7 @@ def _has_fast_cudnn(device: torch.device) -> bool:
 def _attend_to_spans(
     query: Tensor, key: Tensor, value: Tensor, spans: Spans, scaling: float | None, window: int | None
 ) -> Tensor:
-    """Attend in one call of the kernel. A key of several paths is copied for each segment that sees it."""
+    """Attend in one call of the kernel. If several segments see a key, each of them gets a copy."""
     q, k, v = (every[0].transpose(0, 1) for every in (query, key, value))
     if spans.places is not None:
         # The gradient of an embedding sums the copies of a key in float32 and in a fixed order.

@@ -20,7 +20,7 @@ _LENGTHS, _SHARED = (7, 5), 3  # lengths of two sequences that must not see each
 
 
 def shares_beginnings(*models: Any) -> bool:
-    """Return True if the packed rows of all these models may have a shared beginning once.
+    """Return True if a shared beginning may stand once in the packed rows of all these models.
 
     Each model has gone through `prepare_model`. None is ignored.
     """

@@ -43,7 +43,7 @@ class RecordingRow(msgspec.Struct):
     max_turns: int
 
 
-# Not "meta": it holds the run's secret, which would reveal the instances of its programs beforehand.
+# The table "meta" is left out: it holds the run's secret, from which a program's later instances could be computed.
 TABLES: dict[records.Table, type[msgspec.Struct]] = {
     "jobs": records.Job,
     "rejects": records.Reject,

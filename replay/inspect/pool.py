@@ -27,22 +27,22 @@ class FigureBounds(NamedTuple):
 
 
 class Filters(NamedTuple):
-    """Conditions on the environments of a run. Each default lets every environment pass."""
+    """Conditions on the environments of a run. By default every environment meets them."""
 
     skills: tuple[str, ...] = ()
-    """Skills that pass. Without skills, each passes."""
+    """Skills of the environments. An empty tuple accepts all."""
 
     win_rate: FigureBounds | None = None
-    """FigureBounds of the unhinted win rate."""
+    """Bounds of the unhinted win rate."""
 
     regret: FigureBounds | None = None
-    """FigureBounds of the regret."""
+    """Bounds of the regret."""
 
     novelty: FigureBounds | None = None
-    """FigureBounds of 1 − the similarity to the nearest program of the memory."""
+    """Bounds of the novelty: 1 − the similarity to the nearest program of the memory."""
 
     audited: bool = False
-    """True lets only environments with a passed audit pass."""
+    """True accepts only environments that passed an audit."""
 
     def passed_by(self, environment: Environment) -> bool:
         """Return True if an environment meets all conditions."""

@@ -80,7 +80,7 @@ def begin(state: RunState, environment: Environment, now: float) -> bool:
         indices = {compute_instance_number(environment, play) for play in plays}
         return tuple(sorted(indices, key=lambda index: state.seed(purpose, environment.id, index))[:most])
 
-    # Without a win the anchor pays nothing, but a regret does. It is not used without a hint.
+    # If no unhinted play was won, the anchor is 0, but a regret may still pay. There is no regret without a hint.
     lost = _list_unwon(environment, finished, _get_win_return(state)) if won else []
     unaided = _list_unaided(environment, finished, _get_win_return(state)) if state.sources[environment.id].hint else []
     environment.audit = Audit(

@@ -37,9 +37,9 @@ def count_waiting(state: RunState) -> int:
 
 
 def drop_stale(state: RunState, now: float) -> None:
-    """Drop groups past their deadline, and members over the lag bound of the next batch, and count them as wasted.
+    """Drop groups past their deadline, and members that would exceed the lag bound in the next batch.
 
-    A group keeps its other members as long as they have a gradient.
+    Count them as wasted. A group keeps its other members if something can still be learned from them.
     """
     learner = state.config.learner
     step = state.counters.taken_step + 1

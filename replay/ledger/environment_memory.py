@@ -15,12 +15,12 @@ from spade.pools import PoolProgram
 from spade.protocol import MemorySeed, Similarity
 
 SEED_WIN_RATES = (0.15, 0.85)
-SEED_SHARE = 0.2  # least share of jobs that vary seeds, if the run has seeds
+SEED_SHARE = 0.2  # if the run has seeds, at least this share of jobs varies seeds
 TOO_EASY = 0.9
 TOO_HARD = 0.1
 HIGHEST = 10
 NOVELTY_WINDOW = 32  # number of newest programs of the memory that a program is compared with
-NEWEST_BYTES = 1 << 19  # most bytes of all these programs, and most characters of the new program
+NEWEST_BYTES = 1 << 19  # bounds of the comparison: bytes of all these programs, and characters of the new program
 LENGTH = 5  # tokens of a shingle
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 

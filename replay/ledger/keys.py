@@ -138,7 +138,7 @@ def is_imported(environment: str) -> bool:
 
 
 def make_attempt_id(job: str, attempt: int) -> str:
-    """Return the id of an attempt at a job, under whatever lease."""
+    """Return the id of an attempt at a job. It does not depend on the lease."""
     return f"{job}.{attempt}"
 
 

@@ -39,7 +39,7 @@ class PacingFigures(msgspec.Struct, frozen=True):
     outstanding: int
     """Sequences that batches may still take: trainable groups, and chunks in flight at full size."""
     oldest: int
-    """Longest lag in the next batch among the chunks in flight within the bound; 0 without such a chunk."""
+    """Longest lag in the next batch of a chunk in flight that is within the bound; 0 if no chunk is."""
     active: int
     """Environments with an open window."""
     designing: int

@@ -130,7 +130,8 @@ class Audit(Record):
     lost: tuple[int, ...] = ()  # instances to play with the actions of `solution()`
     tried: int = 0  # plays of the `lost` instances that were completed
     solved: int = 0  # plays of the `lost` instances that the solution won
-    unaided: tuple[int, ...] = ()  # no play without the hint won them; the audit tries the words of hinted plays
+    # Instances that no unhinted play won; the audit tries the words of their hinted plays
+    unaided: tuple[int, ...] = ()
 
 
 class Environment(Record):
@@ -222,7 +223,7 @@ class GroupRecord(Record):
 
     @property
     def baseline(self) -> float | None:
-        """Return the value to compare a designer with that is alone in its group, else None."""
+        """Return the value with which a designer is compared if it is alone in its group, else None."""
         return self.before if self.role == "designer" and len(self.members) == 1 else None
 
 

@@ -18,8 +18,8 @@ from spade.returns import is_won
 
 LEARNABLE = (0.2, 0.8)
 ENDED = ("finished", "void")
-NOVELTY_WEIGHT = 0.2  # of the novelty; the anchor has weight 1
-FAST = 0.2  # weight of a new window: the average forgets over about five windows, less than a round
+NOVELTY_WEIGHT = 0.2  # weight of the novelty; the weight of the anchor is 1
+FAST = 0.2  # Weight of a new window. An older window fades after about five windows, fewer than a round has.
 
 
 class Regret(msgspec.Struct, frozen=True):
@@ -256,7 +256,10 @@ def normalise_regret(regret: Regret, reward: Reward) -> float:
 
 
 def compute_anchor(win_rate: float, reward: Reward) -> float:
-    """Return the difficulty anchor: 1 in [anchor_low, anchor_high], falling linearly to 0 over `anchor_ramp` beside."""
+    """Return the difficulty anchor.
+
+    It is 1 in [anchor_low, anchor_high] and falls linearly to 0 within `anchor_ramp` on each side.
+    """
     distance = max(reward.anchor_low - win_rate, win_rate - reward.anchor_high, 0.0)
     return max(0.0, 1 - distance / reward.anchor_ramp)
 

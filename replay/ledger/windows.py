@@ -119,7 +119,7 @@ def suspect(state: RunState, play: PlayRecord, holder: str, now: float) -> None:
 
 
 def finish(state: RunState, ended: EndedPlay, holder: str, now: float) -> bool:
-    """Take the end of an episode that `holder` played, under whatever lease.
+    """Take the end of an episode that `holder` played, even under an earlier lease.
 
     Returns False if the play is already closed.
     """
@@ -315,7 +315,7 @@ def expire(state: RunState, now: float, live: frozenset[str] | None) -> None:
         close(state, environment, now)
     # Sorted: the order of a dict differs after a restart.
     for environment in sorted(state.environments.values(), key=lambda each: (each.deadline, each.id)):
-        # A window may be over without being closed at its last play: a resume has made windows shorter.
+        # If a resume has made windows shorter, a window may be over although its last play did not close it.
         if environment.audit is None and (now >= environment.deadline or _is_over(state, environment)):
             end(state, environment, now)
     for play in state.flight.lost(now, live):

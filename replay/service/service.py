@@ -77,7 +77,7 @@ class Service:
         self._started = trio.current_time()
         self._next_tick = self._committed = self._base_s
         self._expected = (
-            1  # number of requests in the last round; peers that are answered together often ask again together
+            1  # Number of requests in the last round. Peers that are answered together often ask again together.
         )
         self._waiting = Waiting(WINDOW)
         self._peers = Peers(config, self._base_s)

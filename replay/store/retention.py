@@ -25,7 +25,7 @@ def is_due(age_s: float, table_bytes: int, replay: Replay) -> bool:
 
 
 class Retention:
-    """The next trajectories to delete. After a kill, a partly deleted batch is deleted again."""
+    """The next trajectories to delete. After a kill, the deletion of a batch begins again."""
 
     def __init__(self, state: RunState, store: Store) -> None:
         self._state = state

@@ -40,7 +40,7 @@ _BUS = "bus"  # the folder of a run's sockets, if its path is short enough
 _LOCK = ".lock"
 _CONFIG_FILE = "config.toml"  # a folder with this file is a run
 _RUNS = "runs"  # the default folder of runs
-_LEAST_ALIKE, _MOST_NEAR = 0.5, 3  # least similarity of a suggested name, most suggestions
+_LEAST_ALIKE, _MOST_NEAR = 0.5, 3  # a suggested name is at least this similar; at most so many are suggested
 _MOST_NAMES = 2_000  # most entries of a folder that are searched for suggestions
 _PACKAGES = ("torch", "transformers", "tokenizers", "pyzmq", "msgspec", "trio", "lmdb", "numpy", "safetensors")
 
@@ -277,7 +277,7 @@ class RunDir:
         """Lock parts of the run ("replay", "learner") for this process. Raises RunError if another process has one."""
         make_private(self.path)
 
-        def told(part: str, holder: Holder) -> str:
+        def describe(part: str, holder: Holder) -> str:
             if holder.far:
                 return self.held_by(holder)
             return (
@@ -287,7 +287,7 @@ class RunDir:
 
         with ExitStack() as locks:
             for part in parts:
-                locks.enter_context(hold_lock(self.path / f"{part}{_LOCK}", partial(told, part)))
+                locks.enter_context(hold_lock(self.path / f"{part}{_LOCK}", partial(describe, part)))
             yield
 
     def holders(self) -> dict[str, Holder]:

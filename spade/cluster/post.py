@@ -1,9 +1,9 @@
 """A post: the ordinary life of one process, on another machine than its supervisor's.
 
-A role process has its pipe, its process group and its exit code there as anywhere, and leaves when its post is gone. A
-heartbeat replaces the pipe between the supervisor and the post. Each report that reaches the supervisor lets the post
-go on for another bus.silence_s. After this time the post drains its process. So a supervisor without an answer for
-bus.silence_s + supervise.drain_s knows that the process has ended, whatever parted the two.
+There a role process has its pipe, its process group and its exit code, as on the supervisor's machine. It leaves when
+its post is gone. A heartbeat replaces the pipe between the supervisor and the post. Each report that reaches the
+supervisor lets the post go on for another bus.silence_s. After this time the post drains its process. So a supervisor
+without an answer for bus.silence_s + supervise.drain_s knows that the process has ended, whatever parted the two.
 """
 
 import os

@@ -29,7 +29,7 @@ class Merged(msgspec.Struct, frozen=True):
     origins: dict[str, str]
     """The name among `files` that last set "section" or "section.field"."""
 
-    def told(self, text: str) -> str:
+    def name_files(self, text: str) -> str:
         """Return `text` and, if the config has several files, append the file that set each setting in `text`."""
         named = dict.fromkeys(setting for setting in _SETTING.findall(text) if setting in self.origins)
         if len(self.files) == 1 or not named:

@@ -36,7 +36,7 @@ def load(name: str = "nano", overrides: tuple[str, ...] = ()) -> Config:
     try:
         config = config_of(merged.tree)
     except ConfigError as error:
-        raise ConfigError(f"{merged.files[0]}: {merged.told(str(error))}") from None
+        raise ConfigError(f"{merged.files[0]}: {merged.name_files(str(error))}") from None
     except msgspec.ValidationError as error:
         raise ConfigError(_explain_refused(str(error), merged)) from None
     if config.bus.keys:  # absolute, because observers in other working directories read the keys too
@@ -44,7 +44,7 @@ def load(name: str = "nano", overrides: tuple[str, ...] = ()) -> Config:
     try:
         check(config)
     except ConfigError as error:
-        raise ConfigError(merged.told(str(error))) from None
+        raise ConfigError(merged.name_files(str(error))) from None
     return config
 
 

@@ -153,7 +153,10 @@ def _compute_difference(now: Summary, before: Summary, cells: Sequence[Sequence[
 
 
 def _list_cells(kept: KeptEvaluation, summary: Summary) -> Iterator[tuple[str, list[list[str]]]]:
-    """Yield each column's name within the suite, with its items by category. A column's mean is over its categories."""
+    """Yield the name of each column within the suite, with the column's items by category.
+
+    A column has one or more categories.
+    """
     suite = kept.rules.suite
     if suite not in (*SPLIT, *BY_CATEGORY):
         yield "", [list(summary.means)]

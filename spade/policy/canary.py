@@ -19,7 +19,7 @@ from spade.errors import WeightsError
 from spade.policy.logprobs import log_distribution
 
 FILE = "canary.json"
-_TOKENS = 8  # a forward pass over so few costs an engine little more than a decode step
+_TOKENS = 8  # a forward pass over this many tokens costs an engine little more than a decode step
 _STRIDE = 7_919  # a prime, so that the tokens are spread over any vocabulary
 
 

@@ -51,7 +51,7 @@ class ProgramLineage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Form of the actions that plays send to the program."""
 
     single_turn: bool = False
-    """As in Verdict: True if each play of admission ended with its first action."""
+    """True if each play of admission ended with its first action (as in Verdict)."""
 
     win_rate: float | None = None
     """Win rate of the plays without the hint."""
@@ -147,7 +147,7 @@ class PoolList(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def digest(self) -> str:
-        """Return a name that no other list has. It covers everything that is played, but not the origins."""
+        """Return a digest of everything in the list that is played. The origins do not count."""
         return sha256(msgspec.msgpack.encode(self.entries)).hexdigest()[:32]
 
     def difference(self, other: "PoolList") -> str:

@@ -230,7 +230,7 @@ class Validate(Request[Verdict], frozen=True):
     """Source text of the candidate."""
 
     seed: int
-    """Key of the secret instance seeds."""
+    """Key from which the secret seeds of the instances are derived."""
 
     plays: bool = True
     """False only opens the instance of `seed`: a library's program is trusted to be sound."""

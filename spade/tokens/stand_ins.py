@@ -17,7 +17,7 @@ _STAND_IN = re.compile(f"({_LEFT}?)({_PRIVATE})({_PRIVATE})({_RIGHT}?)")
 
 @dataclass(frozen=True)
 class Slot:
-    """The place of a content, and the template's edits of the content."""
+    """The place of one content in a rendered text, and the edits that the template made to the content."""
 
     number: int
     """Number of the content."""

@@ -1,15 +1,8 @@
 """CURVE keys as files: a host's own key, the services' key that it trusts, and the keys of allowed clients.
 
-`spade keys new` makes this key folder (folders of mode 0700, files of mode 0600):
-
-    server.key             public key of the run's services
-    server.key_secret      their secret, only on hosts with services
-    client.key_secret      this host's own key pair, with its name on the allow-list
-    allowed/NAME.key       the allow-list: public keys of allowed clients, with the roles that each may take. Read at
-                           every handshake
-    hosts/NAME/            a key folder for the host NAME, to be moved there
-
-Files are ZeroMQ certificates, as czmq and pyzmq write them. Their metadata has the name and the roles.
+docs/security.md ("Keys") lists the files of a key folder. In addition, `hosts/NAME/` is a key folder for the host NAME,
+to be moved there. Files are ZeroMQ certificates, as czmq and pyzmq write them. Their metadata has the name and the
+roles.
 """
 
 import os

@@ -17,6 +17,7 @@ import numpy as np
 from spade import codec, config
 from spade.protocol import Batch, Group, Trajectory
 from tests.bench.harness import command, conclude, in_turns
+from tests.masks import pack_mask
 
 SETUPS = {
     "torch, 1 thread": ("learner.threads=1",),
@@ -44,7 +45,7 @@ def batch(step):
         sampled = sum(mask)
         logprobs = (-rng.exponential(2.0, sampled)).tolist()
         ids = rng.integers(0, 300, length).tolist()
-        spans = codec.pack_mask(mask)
+        spans = pack_mask(mask)
         return Trajectory(codec.pack_ids(ids), spans, codec.pack_floats(logprobs), ((1, sampled),), 1.0)
 
     groups = [

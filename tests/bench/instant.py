@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from actors.engines.service.desk import Desk
+from actors.engines.service.request_queue import RequestQueue
 from spade.codec import pack_floats, pack_ids
 from spade.config import Config
 from spade.processes.entry import Launch, main, open_service
@@ -41,7 +41,7 @@ class Instant:
 async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None:
     async with open_service(launch, config) as (server, replay):
         ready()
-        await Desk(server, replay, Instant(), config).run()
+        await RequestQueue(server, replay, Instant(), config).run()
 
 
 if __name__ == "__main__":

@@ -35,12 +35,13 @@ from learner.backends.torch import TorchBackend
 from learner.batch import prepare
 from learner.logprobs import compute_trained_logprobs
 from learner.optimizer import BETAS, EPS
-from spade.codec import pack_floats, pack_ids, pack_mask, unpack_ids, unpack_mask
+from spade.codec import pack_floats, pack_ids, unpack_ids, unpack_mask
 from spade.config import Config, load
 from spade.policy.model import load as load_model
 from spade.policy.model_folder import resolve
 from spade.protocol import Batch, Group, Trajectory
 from tests.bench.harness import command, conclude, in_turns
+from tests.masks import pack_mask
 
 PLAYS = 8  # of a group
 ROWS = 8  # of a micro-batch of TRL, its default, and of the plain loop; ours is cut by tokens

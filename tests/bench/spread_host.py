@@ -14,7 +14,7 @@ from pathlib import Path
 
 import trio
 
-from actors.engines.weights.fetch import Shelf
+from actors.engines.weights.fetch import WeightsCache
 from learner.broadcast import broadcast
 from spade.config import Config, compute_digest, load
 from spade.policy.model_folder import NANO
@@ -48,13 +48,13 @@ async def engine(settings: Config, place: int, named: str, addresses: list[str])
     ours = hello(settings, "engine", f"engine-{place}", addresses[1 + place])
     served = serve(addresses[1 + place], digest=compute_digest(settings), bus=settings.bus)
     async with served as server, connect(addresses[0], ours, bus=settings.bus) as replay:
-        shelf = Shelf(replay, settings.bus, Path("/tmp/run"), str(NANO))  # the machine's own memory
-        async with run_in_background(partial(shelf.pass_on, server)):
+        cache = WeightsCache(replay, settings.bus, Path("/tmp/run"), str(NANO))  # the machine's own memory
+        async with run_in_background(partial(cache.pass_on, server)):
             print("[]", flush=True)
             await trio.to_thread.run_sync(sys.stdin.readline)
             began = trio.current_time()
-            await shelf.bring(Weights(1, 1, named, f"/of/another/machine/{named}"))
-            print(json.dumps([trio.current_time() - began, shelf.fetched_bytes, shelf.passed_bytes]), flush=True)
+            await cache.bring(Weights(1, 1, named, f"/of/another/machine/{named}"))
+            print(json.dumps([trio.current_time() - began, cache.fetched_bytes, cache.passed_bytes]), flush=True)
             await trio.sleep_forever()
 
 

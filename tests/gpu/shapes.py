@@ -7,9 +7,10 @@ import numpy as np
 import torch
 from transformers import GenerationConfig, Qwen3Config, Qwen3ForCausalLM
 
-from spade.codec import pack_floats, pack_ids, pack_mask
+from spade.codec import pack_floats, pack_ids
 from spade.protocol import Batch, Group, Trajectory
 from tests.conftest import write_tokenizer
+from tests.masks import pack_mask
 
 
 class Shape(NamedTuple):

@@ -10,12 +10,13 @@ from learner import weights as learner
 from learner.batch import prepare
 from learner.logprobs import compute_trained_logprobs
 from learner.models.prepare import prepare_model
-from spade.codec import pack_ids, pack_mask, unpack_floats, unpack_ids
+from spade.codec import pack_ids, unpack_floats, unpack_ids
 from spade.config import Engine
 from spade.policy import canary
 from spade.policy.model import compute_parameters_digest, load
 from spade.protocol import Generate, Group, Trajectory, Weights
 from tests.actors.engines.plain_flash import run_plainly
+from tests.masks import pack_mask
 
 ROWS, PLAYS, TOKENS = 16, 24, 24
 

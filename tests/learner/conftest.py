@@ -10,6 +10,7 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 from learner import optimizer
 from spade import codec
 from spade.protocol import Group, Trajectory
+from tests.masks import pack_mask
 
 VOCABULARY = 48
 
@@ -41,7 +42,7 @@ class Policy:
         logprobs = np.zeros(length, np.float32)
         logprobs[1:] = self.logprobs(ids, temperature).numpy() + off * rng.normal(size=length - 1)
         return Trajectory(
-            codec.pack_ids(ids.tolist()), codec.pack_mask(mask.tolist()), codec.pack_floats(logprobs[mask].tolist()),
+            codec.pack_ids(ids.tolist()), pack_mask(mask.tolist()), codec.pack_floats(logprobs[mask].tolist()),
             ((1, int(mask.sum())),), temperature,
         )  # fmt: skip
 

@@ -8,6 +8,7 @@ import trio
 
 from spade import codec
 from spade.protocol import Trajectory, Weights
+from tests.masks import pack_mask
 from tests.peers import supervised
 from tests.replay import feeding
 from tests.replay.everyone import everyone
@@ -34,7 +35,7 @@ class Feeder:
         length = int(self.rng.integers(6, 30))
         mask = [False, *(self.rng.random(length - 2) < 0.5).tolist(), True]
         logprobs = -self.rng.exponential(3.0, sum(mask))
-        tokens = codec.pack_ids(self.rng.integers(0, 200, length).tolist()), codec.pack_mask(mask)
+        tokens = codec.pack_ids(self.rng.integers(0, 200, length).tolist()), pack_mask(mask)
         version = self.client.pulse.weights.version
         return Trajectory(*tokens, codec.pack_floats(logprobs.tolist()), ((version, sum(mask)),), 1.0)
 

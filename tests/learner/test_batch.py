@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from learner.batch import prepare
 from spade import codec
 from spade.protocol import Group, Trajectory
+from tests.masks import pack_mask
 
 
 @st.composite
@@ -14,7 +15,7 @@ def trajectories(draw):
     mask = [False, *draw(st.lists(st.booleans(), min_size=1, max_size=12)), True, *[False] * draw(st.integers(0, 3))]
     ids = draw(st.lists(st.integers(0, 99), min_size=len(mask), max_size=len(mask)))
     logprobs = [-1.0 - index for index, sampled in enumerate(mask) if sampled]
-    packed = codec.pack_ids(ids), codec.pack_mask(mask), codec.pack_floats(logprobs)
+    packed = codec.pack_ids(ids), pack_mask(mask), codec.pack_floats(logprobs)
     rewinds, context, begin = [], 0, 0
     for at in sorted(draw(st.sets(st.integers(2, len(mask) - 1), max_size=3))):
         kept = draw(st.integers(1, context + at - begin - 1))

@@ -2,8 +2,8 @@
 
 Requests have two fields that vLLM added: `return_token_ids` and `stop_token_ids`. Other servers answer with text alone.
 
-It samples for roles that are not trained (`endpoint.roles`), such as a frozen, stronger designer. The server uses no
-published weights. So its answers carry no policy version and are never trained on.
+This engine samples for roles that are not trained (`endpoint.roles`), such as a frozen, stronger designer. The server
+uses no published weights. So its answers carry no policy version and are never trained on.
 """
 
 import logging
@@ -16,7 +16,7 @@ import trio
 
 from actors.engines.base import explain_misfit
 from actors.engines.foreign.asyncio_engine import AsyncioEngine
-from actors.engines.service.desk import Desk
+from actors.engines.service.request_queue import RequestQueue
 from spade.codec import pack_floats, pack_ids, unpack_ids
 from spade.config import Config
 from spade.errors import BusError, ConfigError
@@ -157,7 +157,7 @@ async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None
         async with open_service(launch, config) as (server, replay):
             log.info("passing on to %s at %s", config.endpoint.url, server.address)
             ready()
-            await Desk(server, replay, engine, config).run()
+            await RequestQueue(server, replay, engine, config).run()
 
 
 if __name__ == "__main__":

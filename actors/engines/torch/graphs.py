@@ -37,7 +37,7 @@ class DecodeRow(NamedTuple):
     """Its newest token. The keys of this token are not stored yet."""
 
     chunk: TokenChunk
-    """The place of this token and of those that the trip samples."""
+    """The places of this token and of the tokens that the trip samples."""
 
     request: Generate
     """The request, which says how to sample."""
@@ -179,5 +179,5 @@ class _Step:
 
 
 def round_up(rows: int) -> int:
-    """Return the size of the bucket for so many rows: at most an eighth of a power of two more."""
+    """Return the size of the bucket for this number of rows. It is at most an eighth of a power of two larger."""
     return -(-rows // (unit := max(1, (1 << (rows - 1).bit_length()) // 8))) * unit

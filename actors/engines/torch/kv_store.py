@@ -37,7 +37,7 @@ class StorePlan(Protocol):
         ...
 
     def places(self, heads: int) -> Tensor:
-        """Return (tokens * heads,): the row of each token's keys in a store of `heads` heads."""
+        """Return where each token's keys are in a store of `heads` heads: their rows, (tokens * heads,)."""
         ...
 
     def calls(self, heads: int) -> Sequence[flash.FlashCall]:
@@ -120,7 +120,7 @@ class KvStore(Cache):
             store.write(self.plan.places(store.heads), new)
 
     def _open(self, like: Tensor) -> LayerKv:
-        """Open a store for keys or values as these (tokens, heads, dim)."""
+        """Open a store for keys or values of the same kind and shape as these (tokens, heads, dim)."""
         _, heads, dim = like.shape
         # Zeros, not empty: the room behind a sequence's end is masked, but 0 * nan would still be nan.
         return LayerKv(like.new_zeros((self.tokens + SMALLEST) * heads, dim), heads)

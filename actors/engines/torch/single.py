@@ -1,7 +1,7 @@
 """Attention of single queries over the store, by a kernel in Triton.
 
-While sequences decode, attention only reads keys and values. The flash kernel computes 128 queries at a time, so that
-with a single query it is the multiplications that take its time. This kernel computes 16.
+While sequences decode, attention only reads keys and values. The flash kernel computes 128 queries at a time, so with a
+single query it spends most of its time on multiplications. This kernel computes 16.
 """
 
 import logging
@@ -16,7 +16,7 @@ from spade.decoding import read_first_line
 
 log = logging.getLogger(__name__)
 
-_PROGRAMS = 512  # about so many programs keep a GPU busy
+_PROGRAMS = 512  # about this many programs keep a GPU busy
 _MOST_SPLITS = 32
 _KEYS, _WARPS, _STAGES = 64, 4, 3  # keys of one block (a power of two), warps of a program, blocks being loaded
 _LOG2_E = 1.4426950408889634

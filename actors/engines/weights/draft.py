@@ -39,7 +39,7 @@ class Draft:
         self._since = trio.current_time()
         self._missing: MissingParts | None = None
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """Describe the whole fetch for the log."""
         seconds = trio.current_time() - self._since
         return f"{self.fetched_bytes / 1e6:.1f} MB fetched in {seconds:.2f} s, {self.passed_bytes / 1e6:.1f} of engines"

@@ -40,7 +40,7 @@ _ABSENT = Refused("these weights are not here")
 log = logging.getLogger(__name__)
 
 
-class Shelf:
+class WeightsCache:
     """Finds weights for an engine. `run` is the engine's run directory, `model` is model.path.
 
     * fetched_bytes: bytes fetched over the bus by this process
@@ -136,7 +136,7 @@ class Shelf:
             del self._drafts[digest]
             self.fetched_bytes += copy.fetched_bytes
             self.passed_bytes += copy.passed_bytes
-        log.info("weights %s: %s", digest, copy.told())
+        log.info("weights %s: %s", digest, copy.describe())
         return True
 
     async def _fill(self, copy: Draft) -> bool:

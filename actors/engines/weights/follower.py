@@ -13,7 +13,7 @@ from pathlib import Path
 
 import trio
 
-from actors.engines.weights.fetch import Shelf
+from actors.engines.weights.fetch import WeightsCache
 from actors.engines.weights.swap import Swapped
 from spade.errors import BusError, RefusedError
 from spade.policy import manifest
@@ -33,9 +33,9 @@ class Follower:
     canary's difference.
     """
 
-    def __init__(self, replay: Client, shelf: Shelf, swapped: Swapped) -> None:
+    def __init__(self, replay: Client, cache: WeightsCache, swapped: Swapped) -> None:
         self._replay = replay
-        self._shelf = shelf
+        self._cache = cache
         self._version = 0
         self._heard: dict[int, float] = {}
         self._digests: dict[int, bytes] = {}
@@ -63,7 +63,7 @@ class Follower:
         """Record that the engine samples from these weights now."""
         version = swapped.weights.version
         self._version = max(self._version, version)
-        self._shelf.served(version)
+        self._cache.served(version)
         self._digests[version] = bytes.fromhex(swapped.weights.digest)
         while len(self._digests) > _REMEMBERED:
             del self._digests[next(iter(self._digests))]
@@ -97,7 +97,7 @@ class Follower:
 
     async def _bring(self, order: Callable[[Weights], None]) -> None:
         async for weights in self._new[1]:
-            here = await self._shelf.bring(weights)
+            here = await self._cache.bring(weights)
             if here is not None:
                 order(here)
 
@@ -118,7 +118,7 @@ class Follower:
             if self._replay.life not in ("", life):
                 life = self._replay.life
                 try:
-                    await self._shelf.hold_again()
+                    await self._cache.hold_again()
                 except BusError as error:  # the service has restarted again, or it is too late
                     log.warning("%s", error)
 

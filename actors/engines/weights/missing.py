@@ -29,7 +29,7 @@ class MissingParts:
         self._begin = self._next = numbers[int(begin * len(numbers))] if numbers else 0
 
     def spans(self, number: int) -> list[tuple[int, int]]:
-        """Return the byte ranges to ask for of a part."""
+        """Return the byte ranges of a part that must be fetched."""
         return self._spans[number]
 
     def take_unheld(self, unheld: int) -> int | None:

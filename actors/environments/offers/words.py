@@ -50,7 +50,8 @@ _COMMON = (
 
 
 class Words:
-    """The quotes, words and numbers of a text, each in the order of first mention. Bounded, and found when used.
+    """The quotes, words and numbers of a text, each in the order of first mention. Their number is bounded. Each kind
+    is searched for when it is first used.
 
     `draw` decides which are taken if there are many.
     """

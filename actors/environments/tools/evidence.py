@@ -72,7 +72,10 @@ def find_values(plays: Iterable[Transcript[Move]], instructions: Iterable[Sequen
 
 
 def _render_schemas(opening: Observed) -> str:
-    """Return the schemas as a player reads them. An escaped newline becomes a newline, so its "n" joins no word."""
+    """Return the schemas as a player reads them.
+
+    An escaped newline becomes a newline, so its "n" is not read as part of a word.
+    """
     return opening.tools[:_READ_CHARACTERS].replace("\\n", "\n")
 
 
@@ -100,7 +103,7 @@ def collect_leaves(moves: Iterable[Move]) -> dict[str, bool]:
 
 
 def write_values(call: ToolCall) -> str:
-    """Return the values of a call's arguments as one text, or the name of the tool without such a value."""
+    """Return the values of a call's arguments as one text, or the tool's name if there are none."""
     try:
         values = list(try_decode(_arguments.decode, call.arguments.encode()).values())
     except UnreadableError:

@@ -1,18 +1,7 @@
 """Admit or reject a program with tools. It passes named stages one after the other, and each may reject it.
 
-    parse        the program compiles, after repair of literal braces if needed
-    class        its module runs and has one environment class, which extends ToolUseBaseEnv
-    interface    it has `reset`, `solution` and 2 to 16 methods `tool_<name>`
-    construct    the class can be constructed
-    schema       each tool has a schema of the subset that fits its method, and a short enough description
-    episode      under secret seeds `reset` gives a state, instructions, and a criterion for each
-    gate         no criterion always raises on the fresh state or changes it, and few instructions are met on it
-    solution     its calls, one a turn, meet each instruction after it was given, and then `done` wins
-    garbage      refused calls change nothing, and meaningless values neither raise nor meet an instruction
-    random       random calls seldom win
-    constant     calling all tools in turn, always with the same arguments, seldom wins
-
-`budget`, `repeatable` and `effect` follow (`actors/environments/stages.py`).
+docs/tools.md ("Admission") says what each stage checks. `budget`, `repeatable` and `effect` are in
+`actors/environments/stages.py`.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -79,7 +68,7 @@ class ToolAdmission(Admission[Move]):
         few, many = (self.episode, self.gate, self.solution, self.garbage), (self.random, self.constant)
         return (*few, *many, self.budget, self.repeatable, self.effect)
 
-    def told(self, action: Move) -> str:
+    def describe(self, action: Move) -> str:
         return describe_move(action)
 
     async def verdict(self) -> Verdict:
@@ -89,7 +78,7 @@ class ToolAdmission(Admission[Move]):
         said = render_play(plays[0]) if plays else ""
         return structs.replace(await super().verdict(), suspects=found, values=self.values, replayed=said)
 
-    # ------------------------------------------------------------ plays and looks
+    # ------------------------------------------------------------ plays and inspected states
 
     async def probe(self, seed: int, policy: Policy[Move]) -> Transcript[Move]:
         """Play and keep the transcript. Raises RejectedError if the kept transcripts take too much memory."""

@@ -47,7 +47,7 @@ class Boxes(Game):
         return Body(
             reset=f'self.deals = [self.rng.sample("123456789", {knobs.size}) for _ in range(self.max_turns + 1)]\n'
             f"self.actions = self.deals[0]\nself.rank = {self.value(knobs)}\nself.hits = 0",
-            opening=f'f"{self.told(knobs)}"',
+            opening=f'f"{self.word_rule(knobs)}"',
             step="answer = sorted(self.actions)[self.rank]\n"
             "self.hits += action == answer\n"
             "self.actions = self.deals[min(self.turn, self.max_turns)]",

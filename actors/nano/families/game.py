@@ -86,7 +86,7 @@ class Game(ABC):
 
     def hint(self, knobs: Knobs) -> str:
         """See Family."""
-        return f"{self.strategy} {self.told(knobs)}".rstrip()
+        return f"{self.strategy} {self.word_rule(knobs)}".rstrip()
 
     def player(self, knobs: Knobs, informed: bool, rng: random.Random) -> Player:
         """See Family.
@@ -99,7 +99,7 @@ class Game(ABC):
     def follower(self, knobs: Knobs, rule: str, rng: random.Random) -> Player:
         """Return a skilled player that assumes this rule and says so."""
 
-    def told(self, knobs: Knobs) -> str:
+    def word_rule(self, knobs: Knobs) -> str:
         """Return the sentence of the first observation, or "" without a rule."""
         rule = " or ".join(knobs.rules)
         return self.sentence.format(rule) if rule else ""

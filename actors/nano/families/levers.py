@@ -50,7 +50,7 @@ class Levers(Game):
             f"self.helps = {self.value(knobs)}\n"
             f"self.trials = [sorted(self.rng.sample(self.actions, {knobs.need})) for _ in range(self.max_turns + 1)]\n"
             'self.signs = ["on" if (self.cause in pulled) == self.helps else "off" for pulled in self.trials]',
-            opening=f'f"Which lever? {self.told(knobs)} {TRIAL.format(n=0)}"',
+            opening=f'f"Which lever? {self.word_rule(knobs)} {TRIAL.format(n=0)}"',
             actions=f"1..{knobs.size}",
             step="n = min(self.turn, self.max_turns)",
             won="action == self.cause",

@@ -68,7 +68,7 @@ class Search(Game):
     def body(self, knobs: Knobs, words: Sequence[str]) -> Body:
         return Body(
             reset=f"self.actions = [str(n) for n in range(1, {knobs.size + 1})]\n{self.goal(knobs)}",
-            opening=f'f"Find the number. {self.told(knobs)}"',
+            opening=f'f"Find the number. {self.word_rule(knobs)}"',
             actions=f"1..{knobs.size}",
             step="guess = int(action)\n"
             'reply = "Higher" if guess < self.goal else "Lower"\n'

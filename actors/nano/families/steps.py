@@ -44,7 +44,7 @@ class Steps(Game):
             reset=f"self.actions = [str(n) for n in range({knobs.size})]\n"
             f"self.add = {self.value(knobs)}\n"
             f"self.value = self.rng.randrange({knobs.size})\nself.hits = 0",
-            opening=f'f"It is {{self.value}}. What is next? {self.told(knobs)}"',
+            opening=f'f"It is {{self.value}}. What is next? {self.word_rule(knobs)}"',
             actions=f"0..{knobs.size - 1}",
             step=f"self.value = (self.value + self.add) % {knobs.size}\nself.hits += action == str(self.value)",
             won=f"self.hits == {knobs.need}",

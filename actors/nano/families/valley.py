@@ -39,7 +39,7 @@ class Valley(Game):
         return Body(
             reset=f"self.actions = [str(n) for n in range(1, {knobs.size + 1})]\n"
             f"self.low = self.rng.randint(1, {knobs.size})\nself.floor = {self.value(knobs)}",
-            opening=f'f"Find the lowest cost. {self.told(knobs)}"',
+            opening=f'f"Find the lowest cost. {self.word_rule(knobs)}"',
             actions=f"1..{knobs.size}",
             step="off = abs(int(action) - self.low)",
             won="off == 0",

@@ -53,7 +53,7 @@ class Walk(Game):
             f"self.ways = {self.value(knobs)}\n"
             f"self.x = self.rng.choice([-1, 1]) * self.rng.randint({knobs.need}, {knobs.size})\n"
             f"self.y = self.rng.choice([-1, 1]) * self.rng.randint({knobs.need}, {knobs.size})",
-            opening=f'f"Reach the mark. {self.told(knobs)} {where}"',
+            opening=f'f"Reach the mark. {self.word_rule(knobs)} {where}"',
             step="before = abs(self.x) + abs(self.y)\n"
             "way = self.ways[self.actions.index(action)]\n"
             'self.x += (way == "w") - (way == "e")\n'

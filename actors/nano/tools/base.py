@@ -88,14 +88,17 @@ class ServiceKnobs:
         size = (self.need - LEAST) + (len(self.among) - LEAST) + (self.depth - 1)
         return min(LEVELS, 1 + (size + (MOST_SPARE - self.spare) + 2 * (not self.printed)) * 3 // 4)
 
-    def told(self, sentence: str) -> str:
+    def write_rule(self, sentence: str) -> str:
         """Return the expression of the sentence that states the rule, or "" if the program does not print the rule."""
         return f'f" {sentence}"' if self.printed else ""
 
 
 @dataclass(frozen=True)
 class Naming:
-    """The name of a thing in tools: its item, or by the number that `find` returns. Methods return program text."""
+    """The way in which tools name a thing: by its item, or by the number that `find` returns.
+
+    Methods return program text.
+    """
 
     numbered: bool
     """True if things are named by number."""

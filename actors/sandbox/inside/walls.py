@@ -28,7 +28,7 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_SET_NO_NEW_PRIVS = 38
 _CAPABILITIES = (ctypes.c_uint32 * 2)(0x20080522, 0)  # version 3 of the interface; 0 means this thread
-_NONE = (ctypes.c_uint32 * 6)()  # no capabilities: effective, permitted and inheritable, two words each
+_NONE = (ctypes.c_uint32 * 6)()  # three empty sets of capabilities: effective, permitted, inheritable (two words each)
 
 THREAD_WORDS = 256
 """Words of the C library's description of a thread in which the thread's number is searched."""

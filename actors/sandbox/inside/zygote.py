@@ -27,13 +27,13 @@ from . import child, given, imports, libraries, walls
 from .messages import BORN, ENDED, FAILED, MESSAGE, READY
 
 
-def main(control: int, proc: int, host: int, heavy: bool, shelf: Sequence[str], layers: frozenset[str]) -> None:
+def main(control: int, proc: int, host: int, heavy: bool, listed: Sequence[str], layers: frozenset[str]) -> None:
     """Serve until the host closes the control socket. In a child, serve its episode. Never returns."""
     status = 1
     try:
         if "namespaces" not in layers:  # in a namespace, the zygote cannot see its parent
             walls.die_with(host)
-        prepare(heavy, shelf)
+        prepare(heavy, listed)
         if serve(control, proc, layers):
             gc.enable()
             child.serve(walls.CHANNEL)
@@ -42,15 +42,15 @@ def main(control: int, proc: int, host: int, heavy: bool, shelf: Sequence[str], 
         os._exit(status)  # exit at once, because nothing needs the interpreter's cleanup
 
 
-def prepare(heavy: bool, shelf: Sequence[str]) -> None:
-    """Load what every child shares, the libraries of the `shelf` included, and delete our own arguments."""
+def prepare(heavy: bool, listed: Sequence[str]) -> None:
+    """Load what every child shares, the libraries of the `listed` included, and delete our own arguments."""
     # The zygote never collects garbage by itself: the count of collections would tell a child its number.
     gc.disable()
     given.load_time_zones()
     if heavy:
         given.load_heavy()
-    given.GIVEN.update(libraries.load(shelf))
-    imports.allow_imports((*(imports.PACKAGES if heavy else ()), *libraries.list_packages(shelf)))
+    given.GIVEN.update(libraries.load(listed))
+    imports.allow_imports((*(imports.PACKAGES if heavy else ()), *libraries.list_packages(listed)))
     os.chdir("/")
     del sys.argv[:], sys.orig_argv[:]
     threading.main_thread()._native_id = 0  # type: ignore[attr-defined]

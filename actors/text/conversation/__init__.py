@@ -6,10 +6,11 @@ of the play and its return.
 
 from actors.text.conversation.games import GameTalk, format_examples
 from actors.text.conversation.talk import Move, Opening, Talk
-from actors.text.conversation.tools import Tongue, ToolTalk
+from actors.text.conversation.tools import CallFormat, ToolTalk
 from actors.text.conversation.turns import Conversation, Player, Seen, Step, play_conversation
 
 __all__ = [
+    "CallFormat",
     "Conversation",
     "GameTalk",
     "Move",
@@ -18,7 +19,6 @@ __all__ = [
     "Seen",
     "Step",
     "Talk",
-    "Tongue",
     "ToolTalk",
     "format_examples",
     "play_conversation",

@@ -15,7 +15,7 @@ from spade.protocol import Observed, ToolCall
 from spade.tokens import THINK, THOUGHT, Tools
 
 
-class Tongue(NamedTuple):
+class CallFormat(NamedTuple):
     """A checkpoint's way to call tools."""
 
     dialect: Dialect
@@ -44,12 +44,14 @@ class ToolTalk:
     * most: the largest number of calls in a message that are executed
     """
 
-    def __init__(self, opens: Callable[[str, str | None], list[ChatMessage]], tongue: Tongue, most: int) -> None:
+    def __init__(
+        self, opens: Callable[[str, str | None], list[ChatMessage]], call_format: CallFormat, most: int
+    ) -> None:
         self._opens = opens
-        self._tongue = tongue
+        self._format = call_format
         self._most = most
         self._schemas: Schemas = {}
-        self.marks = (*tongue.dialect.marks, THINK, THOUGHT)
+        self.marks = (*call_format.dialect.marks, THINK, THOUGHT)
 
     def open(self, observed: Observed, hint: str | None) -> Opening:
         """See Talk."""
@@ -61,8 +63,8 @@ class ToolTalk:
 
     def act(self, text: str) -> Move:
         """See Talk."""
-        said = answer(f"{THINK}{text}" if self._tongue.opened else text)
-        read = self._tongue.dialect.read(said, self._schemas)
+        said = answer(f"{THINK}{text}" if self._format.opened else text)
+        read = self._format.dialect.read(said, self._schemas)
         calls, blocks = list[ToolCall](), list[str | None]()
         for block in read.blocks:
             if isinstance(block, Malformed):

@@ -1,21 +1,6 @@
 """Measures of one program, from its syntax tree: its lines, and the variables it hides from the player. Pure.
 
-A *hidden variable* is an attribute of `self` that holds a value of the instance, while no text shows this value.
-
-An attribute holds a value if `__init__`, `reset` or a method that they call assigns one to it or to one of its items.
-Three kinds of values do not count, because they are counters, limits and the generator:
-* an empty start (0, None, False, "", [] and so on)
-* a parameter by itself
-* a `random.Random`
-
-A text shows an attribute if the attribute's value stands in one of these places:
-* in an f-string, in "".join(…) or "".format(…), or to the right of %
-* beside a text that it is added to
-* first in a returned tuple
-
-The variable of a loop over the attribute, or a local copy of it, shows the value too. An item, a slice, a comparison,
-arithmetic, or the len, sum, abs, any or all of a value does not show the whole value. A comparison is not a text. The
-player does not see the texts of `solution`.
+docs/metrics.md ("Measures of a program") defines them.
 """
 
 import ast

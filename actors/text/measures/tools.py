@@ -1,12 +1,6 @@
 """Measures of a program with tools, from its syntax tree: its tools, the conditions of its criteria, guarded failures.
 
-*Conditions* of a criterion are the comparisons and Boolean operators (`and`, `or`, `not`) in its syntax tree. Both `a <
-b < c` and `a and b and c` count two. Criteria are the functions in the values assigned to `self._message_criteria`: a
-lambda, a function defined in that method, or a method. If a method makes a criterion, the whole method counts.
-
-A tool has a *guarded failure* if one path through it changes data of `self`, and an `if` guards another path that does
-not: a branch with a `return` and without a change. A change is an assignment to an attribute or item of `self`, or a
-call of a method such as `append` or `pop`. A change through a local name counts too.
+docs/metrics.md ("Measures of a program") defines them.
 """
 
 import ast
@@ -128,11 +122,11 @@ def _is_guarded(tool: ast.FunctionDef) -> bool:
     if not _has_change([tool], held):
         return False
     branches = (branch for node in ast.walk(tool) if isinstance(node, ast.If) for branch in (node.body, node.orelse))
-    return any(_has_return(branch) and not _has_change(branch, held) for branch in branches)
-
-
-def _has_return(branch: list[ast.stmt]) -> bool:
-    return any(isinstance(node, ast.Return) for statement in branch for node in ast.walk(statement))
+    return any(
+        any(isinstance(node, ast.Return) for statement in branch for node in ast.walk(statement))
+        and not _has_change(branch, held)
+        for branch in branches
+    )
 
 
 def _find_holding_names(tool: ast.FunctionDef) -> set[str]:

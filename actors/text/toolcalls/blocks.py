@@ -110,9 +110,9 @@ def decode(text: str, at: int = 0) -> tuple[Any, int]:
 def _decode(text: str, at: int) -> tuple[Any, int]:
     """Decode one JSON value. Return the value and the place after it, counted from `at`.
 
-    Raises JSONDecodeError with the place also counted from `at`. The text is decoded in a window, which grows while its
-    edge may have caused the error. Each error counts the lines before it, which over a whole text with many errors
-    would take quadratic time.
+    Raises JSONDecodeError with the place also counted from `at`. Only a window of the text is decoded, which grows
+    while its edge may have caused the error. An error counts all lines before it, so decoding a whole text with many
+    errors would take quadratic time.
     """
     width = _WINDOW
     while True:
@@ -166,7 +166,7 @@ def decode_whole(text: str) -> Any:
 def _is_text(name: str) -> bool:
     try:
         name.encode()
-    except UnicodeEncodeError:  # half of a surrogate pair, which JSON can escape
+    except UnicodeEncodeError:  # JSON can escape half of a surrogate pair, which is not text
         return False
     return True
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from actors.text.actions import answer
 from actors.text.fences import Written, find_program
-from actors.text.profile import NO_SITUATION, ChatMessage, Document, Situation
+from actors.text.profile import NO_SITUATION, ChatMessage, Document, Profile, Situation
 from actors.text.prompts import fill_slots, find_hint, format_code, write_reason
 from actors.text.tools import players, rules
 from actors.text.tools.example import LENDING
@@ -17,7 +17,7 @@ NUMBERS = ("two", "three", "four", "five", "six", "seven", "eight")
 """Numbers of requests in words. The last is the most that a program may have."""
 
 
-class ToolProfile:
+class ToolProfile(Profile):
     """Both roles in plain words. A job has a setting and a variant besides its skill."""
 
     def __init__(self, design: Design, play: Play, tools: ToolUse) -> None:
@@ -77,9 +77,6 @@ class ToolProfile:
         """
         told = observation if hint is None else f"{observation}\n\nHint: {hint}"
         return [ChatMessage("system", fill_slots(players.SYSTEM, max_turns=self._turns)), ChatMessage("user", told)]
-
-    def reveals(self, name: str, observation: str) -> bool | None:
-        return None
 
     def screen(self, source: str, replayed: str, suspects: Sequence[str]) -> list[ChatMessage]:
         parts = [format_code(source), f"Its own solution, replayed:\n\n<transcript>\n{replayed}\n</transcript>"]

@@ -81,7 +81,7 @@ def _check_agent_member(found: StoreContents, member: Member) -> Iterator[str]:
 
 
 def _check_batches(found: StoreContents) -> Iterator[str]:
-    """Check that each step exists once, in order, has a published version, and trains on no newer tokens."""
+    """Check that each step exists once and in order, has groups, and trains on no tokens newer than its version."""
     counters = found.counters
     steps = [batch.step for batch in found.batches.values()]
     if steps != list(range(1, counters.taken_step + 1)):

@@ -81,7 +81,7 @@ def _show_setting(screen: "Screen", setting: "Setting", value: object) -> None:
         screen.tell((f"# {words}", "dim"))
     if value is None:
         written = f"# {setting.name} is left out"
-    elif isinstance(value, dict):  # tomli_w would write a table as another section
+    elif isinstance(value, dict):  # tomli_w would write a table of settings as a section
         written = f"{setting.name} = {format_inline(value)}"
     else:
         written = tomli_w.dumps({setting.name: value})
@@ -172,7 +172,7 @@ def check_config(name: str, overrides: tuple[str, ...]) -> str:
         try:
             found.append(look(config))
         except SpadeError as error:
-            refused.append(type(error)(merged.told(str(error))))
+            refused.append(type(error)(merged.name_files(str(error))))
     if refused:
         raise ExceptionGroup(f"{name} is refused", refused)
     if gpus := describe_placement(config):
@@ -181,7 +181,10 @@ def check_config(name: str, overrides: tuple[str, ...]) -> str:
 
 
 def _estimate_memory(name: str, overrides: tuple[str, ...]) -> "Iterator[str]":
-    """Yield the lines of an estimate; one line if the checkpoint is not here or does not state its sizes."""
+    """Yield the lines of an estimate.
+
+    If the checkpoint is missing or does not state its sizes, yield one line with the reason.
+    """
     from spade.app.models.memory import estimate, format_memory_lines, read_sizes
     from spade.config import load
     from spade.policy import hub, model_folder

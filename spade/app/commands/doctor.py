@@ -143,7 +143,10 @@ def _check_extra(extra: str) -> Check:
 
 
 def _check_suites() -> Iterator[Check]:
-    """Yield one check for each suite of `spade eval`: usable here, or the things that the suite lacks."""
+    """Yield one check for each suite of `spade eval`.
+
+    It says whether the suite can be played here, or what it lacks.
+    """
     from actors.suites import SUITES
     from actors.suites.harnesses import HARNESSES
 

@@ -101,7 +101,7 @@ def import_pool(
 ) -> None:
     """Make a pool of other people's programs.
 
-    Each program is put to admission. A table counts the rejected ones by stage. The same command continues after a
+    Each program has to pass admission. A table counts the rejected ones by stage. The same command continues after a
     stop. The pool appears when it is complete.
     """
     from spade.app.pools.importing import import_programs

@@ -99,7 +99,7 @@ def find_processes(reported: Iterable[Process], times: MachineTimes) -> dict[int
 
 
 def read_launch(pid: int) -> Launch | None:
-    """Return the orders of a role process (`spade.processes.entry`), or None for any other process."""
+    """Return the launch of a role process (`spade.processes.entry`), or None for any other process."""
     try:
         return try_decode(_launches.decode, (_PROC / str(pid) / "cmdline").read_bytes().split(b"\0")[-3])
     except (OSError, IndexError, UnreadableError):

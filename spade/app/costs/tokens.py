@@ -19,7 +19,7 @@ class TokenRow(msgspec.Struct, frozen=True):
     """Number of these tokens."""
 
     of: int
-    """Number of tokens that they are a share of."""
+    """Number of tokens of which this count is a share."""
 
     def __str__(self) -> str:
         share = f"{self.tokens / self.of:>6.1%}" if self.of else f"{'–':>6}"

@@ -53,11 +53,11 @@ def report_progress(exam: Exam, kept: RecordFile, say: Say) -> Callable[[], None
     all_of_them = len(exam.plan.scheduled)
     step = max(1, all_of_them // _TOLD)
 
-    def told() -> None:
+    def say_progress() -> None:
         if not is_displayed() and (len(kept.records) % step == 0 or len(kept.records) == all_of_them):
             say(f"{_name_rules(exam)}: {len(kept.records)} of {all_of_them} samples")
 
-    return told
+    return say_progress
 
 
 def _name_rules(exam: Exam) -> str:

@@ -49,14 +49,14 @@ async def play_by_chats(run: RunDir, config: Config, missing: Missing, say: Say,
 
 async def _play(connected: Connected, exam: Exam, kept: RecordFile, say: Say, manner: Callable[[], Manner]) -> None:
     """Play and record the missing samples of one evaluation."""
-    rules, told = exam.plan.rules, report_progress(exam, kept, say)
+    rules, say_progress = exam.plan.rules, report_progress(exam, kept, say)
 
     async def manner_of(_: SuiteItem) -> Manner:
         return manner()
 
     def over(examined: Examined) -> None:
         kept.add(examined.record)
-        told()
+        say_progress()
 
     samples = [(exam.plan.items[name], number) for name, number in kept.missing]
     with show_samples(exam, kept):

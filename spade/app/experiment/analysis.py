@@ -83,7 +83,10 @@ def collect_outcomes(result: RunResult) -> dict[str, float]:
     """
     third = result.steps * 2 / 3
     sixth = result.steps * 5 / 6
-    won = [(row.step, _compute_level_mean(row.categories, row.win_rate)) for row in result.evaluations]
+    won = [
+        (row.step, _compute_mean(list(row.categories.values())) if row.categories else row.win_rate)
+        for row in result.evaluations
+    ]
     before = [value for step, value in won if third < step <= sixth]
     after = [value for step, value in won if step > sixth]
     late = [row for row in result.rows if row.learner_step > third]
@@ -152,10 +155,6 @@ def _compute_mean_and_error(values: Sequence[float]) -> Mean:
         return Mean(mean, None, None, len(values))
     half = compute_student_quantile(len(values) - 1) * error
     return Mean(mean, mean - half, mean + half, len(values))
-
-
-def _compute_level_mean(categories: Mapping[str, float], all_items: float) -> float:
-    return _compute_mean(list(categories.values())) if categories else all_items
 
 
 def _compute_known_mean(values: Sequence[float | None]) -> float | None:

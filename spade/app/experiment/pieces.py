@@ -166,7 +166,7 @@ async def _run_spade(words: Sequence[str], log: Path) -> None:
             out.write(f"$ spade {' '.join(words)}\n".encode())
             out.flush()
         except OSError as error:
-            error.filename = str(log)  # the error of a full disk names no file
+            error.filename = str(log)  # on a full disk, the error does not name the file
             raise
         done = await trio.run_process(
             [*_SPADE, *words], stdout=out, stderr=subprocess.STDOUT, check=False, deliver_cancel=_drain

@@ -50,7 +50,7 @@ class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The suite that measures the last policy of each run."""
 
     reference: str
-    """The arm with which all others are compared, to explore."""
+    """The arm with which each other arm is compared. These comparisons are exploratory."""
 
     arms: Annotated[dict[_Name, ArmPlan], Meta(min_length=1, max_length=32)]
     """The arms by name."""

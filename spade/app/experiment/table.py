@@ -128,8 +128,5 @@ def _list_names(outcomes: Sequence[Mapping[str, object]]) -> tuple[str, ...]:
 
 def _format_cells(outcomes: Mapping[str, Mean], names: Sequence[str], runs: int) -> tuple[str, ...]:
     """Format the figures. If fewer than `runs` runs have a figure, its cell also tells how many do."""
-    return tuple(_format_cell(outcomes[name], runs) if name in outcomes else "–" for name in names)
-
-
-def _format_cell(mean: Mean, runs: int) -> str:
-    return f"{mean}{f' ({mean.runs} of {runs})' if mean.runs < runs else ''}"
+    found = [outcomes.get(name) for name in names]
+    return tuple(f"{each}{f' ({each.runs} of {runs})' if each.runs < runs else ''}" if each else "–" for each in found)

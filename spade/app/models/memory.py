@@ -130,7 +130,7 @@ def estimate(config: Config, sizes: ModelSizes) -> list[ProcessMemory]:
 def _estimate_engine(config: Config, sizes: ModelSizes) -> dict[str, int]:
     engine = config.engine
     width = _BYTES[config.model.dtype if engine.arithmetic == "model" else engine.arithmetic]
-    resting = 2 if engine.kind == "torch" else 1  # the torch engine also keeps the keys of as many idle sequences
+    resting = 2 if engine.kind == "torch" else 1  # the torch engine keeps idle sequences, too: one for each row
     tokens = resting * engine.rows * engine.context_tokens
     shards = engine.tensor_parallel
     return {
@@ -155,7 +155,7 @@ def _estimate_learner(config: Config, sizes: ModelSizes) -> dict[str, int]:
         parts["adapter"] = 4 * adapter
     if config.loss.kl:
         parts["reference"] = _BYTES[config.model.dtype] * count
-    if low and not stage and learner.device != "cpu":  # on a CPU, a weight is cast each time it is used
+    if low and not stage and learner.device != "cpu":  # on a CPU, each use casts the weight again
         parts["weights in bfloat16"] = 2 * count
     if learner.offload != "none":
         parts.pop("optimiser")

@@ -17,7 +17,8 @@ _TEMPLATES = jinja2.Environment(
     undefined=jinja2.StrictUndefined,
     keep_trailing_newline=True,
     trim_blocks=True,
-    autoescape=False,  # Markdown and TOML, of values that a run's config has checked
+    # The output is Markdown and TOML, not HTML, and a run's config has checked the values. So nothing is escaped.
+    autoescape=False,
 )
 
 _TEMPLATES.policies["json.dumps_kwargs"] = {"ensure_ascii": False}  # TOML and YAML do not accept surrogate pairs

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from spade.codec import unpack_ids
+from spade.codec import split_runs
 from spade.protocol import Trajectory
 
 LONGEST_PART = 3_000
@@ -25,14 +25,9 @@ class Part(NamedTuple):
 
 def make_transcript(tokens: Trajectory, decode: Decode) -> list[Part]:
     """Return the parts in order. If the transcript is too long, a note replaces the parts in the middle."""
-    ids, parts, begin = unpack_ids(tokens.ids).tolist(), list[Part](), 0
-    for place, span in enumerate(tokens.spans):
-        # Usually a token has at least one character. The bound limits a hostile vocabulary.
-        text = decode(ids[begin : begin + span]).strip("\n")
-        begin += span
-        if text:
-            parts.append(Part(place % 2 == 1, cut_text(text, LONGEST_PART)))
-    return _drop_parts(parts)
+    # Usually a token has at least one character. The bound limits a hostile vocabulary.
+    texts = ((said, decode(ids).strip("\n")) for said, ids in split_runs(tokens))
+    return _drop_parts([Part(said, cut_text(text, LONGEST_PART)) for said, text in texts if text])
 
 
 def cut_text(text: str, most: int) -> str:

@@ -8,7 +8,7 @@ from rich.text import Text
 
 _LEVELS = "▁━▔"  # the line at the bottom, in the middle and at the top of a cell
 _AXIS = 6
-_LEAST_SPAN = 0.02  # the least span of an axis: smaller differences are not worth a picture
+_LEAST_SPAN = 0.02  # An axis spans at least this much, because smaller differences should not look large.
 
 
 def draw_chart(

@@ -2,7 +2,6 @@
 
 import textwrap
 from functools import cache
-from itertools import accumulate, pairwise
 from pathlib import Path
 
 from rich.console import Group, RenderableType
@@ -13,7 +12,7 @@ from replay.inspect.plays import KeptPlay, read_newest_play
 from spade.app.rundir import RunDir
 from spade.app.screen.controls import KEYS
 from spade.app.screen.panel import make_panel
-from spade.codec import unpack_ids
+from spade.codec import split_runs
 from spade.errors import SpadeError
 from spade.policy import model_folder
 from spade.text import as_line, make_visible
@@ -60,11 +59,10 @@ def _draw_play(kept: KeptPlay, tokenizer: Tokenizer, width: int, height: int) ->
         Text(f"{arm}, instance {record.index}: return {record.episode_return:g} in {record.turns} turns", STYLE),
     ]
     room = max(height - 2 - 2 * len(head), 1)
-    ids, ends = unpack_ids(kept.trajectory.ids).tolist(), accumulate(kept.trajectory.spans, initial=0)
     lines = [
-        Text(part, "" if place % 2 else "dim")  # spans of read and sampled tokens follow each other
-        for place, (start, end) in enumerate(pairwise(ends))
-        for line in tokenizer.decode(ids[start:end]).splitlines()
+        Text(part, "" if sampled else "dim")
+        for sampled, ids in split_runs(kept.trajectory)
+        for line in tokenizer.decode(ids).splitlines()
         for part in textwrap.wrap(make_visible(line), max(width - 4, 8))
     ]
     return make_panel(

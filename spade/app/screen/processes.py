@@ -21,7 +21,7 @@ _STATES = {
 _FRAME = 2  # lines
 WIDE, NARROW = 120, 64
 """Widths of the screen, in columns. Below WIDE the panel leaves out pids, below NARROW also machines."""
-# lines of the screen; below it the panel leaves out its head, and the state shows how often a process started
+# On a screen with fewer lines, the panel has no head, and the state shows how often a process started.
 _TALL = 30
 
 

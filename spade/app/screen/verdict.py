@@ -74,7 +74,7 @@ def _describe_over(status: Status) -> str:
 
 
 def _describe_learning(status: Status, over: bool) -> tuple[str, Tone]:
-    """Say how the held-out win rate has changed, in the past tense if the run is over."""
+    """Describe the change of the held-out win rate. If the run is over, use the past tense."""
     evaluations = find_comparable(status)
     if not evaluations:
         return "no held-out win rate was measured" if over else "too early to tell: no held-out win rate yet", "neutral"

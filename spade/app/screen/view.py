@@ -22,8 +22,8 @@ from spade.waits import describe_all, find_root_causes
 REGRET, HELD_OUT, HINTED, UNHINTED, LEARNABLE, VALID = "magenta", "bright_green", "cyan", "green", "yellow", "blue"
 _TONES = {"good": "bold green", "neutral": "bold", "bad": "bold red"}
 _LONGEST_TEXT = 500  # characters; longer texts are cut
-_HEADER, _FOOTER, _CHARTS = 1, 1, 6  # lines; the charts get the rest, at least this many
-_BARS = 7  # lines of the win rates without their curve
+_HEADER, _FOOTER, _CHARTS = 1, 1, 6  # the charts get the remaining lines, but at least this many
+_BARS = 7  # lines of the panel that shows win rates as bars, without a curve
 _LEAST_PROCESSES = 3  # lines
 _MOST_VERDICT = 3  # lines
 _WITH_TOOLS = (  # the numbers of a domain with tools, the most important first: a small terminal shows only some

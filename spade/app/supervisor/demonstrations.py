@@ -59,7 +59,7 @@ class Demonstrations:
                 yield from self._hint(program)
 
     async def _admit(self, programs: Sequence[PoolProgram]) -> list[Verdict]:
-        """Put the programs to admission, on the seeds of `spade env check`, which shows the reasons."""
+        """Admit or reject the programs, on the seeds of `spade env check`, which shows the reasons."""
         config = self._config
         async with open_sandbox(config.sandbox, fixed_hashes=True) as sandbox:
             return [

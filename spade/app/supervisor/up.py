@@ -120,7 +120,7 @@ async def _run_until_done(body: Body, client: Client, scope: trio.CancelScope) -
 
 
 def _log(name: str, path: Path) -> None:
-    """Log to the file. Warnings also go to the present standard error, which the live view later replaces."""
+    """Log to the file. Warnings also go to standard error as it is now, before the live view replaces it."""
     handlers: list[logging.Handler] = [logs.File(path)]
     logs.begin(name, handlers + ([logging.lastResort] if logging.lastResort else []))
 

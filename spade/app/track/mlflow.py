@@ -20,13 +20,13 @@ from mlflow.utils.validation import (
 )
 
 from spade.app.track.records import JournalRecord
-from spade.app.track.sink import PROJECT, Memory, SinkPlace
+from spade.app.track.sink import PROJECT, Sink, SinkPlace
 from spade.errors import RunError
 
 _TAG = "spade.run"
 
 
-class MlflowSink:
+class MlflowSink(Sink):
     """Writes metrics named `KIND/FIGURE` by learner step, the settings as parameters, and events as tags."""
 
     def __init__(self, place: SinkPlace) -> None:
@@ -62,10 +62,6 @@ class MlflowSink:
         with _explain():
             for start in range(0, max(len(metrics), len(tags)), MAX_METRICS_PER_BATCH):
                 self._client.log_batch(self._run, metrics[start : start + MAX_METRICS_PER_BATCH], tags=tags)
-
-    def commit(self) -> Memory:
-        """See `Sink`. MLflow has each record when `write` returns."""
-        return {}
 
     def close(self) -> None:
         """See `Sink`."""

@@ -33,7 +33,11 @@ class Sink(Protocol):
         """Take one record."""
 
     def commit(self) -> Memory:
-        """Keep the records taken so far, even if this process is killed now. Returns the sink's memory."""
+        """Keep the records taken so far, even if this process is killed now. Returns the sink's memory.
+
+        By default this does nothing: the tool has each record already, or the next tracker gives all records again.
+        """
+        return {}
 
     def close(self) -> None:
         """Close the sink after its last commit."""

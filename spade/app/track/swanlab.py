@@ -10,10 +10,10 @@ import shutil
 import swanlab
 
 from spade.app.track.records import JournalRecord
-from spade.app.track.sink import PROJECT, Memory, SinkPlace, choose_mode
+from spade.app.track.sink import PROJECT, Sink, SinkPlace, choose_mode
 
 
-class SwanlabSink:
+class SwanlabSink(Sink):
     """Writes figures named `KIND/FIGURE` and events as texts. A step of SwanLab is a line of the journal."""
 
     def __init__(self, place: SinkPlace) -> None:
@@ -35,10 +35,6 @@ class SwanlabSink:
         """See `Sink`."""
         texts = {record.kind: swanlab.Text(record.text)} if record.text else {}
         swanlab.log({**record.named_figures, **texts}, step=record.number)
-
-    def commit(self) -> Memory:
-        """See `Sink`. The next tracker gives all records again."""
-        return {}
 
     def close(self) -> None:
         """See `Sink`."""

@@ -1,7 +1,7 @@
 """A tracker: gives a run's records to a sink, and remembers the position at which it stopped.
 
-The position is saved after the sink has committed the records. A tracker that is killed between both gives the records
-to the sink again, and the sink keeps them once.
+The position is saved after the sink has committed the records. If a tracker is killed between these two steps, the next
+one gives the records to the sink again. The sink keeps them once.
 """
 
 import logging

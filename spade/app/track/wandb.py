@@ -17,7 +17,7 @@ from replay.inspect.environments import read_details
 from replay.ledger.records import PlayRecord
 from replay.store import open_reader
 from spade.app.track.records import JournalRecord
-from spade.app.track.sink import PROJECT, Memory, SinkPlace, choose_mode
+from spade.app.track.sink import PROJECT, Sink, SinkPlace, choose_mode
 from spade.errors import RunError, SpadeError
 
 MOST_PLAYS = 10_000
@@ -35,7 +35,7 @@ _ENVIRONMENTS = (
 _PLAYS = ("id", "environment", "hinted", "episode_return", "turns")
 
 
-class WandbSink:
+class WandbSink(Sink):
     """Writes figures named `KIND/FIGURE` over learner steps. A step of W&B is a line of the journal."""
 
     def __init__(self, place: SinkPlace) -> None:
@@ -71,10 +71,6 @@ class WandbSink:
                 {**record.named_figures, **texts, "learner_step": record.step, "_timestamp": record.time},
                 step=record.number,
             )
-
-    def commit(self) -> Memory:
-        """See `Sink`. The next tracker gives all records again."""
-        return {}
 
     def close(self) -> None:
         """See `Sink`. If the run is down, first add two tables and the report for people."""

@@ -61,7 +61,7 @@ class Pages:
         }
 
     def render(self, path: str, query: str, number: int) -> PageAnswer:
-        """Return the answer to a path below the token. `number` is the number of the runs' state."""
+        """Return the answer to a path below the token. `number` counts the changes of the runs."""
         if path in ASSETS:
             file, kind = ASSETS[path]
             return PageAnswer(file.read_bytes(), kind)

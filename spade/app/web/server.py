@@ -85,7 +85,8 @@ class LivePage:
                     self._number += 1
                     self._kept.clear()
             for reader in self._readers:
-                # The reader has not read an older number yet, and will then ask for the newest state.
+                # The reader still has an older number to read. When it reads that number, it asks for the newest state
+                # anyway.
                 with suppress(trio.WouldBlock):
                     reader.send_nowait(self._number)
             await trio.sleep(max(REFRESH_S, SHARE * (time.process_time() - began)))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from spade.app.report.transcript import Decode, cut_text
-from spade.codec import unpack_ids
+from spade.codec import split_runs
 from spade.protocol import Trajectory
 
 MOST_TOKENS = 4_000
@@ -59,21 +59,18 @@ class Strip(NamedTuple):
 
 def make_strip(trajectory: Trajectory, decode: Decode) -> Strip:
     """Return the turns of a trajectory with at most MOST_TOKENS sampled tokens."""
-    ids = unpack_ids(trajectory.ids).tolist()
     versions = sorted({version for version, _ in trajectory.versions})
     hues = {version: place % HUES for place, version in enumerate(versions)}
     by_token = [version for version, count in trajectory.versions for _ in range(count)]
     known = zip(np.frombuffer(trajectory.logprobs, "<f4").tolist(), by_token, strict=True)
-    turns, begin, room = list[StripTurn](), 0, MOST_TOKENS
-    for place, span in enumerate(trajectory.spans):
-        own, begin = ids[begin : begin + span], begin + span
-        if place % 2 == 0:
-            turns.append(StripTurn(cut_text(decode(own).strip("\n"), LONGEST_READ), ()))
+    turns, room = list[StripTurn](), MOST_TOKENS
+    for sampled, ids in split_runs(trajectory):
+        if not sampled:
+            turns.append(StripTurn(cut_text(decode(ids).strip("\n"), LONGEST_READ), ()))
             continue
-        facts = list(islice(known, span))
-        shown = zip(own[:room], facts, strict=False)
+        shown = zip(ids[:room], list(islice(known, len(ids))), strict=False)
         turns.append(StripTurn("", tuple(_make_token(decode([id]), hues, *each) for id, each in shown)))
-        room = max(room - span, 0)
+        room = max(room - len(ids), 0)
     kept = tuple(turn for turn in turns if turn.read or turn.sampled)
     left_out = trajectory.sampled - sum(len(turn.sampled) for turn in kept)
     return Strip(kept, tuple(hues.items()), left_out)

@@ -1,6 +1,6 @@
 """The types of settings, each with its bounds, and the base of all sections.
 
-msgspec checks the bounds when a config is read. NaN is outside all bounds.
+msgspec checks the bounds when a config is read. No bound admits NaN.
 """
 
 from typing import Annotated

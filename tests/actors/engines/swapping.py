@@ -1,4 +1,4 @@
-"""New weights under load: a real engine behind a real desk, its caller and its replay service on the bus."""
+"""New weights under load: a real engine behind a real queue, its caller and its replay service on the bus."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,8 +6,8 @@ from typing import Any
 
 import trio
 
-from actors.engines.service.desk import Desk
-from actors.engines.weights.fetch import Shelf
+from actors.engines.service.request_queue import RequestQueue
+from actors.engines.weights.fetch import WeightsCache
 from actors.engines.weights.follower import Follower
 from actors.engines.weights.swap import Swapped
 from spade import config
@@ -61,7 +61,7 @@ async def asked_over_swaps(
 
     def order() -> None:
         for newer in weights[1:]:
-            desk.order(newer)
+            queue.order(newer)
 
     async with (
         small_replay(SmallReplay(), settings) as replay,
@@ -70,9 +70,9 @@ async def asked_over_swaps(
         connected(server.address, settings, "agent") as caller,
         trio.open_nursery() as nursery,
     ):
-        follower = Follower(client, Shelf(client, settings.bus, folder, ""), Swapped(weights[0], None))
-        desk = Desk(server, client, Meeting(engine, rows - 1, order), settings, follower)
-        nursery.start_soon(desk.run)
+        follower = Follower(client, WeightsCache(client, settings.bus, folder, ""), Swapped(weights[0], None))
+        queue = RequestQueue(server, client, Meeting(engine, rows - 1, order), settings, follower)
+        nursery.start_soon(queue.run)
         answers = [Generated(b"", b"", (), "stop")] * len(requests)
 
         async def ask(index: int) -> None:

@@ -11,7 +11,7 @@ import trio
 from safetensors.torch import save
 
 from actors.engines.weights import draft, fetch, swarm
-from actors.engines.weights.fetch import Shelf
+from actors.engines.weights.fetch import WeightsCache
 from learner import weights as learner
 from learner.broadcast import broadcast
 from spade import disk
@@ -58,22 +58,22 @@ class Far:
             yield
 
     @asynccontextmanager
-    async def shelf(self, home: Path, bus: Bus = CONFIG.bus):
-        """An engine's shelf on a host of its own; `bus` is for its calls of the learner."""
+    async def cache(self, home: Path, bus: Bus = CONFIG.bus):
+        """An engine's cache on a host of its own; `bus` is for its calls of the learner."""
         async with small_replay(self.replay, CONFIG) as server, connected(server.address, CONFIG, "engine") as replay:
-            yield Shelf(replay, bus, home, str(self._checkpoint))
+            yield WeightsCache(replay, bus, home, str(self._checkpoint))
 
     @asynccontextmanager
     async def host(self, home: Path, name: str):
-        """The shelf of an engine that serves: one of a host of its own, which others may ask for parts."""
+        """The cache of an engine that serves: one of a host of its own, which others may ask for parts."""
         served = serve("tcp://127.0.0.1:0", digest=compute_digest(CONFIG), bus=CONFIG.bus)
         async with served as server, small_replay(self.replay, CONFIG) as fake:
             ours = hello(CONFIG, "engine", name, server.address)
             async with connect(fake.address, ours, bus=CONFIG.bus) as replay:
-                shelf = Shelf(replay, CONFIG.bus, home, str(self._checkpoint))
+                cache = WeightsCache(replay, CONFIG.bus, home, str(self._checkpoint))
                 self.replay.peers += (Peer("engine", name, server.address),)
-                async with run_in_background(partial(shelf.pass_on, server)):
-                    yield shelf
+                async with run_in_background(partial(cache.pass_on, server)):
+                    yield cache
 
 
 @pytest.fixture
@@ -97,11 +97,11 @@ def names(folder: Path) -> set[str]:
 
 async def test_a_copy_is_the_learners_folder_to_the_byte_of_every_tensor(far, tmp_path):
     weights = far.publish()
-    async with far.up(), far.shelf(tmp_path) as shelf:
-        here = await shelf.bring(weights)
-        fetched = shelf.fetched_bytes
-        assert await shelf.bring(weights) == here
-        assert shelf.fetched_bytes == fetched, "what is here is not fetched again"
+    async with far.up(), far.cache(tmp_path) as cache:
+        here = await cache.bring(weights)
+        fetched = cache.fetched_bytes
+        assert await cache.bring(weights) == here
+        assert cache.fetched_bytes == fetched, "what is here is not fetched again"
     assert (here.version, here.digest) == (weights.version, weights.digest)
     assert Path(here.path).parent == tmp_path / "fetched"
     manifest.verify(Path(here.path), weights.digest)
@@ -115,8 +115,8 @@ async def test_a_copy_is_the_learners_folder_to_the_byte_of_every_tensor(far, tm
 async def test_a_folder_that_is_seen_is_not_copied(far, tmp_path):
     weights = far.publish()
     seen = Weights(1, 1, weights.digest, str(far.root / weights.digest))
-    async with far.shelf(tmp_path) as shelf:
-        assert await shelf.bring(seen) == seen
+    async with far.cache(tmp_path) as cache:
+        assert await cache.bring(seen) == seen
     assert not (tmp_path / "fetched").exists()
 
 
@@ -132,14 +132,14 @@ async def test_a_fetch_that_breaks_goes_on_from_where_it_was(far, tmp_path, monk
         return await call(self, request, deadline_s)
 
     monkeypatch.setattr(Client, "call", counted)
-    async with far.shelf(tmp_path, HASTY) as shelf, trio.open_nursery() as nursery:
+    async with far.cache(tmp_path, HASTY) as cache, trio.open_nursery() as nursery:
         with trio.CancelScope() as down:
             async with far.up():
                 bringing = trio.Event()
                 here = []
 
                 async def bring():
-                    here.append(await shelf.bring(weights))
+                    here.append(await cache.bring(weights))
                     bringing.set()
 
                 nursery.start_soon(bring)
@@ -172,8 +172,8 @@ async def test_weights_that_a_slow_link_is_fetching_are_kept_through_publication
         return await call(self, request, deadline_s)
 
     monkeypatch.setattr(Client, "call", overtaken)
-    async with far.up(), far.shelf(tmp_path) as shelf:
-        here = await shelf.bring(weights)
+    async with far.up(), far.cache(tmp_path) as cache:
+        here = await cache.bring(weights)
         manifest.verify(Path(here.path), weights.digest)
         while (far.root / weights.digest).exists():  # until the goodbye has arrived
             await trio.sleep(0.01)
@@ -183,9 +183,9 @@ async def test_weights_that_a_slow_link_is_fetching_are_kept_through_publication
 async def test_in_a_run_that_was_moved_weights_are_found_by_their_digest(far, tmp_path):
     """The path is that of where the run lay when they were published."""
     weights = far.publish()
-    async with far.up(), far.shelf(far.root.parent) as shelf:
-        here = await shelf.bring(weights)
-    assert (here.path, shelf.fetched_bytes) == (str(far.root / weights.digest), 0)
+    async with far.up(), far.cache(far.root.parent) as cache:
+        here = await cache.bring(weights)
+    assert (here.path, cache.fetched_bytes) == (str(far.root / weights.digest), 0)
 
 
 async def test_a_draft_of_a_killed_engine_is_gone_on_with(far, tmp_path):
@@ -196,36 +196,36 @@ async def test_a_draft_of_a_killed_engine_is_gone_on_with(far, tmp_path):
     places = manifest.read_spans(far.root / weights.digest / manifest.PARAMETERS)
     start, end = places["model.embed_tokens.weight"]
     (left_over / manifest.PARAMETERS).write_bytes(whole[:start] + bytes(end - start) + whole[end:])
-    async with far.up(), far.shelf(tmp_path) as shelf:
-        here = await shelf.bring(weights)
+    async with far.up(), far.cache(tmp_path) as cache:
+        here = await cache.bring(weights)
         manifest.verify(Path(here.path), weights.digest)
-        assert shelf.fetched_bytes == small(here) + end - start
+        assert cache.fetched_bytes == small(here) + end - start
 
 
 async def test_only_tensors_that_changed_are_fetched_and_old_copies_are_collected(far, tmp_path):
     first = far.publish()
-    async with far.up(), far.shelf(tmp_path) as shelf:
-        await shelf.bring(first)
-        before = shelf.fetched_bytes
+    async with far.up(), far.cache(tmp_path) as cache:
+        await cache.bring(first)
+        before = cache.fetched_bytes
         second = far.publish("layers.1.mlp.up_proj")
-        here = await shelf.bring(second)
+        here = await cache.bring(second)
         manifest.verify(Path(here.path), second.digest)
         start, end = manifest.read_spans(Path(here.path) / manifest.PARAMETERS)["model.layers.1.mlp.up_proj.weight"]
-        parts = shelf.fetched_bytes - before
+        parts = cache.fetched_bytes - before
         header = min(start for start, _ in manifest.read_spans(Path(here.path) / manifest.PARAMETERS).values())
         assert parts == small(here) + header + end - start < size(far, second) / 2
         (tmp_path / "fetched" / ".draft-old").mkdir()
         third = far.publish()
-        await shelf.bring(third)
+        await cache.bring(third)
     kept = {path.name for path in (tmp_path / "fetched").iterdir()}
     assert kept == {"lock", second.digest, third.digest}
 
 
 async def test_a_clock_that_is_set_back_costs_no_copy_that_was_just_fetched(far, tmp_path):
-    async with far.up(), far.shelf(tmp_path) as shelf:
+    async with far.up(), far.cache(tmp_path) as cache:
         for _ in range(fetch.KEPT):
-            os.utime((await shelf.bring(far.publish())).path, (1e10, 1e10))
-        here = await shelf.bring(far.publish())
+            os.utime((await cache.bring(far.publish())).path, (1e10, 1e10))
+        here = await cache.bring(far.publish())
     copies = list((tmp_path / "fetched").glob(32 * "[0-9a-f]"))
     assert len(copies) == fetch.KEPT
     assert Path(here.path) in copies
@@ -234,17 +234,17 @@ async def test_a_clock_that_is_set_back_costs_no_copy_that_was_just_fetched(far,
 async def test_a_damaged_copy_is_fetched_anew_and_nothing_is_taken_from_it(far, tmp_path):
     """A machine that loses power may leave one; an engine that starts again must not find it again."""
     first = far.publish()
-    async with far.up(), far.shelf(tmp_path) as shelf:
-        copy = Path((await shelf.bring(first)).path)
+    async with far.up(), far.cache(tmp_path) as cache:
+        copy = Path((await cache.bring(first)).path)
         damage(copy / manifest.PARAMETERS)
         second = far.publish("layers.1.mlp.up_proj")
-        manifest.verify(Path((await shelf.bring(second)).path), second.digest)
+        manifest.verify(Path((await cache.bring(second)).path), second.digest)
         (copy / manifest.MANIFEST).write_bytes(b"")
         os.utime(copy)
         third = far.publish("layers.1.mlp.up_proj")
-        newest = Path((await shelf.bring(third)).path)
+        newest = Path((await cache.bring(third)).path)
         damage(newest / manifest.PARAMETERS)
-    async with far.up(), far.shelf(tmp_path) as restarted:
+    async with far.up(), far.cache(tmp_path) as restarted:
         manifest.verify(Path((await restarted.bring(third)).path), third.digest)
 
 
@@ -252,14 +252,14 @@ async def test_a_copy_that_another_engine_is_loading_is_kept(far, tmp_path):
     def copies():
         return {path.name for path in (tmp_path / "fetched").glob(32 * "[0-9a-f]")}
 
-    async with far.up(), far.shelf(tmp_path) as shelf:
-        first = await shelf.bring(far.publish())
+    async with far.up(), far.cache(tmp_path) as cache:
+        first = await cache.bring(far.publish())
         with disk.hold(Path(first.path) / manifest.PARAMETERS):
             later = [far.publish() for _ in range(fetch.KEPT)]
             for weights in later:
-                await shelf.bring(weights)
+                await cache.bring(weights)
             assert copies() == {first.digest, *(weights.digest for weights in later)}
-        await shelf.bring(later[-1])
+        await cache.bring(later[-1])
         assert copies() == {weights.digest for weights in later}
 
 
@@ -270,10 +270,10 @@ async def test_a_damaged_draft_is_in_the_way_only_once(far, tmp_path, left):
     left_over = tmp_path / "fetched" / f".draft-{weights.digest}"
     left_over.mkdir(parents=True)
     (left_over / manifest.PARAMETERS).write_bytes(left)
-    async with far.up(), far.shelf(tmp_path) as shelf:
+    async with far.up(), far.cache(tmp_path) as cache:
         with pytest.raises(WeightsError):
-            await shelf.bring(weights)
-        manifest.verify(Path((await shelf.bring(weights)).path), weights.digest)
+            await cache.bring(weights)
+        manifest.verify(Path((await cache.bring(weights)).path), weights.digest)
 
 
 def damage(file):
@@ -289,10 +289,10 @@ async def test_two_engines_of_a_host_fetch_once(far, tmp_path):
     weights = far.publish()
     paths = []
 
-    async def bring(shelf):
-        paths.append((await shelf.bring(weights)).path)
+    async def bring(cache):
+        paths.append((await cache.bring(weights)).path)
 
-    async with far.up(), far.shelf(tmp_path) as one, far.shelf(tmp_path) as other, trio.open_nursery() as nursery:
+    async with far.up(), far.cache(tmp_path) as one, far.cache(tmp_path) as other, trio.open_nursery() as nursery:
         nursery.start_soon(bring, one)
         nursery.start_soon(bring, other)
     assert paths[0] == paths[1]
@@ -301,8 +301,8 @@ async def test_two_engines_of_a_host_fetch_once(far, tmp_path):
 
 async def test_weights_that_the_learner_has_retired_are_passed_over(far, tmp_path):
     far.publish()
-    async with far.up(), far.shelf(tmp_path) as shelf:
-        assert await shelf.bring(Weights(9, 9, 32 * "0", "/gone")) is None
+    async with far.up(), far.cache(tmp_path) as cache:
+        assert await cache.bring(Weights(9, 9, 32 * "0", "/gone")) is None
     assert os.listdir(tmp_path / "fetched") == ["lock"]
 
 
@@ -310,9 +310,9 @@ async def test_parameters_that_are_not_those_of_the_digest_are_no_copy(far, tmp_
     weights = far.publish()
     file = far.root / weights.digest / manifest.PARAMETERS
     file.write_bytes(file.read_bytes()[:-1] + b"\x01")
-    async with far.up(), far.shelf(tmp_path) as shelf:
+    async with far.up(), far.cache(tmp_path) as cache:
         with pytest.raises(WeightsError, match="its digest is not"):
-            await shelf.bring(weights)
+            await cache.bring(weights)
     assert not (tmp_path / "fetched" / weights.digest).exists()
 
 
@@ -336,11 +336,11 @@ def test_a_learner_serves_published_weights_and_nothing_else(far, tmp_path):
         assert isinstance(ask(*asked), Refused), asked
 
 
-async def met(*shelves):
+async def met(*caches):
     """Wait until each host has heard of all."""
-    for shelf in shelves:
-        while len({peer.address for peer in shelf._replay.pulse.peers}) <= len(shelves):
-            await shelf._replay.wait_pulse()
+    for cache in caches:
+        while len({peer.address for peer in cache._replay.pulse.peers}) <= len(caches):
+            await cache._replay.wait_pulse()
 
 
 @pytest.mark.parametrize("hosts", ["ab", "abcd"])
@@ -350,16 +350,16 @@ async def test_hosts_that_begin_together_take_little_more_than_one_copy_from_the
     monkeypatch.setattr(draft, "PART_BYTES", 512)
     weights = far.publish()
     async with far.up(), AsyncExitStack() as stack:
-        shelves = [await stack.enter_async_context(far.host(tmp_path / name, name)) for name in hosts]
-        await met(*shelves)
+        caches = [await stack.enter_async_context(far.host(tmp_path / name, name)) for name in hosts]
+        await met(*caches)
         async with trio.open_nursery() as nursery:
-            for shelf in shelves:
-                nursery.start_soon(shelf.bring, weights)
+            for cache in caches:
+                nursery.start_soon(cache.bring, weights)
     for name in hosts:
         manifest.verify(tmp_path / name / "fetched" / weights.digest, weights.digest)
     each = small(Weights(1, 1, "", str(tmp_path / "a/fetched" / weights.digest)))
-    sent = sum(shelf.fetched_bytes - shelf.passed_bytes - each for shelf in shelves)
-    given = sum(shelf.passed_bytes for shelf in shelves)
+    sent = sum(cache.fetched_bytes - cache.passed_bytes - each for cache in caches)
+    given = sum(cache.passed_bytes for cache in caches)
     assert sent < 1.25 * size(far, weights)
     assert given > (len(hosts) - 1.25) * size(far, weights)
 
@@ -423,11 +423,11 @@ async def refuses(_, found):
 async def test_an_engine_that_gives_nothing_holds_no_fetch_up(far, tmp_path, monkeypatch, answer):
     monkeypatch.setattr(swarm, "PATIENCE_S", 0.3)
     weights = far.publish()
-    async with far.up(), bad_engine(far, answer) as asked, far.shelf(tmp_path) as shelf:
-        here = await shelf.bring(weights)
+    async with far.up(), bad_engine(far, answer) as asked, far.cache(tmp_path) as cache:
+        here = await cache.bring(weights)
         manifest.verify(Path(here.path), weights.digest)
         assert asked
-        assert shelf.passed_bytes < size(far, weights) / 10
+        assert cache.passed_bytes < size(far, weights) / 10
         if answer in (lies, answers_once):
             assert len(asked) <= 1 + swarm.AT_ONCE, "it is asked for nothing more"
 
@@ -441,10 +441,10 @@ async def test_the_learner_stands_in_for_an_engine_that_has_everything_and_is_sl
         return found
 
     weights = far.publish()
-    async with far.up(), bad_engine(far, slow), far.shelf(tmp_path) as shelf:
-        here = await shelf.bring(weights)
+    async with far.up(), bad_engine(far, slow), far.cache(tmp_path) as cache:
+        here = await cache.bring(weights)
         manifest.verify(Path(here.path), weights.digest)
-        assert 0 < shelf.passed_bytes < size(far, weights) / 4
+        assert 0 < cache.passed_bytes < size(far, weights) / 4
 
 
 async def test_a_host_that_comes_late_takes_its_copy_from_the_others(far, tmp_path, monkeypatch):
@@ -460,14 +460,14 @@ async def test_a_host_that_comes_late_takes_its_copy_from_the_others(far, tmp_pa
 async def test_a_folder_of_the_learner_is_read_only_once_it_is_held(far, tmp_path):
     weights = far.publish()
     seen = Weights(1, 1, weights.digest, str(far.root / weights.digest))
-    async with far.shelf(tmp_path) as shelf:
-        assert await shelf.bring(seen) == seen
+    async with far.cache(tmp_path) as cache:
+        assert await cache.bring(seen) == seen
         newer = far.publish()
-        await shelf.bring(Weights(2, 2, newer.digest, str(far.root / newer.digest)))
+        await cache.bring(Weights(2, 2, newer.digest, str(far.root / newer.digest)))
         assert far.replay.held == (weights.digest, newer.digest), "the older one may still be loaded"
-        shelf.served(2)
+        cache.served(2)
         far.replay.held = ()
-        await shelf.hold_again()
+        await cache.hold_again()
         assert far.replay.held == (newer.digest,)
         far.replay.retired = weights.digest
-        assert await shelf.bring(seen) is None
+        assert await cache.bring(seen) is None

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from actors.engines.foreign.asyncio_engine import AsyncioEngine
-from actors.engines.service.desk import Desk
+from actors.engines.service.request_queue import RequestQueue
 from actors.environments import runner as env_runner
 from actors.links.faults import RequestFaults
 from actors.sandbox import Sandbox
@@ -106,13 +106,13 @@ class Moody(AsyncioEngine):
 
 
 @asynccontextmanager
-async def desk(folder):
+async def request_queue(folder):
     """A caller of a moody engine, and the replay service that hears its gauges."""
     async with small_replay(SmallReplay(), SETTINGS) as replay:
         launch = Launch("engine-0", "engine", "", "", replay.address, f"ipc://{folder}/engine")
         with closing(Moody(4)) as engine:
             async with open_service(launch, SETTINGS) as (server, client), trio.open_nursery() as nursery:
-                nursery.start_soon(Desk(server, client, engine, SETTINGS).run)
+                nursery.start_soon(RequestQueue(server, client, engine, SETTINGS).run)
                 async with connected(launch.bind, SETTINGS, "agent") as caller:
                     yield caller, replay
                 nursery.cancel_scope.cancel()
@@ -123,7 +123,7 @@ def asked(seed):
 
 
 async def test_a_bug_in_serving_one_request_does_not_end_the_engine(tmp_path):
-    async with desk(tmp_path) as (caller, replay):
+    async with request_queue(tmp_path) as (caller, replay):
         for seed, words in ((1, "ZeroDivisionError"), (3, "in its submission"), (4, "in its coroutine")):
             with pytest.raises(SuspectError, match=words):
                 await caller.call(asked(seed))
@@ -135,7 +135,7 @@ async def test_a_bug_in_serving_one_request_does_not_end_the_engine(tmp_path):
 
 async def test_an_engine_that_says_it_is_dead_ends(tmp_path):
     with pytest.raises(ExceptionGroup) as caught:
-        async with desk(tmp_path) as (caller, _):
+        async with request_queue(tmp_path) as (caller, _):
             await caller.call(asked(5))
     assert caught.group_contains(BusError, match="processes have died")
 

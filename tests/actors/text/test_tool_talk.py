@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.text.conversation import Tongue, ToolTalk
+from actors.text.conversation import CallFormat, ToolTalk
 from actors.text.toolcalls import DIALECTS
 from actors.text.tools.prompts import ToolProfile
 from spade.config import Design, Play, ToolUse
@@ -28,15 +28,15 @@ def call(name="find", arguments="{}"):
 
 @pytest.fixture
 def talk():
-    talk = ToolTalk(OPENING, Tongue(HERMES), 2)
+    talk = ToolTalk(OPENING, CallFormat(HERMES), 2)
     talk.open(FIRST, None)
     return talk
 
 
 @given(instruction=st.text(max_size=40), hint=st.text(min_size=1, max_size=40))
 def test_the_hint_is_the_only_difference_between_the_arms_and_follows_the_first_instruction(instruction, hint):
-    unhinted = ToolTalk(OPENING, Tongue(HERMES), 8).open(Observed(instruction, tools=TOOLS), None)
-    hinted = ToolTalk(OPENING, Tongue(HERMES), 8).open(Observed(instruction, tools=TOOLS), hint)
+    unhinted = ToolTalk(OPENING, CallFormat(HERMES), 8).open(Observed(instruction, tools=TOOLS), None)
+    hinted = ToolTalk(OPENING, CallFormat(HERMES), 8).open(Observed(instruction, tools=TOOLS), hint)
     assert unhinted.tools == hinted.tools
     assert unhinted.messages[0] == hinted.messages[0]
     assert [message.role for message in unhinted.messages] == ["system", "user"]
@@ -96,14 +96,14 @@ def test_malformed_calls_alone_get_no_reply_as_if_there_were_none(talk):
 
 
 def test_a_thought_that_the_prompt_begins_is_cut_off():
-    talk = ToolTalk(OPENING, Tongue(HERMES, opened=True), 8)
+    talk = ToolTalk(OPENING, CallFormat(HERMES, opened=True), 8)
     talk.open(FIRST, None)
     assert talk.act(f"I could {call()} and <answer>done</answer>").blocks == ()
     assert talk.act(f"I could {call()}</think>{call('close')}").calls == (ToolCall("close"),)
 
 
 def test_the_schemas_say_how_arguments_without_types_are_read():
-    talk = ToolTalk(OPENING, Tongue(XML), 8)
+    talk = ToolTalk(OPENING, CallFormat(XML), 8)
     talk.open(FIRST, None)
     written = "<tool_call><function=find><parameter=count>\n5\n</parameter></function></tool_call>"
     assert talk.act(written).calls == (ToolCall("find", '{"count": 5}'),)
@@ -112,7 +112,7 @@ def test_the_schemas_say_how_arguments_without_types_are_read():
 @given(text=st.text(max_size=80))
 @pytest.mark.parametrize("dialect", DIALECTS, ids=lambda dialect: dialect.name)
 def test_any_text_is_an_act_and_gets_an_answer(dialect, text):
-    talk = ToolTalk(OPENING, Tongue(dialect), 8)
+    talk = ToolTalk(OPENING, CallFormat(dialect), 8)
     talk.open(FIRST, None)
     act = talk.act(text)
     assert talk.turn(Observed("Call a tool.", results=(ToolResult("x"),) * len(act.calls)), act)
@@ -123,4 +123,4 @@ def test_any_text_is_an_act_and_gets_an_answer(dialect, text):
 )
 def test_a_program_that_offers_no_tools_is_unreadable(tools):
     with pytest.raises(UnreadableError):
-        ToolTalk(OPENING, Tongue(HERMES), 8).open(Observed("Go.", tools=tools), None)
+        ToolTalk(OPENING, CallFormat(HERMES), 8).open(Observed("Go.", tools=tools), None)

@@ -46,11 +46,9 @@ def _describe_ending(played: "Conversation[Move]") -> str:
 
 def _list_sampled(kept: "KeptPlay") -> list[list[int]]:
     """Return the tokens that the model sampled in each turn. Raises RunError if the turns cannot be told apart."""
-    from spade.codec import unpack_ids
+    from spade.codec import split_runs
 
-    ids, spans = unpack_ids(kept.trajectory.ids).tolist(), kept.trajectory.spans
-    ends = [sum(spans[: place + 1]) for place in range(len(spans))]
-    said = [ids[end - span : end] for end, span in list(zip(ends, spans, strict=True))[1::2]]
+    said = [ids for sampled, ids in split_runs(kept.trajectory) if sampled]
     if len(said) != kept.record.turns:
         raise RunError(
             f"the play {kept.record.id} has {kept.record.turns} turns, but tokens of {len(said)}: "

@@ -16,7 +16,7 @@ from spade.tokens import Tokenizer
 def export_messages(
     run: RunDir, out: Path, role: Role | None, skills: list[str] | None, least_return: float | None
 ) -> None:
-    """Write the answers of a run as `train.jsonl` in `out`. Raises RunError if no answer is as wanted."""
+    """Write the answers of a run as `train.jsonl` in `out`. Raises RunError if no answer meets the conditions."""
     config = run.config()
     least = config.play.win_return if least_return is None else least_return
     chosen = known_skills(skills, config, run.path)

@@ -123,10 +123,10 @@ class Commits:
 async def test_plays_that_end_while_others_are_handed_in_go_together(autojump_clock):
     """The first goes at once; of those that wait for it, no more than a message holds go with the next."""
     commits, acknowledged = Commits(), []
-    ended = agent.Ended(commits, 3)
+    delivery = agent.PlayDelivery(commits, 3)
 
     async def end(name):
-        await ended.deliver(protocol.EndedPlay(name, 1, "fault", 0.0, (), 0.5))
+        await delivery.deliver(protocol.EndedPlay(name, 1, "fault", 0.0, (), 0.5))
         acknowledged.append(name)
 
     async with trio.open_nursery() as nursery:

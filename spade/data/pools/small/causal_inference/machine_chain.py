@@ -1,4 +1,4 @@
-"""Some turns: start the parts of a machine in the right order, since they need each other."""
+"""Several turns: start the parts of a machine in the right order, since they need each other."""
 
 import random
 

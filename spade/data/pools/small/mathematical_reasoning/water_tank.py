@@ -1,4 +1,4 @@
-"""Some turns: fill a tank exactly, with jugs of several sizes. Too much water loses."""
+"""Several turns: fill a tank exactly, with jugs of several sizes. Too much water loses."""
 
 import random
 

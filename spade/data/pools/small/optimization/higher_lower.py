@@ -1,4 +1,4 @@
-"""Some turns: find a hidden number by "higher" and "lower", with as few guesses as possible."""
+"""Several turns: find a hidden number by "higher" and "lower", with as few guesses as possible."""
 
 import random
 

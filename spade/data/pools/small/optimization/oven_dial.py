@@ -1,4 +1,4 @@
-"""Some turns: set a dial to its best place. Each try shows its distance, but no direction."""
+"""Several turns: set a dial to its best place. Each try shows its distance, but no direction."""
 
 import random
 

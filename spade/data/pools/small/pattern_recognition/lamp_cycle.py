@@ -1,4 +1,4 @@
-"""Some turns: a lamp repeats a hidden cycle of two or three colours. Predict its colour twice in a row."""
+"""Several turns: a lamp repeats a hidden cycle of two or three colours. Predict its colour twice in a row."""
 
 import random
 

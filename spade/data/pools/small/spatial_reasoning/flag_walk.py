@@ -1,4 +1,4 @@
-"""Some turns: walk to a flag on a grid."""
+"""Several turns: walk to a flag on a grid."""
 
 import random
 

@@ -27,7 +27,7 @@ _MOST_OPEN = 4_096  # requests accepted at once; further requests wait in the so
 
 
 @dataclass
-class Asked:
+class PendingRequest:
     """A pending request. Times are in seconds on trio's clock."""
 
     incoming: Incoming
@@ -50,7 +50,7 @@ class Asked:
         return Overdue(began - self.since, now - began)
 
 
-class Desk:
+class RequestQueue:
     """The part of the service in trio's thread.
 
     It keeps requests by sender and gives the engine as many as fit its rows. `follower` keeps the engine on the newest
@@ -69,7 +69,7 @@ class Desk:
         # load weights are few.
         self._orders: queue.SimpleQueue[Order] = queue.SimpleQueue()
         self._shares = RoleShares(config.engine.rows)
-        self._open: dict[int, Asked] = {}
+        self._open: dict[int, PendingRequest] = {}
         self._queued_s: list[float] = []  # waiting times of requests that began since the last heartbeat
         self._overdue = 0
         self._faults = RequestFaults()
@@ -95,11 +95,11 @@ class Desk:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(trio.to_thread.run_sync, torch_loop)
             try:
-                async with trio.open_nursery() as desk:
+                async with trio.open_nursery() as tasks:
                     for task in (self._accept, self._forget, self._expire, self._measure):
-                        desk.start_soon(task)
+                        tasks.start_soon(task)
                     if self._follower is not None:
-                        desk.start_soon(self._follower.run, self.order)
+                        tasks.start_soon(self._follower.run, self.order)
             finally:
                 self._orders.put(Stop())
 
@@ -127,7 +127,7 @@ class Desk:
         if key in self._numbers:
             return False  # the peer sent the request again after a new handshake; the first copy will be answered
         number = self._numbers[key] = next(self._count)
-        self._open[number] = Asked(incoming, request, trio.current_time())
+        self._open[number] = PendingRequest(incoming, request, trio.current_time())
         self._shares.ask(number, incoming.hello.role)
         self._begin()
         return True
@@ -155,7 +155,7 @@ class Desk:
             self._queued_s.append(asked.began - asked.since)
             self._orders.put(Submit(number, asked.request))
 
-    def _close(self, number: int) -> Asked | None:
+    def _close(self, number: int) -> PendingRequest | None:
         """Remove a request and return it. Returns None if it was removed before."""
         asked = self._open.pop(number, None)
         if asked is not None:
@@ -164,7 +164,7 @@ class Desk:
             self._room.release()
         return asked
 
-    def _give_up(self, number: int) -> Asked | None:
+    def _give_up(self, number: int) -> PendingRequest | None:
         """Remove a request. Cancel it if the engine has it."""
         asked = self._close(number)
         if asked is not None and asked.began is not None:
