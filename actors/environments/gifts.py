@@ -7,7 +7,9 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
+from actors.environments.offers import read_offer
 from actors.environments.tools.evidence import collect_leaves
+from actors.text.actions import read_typed_action
 from actors.text.conversation import Move
 from actors.text.leaks import LEAST, THOUSANDS, Told, normalise_visible
 from spade.protocol import Observed
@@ -17,6 +19,7 @@ VALUE_CHARACTERS = 200
 LEAST_SEQUENCE, MOST_SEQUENCE = 4, 8
 """Length of an action sequence that a hint must not state. Shorter ones agree by chance; longer ones are cut."""
 _WORD = re.compile(r"\d+(?:\.\d+)+(?!\w)|[^\W_]+")
+_ANY_WORD = re.compile(r"[^\W_]+")
 _SIGNS = re.compile(r"[\W_]{3,}")
 
 
@@ -33,8 +36,31 @@ class Hearing(NamedTuple, Generic[Said]):
 
 
 def heard(seen: Observed) -> str:
-    """Return the texts of an answer. An escaped newline of a schema becomes a newline, so its "n" joins no word."""
-    return "\n".join((seen.observation, *(each.text for each in seen.results), seen.tools.replace("\\n", "\n")))
+    """Return the beginning of the texts of an answer, as much as is read of it.
+
+    An escaped newline of a schema becomes a newline, so its "n" joins no word.
+    """
+    texts = (seen.observation, *(each.text for each in seen.results), seen.tools.replace("\\n", "\n"))
+    return "\n".join(texts)[:READ_CHARACTERS]
+
+
+def keep_findable(play: Hearing[Said]) -> Hearing[Said]:
+    """Return the beginning of a play, up to its first action that a player cannot find.
+
+    Such an action is not offered, and no observation before it states all its words. What the program answers to it
+    was told to nobody but the author of the action.
+    """
+    told = list[Told]()
+    for turn, (action, observation) in enumerate(zip(play.actions, play.observations, strict=False)):
+        told.append(Told(observation[:READ_CHARACTERS]))
+        calls = isinstance(action, Move) and action.calls
+        said = "" if calls else read_typed_action(action.action if isinstance(action, Move) else action)
+        texts = collect_leaves([action]) if isinstance(action, Move) and calls else [said]
+        words = [word for text in texts for word in _ANY_WORD.findall(normalise_visible(text)) or text.split()]
+        known = all(any(each.states(word) for each in told) for word in words)
+        if not known and (calls or not read_offer(observation).has(said)):
+            return Hearing(play.actions[: turn + 1], play.observations[: turn + 1])
+    return play
 
 
 def find_unseen_words(actions: Iterable[Said], plays: Iterable[Hearing[Said]]) -> list[str]:
