@@ -299,7 +299,8 @@ class Auditor:
         if not stated:
             return ()
         # In a thread, since long observations take time.
-        plays = await trio.to_thread.run_sync(list, map(keep_findable, tuple(self._heard[seed])))
+        heard_here = tuple(self._heard[seed])
+        plays = await trio.to_thread.run_sync(list, (keep_findable(play, moves) for play in heard_here))
         own = [play for play in plays if list(play.actions) == list(moves[: len(play.actions)])]
         unseen = await trio.to_thread.run_sync(find_unseen_words, moves, own)
         words = [word for word in stated if word in unseen]

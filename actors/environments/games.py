@@ -172,7 +172,7 @@ class GameAdmission(Admission[str]):
             if play.seed == seed:
                 heard = Hearing(play.actions, [answer.observation for answer in play.answers])
                 # In a thread, since long observations take time.
-                findable = await trio.to_thread.run_sync(keep_findable, heard)
+                findable = await trio.to_thread.run_sync(keep_findable, heard, sent)
                 (own if play.actions == sent else others).append(findable)
         hidden = await trio.to_thread.run_sync(find_unseen_words, solution, own)
         tellings = await trio.to_thread.run_sync(find_tellings, hidden, others)

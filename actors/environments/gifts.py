@@ -44,23 +44,34 @@ def heard(seen: Observed) -> str:
     return "\n".join(texts)[:READ_CHARACTERS]
 
 
-def keep_findable(play: Hearing[Said]) -> Hearing[Said]:
-    """Return the beginning of a play, up to its first action that a player cannot find.
+def keep_findable(play: Hearing[Said], moves: Sequence[Said]) -> Hearing[Said]:
+    """Return the beginning of a play, up to its first action with a word that only the author of `moves` can know.
 
-    Such an action is not offered, and no observation before it states all its words. What the program answers to it
-    was told to nobody but the author of the action.
+    Such an action is not offered, and no observation before it states this word of the moves. What the program answers
+    to it is told to no player.
     """
-    told = list[Told]()
+    told, secret = list[Told](), {word for move in moves for word in _split_words(move)}
     for turn, (action, observation) in enumerate(zip(play.actions, play.observations, strict=False)):
         told.append(Told(observation[:READ_CHARACTERS]))
-        calls = isinstance(action, Move) and action.calls
-        said = "" if calls else read_typed_action(action.action if isinstance(action, Move) else action)
-        texts = collect_leaves([action]) if isinstance(action, Move) and calls else [said]
-        words = [word for text in texts for word in _ANY_WORD.findall(normalise_visible(text)) or text.split()]
-        known = all(any(each.states(word) for each in told) for word in words)
-        if not known and (calls or not read_offer(observation).has(said)):
+        unknown = [word for word in _split_words(action) if word in secret and not any(t.states(word) for t in told)]
+        if unknown and not _is_offered(action, observation):
             return Hearing(play.actions[: turn + 1], play.observations[: turn + 1])
     return play
+
+
+def _split_words(action: str | Move) -> list[str]:
+    """Return all words of an action, or of the values of its calls. If a text has no words, its signs are a word."""
+    if isinstance(action, Move):
+        texts = list(collect_leaves([action])) if action.calls else [read_typed_action(action.action)]
+    else:
+        texts = [read_typed_action(action)]
+    return [word for text in texts for word in _ANY_WORD.findall(normalise_visible(text)) or text.split()]
+
+
+def _is_offered(action: str | Move, observation: str) -> bool:
+    if isinstance(action, Move):
+        return not action.calls and _is_offered(action.action, observation)
+    return read_offer(observation).has(read_typed_action(action))
 
 
 def find_unseen_words(actions: Iterable[Said], plays: Iterable[Hearing[Said]]) -> list[str]:

@@ -77,17 +77,19 @@ async def test_a_value_that_a_tool_tells_after_a_call_which_nobody_can_make_is_a
     assert await gift_of_solutions(sandbox, told.replace("TEXT", "document"), "tools", "Then say Xyzzy.") == ""
 
 
-def test_a_play_is_kept_up_to_its_first_action_that_cannot_be_found():
+def test_a_play_is_kept_up_to_its_first_action_with_a_word_that_only_the_author_of_moves_can_know():
     seen = ["A lamp. Actions: look wait", "A note: open it. Actions: look wait", "Open. Actions: 1..9", "End"]
     whole = Hearing(["look", "open lamp", "7"], seen)
-    assert keep_findable(whole) == whole
-    assert keep_findable(Hearing(["open lamp", "look"], seen)) == Hearing(["open lamp"], seen[:1])
-    assert keep_findable(Hearing(["look", "open lamp", "11"], seen)) == Hearing(["look", "open lamp", "11"], seen[:3])
-    assert keep_findable(Hearing(["look", "\\boxed{wait}", ""], seen)).actions[-1] == ""
-    call = Move("", (ToolCall("find", '{"lamp": "A lamp"}'),))
-    assert keep_findable(Hearing([call, call], seen)) == Hearing([call, call], seen)
-    other = Move("", (ToolCall("find", '{"lamp": "A lantern"}'),))
-    assert keep_findable(Hearing([call, other, call], seen)) == Hearing([call, other], seen[:2])
+    assert keep_findable(whole, whole.actions) == whole
+    assert keep_findable(Hearing(["open lamp", "look"], seen), ["open lamp"]) == Hearing(["open lamp"], seen[:1])
+    assert keep_findable(Hearing(["open qqq", "look"], seen), ["open lamp"]) == Hearing(["open qqq"], seen[:1])
+    nonsense = Hearing(["", "?!", "\\boxed{none of these}"], seen)
+    assert keep_findable(nonsense, ["open lamp", "??"]) == nonsense
+    late = Hearing(["look", "open lamp", "11"], seen)
+    assert keep_findable(late, late.actions) == Hearing(["look", "open lamp", "11"], seen[:3])
+    call, other = (Move("", (ToolCall("find", f'{{"lamp": "A {name}"}}'),)) for name in ("lamp", "lantern"))
+    assert keep_findable(Hearing([call, call], seen), [call]) == Hearing([call, call], seen)
+    assert keep_findable(Hearing([call, other, call], seen), [other]) == Hearing([call, other], seen[:2])
 
 
 def test_no_more_is_kept_of_an_answer_than_is_read():
