@@ -22,7 +22,14 @@ from typing import TypeVar
 import trio
 
 from actors.environments.domains import DOMAINS, Sent
-from actors.environments.gifts import Hearing, drop_words, find_tellings, find_unseen_words, heard
+from actors.environments.gifts import (
+    Hearing,
+    drop_words,
+    find_tellings,
+    find_unseen_words,
+    heard,
+    keep_findable,
+)
 from actors.environments.offers import read_offer
 from actors.environments.trials import RejectedError, Trials
 from actors.sandbox import Sandbox
@@ -284,15 +291,20 @@ class Auditor:
     async def _given(self, seed: int, moves: Sequence[Move], least: float) -> Sequence[str]:
         """Return the words of these moves that only the hint states: no observation of a play tells them in time.
 
-        The play of these moves tells a word in time. So does another play of the instance if the moves still return
-        `least` after it told the word. Returns () if the moves return as much without these words.
+        The play of these moves tells a word in time, but not after an action that nobody can find (`keep_findable`). So
+        does another play of the instance if the moves still return `least` after it told the word. Returns () if the
+        moves return as much without these words.
         """
-        plays = self._heard[seed]  # empty if the program does not have a hint
-        own = [play for play in plays if list(play.actions) == list(moves[: len(play.actions)])]
+        stated = [word for word in find_unseen_words(moves, ()) if self._hint.states(word)]
+        if not stated:
+            return ()
         # In a thread, since long observations take time.
+        heard_here = tuple(self._heard[seed])
+        plays = await trio.to_thread.run_sync(list, (keep_findable(play, moves) for play in heard_here))
+        own = [play for play in plays if list(play.actions) == list(moves[: len(play.actions)])]
         unseen = await trio.to_thread.run_sync(find_unseen_words, moves, own)
-        words = [word for word in unseen if self._hint.states(word)]
-        tellings = await trio.to_thread.run_sync(find_tellings, words, list(plays))
+        words = [word for word in stated if word in unseen]
+        tellings = await trio.to_thread.run_sync(find_tellings, words, plays)
         try:
             for word, told_by in tellings.items():
                 again = partial(self._find_return, seed, [*told_by, *moves])

@@ -28,6 +28,7 @@ from actors.environments.gifts import (
     find_solving_words,
     find_tellings,
     find_unseen_words,
+    keep_findable,
 )
 from actors.environments.offers import FORM, Offer, read_offer
 from actors.environments.probes import NONSENSE, NUMBERS, Transcript
@@ -161,7 +162,8 @@ class GameAdmission(Admission[str]):
     async def find_hidden(self, index: int) -> Sequence[str]:
         """Return the words of a solution that no observation tells in time to win, in its own play or in another.
 
-        A play tells a word in time if the solution still wins after the actions that led to the word.
+        A play tells a word in time if the solution still wins after the actions that led to the word. A play tells
+        nothing after an action that nobody can find.
         """
         solution, seed = self.form.solutions[index], self.form.seed(index)
         sent = tuple(format_action(action, self.form.reads) for action in solution)
@@ -169,8 +171,9 @@ class GameAdmission(Admission[str]):
         for play in self.form.transcripts:
             if play.seed == seed:
                 heard = Hearing(play.actions, [answer.observation for answer in play.answers])
-                (own if play.actions == sent else others).append(heard)
-        # In a thread, since long observations take time.
+                # In a thread, since long observations take time.
+                findable = await trio.to_thread.run_sync(keep_findable, heard, sent)
+                (own if play.actions == sent else others).append(findable)
         hidden = await trio.to_thread.run_sync(find_unseen_words, solution, own)
         tellings = await trio.to_thread.run_sync(find_tellings, hidden, others)
         for word, actions in tellings.items():

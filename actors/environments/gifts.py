@@ -7,7 +7,9 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
+from actors.environments.offers import read_offer
 from actors.environments.tools.evidence import collect_leaves
+from actors.text.actions import read_typed_action
 from actors.text.conversation import Move
 from actors.text.leaks import LEAST, THOUSANDS, Told, normalise_visible
 from spade.protocol import Observed
@@ -17,6 +19,7 @@ VALUE_CHARACTERS = 200
 LEAST_SEQUENCE, MOST_SEQUENCE = 4, 8
 """Length of an action sequence that a hint must not state. Shorter ones agree by chance; longer ones are cut."""
 _WORD = re.compile(r"\d+(?:\.\d+)+(?!\w)|[^\W_]+")
+_ANY_WORD = re.compile(r"[^\W_]+")
 _SIGNS = re.compile(r"[\W_]{3,}")
 
 
@@ -33,11 +36,42 @@ class Hearing(NamedTuple, Generic[Said]):
 
 
 def heard(seen: Observed) -> str:
-    """Return the texts of an answer.
+    """Return the beginning of the texts of an answer, as much as is read of it.
 
     An escaped newline of a schema becomes a newline, so its "n" is not read as part of a word.
     """
-    return "\n".join((seen.observation, *(each.text for each in seen.results), seen.tools.replace("\\n", "\n")))
+    texts = (seen.observation, *(each.text for each in seen.results), seen.tools.replace("\\n", "\n"))
+    return "\n".join(texts)[:READ_CHARACTERS]
+
+
+def keep_findable(play: Hearing[Said], moves: Sequence[Said]) -> Hearing[Said]:
+    """Return the beginning of a play, up to its first action with a word that only the author of `moves` can know.
+
+    Such an action is not offered, and no observation before it states this word of the moves. What the program answers
+    to it is told to no player.
+    """
+    told, secret = list[Told](), {word for move in moves for word in _split_words(move)}
+    for turn, (action, observation) in enumerate(zip(play.actions, play.observations, strict=False)):
+        told.append(Told(observation[:READ_CHARACTERS]))
+        unknown = [word for word in _split_words(action) if word in secret and not any(t.states(word) for t in told)]
+        if unknown and not _is_offered(action, observation):
+            return Hearing(play.actions[: turn + 1], play.observations[: turn + 1])
+    return play
+
+
+def _split_words(action: str | Move) -> list[str]:
+    """Return all words of an action, or of the values of its calls. If a text has no words, its signs are a word."""
+    if isinstance(action, Move):
+        texts = list(collect_leaves([action])) if action.calls else [read_typed_action(action.action)]
+    else:
+        texts = [read_typed_action(action)]
+    return [word for text in texts for word in _ANY_WORD.findall(normalise_visible(text)) or text.split()]
+
+
+def _is_offered(action: str | Move, observation: str) -> bool:
+    if isinstance(action, Move):
+        return not action.calls and _is_offered(action.action, observation)
+    return read_offer(observation).has(read_typed_action(action))
 
 
 def find_unseen_words(actions: Iterable[Said], plays: Iterable[Hearing[Said]]) -> list[str]:

@@ -57,6 +57,8 @@ class EvaluationRow(msgspec.Struct, frozen=True, tag_field="kind", tag="evaluati
     suite: str = ""
     """The suite; "" if a folder of programs was played."""
     categories: dict[str, float] = {}
+    measure: str = ""
+    """Digest of the plays by which it was measured. Win rates of different measures do not compare."""
 
 
 class DiversityRow(msgspec.Struct, frozen=True, tag_field="kind", tag="diversity"):
@@ -99,6 +101,11 @@ class JournalRows(msgspec.Struct, frozen=True):
     """Starts and ends of the run, and other events."""
     unreadable: int = 0
     """Number of rows that cannot be read."""
+
+    def list_comparable(self, suite: str) -> tuple[EvaluationRow, ...]:
+        """Return the evaluations on a suite by the measure of the newest one. A run may have changed its measure."""
+        rows = [row for row in self.evaluations if row.suite == suite]
+        return tuple(row for row in rows if row.measure in ("", rows[-1].measure))
 
     @property
     def gap(self) -> str:

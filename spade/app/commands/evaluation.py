@@ -145,8 +145,8 @@ def show_evaluations(
     if json:
         _tell_json(where, kept, own)
         return
-    suites = dict.fromkeys(each.suite for each in own)
-    of_run = [format_own_sheet([each for each in own if each.suite == name]) for name in suites]
+    measures = dict.fromkeys((each.suite, each.measure) for each in own)
+    of_run = [format_own_sheet([each for each in own if (each.suite, each.measure) == one]) for one in measures]
     show("\n\n".join([*map(format_sheet, kept), *of_run]))
 
 

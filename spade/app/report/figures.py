@@ -103,7 +103,7 @@ def _plot_held_outs(runs: Sequence[RunFigures]) -> tuple[Figure, ...]:
 
 def _plot_held_out(suite: str) -> Figure:
     def curve(run: RunFigures) -> Curve:
-        rows = (row for row in run.rows.evaluations if row.suite == suite)
+        rows = run.rows.list_comparable(suite)
         return thin([Point(row.step, row.win_rate, *_compute_interval(row)) for row in rows])
 
     title = f"Held-out win rate{f' on {as_line(suite, LONGEST_NAME)}' if suite else ''}"

@@ -23,8 +23,8 @@ class ToolUse(Section, frozen=True):
     rejected if the answer is no (docs/designing.md). For `model.profile` "full"."""
 
     variants: tuple[PositiveOrZero, PositiveOrZero, PositiveOrZero, PositiveOrZero] = (3.0, 2.0, 1.0, 1.0)
-    """Weights with which jobs ask for the four variants: execute, read then write, missing value, irrelevant. The
-    default is the release's, and the paper says only that the first two are the common ones; 0 leaves one out."""
+    """Weights with which jobs ask for the four variants: execute, read then write, missing value, irrelevant. 0 leaves
+    one out. The default is the paper's."""
 
     settings: Name = "builtin"
     """The everyday services that programs simulate, one drawn for each job: a text file with one service a line, or

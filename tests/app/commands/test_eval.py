@@ -301,6 +301,14 @@ def test_what_a_run_s_own_evaluator_measured_is_listed_and_shown(tmp_path):
     assert [(each["in_run"]["step"], each["rules"]) for each in told] == [(0, None), (8, None), (8, None)]
 
 
+def test_what_a_run_measured_by_other_plays_is_shown_apart(tmp_path):
+    rows = [
+        EvaluationRow(step, 9, 0.5, None, "nano", measure=measure) for step, measure in ((0, "a"), (4, "a"), (8, "b"))
+    ]
+    shown = CliRunner().invoke(cli.app, ["eval", "show", str(measured_run(tmp_path / "run", *rows))]).output
+    assert [part.count("  step ") for part in shown.split("\n\n")] == [2, 1]
+
+
 @pytest.mark.parametrize("words", [["ls"], ["ls", "--json"], ["show"]])
 def test_rows_of_a_journal_that_cannot_be_read_are_not_left_out_in_silence(tmp_path, words):
     run = measured_run(tmp_path / "run", EvaluationRow(0, 9, 0.5, None, "nano"))

@@ -31,3 +31,9 @@ def test_the_band_of_two_runs_does_not_stretch_the_axis():
     chart = charts_of((0.5, 0.7))
     assert [tick.label for tick in chart.drawn.ys][-1] == "80 %"
     assert chart.numbers[0].cells[-1] == ("8", "60 %")
+
+
+def test_win_rates_of_other_plays_are_not_on_one_curve():
+    rows = [EvaluationRow(0, 96, 0.9, measure="a"), *(EvaluationRow(step, 96, 0.2, measure="b") for step in (8, 16))]
+    chart = draw_chapters([Arm("", (0,))], [RunFigures(JournalRows(evaluations=tuple(rows)))])[0].charts[0]
+    assert [step for step, _ in chart.numbers[0].cells] == ["8", "16"]

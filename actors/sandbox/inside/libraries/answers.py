@@ -19,7 +19,10 @@ LONGEST_TIDIED = 200
 _AGAIN_S = 0.1
 _COLOUR = re.compile(r"\\(?:text)?color\s*+\{[^{}]*+\}")
 _WORDS = re.compile(r"\A\s*+\\text\s*+\{\s*+(?:the\s++)?(?:final\s++)?answer(?:\s++is)?\s*+:?\s*+\}", re.IGNORECASE)
-_STYLED = re.compile(r"\\(?:(?:text|math)[a-z]*+|boldsymbol|bm|emph|underline)\s*+\{\s*+([-+\d.,]++)\s*+\}")
+_STYLED = re.compile(
+    r"\\(?:(?:text|math)[a-z]*+|boldsymbol|bm|emph|underline|[mhf]box|small|[lL]arge|LARGE|[hH]uge|bf|rm|it|sf|tt)"
+    r"\s*+\{\s*+([-+\d.,]++)\s*+\}"
+)
 _SPACES = re.compile(r"~|\\(?:[ ,;:!]|q?quad(?![A-Za-z]))")
 _MODULUS = re.compile(
     r"[\s~,]*+\(?\s*+(?:\\(?:text|mathrm|operatorname)\s*+\{\s*+\(?)?\\?[pb]?mod(?:ulo)?[\s~}]*+\{?\s*+\d++[\s)}]*+\Z"
