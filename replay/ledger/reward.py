@@ -45,6 +45,15 @@ class Bounds(NamedTuple):
 ANY_RETURN = Bounds(-1.0, 1.0)
 
 
+class Change(msgspec.Struct, frozen=True):
+    """The change of the unhinted win rate from the first half of a window's chunks to its second half."""
+
+    bounds: Bounds
+    """The change, over all returns that the void plays could have had."""
+    error: float
+    """The greatest standard error that the change can have if both halves are won equally often."""
+
+
 class Measured(msgspec.Struct, frozen=True):
     """The figures of a window, as a reward sees them. Without void plays and luck, the two bounds are equal."""
 
@@ -58,6 +67,10 @@ class Measured(msgspec.Struct, frozen=True):
     """The slow average of the skill before this window; None for the first window."""
     similarity: float | None
     """Similarity of the program to the nearest program in memory; None if the memory was empty."""
+    change: Change | None = None
+    """The change of the win rate over the chunks; None for plays of a single chunk."""
+    found: bool = False
+    """True if plays that explored won more often than plays that did not (`is_found`)."""
 
 
 def score_of(
@@ -93,13 +106,13 @@ def score_of(
         luck=luck,
         least_regret=None if least is None else least.mean,
     )
-    window = measure(plays, score, similarity)
+    window = measure(plays, score, similarity, config.play.win_return)
     score.learnable = not quarantined and window is not None and all(map(is_learnable, window.win_rate))
     score.reward = compute_window_reward(window, quarantined, config.reward)
     return score
 
 
-def measure(plays: Sequence[PlayRecord], score: Score, similarity: float | None) -> Measured | None:
+def measure(plays: Sequence[PlayRecord], score: Score, similarity: float | None, win_return: float) -> Measured | None:
     """Bound the figures of a window by its plays and the win rate, luck and slow average of its score.
 
     Returns None without an unhinted play that ended. If the window was scored before voids counted (`score.luck` is
@@ -113,12 +126,15 @@ def measure(plays: Sequence[PlayRecord], score: Score, similarity: float | None)
     returns = [_find_bounds(play) for play in unhinted]
     voids = sum(play.state == "void" for play in unhinted)
     wins = round((score.win_rate or 0.0) * (len(unhinted) - voids))
+    luck = score.luck or 0
     return Measured(
         compute_least_regret(plays),
-        Bounds(wins / len(unhinted), (wins + voids + (score.luck or 0)) / len(unhinted)),
+        Bounds(wins / len(unhinted), (wins + voids + luck) / len(unhinted)),
         Bounds(*(math.fsum(values) / len(unhinted) for values in zip(*returns, strict=True))),
         score.slow,
         similarity,
+        compute_change(unhinted, voids + luck, win_return),
+        is_found(plays, win_return),
     )
 
 
@@ -131,8 +147,36 @@ def compute_window_reward(window: Measured | None, quarantined: bool, settings: 
 
 def regret_and_anchor(window: Measured, settings: Reward) -> float:
     """Return regret_weight · normalised regret + anchor_weight · anchor; without a pair the regret's part is 0."""
-    part = 0.0 if window.regret is None else normalise_regret(window.regret, settings)
-    return settings.regret_weight * part + settings.anchor_weight * least_anchor(window, settings)
+    return _pay_regret(window, settings) + settings.anchor_weight * least_anchor(window, settings)
+
+
+def progress(window: Measured, settings: Reward) -> float:
+    """Return regret_weight · normalised regret + anchor_weight · the absolute change of the win rate, normalised.
+
+    The change takes the place of the anchor: it is the absolute learning progress |new − old| of Portelas et al. 2019.
+    Its weights get newer from chunk to chunk. The change of a few plays is mostly luck, so it is shrunk by its error.
+    """
+    size = 0.0
+    if window.change is not None:
+        bounds, error = window.change.bounds, window.change.error
+        size = _shrink(max(0.0, bounds.least, -bounds.greatest), error)
+    return _pay_regret(window, settings) + settings.anchor_weight * min(size / settings.regret_scale, 1.0)
+
+
+def finding(window: Measured, settings: Reward) -> float:
+    """Return `regret_and_anchor`, but pay the regret only if plays show that players can find out what the hint says.
+
+    One of two facts shows it: plays that explored won more often than plays that did not, or the later weights of the
+    window won more often than the earlier ones, by more than the error.
+    """
+    learned = window.change is not None and window.change.bounds.least > window.change.error
+    part = _pay_regret(window, settings) if window.found or learned else 0.0
+    return part + settings.anchor_weight * least_anchor(window, settings)
+
+
+def _pay_regret(window: Measured, settings: Reward) -> float:
+    """Return regret_weight · normalised regret; 0 without a pair."""
+    return 0.0 if window.regret is None else settings.regret_weight * normalise_regret(window.regret, settings)
 
 
 def learning_potential(window: Measured, settings: Reward) -> float | None:
@@ -160,6 +204,8 @@ def calibrated_novelty(window: Measured, settings: Reward) -> float:
 
 KINDS: dict[str, Callable[[Measured, Reward], float | None]] = {
     "regret": regret_and_anchor,
+    "progress": progress,
+    "finding": finding,
     "learning_potential": learning_potential,
     "win_rate": least_anchor,
     "calibrated_novelty": calibrated_novelty,
@@ -195,13 +241,64 @@ def _compute_win_rate(finished: Sequence[PlayRecord], hinted: bool, win_return: 
     return sum(wins) / len(wins) if wins else None
 
 
+def compute_change(unhinted: Sequence[PlayRecord], doubtful: int, win_return: float) -> Change | None:
+    """Return the change of the win rate over a window's unhinted plays that ended; None for plays of a single chunk.
+
+    `doubtful` is the number of void plays, and of lost plays that count as void. Each may be won, in either half.
+    """
+    chunks = sorted({play.chunk for play in unhinted})
+    if len(chunks) < 2:
+        return None
+    middle = chunks[len(chunks) // 2]
+    halves = [play for play in unhinted if play.chunk < middle], [play for play in unhinted if play.chunk >= middle]
+    won = [sum(_is_won(play, win_return) for play in half) for half in halves]
+    early, late = (
+        Bounds(wins / len(half), min(wins + doubtful, len(half)) / len(half))
+        for wins, half in zip(won, halves, strict=True)
+    )
+    plays = len(unhinted)
+    rate = min(max(0.5, sum(won) / plays), min(sum(won) + doubtful, plays) / plays)  # of all possible, nearest to 0.5
+    error = math.sqrt(rate * (1 - rate) * sum(1 / len(half) for half in halves))
+    return Change(Bounds(late.least - early.greatest, late.greatest - early.least), error)
+
+
+def is_found(plays: Iterable[PlayRecord], win_return: float) -> bool:
+    """Return True if unhinted plays that explored won more often than plays that did not.
+
+    Only instances count that the hinted play won. The number of its turns is what a player needs who knows the secret.
+    An unhinted play that lasted longer explored. Compare two shares: the share of wins among the plays that lasted
+    longer, and the share of all plays that won within these turns. A program that luck decides has no longer plays, or
+    their share of wins is no higher. If one play of a pair is void, it counts as whatever speaks against True.
+    """
+    void = known = at_once = longer = longer_won = 0
+    for unhinted, hinted in _pair_plays(plays):
+        if "void" in (unhinted.state, hinted.state):
+            void += 1
+        elif _is_won(hinted, win_return):
+            known += 1
+            won, explored = _is_won(unhinted, win_return), unhinted.turns > hinted.turns
+            at_once += won and not explored
+            longer += explored
+            longer_won += won and explored
+    return longer_won * (known + void) > (at_once + void) * (longer + void)
+
+
+def _is_won(play: PlayRecord, win_return: float) -> bool:
+    return play.state == "finished" and is_won(play.episode_return, win_return)
+
+
+def _pair_plays(plays: Iterable[PlayRecord]) -> list[tuple[PlayRecord, PlayRecord]]:
+    """Return (unhinted play, hinted play) of each instance whose plays ended in both arms."""
+    arms = {(play.index, play.hinted): play for play in plays if play.state in ENDED}
+    return [(arms[i, False], play) for (i, hinted), play in arms.items() if hinted and (i, False) in arms]
+
+
 def compute_least_regret(plays: Iterable[PlayRecord]) -> Regret | None:
     """Return the least regret over all returns that the void plays of pairs could have had; None without a pair.
 
     Its error is the greatest for that mean: each difference enters the sum of squares with its greater bound.
     """
-    arms = {(play.index, play.hinted): _find_bounds(play) for play in plays if play.state in ENDED}
-    pairs = [(arms[i, False], value) for (i, hinted), value in arms.items() if hinted and (i, False) in arms]
+    pairs = [(_find_bounds(unhinted), _find_bounds(hinted)) for unhinted, hinted in _pair_plays(plays)]
     bounds = [Bounds(h.least - u.greatest, h.greatest - u.least) for u, h in pairs]
     if all(each.least == each.greatest for each in bounds):
         return compute_paired_regret([(u.least, h.least) for u, h in pairs])
@@ -244,9 +341,11 @@ def compute_clustered_mean(clusters: Iterable[Sequence[float]]) -> tuple[float, 
 
 def shrink_regret(regret: Regret) -> float:
     """Shrink the regret towards 0 by its noise (positive-part James-Stein): regret · max(0, 1 − error² / regret²)."""
-    if regret.error is None or regret.mean == 0:
-        return 0.0
-    return regret.mean * max(0.0, 1 - (regret.error / regret.mean) ** 2)
+    return 0.0 if regret.error is None else _shrink(regret.mean, regret.error)
+
+
+def _shrink(value: float, error: float) -> float:
+    return value * max(0.0, 1 - (error / value) ** 2) if value else 0.0
 
 
 def normalise_regret(regret: Regret, reward: Reward) -> float:
