@@ -69,8 +69,8 @@ class Measured(msgspec.Struct, frozen=True):
     """Similarity of the program to the nearest program in memory; None if the memory was empty."""
     change: Change | None = None
     """The change of the win rate over the chunks; None for plays of a single chunk."""
-    found: bool = False
-    """True if plays that explored won more often than plays that did not (`is_found`)."""
+    found: Regret | None = None
+    """The least regret without losses that leave no turn to explore; None if exploring does not help (`is_found`)."""
 
 
 def score_of(
@@ -134,7 +134,7 @@ def measure(plays: Sequence[PlayRecord], score: Score, similarity: float | None,
         score.slow,
         similarity,
         compute_change(unhinted, voids + luck, win_return),
-        is_found(plays, win_return),
+        compute_found_regret(plays) if is_found(plays, win_return) else None,
     )
 
 
@@ -147,7 +147,7 @@ def compute_window_reward(window: Measured | None, quarantined: bool, settings: 
 
 def regret_and_anchor(window: Measured, settings: Reward) -> float:
     """Return regret_weight · normalised regret + anchor_weight · anchor; without a pair the regret's part is 0."""
-    return _pay_regret(window, settings) + settings.anchor_weight * least_anchor(window, settings)
+    return _pay_regret(window.regret, settings) + settings.anchor_weight * least_anchor(window, settings)
 
 
 def progress(window: Measured, settings: Reward) -> float:
@@ -160,23 +160,23 @@ def progress(window: Measured, settings: Reward) -> float:
     if window.change is not None:
         bounds, error = window.change.bounds, window.change.error
         size = _shrink(max(0.0, bounds.least, -bounds.greatest), error)
-    return _pay_regret(window, settings) + settings.anchor_weight * min(size / settings.regret_scale, 1.0)
+    return _pay_regret(window.regret, settings) + settings.anchor_weight * min(size / settings.regret_scale, 1.0)
 
 
 def finding(window: Measured, settings: Reward) -> float:
-    """Return `regret_and_anchor`, but pay the regret only if plays show that players can find out what the hint says.
+    """Return `regret_and_anchor`, but pay the regret only as far as players can find out what the hint says.
 
-    One of two facts shows it: plays that explored won more often than plays that did not, or the later weights of the
-    window won more often than the earlier ones, by more than the error.
+    If the later weights of the window won more often than the earlier ones, by more than the error, the whole regret is
+    paid. Else, if plays that explored won more often than plays that did not, the regret is paid without the losses
+    that left no turn to explore.
     """
     learned = window.change is not None and window.change.bounds.least > window.change.error
-    part = _pay_regret(window, settings) if window.found or learned else 0.0
-    return part + settings.anchor_weight * least_anchor(window, settings)
+    regret = window.regret if learned else window.found
+    return _pay_regret(regret, settings) + settings.anchor_weight * least_anchor(window, settings)
 
 
-def _pay_regret(window: Measured, settings: Reward) -> float:
-    """Return regret_weight · normalised regret; 0 without a pair."""
-    return 0.0 if window.regret is None else settings.regret_weight * normalise_regret(window.regret, settings)
+def _pay_regret(regret: Regret | None, settings: Reward) -> float:
+    return 0.0 if regret is None else settings.regret_weight * normalise_regret(regret, settings)
 
 
 def learning_potential(window: Measured, settings: Reward) -> float | None:
@@ -298,14 +298,35 @@ def compute_least_regret(plays: Iterable[PlayRecord]) -> Regret | None:
 
     Its error is the greatest for that mean: each difference enters the sum of squares with its greater bound.
     """
-    pairs = [(_find_bounds(unhinted), _find_bounds(hinted)) for unhinted, hinted in _pair_plays(plays)]
-    bounds = [Bounds(h.least - u.greatest, h.greatest - u.least) for u, h in pairs]
-    if all(each.least == each.greatest for each in bounds):
-        return compute_paired_regret([(u.least, h.least) for u, h in pairs])
-    n, mean = len(bounds), math.fsum(each.least for each in bounds) / len(bounds)
+    return _bound_regret([_find_difference(*pair) for pair in _pair_plays(plays)])
+
+
+def compute_found_regret(plays: Iterable[PlayRecord]) -> Regret | None:
+    """Return `compute_least_regret`, but a pair counts at most 0 if its unhinted play lasted no longer than the hinted.
+
+    Such a play had no turn to find out what the hint says, so luck decided it.
+    """
+    bounds = []
+    for unhinted, hinted in _pair_plays(plays):
+        least, greatest = _find_difference(unhinted, hinted)
+        if least == greatest and unhinted.turns <= hinted.turns:
+            greatest = least = min(least, 0.0)
+        bounds.append(Bounds(least, greatest))
+    return _bound_regret(bounds)
+
+
+def _find_difference(unhinted: PlayRecord, hinted: PlayRecord) -> Bounds:
+    u, h = _find_bounds(unhinted), _find_bounds(hinted)
+    return Bounds(h.least - u.greatest, h.greatest - u.least)
+
+
+def _bound_regret(differences: Sequence[Bounds]) -> Regret | None:
+    if all(each.least == each.greatest for each in differences):
+        return _average_differences([each.least for each in differences])
+    n, mean = len(differences), math.fsum(each.least for each in differences) / len(differences)
     if n < 2:
         return Regret(mean, None, n)
-    squares = math.fsum(max(each.least**2, each.greatest**2) for each in bounds)
+    squares = math.fsum(max(each.least**2, each.greatest**2) for each in differences)
     return Regret(mean, math.sqrt(max(0.0, squares / n - mean**2) / (n - 1)), n)
 
 
@@ -316,27 +337,11 @@ def _find_bounds(play: PlayRecord) -> Bounds:
 
 def compute_paired_regret(pairs: Sequence[tuple[float, float]]) -> Regret | None:
     """Return the regret over pairs (unhinted return, hinted return), one for each instance; None without a pair."""
-    if not pairs:
-        return None
-    differences = [hinted - unhinted for unhinted, hinted in pairs]
-    mean, error = compute_mean_and_error(differences)
-    return Regret(mean, error, len(pairs))
+    return _average_differences([hinted - unhinted for unhinted, hinted in pairs])
 
 
-def compute_clustered_mean(clusters: Iterable[Sequence[float]]) -> tuple[float, float | None]:
-    """Return the mean over all values and its cluster-robust standard error, which is None for fewer than two clusters.
-
-    Plays of one environment resemble each other, so they are not independent draws. With C clusters and residuals
-    summed within each: SE = sqrt(C / (C − 1) · Σ_c (Σ_i x_ci − mean)²) / n (Liang and Zeger 1986, for a mean).
-    """
-    groups = [list(cluster) for cluster in clusters if cluster]
-    n = sum(len(group) for group in groups)
-    mean = math.fsum(value for group in groups for value in group) / n
-    count = len(groups)
-    if count < 2:
-        return mean, None
-    squares = math.fsum(math.fsum(value - mean for value in group) ** 2 for group in groups)
-    return mean, math.sqrt(count / (count - 1) * squares) / n
+def _average_differences(differences: Sequence[float]) -> Regret | None:
+    return Regret(*compute_mean_and_error(differences), len(differences)) if differences else None
 
 
 def shrink_regret(regret: Regret) -> float:

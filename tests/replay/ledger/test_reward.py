@@ -13,7 +13,6 @@ from replay.ledger.reward import (
     Bounds,
     Measured,
     compute_anchor,
-    compute_clustered_mean,
     compute_paired_regret,
     is_learnable,
     normalise_regret,
@@ -21,7 +20,6 @@ from replay.ledger.reward import (
     shrink_regret,
 )
 from spade.config import Reward
-from spade.estimates import compute_mean_and_error
 
 RETURNS = st.floats(-1, 1, width=16)
 PAPER = Reward()
@@ -109,22 +107,6 @@ def test_shrinking_pays_less_for_noise():
 
 def test_learnable_is_a_win_rate_in_the_band():
     assert [is_learnable(rate) for rate in (0.19, 0.2, 0.8, 0.81)] == [False, True, True, False]
-
-
-def test_clusters_that_agree_inside_widen_the_error():
-    """Ten plays each of two environments, one always won, one never, are two draws and not twenty."""
-    split = [[1.0] * 10, [0.0] * 10]
-    mixed = [[1.0, 0.0] * 5, [0.0, 1.0] * 5]
-    assert compute_clustered_mean(split)[1] == pytest.approx(0.5)
-    assert compute_clustered_mean(mixed) == (0.5, 0.0)
-
-
-@given(st.lists(RETURNS, min_size=2, max_size=30))
-def test_clusters_of_one_give_the_ordinary_error(values):
-    mean, error = compute_mean_and_error(values)
-    clustered, clustered_error = compute_clustered_mean([[value] for value in values])
-    assert clustered == pytest.approx(mean, abs=1e-12)
-    assert clustered_error == pytest.approx(error, abs=1e-12)
 
 
 def test_novelty_is_paid_beside_the_anchor_and_only_where_some_plays_are_won_and_some_are_not():
