@@ -101,7 +101,7 @@ def test_rewards_are_compared_in_arms_that_differ_in_the_kind_of_reward_alone(wo
     found = read_experiment(EXPERIMENTS / f"{world}-rewards.toml")
     paper = found.config(Piece("full", 6))
     for arm, kind in (("progress", "progress"), ("finding", "finding"), ("learning-potential", "learning_potential")):
-        assert list_differences(paper, found.config(Piece(arm, 6))) == ["reward.kind"]
+        assert list(list_differences(paper, found.config(Piece(arm, 6)))) == ["reward.kind"]
         assert found.config(Piece(arm, 6)).reward.kind == kind
     assert {arm.matched for name, arm in found.arms.items() if name != "full"} == {"full"}
 
