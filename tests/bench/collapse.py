@@ -6,8 +6,6 @@ Reads each run's journal and settings. Runs with an even seed choose the thresho
 Prints a row for each figure: its threshold, the false alarms, and how many learner steps it leads a collapse.
 """
 
-import json
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import median
@@ -15,6 +13,7 @@ from typing import NamedTuple
 
 from replay.inspect.journal import EvaluationRow, JournalRows, read_journal
 from spade.app.rundir import RunDir
+from tests.bench.harness import command, conclude
 
 HOLD = 10
 """Learner steps in a row that a figure must be beyond its threshold."""
@@ -133,11 +132,15 @@ def read_run(folder: Path) -> Run:
 
 def main() -> None:
     """Print what the figures of the given runs announce."""
-    runs = [read_run(Path(word)) for word in sys.argv[1:]]
-    for run in runs:
-        print(f"{run.name}: {'healthy' if run.collapse is None else f'collapsed at step {run.collapse}'}")
-    for figure, found in announce(runs).items():
-        print(json.dumps({"figure": figure, **found._asdict(), "chosen": found.is_chosen}))
+    parser = command(__doc__, out=None)
+    parser.add_argument("runs", nargs="+", type=Path)
+    asked = parser.parse_args()
+    runs = [read_run(folder) for folder in asked.runs]
+    found = {figure: {**each._asdict(), "chosen": each.is_chosen} for figure, each in announce(runs).items()}
+    lines = [
+        f"{run.name}: {'healthy' if run.collapse is None else f'collapsed at step {run.collapse}'}" for run in runs
+    ]
+    conclude(asked.out, found, "\n".join([*lines, *(f"{figure}: {each}" for figure, each in found.items())]))
 
 
 if __name__ == "__main__":

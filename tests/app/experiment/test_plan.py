@@ -96,6 +96,13 @@ def test_the_shipped_experiment_of_tools_compares_three_seeds_with_a_fixed_pool(
     assert {found.config(piece).run.domain for piece in found.pieces} == {"tools"}
 
 
+def test_runs_that_should_collapse_differ_from_the_first_experiment_by_one_setting_each():
+    first, found = (read_experiment(EXPERIMENTS / f"{name}.toml") for name in ("nano", "nano-collapse"))
+    paper = first.config(Piece("full", 6))
+    apart = {arm: list(list_differences(paper, found.config(Piece(arm, 6)))) for arm in found.arms}
+    assert apart == {"fast": ["learner.lr"], "heavy-designs": ["learner.designer_weight_max"]}
+
+
 @pytest.mark.parametrize("world", ["nano", "nano-tools"])
 def test_rewards_are_compared_in_arms_that_differ_in_the_kind_of_reward_alone(world):
     found = read_experiment(EXPERIMENTS / f"{world}-rewards.toml")
