@@ -265,10 +265,10 @@ def compute_change(unhinted: Sequence[PlayRecord], doubtful: int, win_return: fl
 def is_found(plays: Iterable[PlayRecord], win_return: float) -> bool:
     """Return True if unhinted plays that explored won more often than plays that did not.
 
-    Only instances count that the hinted play won. The number of its turns is what a player needs who knows the secret.
-    An unhinted play that lasted longer explored. Compare two shares: the share of wins among the plays that lasted
-    longer, and the share of all plays that won within these turns. A program that luck decides has no longer plays, or
-    their share of wins is no higher. If one play of a pair is void, it counts as whatever speaks against True.
+    Only instances count that the hinted play won. A player who knows the secret needs as many turns as this play. An
+    unhinted play that lasted longer explored. Compare two shares: the wins among the plays that explored, and the wins
+    without exploring among all plays. If luck decides a program, no play lasts longer, or the first share is not
+    greater. If one play of a pair is void, count whatever speaks against True.
     """
     void = known = at_once = longer = longer_won = 0
     for unhinted, hinted in _pair_plays(plays):
@@ -288,7 +288,7 @@ def _is_won(play: PlayRecord, win_return: float) -> bool:
 
 
 def _pair_plays(plays: Iterable[PlayRecord]) -> list[tuple[PlayRecord, PlayRecord]]:
-    """Return (unhinted play, hinted play) of each instance whose plays ended in both arms."""
+    """Return (unhinted play, hinted play) of each instance, if its plays ended in both arms."""
     arms = {(play.index, play.hinted): play for play in plays if play.state in ENDED}
     return [(arms[i, False], play) for (i, hinted), play in arms.items() if hinted and (i, False) in arms]
 
@@ -304,7 +304,7 @@ def compute_least_regret(plays: Iterable[PlayRecord]) -> Regret | None:
 def compute_found_regret(plays: Iterable[PlayRecord]) -> Regret | None:
     """Return `compute_least_regret`, but a pair counts at most 0 if its unhinted play lasted no longer than the hinted.
 
-    Such a play had no turn to find out what the hint says, so luck decided it.
+    Luck decided such a play, because it left no turn in which to find out what the hint says.
     """
     bounds = []
     for unhinted, hinted in _pair_plays(plays):

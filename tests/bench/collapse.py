@@ -39,7 +39,7 @@ class Run(NamedTuple):
 
 
 class Announced(NamedTuple):
-    """How well a figure announces a collapse."""
+    """A figure's threshold, with its false alarms and leads in the test runs."""
 
     threshold: float | None
     """None if no threshold has few enough false alarms."""
