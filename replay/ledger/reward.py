@@ -70,7 +70,40 @@ class Measured(msgspec.Struct, frozen=True):
     change: Change | None = None
     """The change of the win rate over the chunks; None for plays of a single chunk."""
     found: Regret | None = None
-    """The least regret without losses that leave no turn to explore; None if exploring does not help (`is_found`)."""
+    """The least regret without losses that left no turn to explore; None if exploring does not help."""
+    explored_rate: Bounds | None = None
+    """`win_rate`, if these losses count as void; None without a pair in which exploring was seen to help once."""
+
+
+class PairCounts(NamedTuple):
+    """Counts of the pairs whose hinted play was won, by their unhinted plays.
+
+    A player who knows the secret needs as many turns as the hinted play. An unhinted play that lasted longer explored.
+    """
+
+    void: int
+    """Pairs with a void play, whoever won. They count as whatever pays least."""
+    known: int
+    """All pairs whose hinted play was won."""
+    at_once: int
+    """Of these, pairs whose unhinted play was won without exploring."""
+    cut: int
+    """Pairs whose unhinted play was lost without a turn to explore."""
+    explored: int
+    """Pairs whose unhinted play explored."""
+    found: int
+    """Pairs whose unhinted play explored and won."""
+
+    @property
+    def exploring_helps(self) -> bool:
+        """True if the share of wins among plays that explored exceeds the share of plays that won without exploring."""
+        return self.found * (self.known + self.void) > (self.at_once + self.void) * (self.explored + self.void)
+
+    def count_cut_losses(self, plays: int) -> int | None:
+        """Return how many of so many unhinted plays luck decided, by the share of pairs. None if no play found out."""
+        if not self.found + self.void:
+            return None
+        return -(-plays * (self.cut + self.void) // (self.known + self.void))  # rounded up
 
 
 def score_of(
@@ -126,7 +159,8 @@ def measure(plays: Sequence[PlayRecord], score: Score, similarity: float | None,
     returns = [_find_bounds(play) for play in unhinted]
     voids = sum(play.state == "void" for play in unhinted)
     wins = round((score.win_rate or 0.0) * (len(unhinted) - voids))
-    luck = score.luck or 0
+    luck, pairs = score.luck or 0, count_pairs(plays, win_return)
+    cut = pairs.count_cut_losses(len(unhinted))
     return Measured(
         compute_least_regret(plays),
         Bounds(wins / len(unhinted), (wins + voids + luck) / len(unhinted)),
@@ -134,7 +168,10 @@ def measure(plays: Sequence[PlayRecord], score: Score, similarity: float | None,
         score.slow,
         similarity,
         compute_change(unhinted, voids + luck, win_return),
-        compute_found_regret(plays) if is_found(plays, win_return) else None,
+        compute_found_regret(plays) if pairs.exploring_helps else None,
+        None
+        if cut is None
+        else Bounds(*(min(count / len(unhinted), 1.0) for count in (wins, wins + voids + luck + cut))),
     )
 
 
@@ -164,15 +201,16 @@ def progress(window: Measured, settings: Reward) -> float:
 
 
 def finding(window: Measured, settings: Reward) -> float:
-    """Return `regret_and_anchor`, but pay the regret only as far as players can find out what the hint says.
+    """Return `regret_and_anchor`, but pay only as far as players can find out what the hint says.
 
-    If the later weights of the window won more often than the earlier ones, by more than the error, the whole regret is
-    paid. Else, if plays that explored won more often than plays that did not, the regret is paid without the losses
-    that left no turn to explore.
+    If the later weights of the window won more often than the earlier ones, by more than the error, all is paid. Else
+    two things change. The regret is paid only if exploring helps, and without the losses that left no turn to explore.
+    If exploring helped at least one play, these losses also count as void in the anchor.
     """
-    learned = window.change is not None and window.change.bounds.least > window.change.error
-    regret = window.regret if learned else window.found
-    return _pay_regret(regret, settings) + settings.anchor_weight * least_anchor(window, settings)
+    if window.change is not None and window.change.bounds.least > window.change.error:
+        return regret_and_anchor(window, settings)
+    anchor = min(compute_anchor(rate, settings) for rate in window.explored_rate or window.win_rate)
+    return _pay_regret(window.found, settings) + settings.anchor_weight * anchor
 
 
 def _pay_regret(regret: Regret | None, settings: Reward) -> float:
@@ -262,25 +300,22 @@ def compute_change(unhinted: Sequence[PlayRecord], doubtful: int, win_return: fl
     return Change(Bounds(late.least - early.greatest, late.greatest - early.least), error)
 
 
-def is_found(plays: Iterable[PlayRecord], win_return: float) -> bool:
-    """Return True if unhinted plays that explored won more often than plays that did not.
-
-    Only instances count that the hinted play won. A player who knows the secret needs as many turns as this play. An
-    unhinted play that lasted longer explored. Compare two shares: the wins among the plays that explored, and the wins
-    without exploring among all plays. If luck decides a program, no play lasts longer, or the first share is not
-    greater. If one play of a pair is void, count whatever speaks against True.
-    """
-    void = known = at_once = longer = longer_won = 0
+def count_pairs(plays: Iterable[PlayRecord], win_return: float) -> PairCounts:
+    """Count the pairs of a window."""
+    void = known = at_once = cut = explored = found = 0
     for unhinted, hinted in _pair_plays(plays):
         if "void" in (unhinted.state, hinted.state):
             void += 1
         elif _is_won(hinted, win_return):
             known += 1
-            won, explored = _is_won(unhinted, win_return), unhinted.turns > hinted.turns
-            at_once += won and not explored
-            longer += explored
-            longer_won += won and explored
-    return longer_won * (known + void) > (at_once + void) * (longer + void)
+            won = _is_won(unhinted, win_return)
+            if unhinted.turns > hinted.turns:
+                explored += 1
+                found += won
+            else:
+                at_once += won
+                cut += not won
+    return PairCounts(void, known, at_once, cut, explored, found)
 
 
 def _is_won(play: PlayRecord, win_return: float) -> bool:

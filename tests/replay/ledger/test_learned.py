@@ -15,7 +15,7 @@ from replay.ledger.reward import (
     Measured,
     compute_change,
     compute_paired_regret,
-    is_found,
+    count_pairs,
     score_of,
 )
 from spade.config import Reward, load
@@ -48,6 +48,10 @@ def pairs(player, count, seed=0):
         for index, (won, turns) in arms
         for each in (a_play(index, False, won, turns), a_play(index, True, True, 1))
     ]
+
+
+def is_found(plays):
+    return count_pairs(plays, 1.0).exploring_helps
 
 
 def pay(plays, kind):
@@ -136,9 +140,9 @@ def guess_a_code(random):
 def test_the_regret_is_paid_where_players_find_out_and_not_where_luck_decides(player, learnable, seed):
     plays = pairs(player, G, seed)
     tried_twice = any(play.turns > 1 for play in plays)  # else all were lucky
-    assert is_found(plays, 1.0) == (learnable and tried_twice)
+    assert is_found(plays) == (learnable and tried_twice)
     regret, anchor = pay(plays, "regret"), PAPER.anchor_weight * pay(plays, "win_rate")
-    assert pay(plays, "finding") == pytest.approx(regret if is_found(plays, 1.0) else anchor)
+    assert pay(plays, "finding") == pytest.approx(regret if is_found(plays) else anchor)
 
 
 def test_of_a_program_with_turns_to_explore_on_half_of_its_instances_no_loss_of_the_others_is_paid():
@@ -156,7 +160,7 @@ def test_of_a_program_with_turns_to_explore_on_half_of_its_instances_no_loss_of_
 
 def test_a_player_who_did_not_find_out_in_time_that_others_had_is_a_regret():
     plays = pairs(lambda random: random.choice([(False, 2), (True, 2), (True, 2), (True, 1)]), 16)
-    assert is_found(plays, 1.0)
+    assert is_found(plays)
     assert pay(plays, "finding") == pay(plays, "regret")
 
 
@@ -165,21 +169,21 @@ def test_a_coin_that_is_thrown_each_turn_shows_finding_no_more_often_than_by_cha
         turns = next((turn for turn in range(1, 3) if random.random() < 0.5), 0)
         return bool(turns), turns or 2
 
-    shown = [is_found(pairs(throw, G, seed), 1.0) for seed in range(2_000)]
+    shown = [is_found(pairs(throw, G, seed)) for seed in range(2_000)]
     assert 0.3 < sum(shown) / len(shown) < 0.55
 
 
 def test_instances_that_the_hinted_play_lost_say_nothing():
     plays = [a_play(0, False, True, 3), a_play(0, True, False, 1)]
-    assert not is_found(plays, 1.0)
-    assert is_found([*plays, a_play(1, False, True, 3), a_play(1, True, True, 1)], 1.0)
+    assert not is_found(plays)
+    assert is_found([*plays, a_play(1, False, True, 3), a_play(1, True, True, 1)])
 
 
 def test_a_void_play_of_a_pair_speaks_against_finding():
     plays = pairs(lambda random: (True, 2), 1)
-    assert is_found(plays, 1.0)
+    assert is_found(plays)
     void = [msgspec.structs.replace(a_play(1, False, False, 0), state="void"), a_play(1, True, True, 1)]
-    assert not is_found([*plays, *void], 1.0)
+    assert not is_found([*plays, *void])
 
 
 def test_later_weights_that_win_more_than_the_earlier_ones_also_show_finding():
