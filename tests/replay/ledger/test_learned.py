@@ -155,7 +155,7 @@ def test_of_a_program_with_turns_to_explore_on_half_of_its_instances_no_loss_of_
     paid = [[pay(pairs(explore, 16, seed), kind) for kind in ("regret", "finding", "win_rate")] for seed in range(200)]
     regret, found, anchor = (sum(each) / len(paid) for each in zip(*paid, strict=True))
     assert regret - PAPER.anchor_weight * anchor > 0.35
-    assert found == pytest.approx(PAPER.anchor_weight * anchor)
+    assert found < 0.02 < PAPER.anchor_weight * anchor
 
 
 def test_a_player_who_did_not_find_out_in_time_that_others_had_is_a_regret():
@@ -199,7 +199,7 @@ def test_later_weights_that_win_more_than_the_earlier_ones_also_show_finding():
     st.lists(st.tuples(st.booleans(), st.integers(1, 4), st.booleans(), st.integers(1, 4)), max_size=12),
     st.lists(st.booleans(), max_size=8),
 )
-def test_finding_pays_at_least_the_anchor_and_at_most_the_papers_reward(instances, later):
+def test_finding_pays_at_most_the_papers_reward_and_at_least_the_anchor_if_nobody_explored(instances, later):
     plays = [
         play
         for index, (won, turns, hinted_won, hinted_turns) in enumerate(instances)
@@ -208,4 +208,6 @@ def test_finding_pays_at_least_the_anchor_and_at_most_the_papers_reward(instance
     plays += [a_play(100 + index, False, won, 1, 1) for index, won in enumerate(later)]
     paid, paper, anchor = (pay(plays, kind) for kind in ("finding", "regret", "win_rate"))
     assert (paid is None) == (paper is None) == (not plays)
-    assert not plays or PAPER.anchor_weight * anchor <= paid <= paper + 1e-12
+    assert not plays or 0 <= paid <= paper + 1e-12
+    explored = any(turns > hinted_turns for _, turns, _, hinted_turns in instances)
+    assert not plays or explored or paid >= PAPER.anchor_weight * anchor - 1e-12
