@@ -21,9 +21,10 @@ class Reward(Section, frozen=True):
     kind: Literal["regret", "progress", "finding", "learning_potential", "win_rate", "calibrated_novelty"] = "regret"
     """Measure that is paid. "regret", the paper's, pays regret_weight * clip(regret / regret_scale) + anchor_weight *
     anchor(win rate). "progress" pays the change of the win rate over the chunks of the window in place of the anchor.
-    "finding" pays the regret only if plays show that players can find out what the hint says. "learning_potential" pays
-    the distance of the mean unhinted return from the skill's slow average. "win_rate" pays only the anchor, at weight
-    1. "calibrated_novelty" pays the anchor + 0.2 * (1 - similarity) if some plays were won and some were not."""
+    "finding" pays as "regret" does, but only as far as plays show that players can find out what the hint says.
+    "learning_potential" pays the distance of the mean unhinted return from the skill's slow average. "win_rate" pays
+    only the anchor, at weight 1. "calibrated_novelty" pays the anchor + 0.2 * (1 - similarity) if some plays were won
+    and some were not."""
 
     regret_scale: Positive = 0.15
     """Regret that counts as 1; the regret is clipped to [0, 1] after the division. Also the change of the win rate that
