@@ -52,17 +52,23 @@ def instantiate(source: str) -> Any:
     return next(value for name, value in scope.items() if name.endswith("Env"))()
 
 
+def find_family(source: str) -> str | None:
+    """Return the name of a program's family, from the name of its class. None for a class of another kind."""
+    name = find_class_name(source)
+    return next((family.name for family in FAMILIES if name.endswith(f"{family.name}Env")), None)
+
+
 def find_level(source: str) -> int | None:
     """Return the true level of a program, from its text. None for a program that this world does not write."""
-    name = find_class_name(source)
-    number = next((number for number, family in enumerate(FAMILIES) if name.endswith(f"{family.name}Env")), None)
-    return None if number is None else _list_levels(number).get(source.replace(f"class {name}:", "class Env:", 1))
+    family = find_family(source)
+    renamed = source.replace(f"class {find_class_name(source)}:", "class Env:", 1)
+    return None if family is None else _list_levels(family).get(renamed)
 
 
 @cache
-def _list_levels(number: int) -> dict[str, int]:
+def _list_levels(name: str) -> dict[str, int]:
     """Return the level of each program of a family. All programs get the same class name."""
-    family = FAMILIES[number]
+    family = next(family for family in FAMILIES if family.name == name)
     return {render("", knobs, family.body(knobs, ())): knobs.level for space in family.spaces for knobs in space}
 
 

@@ -98,9 +98,9 @@ def _make_design_job(state: RunState, job: Job) -> DesignJob:
     if job.program:
         return _make_pool_job(state, job)
     draw = state.seed("memory", job.id, job.lease)
-    count, hinted = state.config.design.memory_seeds, state.config.hinted
-    seeds = state.memory.seeds(job.skill, count, draw, hinted)
-    avoid = state.memory.avoid(job.skill, state.config.reward.regret_scale, draw, hinted) if count else None
+    count, settings = state.config.design.memory_seeds, state.config
+    seeds = state.memory.seeds(job.skill, count, draw, settings.ranks_by_regret)
+    avoid = state.memory.avoid(job.skill, settings.reward.regret_scale, draw, settings.hinted) if count else None
     job.seeds = tuple(seed.environment for seed in seeds)
     state.touch("jobs", job.id, job)
     return DesignJob(

@@ -264,7 +264,7 @@ class RunningMean(Record):
 class MovingAverages(Record):
     """Two moving averages of a skill's mean unhinted return over its windows."""
 
-    fast: float  # moving average with the weight FAST (reward.py)
+    fast: float  # moving average with the weight FAST (reward/scores.py)
     slow: float  # moving average with the weight `reward.slow`
     windows: int = 1  # number of windows in the averages
 

@@ -5,9 +5,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from replay.ledger.reward import compute_clustered_mean
 from spade.config import Design
-from spade.estimates import compute_mean_and_error
+from spade.estimates import compute_clustered_mean, compute_mean_and_error
 from spade.protocol import Diversity, Evaluation, Measures, Recent, SkillFigures, ToolUse
 
 PLAYS = 512  # the standard error of a win rate is then at most 0.022

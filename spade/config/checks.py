@@ -312,8 +312,8 @@ def _check_arms(config: Config) -> None:
     """Refuse a run that uses the regret but does not play with the hint, which the regret needs."""
     if config.uses_regret and not config.hinted:
         raise ConfigError(
-            "play.hinted: reward.kind = 'regret' is measured with the hint; take play.hinted=auto, or another "
-            "reward.kind"
+            f"play.hinted: reward.kind = {config.reward.kind!r} is measured with the hint; take play.hinted=auto, or "
+            "another reward.kind"
         )
 
 

@@ -1,7 +1,7 @@
 """Estimates from samples, with their errors and intervals. Pure functions."""
 
 from spade.estimates.intervals import Interval, compute_student_quantile, compute_wilson_interval
-from spade.estimates.means import compute_mean_and_error
+from spade.estimates.means import compute_clustered_mean, compute_mean_and_error
 from spade.estimates.paired import Difference, Side, compute_average_difference, compute_difference
 from spade.estimates.passes import compute_all_of, compute_any_of, pass_share
 from spade.estimates.shares import (
@@ -24,6 +24,7 @@ __all__ = [
     "compute_average",
     "compute_average_difference",
     "compute_clustered",
+    "compute_clustered_mean",
     "compute_difference",
     "compute_mean_and_error",
     "compute_share",

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from actors.nano.demonstrations import choose
 from actors.nano.families import FAMILIES, Family, Game, read_offered
 from actors.nano.families.game import Knobs
-from actors.nano.games import GAMES, find_level, instantiate
+from actors.nano.games import GAMES, find_family, find_level, instantiate
 from actors.nano.levels import CHANGES, EVERY, LEVELS, PLAIN, SHARES, draw_by_level
 from actors.nano.themes import convert_to_camel
 from actors.nano.tools.world import TOOLS
@@ -200,6 +200,7 @@ def test_the_level_of_a_program_is_read_off_its_text_and_not_off_what_it_says(se
     far = level + 3 if level <= 3 else level - 3
     assert find_level(source.replace(f"level = {level}", f"level = {far}")) is None
     assert find_level("class X: ...") is None
+    assert (find_family(source), find_family("class X: ...")) == (environment.family.name, None)
 
 
 def test_low_levels_are_drawn_often_and_high_ones_seldom() -> None:

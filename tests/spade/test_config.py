@@ -133,6 +133,8 @@ def test_a_bad_override_is_one_clear_line(override, says):
         ((), True),
         (("play.hinted=true",), True),
         (("reward.kind=win_rate",), False),
+        (("reward.kind=progress",), True),
+        (("reward.kind=finding",), True),
         (("reward.kind=learning_potential",), False),
         (("reward.kind=learning_potential", "play.hinted=true"), True),
         (("reward.kind=learning_potential", "play.hinted=false"), False),

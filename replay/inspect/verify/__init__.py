@@ -31,7 +31,7 @@ def find_problems(found: StoreContents) -> list[str]:
     if compute_digest(settings) != found.header.digest:
         lines.append(f"meta run: its settings have the digest {compute_digest(settings)}, not {found.header.digest}")
     lines += find_work_problems(found)
-    lines += score_problems(found, settings.reward)
+    lines += score_problems(found, settings)
     lines += find_training_problems(found)
     return lines
 

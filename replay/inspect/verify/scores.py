@@ -13,17 +13,17 @@ from replay.ledger.reward import (
     measure,
     pair_returns,
 )
-from spade.config import Reward
+from spade.config import Config, Reward
 
 
-def score_problems(found: StoreContents, reward: Reward) -> Iterator[str]:
+def score_problems(found: StoreContents, settings: Config) -> Iterator[str]:
     """Yield one line for each violation."""
-    yield from _check_scores(found, reward)
-    yield from _check_averages(found, reward)
+    yield from _check_scores(found, settings)
+    yield from _check_averages(found, settings.reward)
     yield from _check_memory(found)
 
 
-def _check_scores(found: StoreContents, reward: Reward) -> Iterator[str]:
+def _check_scores(found: StoreContents, settings: Config) -> Iterator[str]:
     """Compute the figures of every closed window again from its plays."""
     chunks = found.chunks()
     for key, environment in found.environments.items():
@@ -45,7 +45,7 @@ def _check_scores(found: StoreContents, reward: Reward) -> Iterator[str]:
             yield f"environments {key}: its least regret is {score.least_regret}, its plays say {least and least.mean}"
         elif not 0 <= (score.luck or 0) <= _count_most_luck(environment, plays):
             yield f"environments {key}: {score.luck} lost plays count as void, its plays and its audit say otherwise"
-        elif score.reward != _compute_earned(environment, score, plays, reward):
+        elif score.reward != _compute_earned(environment, score, plays, settings):
             yield f"environments {key}: its designer reward is {score.reward}, its figures say otherwise"
 
 
@@ -58,13 +58,13 @@ def _count_most_luck(environment: Environment, plays: Sequence[PlayRecord]) -> i
 
 
 def _compute_earned(
-    environment: Environment, score: Score, plays: Sequence[PlayRecord], reward: Reward
+    environment: Environment, score: Score, plays: Sequence[PlayRecord], settings: Config
 ) -> float | None:
     """Recompute the designer's reward by the rules that were valid when the window was scored."""
     if _is_unaudited(environment):
         return None
-    window = measure(plays, score, environment.measures.similarity)
-    return compute_window_reward(window, environment.state == "quarantined", reward)
+    window = measure(plays, score, environment.measures.similarity, settings.play.win_return)
+    return compute_window_reward(window, environment.state == "quarantined", settings.reward)
 
 
 def _is_unaudited(environment: Environment) -> bool:

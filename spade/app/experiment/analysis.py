@@ -99,6 +99,7 @@ def collect_outcomes(result: RunResult) -> dict[str, float]:
         "validity": _compute_known_mean([row.validity for row in late]),
         "diversity": _compute_known_mean([row.share for row in result.diversities if row.step > third]),
         "level designed first": compute_mean_level(result.designed, lambda part: part < PARTS // 3),
+        "families met at the top": result.top_families,
         "level designed last": compute_mean_level(result.designed, lambda part: part >= PARTS - PARTS // 3),
     }
     return {name: value for name, value in found.items() if value is not None}

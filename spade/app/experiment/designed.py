@@ -7,7 +7,8 @@ from typing import Annotated, NamedTuple
 import msgspec
 from msgspec import Meta
 
-from actors.nano.games import find_level
+from actors.nano.games import find_family, find_level
+from actors.nano.levels import LEVELS
 from replay.inspect.designs import read_designs
 from replay.ledger.records import Source
 from replay.store import open_reader
@@ -49,23 +50,25 @@ class LevelledProgram(NamedTuple):
     win_rate: float | None
     """Share of its plays that were won."""
 
+    family: str
+    """Its family, or ""."""
 
-def count_designed_levels(run: RunDir, steps: int) -> list[DesignedLevel]:
-    """Count the designs of a run of nano's games by part and level. The run made `steps` learner steps."""
+
+def read_levelled_programs(run: RunDir, steps: int) -> list[LevelledProgram]:
+    """Read the designs of a run of nano's games. The run made `steps` learner steps."""
     found = read_designs(run.store, lambda _: (), lambda _: (), str)
     known = [each for each in pair_designs(found.environments, found.steps) if not each.environment.program]
     with open_reader(run.store) as store:
         sources = store.get_many("sources", [each.environment.id for each in known], Source)
-    return group_by_level(
-        [
-            LevelledProgram(
-                find_part(each.step, steps, PARTS),
-                find_level(source.source) or 0,
-                None if each.environment.score is None else each.environment.score.win_rate,
-            )
-            for each, source in zip(known, sources, strict=True)
-        ]
-    )
+    return [
+        LevelledProgram(
+            find_part(each.step, steps, PARTS),
+            find_level(source.source) or 0,
+            None if each.environment.score is None else each.environment.score.win_rate,
+            find_family(source.source) or "",
+        )
+        for each, source in zip(known, sources, strict=True)
+    ]
 
 
 def group_by_level(written: Sequence[LevelledProgram]) -> list[DesignedLevel]:
@@ -74,6 +77,11 @@ def group_by_level(written: Sequence[LevelledProgram]) -> list[DesignedLevel]:
     for each in written:
         cells.setdefault((each.part, each.level), []).append(each)
     return [DesignedLevel(*cell, len(some), _compute_win_rate(some)) for cell, some in sorted(cells.items())]
+
+
+def count_top_families(written: Sequence[LevelledProgram]) -> int:
+    """Count the families with a program of the highest level that was won in part: some plays won, some lost."""
+    return len({each.family for each in written if each.level == LEVELS and 0 < (each.win_rate or 0.0) < 1})
 
 
 def compute_mean_level(levels: Sequence[DesignedLevel], within: Callable[[int], bool]) -> float | None:

@@ -16,7 +16,7 @@ from actors.suites import SUITES
 from replay.inspect.environments import find_newest_weights
 from replay.inspect.journal import JournalRows, read_journal
 from replay.inspect.plays import count_trained
-from spade.app.experiment.designed import count_designed_levels
+from spade.app.experiment.designed import count_top_families, group_by_level, read_levelled_programs
 from spade.app.experiment.plan import Piece
 from spade.app.experiment.results import (
     MOST_EVALUATIONS,
@@ -108,6 +108,7 @@ def _collect_result(place: Workplace, piece: Piece) -> RunResult:
     run, experiment = place.run(piece), place.experiment
     rows, last_policy = _read_rows(run), find_measured(place, run)
     last = rows.steps[-1]
+    written = read_levelled_programs(run, last.learner_step) if experiment.suite == "nano" else None
     agent, designer = count_trained(run.store, last.learner_step)
     return RunResult(
         arm=piece.arm, seed=piece.seed, plan=experiment.digest(piece), spade=spade.__version__,
@@ -116,7 +117,8 @@ def _collect_result(place: Workplace, piece: Piece) -> RunResult:
         held_out=last_policy.categories, rows=choose_rows(rows.steps, MOST_ROWS),
         evaluations=choose_rows(rows.evaluations, MOST_EVALUATIONS),
         diversities=choose_rows(rows.diversities, MOST_EVALUATIONS),
-        designed=count_designed_levels(run, last.learner_step) if experiment.suite == "nano" else [],
+        designed=group_by_level(written or []),
+        top_families=None if written is None else count_top_families(written),
     )  # fmt: skip
 
 

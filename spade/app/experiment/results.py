@@ -89,6 +89,10 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     designed: Annotated[list[DesignedLevel], Meta(max_length=MOST_LEVELS)]
     """Levels of the designed programs. Empty in a domain without levels."""
 
+    top_families: Annotated[int, Meta(ge=0, le=MOST_LEVELS)] | None = None
+    """Families with a program of the highest level that was won in part. None in a domain without levels, and in
+    results of an earlier version."""
+
     @property
     def piece(self) -> Piece:
         """Return the run of the grid."""

@@ -68,8 +68,8 @@ def _make_arm_table(rows: Sequence[ArmSummary]) -> TextTable:
     return TextTable(
         "Arms",
         "Means over runs with 95 % intervals; a figure that some runs lack says how many have it. The primary outcome "
-        f"is “{HELD_OUT}”. Trajectories are the agent's that were trained on, by which arms without designs in their "
-        "batches are matched.",
+        f"is “{HELD_OUT}”. Trajectories are the agent's that were trained on, by which some arms are "
+        "matched.",
         ("arm", "runs", "steps", "trajectories", *names),
         tuple(
             (

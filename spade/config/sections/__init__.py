@@ -60,7 +60,15 @@ class Config(Section, frozen=True):
     def uses_regret(self) -> bool:
         """True if the regret pays designers that are trained, or chooses the environments that designers are shown."""
         used = self.design.train or self.design.memory_seeds > 0
-        return used and self.reward.kind == "regret" and self.design.source == "model"
+        return used and self.reward.kind in ("regret", "progress", "finding") and self.design.source == "model"
+
+    @property
+    def ranks_by_regret(self) -> bool:
+        """True if the memory ranks environments by their regret, False if by the designer's reward.
+
+        Under two kinds of reward an environment of high regret may pay little, so that it should not be varied.
+        """
+        return self.hinted and self.reward.kind not in ("progress", "finding")
 
     @property
     def hinted(self) -> bool:

@@ -198,9 +198,9 @@ class Play(Section, frozen=True):
 
     hinted: Literal["auto"] | bool = "auto"
     """True also plays the first chunk of a window with the hint. "auto" does so if the regret is used. That is the case
-    under `reward.kind` "regret", if designers are trained (`design.train`) or prompts show programs of the memory
-    (`design.memory_seeds`), but never in a run of a pool. Without hinted plays designers write no hints, and no regret
-    is measured."""
+    under `reward.kind` "regret", "progress" and "finding", if designers are trained (`design.train`) or prompts show
+    programs of the memory (`design.memory_seeds`), but never in a run of a pool. Without hinted plays designers write
+    no hints, and no regret is measured."""
 
 
 class Actors(Section, frozen=True):

@@ -18,14 +18,17 @@ from spade.config.sections.bounds import (
 class Reward(Section, frozen=True):
     """The designer's reward (docs/designing.md, "The designer's reward"). A resume with other values is refused."""
 
-    kind: Literal["regret", "learning_potential", "win_rate", "calibrated_novelty"] = "regret"
+    kind: Literal["regret", "progress", "finding", "learning_potential", "win_rate", "calibrated_novelty"] = "regret"
     """Measure that is paid. "regret", the paper's, pays regret_weight * clip(regret / regret_scale) + anchor_weight *
-    anchor(win rate). "learning_potential" pays the distance of the mean unhinted return from the skill's slow average.
-    "win_rate" pays only the anchor, at weight 1. "calibrated_novelty" pays the anchor + 0.2 * (1 -
-    similarity) if some plays were won and some were not."""
+    anchor(win rate). "progress" pays the change of the win rate over the chunks of the window in place of the anchor.
+    "finding" pays as "regret" does, but only as far as plays show that players can find out what the hint says.
+    "learning_potential" pays the distance of the mean unhinted return from the skill's slow average. "win_rate" pays
+    only the anchor, at weight 1. "calibrated_novelty" pays the anchor + 0.2 * (1 - similarity) if some plays were won
+    and some were not."""
 
     regret_scale: Positive = 0.15
-    """Regret that counts as 1; the regret is clipped to [0, 1] after the division. The default is the paper's."""
+    """Regret that counts as 1; the regret is clipped to [0, 1] after the division. Also the change of the win rate that
+    counts as 1 under "progress". The default is the paper's."""
 
     regret_weight: PositiveOrZero = 0.4
     """Weight of the normalised regret. The default is the paper's."""

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 
 from replay.inspect.journal import DiversityRow, EvaluationRow, StepRow
-from spade.app.experiment.designed import LevelledProgram, group_by_level
+from spade.app.experiment.designed import LevelledProgram, count_top_families, group_by_level
 from spade.app.experiment.plan import Experiment, Piece, read_experiment
 from spade.app.experiment.results import Origins, RunResult
 from spade.app.rundir import RunDir
@@ -35,8 +35,8 @@ seeds = [0]
 OURS = Origins(world="w" * 32, checkpoint="c" * 32)
 
 
-DESIGNED = ((0, 1, 0.9), (0, 2, None), (5, 4, 0.5), (5, 0, 0.1))
-"""Part, level and win rate of designed programs."""
+DESIGNED = ((0, 1, 0.9, "Boxes"), (0, 2, None, "Walk"), (5, 4, 0.5, "Walk"), (5, 0, 0.1, ""))
+"""Part, level, win rate and family of designed programs."""
 
 
 def experiment(folder: Path, text: str = TEXT) -> Experiment:
@@ -59,6 +59,7 @@ def result(of: Experiment, piece: Piece, wins: int = 30, origins: Origins = OURS
         ],
         diversities=[DiversityRow(9, 0.05)],
         designed=group_by_level([LevelledProgram(*each) for each in DESIGNED]),
+        top_families=count_top_families([LevelledProgram(*each) for each in DESIGNED]),
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from spade.app.experiment.plan import Piece, read_experiment
+from spade.config import list_differences
 from spade.config.inheritance import list_recipes
 from spade.errors import ConfigError
 from tests.app.experiment.grids import TEXT, experiment
@@ -73,15 +74,18 @@ def test_a_wrong_file_is_refused_in_one_line(tmp_path, before, after, said):
     assert "\n" not in str(refused.value)
 
 
-def test_the_shipped_experiment_has_every_arm_and_six_seeds_where_it_asks():
-    found = read_experiment(list_recipes()["nano"].parent / "experiments" / "nano.toml")
+EXPERIMENTS = list_recipes()["nano"].parent / "experiments"
+
+
+def test_the_shipped_experiment_has_every_arm_and_six_seeds_or_twelve_where_it_asks():
+    found = read_experiment(EXPERIMENTS / "nano.toml")
     asked = {name for pair in found.primary for name in pair}
     assert asked == {"full", "fixed-pool", "no-designer-training"}
-    assert {name for name, arm in found.arms.items() if len(arm.seeds) == 6} == asked
+    assert {name for name, arm in found.arms.items() if len(arm.seeds) in (6, 12)} == asked
     neither = "no-designer-training-no-memory"
     assert set(found.arms) - asked == {neither, "no-memory", "no-corpus", "learning-potential", "win-rate"}
     assert {name for name, arm in found.arms.items() if arm.matched} == {*asked - {"full"}, neither}
-    assert len(found.pieces) == 28
+    assert len(found.pieces) == 40
     assert Piece("full", 0) == found.pieces[0]
 
 
@@ -90,3 +94,26 @@ def test_the_shipped_experiment_of_tools_compares_three_seeds_with_a_fixed_pool(
     assert found.primary == (("full", "fixed-pool"),)
     assert {name for name, arm in found.arms.items() if arm.seeds == (0, 1, 2)} == {"full", "fixed-pool"}
     assert {found.config(piece).run.domain for piece in found.pieces} == {"tools"}
+
+
+def test_runs_that_should_collapse_differ_from_the_first_experiment_by_one_setting_each():
+    first, found = (read_experiment(EXPERIMENTS / f"{name}.toml") for name in ("nano", "nano-collapse"))
+    paper = first.config(Piece("full", 6))
+    apart = {arm: list(list_differences(paper, found.config(Piece(arm, 6)))) for arm in found.arms}
+    assert apart == {"fast": ["learner.lr"], "heavy-designs": ["learner.designer_weight_max"]}
+
+
+@pytest.mark.parametrize("world", ["nano", "nano-tools"])
+def test_rewards_are_compared_in_arms_that_differ_in_the_kind_of_reward_alone(world):
+    found = read_experiment(EXPERIMENTS / f"{world}-rewards.toml")
+    paper = found.config(Piece("full", 6))
+    for arm, kind in (("progress", "progress"), ("finding", "finding"), ("learning-potential", "learning_potential")):
+        assert list(list_differences(paper, found.config(Piece(arm, 6)))) == ["reward.kind"]
+        assert found.config(Piece(arm, 6)).reward.kind == kind
+    assert {arm.matched for name, arm in found.arms.items() if name != "full"} == {"full"}
+
+
+@pytest.mark.parametrize(("world", "arm"), [("nano", "full"), ("nano-tools", "full"), ("nano-tools", "fixed-pool")])
+def test_arms_of_one_name_in_two_experiments_of_a_world_have_the_same_settings(world, arm):
+    one, other = (read_experiment(EXPERIMENTS / f"{name}.toml") for name in (world, f"{world}-rewards"))
+    assert one.digest(Piece(arm, 6)) == other.digest(Piece(arm, 6))

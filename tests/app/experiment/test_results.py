@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from replay.inspect.journal import EvaluationRow, StepRow
 from spade.app.cli import app
 from spade.app.experiment.analysis import HELD_OUT, RISE, collect_outcomes, summarise_arms, summarise_pairs
+from spade.app.experiment.designed import LevelledProgram, count_top_families
 from spade.app.experiment.page import render
 from spade.app.experiment.plan import Piece, read_experiment
 from spade.app.experiment.results import (
@@ -45,11 +46,14 @@ def test_results_are_read_as_they_were_written(tmp_path):
     assert read.rows[1].regret == 0.28571  # in few digits
 
 
-@pytest.mark.parametrize(("name", "runs"), [("nano", 28), ("nano-tools", 7)])
-def test_the_published_results_are_of_the_shipped_experiments(name, runs):
+@pytest.mark.parametrize(("world", "runs"), [("nano", 28), ("nano-tools", 7)])
+def test_the_published_results_are_of_the_shipped_experiments(world, runs):
     """A recipe that changes needs the setting as it was in the `set` of the experiments made with it."""
-    plan = read_experiment(ROOT / "configs" / "experiments" / f"{name}.toml")
-    assert len(read_results(ROOT / "docs" / "experiment" / name, plan)) == len(plan.pieces) == runs
+    folder = ROOT / "docs" / "experiment" / world
+    plans = (read_experiment(ROOT / "configs" / "experiments" / f"{name}.toml") for name in (world, f"{world}-rewards"))
+    found = {name_file(folder, piece) for plan in plans for piece in read_results(folder, plan)}
+    assert found == set(folder.glob("*.json"))
+    assert len(found) == runs
 
 
 def test_the_published_results_are_small():
@@ -226,6 +230,13 @@ def test_the_primary_outcome_is_the_mean_over_levels(tmp_path):
     assert found["regret"] == pytest.approx((9 + 10 + 11 + 12) / 28)
     assert "learnable share" not in found
     assert (found["level designed first"], found["level designed last"]) == (1.5, 4.0)
+    assert found["families met at the top"] == 0
+
+
+def test_a_family_is_met_at_the_top_once_a_program_of_the_highest_level_is_won_in_part():
+    written = [(6, 0.5, "Walk"), (6, 0.25, "Walk"), (6, 1.0, "Boxes"), (6, 0.0, "Steps"), (6, None, "Levers")]
+    lower = [(5, 0.5, "Search"), (0, 0.5, "Valley")]
+    assert count_top_families([LevelledProgram(0, *each) for each in written + lower]) == 1
 
 
 def test_differences_are_paired_by_seed(tmp_path):

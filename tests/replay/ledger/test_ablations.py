@@ -121,6 +121,27 @@ def test_designers_are_shown_what_paid_most_where_there_is_no_regret():
     assert [(seed.environment, seed.regret, seed.win_rate) for seed in job.seeds] == [("e000000", None, 0.5)]
 
 
+def test_designers_are_shown_what_paid_most_if_a_regret_may_pay_nothing():
+    """The hint made no difference, so that nothing would be shown by regret."""
+    shown = {}
+    for kind in ("regret", "finding"):
+        ledger = begin(f"reward.kind={kind}")
+        design(ledger)
+        play(ledger, 0, 1)
+        shown[kind] = [(seed.environment, seed.regret, seed.win_rate) for seed in leased_job(ledger).seeds]
+    assert shown == {"regret": [], "finding": [("e000000", None, 0.5)]}
+
+
+@pytest.mark.parametrize("kind", ["progress", "finding"])
+def test_a_run_paid_for_what_can_be_learned_plays_both_arms_and_is_sound(tmp_path, kind):
+    world = live(tmp_path, f"reward.kind={kind}")
+    with open_reader(tmp_path) as store:
+        scores = [each.score for each in store.scan("environments", Environment) if each.score]
+        assert any(play.hinted for play in store.scan("plays", PlayRecord))
+    assert len({score.reward for score in scores}) > 2
+    assert world.ledger.state.config.reward.kind == kind
+
+
 # ---------------------------------------------------------------- learning potential
 
 

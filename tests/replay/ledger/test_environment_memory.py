@@ -91,7 +91,7 @@ def test_an_environment_whose_hint_did_not_help_is_no_seed():
 def test_seeds_are_those_of_highest_reward_where_no_regret_is_measured():
     memory = EnvironmentMemory(200, [remembered(n, 0.5, regret=None, reward=n / 100) for n in range(12)])
     memory.add(remembered(12, 0.5, regret=None))
-    drawn = [memory.seeds("optimization", 2, draw, hinted=False) for draw in range(200)]
+    drawn = [memory.seeds("optimization", 2, draw, by_regret=False) for draw in range(200)]
     assert {seed.environment for seeds in drawn for seed in seeds} == {f"e{number:06d}" for number in range(2, 12)}
     assert all(seed.regret is None for seeds in drawn for seed in seeds)
     assert memory.seeds("optimization", 2, 0) == ()
@@ -130,7 +130,7 @@ def test_an_example_to_avoid_says_why():
 def test_what_a_run_measured_while_it_played_hints_is_not_shown_where_it_plays_none():
     """A resume may end hinted plays, and an import brings another run's memory."""
     memory = EnvironmentMemory(5, [remembered(0, 0.5, regret=0.3, reward=0.6), remembered(1, 0.03, hinted=0.9)])
-    (seed,) = memory.seeds("optimization", 2, 0, hinted=False)
+    (seed,) = memory.seeds("optimization", 2, 0, by_regret=False)
     assert seed.regret is None
     assert memory.avoid("optimization", 0.15, 0, hinted=False).reason == "too hard: 3% of the plays won"
     wanted = EnvironmentMemory(5, [remembered(0, 0.03, regret=0.9)])

@@ -13,7 +13,6 @@ from replay.ledger.reward import (
     Bounds,
     Measured,
     compute_anchor,
-    compute_clustered_mean,
     compute_paired_regret,
     is_learnable,
     normalise_regret,
@@ -21,7 +20,6 @@ from replay.ledger.reward import (
     shrink_regret,
 )
 from spade.config import Reward
-from spade.estimates import compute_mean_and_error
 
 RETURNS = st.floats(-1, 1, width=16)
 PAPER = Reward()
@@ -71,8 +69,8 @@ def test_deployed_reward_weighs_regret_and_anchor():
 def test_every_kind_that_can_be_set_pays_what_its_name_says():
     window = measured(compute_paired_regret([(0.0, 1.0), (1.0, 1.0)]), 0.725, mean=-0.25, slow=0.5)
     paid = {kind: function(window, PAPER) for kind, function in KINDS.items()}
-    expected = {"regret": 0.7, "learning_potential": 0.75, "win_rate": 0.5, "calibrated_novelty": 0.7}
-    assert paid == pytest.approx(expected)
+    without_hint = {"learning_potential": 0.75, "win_rate": 0.5, "calibrated_novelty": 0.7}
+    assert paid == pytest.approx({"regret": 0.7, "progress": 0.4, "finding": 0.3, **without_hint})
     assert KINDS.keys() == set(get_args(get_type_hints(Reward)["kind"]))
 
 
@@ -109,22 +107,6 @@ def test_shrinking_pays_less_for_noise():
 
 def test_learnable_is_a_win_rate_in_the_band():
     assert [is_learnable(rate) for rate in (0.19, 0.2, 0.8, 0.81)] == [False, True, True, False]
-
-
-def test_clusters_that_agree_inside_widen_the_error():
-    """Ten plays each of two environments, one always won, one never, are two draws and not twenty."""
-    split = [[1.0] * 10, [0.0] * 10]
-    mixed = [[1.0, 0.0] * 5, [0.0, 1.0] * 5]
-    assert compute_clustered_mean(split)[1] == pytest.approx(0.5)
-    assert compute_clustered_mean(mixed) == (0.5, 0.0)
-
-
-@given(st.lists(RETURNS, min_size=2, max_size=30))
-def test_clusters_of_one_give_the_ordinary_error(values):
-    mean, error = compute_mean_and_error(values)
-    clustered, clustered_error = compute_clustered_mean([[value] for value in values])
-    assert clustered == pytest.approx(mean, abs=1e-12)
-    assert clustered_error == pytest.approx(error, abs=1e-12)
 
 
 def test_novelty_is_paid_beside_the_anchor_and_only_where_some_plays_are_won_and_some_are_not():

@@ -25,8 +25,8 @@ def window(tried=0, solved=0, state="passed", lost=(0,)):
     return Environment("e", "j", 0, "maze", "LampEnv", "", 1, True, 0, 0.0, 0.0, audit=audit)
 
 
-def a_play(index, hinted, value, state="finished"):
-    return PlayRecord(f"{index}{hinted}", "e", 0, index, hinted, state, episode_return=value)
+def a_play(index, hinted, value, state="finished", chunk=0, turns=0):
+    return PlayRecord(f"{index}{hinted}", "e", chunk, index, hinted, state, episode_return=value, turns=turns)
 
 
 def a_score(plays, environment, kind="regret", shrink=False, slow=0.25, similarity=0.5):
@@ -42,8 +42,10 @@ def windows(draw):
     """The plays of a window, with one of the finished ones; each instance may be played in one arm or in both."""
     plays = []
     for index in range(draw(st.integers(1, 12))):
-        for hinted in (False, True) if draw(st.booleans()) else (False,):
-            plays.append(a_play(index, hinted, draw(RETURNS), draw(STATES)))
+        paired = draw(st.booleans())
+        chunk = 0 if paired else draw(st.integers(0, 3))
+        for hinted in (False, True) if paired else (False,):
+            plays.append(a_play(index, hinted, draw(RETURNS), draw(STATES), chunk, draw(st.integers(1, 3))))
     finished = [at for at, play in enumerate(plays) if play.state == "finished"]
     plays = plays if finished else [*plays, a_play(99, False, draw(RETURNS))]
     return plays, draw(st.sampled_from(finished or [len(plays) - 1]))

@@ -15,7 +15,9 @@ from spade.estimates import (
     compute_any_of,
     compute_average,
     compute_clustered,
+    compute_clustered_mean,
     compute_difference,
+    compute_mean_and_error,
     compute_share,
     compute_student_quantile,
     compute_wilson_interval,
@@ -238,3 +240,19 @@ def test_the_interval_of_a_difference_covers_a_truth_that_few_items_show(risen):
 def test_an_interval_of_an_error_that_no_sample_has_is_finite(mean, error):
     low, high = compute_clustered(mean, error, 4, 4)
     assert 0 <= low <= mean <= high <= 1
+
+
+def test_clusters_that_agree_inside_widen_the_error():
+    """Ten plays each of two environments, one always won, one never, are two draws and not twenty."""
+    split = [[1.0] * 10, [0.0] * 10]
+    mixed = [[1.0, 0.0] * 5, [0.0, 1.0] * 5]
+    assert compute_clustered_mean(split)[1] == pytest.approx(0.5)
+    assert compute_clustered_mean(mixed) == (0.5, 0.0)
+
+
+@given(st.lists(st.floats(-1, 1, width=16), min_size=2, max_size=30))
+def test_clusters_of_one_give_the_ordinary_error(values):
+    mean, error = compute_mean_and_error(values)
+    clustered, clustered_error = compute_clustered_mean([[value] for value in values])
+    assert clustered == pytest.approx(mean, abs=1e-12)
+    assert clustered_error == pytest.approx(error, abs=1e-12)
