@@ -5,6 +5,7 @@ use them beyond loopback. libzmq asks about each handshake on an inproc socket o
 reports failed handshakes on another socket. Our tasks read both sockets, without threads.
 """
 
+import errno
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -167,6 +168,8 @@ def _read_failure(event: int, value: int) -> Failure:
             )
         case zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL if value == zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH:
             return Failure("one end has keys and the other none; --set bus.keys=DIR names those of the run", final=True)
+        case zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL if value == errno.EAGAIN:  # time is up; another end hangs up (EPIPE)
+            return Failure("it takes connections and says nothing; its process is stopped or overloaded", final=False)
         case _:
             # The usual cause is a wrong server.key. But an end without a key may close before it has sent the reason.
             return Failure(

@@ -1,5 +1,6 @@
 """A run of real processes whose learner was killed on the way: what that one left, and `spade replay …` beside it."""
 
+import errno
 import json
 import os
 import shutil
@@ -256,6 +257,22 @@ def test_verify_names_what_is_broken_beside_the_store(copied, replay, damage, sa
     assert done.stdout.count("\n") == 2, done.stdout
     assert says in done.stdout.splitlines()[0]
     assert "1 problem," in done.stdout
+
+
+def test_files_that_this_user_may_not_read_are_not_called_damaged(copied, monkeypatch, capsys):
+    def shut(folder, *rest):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder / "model.safetensors"))
+
+    for module, name in ((manifest, "verify"), (manifest, "verify_parameters"), (checkpoint, "verify_checkpoint")):
+        monkeypatch.setattr(module, name, shut)
+    with pytest.raises(typer.Exit):
+        verify(copied)
+    *lines, last = capsys.readouterr().out.splitlines()
+    assert f"{len(lines)} problems," in last
+    assert len(lines) > 2  # weights and both checkpoints
+    for line in lines:  # nothing about a newest checkpoint, which may be whole
+        folder, _, told = line.partition(": ")
+        assert told == f"cannot be checked ({folder}/model.safetensors: Permission denied)"
 
 
 def test_weights_that_a_live_learner_retires_meanwhile_are_not_missed(copied, monkeypatch):

@@ -1,5 +1,7 @@
 """A server lets peers in or refuses them, and listens at some addresses and not at others."""
 
+import socket
+
 import pytest
 import trio
 import trio.testing
@@ -58,6 +60,15 @@ async def test_an_unreachable_service_is_an_error_at_the_deadline(address: str) 
     with pytest.raises(BusError, match=r"no answer within 0\.2 s; is the service running\?"):
         async with connect(address, hello(), bus=Bus(call_deadline_s=0.2)):
             raise AssertionError("must not get in")
+
+
+async def test_a_service_that_is_frozen_is_not_taken_for_one_with_other_keys() -> None:
+    hasty = Bus(heartbeat_s=0.05, silence_s=0.1, call_deadline_s=1.0)
+    with socket.create_server(("127.0.0.1", 0)) as frozen:  # the kernel takes the connection, and nobody answers
+        reason = r"no answer within 1 s; it takes connections and says nothing; its process is stopped or overloaded"
+        with pytest.raises(BusError, match=reason):
+            async with connect(f"tcp://127.0.0.1:{frozen.getsockname()[1]}", hello(), bus=hasty):
+                raise AssertionError("must not get in")
 
 
 @pytest.mark.parametrize(("bind", "reason"), [

@@ -7,10 +7,12 @@ import typer
 
 from spade.app.commands.options import Json, RunArgument
 from spade.app.printing import print_json, say
-from spade.errors import WeightsError, format_placed, format_reason
+from spade.errors import WeightsError, format_placed
 from spade.progress import follow
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from replay.inspect.contents import StoreContents
     from spade.app.rundir import RunDir
 
@@ -65,9 +67,7 @@ def _find_file_problems(run: "RunDir", found: "StoreContents") -> Iterator[str]:
             manifest.verify(folder, folder.name)
         except (OSError, WeightsError) as error:
             if folder.exists():  # otherwise a live learner has just retired the weights
-                yield (
-                    str(error) if isinstance(error, WeightsError) else f"{folder}: is damaged ({format_reason(error)})"
-                )
+                yield _tell(folder, error)
     yield from _find_policy_problems(run, found)
     steps = [0]
     kept = checkpoint.list_kept(run.checkpoints)[::-1]  # a live learner may delete the oldest checkpoint meanwhile
@@ -76,13 +76,23 @@ def _find_file_problems(run: "RunDir", found: "StoreContents") -> Iterator[str]:
             held = checkpoint.verify_checkpoint(folder).step
         except (OSError, ValueError) as error:
             if folder.exists():
-                yield f"{folder}: is damaged ({format_placed(error)})"
+                yield _tell(folder, error)
+            if isinstance(error, PermissionError):
+                steps.append(step)  # it may be whole
             continue
         steps.append(held)
         if held != step:
             yield f"{folder}: holds step {held}"
     if max(steps) < found.counters.retired_step:
         yield f"checkpoints: step {found.counters.retired_step} was acknowledged, the newest whole is {max(steps)}"
+
+
+def _tell(folder: "Path", error: OSError | ValueError | WeightsError) -> str:
+    """Return the line about a folder that could not be verified. A file closed to this user is not called damaged."""
+    if isinstance(error, WeightsError):
+        return str(error)
+    what = "cannot be checked" if isinstance(error, PermissionError) else "is damaged"
+    return f"{folder}: {what} ({format_placed(error)})"
 
 
 def _find_policy_problems(run: "RunDir", found: "StoreContents") -> Iterator[str]:
@@ -97,9 +107,7 @@ def _find_policy_problems(run: "RunDir", found: "StoreContents") -> Iterator[str
             digest = manifest.verify_parameters(folder)
         except (OSError, WeightsError) as error:
             if folder.exists():  # otherwise a live learner is replacing the folder
-                yield (
-                    str(error) if isinstance(error, WeightsError) else f"{folder}: is damaged ({format_reason(error)})"
-                )
+                yield _tell(folder, error)
             continue
         if digest not in published.get(step, {digest}):
             yield f"{folder}: holds the weights {digest}, which were not published after step {step}"
