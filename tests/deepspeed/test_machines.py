@@ -11,7 +11,7 @@ from spade import config
 from spade.errors import SpadeError
 from spade.protocol import Batch, Meet
 from spade.transport import keys
-from tests.deepspeed.backends import QUICK, STEPS, alone, deepspeed, difference, life, tensors
+from tests.deepspeed.backends import QUICK, STEPS, deepspeed, difference, tensors
 from tests.e2e.machines import two_machines
 from tests.spade.roles import SOON_S
 
@@ -39,17 +39,17 @@ def start(machines, home, policy, folder, *overrides):
     ]
 
 
-def test_two_machines_give_the_parameters_of_one_process(machines, policy, checkpoint_folder, tmp_path):
+def test_two_machines_give_the_parameters_of_one_process(machines, policy, checkpoint_folder, train_torch, tmp_path):
     home = tmp_path / "home"
     first, other = start(machines, home, policy, checkpoint_folder, *deepspeed(3, 2, "bus.silence_s=60"))
     (home / "out").mkdir()
-    alone(life, checkpoint_folder, (), policy, STEPS, tmp_path / "expected")
+    expected, _ = train_torch(policy, checkpoint_folder)
     told = [line for line in first.communicate(timeout=SOON_S)[0].splitlines() if line.startswith(("meets", "step"))]
     assert told == ["meets at wire", *(f"step {step}" for step in STEPS)]
     said = other.communicate(timeout=SOON_S)[0]
     # One that asks for no command when the first rank leaves sees that it is gone.
     assert "the learner's first rank has left" in said or "the learner's first rank is gone" in said
-    assert difference(tensors(home / "out"), tensors(tmp_path / "expected")) <= 1e-5
+    assert difference(tensors(home / "out"), expected) <= 1e-5
 
 
 def test_the_loss_of_a_machine_ends_the_first_rank_in_one_line(machines, policy, checkpoint_folder, tmp_path):

@@ -14,27 +14,26 @@ from tests.learner.test_shared_beginnings import batch_of
 from tests.learner.test_torch_backend import spoiled
 
 
-def test_parameters_large_enough_to_be_sharded(policy, tmp_path):
+def test_parameters_large_enough_to_be_sharded(policy, train_torch, tmp_path):
     """DeepSpeed leaves those of fewer than 100,000 elements whole in stage 3; the nano model's vocabulary is more."""
-    ours = deepspeed(3, 2, "learner.microbatch_tokens=512")
-    (found, _), (expected, _) = both(policy, NANO, tmp_path, ours, ("learner.microbatch_tokens=512",))
+    each = "learner.microbatch_tokens=512"
+    found, _ = train_deepspeed(policy, NANO, tmp_path, deepspeed(3, 2, each))
+    expected, _ = train_torch(policy, NANO, (each,))
     assert max(value.numel() for value in expected.values()) > 100_000
     assert difference(found, expected) <= 1e-5
 
 
-def both(policy, folder, tmp_path, ours, torchs=()):
-    """(state, metrics) after five steps of a DeepSpeed backend, and of the torch backend."""
-    runs = []
-    for name, settings in {"deepspeed": ours, "torch": torchs}.items():
-        metrics = alone(life, folder, settings, policy, STEPS, tmp_path / name)
-        runs.append((tensors(tmp_path / name), metrics))
-    return runs
+def train_deepspeed(policy, folder, tmp_path, settings):
+    """Return (state, metrics) after five steps of a DeepSpeed backend."""
+    metrics = alone(life, folder, settings, policy, STEPS, tmp_path / "deepspeed")
+    return tensors(tmp_path / "deepspeed"), metrics
 
 
 @pytest.mark.parametrize("processes", [1, 2])
 @pytest.mark.parametrize("stage", [0, 1, 2, 3])
-def test_five_steps_give_torchs_parameters(policy, checkpoint_folder, tmp_path, stage, processes):
-    (found, metrics), (expected, torchs) = both(policy, checkpoint_folder, tmp_path, deepspeed(stage, processes))
+def test_five_steps_give_torchs_parameters(policy, checkpoint_folder, train_torch, tmp_path, stage, processes):
+    found, metrics = train_deepspeed(policy, checkpoint_folder, tmp_path, deepspeed(stage, processes))
+    expected, torchs = train_torch(policy, checkpoint_folder)
     for kind, most in {"parameter": 1e-5, "exp_avg": 1e-4, "exp_avg_sq": 1e-4, "step": 0.0}.items():
         assert difference(found, expected, kind) <= most, kind
     for one, other in zip(metrics, torchs, strict=True):
@@ -52,22 +51,24 @@ def test_five_steps_give_torchs_parameters(policy, checkpoint_folder, tmp_path, 
     (2, 2, ("learner.steps_per_batch=3", "loss.aggregation=sequence", "learner.schedule_steps=6")),
     (3, 2, ("loss.kl=0.1", "learner.microbatch_tokens=2048")),
 ])  # fmt: skip
-def test_settings_mean_what_they_mean_to_torch(policy, checkpoint_folder, tmp_path, stage, processes, overrides):
+def test_settings_mean_what_they_mean_to_torch(
+    policy, checkpoint_folder, train_torch, tmp_path, stage, processes, overrides
+):
     shared = tuple(one for one in overrides if "offload" not in one)
-    ours = deepspeed(stage, processes, *overrides)
-    (found, metrics), (expected, torchs) = both(policy, checkpoint_folder, tmp_path, ours, shared)
+    found, metrics = train_deepspeed(policy, checkpoint_folder, tmp_path, deepspeed(stage, processes, *overrides))
+    expected, torchs = train_torch(policy, checkpoint_folder, shared)
     assert difference(found, expected) <= 1e-5
     assert metrics[-1].kl == pytest.approx(torchs[-1].kl, rel=1e-3)
     assert metrics[-1].clip_fraction == pytest.approx(torchs[-1].clip_fraction, abs=0.02)
 
 
 @pytest.mark.parametrize(("stage", "processes"), [(0, 1), (1, 2), (2, 1), (3, 2)])
-def test_bfloat16_keeps_its_parameters_in_float32(policy, checkpoint_folder, tmp_path, stage, processes):
+def test_bfloat16_keeps_its_parameters_in_float32(policy, checkpoint_folder, train_torch, tmp_path, stage, processes):
     """A step of 1e-5 is far under what bfloat16 tells apart at the size of these parameters."""
     shared = ("model.dtype=bfloat16", "learner.lr=1e-5", "learner.schedule=constant", "learner.weight_decay=0")
     before = dict(load(checkpoint_folder, dtype="float32", device=torch.device("cpu")).named_parameters())
-    ours = deepspeed(stage, processes, *shared)
-    (found, metrics), (expected, torchs) = both(policy, checkpoint_folder, tmp_path, ours, shared)
+    found, metrics = train_deepspeed(policy, checkpoint_folder, tmp_path, deepspeed(stage, processes, *shared))
+    expected, torchs = train_torch(policy, checkpoint_folder, shared)
     assert metrics[0].loss == pytest.approx(torchs[0].loss, abs=0.05)
     assert difference(found, expected) < 1e-2
     for name, value in before.items():
@@ -140,14 +141,16 @@ class Sharing:
         return batch_of(seed)[1]
 
 
+SHARING = Sharing()
+
+
 @pytest.mark.parametrize(("stage", "processes"), [(0, 2), (1, 1), (3, 2)])
 @pytest.mark.parametrize("limit", [90, 2_048])
-def test_shared_beginnings_give_torchs_parameters(checkpoint_folder, tmp_path, stage, processes, limit):
+def test_shared_beginnings_give_torchs_parameters(checkpoint_folder, train_torch, tmp_path, stage, processes, limit):
     """With 2,048 tokens and two ranks one of them has nothing to do, or half of the batch."""
     each = f"learner.microbatch_tokens={limit}"
-    (found, metrics), (expected, torchs) = both(
-        Sharing(), checkpoint_folder, tmp_path, deepspeed(stage, processes, each), (each,)
-    )
+    found, metrics = train_deepspeed(SHARING, checkpoint_folder, tmp_path, deepspeed(stage, processes, each))
+    expected, torchs = train_torch(SHARING, checkpoint_folder, (each,))
     assert difference(found, expected) <= 1e-5
     for one, other in zip(metrics, torchs, strict=True):
         assert one.loss == pytest.approx(other.loss, abs=1e-5)

@@ -3,7 +3,7 @@
     python -m tests.hostile.suite TIER [--as-nobody] [--without LAYER] [--libraries] [--share NUMBER/SHARES]
 
 With --libraries every program runs in a child of the zygote that has loaded all libraries but verifiers. A share, counted from 0, is
-every third program of three shares.
+every third program of three shares. "not 0/3" is all programs but those of the first share.
 
 Prints a complaint a line, and how many programs were run; the exit code is 1 where there is a complaint. Without a
 layer programs really do what they are not to do, to all that the user nobody has here; so that is for root alone.
@@ -202,9 +202,10 @@ def heard(answer: Observed) -> str:
 
 
 def share_of(programs: Sequence[Hostile], share: str) -> Sequence[Hostile]:
-    """The programs of a share, "NUMBER/SHARES"."""
-    number, shares = map(int, share.split("/"))
-    return programs[number::shares]
+    """The programs of a share, "NUMBER/SHARES", or all others, "not NUMBER/SHARES"."""
+    number, shares = map(int, share.removeprefix("not ").split("/"))
+    others = share.startswith("not ")
+    return [program for index, program in enumerate(programs) if (index % shares == number) != others]
 
 
 def main() -> None:

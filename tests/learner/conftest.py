@@ -62,8 +62,7 @@ class Policy:
         )
 
 
-@pytest.fixture
-def policy() -> Policy:
+def make_policy() -> Policy:
     torch.manual_seed(7)
     settings = Qwen3Config(
         vocab_size=VOCABULARY, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=2,
@@ -72,10 +71,18 @@ def policy() -> Policy:
     return Policy(Qwen3ForCausalLM(settings).eval())
 
 
-@pytest.fixture
-def checkpoint_folder(policy: Policy, tmp_path: Path) -> Path:
-    """The policy in the Hugging Face layout, with a file that stands for its tokenizer."""
-    folder = tmp_path / "model"
+def write_checkpoint(policy: Policy, folder: Path) -> Path:
+    """Write the policy in the Hugging Face layout, with a file that stands for its tokenizer."""
     policy.model.save_pretrained(folder)
     (folder / "tokenizer.json").write_text('{"model": null}')
     return folder
+
+
+@pytest.fixture
+def policy() -> Policy:
+    return make_policy()
+
+
+@pytest.fixture
+def checkpoint_folder(policy: Policy, tmp_path: Path) -> Path:
+    return write_checkpoint(policy, tmp_path / "model")

@@ -10,9 +10,11 @@ import time
 import pytest
 
 from tests.ray.lab import SOON_S, Lab, lab
+from tests.recipes.small_runs import SMALL
 
 LEARNER = "place.resources={learner={sees=1}}"
 GPUS = ("--set", "place.gpus={engine=2}", "--set", "engine.device=cpu", "--set", "actors.engines=2")
+STEPS = [word for each in (*SMALL, "evaluation.suite=nano", "evaluation.plays=8") for word in ("--set", each)]
 SILENCE_S, DRAIN_S = 15.0, 8.0  # of machines that may be busy
 BEAT = (
     "--set", "supervise.ready_s=900", "--set", f"bus.silence_s={SILENCE_S:g}",
@@ -34,7 +36,7 @@ def machines(tmp_path_factory):
 def run(machines):
     path = machines.shared / "run"
     words = ("up", "nano", "--run", path, "--cluster", "ray", "--headless", "--agents", "2", "--set", LEARNER)
-    up = machines.start("a", *words, *GPUS, *BEAT)
+    up = machines.start("a", *words, *GPUS, *STEPS, *BEAT)
     yield path
     up.terminate()
     told = up.communicate(timeout=SOON_S)[0]

@@ -1,5 +1,6 @@
 """Recipes of nano as `spade up` runs them, at a small size, for a few learner steps."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from typer.testing import CliRunner
 from replay.inspect.contents import StoreContents, read_contents
 from replay.store import open_reader
 from spade.app.cli import app
+from spade.config import list_differences, load
 
 SOON_S = 600.0  # a busy machine takes long to start and to play
 SMALL = (
@@ -40,6 +42,12 @@ def play(folder: Path, recipe: str, *settings: str, steps: int, words: tuple[str
         found = read_contents(store)
     assert len(found.batches) >= steps
     return found
+
+
+def list_changes(recipe: str) -> list[str]:
+    """Return the settings that a recipe changes in `nano`, as overrides."""
+    changes = list_differences(load("nano"), load(recipe))
+    return [f"{setting}={json.dumps(value)}" for setting, (_, value) in changes.items()]
 
 
 def processes(run: Path) -> set[str]:

@@ -1,4 +1,7 @@
-"""The rows in which another model designs, at nano size: a server of the nano model stands for that model."""
+"""The rows in which another model designs, at nano size: a server of the nano model stands for that model.
+
+`frozen-designer-30b` at nano size is `nano-no-designer-training` with an endpoint.
+"""
 
 import pytest
 
@@ -10,7 +13,7 @@ from spade.pools import list_names, read_program
 from spade.protocol import Weights
 from spade.tokens import Tokenizer
 from tests.actors.engines.completions_server import completions
-from tests.recipes.small_runs import play, processes, spade, trained_roles
+from tests.recipes.small_runs import hinted, play, processes, spade, trained_roles
 
 
 @pytest.fixture(scope="module")
@@ -24,14 +27,15 @@ def url():
 
 
 def test_a_frozen_designer_is_not_trained_and_no_design_is_wasted(tmp_path, url):
-    found = play(tmp_path, "nano", f"endpoint.url={url}", "design.train=false", steps=2)
-    assert found.environments
+    found = play(tmp_path, "nano-no-designer-training", f"endpoint.url={url}", steps=2)
+    assert any(environment.score is not None for environment in found.environments.values())
     assert trained_roles(found) == {"agent"}
+    assert hinted(found)  # the memory shows the programs of the highest regret
     assert found.counters.designer_trainable == 0
-    assert "endpoint-0" in processes(tmp_path / "nano")
+    assert "endpoint-0" in processes(tmp_path / "nano-no-designer-training")
 
 
-def test_an_endpoint_writes_a_pool_that_names_its_model_and_no_engine_runs(tmp_path, url):
+def test_an_endpoint_writes_a_pool_that_names_its_model_and_no_designer_or_engine_runs(tmp_path, url):
     spade(tmp_path, "pool", "make", "nano", "--count", "4", "-o", "made", "--set", f"endpoint.url={url}")
     made = tmp_path / "made"
     programs = [read_program(made, name) for name in list_names(made)]
@@ -40,3 +44,9 @@ def test_an_endpoint_writes_a_pool_that_names_its_model_and_no_engine_runs(tmp_p
     assert not any(name.startswith("engine") for name in processes(made / ".make"))
     found = play(tmp_path, "nano-fixed-pool", "pool.source=folder:made", steps=1)
     assert found.environments
+    assert {environment.program for environment in found.environments.values()} <= set(list_names(made))
+    assert hinted(found) == 0
+    assert trained_roles(found) == {"agent"}
+    had = processes(tmp_path / "nano-fixed-pool")
+    assert "curator-0" in had
+    assert not any(name.startswith("designer") for name in had)

@@ -6,6 +6,7 @@ NANO = (
     "model.path=nano", "model.profile=nano", "model.dtype=float32", "design.corpus=builtin", "engine.kind=torch",
     "engine.device=cpu", "learner.device=cpu", "play.context_tokens=768", "engine.context_tokens=768",
     "design.max_tokens=448", "play.max_turn_tokens=32", "learner.microbatch_tokens=1536",
+    "sandbox.random_win_share=0.5",  # as in the recipe of nano, whose designs would else seldom pass
 )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ from tests.recipes.small_runs import play, processes, trained_roles
 def test_nano_plays_the_programs_with_tools_of_another_run(tmp_path):
     designed = play(tmp_path, "nano-tools", steps=1)
     domain = ("run.domain=tools", "model.path=nano-tools", "play.max_turns=12")
-    found = play(tmp_path, "nano-fixed-pool", *domain, "pool.source=run:nano-tools", steps=2)
+    found = play(tmp_path, "nano-fixed-pool", *domain, "pool.source=run:nano-tools", steps=1)
     assert found.environments
     assert {environment.program for environment in found.environments.values()} <= {
         id.replace(":", "-") for id in designed.environments
