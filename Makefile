@@ -163,27 +163,34 @@ $(VENV_SUITES)/installed: $(VENV)/dev constraints-gem.txt
 
 # What moves to and from other libraries: each library, which is an extra of ours, in a copy of the usual environment, by
 # links, with the wheel of this folder. The tests run in another folder, so that they import the wheel. The constraints do
-# not hold for what is added: OpenEnv wants an older Pillow.
+# not hold for what is added: OpenEnv wants an older Pillow. uv installs, since pip takes a minute of processor time for
+# Harbor alone. It compiles no modules, so the first process that imports a module keeps the bytecode for the others.
+test-interop: export PYTHONDONTWRITEBYTECODE :=
 test-interop: $(INTEROP:%=$(VENV_INTEROP)-%/installed) $(if $(filter harbor,$(INTEROP)),$(VENV_HARBOR)/installed)
 	rm -rf build/interop
 	$(BIN)/python -m hatchling build -t wheel -d build/interop
 	for library in $(INTEROP); do \
 		python=$(abspath $(VENV_INTEROP))-$$library/bin/python; \
-		(cd build/interop && $$python -m pip install --quiet --no-deps --force-reinstall *.whl && \
+		(cd build/interop && $(UV) pip install --quiet --python $$python --no-deps --reinstall *.whl && \
 			HARBOR=$(abspath $(VENV_HARBOR))/bin/harbor $$python -m pytest --numprocesses=2 --dist=loadfile -c $(CURDIR)/pyproject.toml -o pythonpath= $(CURDIR)/tests/interop/test_$$library*.py) || exit 1; \
 	done
 
-$(VENV_INTEROP)-%/installed: $(VENV)/dev
+UV := $(CURDIR)/build/uv/bin/uv
+$(UV): $(VENV)/dev
+	$(BIN)/python -m pip install --quiet --upgrade --target build/uv '$(shell grep -o "uv>=[0-9.]*" pyproject.toml)'
+	touch $@
+
+$(VENV_INTEROP)-%/installed: $(UV)
 	$(copy_environment)
-	$(VENV_INTEROP)-$*/bin/python -m pip install --quiet '.[dev,$*]'
+	$(UV) pip install --quiet --python $(@D)/bin/python '.[dev,$*]'
 	touch $@
 
 # Harbor's command needs Python 3.12 or newer, so it has an environment without SPADE.
 HARBOR_PYTHON ?= $(firstword $(foreach python,$(PYTHON) python3.13 python3.12 $(wildcard $(HOME)/.pyenv/versions/3.1[23]*/bin/python),\
 	$(shell $(python) -c "import sys; print(sys.executable) if sys.version_info >= (3, 12) else None" 2>/dev/null)))
-$(VENV_HARBOR)/installed: pyproject.toml
-	$(HARBOR_PYTHON) -m venv $(VENV_HARBOR)
-	$(VENV_HARBOR)/bin/pip install --quiet $(shell grep -o "harbor==[0-9.]*" pyproject.toml)
+$(VENV_HARBOR)/installed: pyproject.toml $(UV)
+	$(UV) venv --quiet --clear --python $(HARBOR_PYTHON) $(VENV_HARBOR)
+	$(UV) pip install --quiet --python $(VENV_HARBOR)/bin/python $(shell grep -o "harbor==[0-9.]*" pyproject.toml)
 	touch $@
 
 # The OpenAI client of the two newest major versions, each in a copy of the usual environment, by links.

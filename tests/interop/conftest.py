@@ -1,8 +1,10 @@
 """Shared by the tests of other libraries: the command line of the installed wheel, and a run that it made."""
 
+import fcntl
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -26,11 +28,14 @@ def run_spade():
 
 
 @pytest.fixture(scope="session")
-def run(run_spade, tmp_path_factory):
-    """The directory of a short run of nano."""
-    folder = tmp_path_factory.mktemp("run")
-    code, told = run_spade("up", "nano", "--headless", "--steps", 1, "--set", "evaluation.suite=", cwd=folder)
-    assert code == 0, told
+def run(run_spade):
+    """The directory of a short run of nano. The first process that needs the run makes it for all."""
+    folder = Path.cwd()
+    with Path("run.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "runs").exists():
+            code, told = run_spade("up", "nano", "--headless", "--steps", 1, "--set", "evaluation.suite=", cwd=folder)
+            assert code == 0, told
     return folder / "runs/nano"
 
 
