@@ -7,7 +7,7 @@ VENV_DEEPSPEED ?= .venv-deepspeed
 VENV_VLLM ?= .venv-vllm
 VENV_SUITES ?= .venv-suites
 VENV_INTEROP ?= .venv-interop
-INTEROP ?= verifiers openenv harbor
+INTEROP ?= verifiers openenv harbor gymnasium corpus
 VENV_HARBOR ?= .venv-harbor
 VENV_SERVE ?= .venv-serve
 OPENAI ?= 2 3
@@ -162,8 +162,8 @@ $(VENV_SUITES)/installed: $(VENV)/dev constraints-gem.txt
 	touch $@
 
 # What moves to and from other libraries: each library, which is an extra of ours, in a copy of the usual environment, by
-# links, with the wheel of this folder. The tests run in another folder, so that they import the wheel. The constraints do
-# not hold for what is added: OpenEnv wants an older Pillow. uv installs, since pip takes a minute of processor time for
+# links, with the wheel of this folder. The tests run in another folder, so that they import the wheel. The constraints
+# hold for datasets alone: OpenEnv wants an older Pillow. uv installs, since pip takes a minute of processor time for
 # Harbor alone. It compiles no modules, so the first process that imports a module keeps the bytecode for the others.
 test-interop: export PYTHONDONTWRITEBYTECODE :=
 test-interop: $(INTEROP:%=$(VENV_INTEROP)-%/installed) $(if $(filter harbor,$(INTEROP)),$(VENV_HARBOR)/installed)
@@ -182,7 +182,7 @@ $(UV): $(VENV)/dev
 
 $(VENV_INTEROP)-%/installed: $(UV)
 	$(copy_environment)
-	$(UV) pip install --quiet --python $(@D)/bin/python '.[dev,$*]'
+	$(UV) pip install --quiet --python $(@D)/bin/python $(if $(filter corpus,$*),-c constraints.txt) '.[dev,$*]'
 	touch $@
 
 # Harbor's command needs Python 3.12 or newer, so it has an environment without SPADE.

@@ -1,6 +1,7 @@
 """Shared by the tests of other libraries: the command line of the installed wheel, and a run that it made."""
 
 import fcntl
+import importlib
 import os
 import subprocess
 import sys
@@ -14,14 +15,17 @@ COMMAND = (sys.executable, "-P", "-m", "spade.app.cli")
 
 assert "site-packages" in spade.__file__, "make test-interop runs these tests, with the wheel"
 os.environ["PYTHONPATH"] = ""  # no process of these tests finds the sources
+sys.path.append(str(Path(__file__).parents[2]))  # for the parts of tests alone: the wheel comes before
 
 
 @pytest.fixture(scope="session")
 def run_spade():
-    """Run a command line of spade in a folder. Return its exit code and what it printed."""
+    """Run a command line of spade in a folder, with further variables. Return its exit code and what it printed."""
 
-    def call(*words, cwd):
-        done = subprocess.run([*COMMAND, *map(str, words)], cwd=cwd, capture_output=True, text=True, timeout=300)
+    def call(*words, cwd, **given):
+        env = {**os.environ, **given}
+        words = map(str, words)
+        done = subprocess.run([*COMMAND, *words], cwd=cwd, env=env, capture_output=True, text=True, timeout=300)
         return done.returncode, done.stdout + done.stderr
 
     return call
@@ -46,3 +50,15 @@ def installed(tmp_path_factory):
     sys.path.insert(0, str(folder))
     yield folder
     sys.path.remove(str(folder))
+
+
+@pytest.fixture(scope="session")
+def install():
+    """Install the package in a folder into another folder, without the packages that it needs."""
+    pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation", "--target")
+
+    def call(package, folder):
+        subprocess.run([*pip, folder, package], check=True, timeout=120)
+        importlib.invalidate_caches()
+
+    return call

@@ -31,15 +31,13 @@ SIDES = Path(__file__).with_name("sides")
 
 
 @pytest.fixture(scope="module", params=["some_walls", "some_bare"])
-def package(request, run, run_spade, installed):
+def package(request, run, run_spade, install, installed):
     """The name of an exported package that is installed."""
     folder = installed / "sources" / request.param.replace("_", "-")
     options = ["--bare"] if request.param == "some_bare" else []
     code, told = run_spade("env", "export", run, folder, "--format", "openenv", *options, cwd=installed)
     assert code == 0, told
-    pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation")
-    subprocess.run([*pip, "--target", installed, folder], check=True, timeout=120)
-    importlib.invalidate_caches()
+    install(folder, installed)
     return request.param
 
 
