@@ -215,7 +215,7 @@ def test_a_run_plays_a_server_as_a_fixed_environment(counter, counted, run_spade
 @pytest.mark.parametrize(
     ("address", "reason"),
     [
-        ("http://127.0.0.1:1", "no server of OpenEnv answers ([Errno 111] Connection refused)"),
+        ("http://127.0.0.1:1", "no server of OpenEnv answers (all attempts to connect to 127.0.0.1:1 failed)"),
         ("127.0.0.1:8000", "write openenv:http://HOST:PORT"),
         ("http://me:secret@127.0.0.1", "write openenv:http://HOST:PORT"),
     ],
