@@ -106,7 +106,7 @@ def test_a_server_that_lists_without_end_is_refused_after_a_few_questions(tasks,
     monkeypatch.setattr(servers, "MOST_PROGRAMS", 5)
     answers = {"/list_environments": ["a"], "/a/splits": [{"name": f"s{n}"} for n in range(99 if not tasks else 9)]}
     asked = []
-    with serve(make_schema({"type": "string"}) | answers | {"/a/tasks": {"tasks": tasks}}, asked=asked) as address:
-        with pytest.raises(RunError, match=says):
-            servers.read_server(address)
+    answers |= make_schema({"type": "string"}) | {"/a/tasks": {"tasks": tasks}}
+    with serve(answers, asked=asked) as address, pytest.raises(RunError, match=says):
+        servers.read_server(address)
     assert len(asked) <= 6
