@@ -164,22 +164,25 @@ $(VENV_SUITES)/installed: $(VENV)/dev constraints-gem.txt
 # What moves to and from other libraries: each library, which is an extra of ours, in a copy of the usual environment, by
 # links, with the wheel of this folder. The tests run in another folder, so that they import the wheel. The constraints
 # hold for datasets alone: OpenEnv wants an older Pillow. uv installs, since pip takes a minute of processor time for
-# Harbor alone. It compiles no modules, so the first process that imports a module keeps the bytecode for the others.
+# Harbor alone. It compiles no modules, so the first process that imports a module keeps the bytecode for the others. Two
+# libraries at a time: one installs or waits while the other computes.
 test-interop: export PYTHONDONTWRITEBYTECODE :=
-test-interop: $(INTEROP:%=$(VENV_INTEROP)-%/installed) $(if $(filter harbor,$(INTEROP)),$(VENV_HARBOR)/installed)
+test-interop: $(VENV)/dev
 	rm -rf build/interop
 	$(BIN)/python -m hatchling build -t wheel -d build/interop
-	for library in $(INTEROP); do \
-		python=$(abspath $(VENV_INTEROP))-$$library/bin/python; \
-		(cd build/interop && $(UV) pip install --quiet --python $$python --no-deps --reinstall *.whl && \
-			HARBOR=$(abspath $(VENV_HARBOR))/bin/harbor $$python -m pytest --numprocesses=2 --dist=loadfile -c $(CURDIR)/pyproject.toml -o pythonpath= $(CURDIR)/tests/interop/test_$$library*.py) || exit 1; \
-	done
+	$(MAKE) --no-print-directory --jobs=2 --output-sync $(INTEROP:%=test-interop-%)
+
+test-interop-harbor: $(VENV_HARBOR)/installed
+test-interop-%: $(VENV_INTEROP)-%/installed
+	cd build/interop && $(UV) pip install --quiet --python $(abspath $(VENV_INTEROP))-$*/bin/python --no-deps --reinstall *.whl && \
+		HARBOR=$(abspath $(VENV_HARBOR))/bin/harbor $(abspath $(VENV_INTEROP))-$*/bin/python -m pytest -c $(CURDIR)/pyproject.toml -o pythonpath= $(CURDIR)/tests/interop/test_$**.py
 
 UV := $(CURDIR)/build/uv/bin/uv
 $(UV): $(VENV)/dev
 	$(BIN)/python -m pip install --quiet --upgrade --target build/uv '$(shell grep -o "uv>=[0-9.]*" pyproject.toml)'
 	touch $@
 
+.PRECIOUS: $(VENV_INTEROP)-%/installed
 $(VENV_INTEROP)-%/installed: $(UV)
 	$(copy_environment)
 	$(UV) pip install --quiet --python $(@D)/bin/python $(if $(filter corpus,$*),-c constraints.txt) '.[dev,$*]'
