@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from actors.sandbox.opening import require
+from spade.decoding import UnreadableError, try_decode
 from spade.errors import RunError
 from spade.text import as_line
 
@@ -27,12 +28,16 @@ def list_catalogue(library: str, asked: Sequence[str] = ()) -> dict[str, dict[st
     require((library,))
     try:
         done = subprocess.run(
-            [sys.executable, "-c", _LIST, library, *asked], capture_output=True, timeout=LISTED_S, check=True
+            [sys.executable, "-P", "-c", _LIST, library, *asked], capture_output=True, timeout=LISTED_S, check=True
         )
+        return try_decode(_catalogues.decode, done.stdout.strip().rpartition(b"\n")[2])
+    except UnreadableError:  # a package of others ended the process or printed more
+        raise RunError(f"{library}: does not load (it does not list its environments)") from None
     except subprocess.CalledProcessError as error:
         last = error.stderr.decode(errors="replace").strip().rpartition("\n")[2]
         raise RunError(f"{library}: does not load ({as_line(last, 200)})") from None
     except subprocess.TimeoutExpired:
         raise RunError(f"{library}: does not load within {LISTED_S:g} s") from None
-    found: dict[str, dict[str, Any]] = msgspec.json.decode(done.stdout.splitlines()[-1])
-    return found
+
+
+_catalogues: msgspec.json.Decoder[dict[str, dict[str, Any]]] = msgspec.json.Decoder(dict[str, dict[str, Any]])

@@ -20,6 +20,23 @@ HARBOR = os.environ["HARBOR"]
 JOB_TASKS = 6
 """Tasks of a job. All tasks are checked."""
 QUIET = {"HARBOR_TELEMETRY": "0", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
+EPISODES = 200
+PLAYER = """
+import json, random, sys
+from actors.environments.offers import choose
+from game.playing import open_program
+game = json.load(open("game/game.json"))
+rng, plays = random.Random(game["program"]), []
+for _ in range(int(sys.argv[1])):
+    program, actions = open_program(game["program"]), []
+    answers = [(program.reset(game["seed"]), 0.0, False, False)]
+    while not (answers[-1][2] or answers[-1][3]):
+        actions.append(choose(answers[-1][0], rng, (), ()))
+        answers.append(tuple(program.step(actions[-1])))
+    plays.append((actions, answers))
+print(json.dumps(plays))
+"""
+"""Plays the game of a container with random actions, without the container."""
 LOST = "echo 1 > /logs/verifier/reward.txt; play no-such-action; play no-such-action\n"
 
 
@@ -93,6 +110,34 @@ def test_the_solution_wins_with_the_answers_of_a_run_and_no_action_wins_nothing(
     assert {name: (trial / "agent/oracle.txt").read_text() for name, (trial, _) in solved.items()} == trio.run(
         play_here
     )
+
+
+def test_random_episodes_of_the_games_are_the_same_as_in_a_run(run, few):
+    config = RunDir(run).config()
+    folders = [*few.iterdir()]
+    there = []
+    for folder in folders:
+        command = [sys.executable, "-c", PLAYER, str(-(-EPISODES // len(folders)))]
+        done = subprocess.run(command, cwd=folder / "environment", capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stderr
+        there += [(folder, actions, answers) for actions, answers in json.loads(done.stdout)]
+
+    async def play_here():
+        found = []
+        async with open_sandbox(config.sandbox) as sandbox:
+            for folder, actions, _ in there:
+                game = folder / "environment/game"
+                source = (game / f"programs/{folder.name}.py").read_text()
+                form = json.loads((game / f"programs/{folder.name}.json").read_text())["lineage"]["reads"]
+                seed = json.loads((game / "game.json").read_text())["seed"]
+                answers = [await sandbox.open("one", source, seed, config.play.max_turns)]
+                for turn, action in enumerate(actions, 1):
+                    answers.append(await sandbox.step("one", turn, format_action(action, form)))
+                found.append([[each.observation, each.reward, each.terminated, each.truncated] for each in answers])
+        return found
+
+    assert len(there) >= EPISODES
+    assert trio.run(play_here) == [answers for *_, answers in there]
 
 
 def test_a_reward_that_an_agent_writes_counts_for_nothing(few, tmp_path):

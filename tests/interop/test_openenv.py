@@ -31,15 +31,13 @@ SIDES = Path(__file__).with_name("sides")
 
 
 @pytest.fixture(scope="module", params=["some_walls", "some_bare"])
-def package(request, run, run_spade, installed):
+def package(request, run, run_spade, install, installed):
     """The name of an exported package that is installed."""
     folder = installed / "sources" / request.param.replace("_", "-")
     options = ["--bare"] if request.param == "some_bare" else []
     code, told = run_spade("env", "export", run, folder, "--format", "openenv", *options, cwd=installed)
     assert code == 0, told
-    pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation")
-    subprocess.run([*pip, "--target", installed, folder], check=True, timeout=120)
-    importlib.invalidate_caches()
+    install(folder, installed)
     return request.param
 
 
@@ -217,7 +215,7 @@ def test_a_run_plays_a_server_as_a_fixed_environment(counter, counted, run_spade
 @pytest.mark.parametrize(
     ("address", "reason"),
     [
-        ("http://127.0.0.1:1", "no server of OpenEnv answers ([Errno 111] Connection refused)"),
+        ("http://127.0.0.1:1", "no server of OpenEnv answers (all attempts to connect to 127.0.0.1:1 failed)"),
         ("127.0.0.1:8000", "write openenv:http://HOST:PORT"),
         ("http://me:secret@127.0.0.1", "write openenv:http://HOST:PORT"),
     ],

@@ -6,7 +6,6 @@ import json
 from contextlib import suppress
 from functools import partial
 
-import msgspec
 import pytest
 import trio
 
@@ -70,7 +69,31 @@ async def answer_reset(message, stream, kind=TEXT):
     await trio.sleep(1)
 
 
-def play(answer):
+async def say_nothing(stream):
+    await greet(stream)
+    await trio.sleep_forever()
+
+
+async def flood(stream):
+    """Begin a message of 8 EiB, and send as much of it as is taken."""
+    await greet(stream)
+    await stream.receive_some()
+    await stream.send_all(b"\x81\x7f" + ((1 << 63) - 1).to_bytes(8))
+    while True:
+        await stream.send_all(b"a" * (1 << 20))
+
+
+async def drip(stream):
+    """Send a message of a megabyte, a byte at a time."""
+    await greet(stream)
+    await stream.receive_some()
+    await stream.send_all(b"\x81\x7f" + (1 << 20).to_bytes(8))
+    while True:
+        await stream.send_all(b"a")
+        await trio.sleep(0.01)
+
+
+def play(answer, **limits):
     """Begin an episode with a server that answers so, and one with a good server. Return both answers."""
 
     async def guard(stream):
@@ -84,9 +107,9 @@ def play(answer):
             for side in sides:
                 [listener] = await nursery.start(partial(trio.serve_tcp, side, 0, host="127.0.0.1"))
                 addresses.append(f"http://127.0.0.1:{listener.socket.getsockname()[1]}")
-            limits = msgspec.structs.replace(Sandbox(), servers=tuple(addresses))
+            within = Sandbox(servers=tuple(addresses), **limits)
             with trio.fail_after(30):
-                async with open_sandbox(limits) as sandbox:
+                async with open_sandbox(within) as sandbox:
                     answers = [
                         await sandbox.open(address, SOURCE.format(server=address), 1, 9) for address in addresses
                     ]
@@ -114,4 +137,12 @@ def test_a_message_that_is_no_observation_is_a_fault(name):
 def test_a_server_that_ends_the_session_is_a_fault():
     bad, good = play(partial(answer_reset, "", kind=CLOSE))
     assert isinstance(bad, Faulted)
+    assert isinstance(good, Observed)
+
+
+@pytest.mark.parametrize("answer", [say_nothing, flood, drip])
+def test_a_server_that_never_ends_its_answer_is_a_fault(answer):
+    bad, good = play(answer, load_s=1.0, step_s=1.0)
+    assert isinstance(bad, Faulted)
+    assert bad.kind in ("infrastructure", "timeout")
     assert isinstance(good, Observed)

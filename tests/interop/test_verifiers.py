@@ -28,25 +28,13 @@ KINDS = ("some_walls", "some_bare")
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def package(request, run, run_spade, installed):
+def package(request, run, run_spade, install, installed):
     """A package of the run, installed. Its commands find it below `installed`."""
     folder = installed / "sources" / request.param.replace("_", "-")
     options = ["--bare"] if request.param == "some_bare" else []
     code, told = run_spade("env", "export", run, folder, "--format", "verifiers", *options, cwd=installed)
     assert code == 0, told
-    pip = (
-        sys.executable,
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--no-deps",
-        "--no-build-isolation",
-        "--target",
-        installed,
-    )
-    subprocess.run([*pip, folder], check=True, timeout=120)
-    importlib.invalidate_caches()
+    install(folder, installed)
     return importlib.import_module(request.param)
 
 

@@ -55,12 +55,15 @@ PIP = (sys.executable, "-m", "pip", "--quiet")
 
 @pytest.fixture(scope="module", autouse=True)
 def installed(tmp_path_factory):
-    """Two tasksets, and word lists for the games, in the environment itself: the sandbox sees no other folder."""
+    """Three tasksets, and word lists for the games. One taskset ends every process that imports it.
+
+    They are in the environment itself, since the sandbox sees no other folder.
+    """
     lists = Path(sys.prefix, "nltk_data/corpora/words")
     lists.mkdir(parents=True, exist_ok=True)
     for name in ("en", "en-basic"):
         (lists / name).write_text("\n".join(WORDS))
-    names = {"spade-sums": SUMS, "spade-boxed-sums": BOXED}
+    names = {"spade-sums": SUMS, "spade-boxed-sums": BOXED, "spade-exits": "raise SystemExit(0)"}
     for name, source in names.items():
         folder = tmp_path_factory.mktemp("tasksets") / name
         module = folder / name.replace("-", "_")
@@ -121,6 +124,7 @@ def test_tasksets_of_one_turn_and_of_several_are_imported_and_played(run_spade, 
     [
         ("spade-boxed-sums", "verifiers: spade-boxed-sums is left out: its tasks need a container"),
         ("spade-sum", "verifiers: unknown name 'spade-sum'; the nearest are spade-sums"),
+        ("spade-exits", "verifiers: spade-exits is left out: it does not load (0)"),
         ("all", "verifiers: name the tasksets; those here are textarena-Wordle-v0"),
     ],
 )

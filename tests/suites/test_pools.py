@@ -7,12 +7,11 @@ import pytest
 import trio
 
 from actors.environments.admission import admit_opened
-from spade.app.pools.importing import import_programs
 from spade.app.supervisor.library_pools import OFFICIAL16, SETS, read_library_programs
 from spade.app.supervisor.pools import read_config_programs
 from spade.config import Play, load
 from spade.errors import RunError
-from spade.pools import list_names, set_level
+from spade.pools import set_level
 from tests.suites.plays import play
 
 SMALLEST = 0, 1, 3
@@ -109,10 +108,3 @@ async def test_a_program_that_makes_no_instance_is_not_admitted(sandbox):
     assert not verdict.passed
     assert [stage.name for stage in verdict.stages] == ["open"]
     assert "exception" in verdict.stages[0].reason
-
-
-def test_environments_of_gymnasium_are_imported_as_a_pool(tmp_path):
-    config = load("nano", ())
-    made = import_programs("gymnasium:FrozenLake-v1,CliffWalking-v1", tmp_path / "pool", config, print)
-    assert (made.programs, made.admitted) == (2, 2)
-    assert list_names(tmp_path / "pool") == ["CliffWalking-v1", "FrozenLake-v1"]

@@ -58,6 +58,7 @@ def import_programs(source: str, out: Path, config: Config, say: Callable[[str],
     if not admitted:
         for row in rejections.rows():
             say(row)
+        log.unlink(missing_ok=True)
         raise RunError(f"{source}: none of {len(programs)} programs is admitted")
     write_pool(out, iter(admitted))
     log.unlink(missing_ok=True)

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from functools import partial
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
@@ -41,6 +42,7 @@ _SERVED = {
     "server/app.py": "openenv/app.py.txt",
 }  # fmt: skip
 """The files of an environment of OpenEnv, beside the package, with their templates."""
+_SETTINGS = "settings.json"
 _SLOT = "{observation}"
 _ROOT = Path(sys.modules["spade"].__path__[0]).parent
 _OURS = (
@@ -96,7 +98,7 @@ def write_player(inner: Path, programs: Iterator[PoolProgram], config: Config, b
         "observation_bytes": OBSERVATION_BYTES, "sandbox": config.sandbox, "slot": _SLOT,
         "openings": [_write_opening(config, single_turn) for single_turn in (False, True)],
     }  # fmt: skip
-    (inner / "settings.json").write_bytes(msgspec.json.format(msgspec.json.encode(settings)))
+    (inner / _SETTINGS).write_bytes(msgspec.json.format(msgspec.json.encode(settings)))
     for name in (f"{settings['runner']}.py", "playing.py"):
         _copy_module(_MODULES / name, inner / name, inner.name if bare else "")
     for name in _OURS if bare else ():
@@ -136,9 +138,15 @@ def _module_name(folder: Path) -> str:
         raise RunError(
             f"{as_line(folder.name, 80)!r} is no name of a package; name DIR with small letters, digits, '_' and '-'"
         )
-    if name in TAKEN:
+    if name in TAKEN or _is_installed(name):
         raise RunError(f"{name!r} is the name of another package; give DIR another name")
     return name
+
+
+def _is_installed(name: str) -> bool:
+    """Return True if a package of this name is installed here. An earlier export does not count."""
+    spec = find_spec(name)
+    return spec is not None and spec.origin is not None and not Path(spec.origin).with_name(_SETTINGS).exists()
 
 
 def _is_named(package: str, folder: Path) -> bool:

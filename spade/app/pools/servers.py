@@ -1,13 +1,13 @@
 """Read the environments of a running server of OpenEnv as programs of a few lines, which the server plays."""
 
 import re
-import time
 from collections import Counter
 from typing import Any, TypeVar
 from urllib.parse import quote
 
 import httpx2
 import msgspec
+import trio
 
 from actors.sandbox.served import HIDDEN
 from actors.suites.programs import make_class_name, write_program
@@ -22,8 +22,9 @@ from spade.text import as_line
 SERVER = "openenv"
 ANSWER_S = 20.0
 READ_S = 120.0
-"""Most seconds to read one answer, even if its bytes keep coming."""
+"""Most seconds to wait for one answer, even if its bytes keep coming."""
 ANSWER_BYTES = 64 << 20
+MOST_SPLITS = 64
 NOTE_CHARACTERS = 4_000
 _ENDS = {"done", "reward", "truncated"}
 """Fields of an observation that describe the step."""
@@ -68,30 +69,37 @@ def read_server(address: str) -> tuple[str, list[PoolProgram]]:
     server = address.rstrip("/")
     if not is_server(server):
         raise RunError(f"{as_line(address, 80)!r}: write openenv:http://HOST:PORT, or https://")
-    with httpx2.Client(base_url=server, timeout=ANSWER_S) as client:
-        schemas = _ask(client, "GET", "/schema", ServerSchemas)
+    return server, trio.run(_read_programs, server)
+
+
+async def _read_programs(server: str) -> list[PoolProgram]:
+    async with httpx2.AsyncClient(base_url=server, timeout=ANSWER_S) as client:
+        schemas = await _ask(client, "GET", "/schema", ServerSchemas)
         if schemas is None:
             raise RunError(f"{server}: is no server of OpenEnv (it has no /schema)")
         form = _describe_actions(schemas.action) | _describe_observations(schemas.observation)
-        starts = _list_starts(client)
-    if len(starts) > MOST_PROGRAMS:
-        raise RunError(f"{server}: has {len(starts)} tasks; a pool holds at most {MOST_PROGRAMS}")
+        starts = await _list_starts(client)
     taken = Counter[str]()
-    return server, [_make_program(choose_name(name, taken), server, start, form) for name, start in starts]
+    return [_make_program(choose_name(name, taken), server, start, form) for name, start in starts]
 
 
-def _list_starts(client: httpx2.Client) -> list[tuple[str, dict[str, Any]]]:
+async def _list_starts(client: httpx2.AsyncClient) -> list[tuple[str, dict[str, Any]]]:
     """Return name and arguments of `reset` for each task. A server without tasks has one start."""
-    name, *others = _ask(client, "GET", "/list_environments", list[str]) or ["environment"]
+    name, *others = await _ask(client, "GET", "/list_environments", list[str]) or ["environment"]
     if others:
         raise RunError(f"{client.base_url}: has {len(others) + 1} environments; a server of OpenEnv has one")
     place = quote(name, safe="")
+    splits = await _ask(client, "GET", f"/{place}/splits", list[Split]) or []
+    if len(splits) > MOST_SPLITS:
+        raise RunError(f"{client.base_url}: has {len(splits)} splits; at most {MOST_SPLITS} are read")
     starts: list[tuple[str, dict[str, Any]]] = []
-    for split in _ask(client, "GET", f"/{place}/splits", list[Split]) or ():
-        listed = _ask(client, "POST", f"/{place}/tasks", TaskList, {"split": split.name})
+    for split in splits:
+        listed = await _ask(client, "POST", f"/{place}/tasks", TaskList, {"split": split.name})
         for index, task in enumerate(listed.tasks if listed else ()):
             given = task.get("id") if isinstance(task, dict) else None
             starts.append((str(given or f"{split.name}-{index}"), {"split": split.name, "index": index}))
+        if len(starts) > MOST_PROGRAMS:
+            raise RunError(f"{client.base_url}: has more than {MOST_PROGRAMS} tasks, the most that a pool holds")
     return starts or [(name, {})]
 
 
@@ -130,21 +138,21 @@ def _format(schema: object) -> str:
     return as_line(msgspec.json.encode(schema).decode(), NOTE_CHARACTERS)
 
 
-def _ask(client: httpx2.Client, method: str, path: str, kind: type[_T], body: object = None) -> _T | None:
+async def _ask(client: httpx2.AsyncClient, method: str, path: str, kind: type[_T], body: object = None) -> _T | None:
     """Ask the server. Returns None if it does not have this path.
 
-    Raises RunError if the server is away, its answer is too long, or it is of another form.
+    Raises RunError if the server is away, its answer is late or too long, or it is of another form.
     """
     data = bytearray()
-    until = time.monotonic() + READ_S
     try:
-        with client.stream(method, path, json=body) as answer:
-            for chunk in answer.iter_bytes():
-                data += chunk
-                if len(data) > ANSWER_BYTES:
-                    raise RunError(f"{client.base_url}: the answer to {path} is over {ANSWER_BYTES >> 20} MiB")
-                if time.monotonic() > until:
-                    raise RunError(f"{client.base_url}: the answer to {path} takes longer than {READ_S:g} s")
+        with trio.fail_after(READ_S):
+            async with client.stream(method, path, json=body) as answer:
+                async for chunk in answer.aiter_bytes():
+                    data += chunk
+                    if len(data) > ANSWER_BYTES:
+                        raise RunError(f"{client.base_url}: the answer to {path} is over {ANSWER_BYTES >> 20} MiB")
+    except trio.TooSlowError:
+        raise RunError(f"{client.base_url}: the answer to {path} takes longer than {READ_S:g} s") from None
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         reason = as_line(format_reason(error) or type(error).__name__, 120)
         raise RunError(f"{client.base_url}: no server of OpenEnv answers ({reason})") from None

@@ -17,7 +17,7 @@ from spade.config import SKILLS
 from spade.disk import expand_home
 from spade.errors import RunError
 from spade.policy import hub
-from spade.pools import PoolProgram, ProgramLineage, refuse_oversize
+from spade.pools import MOST_PROGRAMS, PoolProgram, ProgramLineage, refuse_oversize
 from spade.text import as_line
 
 CODE, DIGEST, SKILL, HINT = "code", "sha256", "skill", "hint"
@@ -25,6 +25,8 @@ NAMES = ("file_name", "game_id", "name")
 """Columns that name a program, best first."""
 HUB = "hub:"
 TABLES = ("*.parquet", "*.jsonl")
+TABLE_CHARACTERS = 1 << 30
+"""Most characters of a table's programs, which are held in memory. A small compressed file may have more."""
 _UNFIT = re.compile(r"[^A-Za-z0-9_.-]+")
 _LONGEST_NAME = 90  # characters of a name, so that a number fits behind the name
 
@@ -93,7 +95,7 @@ def read_table(source: str) -> list[PoolProgram]:
     """Read all programs of a table, in its order. Equal programs come once.
 
     Raises ConfigError if the hub does not give the data set, and RunError with the row that cannot be read, lacks a
-    program, is too large for a pool, or differs from its digest.
+    program, is too large for a pool, comes after too many others, or differs from its digest.
     """
     if source.startswith(HUB):
         name = source.removeprefix(HUB)
@@ -103,18 +105,22 @@ def read_table(source: str) -> list[PoolProgram]:
         folder = expand_home(source)
         origin = as_line(folder.name, 100)
     taken = Counter[str]()
-    return [
-        _read_program(row, origin, taken)
-        for file in _list_tables(folder)
-        for row in _without_copies(read_rows(file, CODE, (DIGEST, SKILL, HINT, *NAMES)))
-    ]
+    return [_read_program(row, origin, taken) for row in _read_distinct(_list_tables(folder))]
 
 
-def _without_copies(found: Iterator[TextRow]) -> Iterator[TextRow]:
+def _read_distinct(files: list[Path]) -> Iterator[TextRow]:
     seen: set[str] = set()
-    for row in found:
-        if row.text not in seen:
+    characters = 0
+    for file in files:
+        for row in read_rows(file, CODE, (DIGEST, SKILL, HINT, *NAMES)):
+            if row.text in seen:
+                continue
             seen.add(row.text)
+            characters += len(row.text)
+            if len(seen) > MOST_PROGRAMS:
+                raise RunError(f"{row.where}: the table has more than {MOST_PROGRAMS} programs, the most of a pool")
+            if characters > TABLE_CHARACTERS:
+                raise RunError(f"{row.where}: the programs of the table have over {TABLE_CHARACTERS} characters in all")
             yield row
 
 

@@ -69,7 +69,7 @@ def _check(library: str, name: str, known: Mapping[str, Mapping[str, Any]]) -> N
     if name in known and "refused" not in known[name]:
         return
     if why := EXCLUDED[library].get(name) or known.get(name, {}).get("refused"):
-        raise RunError(f"{library}: {name} is left out: {why}")
+        raise RunError(f"{library}: {name} is left out: {as_line(why, 200)}")
     nearest = ", ".join(get_close_matches(name, known, 3, cutoff=0.0)) or "none"
     raise RunError(f"{library}: unknown name {as_line(name, 80)!r}; the nearest are {nearest}")
 

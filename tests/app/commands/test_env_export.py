@@ -130,6 +130,7 @@ def test_a_folder_that_exists_and_a_run_without_environments_are_refused(run, tm
         ("games", ("--format", "harbor", "--bare"), "--bare: --format harbor writes no package; leave --bare out"),
         ("spade-rl", (), "'spade_rl' is the name of another package; give DIR another name"),
         ("trio", (), "'trio' is the name of another package; give DIR another name"),
+        ("yaml", (), "'yaml' is the name of another package; give DIR another name"),
         ("core", ("--format", "openenv"), "'core' is the name of another package; give DIR another name"),
         ("server", ("--format", "openenv"), "'server' is the name of another package; give DIR another name"),
     ],
@@ -139,6 +140,14 @@ def test_a_package_that_cannot_be_made_is_one_line(run, tmp_path, folder, option
     assert (code, told.count("\n")) == (1, 1), told
     assert says in told
     assert not list(tmp_path.iterdir())
+
+
+def test_a_package_that_was_exported_and_installed_may_be_exported_again(run, tmp_path, monkeypatch):
+    code, told = run_spade("env", "export", run.path, tmp_path / "a" / "some-games", "--format", "gymnasium")
+    assert code == 0, told
+    monkeypatch.syspath_prepend(tmp_path / "a" / "some-games")
+    code, told = run_spade("env", "export", run.path, tmp_path / "b" / "some-games", "--format", "gymnasium")
+    assert code == 0, told
 
 
 def test_programs_that_a_package_cannot_play_are_refused(tmp_path):

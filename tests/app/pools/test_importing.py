@@ -11,7 +11,7 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from spade.app.pools import admission
+from spade.app.pools import admission, tables
 from spade.app.pools.importing import import_programs
 from spade.app.pools.tables import is_table, read_table
 from spade.config import load
@@ -121,6 +121,7 @@ def test_a_folder_with_tables_below_it_is_a_table_and_a_folder_of_programs_is_no
     """A clone of a data set has its tables in `data`."""
     write_parquet(tmp_path / "clone" / "data" / "deep" / "train.parquet", [make_row(GOOD)])
     assert is_table(str(tmp_path / "clone"))
+    write_parquet(tmp_path / "clone" / "data" / "test.parquet", [make_row(GOOD, file="copy.py")])
     assert [program.source for program in read_table(str(tmp_path / "clone"))] == [GOOD]
     (tmp_path / "clone" / "a.py").write_text(GOOD)
     assert not is_table(str(tmp_path / "clone"))
@@ -138,6 +139,17 @@ def test_many_programs_of_one_name_are_numbered(tmp_path):
     assert named == ["env", *(f"env_{number}" for number in range(2, 12_001))]
 
 
+@pytest.mark.parametrize(("most", "says"), [("MOST_PROGRAMS", "more than 4 programs"), ("TABLE_CHARACTERS", "over 4 ")])
+def test_a_table_without_end_is_left_after_a_few_rows(most, says, tmp_path, monkeypatch):
+    """A small file may hold more text than the memory."""
+    monkeypatch.setattr(tables, most, 4)
+    rows = [{"code": f"#{number}"} for number in range(9)]
+    table = write_lines(tmp_path / "pool.jsonl", rows)
+    table.write_text(table.read_text() + "no row\n")
+    with pytest.raises(RunError, match=says):
+        read_table(str(table))
+
+
 def test_a_table_of_something_else_lists_its_columns(tmp_path, config):
     table = write_parquet(tmp_path / "in" / "other.parquet", [{"text": "words", "n": 1}])
     with pytest.raises(RunError, match=r"no text in column 'code'; its columns: text, n"):
@@ -149,7 +161,7 @@ def test_a_pool_of_which_nothing_is_admitted_is_not_written(tmp_path):
     code, told = run_spade("pool", "import", table, "-o", tmp_path / "pool")
     assert code == 1
     assert "none of 1 programs is admitted" in told
-    assert not (tmp_path / "pool").exists()
+    assert [*tmp_path.iterdir()] == [table]
 
 
 def test_a_directory_that_exists_is_left_alone(tmp_path, config):

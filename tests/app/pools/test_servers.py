@@ -3,21 +3,25 @@
 import json
 import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+import trio
 
 from spade.app.pools import servers
 from spade.errors import RunError
 
 
 @contextmanager
-def serve(answers, pause_s=0.0):
-    """Serve these answers by path, each byte after a pause. Yield the address."""
+def serve(answers, pause_s=0.0, asked=None):
+    """Serve these answers by path, each byte after a pause. Yield the address. Fills `asked`."""
+    asked = [] if asked is None else asked
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):
+            asked.append(self.path)
             body = json.dumps(answers.get(self.path)).encode()
             self.send_response(200 if self.path in answers else 404)
             self.send_header("Content-Length", str(len(body)))
@@ -77,3 +81,32 @@ def test_an_answer_that_comes_in_drops_is_not_awaited_for_ever(monkeypatch):
     monkeypatch.setattr(servers, "READ_S", 0.2)
     with serve(make_schema({"type": "string"}), pause_s=0.02) as address, pytest.raises(RunError, match="longer than"):
         servers.read_server(address)
+
+
+async def drip_headers(stream):
+    with suppress(trio.BrokenResourceError):
+        await stream.send_all(b"HTTP/1.1 200 OK\r\nX: ")
+        while True:
+            await stream.send_all(b"a")
+            await trio.sleep(0.02)
+
+
+async def test_headers_that_come_in_drops_are_not_awaited_for_ever(monkeypatch):
+    monkeypatch.setattr(servers, "READ_S", 0.2)
+    async with trio.open_nursery() as nursery:
+        [listener] = await nursery.start(partial(trio.serve_tcp, drip_headers, 0, host="127.0.0.1"))
+        address = f"http://127.0.0.1:{listener.socket.getsockname()[1]}"
+        with trio.fail_after(10), pytest.raises(RunError, match="longer than"):
+            await trio.to_thread.run_sync(servers.read_server, address, abandon_on_cancel=True)
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(("tasks", "says"), [([{"id": "a"}, {"id": "b"}], "more than 5 tasks"), ([], "has 99 splits")])
+def test_a_server_that_lists_without_end_is_refused_after_a_few_questions(tasks, says, monkeypatch):
+    monkeypatch.setattr(servers, "MOST_PROGRAMS", 5)
+    answers = {"/list_environments": ["a"], "/a/splits": [{"name": f"s{n}"} for n in range(99 if not tasks else 9)]}
+    asked = []
+    answers |= make_schema({"type": "string"}) | {"/a/tasks": {"tasks": tasks}}
+    with serve(answers, asked=asked) as address, pytest.raises(RunError, match=says):
+        servers.read_server(address)
+    assert len(asked) <= 6

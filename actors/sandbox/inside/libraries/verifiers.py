@@ -236,7 +236,7 @@ def programs() -> dict[str, dict[str, Any]]:
     for name, (taskset, parameters) in find_tasksets().items():
         try:
             why = find_obstacle(load_environment(taskset, parameters))
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             why = f"it does not load ({error})"
         found[name] = {"refused": why} if why else {"taskset": taskset, "parameters": parameters}
     return found
@@ -278,7 +278,7 @@ def keep_games() -> None:
 def warm() -> None:
     """Load the environment of each taskset, and each game."""
     for taskset, parameters in find_tasksets().values():
-        with suppress(Exception):
+        with suppress(Exception, SystemExit):
             ENVIRONMENTS[make_key(taskset, parameters)] = load_environment(taskset, parameters)
     with suppress(ImportError):
         keep_games()

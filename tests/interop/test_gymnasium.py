@@ -1,4 +1,4 @@
-"""Packages that `spade env export --format gymnasium` writes: Gymnasium's own check, and episodes as in a run."""
+"""Gymnasium: its own check of what we export, episodes as in a run, and environments of its own as ours."""
 
 import importlib
 import random
@@ -8,6 +8,7 @@ import gymnasium
 import pytest
 import trio
 from gymnasium.utils.env_checker import check_env
+from msgspec.structs import replace
 
 from actors.corpus import load as load_corpus
 from actors.environments.offers import choose
@@ -18,9 +19,11 @@ from actors.text.actions import format_action
 from spade.app.nano.simulation import SIMULATIONS
 from spade.app.pools.packages import write_package
 from spade.config import load
-from spade.pools import PoolProgram, ProgramLineage
+from spade.pools import PoolProgram, ProgramLineage, list_names, read_program
 
 CONFIG = load("nano")
+WORLDS, PLAYS = 50, 4
+"""Worlds of nano, and episodes of each."""
 DRAWS = """
 class DrawsEnv:
     def reset(self, seed):
@@ -44,7 +47,9 @@ class FailsEnv:
 def make_programs():
     """Worlds of nano, a program that draws from the global generators and reads boxes, and one that fails."""
     documents = load_corpus("builtin")
-    worlds = [make_demonstration(GAMES, SIMULATIONS["games"], 3, number, documents).environment for number in range(4)]
+    worlds = [
+        make_demonstration(GAMES, SIMULATIONS["games"], 3, number, documents).environment for number in range(WORLDS)
+    ]
     sources = {f"e{number}": (shown.source, shown.hint, "inside") for number, shown in enumerate(worlds)}
     sources |= {"draws": (DRAWS, "", "box"), "fails": (FAILS, "", "inside")}
     return {
@@ -87,7 +92,7 @@ def test_an_episode_is_the_same_as_in_a_run(package):
         env = gymnasium.make(id)
         assert env.unwrapped.hint == programs[name].hint
         assert env.unwrapped.lineage["environment"] == name
-        for _ in range(3):
+        for _ in range(PLAYS):
             seed, actions, over = rng.randrange(2**63), [], False
             answers = [(env.reset(seed=seed)[0], 0.0, False, False)]
             while not over:
@@ -108,6 +113,7 @@ def test_an_episode_is_the_same_as_in_a_run(package):
                 assert [(each.observation, each.reward, each.terminated, each.truncated) for each in ours] == answers
 
     trio.run(compare)
+    assert len(plays) >= 200
     assert any(len(actions) > 1 for _, _, actions, _ in plays)
 
 
@@ -120,6 +126,45 @@ def test_a_program_that_fails_raises_and_its_episode_is_over(package):
     with pytest.raises(RuntimeError, match="the episode is over"):
         env.step("1")
     env.close()
+
+
+@pytest.mark.parametrize("options", [(), ("--bare",)])
+def test_the_installed_package_of_a_run_registers_its_environments(options, run, run_spade, install, installed):
+    folder = installed / "sources" / f"of-a-run{len(options)}"
+    code, told = run_spade("env", "export", run, folder, "--format", "gymnasium", *options, cwd=installed)
+    assert code == 0, told
+    install(folder, installed)
+    package = importlib.import_module(folder.name.replace("-", "_"))
+    assert f"{folder}: {len(package.IDS)} environments of {run}" in told
+    for id in package.IDS:
+        check_env(gymnasium.make(id).unwrapped)
+
+
+def test_environments_of_gymnasium_are_imported_and_won(run_spade, tmp_path):
+    out = tmp_path / "pool"
+    code, told = run_spade("pool", "import", "gymnasium:FrozenLake-v1,CliffWalking-v1", "-o", out, cwd=tmp_path)
+    assert code == 0, told
+    assert list_names(out) == ["CliffWalking-v1", "FrozenLake-v1"]
+    source = read_program(out, "CliffWalking-v1").source
+    world, actions = gymnasium.make("CliffWalking-v1", render_mode="ansi"), ["up", *["right"] * 11, "down"]
+    world.reset(seed=1)
+    for action in actions:
+        _, _, won, _, _ = world.step(("up", "right", "down", "left").index(action))
+
+    async def play():
+        async with open_sandbox(replace(CONFIG.sandbox, libraries=("gymnasium",))) as sandbox:
+            await sandbox.open("one", source, 1, 99)
+            return [await sandbox.step("one", turn, action) for turn, action in enumerate(actions, 1)]
+
+    last = trio.run(play)[-1]
+    assert (last.reward, last.terminated, won) == (1, True, True)
+
+
+def test_a_name_that_gymnasium_does_not_have_is_one_line(run_spade, tmp_path):
+    code, told = run_spade("pool", "import", "gymnasium:FrozenLake-v9", "-o", tmp_path / "pool", cwd=tmp_path)
+    assert (code, told.count("\n")) == (1, 1), told
+    assert "gymnasium: unknown name 'FrozenLake-v9'; the nearest are FrozenLake" in told
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_task_of_trio_is_told_to_use_a_thread(package):
