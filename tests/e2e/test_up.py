@@ -249,4 +249,4 @@ def wait_until(holds, within_s=SOON_S):
     deadline = time.monotonic() + within_s
     while not holds():
         assert time.monotonic() < deadline, f"not reached within {within_s} s"
-        time.sleep(0.1)  # some conditions read a whole store
+        time.sleep(0.3)  # some conditions read a whole store, others are a process of their own to the run
