@@ -22,14 +22,13 @@ from spade.estimates import ItemTally, compute_share
 from spade.evaluations import Rules, Summary
 from spade.protocol import Counts, Process, Status, Traffic, Wait
 from spade.text import make_visible
-from tests.peers import FEWEST, joined
+from tests.peers import joined
 from tests.replay.kept_world import keep_world
 from tests.replay.replay_world import Pace
 
 EVIL = "A\x1b[2J\x1b]0;t\x07\r\nspade: \x9b31m\u202e\u2066\u200b\u061c\x7f\U000e0041[red]b[/red] [link=x]y[/link]\t"
 NAMED = EVIL.replace("/", "")  # what can be a file's name
 SETTINGS = config.load("nano", ("learner.batch_sequences=8", "play.group_size=4", "bus.call_deadline_s=20"))
-SMALL = [word for setting in FEWEST.items() for word in ("--set", "{}={}".format(*setting))]
 PRINTS_NOTHING_OF_THEIRS = {("doctor",), ("config", "ls"), ("nano", "build")}
 
 # RUN is down, its store and status hostile; BAD has a hostile config; a path of EVIL is one.
@@ -39,8 +38,7 @@ DOWN = [
     ["top", "RUN", "--svg", "DIR/view.svg"], ["top", "RUN", "--svg", f"DIR/{NAMED}.svg"],
     ["report", "RUN", f"{EVIL}=BAD", "-o", f"DIR/{NAMED}.html"], ["report", "RUN", f"DIR/none{NAMED}"],
     ["web", "BAD"], ["web", f"DIR/none{NAMED}"], ["web", "RUN", "--host", EVIL],
-    ["up", "--run", "BAD"], ["up", "DIR/evil.toml"],
-    ["up", "--run", f"DIR/{NAMED}", "--headless", "--for", "1s", *SMALL],
+    ["up", "--run", "BAD"], ["up", "--run", f"DIR/{NAMED}", "--headless", "--for", "1s"], ["up", "DIR/evil.toml"],
     ["replay", "up", "--run", "BAD"], ["learner", "up", "BAD"],
     ["actors", "up", "DIR/evil.toml", "--connect", EVIL, "--agents", "1"], ["actors", "ls", "RUN"],
     ["actors", "scale", "RUN", EVIL], ["actors", "drain", "RUN", EVIL],
