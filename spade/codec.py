@@ -1,16 +1,22 @@
-"""Encode token arrays as raw little-endian bytes, and messages as msgpack. Only this module fixes both layouts."""
+"""Encode token arrays as raw little-endian bytes, and messages as msgpack. Only this module fixes both layouts.
+
+numpy is imported with the first array: it is a third of the start of a process that has messages alone, such as
+`spade status`.
+"""
 
 from collections.abc import Iterator
 from hashlib import blake2b, sha256
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from spade.decoding import try_decode
 from spade.protocol import DIGEST_BYTES, AnyRequest, Observed, Response, Trajectory
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 _encoder = msgspec.msgpack.Encoder()
 _requests: msgspec.msgpack.Decoder[AnyRequest] = msgspec.msgpack.Decoder(AnyRequest)
@@ -44,21 +50,29 @@ def compute_program_digest(source: str) -> str:
 
 def pack_ids(ids: list[int]) -> bytes:
     """Pack token ids as little-endian int32."""
+    import numpy as np
+
     return np.asarray(ids, dtype="<i4").tobytes()
 
 
-def unpack_ids(data: bytes) -> NDArray[np.int32]:
+def unpack_ids(data: bytes) -> "NDArray[np.int32]":
     """Unpack token ids into a read-only array: int32, (tokens,)."""
+    import numpy as np
+
     return np.frombuffer(data, dtype="<i4")
 
 
 def pack_floats(values: list[float]) -> bytes:
     """Pack log-probabilities as little-endian float32."""
+    import numpy as np
+
     return np.asarray(values, dtype="<f4").tobytes()
 
 
-def unpack_floats(data: bytes) -> NDArray[np.float32]:
+def unpack_floats(data: bytes) -> "NDArray[np.float32]":
     """Unpack log-probabilities into a read-only array: float32, (tokens,)."""
+    import numpy as np
+
     return np.frombuffer(data, dtype="<f4")
 
 
@@ -69,8 +83,10 @@ def split_runs(trajectory: Trajectory) -> Iterator[tuple[bool, list[int]]]:
         yield place % 2 == 1, ids[start:end]
 
 
-def unpack_mask(trajectory: Trajectory) -> NDArray[np.uint8]:
+def unpack_mask(trajectory: Trajectory) -> "NDArray[np.uint8]":
     """Convert the spans of a trajectory into a mask, 1 for each sampled token: uint8, (tokens,)."""
+    import numpy as np
+
     kinds = np.arange(len(trajectory.spans), dtype=np.uint8) & 1
     return np.repeat(kinds, np.asarray(trajectory.spans, dtype=np.int64))
 

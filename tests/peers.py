@@ -18,6 +18,11 @@ from spade.processes.supervise import Supervisor, supervise
 from spade.protocol import PROTOCOL_VERSION, Hello, Role
 from spade.transport import Client, connect
 
+FEWEST = {
+    "actors.designers": 0, "actors.agents": 0, "actors.runners": 0, "actors.engines": 0,
+    "evaluation.suite": "", "evaluation.diversity_programs": 0,
+}  # fmt: skip
+"""Settings of a run with two processes: the replay service and the learner."""
 _commands = itertools.count(1)
 """Numbers of the supervisors of this process."""
 

@@ -18,7 +18,7 @@ from actors.sandbox.inside.libraries import JUDGES, LIBRARIES
 from actors.sandbox.judging import JudgingProcess
 from actors.sandbox.process import Answer, ChildProcess
 from actors.sandbox.served import open_served
-from actors.sandbox.tiers import LADDER, TIERS, Layers, write_attacker
+from actors.sandbox.tiers import ATTACKER, ATTACKS, LADDER, REFUSED, TIERS, Layers
 from actors.sandbox.wire import OBSERVATION_BYTES, Act, Answered, Inspect, Inspected, Loaded, LoadProgram, Reset, Step
 from actors.sandbox.zygote import FIXED_HASH_SEED, Kind, Make, Zygote, draw_hash_seed, run_zygote
 from spade.config import DOMAINS
@@ -296,25 +296,31 @@ class Sandbox:
                 is_fixed = self._fixed_hashes or (kind, twin) == ("libraries", PLAYS)
                 hash_seed = FIXED_HASH_SEED + twin if is_fixed else draw_hash_seed()
                 zygote = await self._nursery.start(run_zygote, self.layers, kind, hash_seed, self.limits.libraries)
-                for what in self._attacks:
-                    await self._check_attack(zygote, what)
+                await self._check_attacks(zygote)
                 self._zygotes[kind, twin] = zygote
             return zygote
 
-    async def _check_attack(self, zygote: Zygote, what: str) -> None:
-        """Raise BreachError if a program makes this attack and is not stopped."""
-        source, limits = write_attacker(what), self.limits
-        process = await zygote.fork(limits.memory_bytes, PROCESSOR_STEPS * limits.step_s)
+    async def _check_attacks(self, zygote: Zygote) -> None:
+        """Raise BreachError if an attack is not stopped. One child makes all attacks, until one of them ends it."""
+        limits = self.limits
+        process: ChildProcess | None = None
         try:
-            for request in (LoadProgram(source, 1), Reset(0)):
-                answer = await process.request(request, limits.load_s)
-                if isinstance(answer, Faulted):
-                    raise BreachError(answer.detail)
-            answer = await process.request(Step(""), limits.step_s)
-            if not (isinstance(answer, Faulted) and answer.environment_fault):
-                raise BreachError(f"a program can {what}")
+            for what in self._attacks:
+                if process is None:
+                    process = await zygote.fork(limits.memory_bytes, PROCESSOR_STEPS * limits.step_s)
+                    for request in (LoadProgram(ATTACKER, len(self._attacks)), Reset(0)):
+                        answer = await process.request(request, limits.load_s)
+                        if isinstance(answer, Faulted):
+                            raise BreachError(answer.detail)
+                answer = await process.request(Step(ATTACKS[what]), limits.step_s)
+                if isinstance(answer, Faulted) and answer.environment_fault:
+                    process.kill()
+                    process = None
+                elif not (isinstance(answer, Answered) and answer.text.startswith(REFUSED)):
+                    raise BreachError(f"a program can {what}")
         finally:
-            process.kill()
+            if process is not None:
+                process.kill()
 
 
 def widen_limits(limits: Limits, needs: Needs) -> Limits:

@@ -35,7 +35,7 @@ ATTACKS = {
     "start a process": "os.fork() or os._exit(0)",
     "open the network": "import socket; socket.socket()",
     "signal another process": "os.kill(os.getppid(), 0)",
-    "trace a process": "import ctypes\n        if ctypes.CDLL(None).ptrace(0, 0, 0, 0) != 0: raise OSError",
+    "trace a process": "import ctypes\nif ctypes.CDLL(None).ptrace(0, 0, 0, 0) != 0: raise OSError",
     "run bytes as code": "import mmap; mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)",
     "share memory": "import mmap; mmap.mmap(-1, 4096)",
     "look for another process": "import time; time.clock_gettime(~os.getppid() << 3 | 2)",
@@ -45,23 +45,25 @@ ATTACKS = {
 }
 """The attacks by name. Every zygote is tested by all of them when it starts."""
 
-_ATTACKER = """
+REFUSED = "refused by "
+"""The beginning of the attacker's answer to an attack that ended in an error."""
+
+ATTACKER = f"""
 class AttackerEnv:
     def reset(self, seed):
         return "ready", {{}}
     def step(self, action):
-        {attack}
-        return "succeeded", 0.0, True, False, {{}}
+        try:
+            exec(action)
+        except BaseException as error:
+            return {REFUSED!r} + type(error).__name__, 0.0, False, False, {{}}
+        return "succeeded", 0.0, False, False, {{}}
     def solution(self):
         return []
     def close(self):
         pass
 """
-
-
-def write_attacker(what: str) -> str:
-    """Return a program that makes the attack in `step` and answers "succeeded" if nothing stopped it."""
-    return _ATTACKER.format(attack=ATTACKS[what])
+"""A program that makes the attack that it gets as an action."""
 
 
 def make_bubblewrap_command() -> Sequence[str]:

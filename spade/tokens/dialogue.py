@@ -2,14 +2,15 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
-from spade.codec import unpack_ids
+from spade.codec import pack_ids, unpack_ids
 from spade.tokens.tokenizer import Contents, Message, Tokenizer
 from spade.tokens.tools import NO_TOOLS, Tools
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class Reading(NamedTuple):
@@ -93,7 +94,7 @@ class Stripping:
         self._roles += [message.role for message in messages]
         self._contents.texts.extend(message.content for message in messages)
         ids = self._tokenizer.history_ids(self._roles, self._contents, most)
-        prompt = np.asarray(ids, dtype=np.int32)
+        prompt = unpack_ids(pack_ids(ids))
         marks = prompt[(prompt == self._begin) | (prompt == self._end)]
         self._opened = marks[-1:].tolist() == [self._begin]
         # A turn reads at least one token, because sampling needs one.
@@ -122,7 +123,7 @@ class Stripping:
         return ids[first:]
 
 
-def _count_common(context: NDArray[np.int32], prompt: NDArray[np.int32]) -> int:
+def _count_common(context: "NDArray[np.int32]", prompt: "NDArray[np.int32]") -> int:
     """Return the length of the common prefix."""
     width = min(len(context), len(prompt))
     differs = context[:width] != prompt[:width]

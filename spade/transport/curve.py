@@ -15,7 +15,6 @@ from typing import NamedTuple
 import trio
 import zmq
 from zmq.utils import z85
-from zmq.utils.monitor import parse_monitor_message
 
 from spade.config import Bus, is_local
 from spade.errors import BusError, ConfigError
@@ -154,6 +153,8 @@ class Watch:
         self._monitor.close()
 
     def _handle_event(self, frames: list[bytes]) -> None:
+        from zmq.utils.monitor import parse_monitor_message  # imports asyncio, which no process needs otherwise
+
         event = parse_monitor_message(frames)
         self._on_failure(_read_failure(event["event"], event["value"]))
 

@@ -22,6 +22,7 @@ from spade.app.rundir import RunDir
 from spade.config import load
 from spade.errors import ConfigError, RunError
 from spade.protocol import SkillFigures, Trajectory
+from tests.peers import FEWEST
 from tests.replay.kept_world import keep_world
 
 
@@ -138,7 +139,7 @@ def test_an_error_of_the_block_is_raised_and_says_what_became_of_the_run(run, co
 
 
 def test_a_run_of_the_block_is_live_and_drained_at_its_end(tmp_path):
-    with spade.start("nano", run=tmp_path / "run", settings={"run.seed": 7}) as run:
+    with spade.start("nano", run=tmp_path / "run", settings={"run.seed": 7, **FEWEST}) as run:
         assert run.up
         assert run.config.run.seed == 7
         assert run.status.run
@@ -150,7 +151,8 @@ def test_a_run_of_the_block_is_live_and_drained_at_its_end(tmp_path):
 
 
 def test_a_run_does_not_outlive_a_starter_that_is_killed(tmp_path):
-    code = "import spade, sys, time; run = spade.start('nano', run='run'); print('up', flush=True); time.sleep(600)"
+    start = f"spade.start('nano', run='run', settings={FEWEST})"
+    code = f"import spade, sys, time; run = {start}; print('up', flush=True); time.sleep(600)"
     with subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE, text=True) as starter:
         assert starter.stdout.readline() == "up\n"
         run = RunDir(tmp_path / "run")

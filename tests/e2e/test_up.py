@@ -1,5 +1,9 @@
-"""`spade up` with real processes: self-play runs, survives SIGKILL of its actors, drains, resumes."""
+"""`spade up` with real processes: self-play runs, survives SIGKILL of its actors, drains, resumes.
 
+The run keeps policies, and `spade eval --policy every:N` makes the curve of them.
+"""
+
+import json
 import os
 import signal
 import subprocess
@@ -7,7 +11,9 @@ import sys
 import time
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
+import pytest
 import trio
 
 from replay.inspect.contents import read_contents
@@ -17,6 +23,7 @@ from spade.app.rundir import RunDir
 from spade.app.screen.observe import read_status
 from spade.app.screen.reach import reach
 from spade.errors import SpadeError
+from spade.policy import kept, manifest
 from spade.protocol import Status
 
 SOON_S = 600.0  # a busy machine takes long to start and to play
@@ -26,6 +33,7 @@ SMALL = (
     "evaluation.suite=",
     "evaluation.diversity_programs=0",
 )  # fmt: skip
+KEEPS = "learner.keep_policy_every=1"
 
 
 class Up:
@@ -81,15 +89,31 @@ def role(status: Status, name: str):
     return next((process for process in status.processes if process.role == name), None)
 
 
-def test_self_play_and_its_evaluations_go_on_after_a_kill_and_the_run_resumes(tmp_path):
+class Lived(NamedTuple):
+    """A run that lost its evaluator, was drained and resumed, and what was seen of it."""
+
+    run: Path
+    output: str
+    """Of the first command."""
+    drained: Status
+    """Of the processes of the first command, in the end."""
+    down: Status
+    """Between the two commands."""
+    resumed: Status
+    """Of the second command, after a step."""
+    top: subprocess.CompletedProcess
+    """A look at the second command."""
+
+
+@pytest.fixture(scope="module")
+def lived(tmp_path_factory) -> Lived:
     """A slow test, `tests/chaos/test_kill.py`, kills every role; here it is the one on which no other waits."""
-    run = tmp_path / "run"
-    up = Up(run, "evaluation.suite=nano", "evaluation.plays=8", "evaluation.every_steps=1")
+    run = tmp_path_factory.mktemp("lived") / "run"
+    up = Up(run, KEEPS, "evaluation.suite=nano", "evaluation.plays=8", "evaluation.every_steps=1")
     try:
-        status = up.until(lambda s: s.learner_step >= 1 and len(s.processes) == 7, within_s=SOON_S)
-        os.kill(role(status, "evaluator").pid, signal.SIGKILL)
-        killed = status
-        status = up.until(
+        killed = up.until(lambda s: s.learner_step >= 1 and len(s.processes) == 7, within_s=SOON_S)
+        os.kill(role(killed, "evaluator").pid, signal.SIGKILL)
+        drained = up.until(
             lambda s: (
                 left_behind(run, s)
                 and s.learner_step > killed.learner_step
@@ -98,42 +122,102 @@ def test_self_play_and_its_evaluations_go_on_after_a_kill_and_the_run_resumes(tm
             ),
             within_s=SOON_S,
         )
-        assert (run / "logs" / "supervisor.log").read_text().count("starting it again") == 1
-        assert [process.restarts for process in status.processes if process.role != "evaluator"] == [0] * 6
         output = up.stop(signal.SIGINT)
     finally:
         up.kill()
-    assert "step" in output
-    assert "\nheld-out win rate " in output
-    assert all(one.plays + one.voids == 8 for one in status.histories.evaluations)
-    assert not left_behind(run, status)
+    assert not left_behind(run, drained)
 
     down = trio.run(read_status, reach(RunDir(run)))
-    assert down.learner_step >= status.learner_step
-    again = Up(run)
+    again = Up(run, KEEPS)
     try:
         again.until(lambda s: any(process.state == "ready" for process in s.processes), within_s=SOON_S)
         top = subprocess.Popen(
             [sys.executable, "-m", "spade.app.cli", "top", str(run)], stdout=subprocess.PIPE, text=True
         )
-        assert "step" in top.stdout.readline()
-        status = again.until(lambda s: s.learner_step > down.learner_step, within_s=SOON_S)
+        first = top.stdout.readline()
+        resumed = again.until(lambda s: s.learner_step > down.learner_step, within_s=SOON_S)
         again.stop(signal.SIGTERM)
-        seen = top.communicate(timeout=SOON_S)[0]
+        seen = first + top.communicate(timeout=SOON_S)[0]
     finally:
         again.kill()
-    # Who looks on is told, and goes.
-    assert top.returncode == 0
-    assert seen.endswith(f"{run}: stopped\n")
-    # Every counter goes on from where it was.
+    assert not left_behind(run, resumed)
+    return Lived(run, output, drained, down, resumed, subprocess.CompletedProcess(top.args, top.returncode, seen))
+
+
+def test_self_play_and_its_evaluations_go_on_after_a_kill(lived):
+    assert (lived.run / "logs" / "supervisor.log").read_text().count("starting it again") == 1
+    assert [process.restarts for process in lived.drained.processes if process.role != "evaluator"] == [0] * 6
+    assert "step" in lived.output
+    assert "\nheld-out win rate " in lived.output
+    assert all(one.plays + one.voids == 8 for one in lived.drained.histories.evaluations)
+    assert lived.down.learner_step >= lived.drained.learner_step
+
+
+def test_who_looks_on_is_told_of_the_end_and_goes(lived):
+    first, *_ = lived.top.stdout.splitlines()
+    assert "step" in first
+    assert lived.top.returncode == 0
+    assert lived.top.stdout.endswith(f"{lived.run}: stopped\n")
+
+
+def test_every_counter_of_a_run_that_resumes_goes_on_from_where_it_was(lived):
+    down, status = lived.down, lived.resumed
     assert status.policy_version > down.policy_version
     assert status.counts.plays >= down.counts.plays
     assert status.counts.environments >= down.counts.environments
     assert status.memory >= down.memory
     assert status.histories.evaluations == down.histories.evaluations != ()
-    assert not left_behind(run, status)
-    with open_reader(run / "store") as store:
+    with open_reader(lived.run / "store") as store:
         assert find_problems(read_contents(store)) == []
+
+
+SHORT = ("--suite", "nano", "--protocol", "short", "--items", "3")
+
+
+def spade(*words, fails=False):
+    done = subprocess.run(
+        [sys.executable, "-m", "spade.app.cli", *words], capture_output=True, text=True, timeout=SOON_S
+    )
+    assert (done.returncode != 0) == fails, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout + done.stderr if fails else done.stdout
+
+
+def test_policies_that_are_kept_make_a_curve(lived):
+    run = str(lived.run)
+    assert "no problems" in spade("replay", "verify", run)
+    last = max(step for step, _ in kept.list_by_step(lived.run / kept.FOLDER))
+    every = last // 2
+    steps = list(range(every, last + 1, every))
+    assert len(steps) >= 2
+
+    told = json.loads(spade("eval", run, *SHORT, "--policy", f"every:{every}", "--json"))
+    assert [(one["step"], one["policy"]) for one in told] == [(step, f"step {step}") for step in steps]
+    assert len({one["rules"]["policy"] for one in told}) == len(steps)
+    assert {one["against"]["policy"] for one in told} == {"start"}
+    assert all(one["difference"]["items"] == 3 for one in told)
+
+    records = Path(told[0]["folder"]) / "records.jsonl"
+    lines = records.read_bytes().splitlines(keepends=True)
+    records.write_bytes(b"".join(lines[:-1]))  # a kill has cut the last record
+    shown = spade("eval", run, *SHORT, "--policy", f"every:{every}").splitlines()
+    title, header, *rows = shown[-3 - len(steps) :]
+    assert (title, header.split()[-3:]) == ("nano@short, 3 items × 1", ["paired", "by", "item"])
+    assert [row[:9].strip() for row in rows] == ["start", *(f"step {step}" for step in steps)]
+    means = [round(one["summary"]["headline"]["mean"], 3) for one in told]
+    assert [float(row.split()[2]) for row in rows[1:]] == means
+    assert len(records.read_bytes().splitlines()) == 3
+
+    for step in steps:
+        damage(lived.run / kept.FOLDER / f"step-{step}")
+    assert spade("replay", "verify", run, fails=True).count("was changed or cut short") == len(steps)
+
+
+def damage(folder):
+    """Change the last byte of the parameters, in this folder alone."""
+    data = (folder / manifest.PARAMETERS).read_bytes()
+    (folder / manifest.PARAMETERS).unlink()
+    (folder / manifest.PARAMETERS).write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
 
 
 def test_a_second_signal_does_not_break_off_the_drain(tmp_path):
@@ -165,4 +249,4 @@ def wait_until(holds, within_s=SOON_S):
     deadline = time.monotonic() + within_s
     while not holds():
         assert time.monotonic() < deadline, f"not reached within {within_s} s"
-        time.sleep(0.1)  # some conditions read a whole store
+        time.sleep(0.3)  # some conditions read a whole store, others are a process of their own to the run

@@ -46,7 +46,7 @@ class Meeting(NamedTuple):
     in_turn: int
 
 
-ENDLESS = Meeting(Limits(load_s=1.0, step_s=0.3), 24, 1)
+ENDLESS = Meeting(Limits(load_s=0.3, step_s=0.1), 24, 1)
 """For programs that never answer, and take little of the machine while they wait for their limit."""
 
 HASTY = Meeting(Limits(load_s=2.0, step_s=1.0), 12, 1)

@@ -241,12 +241,13 @@ async def test_an_idle_program_may_be_asked_late():
 
 @pytest.mark.parametrize("tier", LADDER)
 async def test_every_zygote_is_attacked_before_it_serves(tier, monkeypatch):
-    """Also the second of a kind, and those of programs that name numpy."""
+    """Also the second of a kind, and those of programs that name numpy. An attack that ends its child ends no other."""
     if holds(tier):
         pytest.skip(holds(tier))
     async with open_sandbox(Limits(tier=tier)) as sandbox:
+        monkeypatch.setitem(ATTACKS, "leave", "os._exit(1)")
         monkeypatch.setitem(ATTACKS, "answer", "pass")
-        sandbox._attacks = ("answer",)
+        sandbox._attacks = ("leave", "read a file", "answer")
         for source in (program(), "import numpy\n" + program()):
             answer = await sandbox.child(source, 1)
             assert (answer.kind, "a program can answer" in answer.detail) == ("infrastructure", True)

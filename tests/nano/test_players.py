@@ -1,7 +1,7 @@
 """Skill pays in every family, and a hint informs."""
 
+import functools
 import random
-from collections import defaultdict
 from collections.abc import Container
 from typing import Any, NamedTuple
 
@@ -32,15 +32,6 @@ class Won(NamedTuple):
     won: list[bool]
 
 
-def win_rates(world: World, family: Family[Any, Any]) -> tuple[Rates, dict[int, Rates]]:
-    """All together, and by level."""
-    played = plays_of(world, family, PLAYS, EVERY)
-    by_level = defaultdict[int, list[Won]](list)
-    for each in played:
-        by_level[each.level].append(each)
-    return rates(played), {level: rates(plays) for level, plays in by_level.items()}
-
-
 def plays_of(world: World, family: Family[Any, Any], count: int, levels: Container[int]) -> list[Won]:
     """Programs that are drawn, each played by all three players on one instance."""
     rng, played = random.Random(1), list[Won]()
@@ -59,9 +50,14 @@ def rates(played: list[Won]) -> Rates:
     return guessing, skilled, informed
 
 
+@functools.cache
+def plays_of_level(family: Family[Any, Any], level: int) -> list[Won]:
+    return plays_of(GAMES, family, LEVEL_PLAYS, {level})
+
+
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 def test_skill_pays_and_guessing_mostly_loses(family: Family[Any, Any]) -> None:
-    (guessing, skilled, informed), _ = win_rates(GAMES, family)
+    guessing, skilled, informed = rates([each for level in EVERY for each in plays_of_level(family, level)])
     assert guessing < 0.4
     assert skilled > guessing + 0.3
     assert informed > skilled - 0.05
@@ -70,7 +66,7 @@ def test_skill_pays_and_guessing_mostly_loses(family: Family[Any, Any]) -> None:
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 def test_skill_alone_wins_low_levels_and_high_ones_half_the_time(family: Family[Any, Any]) -> None:
     for level in EVERY:
-        guessing, skilled, informed = rates(plays_of(GAMES, family, LEVEL_PLAYS, {level}))
+        guessing, skilled, informed = rates(plays_of_level(family, level))
         assert guessing < 0.5
         assert skilled > guessing + 0.1
         assert (skilled > 0.85) == (level <= PLAIN)
@@ -79,11 +75,13 @@ def test_skill_alone_wins_low_levels_and_high_ones_half_the_time(family: Family[
 
 @pytest.mark.parametrize("family", TOOLS.families, ids=lambda family: family.name)
 def test_with_tools_who_knows_the_rule_wins_and_the_hardest_level_needs_it(family: Family[Any, Any]) -> None:
-    (guessing, skilled, informed), by_level = win_rates(TOOLS, family)
+    played = plays_of(TOOLS, family, PLAYS, EVERY)
+    guessing, skilled, informed = rates(played)
     assert guessing < 0.05
     assert 0.5 <= skilled <= 0.95
     assert informed == 1.0
-    assert set(by_level) == set(range(1, LEVELS + 1))
+    assert {each.level for each in played} == set(EVERY)
+    by_level = {level: rates([each for each in played if each.level == level]) for level in EVERY}
     assert by_level[1][1] > 0.95
     assert by_level[LEVELS][1] < 0.85
 

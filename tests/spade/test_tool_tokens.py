@@ -140,14 +140,18 @@ def test_what_follows_an_answer_is_what_the_template_has_there(family, turns, re
         assert family.official(whole([(said, read)]), SCHEMA)[-len(turn) :] == turn
 
 
+@pytest.fixture(scope="module")
+def thinking_family(tmp_path_factory) -> Family:
+    return load(TOOL_SHAPES[0], tmp_path_factory.mktemp("thinking"), thinking=True)
+
+
 @given(thoughts=st.lists(ORDINARY.map(lambda text: f"x{text}x"), min_size=4, max_size=4), turns=TURNS)
-def test_thoughts_stay_between_the_calls_of_an_episode_as_the_template_has_it(tmp_path_factory, thoughts, turns):
-    family = load(TOOL_SHAPES[0], tmp_path_factory.mktemp("thinking"), thinking=True)
+def test_thoughts_stay_between_the_calls_of_an_episode_as_the_template_has_it(thinking_family, thoughts, turns):
     turns = [
         (f"<think>\n{thought}\n</think>\n\n{said}", read)
         for thought, (said, read) in zip(thoughts, turns, strict=False)
     ]
-    assert played(family.ours, turns) == family.official(whole(turns), SCHEMA)
+    assert played(thinking_family.ours, turns) == thinking_family.official(whole(turns), SCHEMA)
 
 
 @given(contents=st.lists(HOSTILE, min_size=1, max_size=3))

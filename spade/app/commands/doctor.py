@@ -197,15 +197,15 @@ async def _check_tiers() -> list[Check]:
 
 async def _attack(sandbox: "Sandbox") -> list[Check]:
     """Return the time to the first observation, and one check for each attack."""
-    from actors.sandbox.tiers import ATTACKS, write_attacker
+    from actors.sandbox.tiers import ATTACKER, ATTACKS, REFUSED
     from spade.protocol import Faulted
 
     found: list[Check] = []
-    for what in ATTACKS:
+    for what, attack in ATTACKS.items():
         started = time.monotonic()
-        await sandbox.open("doctor", write_attacker(what), 0, 1)
+        await sandbox.open("doctor", ATTACKER, 0, 1)
         spawn_ms = 1000 * (time.monotonic() - started)
-        answer = await sandbox.step("doctor", 1, "")
-        held = isinstance(answer, Faulted)
-        found.append((f"  {what}", held, f"refused ({answer.kind})" if isinstance(answer, Faulted) else "succeeds"))
+        answer = await sandbox.step("doctor", 1, attack)
+        told = f"refused ({answer.kind})" if isinstance(answer, Faulted) else answer.observation
+        found.append((f"  {what}", isinstance(answer, Faulted) or told.startswith(REFUSED), told))
     return [("  first observation", True, f"after {spawn_ms:.0f} ms"), *found]

@@ -3,6 +3,7 @@
 import textwrap
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -16,7 +17,9 @@ from spade.codec import split_runs
 from spade.errors import SpadeError
 from spade.policy import model_folder
 from spade.text import as_line, make_visible
-from spade.tokens import Tokenizer
+
+if TYPE_CHECKING:
+    from spade.tokens import Tokenizer
 
 STYLE = "cyan"
 _MOST_HINT = 300  # characters
@@ -44,12 +47,14 @@ def read_newest(run: RunDir | None, width: int, height: int) -> RenderableType:
 
 
 @cache
-def _load_tokenizer(folder: Path, thinking: bool) -> Tokenizer:
+def _load_tokenizer(folder: Path, thinking: bool) -> "Tokenizer":
     """Load a tokenizer once: the page is drawn twice a second."""
+    from spade.tokens import Tokenizer  # its modules are a third of the start of `spade status`
+
     return Tokenizer.load(folder, thinking=thinking)
 
 
-def _draw_play(kept: KeptPlay, tokenizer: Tokenizer, width: int, height: int) -> RenderableType:
+def _draw_play(kept: KeptPlay, tokenizer: "Tokenizer", width: int, height: int) -> RenderableType:
     """Draw the end of a play: the lines that fit, below its figures. Read text is dim."""
     record, environment = kept.record, kept.environment
     arm = "hinted" if record.hinted else "unhinted"

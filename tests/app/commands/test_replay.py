@@ -14,7 +14,7 @@ import pytest
 import trio
 import typer
 
-from learner import checkpoint
+from learner import checkpoint, train
 from replay.inspect.environments import find_newest_weights, list_published
 from replay.ledger.records import Environment
 from replay.store import FORMAT, Format, open_reader, open_store
@@ -32,9 +32,11 @@ from spade.extras import describe_installing
 from spade.policy import kept as kept_policies
 from spade.policy import manifest
 from spade.policy.model import compute_parameters_digest
+from spade.protocol import LifeNumber
 from tests.learner.fed_learner import SMALL, running
-from tests.peers import alone, pid_of
+from tests.peers import alone, orders, pid_of
 from tests.replay.kept_world import keep_world
+from tests.replay.service.running import serving
 
 STEPS = 7
 READ_ONLY = (["stats"], ["verify"], ["lineage", "1"], ["batch", "2"])
@@ -105,10 +107,12 @@ def test_policies_are_kept_whole_and_once_though_their_learner_was_killed(kept):
 
 async def test_a_learner_ends_at_a_store_that_has_not_its_steps(copied):
     shutil.rmtree(copied / "store")
+    settings = RunDir(copied).config()
+    launch = msgspec.structs.replace(orders(copied, settings, "learner"), life=LifeNumber(1_000, 1))
     refused = pytest.RaisesExc(RunError, match="checkpoints .*step 7 cannot retire")
-    with pytest.RaisesGroup(refused, allow_unwrapped=True, flatten_subgroups=True):
-        async with running(RunDir(copied).config(), copied):
-            pass
+    async with serving(copied, settings):
+        with pytest.RaisesGroup(refused, allow_unwrapped=True, flatten_subgroups=True):
+            await train.run(launch, settings, lambda: None)
 
 
 @pytest.mark.parametrize("words", READ_ONLY, ids=lambda words: words[0])

@@ -9,6 +9,7 @@ from replay.store import open_store
 from replay.store.load import open_run
 from spade.app.rundir import RunDir
 from spade.config import load
+from tests.peers import FEWEST
 
 
 def test_a_finished_run_says_so_and_starts_nothing(tmp_path):
@@ -33,7 +34,7 @@ def test_a_finished_run_says_so_and_starts_nothing(tmp_path):
 
 def test_the_time_of_a_command_counts_from_its_start_and_is_not_kept(tmp_path):
     run = RunDir(tmp_path / "run")
-    settings = load("nano")
+    settings = load("nano", tuple(f"{name}={value}" for name, value in FEWEST.items()))
     run.create(settings)
     with open_store(run.store, "nosync") as store:
         open_run(store, settings)
