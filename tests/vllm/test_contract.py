@@ -25,18 +25,12 @@ def opened(weights, **more):
     return closing(VllmEngine(weights, settings, "float32"))
 
 
-@pytest.fixture(scope="module")
-def opened_once():
-    """An engine in one process, which takes long to start. The test after those of `TestVllm` kills its process."""
-    with opened(checkpoint(NANO).weights(1)) as engine:
-        yield engine
-
-
 class TestVllm(FollowingContract):
     @pytest.fixture(scope="class")
     @classmethod
-    def engine(cls, opened_once):
-        return opened_once
+    def engine(cls, nano):
+        with opened(nano.weights(1)) as engine:
+            yield engine
 
     def test_a_request_that_vllm_refuses_is_refused_and_others_are_served(self, engine, nano):
         """A temperature that it does not know."""
@@ -51,25 +45,6 @@ class TestVllm(FollowingContract):
         assert_sampled_from(nano.model, asked[0], results[0])
 
 
-def test_where_its_processes_die_it_says_so_in_one_line_and_can_be_closed(opened_once):
-    engine = opened_once
-    for index in range(ROWS):
-        engine.submit(index, request(index, max_tokens=200))
-    while engine.active < ROWS:
-        assert engine.step() == []
-    for process in multiprocessing.active_children():
-        process.kill()
-    with pytest.raises(BusError, match="vLLM's own processes have died"):
-        step_to_the_end(engine)
-    with pytest.raises(BusError, match="vLLM's own processes have died"):
-        engine.logprobs([5, 6])
-
-
-def step_to_the_end(engine):
-    while engine.busy:
-        engine.step()
-
-
 class TestTensorParallel(FollowingContract):
     """One copy of the model over two processes, each with half of its heads."""
 
@@ -78,3 +53,22 @@ class TestTensorParallel(FollowingContract):
     def engine(cls, nano):
         with opened(nano.weights(1), tensor_parallel=2) as engine:
             yield engine
+
+
+def test_where_its_processes_die_it_says_so_in_one_line_and_can_be_closed():
+    with opened(checkpoint(NANO).weights(1)) as engine:
+        for index in range(ROWS):
+            engine.submit(index, request(index, max_tokens=200))
+        while engine.active < ROWS:
+            assert engine.step() == []
+        for process in multiprocessing.active_children():
+            process.kill()
+        with pytest.raises(BusError, match="vLLM's own processes have died"):
+            step_to_the_end(engine)
+        with pytest.raises(BusError, match="vLLM's own processes have died"):
+            engine.logprobs([5, 6])
+
+
+def step_to_the_end(engine):
+    while engine.busy:
+        engine.step()
