@@ -58,7 +58,7 @@ class EvaluationRow(msgspec.Struct, frozen=True, tag_field="kind", tag="evaluati
     """The suite; "" if a folder of programs was played."""
     categories: dict[str, float] = {}
     measure: str = ""
-    """Digest of the plays by which it was measured. Win rates of different measures do not compare."""
+    """Digest of the plays. Win rates of different plays do not compare."""
 
 
 class DiversityRow(msgspec.Struct, frozen=True, tag_field="kind", tag="diversity"):
