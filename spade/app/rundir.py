@@ -299,7 +299,7 @@ class RunDir:
                     self._discard_temporary_sockets()
 
     def _discard_temporary_sockets(self) -> None:
-        """Delete the folder of the sockets, with those of killed processes, if it is in a temporary directory."""
+        """Delete the folder of the sockets if it is in a temporary directory. Killed processes left theirs there."""
         folder = Path(self._read_recorded_address().removeprefix(_IPC)).parent
         if folder.name == self._temporary_name:
             rmtree(folder, ignore_errors=True)
