@@ -19,6 +19,7 @@ from torch import Tensor
 from learner.backends.fragments import PARAMETER, Fragments
 from spade.decoding import UnreadableError, try_decode
 from spade.errors import RunError
+from spade.policy.model import raise_named
 
 FILE, SHARDS = "state.safetensors", "shards"
 Shapes = Mapping[str, tuple[int, ...]]
@@ -38,7 +39,7 @@ class Counters(NamedTuple):
 def write(
     folder: Path, counters: Counters, tensors: dict[str, Tensor], device: torch.device, sharded: Shapes | None = None
 ) -> None:
-    """Write `tensors` and this process's random states into an existing folder.
+    """Write `tensors` and this process's random states into an existing folder. Raises OSError, which names the file.
 
     sharded: shapes of the trained parameters by name, if the folder `SHARDS` has parameters and moments; else None.
     """
@@ -48,7 +49,8 @@ def write(
     header = {name: str(value) for name, value in counters._asdict().items()}
     if sharded is not None:
         header["shapes"] = msgspec.json.encode(sharded).decode()
-    save_file(tensors, folder / FILE, header)
+    with raise_named(folder / FILE):
+        save_file(tensors, folder / FILE, header)
 
 
 class State:

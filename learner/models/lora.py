@@ -12,6 +12,7 @@ from torch import Tensor
 from spade.config import Learner
 from spade.errors import ConfigError
 from spade.extras import describe_installing
+from spade.policy.model import raise_named
 
 _DOWN, _UP = ".lora_A.default.weight", ".lora_B.default.weight"
 
@@ -48,7 +49,9 @@ def write_adapter(state: Path, learner: Learner, folder: Path) -> None:
         tensors = {_name_published(name.removeprefix(prefix)): file.get_tensor(name) for name in names}
     folder.mkdir()
     _make_settings(learner).save_pretrained(folder)
-    save_file(tensors, folder / "adapter_model.safetensors")
+    written = folder / "adapter_model.safetensors"
+    with raise_named(written):
+        save_file(tensors, written)
 
 
 def _name_published(name: str) -> str:

@@ -13,6 +13,7 @@ from functools import partial
 from importlib import metadata
 from itertools import islice
 from pathlib import Path
+from shutil import rmtree
 
 import msgspec
 
@@ -274,7 +275,10 @@ class RunDir:
 
     @contextmanager
     def lock(self, *parts: str) -> Iterator[None]:
-        """Lock parts of the run ("replay", "learner") for this process. Raises RunError if another process has one."""
+        """Lock parts of the run ("replay", "learner") for this process. Raises RunError if another process has one.
+
+        The last process that has a part deletes the folder of the sockets, if it is in a temporary directory.
+        """
         make_private(self.path)
 
         def describe(part: str, holder: Holder) -> str:
@@ -288,7 +292,17 @@ class RunDir:
         with ExitStack() as locks:
             for part in parts:
                 locks.enter_context(hold_lock(self.path / f"{part}{_LOCK}", partial(describe, part)))
-            yield
+            try:
+                yield
+            finally:
+                if self.holders().keys() <= set(parts):
+                    self._discard_temporary_sockets()
+
+    def _discard_temporary_sockets(self) -> None:
+        """Delete the folder of the sockets if it is in a temporary directory. Killed processes left theirs there."""
+        folder = Path(self._read_recorded_address().removeprefix(_IPC)).parent
+        if folder.name == self._temporary_name:
+            rmtree(folder, ignore_errors=True)
 
     def holders(self) -> dict[str, Holder]:
         """Return the processes that now hold a part of this run, by part. Other locks on its files do not count."""

@@ -5,7 +5,8 @@ import filecmp
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -159,12 +160,22 @@ def _copy(source: Mapping[str, Tensor], target: Mapping[str, Tensor], folder: Pa
         target[name].copy_(value)
 
 
+@contextmanager
+def raise_named(file: Path) -> Iterator[None]:
+    """Raise an error of safetensors, which writes `file` in the block, as an OSError that names the file.
+
+    The error of safetensors tells of a full disk only in its text.
+    """
+    try:
+        yield
+    except SafetensorError as error:
+        raise OSError(errno.EIO, str(error), str(file)) from None
+
+
 def write_parameters(model: PreTrainedModel, folder: Path) -> None:
     """Write the parameters and the config of `model` into `folder`. Raises OSError, which names the file."""
-    try:
+    with raise_named(folder / PARAMETERS):
         model.save_pretrained(folder, max_shard_size=_WHOLE)
-    except SafetensorError as error:  # this error tells of a full disk only in its text
-        raise OSError(errno.EIO, str(error), str(folder / PARAMETERS)) from None
 
 
 def save(model: PreTrainedModel, tokenizer: Path, folder: Path) -> str:

@@ -257,6 +257,21 @@ def test_all_commands_find_the_socket_where_the_command_that_serves_it_wrote_it_
     assert elsewhere.replay_address.startswith("ipc:///tmp/spade-")
 
 
+def test_the_last_process_of_a_run_leaves_no_sockets_in_a_temporary_directory(tmp_path, monkeypatch, short):
+    monkeypatch.setattr("tempfile.tempdir", short)
+    deep = RunDir(tmp_path / ("x" * 60) / ("y" * 60))
+    with deep.lock("replay"):
+        deep.create(load("nano"))
+        (deep.socket_folder() / "engine-0.sock").touch()  # of a process that was killed
+        with RunDir(deep.path).lock("learner"):
+            pass
+        assert os.listdir(deep.socket_folder()) == ["engine-0.sock"]
+    assert os.listdir(short) == []
+    with deep.lock("replay"):
+        deep.create(load("nano"))
+        assert deep.socket_folder().is_dir()
+
+
 def test_a_moved_run_is_found():
     with tempfile.TemporaryDirectory(dir="/tmp") as short:  # else its sockets lie elsewhere
         RunDir(Path(short) / "a").create(load("nano"))

@@ -11,9 +11,11 @@ import resource
 import sys
 
 import pytest
+import torch
 from transformers import AutoModelForCausalLM
 
 from learner import checkpoint
+from learner.backends import state
 from replay.service.journal import Journal
 from spade import disk
 from spade.errors import RunError
@@ -78,9 +80,17 @@ def test_the_checkpoint_before_stays_and_no_half_one_does(tmp_path, most):
     checkpoint.write(tmp_path, 1, StepMetrics(), save, alone)
     said = limited(most, lambda: checkpoint.write(tmp_path, 2, StepMetrics(), save, alone))
     assert said.startswith(f"{FINAL} ")
+    assert f"'{tmp_path}" in said
     assert "free space" in said
     assert names(tmp_path) == ["step-1"]
     assert checkpoint.find_newest(tmp_path)[1].step == 1
+
+
+def test_a_state_that_does_not_fit_names_its_file(tmp_path):
+    def write():
+        state.write(tmp_path, state.Counters(1, 0), {"parameter.w": torch.zeros(10_000)}, torch.device("cpu"))
+
+    assert f"'{tmp_path / state.FILE}'; free space" in limited(1_000, write)
 
 
 @pytest.mark.parametrize("most", [0, 10])

