@@ -2,6 +2,7 @@
 
 import logging
 import re
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -102,7 +103,10 @@ def _find_cached(name: str, kind: _Kind, patterns: Sequence[str]) -> Path | None
 
 def _download_snapshot(name: str, kind: _Kind, patterns: Sequence[str], offline: bool) -> Path:
     from huggingface_hub import snapshot_download
+    from huggingface_hub.utils import disable_progress_bars
 
+    if not sys.stderr.isatty():
+        disable_progress_bars()
     repository, _, revision = name.partition("@")
     return Path(
         snapshot_download(

@@ -118,7 +118,7 @@ def test_random_episodes_of_the_games_are_the_same_as_in_a_run(run, few):
     there = []
     for folder in folders:
         command = [sys.executable, "-c", PLAYER, str(-(-EPISODES // len(folders)))]
-        done = subprocess.run(command, cwd=folder / "environment", capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command, cwd=folder / "environment", capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr
         there += [(folder, actions, answers) for actions, answers in json.loads(done.stdout)]
 

@@ -24,7 +24,7 @@ from spade.pools import list_names, read_program
 from spade.protocol import Faulted
 
 EPISODES = 200
-STARTED_S = 60
+STARTED_S = 300
 SESSIONS = 8
 """Sessions of the counter."""
 SIDES = Path(__file__).with_name("sides")
@@ -94,14 +94,14 @@ def to_rows(answers):
 def test_openenvs_own_check_passes(package, installed):
     folder = installed / "sources" / package.replace("_", "-")
     command = [sys.executable, "-P", "-m", "openenv.cli", "validate", folder, "--level", "static", "--skip-build"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "PASS  static.manifest" in done.stdout
 
 
 def test_openenvs_own_check_of_a_running_server_passes(served):
     command = [sys.executable, "-P", "-m", "openenv.cli", "validate", "--url", served, "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -23,7 +23,7 @@ from spade.app.rundir import RunDir
 from spade.returns import compute_episode_return
 
 EPISODES = 200
-STARTED_S = 120
+STARTED_S = 300
 KINDS = ("some_walls", "some_bare")
 
 

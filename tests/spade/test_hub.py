@@ -50,6 +50,11 @@ def test_a_run_keeps_the_commit_that_it_began_with(server, files, tmp_path):
     assert RunDir(tmp_path / "other").settle(config) != begun
 
 
+def test_a_download_prints_nothing_where_no_terminal_is(server, capsys):
+    hub.find_snapshot(NAME)
+    assert capsys.readouterr() == ("", "")
+
+
 @pytest.mark.parametrize("fault", ["429", "html", "cut", "gone"])
 def test_the_cache_serves_if_the_hub_fails(server, fault):
     folder = hub.find_snapshot(NAME)
