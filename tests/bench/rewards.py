@@ -1,4 +1,4 @@
-"""What each kind of reward pays for programs of a nano world that the world's own players play.
+"""Compare what the kinds of reward pay for programs of a nano world that its own players play.
 
     python -m tests.bench.rewards --world tools --skilled 0.95 0.97 --programs 400
     python -m tests.bench.rewards --world games --skilled 0.4 0.9 --programs 400

@@ -1,4 +1,4 @@
-"""What the kinds of reward pay for programs that skilled players of the nano worlds play."""
+"""Compare the kinds of reward on programs that skilled players of the nano worlds play."""
 
 from tests.bench.rewards import pay_programs
 

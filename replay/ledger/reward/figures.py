@@ -49,7 +49,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class PairCounts(NamedTuple):
-    """Counts of the pairs whose hinted play was won, by their unhinted plays.
+    """Counts of the pairs with a won hinted play, by their unhinted plays.
 
     A player who knows the secret needs as many turns as the hinted play. An unhinted play that lasted longer explored.
     """
@@ -57,15 +57,15 @@ class PairCounts(NamedTuple):
     void: int
     """Pairs with a void play, whoever won. They count as whatever pays least."""
     known: int
-    """All pairs whose hinted play was won."""
+    """All pairs with a won hinted play."""
     at_once: int
-    """Of these, pairs whose unhinted play was won without exploring."""
+    """Of these: the unhinted play was won without exploring."""
     cut: int
-    """Pairs whose unhinted play was lost without a turn to explore."""
+    """Of these: the unhinted play was lost without a turn to explore."""
     explored: int
-    """Pairs whose unhinted play explored."""
+    """Of these: the unhinted play explored."""
     found: int
-    """Pairs whose unhinted play explored and won."""
+    """Of these: the unhinted play explored and won."""
 
     @property
     def exploring_helps(self) -> bool:
@@ -152,7 +152,7 @@ def compute_least_regret(plays: Iterable[PlayRecord]) -> Regret | None:
 def compute_found_regret(plays: Iterable[PlayRecord]) -> Regret | None:
     """Return `compute_least_regret`, but a pair counts at most 0 if its unhinted play lasted no longer than the hinted.
 
-    Luck decided such a play, because it left no turn in which to find out what the hint says.
+    Luck decided such a play, because it left no turn to find out what the hint says.
     """
     bounds = []
     for unhinted, hinted in _pair_plays(plays):

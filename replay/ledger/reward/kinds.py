@@ -32,7 +32,7 @@ class Measured(msgspec.Struct, frozen=True):
     found: Regret | None = None
     """The least regret without losses that left no turn to explore; None if exploring does not help."""
     explored_rate: Bounds | None = None
-    """`win_rate`, if these losses count as void; None without a pair in which exploring was seen to help once."""
+    """`win_rate`, if these losses count as void; None if no play found out."""
 
 
 def regret_and_anchor(window: Measured, settings: Reward) -> float:
