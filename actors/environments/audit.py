@@ -22,14 +22,7 @@ from typing import TypeVar
 import trio
 
 from actors.environments.domains import DOMAINS, Sent
-from actors.environments.gifts import (
-    Hearing,
-    drop_words,
-    find_tellings,
-    find_unseen_words,
-    heard,
-    keep_findable,
-)
+from actors.environments.gifts import Hearing, drop_words, find_stated_words, find_unseen_words, heard
 from actors.environments.offers import read_offer
 from actors.environments.trials import RejectedError, Trials
 from actors.sandbox import Sandbox
@@ -295,16 +288,9 @@ class Auditor:
         does another play of the instance if the moves still return `least` after it told the word. Returns () if the
         moves return as much without these words.
         """
-        stated = [word for word in find_unseen_words(moves, ()) if self._hint.states(word)]
-        if not stated:
-            return ()
-        # In a thread, since long observations take time.
+        # In a thread, since long observations take time. Nothing is heard if the program does not have a hint.
         heard_here = tuple(self._heard[seed])
-        plays = await trio.to_thread.run_sync(list, (keep_findable(play, moves) for play in heard_here))
-        own = [play for play in plays if list(play.actions) == list(moves[: len(play.actions)])]
-        unseen = await trio.to_thread.run_sync(find_unseen_words, moves, own)
-        words = [word for word in stated if word in unseen]
-        tellings = await trio.to_thread.run_sync(find_tellings, words, plays)
+        words, tellings = await trio.to_thread.run_sync(find_stated_words, self._hint, moves, heard_here)
         try:
             for word, told_by in tellings.items():
                 again = partial(self._find_return, seed, [*told_by, *moves])

@@ -104,6 +104,23 @@ def find_tellings(words: Iterable[str], plays: Iterable[Hearing[Said]]) -> dict[
     return found
 
 
+def find_stated_words(
+    hint: Told, moves: Sequence[Said], plays: Sequence[Hearing[Said]]
+) -> tuple[list[str], dict[str, Sequence[Said]]]:
+    """Return the words of the moves that the hint states and the play of these moves does not tell in time.
+
+    Also return the fewest actions after which another play tells a word, for each word that one tells.
+    """
+    stated = [word for word in find_unseen_words(moves, ()) if hint.states(word)]
+    if not stated:
+        return [], {}
+    findable = [keep_findable(play, moves) for play in plays]
+    own = [play for play in findable if list(play.actions) == list(moves[: len(play.actions)])]
+    unseen = find_unseen_words(moves, own)
+    words = [word for word in stated if word in unseen]
+    return words, find_tellings(words, findable)
+
+
 def _split_action(action: str | Move) -> list[str]:
     """Return the long words of an action, its runs of short words, and the long values of its calls.
 

@@ -1,4 +1,4 @@
-"""What a program tells after an action that no player can find is told to nobody: a hint that states it is a gift."""
+"""A hint that states a word is a gift, if the program tells the word only after an action that no player can find."""
 
 import pytest
 
