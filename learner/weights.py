@@ -1,14 +1,16 @@
-"""Write and delete published weights: Hugging Face folders named by their digest. The newest few are kept."""
+"""Copy, write and delete published weights: Hugging Face folders named by their digest. The newest few are kept."""
 
+import copy
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
 from learner.claim import Check
 from spade.disk import discard, discard_unless_held
+from spade.policy import canary
 from spade.policy.manifest import PARAMETERS
 from spade.policy.model import publish as publish_folder
 
@@ -16,17 +18,47 @@ from spade.policy.model import publish as publish_folder
 KEPT = 4
 
 
-def publish(model: Any, dtype: str, tokenizer: Path, root: Path) -> tuple[str, Path]:
-    """Write the parameters in `dtype` ("float32" or "bfloat16") to `root`/<digest>. Returns (digest, folder).
+class Policy(NamedTuple):
+    """A copy of a policy in the CPU's memory. No step changes it."""
 
-    Copies the tokenizer files of the folder `tokenizer`. The same parameters give the same folder, marked as newest.
+    model: Any
+    """The Hugging Face model in the number format of the publication."""
+
+    expected: canary.Canary
+    """The canary of the trained model, in the learner's own arithmetic."""
+
+
+@torch.no_grad()
+def copy_policy(model: Any, dtype: str) -> Policy:
+    """Copy the parameters in `dtype` ("float32" or "bfloat16").
+
     The model loses its gradients, which nobody needs any more, so that the copy finds room.
     """
     model.zero_grad()
-    published = model if dtype == "float32" else _cast(model, getattr(torch, dtype))
-    digest, folder = publish_folder(published, tokenizer, root, trained=model)
+    with torch.device("meta"):
+        made = type(model)(copy.deepcopy(model.config))  # saving writes the dtype into the configuration
+    tensors = model.state_dict(keep_vars=True)  # tied names share a tensor, which is copied once
+    copies = {key: _copy_tensor(one, dtype) for key, one in {id(one): one for one in tensors.values()}.items()}
+    made.load_state_dict({name: copies[id(one)] for name, one in tensors.items()}, assign=True)
+    made.tie_weights()
+    made.generation_config = model.generation_config
+    made._weight_conversions = getattr(model, "_weight_conversions", None)  # the names of its tensors in files
+    return Policy(made, canary.compute(model))
+
+
+def write(policy: Policy, tokenizer: Path, root: Path) -> tuple[str, Path]:
+    """Write the copy of a policy to `root`/<digest>. Returns (digest, folder).
+
+    Copies the tokenizer files of the folder `tokenizer`. The same parameters give the same folder, marked as newest.
+    """
+    digest, folder = publish_folder(policy.model, tokenizer, root, policy.expected)
     os.utime(folder)
     return digest, folder
+
+
+def publish(model: Any, dtype: str, tokenizer: Path, root: Path) -> tuple[str, Path]:
+    """Copy and write the policy of `model`. See `copy_policy` and `write`."""
+    return write(copy_policy(model, dtype), tokenizer, root)
 
 
 def list_spare(root: Path, needed: frozenset[str]) -> list[str]:
@@ -49,12 +81,6 @@ def prune(root: Path, retired: Iterable[str], check: Check) -> None:
         discard_unless_held(root / digest, PARAMETERS)
 
 
-@torch.no_grad()
-def _cast(model: Any, dtype: torch.dtype) -> Any:
-    """Copy the model's parameters in `dtype`, without gradients or a second copy in float32."""
-    with torch.device("meta"):
-        copy = type(model)(model.config)
-    copy.load_state_dict({name: value.to(dtype) for name, value in model.state_dict().items()}, assign=True)
-    copy.tie_weights()
-    copy.generation_config = model.generation_config
-    return copy
+def _copy_tensor(tensor: Any, dtype: str) -> Any:
+    kind = getattr(torch, dtype) if tensor.is_floating_point() else tensor.dtype
+    return tensor.detach().to("cpu", kind, copy=True)

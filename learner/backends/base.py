@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
+from learner.checkpoint import Save
 from spade.protocol import Batch, StepMetrics
 
 
@@ -25,14 +26,15 @@ class Backend(Protocol):
         are unchanged and can still be saved. Raises RunError if gradients stay non-finite.
         """
 
-    def save(self, folder: Path) -> dict[str, str]:
-        """Write parameters, optimiser state, random state and step into an existing folder.
+    def freeze(self) -> Save:
+        """Copy parameters, optimiser state, random state and step into the CPU's memory, for writing beside a step.
 
-        Returns the digests (`compute_file_digest`) of files that other processes wrote, by their paths in `folder`.
+        With `learner.checkpoint = "sharded"` nothing is copied: all ranks write their parts. Then the result must be
+        called before the next step.
         """
 
     def load(self, folder: Path) -> None:
-        """Continue from a folder that `save` of any backend wrote. Raises RunError if it does not fit this model."""
+        """Continue from a folder that `freeze` of any backend filled. Raises RunError if it does not fit this model."""
 
     def close(self) -> None:
         """Let the backend's other processes leave. Call this in trio's thread."""

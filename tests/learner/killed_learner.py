@@ -43,7 +43,7 @@ def keep(backend, metrics, settings, run):
     _, folder = weights.publish(backend.model, "float32", Path(settings.model.path), run / "weights")
 
     def fill(draft):
-        measured = backend.save(draft)
+        measured = backend.freeze()(draft)
         link_folder(folder, draft / "model")
         return measured
 
