@@ -2,10 +2,7 @@
 
 import copy
 import errno
-import logging
-import math
 import threading
-from types import SimpleNamespace
 
 import pytest
 import trio
@@ -21,47 +18,10 @@ from spade import config
 from spade.errors import RunError
 from spade.policy import kept
 from spade.processes.entry import _find_verdict
-from spade.protocol import Batch, LifeNumber, StepMetrics, Weights
-from spade.waits import Waits
+from spade.protocol import Batch, LifeNumber, StepMetrics
 from tests.learner.test_claim import NEW, OLD, OVER, seen
+from tests.learner.told_replay import Replay
 from tests.peers import changed
-
-
-class Replay:
-    """A replay service that has a batch for each of the first `steps` steps, and writes down what it is told."""
-
-    def __init__(self, policy, steps, root):
-        self.told = []
-        self.done = trio.Event()
-        self.silent = math.inf  # the first step whose publication is not answered
-        self.client = SimpleNamespace(
-            refusal="", gauges={}, waits=Waits(trio.current_time), pulse=SimpleNamespace(weights=None)
-        )
-        self._batches = {step: policy.groups(step, off=0.5) for step in range(1, steps + 1)}
-        self._root = root
-
-    async def take_batch(self, step, wait_s):
-        if step not in self._batches:
-            self.done.set()
-            await trio.sleep_forever()
-        await trio.lowlevel.checkpoint()
-        return Batch(step, 1, self._batches[step])
-
-    async def publish(self, step, digest, path, metrics):
-        if step >= self.silent:
-            self.done.set()
-            await trio.sleep_forever()
-        assert weights.PARAMETERS in {file.name for file in (self._root / "weights" / digest).iterdir()}
-        self.told.append(("weights", step, digest))
-        return Weights(step + 1, step, digest, path)
-
-    async def retire(self, digests):
-        self.told.append(("retired", *digests))
-        return tuple(digests)
-
-    async def checkpointed(self, step):
-        checkpoint.verify_checkpoint(self._root / "checkpoints" / f"step-{step}")
-        self.told.append(("checkpoint", step))
 
 
 class Run:
@@ -70,12 +30,10 @@ class Run:
     def __init__(self, policy, folder, root, steps, life=LifeNumber(), **learner):
         self.root = root
         every = {"checkpoint_every": 2, "keep_checkpoints": 100, "keep_policy_every": 3, "lr": 1e-2, **learner}
-        settings = changed(
-            config.load("nano", (f"model.path={folder}",)), learner=every, supervise={"drain_s": 1.0}
-        )
+        settings = changed(config.load("nano", (f"model.path={folder}",)), learner=every, supervise={"drain_s": 1.0})
         self.settings = settings
         self.backend = TorchBackend(copy.deepcopy(policy.model), settings)
-        self.replay = Replay(policy, steps, root)
+        self.replay = Replay([Batch(step, 1, policy.groups(step, off=0.5)) for step in range(1, steps + 1)], root)
         self.claim = Claim(root / "checkpoints", "learner", life)
         self.learner = Learner(self.backend, StepMetrics(), self.replay, settings, root, self.claim)
 
@@ -95,7 +53,7 @@ class Run:
 
 @pytest.fixture
 def run(policy, checkpoint_folder, tmp_path):
-    def made(steps=6, name="run", **options):
+    def made(steps=4, name="run", **options):
         return Run(policy, checkpoint_folder, tmp_path / name, steps, **options)
 
     return made
@@ -127,7 +85,7 @@ async def wait_for(event):
 
 
 async def test_files_and_receipts_are_those_of_a_learner_that_writes_between_its_steps(run, monkeypatch):
-    beside, between = run(name="beside"), run(name="between")
+    beside, between = run(6, "beside"), run(6, "between")
     await beside.live()
     hand_over = Writer.hand_over
 
@@ -138,12 +96,12 @@ async def test_files_and_receipts_are_those_of_a_learner_that_writes_between_its
     monkeypatch.setattr(Writer, "hand_over", settled)
     await between.live()
     assert beside.replay.told == between.replay.told
-    told = [line for line in beside.replay.told if line[0] != "retired"]
-    assert [line[:2] for line in told] == [
+    assert beside.replay.retired == between.replay.retired
+    assert [line[:2] for line in beside.replay.told] == [
         ("weights", 0), ("weights", 1), ("weights", 2), ("checkpoint", 2), ("weights", 3), ("weights", 4),
         ("checkpoint", 4), ("weights", 5), ("weights", 6), ("checkpoint", 6),
     ]  # fmt: skip
-    assert len({digest for _, _, digest in (line for line in told if line[0] == "weights")}) == 7
+    assert len({line[2] for line in beside.replay.told if line[0] == "weights"}) == 7
     for name in ("weights", kept.FOLDER):
         assert seen(beside.root / name) == seen(between.root / name)
         assert list((beside.root / name).iterdir())
@@ -168,8 +126,8 @@ async def test_a_learner_trains_one_step_beside_a_slow_disk_and_no_more(run, slo
         assert tested.backend.step == 3
         assert tested.replay.told[-1][:2] == ("weights", 1)
         go_on.set()
-    assert tested.replay.told[-1] == ("checkpoint", 6)
-    assert (tested.root / kept.FOLDER / "step-6").is_dir()
+    assert tested.replay.told[-1] == ("checkpoint", 4)
+    assert (tested.root / kept.FOLDER / "step-3").is_dir()
 
 
 async def test_a_step_beside_changes_nothing_of_what_is_written(run, slow):
@@ -182,7 +140,7 @@ async def test_a_step_beside_changes_nothing_of_what_is_written(run, slow):
             await trio.sleep(0.005)
         go_on.set()
     for step in (1, 2):
-        plain.backend.train(Batch(step, 1, plain.replay._batches[step]))
+        plain.backend.train(plain.replay.batches[step])
     digest, _ = weights.publish(plain.backend.model, "float32", tested.root.parent / "model", plain.root / "weights")
     assert ("weights", 2, digest) in tested.replay.told
     plain.root.joinpath("state").mkdir()
@@ -231,7 +189,7 @@ async def test_a_learner_that_is_told_to_leave_finishes_what_it_writes(run, slow
 
 async def test_a_learner_that_is_told_to_leave_does_not_begin_a_checkpoint_twice(run, slow):
     """It has trained no step since the work in hand, whose checkpoint is the last one anyway."""
-    tested = run(steps=4)
+    tested = run()
     begun, go_on = slow(4)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(tested.learner.live)
@@ -263,7 +221,9 @@ async def test_a_newer_life_ends_what_an_older_one_writes_beside_a_step(run, slo
         async with trio.open_nursery() as nursery:
             nursery.start_soon(tested.learner.live)
             await wait_for(begun)
-            Claim(tested.root / "checkpoints", "learner", NEW).take(tested.root / "checkpoints", tested.root / "weights")
+            Claim(tested.root / "checkpoints", "learner", NEW).take(
+                tested.root / "checkpoints", tested.root / "weights"
+            )
             before = seen(tested.root)
             go_on.set()
     assert seen(tested.root) == before
@@ -286,10 +246,4 @@ async def test_ranks_that_write_their_parts_do_so_between_two_steps(run, monkeyp
 
     monkeypatch.setattr(TorchBackend, "freeze", frozen)
     await tested.live()
-    assert saved == [(2, 2), (4, 4), (6, 6)]
-
-
-def test_the_log_of_a_kept_policy_names_its_step(run, caplog):
-    caplog.set_level(logging.INFO)
-    trio.run(run(steps=3).live)
-    assert "the policy of step 3 is kept" in caplog.text
+    assert saved == [(2, 2), (4, 4)]
