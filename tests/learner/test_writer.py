@@ -23,11 +23,13 @@ from tests.learner.test_claim import NEW, OLD, OVER, seen
 from tests.learner.told_replay import Replay
 from tests.peers import changed
 
+ALONE = LifeNumber()
+
 
 class Run:
     """A learner of the tests' policy over a replay service of the test."""
 
-    def __init__(self, policy, folder, root, steps, life=LifeNumber(), **learner):
+    def __init__(self, policy, folder, root, steps, life=ALONE, **learner):
         self.root = root
         every = {"checkpoint_every": 2, "keep_checkpoints": 100, "keep_policy_every": 3, "lr": 1e-2, **learner}
         settings = changed(config.load("nano", (f"model.path={folder}",)), learner=every, supervise={"drain_s": 1.0})
@@ -79,8 +81,8 @@ def slow(monkeypatch):
     return made
 
 
-async def wait_for(event):
-    while not event.is_set():
+async def until(holds):
+    while not holds():  # noqa: ASYNC110 - threads of the learner set it
         await trio.sleep(0.005)
 
 
@@ -117,11 +119,9 @@ async def test_a_learner_trains_one_step_beside_a_slow_disk_and_no_more(run, slo
     begun, go_on = slow(2)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(tested.live)
-        await wait_for(begun)
-        while tested.backend.step < 3:
-            await trio.sleep(0.005)
-        while not [wait for wait in tested.replay.client.waits.report() if wait.holder == "its writer"]:
-            await trio.sleep(0.005)
+        await until(begun.is_set)
+        await until(lambda: tested.backend.step == 3)
+        await until(lambda: "its writer" in {wait.holder for wait in tested.replay.client.waits.report()})
         await trio.sleep(0.1)
         assert tested.backend.step == 3
         assert tested.replay.told[-1][:2] == ("weights", 1)
@@ -135,9 +135,8 @@ async def test_a_step_beside_changes_nothing_of_what_is_written(run, slow):
     begun, go_on = slow(2)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(tested.live)
-        await wait_for(begun)
-        while tested.backend.step < 3:
-            await trio.sleep(0.005)
+        await until(begun.is_set)
+        await until(lambda: tested.backend.step == 3)
         go_on.set()
     for step in (1, 2):
         plain.backend.train(plain.replay.batches[step])
@@ -174,9 +173,8 @@ async def test_a_learner_that_is_told_to_leave_finishes_what_it_writes(run, slow
     begun, go_on = slow(3)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(tested.learner.live)
-        await wait_for(begun)
-        while tested.backend.step < 4:
-            await trio.sleep(0.005)
+        await until(begun.is_set)
+        await until(lambda: tested.backend.step == 4)
         nursery.cancel_scope.cancel()
         with trio.CancelScope(shield=True):
             await trio.sleep(0.05)
@@ -193,7 +191,7 @@ async def test_a_learner_that_is_told_to_leave_does_not_begin_a_checkpoint_twice
     begun, go_on = slow(4)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(tested.learner.live)
-        await wait_for(begun)
+        await until(begun.is_set)
         await tested.replay.done.wait()
         nursery.cancel_scope.cancel()
         go_on.set()
@@ -207,8 +205,7 @@ async def test_a_replay_service_that_does_not_answer_costs_a_leaving_learner_no_
     async with trio.open_nursery() as nursery:
         nursery.start_soon(tested.learner.live)
         await tested.replay.done.wait()
-        while tested.backend.step < 4:
-            await trio.sleep(0.005)
+        await until(lambda: tested.backend.step == 4)
         nursery.cancel_scope.cancel()
     assert tested.replay.told[-1] == ("checkpoint", 2)
     assert list(tested.states()) == [2, 4]
@@ -217,10 +214,10 @@ async def test_a_replay_service_that_does_not_answer_costs_a_leaving_learner_no_
 async def test_a_newer_life_ends_what_an_older_one_writes_beside_a_step(run, slow):
     tested = run(life=OLD)
     begun, go_on = slow(2)
-    with pytest.RaisesGroup(pytest.RaisesExc(RunError, match=OVER), flatten_subgroups=True):  # noqa: PT012
+    with pytest.RaisesGroup(pytest.RaisesExc(RunError, match=OVER), flatten_subgroups=True):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(tested.learner.live)
-            await wait_for(begun)
+            await until(begun.is_set)
             Claim(tested.root / "checkpoints", "learner", NEW).take(
                 tested.root / "checkpoints", tested.root / "weights"
             )
