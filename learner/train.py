@@ -45,6 +45,7 @@ class Learner:
         self._config = config
         self._checkpoints = run / "checkpoints"
         self._writer = Writer(replay, config, run, claim, saved=backend.step)
+        self._policy: weights.PolicyCopy | None = None
         self._skipped = 0
         self._read_tokens = self._trained_tokens = 0
         self._computed_tokens = 0.0
@@ -123,9 +124,11 @@ class Learner:
                 await self._writer.settle()
 
     def _copy(self, *, publish: bool, keep: bool, save: bool) -> Work:
-        policy = weights.copy_policy(self._backend.model, self._config.model.dtype)
+        model = self._backend.model
+        self._policy = self._policy or weights.PolicyCopy(model, self._config.model.dtype)
+        self._policy.take(model)
         state = self._backend.freeze() if save else None
-        return Work(self._backend.step, self._metrics, policy, publish, keep, state)
+        return Work(self._backend.step, self._metrics, self._policy, publish, keep, state)
 
     def _report(self) -> None:
         metrics, step = self._metrics, self._backend.step

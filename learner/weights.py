@@ -2,9 +2,10 @@
 
 import copy
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -18,47 +19,51 @@ from spade.policy.model import publish as publish_folder
 KEPT = 4
 
 
-class Policy(NamedTuple):
-    """A copy of a policy in the CPU's memory. No step changes it."""
+class PolicyCopy:
+    """A copy of a policy in the CPU's memory, which no step changes. The same memory serves all copies of a learner."""
 
-    model: Any
-    """The Hugging Face model in the number format of the publication."""
+    def __init__(self, model: Any, dtype: str) -> None:
+        """Make room for the parameters of `model` in `dtype`, "float32" or "bfloat16"."""
+        with torch.device("meta"):
+            made = type(model)(copy.deepcopy(model.config))  # saving writes the dtype into the configuration
+        made.to(getattr(torch, dtype)).to_empty(device="cpu").tie_weights()
+        made.generation_config = model.generation_config
+        made._weight_conversions = getattr(model, "_weight_conversions", None)  # the names of its tensors in files
+        self._model = made
 
-    expected: canary.Canary
-    """The canary of the trained model, in the learner's own arithmetic."""
+    @torch.no_grad()
+    def take(self, model: Any) -> None:
+        """Copy the parameters of `model`, and compute its canary in the learner's own arithmetic.
+
+        The model loses its gradients, which nobody needs any more.
+        """
+        model.zero_grad()
+        room = dict(_list_tensors(self._model))
+        for name, value in _list_tensors(model):
+            room[name].copy_(value)
+        self._expected = canary.compute(model)
+
+    def write(self, tokenizer: Path, root: Path) -> tuple[str, Path]:
+        """Write the copy to `root`/<digest>. Returns (digest, folder).
+
+        Copies the tokenizer files of the folder `tokenizer`. The same parameters give the same folder, marked as
+        newest.
+        """
+        digest, folder = publish_folder(self._model, tokenizer, root, self._expected)
+        os.utime(folder)
+        return digest, folder
 
 
-@torch.no_grad()
-def copy_policy(model: Any, dtype: str) -> Policy:
-    """Copy the parameters in `dtype` ("float32" or "bfloat16").
-
-    The model loses its gradients, which nobody needs any more, so that the copy finds room.
-    """
-    model.zero_grad()
-    with torch.device("meta"):
-        made = type(model)(copy.deepcopy(model.config))  # saving writes the dtype into the configuration
-    tensors = model.state_dict(keep_vars=True)  # tied names share a tensor, which is copied once
-    copies = {key: _copy_tensor(one, dtype) for key, one in {id(one): one for one in tensors.values()}.items()}
-    made.load_state_dict({name: copies[id(one)] for name, one in tensors.items()}, assign=True)
-    made.tie_weights()
-    made.generation_config = model.generation_config
-    made._weight_conversions = getattr(model, "_weight_conversions", None)  # the names of its tensors in files
-    return Policy(made, canary.compute(model))
-
-
-def write(policy: Policy, tokenizer: Path, root: Path) -> tuple[str, Path]:
-    """Write the copy of a policy to `root`/<digest>. Returns (digest, folder).
-
-    Copies the tokenizer files of the folder `tokenizer`. The same parameters give the same folder, marked as newest.
-    """
-    digest, folder = publish_folder(policy.model, tokenizer, root, policy.expected)
-    os.utime(folder)
-    return digest, folder
+def _list_tensors(model: Any) -> Iterator[tuple[str, Any]]:
+    """Return parameters and buffers by name. Tied ones have one name."""
+    return chain(model.named_parameters(), model.named_buffers())
 
 
 def publish(model: Any, dtype: str, tokenizer: Path, root: Path) -> tuple[str, Path]:
-    """Copy and write the policy of `model`. See `copy_policy` and `write`."""
-    return write(copy_policy(model, dtype), tokenizer, root)
+    """Copy and write the policy of `model`, once. See `PolicyCopy`."""
+    made = PolicyCopy(model, dtype)
+    made.take(model)
+    return made.write(tokenizer, root)
 
 
 def list_spare(root: Path, needed: frozenset[str]) -> list[str]:
@@ -79,8 +84,3 @@ def prune(root: Path, retired: Iterable[str], check: Check) -> None:
     for digest in retired:
         check()
         discard_unless_held(root / digest, PARAMETERS)
-
-
-def _copy_tensor(tensor: Any, dtype: str) -> Any:
-    kind = getattr(torch, dtype) if tensor.is_floating_point() else tensor.dtype
-    return tensor.detach().to("cpu", kind, copy=True)

@@ -37,7 +37,7 @@ class Work(NamedTuple):
     metrics: StepMetrics
     """Metrics of the step."""
 
-    policy: weights.Policy
+    policy: weights.PolicyCopy
     """The policy, which all that is written contains."""
 
     publish: bool
@@ -140,7 +140,7 @@ class Writer:
         """Return the folder below `weights` with the policy. Write the folder if that is not done yet."""
         if self._published is None or self._published[0] != work.step:
             with self._claim.held():
-                _, folder = weights.write(work.policy, self._tokenizer, self._weights)
+                _, folder = work.policy.write(self._tokenizer, self._weights)
             self._published = work.step, folder
         return self._published[1]
 

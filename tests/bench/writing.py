@@ -86,12 +86,14 @@ def write_between(backend: Any, root: Path, save: bool) -> None:
         checkpoint.write(root / "checkpoints", backend.step, StepMetrics(), backend.freeze(), lambda: None)
 
 
-def copy(backend: Any, save: bool) -> Work:
-    policy = weights.copy_policy(backend.model, "float32")
+def copy(backend: Any, policy: weights.PolicyCopy, save: bool) -> Work:
+    policy.take(backend.model)
     return Work(backend.step, StepMetrics(), policy, True, False, backend.freeze() if save else None)
 
 
-async def cycle(backend: Any, settings: Config, tokens: int, beside: bool, save: bool) -> dict[str, float]:
+async def cycle(
+    backend: Any, policy: weights.PolicyCopy | None, settings: Config, tokens: int, save: bool
+) -> dict[str, float]:
     """A step, what it leaves, and the next step, until all is on the disk."""
     found: dict[str, float] = {}
 
@@ -110,8 +112,8 @@ async def cycle(backend: Any, settings: Config, tokens: int, beside: bool, save:
         forget_peak()
         began, used = time.perf_counter(), time.process_time()
         async with run_in_background(writer.run):
-            if beside:
-                await writer.hand_over(partial(copy, backend, save))
+            if policy is not None:
+                await writer.hand_over(partial(copy, backend, policy, save))
             else:
                 await trio.to_thread.run_sync(write_between, backend, root, save)
             found["blocked_s"] = time.perf_counter() - began
@@ -127,9 +129,10 @@ async def cycle(backend: Any, settings: Config, tokens: int, beside: bool, save:
 
 
 def measure(backend: Any, settings: Config, tokens: int, rounds: int, save: bool) -> dict[str, dict[str, float]]:
+    policy = weights.PolicyCopy(backend.model, "float32")
     jobs = {
-        name: lambda _, beside=beside: trio.run(cycle, backend, settings, tokens, beside, save)
-        for name, beside in (("before", False), ("beside", True))
+        name: lambda _, policy=policy: trio.run(cycle, backend, policy, settings, tokens, save)
+        for name, policy in (("before", None), ("beside", policy))
     }
     return {name: medians(rows) for name, rows in in_turns(jobs, rounds).items()}
 

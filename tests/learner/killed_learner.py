@@ -56,7 +56,8 @@ def write_beside(backend, metrics, settings, run, batch):
     """Write what a step leaves, as its learner does, while the step of `batch` is trained."""
     claim = Claim(run / "checkpoints", "learner", LifeNumber())
     writer = Writer(Replay([], run), settings, run, claim, backend.step - 1)
-    policy = weights.copy_policy(backend.model, "float32")
+    policy = weights.PolicyCopy(backend.model, "float32")
+    policy.take(backend.model)
     work = Work(backend.step, metrics, policy, publish=True, keep=True, save=backend.freeze())
 
     async def beside():

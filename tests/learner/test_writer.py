@@ -151,14 +151,14 @@ async def test_a_step_beside_changes_nothing_of_what_is_written(run, slow):
 
 async def test_a_disk_that_fails_meanwhile_ends_the_learner_in_one_line(run, monkeypatch):
     tested = run()
-    write = weights.write
+    write = weights.PolicyCopy.write
 
-    def failing(policy, tokenizer, root):
+    def failing(self, tokenizer, root):
         if tested.replay.told and tested.replay.told[-1][1] == 2:
             raise OSError(errno.EIO, "Input/output error", str(root))
-        return write(policy, tokenizer, root)
+        return write(self, tokenizer, root)
 
-    monkeypatch.setattr("learner.weights.write", failing)
+    monkeypatch.setattr(weights.PolicyCopy, "write", failing)
     with pytest.RaisesGroup(pytest.RaisesExc(OSError, match="Input/output error"), flatten_subgroups=True) as failed:
         await tested.live()
     code, line, _ = _find_verdict(failed.value)
