@@ -120,14 +120,17 @@ class Learner:
             return
         with self._replay.client.waits.on("its writer", f"step {step}"):
             await self._writer.hand_over(partial(self._copy, publish=publish, keep=keep, save=save))
-            if save and learner.checkpoint == "sharded":  # the ranks write between two steps
+            if save and not self._backend.copies_state:
                 await self._writer.settle()
 
     def _copy(self, *, publish: bool, keep: bool, save: bool) -> Work:
         model = self._backend.model
         self._policy = self._policy or weights.PolicyCopy(model, self._config.model.dtype)
         self._policy.take(model)
-        state = self._backend.freeze() if save else None
+        if save:
+            state = self._backend.freeze() if self._backend.copies_state else self._backend.save
+        else:
+            state = None
         return Work(self._backend.step, self._metrics, self._policy, publish, keep, state)
 
     def _report(self) -> None:

@@ -26,15 +26,21 @@ class Backend(Protocol):
         are unchanged and can still be saved. Raises RunError if gradients stay non-finite.
         """
 
-    def freeze(self) -> Save:
-        """Copy parameters, optimiser state, random state and step into the CPU's memory, for writing beside a step.
+    @property
+    def copies_state(self) -> bool:
+        """Return True if checkpoints are to be written from a copy (`freeze`), beside a step.
 
-        With `learner.checkpoint = "sharded"` nothing is copied: all ranks write their parts. Then the result must be
-        called before the next step.
+        False if a copy would take memory that `save` does not take, or if several processes write.
         """
 
+    def save(self, folder: Path) -> dict[str, str]:
+        """Write parameters, optimiser state, random state and step into an existing folder. A `Save`."""
+
+    def freeze(self) -> Save:
+        """Copy into the CPU's memory what `save` writes. Returns a function that writes it, at any time."""
+
     def load(self, folder: Path) -> None:
-        """Continue from a folder that `freeze` of any backend filled. Raises RunError if it does not fit this model."""
+        """Continue from a folder that `save` of any backend wrote. Raises RunError if it does not fit this model."""
 
     def close(self) -> None:
         """Let the backend's other processes leave. Call this in trio's thread."""

@@ -64,16 +64,22 @@ class DeepSpeedBackend:
         with self._ranks.needed():
             return self._shard.train(batch, interrupt)
 
-    def freeze(self) -> checkpoint.Save:
-        """Gather and copy the whole state (see `state`). With sharded checkpoints, each rank will write its part."""
-        if self._config.learner.checkpoint == "sharded":
-            return self._save_parts
-        return self._shard.freeze(self._gather(optimizer=True))
+    @property
+    def copies_state(self) -> bool:
+        """See `base.Backend.copies_state`. The whole state is copied as it is gathered."""
+        return self._config.learner.checkpoint == "whole"
 
-    def _save_parts(self, folder: Path) -> dict[str, str]:
+    def save(self, folder: Path) -> dict[str, str]:
+        """Write the state (see `state`). Each rank writes its part, or this rank gathers and writes the whole."""
+        if self.copies_state:
+            return self.freeze()(folder)
         self._ranks.tell(Save(str(folder)))
         with self._ranks.needed():
             return self._shard.save_part(folder)
+
+    def freeze(self) -> checkpoint.Save:
+        """Gather and copy the whole state (see `state`)."""
+        return self._shard.freeze(self._gather(optimizer=True))
 
     def load(self, folder: Path) -> None:
         """See `base.Backend.load`."""

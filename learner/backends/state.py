@@ -37,22 +37,28 @@ class Counters(NamedTuple):
 
 
 def freeze(
-    counters: Counters, tensors: Iterable[tuple[str, Tensor]], device: torch.device, sharded: Shapes | None = None
+    counters: Counters,
+    tensors: Iterable[tuple[str, Tensor]],
+    device: torch.device,
+    *,
+    copy: bool = True,
+    sharded: Shapes | None = None,
 ) -> Save:
-    """Copy `tensors` and this process's random states. Returns a function that writes them into an existing folder.
+    """Return a function that writes `tensors` and this process's random states into an existing folder.
 
+    copy: if True, tensors are copied into the CPU's memory now. Else the function must be called before they change.
     sharded: shapes of the trained parameters by name, if the folder `SHARDS` has parameters and moments; else None.
     """
-    copies = {name: value.detach().to("cpu", copy=True).contiguous() for name, value in tensors}
-    copies["random"] = torch.get_rng_state()
+    kept = {name: value.detach().to("cpu", copy=copy).contiguous() for name, value in tensors}
+    kept["random"] = torch.get_rng_state()
     if device.type == "cuda":
-        copies["random.device"] = torch.cuda.get_rng_state(device)
+        kept["random.device"] = torch.cuda.get_rng_state(device)
     header = {name: str(value) for name, value in counters._asdict().items()}
     if sharded is not None:
         header["shapes"] = msgspec.json.encode(sharded).decode()
 
     def save(folder: Path) -> dict[str, str]:
-        save_file(copies, folder / FILE, header)
+        save_file(kept, folder / FILE, header)
         return {}
 
     return save

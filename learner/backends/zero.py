@@ -148,7 +148,8 @@ class Shard:
         for part in exchange_bytes(msgspec.json.encode(mine), self._ranks, self._device):
             digests |= msgspec.json.decode(part, type=dict[str, str])
         if self._rank == 0:
-            state.freeze(self._counters, self._read_steps().items(), self._device, self._partition.shapes)(folder)
+            steps, shapes = self._read_steps().items(), self._partition.shapes
+            state.freeze(self._counters, steps, self._device, sharded=shapes)(folder)
         return digests
 
     @torch.no_grad()

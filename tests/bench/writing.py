@@ -83,7 +83,7 @@ def write_between(backend: Any, root: Path, save: bool) -> None:
     backend.model.zero_grad()
     publish(backend.model, NANO, root / "weights")
     if save:
-        checkpoint.write(root / "checkpoints", backend.step, StepMetrics(), backend.freeze(), lambda: None)
+        checkpoint.write(root / "checkpoints", backend.step, StepMetrics(), backend.save, lambda: None)
 
 
 def copy(backend: Any, policy: weights.PolicyCopy, save: bool) -> Work:

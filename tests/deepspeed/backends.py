@@ -118,7 +118,7 @@ def life(folder, overrides, policy, steps, out, after=None):
             backend.load(after)
         metrics = train(backend, policy, steps)
         out.mkdir()
-        backend.freeze()(out)
+        backend.save(out)
         return metrics
 
 

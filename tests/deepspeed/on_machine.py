@@ -42,7 +42,7 @@ async def first(home, address):
                 batch = msgspec.structs.replace(batches[min(step, len(batches)) - 1], step=step)
                 await trio.to_thread.run_sync(backend.train, batch)
                 print("step", step, flush=True)
-            await trio.to_thread.run_sync(lambda: backend.freeze()(home / "out"))
+            await trio.to_thread.run_sync(backend.save, home / "out")
 
 
 async def further(home, address, rank):

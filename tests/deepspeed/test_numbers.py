@@ -103,7 +103,7 @@ def not_finite(folder, settings, policy, out):
         for name, step in steps.items():
             metrics = step and step()
             (out / name).mkdir()
-            backend.freeze()(out / name)
+            backend.save(out / name)
             states.append(tensors(out / name))
         same = all(torch.equal(states[1][name], value) for name, value in states[0].items())
         return metrics, train(backend, policy, range(4, 5))[0], same
@@ -121,7 +121,7 @@ def published(folder, settings, policy, out):
     """True if the published parameters are those of the state, and if the model can be asked."""
     with opened(folder, *settings) as backend:
         train(backend, policy, range(1, 3))
-        backend.freeze()(out)
+        backend.save(out)
         kept = tensors(out)
         same = all(torch.equal(one, kept[f"parameter.{name}"]) for name, one in backend.model.named_parameters())
         with torch.no_grad():

@@ -61,7 +61,7 @@ def moved(folder, settings, after, out):
     with opened(folder, *settings, SHARDED) as backend:
         backend.load(after)
         out.mkdir()
-        spread = brought(lambda: backend.freeze()(out))
+        spread = brought(lambda: backend.save(out))
         gathered = brought(lambda: deque(backend._gather(optimizer=True), maxlen=0))
         return spread, gathered, {name: one.detach() for name, one in backend.model.named_parameters()}
 
@@ -74,7 +74,7 @@ def whole_again(folder, after, out):
         return backend
     backend.load(after)
     out.mkdir()
-    backend.freeze()(out)
+    backend.save(out)
     return tensors(out)
 
 
@@ -90,7 +90,7 @@ def test_a_state_goes_through_any_ranks_and_stages_to_the_bit(policy, checkpoint
     first, after = whole_again(checkpoint_folder, None, None), tmp_path / "whole"
     train(first, policy, range(1, 3))
     after.mkdir()
-    first.freeze()(after)
+    first.save(after)
     expected = tensors(after)
     count = sum(value.numel() for name, value in expected.items() if name.startswith("parameter."))
     for name, settings in LIVES.items():
@@ -113,7 +113,7 @@ def ended(folder, settings, policy, out):
     """The errors of a save in which a rank is killed, or which it cannot see; the newest checkpoint after the first."""
     with patch.object(ranks_module, "end_within"), opened(folder, *settings, SHARDED, lives=Life) as backend:
         [metrics] = train(backend, policy, range(1, 2))
-        checkpoint.write(out, 1, metrics, backend.freeze(), claimed)
+        checkpoint.write(out, 1, metrics, backend.save, claimed)
 
         def stuck(draft):
             (draft / state.SHARDS).mkdir()
@@ -130,7 +130,7 @@ def ended(folder, settings, policy, out):
             killer = threading.Thread(target=kill)
             killer.start()
             try:
-                return backend.freeze()(draft)
+                return backend.save(draft)
             finally:
                 killer.join()
 
@@ -152,7 +152,7 @@ def unseen(folder, settings, out):
         (out / "draft").mkdir(parents=True)
         ours = os.open(out, os.O_RDONLY)
         with pytest.raises(RunError) as raised:
-            backend.freeze()(Path(f"/proc/self/fd/{ours}") / "draft")
+            backend.save(Path(f"/proc/self/fd/{ours}") / "draft")
         return str(raised.value), os.listdir(out / "draft")
 
 

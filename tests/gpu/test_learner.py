@@ -58,7 +58,7 @@ def test_bfloat16_is_near_float32(folder, device, batch):
 def test_a_checkpoint_goes_on(folder, device, batch, tmp_path):
     first = open_backend(folder, device, "bfloat16")
     train(first, batch)
-    first.freeze()(tmp_path)
+    first.save(tmp_path)
     second = open_backend(folder, device, "bfloat16")
     second.load(tmp_path)
     assert second.step == 1

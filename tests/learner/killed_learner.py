@@ -23,6 +23,7 @@ from safetensors import safe_open
 from learner import checkpoint, weights
 from learner.backends import state
 from learner.backends.opening import open_backend
+from learner.backends.torch import TorchBackend
 from learner.claim import Claim
 from learner.train import Learner
 from learner.writer import Work, Writer
@@ -119,6 +120,7 @@ def main():
         f"model.path={model}", "learner.lr=1e-3", "learner.microbatch_tokens=60", "learner.checkpoint_every=1",
         "learner.keep_checkpoints=2",
     ))  # fmt: skip
+    TorchBackend.copies_state = True  # checkpoints are written beside a step, as on a GPU
     policy = Policy(open_backend(settings, None)[0].model)
     batches = [Batch(step, 1, policy.groups(step, off=0.5)) for step in range(1, STEPS + 2)]
 

@@ -110,7 +110,7 @@ def test_the_rate_follows_the_schedule_and_goes_on_where_a_resume_left_it(policy
     for step in range(1, 8):
         rates.append(straight.train(Batch(step, 1, policy.groups(step))).lr)
         if step == 4:
-            straight.freeze()(tmp_path)
+            straight.save(tmp_path)
     cosine = [1e-5 + (1e-3 - 1e-5) * (1 + np.cos(np.pi * part / 3)) / 2 for part in range(4)]
     assert rates == pytest.approx([1e-3 / 3, 2e-3 / 3, *cosine, 1e-5])
     resumed = backend(policy, *chosen)

@@ -126,7 +126,7 @@ def sharded(folder, backend, cuts):
     write(folder / state.SHARDS, cut(tensors, cuts))
     shapes = {name: tuple(one.shape) for name, one in backend.model.named_parameters()}
     steps = {f"step.{name}": torch.tensor(1.0) for name in shapes}
-    state.freeze(state.Counters(1, 0), steps.items(), torch.device("cpu"), shapes)(folder)
+    state.freeze(state.Counters(1, 0), steps.items(), torch.device("cpu"), sharded=shapes)(folder)
 
 
 def test_one_process_goes_on_from_the_shards_of_many(policy, tmp_path):
@@ -138,7 +138,7 @@ def test_one_process_goes_on_from_the_shards_of_many(policy, tmp_path):
     for name, backend in {"straight": straight, "resumed": resumed}.items():
         backend.train(Batch(2, 1, policy.groups(2)))
         (tmp_path / name).mkdir()
-        backend.freeze()(tmp_path / name)
+        backend.save(tmp_path / name)
         states.append(load_file(tmp_path / name / state.FILE))
     assert states[0].keys() == states[1].keys()
     assert all(torch.equal(value, states[1][name]) for name, value in states[0].items() if name != "random")

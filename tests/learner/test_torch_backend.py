@@ -133,7 +133,7 @@ def test_too_many_in_a_row_stop_the_run(policy, tmp_path):
     tested = backend(policy)
     for step in range(1, NON_FINITE_MAX):
         tested.train(spoiled(policy, step))
-    tested.freeze()(tmp_path)  # the count survives a restart
+    tested.save(tmp_path)  # the count survives a restart
     resumed = backend(policy)
     resumed.load(tmp_path)
     resumed.train(spoiled(policy, NON_FINITE_MAX))
@@ -146,7 +146,7 @@ def test_a_resumed_learner_reaches_the_same_parameters_bit_for_bit(policy, tmp_p
     for step in range(1, 7):
         metrics.append(straight.train(batch(policy, step, off=0.5)))
         if step == 3:
-            straight.freeze()(tmp_path)
+            straight.save(tmp_path)
     torch.manual_seed(1234)  # another process, another state
     resumed = backend(policy)
     resumed.load(tmp_path)
@@ -155,7 +155,7 @@ def test_a_resumed_learner_reaches_the_same_parameters_bit_for_bit(policy, tmp_p
     assert torch.equal(parameters(resumed.model), parameters(straight.model))
     states = []
     for one in (straight, resumed):
-        one.freeze()(tmp_path)
+        one.save(tmp_path)
         states.append(load_file(tmp_path / "state.safetensors"))
         states[-1].pop("random")  # drawn from by the fixtures of this test
     assert states[0].keys() == states[1].keys()
@@ -165,7 +165,7 @@ def test_a_resumed_learner_reaches_the_same_parameters_bit_for_bit(policy, tmp_p
 
 def test_random_state_is_part_of_a_checkpoint(policy, tmp_path):
     tested = backend(policy)
-    tested.freeze()(tmp_path)
+    tested.save(tmp_path)
     expected = torch.rand(3)
     torch.manual_seed(99)
     tested.load(tmp_path)
@@ -176,7 +176,7 @@ def test_a_resumed_learner_does_not_hold_its_checkpoint(policy, tmp_path):
     """Each view of a mapped file holds the whole file, which is three times the model."""
     tested = backend(policy)
     tested.train(batch(policy, 1))
-    tested.freeze()(tmp_path)
+    tested.save(tmp_path)
     tested.load(tmp_path)
     assert str(tmp_path) not in Path("/proc/self/maps").read_text()
 
@@ -199,7 +199,7 @@ def test_an_interrupted_step_never_happened(policy):
 
 
 def test_state_of_another_model_is_refused(policy, tmp_path):
-    backend(policy).freeze()(tmp_path)
+    backend(policy).save(tmp_path)
     other = copy.deepcopy(policy.model)
     other.resize_token_embeddings(50)
     with pytest.raises(RunError, match="holds another model"):

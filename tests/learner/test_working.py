@@ -68,7 +68,7 @@ def test_a_loaded_state_reaches_the_copy(tmp_path, monkeypatch):
     settings, groups = wanted("model.dtype=bfloat16", "learner.lr=1e-2"), batch_of(1)[1]
     first = TorchBackend(make("llama").model, settings)
     first.train(Batch(1, 1, groups))
-    first.freeze()(tmp_path)
+    first.save(tmp_path)
     resumed = TorchBackend(make("llama").model, settings)
     resumed.load(tmp_path)
     assert resumed.train(Batch(2, 1, groups)) == first.train(Batch(2, 1, groups))

@@ -3,6 +3,7 @@
 import copy
 import errno
 import threading
+import time
 
 import pytest
 import trio
@@ -26,6 +27,12 @@ from tests.peers import changed
 ALONE = LifeNumber()
 
 
+class Copying(TorchBackend):
+    """Writes its checkpoints beside a step, as on a GPU."""
+
+    copies_state = True
+
+
 class Run:
     """A learner of the tests' policy over a replay service of the test."""
 
@@ -34,7 +41,7 @@ class Run:
         every = {"checkpoint_every": 2, "keep_checkpoints": 100, "keep_policy_every": 3, "lr": 1e-2, **learner}
         settings = changed(config.load("nano", (f"model.path={folder}",)), learner=every, supervise={"drain_s": 1.0})
         self.settings = settings
-        self.backend = TorchBackend(copy.deepcopy(policy.model), settings)
+        self.backend = Copying(copy.deepcopy(policy.model), settings)
         self.replay = Replay([Batch(step, 1, policy.groups(step, off=0.5)) for step in range(1, steps + 1)], root)
         self.claim = Claim(root / "checkpoints", "learner", life)
         self.learner = Learner(self.backend, StepMetrics(), self.replay, settings, root, self.claim)
@@ -143,7 +150,7 @@ async def test_a_step_beside_changes_nothing_of_what_is_written(run, slow):
     digest, _ = weights.publish(plain.backend.model, "float32", tested.root.parent / "model", plain.root / "weights")
     assert ("weights", 2, digest) in tested.replay.told
     plain.root.joinpath("state").mkdir()
-    plain.backend.freeze()(plain.root / "state")
+    plain.backend.save(plain.root / "state")
     expected, found = load_file(plain.root / "state" / state.FILE), tested.states()[2]
     assert expected.keys() == found.keys()
     assert all((value == found[name]).all() for name, value in expected.items())
@@ -227,20 +234,19 @@ async def test_a_newer_life_ends_what_an_older_one_writes_beside_a_step(run, slo
     assert tested.replay.told[-1][:2] == ("weights", 1)
 
 
-async def test_ranks_that_write_their_parts_do_so_between_two_steps(run, monkeypatch):
-    tested = run(checkpoint="sharded")
+async def test_a_state_that_is_not_copied_is_written_between_two_steps(run, monkeypatch):
+    """As by a learner on a CPU, and by ranks that write their parts."""
+    monkeypatch.setattr(Copying, "copies_state", False)
+    tested = run()
     saved = []
-    freeze = TorchBackend.freeze
 
-    def frozen(self):
-        save, step = freeze(self), self.step
+    def saving(folder):
+        before = tested.backend.step
+        time.sleep(0.2)
+        saved.append((before, tested.backend.step))
+        return TorchBackend.save(tested.backend, folder)
 
-        def saving(folder):
-            saved.append((step, self.step))
-            return save(folder)
-
-        return saving
-
-    monkeypatch.setattr(TorchBackend, "freeze", frozen)
+    tested.backend.save = saving
     await tested.live()
     assert saved == [(2, 2), (4, 4)]
+    assert list(tested.states()) == [2, 4]
