@@ -127,10 +127,9 @@ class Learner:
         model = self._backend.model
         self._policy = self._policy or weights.PolicyCopy(model, self._config.model.dtype)
         self._policy.take(model)
+        state: checkpoint.Save | None = None
         if save:
             state = self._backend.freeze() if self._backend.copies_state else self._backend.save
-        else:
-            state = None
         return Work(self._backend.step, self._metrics, self._policy, publish, keep, state)
 
     def _report(self) -> None:
