@@ -99,7 +99,7 @@ class TorchBackend:
     @property
     def copies_state(self) -> bool:
         """See `base.Backend.copies_state`. What lies in a GPU's memory is copied anyway."""
-        return self._model.device.type != "cpu"
+        return bool(self._model.device.type != "cpu")
 
     def save(self, folder: Path) -> dict[str, str]:
         """See `base.Backend.save`."""
