@@ -29,6 +29,7 @@ from learner.claim import Claim
 from learner.writer import Work, Writer
 from spade import codec
 from spade.config import Config, load
+from spade.disk import link_folder
 from spade.policy.model import publish
 from spade.policy.model_folder import NANO
 from spade.protocol import Batch, Group, LifeNumber, StepMetrics, Trajectory
@@ -81,9 +82,15 @@ def forget_peak() -> None:
 def write_between(backend: Any, root: Path, save: bool) -> None:
     """As the learner did before it had a writer."""
     backend.model.zero_grad()
-    publish(backend.model, NANO, root / "weights")
+    _, published = publish(backend.model, NANO, root / "weights")
+
+    def fill(draft: Path) -> dict[str, str]:
+        backend.save(draft)
+        link_folder(published, draft / "model")
+        return {}
+
     if save:
-        checkpoint.write(root / "checkpoints", backend.step, StepMetrics(), backend.save, lambda: None)
+        checkpoint.write(root / "checkpoints", backend.step, StepMetrics(), fill, lambda: None)
 
 
 def copy(backend: Any, policy: weights.PolicyCopy, save: bool) -> Work:
