@@ -1,4 +1,4 @@
-"""What a learner writes beside its next step: the same bytes in the same order, whatever happens meanwhile."""
+"""A learner's files beside its next step: the same bytes in the same order, whatever happens meanwhile."""
 
 import copy
 import errno
