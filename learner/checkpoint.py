@@ -22,6 +22,12 @@ from spade.protocol import StepMetrics
 
 MANIFEST = "manifest.json"
 
+Save = Callable[[Path], dict[str, str]]
+"""Write a state into an existing folder.
+
+Returns the digests (`compute_file_digest`) of files that other processes wrote, by their paths in the folder.
+"""
+
 log = logging.getLogger(__name__)
 
 
@@ -36,16 +42,13 @@ class Manifest(msgspec.Struct, frozen=True):
     """blake2b-128 of each file in hex, by the file's path in the checkpoint."""
 
 
-def write(root: Path, step: int, metrics: StepMetrics, save: Callable[[Path], dict[str, str]], check: Check) -> Path:
-    """Make `root`/step-N from the files that `save` writes into a given folder. Durable when this returns.
-
-    `save` returns digests by path in the folder, for files that were already hashed by the process that wrote them.
-    """
+def write(root: Path, step: int, metrics: StepMetrics, save: Save, check: Check) -> Path:
+    """Make `root`/step-N from the files that `save` writes into a given folder. Durable when this returns."""
     folder = root / f"{PREFIX}{step}"
     with open_draft(root) as made:
         measured = save(made)
         files = sorted(str(path.relative_to(made)) for path in made.rglob("*") if path.is_file())
-        checksums = {name: compute_file_digest(made / name) for name in files if name not in measured} | measured
+        checksums = _compute_digests(made, [name for name in files if name not in measured]) | measured
         manifest = Manifest(step, metrics, checksums)
         (made / MANIFEST).write_bytes(msgspec.json.encode(manifest))
         # A network file system may not yet list a file that another machine wrote, but opening the file by name works.
@@ -88,12 +91,15 @@ def list_kept(root: Path) -> list[tuple[int, Path]]:
 def verify_checkpoint(folder: Path) -> Manifest:
     """Check every file and return the manifest. Raises OSError or ValueError if the checkpoint is damaged."""
     manifest = try_decode(msgspec.json.Decoder(Manifest).decode, read_all(folder / MANIFEST))
-    with ThreadPoolExecutor(os.cpu_count()) as pool:  # hashing releases the interpreter's lock
-        found = pool.map(lambda name: compute_file_digest(folder / name), manifest.checksums)
-        for (name, checksum), digest in zip(manifest.checksums.items(), found, strict=True):
-            if digest != checksum:
-                raise ValueError(f"{name} is damaged")
+    for name, digest in _compute_digests(folder, list(manifest.checksums)).items():
+        if digest != manifest.checksums[name]:
+            raise ValueError(f"{name} is damaged")
     return manifest
+
+
+def _compute_digests(folder: Path, names: list[str]) -> dict[str, str]:
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # hashing releases the interpreter's lock
+        return dict(zip(names, pool.map(lambda name: compute_file_digest(folder / name), names), strict=True))
 
 
 def compute_file_digest(path: Path) -> str:

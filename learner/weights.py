@@ -1,7 +1,9 @@
-"""Write and delete published weights: Hugging Face folders named by their digest. The newest few are kept."""
+"""Copy, write and delete published weights: Hugging Face folders named by their digest. The newest few are kept."""
 
+import copy
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import torch
 
 from learner.claim import Check
 from spade.disk import discard, discard_unless_held
+from spade.policy import canary
 from spade.policy.manifest import PARAMETERS
 from spade.policy.model import publish as publish_folder
 
@@ -16,17 +19,51 @@ from spade.policy.model import publish as publish_folder
 KEPT = 4
 
 
-def publish(model: Any, dtype: str, tokenizer: Path, root: Path) -> tuple[str, Path]:
-    """Write the parameters in `dtype` ("float32" or "bfloat16") to `root`/<digest>. Returns (digest, folder).
+class PolicyCopy:
+    """A copy of a policy in the CPU's memory, which no step changes. The same memory serves all copies of a learner."""
 
-    Copies the tokenizer files of the folder `tokenizer`. The same parameters give the same folder, marked as newest.
-    Deletes the model's gradients, which nobody needs any more, to make room for the copy.
-    """
-    model.zero_grad()
-    published = model if dtype == "float32" else _cast(model, getattr(torch, dtype))
-    digest, folder = publish_folder(published, tokenizer, root, trained=model)
-    os.utime(folder)
-    return digest, folder
+    def __init__(self, model: Any, dtype: str) -> None:
+        """Make room for the parameters of `model` in `dtype`, "float32" or "bfloat16"."""
+        with torch.device("meta"):
+            made = type(model)(copy.deepcopy(model.config))  # saving writes the dtype into the configuration
+        made.to(getattr(torch, dtype)).to_empty(device="cpu").tie_weights()
+        made.generation_config = model.generation_config
+        made._weight_conversions = getattr(model, "_weight_conversions", None)  # the names of its tensors in files
+        self._model = made
+
+    @torch.no_grad()
+    def take(self, model: Any) -> None:
+        """Copy the parameters of `model`, and compute its canary in the learner's own arithmetic.
+
+        Deletes the gradients of the model, which nobody needs any more, to make room.
+        """
+        model.zero_grad()
+        room = dict(_list_tensors(self._model))
+        for name, value in _list_tensors(model):
+            room[name].copy_(value)
+        self._expected = canary.compute(model)
+
+    def write(self, tokenizer: Path, root: Path) -> tuple[str, Path]:
+        """Write the copy to `root`/<digest>. Returns (digest, folder).
+
+        Copies the tokenizer files of the folder `tokenizer`. The same parameters give the same folder, marked as
+        newest.
+        """
+        digest, folder = publish_folder(self._model, tokenizer, root, self._expected)
+        os.utime(folder)
+        return digest, folder
+
+
+def _list_tensors(model: Any) -> Iterator[tuple[str, Any]]:
+    """Return parameters and buffers by name. Tied ones have one name."""
+    return chain(model.named_parameters(), model.named_buffers())
+
+
+def publish(model: Any, dtype: str, tokenizer: Path, root: Path) -> tuple[str, Path]:
+    """Copy and write the policy of `model`, once. See `PolicyCopy`."""
+    made = PolicyCopy(model, dtype)
+    made.take(model)
+    return made.write(tokenizer, root)
 
 
 def list_spare(root: Path, needed: frozenset[str]) -> list[str]:
@@ -47,14 +84,3 @@ def prune(root: Path, retired: Iterable[str], check: Check) -> None:
     for digest in retired:
         check()
         discard_unless_held(root / digest, PARAMETERS)
-
-
-@torch.no_grad()
-def _cast(model: Any, dtype: torch.dtype) -> Any:
-    """Copy the model's parameters in `dtype`, without gradients or a second copy in float32."""
-    with torch.device("meta"):
-        copy = type(model)(model.config)
-    copy.load_state_dict({name: value.to(dtype) for name, value in model.state_dict().items()}, assign=True)
-    copy.tie_weights()
-    copy.generation_config = model.generation_config
-    return copy

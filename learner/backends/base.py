@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
+from learner.checkpoint import Save
 from spade.protocol import Batch, StepMetrics
 
 
@@ -25,11 +26,18 @@ class Backend(Protocol):
         are unchanged and can still be saved. Raises RunError if gradients stay non-finite.
         """
 
-    def save(self, folder: Path) -> dict[str, str]:
-        """Write parameters, optimiser state, random state and step into an existing folder.
+    @property
+    def copies_state(self) -> bool:
+        """Return True if checkpoints are to be written from a copy (`freeze`), beside a step.
 
-        Returns the digests (`compute_file_digest`) of files that other processes wrote, by their paths in `folder`.
+        False if a copy would take memory that `save` does not take, or if several processes write.
         """
+
+    def save(self, folder: Path) -> dict[str, str]:
+        """Write parameters, optimiser state, random state and step into an existing folder. A `Save`."""
+
+    def freeze(self) -> Save:
+        """Copy into the CPU's memory what `save` writes. Returns a function that writes it, at any time."""
 
     def load(self, folder: Path) -> None:
         """Continue from a folder that `save` of any backend wrote. Raises RunError if it does not fit this model."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from learner import checkpoint
 from learner.backends.deepspeed_settings import choose_dtype, find_device, prepare
 from learner.backends.meeting import join, open_store
 from learner.backends.ranks import Ranks
@@ -63,14 +64,22 @@ class DeepSpeedBackend:
         with self._ranks.needed():
             return self._shard.train(batch, interrupt)
 
+    @property
+    def copies_state(self) -> bool:
+        """See `base.Backend.copies_state`. The whole state is copied as it is gathered."""
+        return self._config.learner.checkpoint == "whole"
+
     def save(self, folder: Path) -> dict[str, str]:
         """Write the state (see `state`). Each rank writes its part, or this rank gathers and writes the whole."""
-        if self._config.learner.checkpoint == "sharded":
-            self._ranks.tell(Save(str(folder)))
-            with self._ranks.needed():
-                return self._shard.save_part(folder)
-        self._shard.save(folder, self._gather(optimizer=True))
-        return {}
+        if self.copies_state:
+            return self.freeze()(folder)
+        self._ranks.tell(Save(str(folder)))
+        with self._ranks.needed():
+            return self._shard.save_part(folder)
+
+    def freeze(self) -> checkpoint.Save:
+        """Gather and copy the whole state (see `state`)."""
+        return self._shard.freeze(self._gather(optimizer=True))
 
     def load(self, folder: Path) -> None:
         """See `base.Backend.load`."""

@@ -6,7 +6,7 @@ FOLDER/state.safetensors  whole form: `parameter.NAME` for each trained paramete
 FOLDER/shards/            sharded form: parameters and moments, as `shards` writes them. Their shapes are in the header.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -17,6 +17,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from learner.backends.fragments import PARAMETER, Fragments
+from learner.checkpoint import Save
 from spade.decoding import UnreadableError, try_decode
 from spade.errors import RunError
 from spade.policy.model import raise_named
@@ -36,21 +37,35 @@ class Counters(NamedTuple):
     """Non-finite gradients in a row."""
 
 
-def write(
-    folder: Path, counters: Counters, tensors: dict[str, Tensor], device: torch.device, sharded: Shapes | None = None
-) -> None:
-    """Write `tensors` and this process's random states into an existing folder. Raises OSError, which names the file.
+def freeze(
+    counters: Counters,
+    tensors: Iterable[tuple[str, Tensor]],
+    device: torch.device,
+    *,
+    copy: bool = True,
+    sharded: Shapes | None = None,
+) -> Save:
+    """Return a function that writes `tensors` and this process's random states into an existing folder.
 
+    The function raises OSError, which names the file.
+
+    copy: if True, tensors are copied into the CPU's memory now. Else the function must be called before they change.
     sharded: shapes of the trained parameters by name, if the folder `SHARDS` has parameters and moments; else None.
     """
-    tensors = {name: value.contiguous() for name, value in tensors.items()} | {"random": torch.get_rng_state()}
+    kept = {name: value.detach().to("cpu", copy=copy).contiguous() for name, value in tensors}
+    kept["random"] = torch.get_rng_state()
     if device.type == "cuda":
-        tensors["random.device"] = torch.cuda.get_rng_state(device)
+        kept["random.device"] = torch.cuda.get_rng_state(device)
     header = {name: str(value) for name, value in counters._asdict().items()}
     if sharded is not None:
         header["shapes"] = msgspec.json.encode(sharded).decode()
-    with raise_named(folder / FILE):
-        save_file(tensors, folder / FILE, header)
+
+    def save(folder: Path) -> dict[str, str]:
+        with raise_named(folder / FILE):
+            save_file(kept, folder / FILE, header)
+        return {}
+
+    return save
 
 
 class State:

@@ -12,6 +12,7 @@ from learner.backends import state
 from learner.backends.fragments import MOMENTS, PARAMETER, Fragments, list_trained, make_whole_fragment
 from learner.backends.gradient import Passes
 from learner.batch import MicroBatch, prepare
+from learner.checkpoint import Save
 from learner.logprobs import compute_trained_logprobs
 from learner.models.loaded import Whole
 from learner.models.narrow import cast_weights_late
@@ -96,14 +97,26 @@ class TorchBackend:
                 self._copy.refresh()
         return passes
 
+    @property
+    def copies_state(self) -> bool:
+        """See `base.Backend.copies_state`. What lies in a GPU's memory is copied anyway."""
+        return bool(self._model.device.type != "cpu")
+
     def save(self, folder: Path) -> dict[str, str]:
         """See `base.Backend.save`."""
+        return self._freeze(copy=False)(folder)
+
+    def freeze(self) -> Save:
+        """See `base.Backend.freeze`."""
+        return self._freeze(copy=True)
+
+    def _freeze(self, *, copy: bool) -> Save:
         tensors = {name: fragment.data.view(fragment.shape) for name, fragment in self._list_fragments().items()}
         for name, parameter in list_trained(self._model):
             if kept := self._optimizer.state[parameter]:
                 tensors[f"step.{name}"] = kept["step"]
-        state.write(folder, state.Counters(self._step, self._guard.count), tensors, self._model.device)
-        return {}
+        counters = state.Counters(self._step, self._guard.count)
+        return state.freeze(counters, tensors.items(), self._model.device, copy=copy)
 
     @torch.no_grad()
     def load(self, folder: Path) -> None:

@@ -7,6 +7,7 @@ every stage, also with offloading. So nothing is compiled, and the numbers equal
 from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,7 +23,7 @@ from learner.backends.gradient import Passes
 from learner.backends.meeting import do_together, exchange_bytes, gather_numbers, share_interrupt
 from learner.backends.partition import Partition
 from learner.batch import MicroBatch, prepare
-from learner.checkpoint import compute_file_digest
+from learner.checkpoint import Save, compute_file_digest
 from learner.logprobs import compute_trained_logprobs
 from learner.models.prepare import prepare_model, shares_beginnings
 from learner.optimizer import Guard, compute_learning_rate, make_adamw, set_learning_rate
@@ -128,10 +129,9 @@ class Shard:
         """Take part in `gather_numbers` of rank 0. All other ranks call this."""
         deque(self.gathered(optimizer), maxlen=0)
 
-    def save(self, folder: Path, tensors: Iterator[tuple[str, Tensor]]) -> None:
-        """Write the gathered parameters and moments. Only rank 0 calls this."""
-        whole = {name: value.to("cpu", copy=True) for name, value in tensors}
-        state.write(folder, self._counters, whole | self._read_steps(), self._device)
+    def freeze(self, tensors: Iterator[tuple[str, Tensor]]) -> Save:
+        """Copy the gathered parameters and moments. Only rank 0 calls this."""
+        return state.freeze(self._counters, chain(tensors, self._read_steps().items()), self._device)
 
     @torch.no_grad()
     def save_part(self, folder: Path) -> dict[str, str]:
@@ -148,7 +148,8 @@ class Shard:
         for part in exchange_bytes(msgspec.json.encode(mine), self._ranks, self._device):
             digests |= msgspec.json.decode(part, type=dict[str, str])
         if self._rank == 0:
-            state.write(folder, self._counters, self._read_steps(), self._device, self._partition.shapes)
+            steps, shapes = self._read_steps().items(), self._partition.shapes
+            state.freeze(self._counters, steps, self._device, sharded=shapes)(folder)
         return digests
 
     @torch.no_grad()
@@ -181,7 +182,7 @@ class Shard:
     def _read_steps(self) -> dict[str, Tensor]:
         """Return AdamW's count of steps for each parameter, by `step.NAME`. Empty before the first step."""
         steps = self._partition.steps
-        return {} if steps is None else {f"step.{name}": steps.to("cpu", copy=True) for name in self._partition.shapes}
+        return {} if steps is None else dict.fromkeys((f"step.{name}" for name in self._partition.shapes), steps)
 
     def _make_room(self) -> None:
         """Make AdamW create its state with a step that changes nothing."""

@@ -43,12 +43,17 @@ def spread_ids(model: Any, count: int) -> list[int]:
     return [(index + 1) * _STRIDE % vocabulary for index in range(count)]
 
 
-def write(model: Any, folder: Path) -> None:
-    """Write the canary of `model`, a Hugging Face causal language model, into `folder`."""
+@torch.no_grad()
+def compute(model: Any) -> Canary:
+    """Compute the canary of `model`, a Hugging Face causal language model."""
     ids = spread_ids(model, _TOKENS)
-    with torch.no_grad():
-        logits = model(input_ids=torch.tensor([ids], device=model.device), use_cache=False).logits[0]
-    (folder / FILE).write_bytes(msgspec.json.encode(Canary(tuple(ids), tuple(next_logprobs(logits, ids)))))
+    logits = model(input_ids=torch.tensor([ids], device=model.device), use_cache=False).logits[0]
+    return Canary(tuple(ids), tuple(next_logprobs(logits, ids)))
+
+
+def write(canary: Canary, folder: Path) -> None:
+    """Write a canary into `folder`."""
+    (folder / FILE).write_bytes(msgspec.json.encode(canary))
 
 
 def read(folder: Path) -> Canary | None:

@@ -195,14 +195,16 @@ def copy_tokenizer(source: Path, folder: Path) -> None:
             shutil.copyfile(source / name, folder / name)
 
 
-def publish(model: PreTrainedModel, tokenizer: Path, parent: Path, trained: Any = None) -> tuple[str, Path]:
+def publish(
+    model: PreTrainedModel, tokenizer: Path, parent: Path, expected: canary.Canary | None = None
+) -> tuple[str, Path]:
     """Save under `parent`/<digest>, whole or not at all. Returns (digest, folder). Equal parameters share a folder.
 
-    `trained` is the model for computing the canary, if `model` is only a copy for publication.
+    `expected` is the canary of the trained model, if `model` is only a copy of it for publication.
     """
     with open_draft(parent) as made:
         digest = save(model, tokenizer, made)
-        canary.write(model if trained is None else trained, made)
+        canary.write(expected or canary.compute(model), made)
         folder = parent / digest
         if folder.is_dir() and not _is_same(made, folder):
             discard(folder)  # a loss of power damaged it

@@ -33,7 +33,7 @@ from tests.bench.harness import clocked, columns, command, conclude
 from tests.peers import connected, supervised
 
 TOKENS = 200  # of a running sequence
-SHAPES = {1: (128, 3, 384), 10: (320, 8, 1_024), 100: (768, 11, 3_072)}
+SHAPES = {1: (128, 3, 384), 10: (320, 8, 1_024), 100: (768, 11, 3_072), 850: (1_536, 24, 6_144)}
 """Millions of parameters to width, layers and width of the feed-forward part."""
 
 

@@ -4,6 +4,7 @@
 process, so that a life costs its work and not its imports.
 """
 
+import copy
 import gc
 import hashlib
 import itertools
@@ -16,40 +17,57 @@ import sys
 import time
 from pathlib import Path
 
+import trio
 from safetensors import safe_open
 
 from learner import checkpoint, weights
 from learner.backends import state
 from learner.backends.opening import open_backend
+from learner.backends.torch import TorchBackend
+from learner.claim import Claim
+from learner.train import Learner
+from learner.writer import Work, Writer
 from spade import config
-from spade.disk import link_folder
-from spade.protocol import Batch
+from spade.protocol import Batch, LifeNumber
+from spade.transport.pump import run_in_background
 from tests.learner.conftest import Policy
-from tests.peers import alone
+from tests.learner.told_replay import Replay
 
 STEPS, KILLS = 6, 5
 
 
 def live(settings, batches, run, end):
     """From the newest checkpoint to step `end`, a checkpoint every step."""
-    backend, _ = open_backend(settings, checkpoint.find_newest(run / "checkpoints"))
-    for batch in batches[backend.step : end]:
-        metrics = backend.train(batch)
-        keep(backend, metrics, settings, run)
+    backend, metrics = open_backend(settings, checkpoint.find_newest(run / "checkpoints"))
+    replay = Replay(batches[:end], run)
+    claim = Claim(run / "checkpoints", "learner", LifeNumber())
+    learner = Learner(backend, metrics, replay, settings, run, claim)
+
+    async def until_the_end():
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(learner.live)
+            await replay.done.wait()
+            await learner._writer.settle()
+            nursery.cancel_scope.cancel()
+
+    trio.run(until_the_end)
 
 
-def keep(backend, metrics, settings, run):
-    """The learner's work after a step: weights, a checkpoint with them in it, no more of either than asked."""
-    _, folder = weights.publish(backend.model, "float32", Path(settings.model.path), run / "weights")
+def write_beside(backend, metrics, settings, run, batch):
+    """Write what a step leaves, as its learner does, while the step of `batch` is trained."""
+    claim = Claim(run / "checkpoints", "learner", LifeNumber())
+    writer = Writer(Replay([], run), settings, run, claim, backend.step - 1)
+    policy = weights.PolicyCopy(backend.model, "float32")
+    policy.take(backend.model)
+    work = Work(backend.step, metrics, policy, publish=True, keep=True, save=backend.freeze())
 
-    def fill(draft):
-        measured = backend.save(draft)
-        link_folder(folder, draft / "model")
-        return measured
+    async def beside():
+        async with run_in_background(writer.run):
+            await writer.hand_over(lambda: work)
+            await trio.to_thread.run_sync(backend.train, batch)
+            await writer.settle()
 
-    checkpoint.write(run / "checkpoints", backend.step, metrics, fill, alone)
-    checkpoint.prune(run / "checkpoints", backend.step, 2, alone)
-    weights.prune(run / "weights", frozenset(), alone)
+    trio.run(beside)
 
 
 def forked(work):
@@ -98,9 +116,13 @@ def digest(run):
 
 def main():
     model, folder = Path(sys.argv[1]), Path(sys.argv[2])
-    settings = config.load("nano", (f"model.path={model}", "learner.lr=1e-3", "learner.microbatch_tokens=60"))
+    settings = config.load("nano", (
+        f"model.path={model}", "learner.lr=1e-3", "learner.microbatch_tokens=60", "learner.checkpoint_every=1",
+        "learner.keep_checkpoints=2",
+    ))  # fmt: skip
+    TorchBackend.copies_state = True  # checkpoints are written beside a step, as on a GPU
     policy = Policy(open_backend(settings, None)[0].model)
-    batches = [Batch(step, 1, policy.groups(step, off=0.5)) for step in range(1, STEPS + 1)]
+    batches = [Batch(step, 1, policy.groups(step, off=0.5)) for step in range(1, STEPS + 2)]
 
     gc.freeze()  # else a collection in a life would copy the pages of all that is imported here
 
@@ -144,7 +166,7 @@ def killed_at_random(life, run, took):
 
 
 def killed_at_every_touch(settings, batches, folder):
-    """A learner after its last step, killed at its first touch of a file from there on, its second, and so on.
+    """A learner that writes beside its last step, killed at its first touch of a file from there on, its second, …
 
     By touch: the step of the checkpoint it would go on from, that one's digest, and how many drafts it left.
     """
@@ -152,7 +174,8 @@ def killed_at_every_touch(settings, batches, folder):
     assert ended(forked(lambda: live(settings, batches, before, STEPS - 1)))
     backend, _ = open_backend(settings, checkpoint.find_newest(before / "checkpoints"))
     metrics = backend.train(batches[STEPS - 1])
-    keep(backend, metrics, settings, folder / "once")  # it imports modules, whose files no life should touch
+    # It imports modules, whose files no life should touch.
+    write_beside(copy.deepcopy(backend), metrics, settings, folder / "once", batches[STEPS])
     steps, digests, drafts = [], [], []
     for number in itertools.count(1):
         run = folder / f"touch-{number}"
@@ -160,7 +183,7 @@ def killed_at_every_touch(settings, batches, folder):
 
         def life(number=number, run=run):
             killed_at_touch(number)
-            keep(backend, metrics, settings, run)
+            write_beside(backend, metrics, settings, run, batches[STEPS])
 
         done = ended(forked(life))
         steps.append(checkpoint.find_newest(run / "checkpoints")[1].step)

@@ -126,7 +126,7 @@ def sharded(folder, backend, cuts):
     write(folder / state.SHARDS, cut(tensors, cuts))
     shapes = {name: tuple(one.shape) for name, one in backend.model.named_parameters()}
     steps = {f"step.{name}": torch.tensor(1.0) for name in shapes}
-    state.write(folder, state.Counters(1, 0), steps, torch.device("cpu"), shapes)
+    state.freeze(state.Counters(1, 0), steps.items(), torch.device("cpu"), sharded=shapes)(folder)
 
 
 def test_one_process_goes_on_from_the_shards_of_many(policy, tmp_path):

@@ -24,10 +24,10 @@ async def test_a_step_that_is_refused_ends_the_learner_for_good(monkeypatch, tmp
         async def take_batch(self, step, wait_s):
             raise RefusedError(f"the trajectories of step {step} were deleted by retention")
 
-    async def published(self):
+    async def written(self, **due):
         """Nothing is."""
 
-    monkeypatch.setattr(Learner, "_publish", published)
+    monkeypatch.setattr(Learner, "_hand_over", written)
     claim = Claim(tmp_path / "checkpoints", "learner", LifeNumber())
     learner = Learner(Untrained(), StepMetrics(), Refusing(), config.load("nano"), tmp_path, claim)
     with pytest.raises(RunError, match=r"checkpoints: .* step 1 .*deleted by retention"):

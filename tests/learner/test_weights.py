@@ -2,12 +2,14 @@ import os
 
 import pytest
 import torch
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, Gemma3TextConfig, Qwen3Config, Qwen3MoeConfig
 
 from learner import weights
 from spade.disk import hold
+from spade.policy import canary
 from spade.policy.manifest import PARAMETERS
-from spade.policy.model import compute_parameters_digest
+from spade.policy.model import compute_parameters_digest, load, save
+from tests.learner.test_claim import seen
 from tests.peers import alone
 
 
@@ -62,3 +64,26 @@ def test_the_newest_and_the_needed_are_kept(policy, checkpoint_folder, tmp_path)
         assert set(os.listdir(root)) == {*digests[:2], *digests[-weights.KEPT :]}
     weights.prune(root, [digests[0]], alone)
     assert set(os.listdir(root)) == {digests[1], *digests[-weights.KEPT :]}
+
+
+SHAPE = {
+    "vocab_size": 48, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 2,
+    "num_key_value_heads": 1, "head_dim": 16, "max_position_embeddings": 64,
+}  # fmt: skip
+KINDS = {
+    "tied": Qwen3Config(**SHAPE, tie_word_embeddings=True),
+    "experts": Qwen3MoeConfig(**SHAPE, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16),
+    "windows": Gemma3TextConfig(**SHAPE, sliding_window=8, layer_types=["sliding_attention", "full_attention"]),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_copy_is_written_as_the_model_itself_would_be(kind, checkpoint_folder, tmp_path):
+    """Names and bytes: some models are saved under other names than they compute with, and some have more buffers."""
+    AutoModelForCausalLM.from_config(KINDS[kind]).save_pretrained(tmp_path / "made")
+    model = load(tmp_path / "made", dtype="float32", device=torch.device("cpu"))
+    digest = save(model, checkpoint_folder, tmp_path / "whole")
+    canary.write(canary.compute(model), tmp_path / "whole")
+    found, folder = weights.publish(model, "float32", checkpoint_folder, tmp_path / "weights")
+    assert found == digest
+    assert seen(folder) == seen(tmp_path / "whole")

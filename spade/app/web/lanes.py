@@ -77,7 +77,7 @@ def find_phase(process: Process, waits: Sequence[Wait]) -> str:
     if any(wait.what.startswith("weights of version") for wait in mine):
         return "swapping"
     if process.role == "learner":
-        return WAITING if any(wait.holder == "replay" for wait in mine) else "training"
+        return "training" if not mine or any(wait.holder == "its backend" for wait in mine) else WAITING
     gauge, phase = BUSY.get(process.role, ("", "serving"))
     return phase if not gauge or process.gauges.get(gauge) else WAITING
 

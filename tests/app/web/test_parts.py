@@ -29,6 +29,8 @@ def test_a_phase_follows_from_state_waits_and_gauges():
     assert phase(process("learner")) == "training"
     assert phase(process("learner"), ("its backend", "step 4")) == "training"
     assert phase(process("learner"), ("replay", "TakeBatch")) == "waiting"
+    assert phase(process("learner"), ("its writer", "step 4")) == "waiting"
+    assert phase(process("learner"), ("replay", "Publish"), ("its backend", "step 4")) == "training"
     assert phase(process("agent", episodes=1.0), ("engine-0", "Generate")) == "playing"
     assert phase(process("designer", "restarting", designs=1.0)) == "starting"
     assert phase(process("designer", "failed", designs=1.0)) == "down"
