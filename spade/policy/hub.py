@@ -103,7 +103,7 @@ def _find_cached(name: str, kind: _Kind, patterns: Sequence[str]) -> Path | None
 
 def _download_snapshot(name: str, kind: _Kind, patterns: Sequence[str], offline: bool) -> Path:
     from huggingface_hub import snapshot_download
-    from huggingface_hub.utils import disable_progress_bars
+    from huggingface_hub.utils.tqdm import disable_progress_bars
 
     if not sys.stderr.isatty():
         disable_progress_bars()
