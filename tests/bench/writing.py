@@ -37,6 +37,7 @@ from spade.transport.pump import run_in_background
 from tests.bench.harness import columns, command, conclude, in_turns, medians
 from tests.bench.swap import model
 from tests.learner.told_replay import Replay
+from tests.masks import pack_mask
 
 PLAYS = 4
 
@@ -62,7 +63,7 @@ def make_batch(step: int, tokens: int) -> Batch:
 
     def play() -> Trajectory:
         ids = codec.pack_ids(rng.integers(1, 8_000, length).tolist())
-        mask = codec.pack_mask([place >= length // 2 for place in range(length)])
+        mask = pack_mask([place >= length // 2 for place in range(length)])
         return Trajectory(ids, mask, codec.pack_floats([-9.0] * sampled), ((1, sampled),), 1.0)
 
     rewards = tuple(float(index % 2) for index in range(PLAYS))

@@ -9,11 +9,12 @@ from actors.engines.torch.engine import TorchEngine
 from learner.batch import prepare
 from learner.logprobs import compute_trained_logprobs
 from learner.models.prepare import prepare_model
-from spade.codec import pack_floats, pack_ids, pack_mask, unpack_floats, unpack_ids
+from spade.codec import pack_floats, pack_ids, unpack_floats, unpack_ids
 from spade.config import Engine
 from spade.policy.model import compute_parameters_digest, load
 from spade.protocol import Generate, Group, Trajectory, Weights
 from tests.conftest import write_tokenizer
+from tests.masks import pack_mask
 
 SIZES = {
     "vocab_size": 320, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,

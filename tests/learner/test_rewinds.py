@@ -9,6 +9,7 @@ from learner.backends.torch import TorchBackend
 from spade import codec, config
 from spade.protocol import Batch, Group, Trajectory
 from tests.learner.conftest import VOCABULARY
+from tests.masks import pack_mask
 
 TEMPERATURE = 0.7
 
@@ -37,7 +38,7 @@ class Sampled:
             logprobs += behaviour
         self.trained = sum(mask)
         self.trajectory = Trajectory(
-            codec.pack_ids(stream), codec.pack_mask(mask), codec.pack_floats(logprobs), ((1, self.trained),),
+            codec.pack_ids(stream), pack_mask(mask), codec.pack_floats(logprobs), ((1, self.trained),),
             TEMPERATURE, rewinds=tuple(self.rewinds),
         )  # fmt: skip
 

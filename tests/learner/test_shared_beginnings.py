@@ -33,6 +33,7 @@ from spade import codec, config
 from spade.protocol import Batch, Group, Trajectory
 from tests.learner.conftest import VOCABULARY, Policy
 from tests.learner.test_rewinds import TEMPERATURE, by_the_book
+from tests.masks import pack_mask
 
 SIZES = {
     "vocab_size": VOCABULARY, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
@@ -79,7 +80,7 @@ class Play:
             logprobs += behaviour
         self.trained = sum(mask)
         self.trajectory = Trajectory(
-            codec.pack_ids(stream), codec.pack_mask(mask), codec.pack_floats(logprobs), ((1, self.trained),),
+            codec.pack_ids(stream), pack_mask(mask), codec.pack_floats(logprobs), ((1, self.trained),),
             TEMPERATURE, rewinds=tuple(rewinds),
         )  # fmt: skip
 

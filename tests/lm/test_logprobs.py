@@ -8,11 +8,12 @@ from actors.engines.torch.engine import TorchEngine
 from learner.batch import prepare
 from learner.logprobs import compute_trained_logprobs
 from learner.models.prepare import prepare_model
-from spade.codec import pack_floats, pack_ids, pack_mask, unpack_floats, unpack_ids
+from spade.codec import pack_floats, pack_ids, unpack_floats, unpack_ids
 from spade.config import Engine
 from spade.policy.logprobs import log_distribution
 from spade.policy.model import load
 from spade.protocol import Generate, Group, Trajectory, Weights
+from tests.masks import pack_mask
 
 CPU = torch.device("cpu")
 PROMPTS = (

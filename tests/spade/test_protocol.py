@@ -26,6 +26,7 @@ from spade.protocol import (
     reply_type,
 )
 from spade.sequences import split_sequences
+from tests.masks import pack_mask
 
 tokens = st.lists(
     st.tuples(st.integers(0, 2**31 - 1), st.booleans(), st.floats(-50, 0, width=32)), min_size=1, max_size=50
@@ -36,7 +37,7 @@ def trajectory(rows):
     sampled = sum(mask for _, mask, _ in rows)
     return Trajectory(
         ids=codec.pack_ids([token for token, _, _ in rows]),
-        spans=codec.pack_mask([mask for _, mask, _ in rows]),
+        spans=pack_mask([mask for _, mask, _ in rows]),
         logprobs=codec.pack_floats([logprob for _, mask, logprob in rows if mask]),
         versions=((3, sampled),),
         temperature=0.6,
