@@ -87,10 +87,8 @@ def test_the_checkpoint_before_stays_and_no_half_one_does(tmp_path, most):
 
 
 def test_a_state_that_does_not_fit_names_its_file(tmp_path):
-    def write():
-        state.write(tmp_path, state.Counters(1, 0), {"parameter.w": torch.zeros(10_000)}, torch.device("cpu"))
-
-    assert f"'{tmp_path / state.FILE}'; free space" in limited(1_000, write)
+    save = state.freeze(state.Counters(1, 0), [("parameter.w", torch.zeros(10_000))], torch.device("cpu"))
+    assert f"'{tmp_path / state.FILE}'; free space" in limited(1_000, lambda: save(tmp_path))
 
 
 @pytest.mark.parametrize("most", [0, 10])
