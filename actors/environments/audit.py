@@ -179,13 +179,13 @@ class Auditor:
         return [each for (other, _), sent in self._sent.items() if other != seed for each in sent]
 
     async def _play_solutions(self) -> None:
-        """Play the solution on instances that nobody won. If those are few, add some that only hinted plays won.
+        """Play the solution on instances that nobody won. If they are few, add some that only hinted plays won.
 
-        If the solution lists actions on some instances, it has lost each instance on which it lists none. If it never
+        If the solution lists actions on some instances, it has lost every instance on which it does not. If it never
         lists actions, it shows nothing about the instances.
 
-        A solution must not need a word that the hint gives away. Numbers must be needed on two instances, since a
-        hint may name one as an example.
+        A solution must not need a word that the hint gives away. A needed number is a finding only if numbers are
+        needed on two instances, since a hint may name a number as an example.
         """
         job = self._job
         listed, tried, solved, numbers, gift = False, 0, 0, 0, ""
@@ -282,11 +282,16 @@ class Auditor:
         return False
 
     async def _given(self, seed: int, moves: Sequence[Move], least: float) -> Sequence[str]:
-        """Return the words of these moves that only the hint states: no observation of a play tells them in time.
+        """Return the words of these moves that only the hint states: no observation of a play states them in time.
 
-        The play of these moves tells a word in time, but not after an action that nobody can find (`keep_findable`). So
-        does another play of the instance if the moves still return `least` after it told the word. Returns () if the
-        moves return as much without these words.
+        An observation states a word in time in two cases:
+
+        * The play of these moves shows it. An observation after an action that nobody can find does not count
+          (`keep_findable`).
+        * Another play of the instance shows it, and the moves still return `least` if the actions before this
+          observation are made first.
+
+        Returns () if the moves return `least` without these words, or if no try decides this.
         """
         # In a thread, since long observations take time. Nothing is heard if the program does not have a hint.
         heard_here = tuple(self._heard[seed])
@@ -317,11 +322,10 @@ class Auditor:
     async def _succeeds_after_search(
         self, seed: int, moves: Sequence[Move], words: Sequence[str], least: float
     ) -> bool:
-        """Act at random until observations have told the words, then make the moves.
+        """Act at random until the observations state all of the words. Then make the moves.
 
-        Returns True if they return at least `least`.
-
-        A word that is told only when the play is lost is not found in this way.
+        Returns True if the play then returns at least `least`. If an observation states a word only when the play is
+        already lost, this search fails.
         """
         policy = self._domain.guesser(self._rng, self._job.reads, self._collect_sent_elsewhere(seed))
         said, observations, rest = list[Move](), list[str](), iter(moves)

@@ -17,7 +17,7 @@ _COMMANDS = (
     re.compile(r"(?P<verb>[^\W\d]\w*)(?P<between>[\s:=,/(\[-]+)(?P<argument>.+)", re.DOTALL),
     re.compile(r"(?P<verb>[^\W\d_]+)(?P<between>_)(?P<argument>.+)", re.DOTALL),
 )
-"""The forms of a verb with its argument. The second one is `take_lamp`."""
+"""The forms of a verb with its argument: `take lamp` and the like, then `take_lamp`."""
 _NUMBER = re.compile(r"\d+")
 _LAST_WORD = re.compile(r"[^\W_]+(?=[\W_]*\Z)")
 
@@ -34,10 +34,10 @@ class Slip(IntEnum):
 
 
 def list_slips(action: str) -> tuple[str, list[tuple[Slip, str]]]:
-    """Return the verb of an action and all possible slips, each with the damaged action.
+    """Return the verb of an action, and each possible slip with the damaged action.
 
-    All numbers, places such as `0,0` and single words count as the same verb, since a program mostly looks them up in
-    one place.
+    The verb of numbers, of places such as `0,0` and of single words is "". They share it, since a program mostly looks
+    all of them up in one place of its code.
     """
     command = next(filter(None, (form.fullmatch(action) for form in _COMMANDS)), None)
     verb, between, argument = command.group("verb", "between", "argument") if command else ("", " ", action)
@@ -55,10 +55,11 @@ def list_slips(action: str) -> tuple[str, list[tuple[Slip, str]]]:
 
 
 class SlippingPlayer:
-    """A player that makes each slip once for each verb that it knows or is offered. Between slips it acts properly.
+    """A player that makes each kind of slip once for each verb. Between slips it makes proper actions.
 
-    `proper` returns a proper action after an observation. If a play begins with a path, the actions of the path come
-    first as proper actions. So slips also happen in states that a good player reaches.
+    It learns verbs from the `known` actions and from the actions that observations offer. `proper` returns a proper
+    action after an observation. If a play begins with a path, its proper actions are first the actions of the path. So
+    slips also happen in states that a good player reaches.
     """
 
     def __init__(self, proper: Callable[[str], str], known: Sequence[str], observation: str) -> None:

@@ -127,7 +127,7 @@ async def _read_frame(stream: trio.SocketStream) -> dict[str, Any]:
 
 
 class LostSessionError(Exception):
-    """The server ended the session, or gave us none. The text is its reason."""
+    """The server ended the session or did not begin one. The text is the server's reason."""
 
 
 class ServerSession:

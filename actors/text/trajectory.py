@@ -15,7 +15,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class TrajectoryBuilder:
-    """Collects the tokens read and sampled. `ids` are the next prompt, byte for byte."""
+    """Collects the tokens that the model reads and samples. The next prompt is exactly `ids`."""
 
     def __init__(self, temperature: float) -> None:
         self._temperature = temperature
@@ -43,7 +43,7 @@ class TrajectoryBuilder:
             del self._context[4 * kept :]
 
     def read(self, ids: Sequence[int]) -> None:
-        """Append tokens that the model is given."""
+        """Append tokens that the model reads."""
         self._extend(0, pack_ids(list(ids)))
 
     def sampled(self, generated: Generated) -> None:
@@ -71,7 +71,7 @@ class TrajectoryBuilder:
         return Trajectory(bytes(self._ids), spans, logprobs, versions, self._temperature, whole, rewinds)
 
     def _extend(self, sampled: int, ids: bytes) -> None:
-        """Lengthen the last span, or begin a span of the other kind."""
+        """Append tokens to the last span, or begin a new span if the last one is of the other kind."""
         self._context += ids
         self._ids += ids
         tokens = len(ids) // 4

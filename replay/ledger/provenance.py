@@ -28,7 +28,7 @@ def find_oldest(steps: dict[int, int], trajectory: Trajectory) -> int:
 
 
 def describe_flaw(published: dict[int, str], trajectory: Trajectory) -> str:
-    """Describe the fault of a trajectory's provenance; "" if it is sound. `published`: digest by version.
+    """Describe the fault of a trajectory's provenance. Returns "" without a fault. `published`: digest by version.
 
     A trajectory without digests is judged by its versions alone.
     """
@@ -44,7 +44,10 @@ def describe_flaw(published: dict[int, str], trajectory: Trajectory) -> str:
 
 
 def quarantine(state: RunState, key: str, trajectory: Trajectory, why: str, holder: str, now: float) -> None:
-    """Quarantine a trajectory of faulty provenance. `key` identifies the submission. A resent message has the same."""
+    """Quarantine a trajectory of faulty provenance.
+
+    `key` identifies the submission. A resent message has the same key.
+    """
     if key not in state.quarantine:
         state.quarantine.add(key)
         state.counters.quarantined += 1

@@ -109,7 +109,8 @@ class Score(Record):
     """Lost unhinted plays that count as void because nobody can win them. None if the window was scored by an earlier
     version, under which no such play counted as void."""
     least_regret: float | None = None
-    """The least regret over all returns that the void plays could have had. The memory keeps it. None if no pair."""
+    """The least regret over all returns that the void plays could have had. The memory keeps this figure. None
+    without a pair of plays."""
 
 
 class Audit(Record):

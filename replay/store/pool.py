@@ -1,6 +1,7 @@
-"""The pool of a run. Its list is kept when the run starts, and every later start compares its folder with the list.
+"""The pool of a run.
 
-If the run's designers vary seeds, the programs themselves are kept.
+If the run plays a pool, its first start stores a list of the pool's programs. Every later start compares the pool's
+folder with this list. If designers vary the programs of a pool (seeds), the first start stores the programs themselves.
 """
 
 from pathlib import Path
@@ -14,7 +15,7 @@ from spade.pools import SeedPool, list_names, read_list, read_program
 
 
 def settle_pool(store: Store, state: RunState, folder: Path) -> None:
-    """Take the pool in `folder` into a fresh run that plays a pool, or whose designers vary its programs.
+    """Store the pool in `folder` if the run is fresh, and if it plays a pool or its designers vary the pool's programs.
 
     Raises RunError if the run was started with another pool, or with designers instead.
     """
@@ -34,7 +35,7 @@ def settle_pool(store: Store, state: RunState, folder: Path) -> None:
 
 
 def _settle_seeds(store: Store, state: RunState, folder: Path) -> None:
-    """Store the seeds of a fresh run, as programs that environments may have varied."""
+    """Store the seeds of a fresh run, also as sources, because environments may be variations of them."""
     varies = bool(state.config.design.seeds)
     if state.counters.jobs and varies != state.memory.has_seeds:
         began = "without" if varies else "with"

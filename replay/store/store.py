@@ -55,7 +55,7 @@ class Store:
         return str(self._environment.path())
 
     def encode(self, changes: Sequence[Change]) -> list[tuple[Table, bytes, bytes | None]]:
-        """Encode changes, so that the records may change while their bytes are committed."""
+        """Encode changes. Afterwards the records may change even while their bytes are being committed."""
         return [
             (table, key.encode(), None if record is None else self._encoder.encode(record))
             for table, key, record in changes
@@ -112,9 +112,10 @@ class Store:
         return Extent(stat["entries"], count * stat["psize"])
 
     def bodies(self, keys: Sequence[str], read: Callable[[Sequence[bytes | memoryview]], Result]) -> Result:
-        """Return `read` of encoded trajectories, in the order of `keys`. Raises RunError if one is missing.
+        """Call `read` with the encoded trajectories, in the order of `keys`, and return its result.
 
-        `read` gets views of LMDB's pages, so that nothing is copied before. They end with its return.
+        Raises RunError if a trajectory is missing. If possible, `read` gets views of LMDB's pages instead of copies.
+        The views are valid only until `read` returns.
         """
         encoded = [key.encode() for key in keys]
 
@@ -172,7 +173,7 @@ class Store:
     def last(self, table: Table, kind: type[Value], count: int) -> Iterator[Value]:
         """Yield at most `count` records with the greatest keys, the greatest first.
 
-        Each is read when it is asked for.
+        Each record is read only when the caller asks for it.
         """
         decoder = msgspec.msgpack.Decoder(kind)
         with self._open_transaction() as transaction, transaction.cursor(db=self._tables[table]) as cursor:

@@ -20,15 +20,15 @@ log = logging.getLogger(__name__)
 
 
 def is_name(text: str) -> bool:
-    """Return True if `text` could name a model of the hub: `OWNER/NAME` or `OWNER/NAME@COMMIT`. Asks nobody."""
+    """Return True if `text` could name a model of the hub: `OWNER/NAME` or `OWNER/NAME@COMMIT`. Sends no request."""
     return _NAME.fullmatch(text) is not None
 
 
 def find_snapshot(name: str) -> Path:
     """Return the folder of `OWNER/NAME` or `OWNER/NAME@COMMIT`, which is named after the commit.
 
-    A commit never changes, so one that the cache has is taken from there. Another name is looked up, and the cache
-    serves if the hub cannot. Raises ConfigError if neither has it.
+    A commit never changes, so if the cache has the commit, the hub is not asked. Any other name is looked up on the
+    hub. If the hub does not give it, the cached copy is used. Raises ConfigError if there is no cached copy either.
     """
     if not is_name(name):
         raise ConfigError(
@@ -50,7 +50,8 @@ def find_snapshot(name: str) -> Path:
 def data_set(name: str, patterns: Sequence[str]) -> Path:
     """Return a folder with the files of the data set `OWNER/NAME` or `OWNER/NAME@COMMIT` that match a pattern.
 
-    The folder is named after the commit. The cache serves if the hub cannot. Raises ConfigError if neither has it.
+    The folder is named after the commit. If the hub does not give the data set, the cached copy is used. Raises
+    ConfigError if there is no cached copy either, or if no file of the data set matches.
     """
     if not is_name(name):
         raise ConfigError(
@@ -69,7 +70,7 @@ def data_set(name: str, patterns: Sequence[str]) -> Path:
 
 
 def read_licence(card: Path | str) -> str:
-    """Return the licence that a card states: a file, or the card of a model of the hub. Returns "" if it does not."""
+    """Return the licence that a card states, or "". `card` is a card's file, or the name of a model of the hub."""
     from huggingface_hub import ModelCard
 
     with suppress(Exception):  # the card lacks front matter, or the hub does not answer
@@ -81,7 +82,7 @@ _Kind = Literal["model", "dataset"]
 
 
 def _look_up(name: str, kind: _Kind, patterns: Sequence[str]) -> Path:
-    """Ask the hub, and take the cached copy if that fails. Raises ConfigError without a copy."""
+    """Ask the hub. If it fails, take the cached copy. Raises ConfigError if there is no cached copy."""
     try:
         return _download_snapshot(name, kind, patterns, offline=False)
     except Exception as error:  # from the hub's client, from HTTP, or from decoding an answer

@@ -1,7 +1,8 @@
 """Find the actions that an observation offers. Pure.
 
-The designer's prompt prescribes one exact form (FORM), which is read literally. Any other list is uncertain. It is read
-in several ways, and random play draws from all readings. Observations are hostile, so their size is bounded here.
+The designer's prompt prescribes one exact form (FORM). A list in this form is read literally. Any other list is
+uncertain. It is read in several ways, and random play draws from all readings. Observations may be hostile, so this
+module bounds the size of what it reads.
 """
 
 import random
@@ -19,7 +20,7 @@ __all__ = ["FORM", "MOST", "MOST_MISSED", "Offer", "choose", "read_offer"]
 FORM = "`Actions: look take open`, `Actions: 1..20` or, with spaces in an action, `Actions: go north | wait`"
 """The exact form of a list, as the designer's prompt describes it."""
 MOST = 1_000
-"""Most numbers of the ranges of a list. Another draw takes others."""
+"""Most numbers that are read from the ranges of a list. A different `draw` takes different numbers."""
 MOST_MISSED = 0.5
 """The largest share of random actions that do not come from an exact list."""
 GUESSED = 0.25
@@ -38,7 +39,7 @@ _LOOSE = re.compile(
 )
 """An item that breaks the form: in quotes, bold or a box, with a comma at its end, a placeholder, or a bad range."""
 _JOINED = re.compile(r".+[/,\uff0c、].+|-?\d+[-–—…]\d+")
-"""A list of one item that may be a list in another form."""
+"""A list with a single item, which may be several items in another form: `go/look`, `1-20`."""
 _PARTED = re.compile(r"\d +(?:\.{2,3}|[-–—…]) +-?\d|^[^\W\d]\w* +-?\d+\.\.-?\d+$|^[^|]*\w +/ +\w")
 """Items that may belong together or be separated by a slash: `1 .. 20`, `guess 1..20`, `go in / go out`."""
 
@@ -50,7 +51,8 @@ class Offer:
     kind: Literal["listed", "uncertain", "guessed"]
     """The source of the actions: a list in the exact form, a list in another form, or the words of the text."""
     readings: Sequence[Sequence[str]]
-    """The actions of each reading. A list in the exact form has one reading. Otherwise the last reading is guesses."""
+    """The actions of each reading. A list in the exact form has one reading. Otherwise there may be several readings,
+    and the last one consists of guesses: words and numbers of the observation."""
     words: Words
     """The words and numbers of the observation, which replace placeholders in a reading."""
     ranges: Sequence[range] = ()
@@ -69,9 +71,10 @@ class Offer:
 
 
 def read_offer(observation: str, draw: int = 0) -> Offer:
-    """Read the actions that an observation offers. `draw` decides which of many numbers and guesses are taken.
+    """Read the actions that an observation offers. If it has too many numbers or guesses, `draw` decides which to take.
 
-    Programs can work out what a known draw reads, so random play needs a secret one for each observation.
+    If a program knew the draw, it could work out which actions are read. So random play needs a secret draw for each
+    observation.
     """
     lists = _LINE.findall(observation)
     listed = lists[-1] if lists else ""
@@ -116,9 +119,11 @@ def choose(observation: str, rng: random.Random, known: Sequence[str] = (), miss
     """Draw a random action that the observation offers.
 
     `known` are actions that the program's solution or agents sent. `missed` are the known actions that the observation
-    did not offer at that time. An exact list may be untrue, so a missed action is drawn instead with the probability
-    missed / known, at most MOST_MISSED. Without an exact list the known actions are one more reading. Then readings
-    without a known action are dropped, if another reading has one.
+    did not offer when they were sent. An exact list may be untrue, so a missed action is drawn instead with the
+    probability missed / known, at most MOST_MISSED.
+
+    Without an exact list, the known actions are one more reading. If some readings contain a known action, the readings
+    without one are dropped.
     """
     offer = read_offer(observation, rng.getrandbits(64))
     if offer.kind == "listed":

@@ -22,7 +22,7 @@ from actors.environments.offers.words import (
 LONGEST = 80
 """Most characters of an action."""
 _MOST_LABELS = 4
-"""Number of labels, questions and asking sentences that are read, each the last ones of the text."""
+"""Most labels, most questions and most asking sentences that are read. Of each kind, the last in the text are read."""
 _MOST = 200
 """Most actions of a reading."""
 
@@ -74,7 +74,7 @@ def find_readings(lines: Sequence[str], listed: str, draw: int) -> list[Sequence
 
 
 def filter_sendable(actions: Iterable[str], draw: int) -> Sequence[str]:
-    """Return different actions that a player could send: of one line, and not too long."""
+    """Return the distinct actions that a player could send: of one line, and of at most LONGEST characters."""
     stripped = (action.strip() for action in actions)
     return choose_some((each for each in stripped if 0 < len(each) <= LONGEST and each.isprintable()), _MOST, draw)
 

@@ -60,7 +60,7 @@ def prepare(heavy: bool, listed: Sequence[str]) -> None:
 
 
 def serve(control: int, proc: int, layers: frozenset[str]) -> bool:
-    """Fork children and report their ends. Returns False if the host has gone, and True in a child behind its walls."""
+    """Fork children and report their ends. Returns False if the host has gone, and True in a confined child."""
     size, private = walls.count_pages(proc)
     raised = walls.Walls(layers, size * resource.getpagesize())
     zygote = ForkServer(socket.socket(fileno=control), raised)
@@ -92,7 +92,7 @@ class ForkServer:
         self.events.register(control, select.EPOLLIN)
 
     def requested(self) -> tuple[int, int, int] | None:
-        """Read a request of the host: a child's channel, memory (bytes) and processor time (s). None if it has gone."""
+        """Read a request: a child's channel, memory (bytes) and processor time (s). None if the host has gone."""
         room = socket.CMSG_SPACE(array.array("i").itemsize)
         try:
             data, ancillary, _, _ = self.control.recvmsg(MESSAGE.size, room)
@@ -104,7 +104,7 @@ class ForkServer:
         return array.array("i", ancillary[0][2])[0], memory_bytes, processor_s
 
     def fork(self, channel: int, memory_bytes: int, processor_s: int) -> bool:
-        """Fork a child behind its walls. Returns True in the child."""
+        """Fork a child and confine it (`walls`). Returns True in the child."""
         pid = _libc.fork()
         if pid < 0:
             self.tell(FAILED, 0, ctypes.get_errno())

@@ -1,7 +1,7 @@
 """Plays of suites that a harness drives: the harness asks, we sample, count and record.
 
-A harness words the requests. The rules of an evaluation decide sampling and seeds. Errors are counted here, as each
-request is answered, because a harness may hide an error and score the rest.
+A harness writes the messages of a request and offers the tools. The rules of an evaluation decide sampling and seeds.
+This module counts the errors when it answers a request, because a harness may hide an error and score the rest.
 """
 
 import os
@@ -28,7 +28,7 @@ from spade.seeds import derive
 from spade.text import as_line
 
 MOST_ENDS = 2
-"""Most ends or delays of a harness during one sample. Then the sample is recorded as an error."""
+"""If a harness ends or is too late so many times during one sample, the sample is recorded as an error."""
 _FIELDS = ("role", "content", "tool_calls", "tool_call_id", "name", "reasoning_content")
 _DETAIL = 800  # characters
 _A_CORE = 2  # processes of a harness for each core, because they wait most of the time
@@ -107,7 +107,7 @@ class Talked:
             self.sampled += max(answer.usage.completion_tokens, 0)
 
     def error(self, over: Over) -> tuple[ErrorKind | None, str]:
-        """Return the error of the play with an explanation. Returns None and "" without an error."""
+        """Return the kind of the play's error and an explanation, or None and "" without an error."""
         if self.failed:
             return "server", self.failed
         if self.overlong:
@@ -224,7 +224,7 @@ async def play_by_harness(
 
 
 def _keep_request(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Keep the parts of a request that a harness may word: its messages and the tools that may be called."""
+    """Return the parts of a request that the harness decides: the messages and the offered tools. Drop all others."""
     messages = body.get("messages")
     listed = messages if isinstance(messages, list) else []
     found: dict[str, Any] = {"messages": [_keep_message(each) for each in listed if isinstance(each, dict)]}

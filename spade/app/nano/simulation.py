@@ -1,6 +1,6 @@
 """Runs programs of the nano worlds in this process.
 
-Programs with tools use the runtime that grades them in a sandbox.
+A program with tools runs in the same runtime (`ToolProgram`) that plays it in a sandbox.
 """
 
 from collections.abc import Callable, Mapping
@@ -49,7 +49,7 @@ class ToolSimulation:
 
 
 def convert_answer(answer: dict[str, Any], tools: str = "") -> Observed:
-    """Convert an answer of the runtime to the form that a host passes on."""
+    """Convert an answer of the runtime to the form that the sandbox's host returns."""
     results = tuple(ToolResult(each["text"], each["refused"]) for each in answer.get("results", ()))
     return Observed(
         observation=answer["text"],

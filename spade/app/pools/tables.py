@@ -26,7 +26,7 @@ NAMES = ("file_name", "game_id", "name")
 HUB = "hub:"
 TABLES = ("*.parquet", "*.jsonl")
 TABLE_CHARACTERS = 1 << 30
-"""Most characters of a table's programs, which are held in memory. A small compressed file may have more."""
+"""Most characters of a table's programs, which are held in memory. Even a small file may exceed this, if compressed."""
 _UNFIT = re.compile(r"[^A-Za-z0-9_.-]+")
 _LONGEST_NAME = 90  # characters of a name, so that a number fits behind the name
 
@@ -86,16 +86,21 @@ def is_table(source: str) -> bool:
 def _list_tables(folder: Path) -> list[Path]:
     """Return the tables of a folder and of the folders below it, or the file itself.
 
-    Raises OSError, or RunError if a folder lacks files of rows or text.
+    Raises OSError. Raises RunError if no file of the folder is a table or a text.
     """
     return [file for file in list_files(folder) if any(file.match(pattern) for pattern in TABLES)]
 
 
 def read_table(source: str) -> list[PoolProgram]:
-    """Read all programs of a table, in its order. Equal programs come once.
+    """Read all programs of a table, in its order. If programs are equal, only the first one is read.
 
-    Raises ConfigError if the hub does not give the data set, and RunError with the row that cannot be read, lacks a
-    program, is too large for a pool, comes after too many others, or differs from its digest.
+    Raises ConfigError if the hub does not give the data set. Raises RunError, which names the row, if a row
+
+    * cannot be read
+    * lacks a program
+    * has a program that is too large for a pool
+    * comes after MOST_PROGRAMS programs, or brings all programs over TABLE_CHARACTERS
+    * has a program that differs from its digest
     """
     if source.startswith(HUB):
         name = source.removeprefix(HUB)
@@ -125,7 +130,7 @@ def _read_distinct(files: list[Path]) -> Iterator[TextRow]:
 
 
 def _read_program(row: TextRow, origin: str, taken: Counter[str]) -> PoolProgram:
-    """Convert a row into a program. Counts its name in `taken`."""
+    """Convert a row into a program. Counts the program's name in `taken`."""
     if not row.text.strip():
         raise RunError(f"{row.where}: its column {CODE} is empty")
     digest = row.word(DIGEST)
@@ -147,7 +152,7 @@ def _read_program(row: TextRow, origin: str, taken: Counter[str]) -> PoolProgram
 
 
 def choose_name(given: str, taken: Counter[str]) -> str:
-    """Make a valid name that is not taken from the name that the table gives. `taken` counts the uses of each name."""
+    """Turn the name that the table gives into a valid name that is still free. `taken` counts the uses of each name."""
     name = _UNFIT.sub("_", Path(given).name.removesuffix(".py"))[:_LONGEST_NAME].strip("._-") or "program"
     chosen = name
     while chosen in taken:

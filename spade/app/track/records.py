@@ -107,16 +107,16 @@ def read_batch(journal: Path, after: Position) -> RecordBatch:
 
 
 def _tail(file: BinaryIO, end: int) -> str:
-    """Return the digest of the last bytes before `end`, and leave the file there. Returns "" if `end` is 0."""
+    """Return the digest of the last bytes before `end`, or "" if `end` is 0. Leaves the file's position at `end`."""
     start = max(end - _TAIL_BYTES, 0)
     file.seek(start)
     return hashlib.blake2b(file.read(end - start), digest_size=16).hexdigest() if end else ""
 
 
 def _whole_line(file: BinaryIO) -> bytes:
-    """Read the next line, or return b"" if its end is not written yet. Only the beginning of a long line is returned.
+    """Read the next line, or return b"" if its end is not written yet.
 
-    Such a beginning of ROW_BYTES is not valid JSON.
+    If the line is longer than ROW_BYTES, returns only its first ROW_BYTES. They are not valid JSON.
     """
     line = part = file.readline(ROW_BYTES)
     while len(part) == ROW_BYTES and not part.endswith(b"\n"):

@@ -39,10 +39,10 @@ class Stretch(NamedTuple):
     """A time that a process spent in one phase."""
 
     x: float
-    """The beginning in the picture."""
+    """The beginning, in the units of the picture."""
 
     width: float
-    """The length in the picture."""
+    """The length, in the units of the picture."""
 
     phase: str
     """The phase."""

@@ -23,7 +23,7 @@ _WIDE_SPACES, _WIDE = (
     re.compile(r"\\(?:\\|(?:q?quad|enspace|hfill|newline)(?![A-Za-z])|(?:[hv]space\*?|[hv]?phantom)\{[^{}]*+\})"),
     "\u2003",
 )
-"""A wide space of TeX ends a label, as the end of a line does. It is kept as a space that nothing else becomes."""
+"""A wide space of TeX ends a label, as the end of a line does. So it becomes a character of its own, `_WIDE`."""
 _NOUN = r"(?:(?:the|my)\s++)?(?:(?:correct|right|best|final)\s++)?(?:answer|option|choice|letter)"
 _IS = r"(?:is|would\s++be|must\s++be|should\s++be)(?:\s++(?:therefore|thus|hence|then|clearly|indeed))?"
 _OPENING, _ENDING = r"[\s(\[\"'\u201c\u2018<]*+", r"[\"'\u201d\u2019>]*+"
@@ -43,7 +43,7 @@ _CLAUSE_END = (
     r"(?:\s++(?:to|for)\s++(?:this|the)\s++(?:question|problem))?+"
     r"(?=\W*+$|\s*+[.,:;!?)\]]|\s++(?:because|since|and|while|whereas|here)\b)"
 )
-"""The end of an approval, which is a clause of its own. In "(A) is correct in sign" more follows."""
+"""The end of a clause that approves a letter. "(A) is correct in sign" does not match, since the clause continues."""
 _DOUBT = re.compile(
     r"\b(?:if|whether|suppose|assum\w+|unless|doubt\w*|false|(?:\w+n't|not)\s++(?:think|believe|say|the\s++case))\b"
     # An adjective in front of the noun: the wrong answer is B.
@@ -56,7 +56,7 @@ _TURN = re.compile(r"[.!?]\s|\n|,\s+but\s", re.IGNORECASE)
 _REJECTED = re.compile(
     r"[(\[][^()\[\]]*?\b(?:not|rather\s++than|instead\s++of|unlike)\s[^()\[\]]*+[)\]]", re.IGNORECASE
 )
-"""Letters in brackets that are named because they are not chosen: D (not A)."""
+"""A remark in brackets that names letters which are not chosen: D (not A)."""
 _CONDITION = re.compile(r"\s++(?:only\s++)?(?:if|unless|when)\b", re.IGNORECASE)
 
 _SENTENCE_LENGTH = 300  # most characters of a sentence that are read
@@ -99,7 +99,7 @@ def _compile_patterns(letters: str) -> _Patterns:
 
 
 def find_labelled(text: str, letters: str) -> str:
-    """Return the letter of a short answer, such as the content of a box; "" if it chooses none or several."""
+    """Return the letter that a short answer, such as a box, chooses. Returns "" if it chooses none or several."""
     plain = (
         _remove_marks(text[:LONGEST]).strip().removesuffix("\\").rstrip()
     )  # a space in TeX, `\\ `, may have lost its end
@@ -125,7 +125,7 @@ def find_stated(text: str, letters: str) -> str:
 
 
 def _read_single(found: re.Match[str], rest: str, letters: str) -> str:
-    """Return the letter of a match; "" if the `rest` has another letter as a further label."""
+    """Return the letter of a match. Returns "" if the text after the match, `rest`, labels another letter as well."""
     letter = next(group for group in found.groups() if group).upper()
     patterns, end = _compile_patterns(letters), found[0][-1:]
     further = patterns.joined.match(rest) if end in ",)];&" or end.isalpha() else None

@@ -6,7 +6,7 @@ from typing import Literal
 WINS = 1.0 - 1e-6
 Pays = Literal["win", "score"]
 DRAWS = 10
-"""Most draws of a generator that finds no instance. RLVE itself draws again, too."""
+"""Most seeds that are tried until the generator finds an instance. RLVE itself tries again, too."""
 
 
 class OneAnswerEnv:
@@ -24,7 +24,11 @@ class OneAnswerEnv:
         raise NotImplementedError
 
     def reset(self, seed: int) -> tuple[str, dict[str, object]]:
-        """Return the question and {}. The first draw uses the seed itself. Raises the error of the last draw."""
+        """Return the question and {}.
+
+        Tries `seed` first. If the generator fails, tries further seeds that are derived from `seed`. After DRAWS
+        failures, raises the last error.
+        """
         draw = random.Random(seed)
         for _ in range(DRAWS - 1):
             try:

@@ -29,7 +29,7 @@ _UNREADABLE = (SyntaxError, TypeError, ValueError, MemoryError, RecursionError)
 
 
 def read_calls(said: object, tools: Mapping[str, Tool]) -> list[Call]:
-    """Return the calls of a solution in their order. Raises ProgramError if it has none of the forms."""
+    """Return the calls of a solution in their order. Raises ProgramError if the solution has another form."""
     if not is_a(said, (str, *LISTS)):
         raise make_blamed_error(f"solution must return a list of calls or a text, not {describe_type(said)}")
     found: list[Call] = []
@@ -52,7 +52,7 @@ def _call(place: int, name: str, arguments: object, tools: Mapping[str, Tool]) -
 
 
 def _read_object(place: int, entry: Any) -> tuple[str, object]:
-    """Return the name and the arguments of a call that is an object, or OpenAI's object with a `function` in it."""
+    """Return the name and the arguments of a call that is an object. In OpenAI's form both are inside `function`."""
     inner = entry["function"] if is_a(entry.get("function"), dict) else entry
     name = next((inner[key] for key in _NAMES if is_a(inner.get(key), str)), None)
     if name is None:
@@ -62,7 +62,7 @@ def _read_object(place: int, entry: Any) -> tuple[str, object]:
 
 
 def _find_tool_name(name: str, tools: Mapping[str, Tool]) -> str:
-    """Return the tool's name for a name with or without the prefix of its method."""
+    """Return the name of a tool that a solution calls. The solution may use the method's name, `tool_<name>`."""
     short = name.removeprefix(PREFIX)
     return short if name not in tools and short in tools else escape_surrogates(name)
 
@@ -99,7 +99,7 @@ def _parse_expression(text: str, start: int, opened: int) -> tuple[int, ast.Call
 
 
 def _read_arguments(call: ast.Call, names: list[str]) -> str | None:
-    """Return a call's arguments as JSON. Positional arguments get the `names`.
+    """Return a call's arguments as JSON. `names` are the names of positional arguments.
 
     Returns None if an argument is not a JSON literal.
     """

@@ -1,1 +1,1 @@
-"""Modules that an exported package has. They are copied, so a package needs no part of the command line."""
+"""Modules that are copied into an exported package. So the package does not import the command line, `spade.app`."""
