@@ -114,7 +114,8 @@ def open_draft(parent: Path) -> Iterator[Path]:
         folder.chmod(0o755)  # mkdtemp's folders are private
         yield folder
     except OSError as error:
-        error.filename = error.filename or str(parent)  # a failed write names no file
+        if error.errno is not None:  # a filename would hide the text of an error without a number
+            error.filename = error.filename or str(parent)  # a failed write names no file
         raise
     finally:
         rmtree(folder, ignore_errors=True)  # delete a half-written folder, so that it does not fill the disk

@@ -53,7 +53,8 @@ def keep_findable(play: Hearing[Said], moves: Sequence[Said]) -> Hearing[Said]:
     told, secret = list[Told](), {word for move in moves for word in _split_words(move)}
     for turn, (action, observation) in enumerate(zip(play.actions, play.observations, strict=False)):
         told.append(Told(observation[:READ_CHARACTERS]))
-        unknown = [word for word in _split_words(action) if word in secret and not any(t.states(word) for t in told)]
+        sought = secret.intersection(_split_words(action))
+        unknown = any(not any(text.states(word) for text in told) for word in sought)
         if unknown and not _is_offered(action, observation):
             return Hearing(play.actions[: turn + 1], play.observations[: turn + 1])
     return play

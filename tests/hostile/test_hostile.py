@@ -253,5 +253,11 @@ async def test_every_zygote_is_attacked_before_it_serves(tier, monkeypatch):
             assert (answer.kind, "a program can answer" in answer.detail) == ("infrastructure", True)
 
 
+def test_python_can_read_every_attack_of_the_start():
+    """An attack that Python cannot read would count as refused."""
+    for what, code in ATTACKS.items():
+        compile(code, what, "exec")
+
+
 def test_the_memory_is_looked_at_before_it_can_be_filled():
     assert [pause_s(room) for room in (1 << 40, 1 << 29, 1 << 28, 0, -1)] == [0.25, 0.125, 0.0625, 0.01, 0.01]

@@ -43,7 +43,7 @@ def main(control: int, proc: int, host: int, heavy: bool, listed: Sequence[str],
 
 
 def prepare(heavy: bool, listed: Sequence[str]) -> None:
-    """Load what every child shares, the libraries of the `listed` included, and delete our own arguments."""
+    """Load what every child shares, the `listed` libraries included, and delete our own arguments."""
     # The zygote never collects garbage by itself: the count of collections would tell a child its number.
     gc.disable()
     given.load_time_zones()

@@ -1,5 +1,6 @@
 """Checks of figures computed from plays: scores, regret, rewards, averages and the memory are computed again."""
 
+import math
 from collections.abc import Iterator, Sequence
 
 from replay.inspect.contents import StoreContents
@@ -9,6 +10,7 @@ from replay.ledger.reward import (
     compute_least_regret,
     compute_mean_return,
     compute_paired_regret,
+    compute_win_rate,
     compute_window_reward,
     measure,
     pair_returns,
@@ -63,8 +65,23 @@ def _compute_earned(
     """Recompute the designer's reward by the rules that were valid when the window was scored."""
     if _is_unaudited(environment):
         return None
-    window = measure(plays, score, environment.measures.similarity, settings.play.win_return)
+    win_return = _find_win_return(plays, score, settings.play.win_return)
+    window = measure(plays, score, environment.measures.similarity, win_return)
     return compute_window_reward(window, environment.state == "quarantined", settings.reward)
+
+
+def _find_win_return(plays: Sequence[PlayRecord], score: Score, newest: float) -> float:
+    """Return a `play.win_return` by which the plays have the win rates of the score.
+
+    A resume may have changed the setting since the window was scored, so `newest` is only tried first. It is also
+    returned if no value fits.
+    """
+    finished = [play for play in plays if play.state == "finished"]
+    rates = (False, score.win_rate), (True, score.win_rate_hinted)
+    for value in (newest, *(play.episode_return for play in finished), math.inf):
+        if all(compute_win_rate(finished, hinted, value) == rate for hinted, rate in rates):
+            return value
+    return newest
 
 
 def _is_unaudited(environment: Environment) -> bool:

@@ -8,6 +8,7 @@ from replay.ledger.reward.figures import (
     compute_least_regret,
     compute_mean_return,
     compute_paired_regret,
+    compute_win_rate,
     count_pairs,
     pair_returns,
 )
@@ -32,6 +33,6 @@ __all__ = [
     "ENDED", "FAST", "KINDS",
     "Bounds", "Change", "Measured",
     "add_to_averages", "compute_anchor", "compute_change", "compute_least_regret", "compute_mean_return",
-    "compute_paired_regret", "compute_window_reward", "count_pairs", "is_learnable", "measure", "normalise_regret",
-    "pair_returns", "regret_and_anchor", "score_of", "shrink_regret",
+    "compute_paired_regret", "compute_win_rate", "compute_window_reward", "count_pairs", "is_learnable", "measure",
+    "normalise_regret", "pair_returns", "regret_and_anchor", "score_of", "shrink_regret",
 ]  # fmt: skip

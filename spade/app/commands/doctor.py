@@ -206,6 +206,6 @@ async def _attack(sandbox: "Sandbox") -> list[Check]:
         await sandbox.open("doctor", ATTACKER, 0, 1)
         spawn_ms = 1000 * (time.monotonic() - started)
         answer = await sandbox.step("doctor", 1, attack)
-        told = f"refused ({answer.kind})" if isinstance(answer, Faulted) else answer.observation
-        found.append((f"  {what}", isinstance(answer, Faulted) or told.startswith(REFUSED), told))
+        outcome = f"refused ({answer.kind})" if isinstance(answer, Faulted) else answer.observation
+        found.append((f"  {what}", isinstance(answer, Faulted) or outcome.startswith(REFUSED), outcome))
     return [("  first observation", True, f"after {spawn_ms:.0f} ms"), *found]

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from replay.inspect.verify.scores import _find_win_return
 from replay.ledger.records import PlayRecord
 from replay.ledger.reward import (
     KINDS,
@@ -15,7 +16,9 @@ from replay.ledger.reward import (
     Measured,
     compute_change,
     compute_paired_regret,
+    compute_window_reward,
     count_pairs,
+    measure,
     score_of,
 )
 from spade.config import Reward, load
@@ -115,6 +118,17 @@ def test_progress_pays_a_quarter_of_its_part_to_luck_and_all_of_it_to_what_is_le
     assert paid(0.9, 0.9) < 0.2
     assert paid(0.3, 0.9) > 0.8
     assert paid(0.0, 1.0) == pytest.approx(1.0)
+
+
+def test_verify_finds_the_win_return_by_which_a_window_was_scored_before_a_resume():
+    play, progress = msgspec.structs.replace(CONFIG.play, win_return=0.5), Reward(kind="progress")
+    plays = chunks_of([0.0] * 4, [0.5] * 4)
+    score = score_of(plays, 0, False, None, None, msgspec.structs.replace(CONFIG, play=play, reward=progress))
+
+    def earned(win_return):
+        return compute_window_reward(measure(plays, score, None, win_return), False, progress)
+
+    assert earned(1.0) != score.reward == earned(_find_win_return(plays, score, 1.0))
 
 
 # ---------------------------------------------------------------- finding
