@@ -284,13 +284,8 @@ class Auditor:
     async def _given(self, seed: int, moves: Sequence[Move], least: float) -> Sequence[str]:
         """Return the words of these moves that only the hint states: no observation of a play states them in time.
 
-        An observation states a word in time in two cases:
-
-        * The play of these moves shows it. An observation after an action that nobody can find does not count
-          (`keep_findable`).
-        * Another play of the instance shows it, and the moves still return `least` if the actions before this
-          observation are made first.
-
+        An observation of the play of these moves states a word in time, but not after an action that nobody can find
+        (`keep_findable`). An observation of another play does, if the moves still return `least` after its actions.
         Returns () if the moves return `least` without these words, or if no try decides this.
         """
         # In a thread, since long observations take time. Nothing is heard if the program does not have a hint.
