@@ -141,9 +141,9 @@ def test_a_learner_that_is_cut_off_is_gone_before_another_takes_its_place(machin
     machines.pull_cable("b")
     try:
         until(lambda: not twice(machines) and "learner" in machines.roles("d"))
+        lost = f"{machines.address('b')} did not answer for {SILENCE_S + DRAIN_S:g} s"
+        until(lambda: lost in [one["detail"] for one in status(machines, run)["processes"] if one["name"] == "learner"])
         until(lambda: not twice(machines) and status(machines, run)["learner_step"] > step)
-        (learner,) = (one for one in status(machines, run)["processes"] if one["name"] == "learner")
-        assert learner["detail"] == f"{machines.address('b')} did not answer for {SILENCE_S + DRAIN_S:g} s"
         assert machines.roles("b") == []
     finally:
         machines.plug_cable("b")
