@@ -72,9 +72,11 @@ def load(folder: Path, *, dtype: str, device: torch.device, digest: str | None =
     if digest is not None and compute_parameters_digest(folder) != digest:
         raise manifest.make_changed_error(folder, digest)
     try:
-        read: Any = AutoModelForCausalLM.from_pretrained(
-            folder, dtype=getattr(torch, dtype), local_files_only=True, output_loading_info=True
-        )
+        with _hold_warnings():
+            read: Any = AutoModelForCausalLM.from_pretrained(
+                folder, dtype=getattr(torch, dtype), local_files_only=True, output_loading_info=True,
+                trust_remote_code=False,
+            )  # fmt: skip
     except (torch.OutOfMemoryError, MemoryError):
         raise
     except Exception as error:  # Transformers and its packages raise whatever a foreign file makes them raise
@@ -89,10 +91,23 @@ def load(folder: Path, *, dtype: str, device: torch.device, digest: str | None =
     return loaded
 
 
+@contextmanager
+def _hold_warnings() -> Iterator[None]:
+    """Silence Transformers. It prints a table of the tensors that `check_whole` refuses in one line."""
+    before = transformers_logging.get_verbosity()
+    transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        transformers_logging.set_verbosity(before)
+
+
 def _describe_error(error: Exception) -> str:
     """Describe a foreign error in one line, without a tensor report of many lines."""
     if "ignore_mismatched_sizes" in str(error):
         return f"{type(error).__name__}: its tensors do not have the shapes that its config.json gives"
+    if "trust_remote_code" in str(error):
+        return "it needs code of its own, which is never run; give a model of an architecture that Transformers has"
     return read_first_line(error)
 
 
@@ -106,7 +121,17 @@ def check_whole(folder: Path, model: PreTrainedModel, report: Mapping[str, Any])
     layers = model.config.get_text_config().num_hidden_layers
     missing = sorted(report["missing_keys"])
     further = sorted(name for name in report["unexpected_keys"] if (at := _LAYER.search(name)) and int(at[1]) >= layers)
-    for names, wrong in (missing, "are missing"), (further, f"are of more than its {layers} layers"):
+    owners = tuple(
+        f"{name}."
+        for name, module in model.named_modules()
+        if name and next(module.parameters(False), None) is not None
+    )
+    ignored = sorted(name for name in report["unexpected_keys"] if name.startswith(owners))
+    for names, wrong in (
+        (missing, "are missing"),
+        (further, f"are of more than its {layers} layers"),
+        (ignored, "are further parts of its modules"),  # a bias, a scale or an adapter that would be left out
+    ):
         if names:
             raise RunError(
                 f"{folder}: tensors that its config.json does not fit: {len(names)} {wrong}, the first is {names[0]}; "

@@ -68,6 +68,12 @@ ODD = {
     "'spiral'": lambda folder: configured(folder, rope_parameters={"rope_type": "spiral"}),
     "hidden_size": lambda folder: configured(folder, hidden_size="wide"),
     "nonsense": lambda folder: configured(folder, model_type="nonsense"),
+    "1 are further parts of its modules, the first is model.layers.0.self_attn.q_proj.bias": lambda folder: rewritten(
+        folder, lambda tensors: {**tensors, "model.layers.0.self_attn.q_proj.bias": torch.ones(32)}
+    ),
+    "1 are further parts of its modules, the first is model.layers.1.mlp.up_proj.lora_A": lambda folder: rewritten(
+        folder, lambda tensors: {**tensors, "model.layers.1.mlp.up_proj.lora_A.weight": torch.ones(4, 32)}
+    ),
 }
 
 
@@ -78,6 +84,27 @@ def test_a_checkpoint_with_a_fault_is_refused(fault, folder):
         load_here(folder)
     assert fault in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_code_of_a_checkpoint_is_never_run_and_nobody_is_asked(folder, tmp_path, monkeypatch):
+    """Transformers asks a person at a terminal, and ran the code after a "y"."""
+    ran = tmp_path / "ran"
+    (folder / "foreign.py").write_text(f"open({str(ran)!r}, 'w')\nclass Own: pass\n")
+    configured(
+        folder,
+        model_type="foreign",
+        auto_map={"AutoConfig": "foreign.Own", "AutoModelForCausalLM": "foreign.Own"},
+    )
+    monkeypatch.setattr("builtins.input", lambda *_: "y")
+    with pytest.raises(RunError, match="needs code of its own, which is never run") as refused:
+        load_here(folder)
+    assert "\n" not in str(refused.value)
+    assert not ran.exists()
+
+
+def test_a_tensor_that_no_module_takes_is_no_fault(folder):
+    rewritten(folder, lambda tensors: {**tensors, "model.layers.0.self_attn.rotary_emb.inv_freq": torch.ones(4)})
+    load_here(folder)
 
 
 def test_generation_settings_that_transformers_does_not_save_are_published_as_they_are(folder, tmp_path):

@@ -195,7 +195,7 @@ async def _start(weights: Weights, settings: Settings, dtype: str) -> Any:
 
 def _compute_most_bytes(folder: Path, settings: Settings, dtype: str) -> int:
     """Return the bytes of the keys and values of all rows at full context. vLLM allocates them at the start."""
-    text = AutoConfig.from_pretrained(folder).get_text_config()
+    text = AutoConfig.from_pretrained(folder, trust_remote_code=False).get_text_config()
     heads = getattr(text, "num_key_value_heads", text.num_attention_heads)
     head = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads
     token = 2 * text.num_hidden_layers * heads * head * getattr(torch, dtype).itemsize

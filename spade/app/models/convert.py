@@ -74,7 +74,9 @@ def _convert_tokenizer(file: Path, folder: Path) -> None:
     with _open_gguf(file) as facts:
         from transformers import AutoTokenizer
 
-        AutoTokenizer.from_pretrained(file.parent, gguf_file=file.name, local_files_only=True).save_pretrained(folder)
+        AutoTokenizer.from_pretrained(
+            file.parent, gguf_file=file.name, local_files_only=True, trust_remote_code=False
+        ).save_pretrained(folder)
         if (whole := facts.get(WHOLE_TOKENIZER)) is not None:
             (folder / "tokenizer.json").write_text(whole, encoding="utf-8")
 
@@ -92,7 +94,7 @@ def read_gguf(file: Path, dtype: Format) -> Any:
         unpacked: Any = GgufConfig(dequantize=True)  # otherwise the tensors stay packed and cannot be saved
         read: Any = AutoModelForCausalLM.from_pretrained(
             file.parent, quantization_config=unpacked, dtype=getattr(torch, dtype), output_loading_info=True,
-            gguf_file=file.name, local_files_only=True, **({"head_dim": head} if head else {}),
+            gguf_file=file.name, local_files_only=True, trust_remote_code=False, **({"head_dim": head} if head else {}),
         )  # fmt: skip
         model, report = read
         ends = [facts[key] for kind in END_KINDS if (key := f"tokenizer.ggml.{kind}_token_id") in facts]

@@ -46,10 +46,12 @@ def examine(folder: Path) -> Iterator[Finding]:
 
 
 def _check_tokenizer(folder: Path) -> Finding:
+    from actors.text.profile import ChatMessage
     from spade.policy.checkpoint_files import check_files
 
     try:
         tokenizer = check_files(folder)
+        tokenizer.prompt_ids([ChatMessage("user", "Hello")])
     except SpadeError as error:
         return Finding("conversation", _format_reason(folder, error), fault=True)
     ends = ", ".join(map(tokenizer.token_text, sorted(tokenizer.end_ids)))

@@ -38,7 +38,7 @@ def write_gguf(folder: Path, file: Path, name: str) -> str:
     import gguf
     from transformers import AutoConfig
 
-    config = AutoConfig.from_pretrained(folder, local_files_only=True)
+    config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     kind = config.model_type
     if kind not in ARCHITECTURES:
         raise RunError(f"--gguf: writes {', '.join(ARCHITECTURES)}, and this policy is a {kind}; leave --gguf out")

@@ -1,5 +1,6 @@
 """`spade model import`: what it takes, and what it refuses in one line with nothing written."""
 
+import json
 import re
 import sys
 import zipfile
@@ -27,6 +28,13 @@ def cut(folder):
     folder.mkdir()
     file = write_checkpoint(folder) / "model.safetensors"
     file.write_bytes(file.read_bytes()[:-100])
+    return folder
+
+
+def without_a_layer(folder):
+    folder.mkdir()
+    file = write_checkpoint(folder) / "config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "num_hidden_layers": 3, "layer_types": None}))
     return folder
 
 
@@ -61,6 +69,7 @@ ODD = {
     "neither a config.json nor a GGUF file": lambda at: empty(at / "empty"),
     "no such file or folder": lambda at: at / "missing.gguf",
     "cannot load a causal language model": lambda at: cut(at / "cut"),
+    "are missing, the first is model.layers.2": lambda at: without_a_layer(at / "short"),
     "is not a package name": lambda at: "pip:../odd name",
 }
 
@@ -121,6 +130,14 @@ def test_what_will_not_work_is_a_finding(tmp_path):
     [fault] = [finding for finding in examine(tmp_path) if finding.fault]
     assert fault.name == "conversation"
     assert "tokenizer.json" in fault.text
+
+
+def test_a_template_that_holds_no_conversation_is_a_finding(tmp_path):
+    write_checkpoint(tmp_path)
+    (tmp_path / "chat_template.jinja").write_text("{{ raise_exception('closed') }}")
+    [fault] = [finding for finding in examine(tmp_path) if finding.fault]
+    assert fault.name == "conversation"
+    assert "refuses the conversation: closed" in fault.text
 
 
 def test_a_model_of_the_hub_is_imported_and_a_missing_one_is_named(tmp_path, monkeypatch):
