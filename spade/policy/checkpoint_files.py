@@ -4,6 +4,7 @@ It finds what the files alone show. Loading finds the rest (`spade.policy.model.
 learner's comparisons with the model's own forward.
 """
 
+import re
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
@@ -15,6 +16,7 @@ from spade.policy.parameter_files import list_parameter_files
 from spade.text import as_line
 from spade.tokens import Tokenizer
 
+_LAYER = re.compile(r"\.layers\.(\d+)\.")
 _EMBEDDING = "embed_tokens.weight"  # as nearly all architectures name it
 
 
@@ -31,6 +33,12 @@ def check_files(folder: Path, *, thinking: bool = False) -> Tokenizer:
             f"{tokenizer.size} tokens; correct its eos_token_id"
         )
     shapes = _read_shapes(folder)
+    held = {int(found[1]) for name in shapes if (found := _LAYER.search(name))}
+    if held and (lost := next((number for number in range(facts.layers or 0) if number not in held), None)) is not None:
+        raise RunError(
+            f"{folder}: its config.json has {facts.layers} layers, and no tensor of layer {lost} is there; give a "
+            "whole checkpoint"
+        )
     rows = [shape[0] for name, shape in shapes.items() if name.endswith(_EMBEDDING) and len(shape) == 2]
     embedded = [facts.vocabulary, *(rows if len(rows) == 1 else ())]
     if any(count is not None and tokenizer.size > count for count in embedded):

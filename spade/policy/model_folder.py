@@ -34,6 +34,7 @@ class _Part(msgspec.Struct):
 
     max_position_embeddings: _Count | None = None
     vocab_size: _Count | None = None
+    num_hidden_layers: int | None = None
     dtype: str | None = None
     torch_dtype: str | None = None
 
@@ -54,6 +55,8 @@ class ModelFacts(msgspec.Struct, frozen=True):
     """The number format of its checkpoint. Any other than float32 counts as bfloat16."""
     vocabulary: int | None
     """Rows of its embedding, if stated."""
+    layers: int | None
+    """Number of its layers, if stated."""
 
 
 def read_facts(folder: Path) -> ModelFacts:
@@ -67,7 +70,8 @@ def read_facts(folder: Path) -> ModelFacts:
     dtype = whole.dtype or whole.torch_dtype or texts.dtype or texts.torch_dtype
     tokens = whole.max_position_embeddings or texts.max_position_embeddings or _LONGEST
     vocabulary = whole.vocab_size or texts.vocab_size
-    return ModelFacts(tokens, "float32" if dtype == "float32" else "bfloat16", vocabulary)
+    layers = whole.num_hidden_layers or texts.num_hidden_layers
+    return ModelFacts(tokens, "float32" if dtype == "float32" else "bfloat16", vocabulary, layers)
 
 
 def resolve(path: str) -> Path:
