@@ -4,9 +4,9 @@ import random
 from functools import cache
 from typing import Any
 
-from actors.nano.families import FAMILIES, read_offered, write_message
+from actors.nano.families import FAMILIES, Game, read_offered, write_message
 from actors.nano.program import render
-from actors.nano.prompts import NanoProfile, find_class_name
+from actors.nano.prompts import NanoProfile, find_class_name, match_family
 from actors.nano.world import World
 from actors.text.conversation import GameTalk, Move
 from spade.config import SKILLS
@@ -54,21 +54,20 @@ def instantiate(source: str) -> Any:
 
 def find_family(source: str) -> str | None:
     """Return the name of a program's family, from the name of its class. None for a class of another kind."""
-    name = find_class_name(source)
-    return next((family.name for family in FAMILIES if name.endswith(f"{family.name}Env")), None)
+    family = match_family(FAMILIES, find_class_name(source))
+    return None if family is None else family.name
 
 
 def find_level(source: str) -> int | None:
     """Return the true level of a program, from its text. None for a program that this world does not write."""
-    family = find_family(source)
-    renamed = source.replace(f"class {find_class_name(source)}:", "class Env:", 1)
-    return None if family is None else _list_levels(family).get(renamed)
+    name = find_class_name(source)
+    family = match_family(FAMILIES, name)
+    return None if family is None else _list_levels(family).get(source.replace(f"class {name}:", "class Env:", 1))
 
 
 @cache
-def _list_levels(name: str) -> dict[str, int]:
+def _list_levels(family: Game) -> dict[str, int]:
     """Return the level of each program of a family. All programs get the same class name."""
-    family = next(family for family in FAMILIES if family.name == name)
     return {render("", knobs, family.body(knobs, ())): knobs.level for space in family.spaces for knobs in space}
 
 

@@ -1,13 +1,15 @@
 """The prompts of the nano model: a few words each, because it was trained on nothing else."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from actors.nano.families import Family
 from actors.nano.themes import convert_to_camel, draw_theme
 from actors.text.fences import Written
 from actors.text.profile import NO_SITUATION, ChatMessage, Document, Profile, Situation
 from spade.protocol import MemorySeed
+
+_F = TypeVar("_F", bound=Family[Any, Any])
 
 
 class NanoProfile(Profile):
@@ -55,7 +57,7 @@ class NanoProfile(Profile):
         return [ChatMessage("user", observation if hint is None else f"Hint: {hint}\n{observation}")]
 
     def reveals(self, name: str, observation: str) -> bool | None:
-        family = next((family for family in self._families if name.endswith(f"{family.name}Env")), None)
+        family = match_family(self._families, name)
         return None if family is None else family.statement.search(observation) is not None
 
 
@@ -63,3 +65,8 @@ def find_class_name(source: str) -> str:
     """Return the name of the first class in a program, or "" without a class."""
     _, found, rest = source.partition("\nclass ")
     return rest.partition(":")[0].partition("(")[0].strip() if found else ""
+
+
+def match_family(families: Sequence[_F], name: str) -> _F | None:
+    """Return the family of a program, from the name of its class. None for a class of another kind."""
+    return next((family for family in families if name.endswith(f"{family.name}Env")), None)
