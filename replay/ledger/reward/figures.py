@@ -87,8 +87,7 @@ def compute_mean_return(finished: Sequence[PlayRecord]) -> float | None:
 
 def pair_returns(finished: Sequence[PlayRecord]) -> list[tuple[float, float]]:
     """Return (unhinted return, hinted return) of each instance whose plays finished in both arms."""
-    arms = {(play.index, play.hinted): play.episode_return for play in finished}
-    return [(arms[i, False], value) for (i, hinted), value in arms.items() if hinted and (i, False) in arms]
+    return [(unhinted.episode_return, hinted.episode_return) for unhinted, hinted in _pair_plays(finished)]
 
 
 def compute_win_rate(finished: Sequence[PlayRecord], hinted: bool, win_return: float) -> float | None:

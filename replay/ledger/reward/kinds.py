@@ -15,7 +15,8 @@ NOVELTY_WEIGHT = 0.2  # weight of the novelty; the weight of the anchor is 1
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """The figures of a window, as a reward sees them. Without void plays and luck, the two bounds are equal."""
+    """The figures of a window, as a reward sees them. Without void plays and luck, the bounds of
+    `win_rate` and of `mean_return` are equal."""
 
     regret: Regret | None
     """The least regret over the pairs of chunk 0; None without a pair."""
