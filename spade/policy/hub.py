@@ -104,10 +104,8 @@ def _find_cached(name: str, kind: _Kind, patterns: Sequence[str]) -> Path | None
 
 def _download_snapshot(name: str, kind: _Kind, patterns: Sequence[str], offline: bool) -> Path:
     from huggingface_hub import snapshot_download
-    from huggingface_hub.utils.tqdm import disable_progress_bars
 
-    if not sys.stderr.isatty():
-        disable_progress_bars()
+    hide_bars_without_terminal()
     repository, _, revision = name.partition("@")
     return Path(
         snapshot_download(
@@ -115,3 +113,11 @@ def _download_snapshot(name: str, kind: _Kind, patterns: Sequence[str], offline:
             local_files_only=offline,
         )
     )  # fmt: skip
+
+
+def hide_bars_without_terminal() -> None:
+    """Let the hub's library draw no bars where nobody sees them move."""
+    from huggingface_hub.utils.tqdm import disable_progress_bars
+
+    if not sys.stderr.isatty():
+        disable_progress_bars()

@@ -2,7 +2,6 @@
 
 import logging
 import re
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
@@ -38,13 +37,11 @@ def push_folder(folder: Path, repository: str, kind: Kind, *, public: bool, upda
     """
     check_name(repository)
     from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi, constants, get_token
-    from huggingface_hub.utils.tqdm import disable_progress_bars
 
     token = get_token()
     if token is None:
         raise ConfigError(f"{repository}: no token for the hub; `hf auth login` keeps one, or set HF_TOKEN")
-    if not sys.stderr.isatty():
-        disable_progress_bars()
+    hub.hide_bars_without_terminal()
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     api = HfApi(endpoint=constants.ENDPOINT, token=token)
     with _explain(repository, token):
