@@ -15,7 +15,7 @@ import pytest
 from tests.e2e.machines import Commands, Machine
 
 BIN = Path(sys.executable).parent
-SOON_S = 900.0  # a busy machine takes long to start Ray
+SOON_S = 400.0  # a busy machine takes long to start Ray
 _TRIES = 5
 ENVIRONMENT = {
     "PATH": f"{BIN}:/usr/sbin:/usr/bin:/sbin:/bin",

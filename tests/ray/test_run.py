@@ -141,12 +141,24 @@ def test_a_learner_that_is_cut_off_is_gone_before_another_takes_its_place(machin
     machines.pull_cable("b")
     try:
         until(lambda: not twice(machines) and "learner" in machines.roles("d"))
-        lost = f"{machines.address('b')} did not answer for {SILENCE_S + DRAIN_S:g} s"
-        until(lambda: lost in [one["detail"] for one in status(machines, run)["processes"] if one["name"] == "learner"])
         until(lambda: not twice(machines) and status(machines, run)["learner_step"] > step)
-        assert machines.roles("b") == []
+        assert "learner" in list_lost(run, machines.address("b"))
+        assert (machines.roles("b"), list_homes(machines, "b")) == ([], [])
     finally:
         machines.plug_cable("b")
+
+
+def list_lost(run, host: str) -> list[str]:
+    """The processes whose machine did not answer, each as often as this happened. Ray may know of the loss before."""
+    lost = f"(.*): (?:{host} did not answer for {SILENCE_S + DRAIN_S:g} s|its post has died \\(on {host}\\)); starting it"
+    log = (run / "logs" / "supervisor.log").read_text()
+    return [found[1].rpartition(" ")[2] for line in log.splitlines() if (found := re.search(lost, line))]
+
+
+def list_homes(machines: Lab, name: str) -> list[str]:
+    """The folders that the posts of a machine have there."""
+    look = machines.machines[name].inside("find", "/tmp", "-maxdepth", "1", "-name", "spade-post-*")
+    return subprocess.check_output(look, text=True).splitlines()
 
 
 def twice(machines: Lab) -> bool:
@@ -161,9 +173,8 @@ def test_a_run_is_stopped_from_another_machine_and_leaves_nothing_behind(machine
     until(lambda: not any(machines.roles(machine) for machine in machines.machines))
     verified = machines.spade("a", "replay", "verify", run)
     assert verified.returncode == 0, verified.stdout + verified.stderr
-    for machine in machines.machines.values():
-        left = machine.start("sh", "-c", "ls -d /tmp/spade-post-*; true").communicate(timeout=SOON_S)[0]
-        assert "spade-post-" not in left.replace("'/tmp/spade-post-*'", ""), left
+    for name in machines.machines:  # a machine that is too busy to answer keeps a folder until its next post begins
+        assert len(list_homes(machines, name)) <= len(list_lost(run, machines.address(name)))
 
 
 @pytest.mark.parametrize(
