@@ -223,7 +223,7 @@ $(MODELS)/gemma-3-270m: | $(VENV_LM)/installed
 
 $(VENV_LM)/installed: $(VENV)/dev
 	$(copy_environment)
-	$(VENV_LM)/bin/python -m pip install --quiet -c constraints.txt -e '.[dev,gguf,suites]' trl==1.16.0
+	$(VENV_LM)/bin/python -m pip install --quiet -c constraints.txt -e '.[dev,gguf,suites]' trl
 	touch $@
 
 # Harnesses of others, each in an environment of its own below ~/.cache/spade: all 800 reference answers of BFCL, and so on.

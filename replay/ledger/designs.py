@@ -99,7 +99,7 @@ def _make_design_job(state: RunState, job: Job) -> DesignJob:
         return _make_pool_job(state, job)
     draw = state.seed("memory", job.id, job.lease)
     count, settings = state.config.design.memory_seeds, state.config
-    seeds = state.memory.seeds(job.skill, count, draw, settings.ranks_by_regret)
+    seeds = state.memory.seeds(job.skill, count, draw, settings.ranks_by_regret, settings.hinted)
     avoid = state.memory.avoid(job.skill, settings.reward.regret_scale, draw, settings.hinted) if count else None
     job.seeds = tuple(seed.environment for seed in seeds)
     state.touch("jobs", job.id, job)

@@ -88,18 +88,21 @@ class EnvironmentMemory:
         nearest = find_most_similar(make_shingles(source[:NEWEST_BYTES]), self._shingles)
         return Similarity() if nearest is None else Similarity(*nearest)
 
-    def seeds(self, skill: str, count: int, draw: int, by_regret: bool = True) -> tuple[MemorySeed, ...]:
+    def seeds(
+        self, skill: str, count: int, draw: int, by_regret: bool = True, hinted: bool = True
+    ) -> tuple[MemorySeed, ...]:
         """Draw up to `count` environments of the skill to vary, by `draw`, from the ten of highest regret.
 
-        They have a win rate in [0.15, 0.85] and a regret over 0. Without `by_regret`, rank by reward instead of regret
-        and leave the regret out. With probability SEED_SHARE, or if no environment qualifies, draw from the seeds.
+        They have a win rate in [0.15, 0.85] and a regret over 0. Without `by_regret`, the reward takes the place of the
+        regret. Without `hinted` plays, the regret is left out. With probability SEED_SHARE, or if no environment
+        qualifies, draw from the seeds.
         """
         low, high = SEED_WIN_RATES
 
         def worth(record: Remembered) -> float:
             return (record.regret if by_regret else record.reward) or 0.0
 
-        fit = [r for r in self._list_environments(skill, by_regret) if worth(r) > 0 and low <= r.win_rate <= high]
+        fit = [r for r in self._list_environments(skill, hinted) if worth(r) > 0 and low <= r.win_rate <= high]
         best = sorted(fit, key=lambda r: (-worth(r), -r.number))[:HIGHEST]
         random = Random(draw)
         if self._seeds and (random.random() < self._seed_share or not best):

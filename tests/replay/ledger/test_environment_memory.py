@@ -97,6 +97,12 @@ def test_seeds_are_those_of_highest_reward_where_no_regret_is_measured():
     assert memory.seeds("optimization", 2, 0) == ()
 
 
+def test_seeds_of_highest_reward_show_their_regret_too():
+    memory = EnvironmentMemory(5, [remembered(0, 0.5, regret=0.0, reward=0.6), remembered(1, 0.5, regret=0.9)])
+    (seed,) = memory.seeds("optimization", 2, 0, by_regret=False)
+    assert (seed.environment, seed.regret) == ("e000000", 0.0)
+
+
 def test_a_seed_carries_the_whole_program_and_its_figures():
     memory = EnvironmentMemory(5, [remembered(7, 0.4, regret=0.3)])
     (seed,) = memory.seeds("optimization", 2, draw=0)
@@ -130,7 +136,7 @@ def test_an_example_to_avoid_says_why():
 def test_what_a_run_measured_while_it_played_hints_is_not_shown_where_it_plays_none():
     """A resume may end hinted plays, and an import brings another run's memory."""
     memory = EnvironmentMemory(5, [remembered(0, 0.5, regret=0.3, reward=0.6), remembered(1, 0.03, hinted=0.9)])
-    (seed,) = memory.seeds("optimization", 2, 0, by_regret=False)
+    (seed,) = memory.seeds("optimization", 2, 0, by_regret=False, hinted=False)
     assert seed.regret is None
     assert memory.avoid("optimization", 0.15, 0, hinted=False).reason == "too hard: 3% of the plays won"
     wanted = EnvironmentMemory(5, [remembered(0, 0.03, regret=0.9)])
