@@ -129,7 +129,7 @@ def test_designers_are_shown_what_paid_most_if_a_regret_may_pay_nothing():
         design(ledger)
         play(ledger, 0, 1)
         shown[kind] = [(seed.environment, seed.regret, seed.win_rate) for seed in leased_job(ledger).seeds]
-    assert shown == {"regret": [], "finding": [("e000000", None, 0.5)]}
+    assert shown == {"regret": [], "finding": [("e000000", 0.0, 0.5)]}
 
 
 @pytest.mark.parametrize("kind", ["progress", "finding"])
