@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from actors.environments.offers import read_offer
-from actors.environments.tools.evidence import collect_leaves
+from actors.environments.tools.evidence import collect_leaves, find_pieces
 from actors.text.actions import read_typed_action
 from actors.text.conversation import Move
 from actors.text.leaks import LEAST, THOUSANDS, Told, normalise_visible
@@ -79,7 +79,7 @@ def find_unseen_words(actions: Iterable[Said], plays: Iterable[Hearing[Said]]) -
     """Return the words of the actions, of at least three letters or digits, that no observation of the plays states.
 
     Several shorter words in a row count as one word, since a secret may be cut into pieces. A value of a call also
-    counts as one word.
+    counts as one word, and so do its short values together.
     """
     words = dict.fromkeys(word for action in actions for word in _split_action(action))
     told = find_tellings(words, plays)
@@ -123,13 +123,14 @@ def find_stated_words(
 
 
 def _split_action(action: str | Move) -> list[str]:
-    """Return the long words of an action, its runs of short words, and the long values of its calls.
+    """Return the long words of an action, its runs of short words, and the values of its calls. Short values are joined.
 
     If an action consists only of signs, the signs are its word. The answer `done` behind calls does not count,
     since each player is told to give it.
     """
     if isinstance(action, Move):
         values = [value for value in collect_leaves([action]) if len(value) >= LEAST]
+        values += [piece for call in action.calls for piece in find_pieces(call)]
         done = action.calls and action.action.strip().lower() == "done"
         return values if done else [*_split_action(action.action), *values]
     pieces, run = list[str](), ""
