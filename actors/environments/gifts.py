@@ -112,7 +112,7 @@ def find_stated_words(
 
     Also return the fewest actions after which another play tells a word, for each word that one tells.
     """
-    stated = [word for word in find_unseen_words(moves, ()) if hint.states(word)]
+    stated = [word for word in find_unseen_words(_drop_submissions(moves), ()) if hint.states(word)]
     if not stated:
         return [], {}
     findable = [keep_findable(play, moves) for play in plays]
@@ -120,6 +120,17 @@ def find_stated_words(
     unseen = find_unseen_words(moves, own)
     words = [word for word in stated if word in unseen]
     return words, find_tellings(words, findable)
+
+
+def _drop_submissions(moves: Sequence[Said]) -> Sequence[Said]:
+    """Return the moves of a play without answers `done`, if the play has calls. Each player is told to give them."""
+    if not any(isinstance(move, Move) and move.calls for move in moves):
+        return moves
+    return [move for move in moves if not (isinstance(move, Move) and not move.calls and _is_submission(move))]
+
+
+def _is_submission(move: Move) -> bool:
+    return move.action.strip().lower() == "done"
 
 
 def _split_action(action: str | Move) -> list[str]:
@@ -131,8 +142,7 @@ def _split_action(action: str | Move) -> list[str]:
     if isinstance(action, Move):
         values = [value for value in collect_leaves([action]) if len(value) >= LEAST]
         values += [piece for call in action.calls for piece in find_pieces(call)]
-        done = action.calls and action.action.strip().lower() == "done"
-        return values if done else [*_split_action(action.action), *values]
+        return values if action.calls and _is_submission(action) else [*_split_action(action.action), *values]
     pieces, run = list[str](), ""
     plain = THOUSANDS.sub("", normalise_visible(action.replace("\\boxed", " "))).strip()
     if _SIGNS.fullmatch(plain):
