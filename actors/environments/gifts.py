@@ -134,7 +134,7 @@ def _is_submission(move: Move) -> bool:
 
 
 def _split_action(action: str | Move) -> list[str]:
-    """Return the long words of an action, its runs of short words, and the values of its calls. Short values are joined.
+    """Return the long words of an action, its runs of short words, and the values of its calls, the short ones joined.
 
     If an action consists only of signs, the signs are its word. The answer `done` behind calls does not count,
     since each player is told to give it.

@@ -556,7 +556,9 @@ async def test_a_hint_may_say_how_a_service_is_left(sandbox):
 async def test_a_hint_may_say_how_a_service_is_left_after_a_call_with_a_computed_number(sandbox):
     """Nobody is told the number, so what the program answers to the call does not count as told."""
     adds = SERVICE.replace("Done.", "Ok.").replace("str(random.Random(seed).randrange(100, 999))", "100 + seed")
-    adds = adds.replace("number: str", "number: int").replace('f"Number {self.number}"', 'f"Number {self.number - 40}, after the 40 newest ones"')
+    adds = adds.replace("number: str", "number: int").replace(
+        'f"Number {self.number}"', 'f"Number {self.number - 40}, after the 40 newest ones"'
+    )
     hint = "Add the numbers, archive the sum, and answer done."
     assert await gift_of_solutions(sandbox, adds, "tools", hint, lost=(6, 8)) == ""
     assert "'done'" in await gift_of_solutions(sandbox, adds, "tools", "First say done.", '"done"')
