@@ -321,8 +321,8 @@ def _check_arms(config: Config) -> None:
         )
     if config.uses_regret and config.reward.kind in ("progress", "finding") and config.play.instances == "group":
         raise ConfigError(
-            f"play.instances: reward.kind = {config.reward.kind!r} compares the chunks of a window, each of which would "
-            "have a single instance; take play.instances=play, or another reward.kind"
+            f"play.instances: reward.kind = {config.reward.kind!r} compares the chunks of a window, each of which "
+            "would have a single instance; take play.instances=play, or another reward.kind"
         )
 
 
