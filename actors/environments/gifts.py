@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from actors.environments.offers import read_offer
-from actors.environments.tools.evidence import collect_leaves
+from actors.environments.tools.evidence import collect_leaves, find_pieces
 from actors.text.actions import read_typed_action
 from actors.text.conversation import Move
 from actors.text.leaks import LEAST, THOUSANDS, Told, normalise_visible
@@ -79,7 +79,7 @@ def find_unseen_words(actions: Iterable[Said], plays: Iterable[Hearing[Said]]) -
     """Return the words of the actions, of at least three letters or digits, that no observation of the plays states.
 
     Several shorter words in a row count as one word, since a secret may be cut into pieces. A value of a call also
-    counts as one word.
+    counts as one word, and so do its short values together.
     """
     words = dict.fromkeys(word for action in actions for word in _split_action(action))
     told = find_tellings(words, plays)
@@ -112,7 +112,7 @@ def find_stated_words(
 
     Also return the fewest actions after which another play tells a word, for each word that one tells.
     """
-    stated = [word for word in find_unseen_words(moves, ()) if hint.states(word)]
+    stated = [word for word in find_unseen_words(_drop_submissions(moves), ()) if hint.states(word)]
     if not stated:
         return [], {}
     findable = [keep_findable(play, moves) for play in plays]
@@ -122,16 +122,27 @@ def find_stated_words(
     return words, find_tellings(words, findable)
 
 
+def _drop_submissions(moves: Sequence[Said]) -> Sequence[Said]:
+    """Return the moves of a play without answers `done`, if the play has calls. Each player is told to give them."""
+    if not any(isinstance(move, Move) and move.calls for move in moves):
+        return moves
+    return [move for move in moves if not (isinstance(move, Move) and not move.calls and _is_submission(move))]
+
+
+def _is_submission(move: Move) -> bool:
+    return move.action.strip().lower() == "done"
+
+
 def _split_action(action: str | Move) -> list[str]:
-    """Return the long words of an action, its runs of short words, and the long values of its calls.
+    """Return the long words of an action, its runs of short words, and the values of its calls, the short ones joined.
 
     If an action consists only of signs, the signs are its word. The answer `done` behind calls does not count,
     since each player is told to give it.
     """
     if isinstance(action, Move):
         values = [value for value in collect_leaves([action]) if len(value) >= LEAST]
-        done = action.calls and action.action.strip().lower() == "done"
-        return values if done else [*_split_action(action.action), *values]
+        values += [piece for call in action.calls for piece in find_pieces(call)]
+        return values if action.calls and _is_submission(action) else [*_split_action(action.action), *values]
     pieces, run = list[str](), ""
     plain = THOUSANDS.sub("", normalise_visible(action.replace("\\boxed", " "))).strip()
     if _SIGNS.fullmatch(plain):

@@ -309,11 +309,20 @@ def _check_training(config: Config) -> None:
 
 
 def _check_arms(config: Config) -> None:
-    """Refuse a run that uses the regret but does not play with the hint, which the regret needs."""
+    """Refuse a run whose plays do not give the figures of its reward.
+
+    The regret needs plays with the hint. The change of the win rate needs many instances, since its error is that of
+    independent plays.
+    """
     if config.uses_regret and not config.hinted:
         raise ConfigError(
             f"play.hinted: reward.kind = {config.reward.kind!r} is measured with the hint; take play.hinted=auto, or "
             "another reward.kind"
+        )
+    if config.uses_regret and config.reward.kind in ("progress", "finding") and config.play.instances == "group":
+        raise ConfigError(
+            f"play.instances: reward.kind = {config.reward.kind!r} compares the chunks of a window, each of which "
+            "would have a single instance; take play.instances=play, or another reward.kind"
         )
 
 

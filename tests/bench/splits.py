@@ -112,7 +112,7 @@ class Found(msgspec.Struct, frozen=True):
     training    share of the time in which the learner trains; `writing`: publishes or saves
     cut         windows that ended at their deadline; `twice`: leases that ran out, of all plays
     wasted      of what became trainable, of agents and designers
-    disk_gb     most that weights, checkpoints, the best and the kept policies of 400 steps take
+    disk_gb     most that weights, checkpoints, the best and the kept policies of 700 steps take
     """
 
     play_s: float
@@ -152,7 +152,7 @@ def checkpoint_s(case: Case, config: Config) -> float:
     return gathered + state / RATES["disk"] + (state / writers + policy) / RATES["hash"]
 
 
-def disk_bytes(case: Case, config: Config, steps: int = 400) -> float:
+def disk_bytes(case: Case, config: Config, steps: int = 700) -> float:
     """Most bytes on the disk: each kind with the draft that is written beside it. The store is not in it."""
     policy, state = 2 * case.model.parameters, 12 * case.model.parameters
     learner = config.learner

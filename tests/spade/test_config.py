@@ -283,6 +283,16 @@ def test_a_domain_refuses_what_it_does_not_have(override, says):
     assert says in str(caught.value)
 
 
+@pytest.mark.parametrize("kind", ["progress", "finding"])
+def test_a_reward_for_the_change_of_the_win_rate_needs_an_instance_for_each_play(kind):
+    """With one instance a chunk, the change would show which instances are easy."""
+    grouped = (f"reward.kind={kind}", "play.instances=group")
+    with pytest.raises(ConfigError, match=r"play\.instances: reward\.kind = "):
+        config.load("nano", grouped)
+    config.load("nano", (*grouped, "design.source=pool", "pool.source=folder:pools/nano"))
+    config.load("nano", ("play.instances=group",))
+
+
 @pytest.mark.parametrize("setting", ["design.max_tokens=4000", 'design.difficulties=[["hard", 30]]'])
 def test_a_run_of_a_pool_is_not_refused_for_settings_of_designs(setting):
     """It designs nothing, so a small model's recipe needs none of them."""

@@ -10,7 +10,7 @@ import msgspec
 
 from actors.environments.probes import Transcript
 from actors.text.conversation import Move
-from actors.text.leaks import Told, strip_number
+from actors.text.leaks import LEAST, Told, strip_number
 from actors.text.toolcalls.notation import write_call
 from spade.decoding import UnreadableError, try_decode
 from spade.protocol import MOST_VALUES, Observed, ToolCall
@@ -71,6 +71,17 @@ def find_values(plays: Iterable[Transcript[Move]], instructions: Iterable[Sequen
     return tuple(found)
 
 
+def find_joined_values(plays: Iterable[Transcript[Move]]) -> list[str]:
+    """Return the joined short values of calls (`find_pieces`) that the opening of a play does not state."""
+    found: dict[str, None] = {}
+    for play in plays:
+        opening = play.answers[0]
+        told = Told(f"{opening.observation[:_READ_CHARACTERS]}\n{_render_schemas(opening)}")
+        pieces = (piece for move in play.actions for call in move.calls for piece in find_pieces(call))
+        found |= dict.fromkeys(piece[:VALUE_CHARACTERS] for piece in pieces if not told.states(piece))
+    return list(found)
+
+
 def _render_schemas(opening: Observed) -> str:
     """Return the schemas as a player reads them.
 
@@ -95,20 +106,39 @@ def collect_leaves(moves: Iterable[Move]) -> dict[str, bool]:
     found: dict[str, bool] = {}
     for call in (call for move in moves for call in move.calls):
         if len(found) <= MOST_LEAVES:
-            try:
-                found |= _walk_leaves(try_decode(_arguments.decode, call.arguments.encode()))
-            except UnreadableError:
-                continue
+            found |= _walk_leaves(_decode_arguments(call))
     return found
+
+
+def find_pieces(call: ToolCall) -> list[str]:
+    """Return the short values of a call's arguments, joined. If several arguments have some, also with their names.
+
+    A secret may be cut into pieces: `digits=[4, 2, 7, 1]`, or `a=4, b=2`. Returns [] if the joined values are short.
+    """
+    named = {name: _join_short_values(value) for name, value in _decode_arguments(call).items()}
+    named = {name: value for name, value in named.items() if value}
+    joined = "".join(named.values())
+    if len(joined) <= LEAST:
+        return []
+    return [joined, *(["".join(f"{name}{value}" for name, value in named.items())] if len(named) > 1 else [])]
+
+
+def _join_short_values(value: object) -> str:
+    return "".join(leaf for leaf, _ in _walk_leaves(value) if len(leaf) < LEAST)
 
 
 def write_values(call: ToolCall) -> str:
     """Return the values of a call's arguments as one text, or the tool's name if there are none."""
-    try:
-        values = list(try_decode(_arguments.decode, call.arguments.encode()).values())
-    except UnreadableError:
-        values = []
+    values = list(_decode_arguments(call).values())
     return " ".join(leaf for leaf, _ in _walk_leaves(values)) or call.name
+
+
+def _decode_arguments(call: ToolCall) -> dict[str, object]:
+    """Return the arguments of a call, or {} if they cannot be read."""
+    try:
+        return try_decode(_arguments.decode, call.arguments.encode())
+    except UnreadableError:
+        return {}
 
 
 def _walk_leaves(value: object) -> Iterator[tuple[str, bool]]:

@@ -18,6 +18,7 @@ from actors.environments.tools.evidence import (
     VALUE_CHARACTERS,
     collect_leaves,
     describe_move,
+    find_joined_values,
     find_suspects,
     find_values,
     render_play,
@@ -180,7 +181,8 @@ class ToolAdmission(Admission[Move]):
                 f"the solution uses more than {MOST_VALUES} values that no request and no schema states"
             )
         sequence = find_common_sequence([[write_values(move.calls[0]) for move in play.actions[:-1]] for play in plays])
-        told = (sequence[:VALUE_CHARACTERS], *found) if sequence else found
+        joined = await trio.to_thread.run_sync(find_joined_values, plays)
+        told = (sequence[:VALUE_CHARACTERS], *found, *joined) if sequence else (*found, *joined)
         self.values = told[:MOST_VALUES]
 
     async def garbage(self) -> str:

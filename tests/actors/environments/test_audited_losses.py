@@ -410,6 +410,45 @@ async def test_a_hint_that_gives_away_what_a_solution_needs_on_a_lost_instance_i
     assert await gift_of_solutions(sandbox, needless, domain, "First say Xyzzy.") == ""
 
 
+PIECES = [
+    ("digits: list[int]", {"digits": [4, 2, 7, 1]}, "First say 4, 2, 7, 1."),
+    ("digits: list[int]", {"digits": [4, 2, 7, 1]}, "First say 4271."),
+    ("a: int, b: int, c: int, d: int", {"a": 4, "b": 2, "c": 7, "d": 1}, "First say 4 2 7 1."),
+    ("a: int, b: int, c: int, d: int", {"a": 4, "b": 2, "c": 7, "d": 1}, "override(a=4, b=2, c=7, d=1)"),
+    ("letters: list[str]", {"letters": list("xyzzy")}, "First spell xyzzy."),
+    ("words: list[str]", {"words": ["qu", "ux", "zo"]}, "First say qu, ux and zo: qu ux zo."),
+    ("cells: list[list[int]]", {"cells": [[1, 2], [3, 4]]}, "First mark (1, 2), (3, 4)."),
+    ("options: dict", {"options": {"4": True, "2": True, "7": True, "1": True}}, "First choose 4, 2, 7, 1."),
+]
+"""Signatures of a tool that takes a secret in pieces, the secret, and hints that tell it."""
+
+
+def in_pieces(signature, arguments):
+    asked = SERVICE.replace("phrase: str", signature).replace('{"phrase": SECRET}', f"{arguments!r}")
+    same = " and ".join(f"{name} == {value!r}" for name, value in arguments.items())
+    return asked.replace("phrase == SECRET", same)
+
+
+@pytest.mark.parametrize(("signature", "arguments", "hint"), PIECES)
+async def test_a_secret_that_a_call_takes_in_pieces_is_given_away_as_a_whole(sandbox, signature, arguments, hint):
+    source = in_pieces(signature, arguments)
+    found = await gift_of_solutions(sandbox, source, "tools", hint)
+    assert found.startswith("its solution wins a lost instance by ")
+    assert await gift_of_solutions(sandbox, source, "tools", "First override 2 of the 4 locks.") == ""
+    assert await gift_of_solutions(sandbox, source, "tools", hint, lost=(6, 8)) == ""
+    shown = source.replace("the oldest document.", f"the oldest document. {hint}")
+    assert await gift_of_solutions(sandbox, shown, "tools", hint) == ""
+
+
+@pytest.mark.parametrize(("signature", "arguments", "hint"), PIECES)
+async def test_admission_tells_a_secret_that_a_call_takes_in_pieces(sandbox, signature, arguments, hint):
+    always = in_pieces(signature, arguments).replace("seed % 2 == 0", "False")
+    verdict = await validate(sandbox, always, 5, LIMITS, domain="tools")
+    assert verdict.passed, verdict.stages[-1]
+    assert find_leaked(hint, verdict.values)
+    assert not find_leaked("First override 2 of the 4 locks.", verdict.values)
+
+
 async def test_a_number_of_a_hint_that_one_solution_happens_to_need_is_no_gift(sandbox):
     """An honest hint may name a number as an example, and it may be the answer of an instance."""
     happens = "str(random.Random(self.left[0]).randrange(100, 999))"
@@ -512,6 +551,17 @@ async def test_a_hint_may_say_how_a_service_is_left(sandbox):
     hint = "Ask for the oldest document, archive its number, and say that you are done."
     outcome = await audit(sandbox, job(same, replay, won=(), lost=(), hint=hint, unaided=(6, 8)), "tools")
     assert outcome.finding == ""
+
+
+async def test_a_hint_may_say_how_a_service_is_left_after_a_call_with_a_computed_number(sandbox):
+    """Nobody is told the number, so what the program answers to the call does not count as told."""
+    adds = SERVICE.replace("Done.", "Ok.").replace("str(random.Random(seed).randrange(100, 999))", "100 + seed")
+    adds = adds.replace("number: str", "number: int").replace(
+        'f"Number {self.number}"', 'f"Number {self.number - 40}, after the 40 newest ones"'
+    )
+    hint = "Add the numbers, archive the sum, and answer done."
+    assert await gift_of_solutions(sandbox, adds, "tools", hint, lost=(6, 8)) == ""
+    assert "'done'" in await gift_of_solutions(sandbox, adds, "tools", "First say done.", '"done"')
 
 
 async def test_a_word_beside_a_box_is_given_away_as_any_other(sandbox):

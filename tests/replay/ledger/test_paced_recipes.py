@@ -1,6 +1,7 @@
 """The games recipes at their own numbers, in simulated time; `python -m tests.bench.pacing` is the long version."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -39,6 +40,10 @@ def test_a_recipe_states_the_disk_that_is_simulated(case):
     own = splits.CASES[case]._replace(settings=())
     (stated,) = re.findall(r"\n# Disk: .*: ([0-9,]+) \(", list_recipes()[own.recipe].read_text())
     assert float(stated.replace(",", "")) == pytest.approx(splits.disk_bytes(own, load(own.recipe)) / 1e9, abs=1)
+    sizes = (Path(__file__).parents[3] / "docs" / "recipes.md").read_text()
+    (steps,) = re.findall(r"run of 400 rollouts is some (\d+) steps", sizes)
+    assert splits.disk_bytes(own, load(own.recipe), int(steps)) == splits.disk_bytes(own, load(own.recipe))
+    assert f"| {stated} GB |" in sizes
 
 
 def test_the_recipe_at_30b_states_the_times_in_which_it_writes():
