@@ -1,9 +1,11 @@
 import os
+import shutil
 import signal
 import stat
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 import msgspec
@@ -270,6 +272,43 @@ def test_the_last_process_of_a_run_leaves_no_sockets_in_a_temporary_directory(tm
     with deep.lock("replay"):
         deep.create(load("nano"))
         assert deep.socket_folder().is_dir()
+
+
+def test_a_command_that_ends_deletes_no_sockets_of_a_command_that_begins(tmp_path, monkeypatch, short):
+    monkeypatch.setattr("tempfile.tempdir", short)
+    deep = RunDir(tmp_path / ("x" * 60) / ("y" * 60))
+    deep.create(load("nano"))
+    discard, made, seen = RunDir._discard_temporary_sockets, threading.Event(), threading.Event()
+
+    def begin():
+        with RunDir(deep.path).lock("replay"):
+            (deep.socket_folder() / "replay.sock").touch()
+            made.set()
+            seen.wait(60)
+
+    beginner = threading.Thread(target=begin)
+
+    def discard_late(self):
+        if not beginner.is_alive():
+            beginner.start()
+            made.wait(0.5)  # the other command begins between the look at the holders and the deletion
+        discard(self)
+
+    monkeypatch.setattr(RunDir, "_discard_temporary_sockets", discard_late)
+    try:
+        with deep.lock("learner"):
+            pass
+        assert made.wait(60)
+        assert os.listdir(deep.socket_folder()) == ["replay.sock"]
+    finally:
+        seen.set()
+        beginner.join()
+
+
+def test_a_lock_of_a_run_that_was_deleted_meanwhile_ends(tmp_path):
+    run = RunDir(tmp_path / "run")
+    with run.lock("replay"):
+        shutil.rmtree(run.path)
 
 
 def test_a_moved_run_is_found():
