@@ -1,6 +1,7 @@
 import os
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from spade.app.rundir import RunDir, RunRecord
 from spade.app.screen.observe import read_status
 from spade.app.screen.reach import reach
 from spade.config import load
-from spade.errors import RunError
+from spade.errors import BusError, RunError
 from spade.locks import describe_this_process
 from spade.protocol import Status
 
@@ -357,3 +358,14 @@ def test_a_resume_elsewhere_says_so(tmp_path):
     again = msgspec.json.decode(run.record_path.read_bytes(), type=RunRecord)
     assert again == msgspec.structs.replace(first, replay="tcp://127.0.0.1:5555")
     assert run.replay_address == "tcp://127.0.0.1:5555"
+
+
+def test_a_status_of_a_service_that_is_frozen_gives_up_long_before_the_deadline_of_calls(monkeypatch):
+    monkeypatch.setattr("spade.app.screen.reach.CONNECT_S", 0.2)
+    with tempfile.TemporaryDirectory(dir="/tmp") as short, socket.socket(socket.AF_UNIX) as frozen:
+        run = RunDir(Path(short) / "a")
+        run.create(load("nano"))
+        frozen.bind(run.replay_address.removeprefix("ipc://"))
+        frozen.listen()
+        with run.lock("replay"), pytest.raises(BusError, match=r"no answer within 0\.2 s"):
+            trio.run(read_status, reach(run))
