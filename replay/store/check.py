@@ -48,6 +48,10 @@ def refuse_irregular_files(path: Path) -> None:
 
 def check_heads(path: Path) -> None:
     """Check the heads before LMDB opens the file. Raises DamagedError, or RunError if the file cannot be read."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise RunError(f"{path}: the path is not UTF-8 text, which LMDB needs; rename it") from None
     refuse_irregular_files(path)
     data = path / "data.mdb"
     try:

@@ -72,6 +72,16 @@ def test_a_dangling_link_in_a_foreign_store_makes_no_file(tmp_path, name):
     assert not (tmp_path / "outside").exists()
 
 
+@pytest.mark.parametrize("opened", [open_reader, lambda path: open_store(path, "nosync")])
+def test_a_path_that_is_no_text_is_refused_in_one_line(tmp_path, opened):
+    with open_store(tmp_path / "a", "nosync"):
+        pass
+    odd = tmp_path / os.fsdecode(b"\xff")
+    (tmp_path / "a").rename(odd)
+    with pytest.raises(RunError, match="is not UTF-8 text"), opened(odd):
+        pass
+
+
 def raw(folder, change):
     """Change the tables without their store."""
     with closing(lmdb.open(str(folder), max_dbs=20)) as environment, environment.begin(write=True) as transaction:
