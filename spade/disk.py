@@ -211,6 +211,13 @@ def refuse_outside(file: Path) -> None:
         raise RunError(f"{file}: is a link that leaves its folder; put a copy of the file in its place")
 
 
+def refuse_links(folder: Path) -> None:
+    """Raise RunError if a folder that others wrote has a link. A copy would hold whatever is behind the link."""
+    link = next((one for one in sorted(folder.rglob("*")) if one.is_symlink()), None)
+    if link is not None:
+        raise RunError(f"{link}: is a link; put a copy of the file in its place")
+
+
 def find_file_system(path: Path) -> str:
     """Return the kernel's name for the type of the file system that holds `path`, or "" if unknown.
 

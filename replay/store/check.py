@@ -3,6 +3,8 @@
 LMDB trusts its pages. A wrong page can kill the process that reads it.
 """
 
+import os
+import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from spade.errors import RunError
 FORMAT = 3
 _COPIED = 1  # LMDB's number of the commit that a compact copy holds
 _TRIES = 5
+_FILES = ("data.mdb", "lock.mdb", "writer.lock")
 
 # Tables with a record or more for each play. In a larger file they take too long to check before a start.
 _QUICKLY_BYTES = 64 * 1024 * 1024
@@ -31,11 +34,26 @@ class Format(msgspec.Struct):
     format: int
 
 
+def refuse_irregular_files(path: Path) -> None:
+    """Raise RunError if a file of the store is a link, or not a regular file.
+
+    Even a reader writes LMDB's lock file. If this file is a link, the reader damages the file behind it.
+    """
+    for name in _FILES:
+        file = path / name
+        if os.path.lexists(file) and not stat.S_ISREG(file.lstat().st_mode):
+            kind = " but a link" if file.is_symlink() else ""
+            raise RunError(f"{file}: is not a regular file{kind}; put a copy of the file in its place")
+
+
 def check_heads(path: Path) -> None:
     """Check the heads before LMDB opens the file. Raises DamagedError, or RunError if the file cannot be read."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise RunError(f"{path}: the path is not UTF-8 text, which LMDB needs; rename it") from None
+    refuse_irregular_files(path)
     data = path / "data.mdb"
-    if data.exists() and not data.is_file():
-        raise RunError(f"{data}: is not a regular file")
     try:
         if data.exists() and data.stat().st_size:
             read_heads(data)

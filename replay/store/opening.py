@@ -10,7 +10,7 @@ from typing import Literal, TextIO, cast
 import lmdb
 import msgspec
 
-from replay.store.check import FORMAT, Format, check_all, check_heads, check_quickly
+from replay.store.check import FORMAT, Format, check_all, check_heads, check_quickly, refuse_irregular_files
 from replay.store.refusal import make_unreadable_error, make_unwritable_error
 from replay.store.seal import seal_records
 from replay.store.store import NAMES, Commit, Store
@@ -89,6 +89,7 @@ def _open_readable(path: Path) -> Iterator[lmdb.Environment]:
 @contextmanager
 def lock(path: Path) -> Iterator[None]:
     """Hold the writer's lock. The kernel frees it with the process. Raises RunError."""
+    refuse_irregular_files(path.parent)
     with _open_file(path, "a+") as file:
         _hold(file, fcntl.LOCK_EX)
         try:

@@ -1,5 +1,6 @@
 """Find and lock the files of a run directory: config, store, weights, checkpoints, logs and sockets."""
 
+import fcntl
 import hashlib
 import os
 import platform
@@ -290,13 +291,30 @@ class RunDir:
             )
 
         with ExitStack() as locks:
-            for part in parts:
-                locks.enter_context(hold_lock(self.path / f"{part}{_LOCK}", partial(describe, part)))
+            with self._exclude_others():
+                for part in parts:
+                    locks.enter_context(hold_lock(self.path / f"{part}{_LOCK}", partial(describe, part)))
             try:
                 yield
             finally:
-                if self.holders().keys() <= set(parts):
-                    self._discard_temporary_sockets()
+                with self._exclude_others():
+                    if self.holders().keys() <= set(parts):
+                        self._discard_temporary_sockets()
+                    locks.close()
+
+    @contextmanager
+    def _exclude_others(self) -> Iterator[None]:
+        """Keep other commands of this run from taking or leaving a part in the block, which must be short.
+
+        Otherwise a command that ends could delete the sockets of a command that begins. Does nothing on a file system
+        that cannot lock a folder.
+        """
+        with ExitStack() as opened:
+            with suppress(OSError):  # also if the run directory was deleted meanwhile
+                descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+                opened.callback(os.close, descriptor)
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
 
     def _discard_temporary_sockets(self) -> None:
         """Delete the folder of the sockets if it is in a temporary directory. Killed processes left theirs there."""

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from spade.decoding import UnreadableError, try_decode
 from spade.disk import read_all
-from spade.errors import WeightsError
+from spade.errors import WeightsError, format_reason
 from spade.policy.logprobs import log_distribution
 
 FILE = "canary.json"
@@ -66,8 +66,8 @@ def read(folder: Path) -> Canary | None:
         return try_decode(msgspec.json.Decoder(Canary).decode, read_all(folder / FILE))
     except FileNotFoundError:
         return None
-    except UnreadableError as error:
-        raise WeightsError(f"{folder / FILE}: cannot be read: {error}") from None
+    except (OSError, UnreadableError) as error:
+        raise WeightsError(f"{folder / FILE}: cannot be read: {format_reason(error)}") from None
 
 
 def next_logprobs(logits: Tensor, ids: Sequence[int]) -> list[float]:

@@ -25,6 +25,8 @@ def check_files(folder: Path, *, thinking: bool = False) -> Tokenizer:
 
     Raises RunError if a file is missing, cannot be read or does not fit the others.
     """
+    if odd := [file for file in sorted(folder.glob("*.json")) if not file.is_file()]:
+        raise RunError(f"{odd[0]}: is not a regular file; give a whole checkpoint")
     facts = model_folder.read_facts(folder)
     tokenizer = Tokenizer.load(folder, thinking=thinking)
     if unknown := [id for id in sorted(tokenizer.end_ids) if not 0 <= id < tokenizer.size]:

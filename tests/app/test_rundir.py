@@ -1,9 +1,12 @@
 import os
+import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 import msgspec
@@ -16,7 +19,7 @@ from spade.app.rundir import RunDir, RunRecord
 from spade.app.screen.observe import read_status
 from spade.app.screen.reach import reach
 from spade.config import load
-from spade.errors import RunError
+from spade.errors import BusError, RunError
 from spade.locks import describe_this_process
 from spade.protocol import Status
 
@@ -272,6 +275,43 @@ def test_the_last_process_of_a_run_leaves_no_sockets_in_a_temporary_directory(tm
         assert deep.socket_folder().is_dir()
 
 
+def test_a_command_that_ends_deletes_no_sockets_of_a_command_that_begins(tmp_path, monkeypatch, short):
+    monkeypatch.setattr("tempfile.tempdir", short)
+    deep = RunDir(tmp_path / ("x" * 60) / ("y" * 60))
+    deep.create(load("nano"))
+    discard, made, seen = RunDir._discard_temporary_sockets, threading.Event(), threading.Event()
+
+    def begin():
+        with RunDir(deep.path).lock("replay"):
+            (deep.socket_folder() / "replay.sock").touch()
+            made.set()
+            seen.wait(60)
+
+    beginner = threading.Thread(target=begin)
+
+    def discard_late(self):
+        if not beginner.is_alive():
+            beginner.start()
+            made.wait(0.5)  # the other command begins between the look at the holders and the deletion
+        discard(self)
+
+    monkeypatch.setattr(RunDir, "_discard_temporary_sockets", discard_late)
+    try:
+        with deep.lock("learner"):
+            pass
+        assert made.wait(60)
+        assert os.listdir(deep.socket_folder()) == ["replay.sock"]
+    finally:
+        seen.set()
+        beginner.join()
+
+
+def test_a_lock_of_a_run_that_was_deleted_meanwhile_ends(tmp_path):
+    run = RunDir(tmp_path / "run")
+    with run.lock("replay"):
+        shutil.rmtree(run.path)
+
+
 def test_a_moved_run_is_found():
     with tempfile.TemporaryDirectory(dir="/tmp") as short:  # else its sockets lie elsewhere
         RunDir(Path(short) / "a").create(load("nano"))
@@ -318,3 +358,14 @@ def test_a_resume_elsewhere_says_so(tmp_path):
     again = msgspec.json.decode(run.record_path.read_bytes(), type=RunRecord)
     assert again == msgspec.structs.replace(first, replay="tcp://127.0.0.1:5555")
     assert run.replay_address == "tcp://127.0.0.1:5555"
+
+
+def test_a_status_of_a_service_that_is_frozen_gives_up_long_before_the_deadline_of_calls(monkeypatch):
+    monkeypatch.setattr("spade.app.screen.reach.CONNECT_S", 0.2)
+    with tempfile.TemporaryDirectory(dir="/tmp") as short, socket.socket(socket.AF_UNIX) as frozen:
+        run = RunDir(Path(short) / "a")
+        run.create(load("nano"))
+        frozen.bind(run.replay_address.removeprefix("ipc://"))
+        frozen.listen()
+        with run.lock("replay"), pytest.raises(BusError, match=r"no answer within 0\.2 s"):
+            trio.run(read_status, reach(run))

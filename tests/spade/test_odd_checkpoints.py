@@ -11,7 +11,8 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from learner.weights import publish
-from spade.errors import RunError
+from spade.errors import RunError, WeightsError
+from spade.policy import canary
 from spade.policy.checkpoint_files import check_files
 from spade.policy.model import load
 from spade.tokens import Tokenizer
@@ -195,11 +196,20 @@ def test_files_that_do_not_fit_are_found_without_loading_them(fault, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors"]
-)
+    "name",
+    ["config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "model.safetensors",
+     "canary.json", "manifest.json"],
+)  # fmt: skip
 def test_a_fifo_in_place_of_a_file_is_named_and_not_waited_for(folder, name):
     write_tokenizer(folder)
     (folder / name).unlink(missing_ok=True)
     os.mkfifo(folder / name)
     with pytest.raises(RunError, match=rf"{name}: .*not a regular file"):
         check_files(folder)
+
+
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo, lambda file: file.symlink_to(file.name)])
+def test_a_canary_that_is_no_file_is_an_error_of_the_weights(folder, make):
+    make(folder / canary.FILE)
+    with pytest.raises(WeightsError, match=r"canary\.json: cannot be read: \w"):
+        canary.read(folder)

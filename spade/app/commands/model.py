@@ -138,7 +138,7 @@ def _copy(policy: "KeptPolicy", out: Path, gguf: str | None = None) -> str:
     """
     from spade.app.models.gguf_export import write_gguf
     from spade.app.supervisor.kept import compute_sound_digest
-    from spade.disk import hold, write_whole
+    from spade.disk import hold, refuse_links, write_whole
     from spade.policy import manifest
     from spade.policy.checkpoint_files import check_files
     from spade.progress import measure_size, show_writing
@@ -148,6 +148,7 @@ def _copy(policy: "KeptPolicy", out: Path, gguf: str | None = None) -> str:
         write_whole(out) as part,
         show_writing(f"writing {out}", part, measure_size(policy.folder)),
     ):
+        refuse_links(policy.folder)
         try:
             digest = compute_sound_digest(policy)
             if gguf is not None:

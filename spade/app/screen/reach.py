@@ -17,6 +17,7 @@ from spade.transport import Client, connect
 from spade.transport.keys import make_command_tag
 
 ANSWER_S = 5.0  # after this time a service counts as not answering
+CONNECT_S = 15.0  # a command that a person waits for gives up after this time to reach a service on this host
 
 
 class Reached(NamedTuple):
@@ -68,15 +69,15 @@ def reach(given: RunDir | Path | str, keys: Path | None = None) -> Reached:
 
 @asynccontextmanager
 async def connect_observer(at: Reached, bus: Bus | None = None) -> AsyncIterator[Client]:
-    """Connect to the live run's replay service. `bus` replaces the deadlines.
+    """Connect to the live run's replay service, within `CONNECT_S`. `bus` replaces the deadlines.
 
     Raises RunError if nothing is up, or if the run is on another host and its service cannot be reached from here.
     """
     if at.run is not None and not at.holders():
         raise RunError(f"{at.name}: nothing is up; `spade up --run {at.name}` resumes it")
-    abroad, bus = at.abroad(), bus or at.config.bus
-    if at.run is None or abroad is not None:
-        bus = replace(bus, call_deadline_s=min(bus.call_deadline_s, ANSWER_S))
+    abroad, given = at.abroad(), bus or at.config.bus
+    limit_s = ANSWER_S if at.run is None or abroad is not None else CONNECT_S if bus is None else given.call_deadline_s
+    bus = replace(given, call_deadline_s=min(given.call_deadline_s, limit_s))
     # A command that was given only an address knows no config to compare.
     told = "" if at.run is None else compute_digest(at.config)
     hello = Hello(PROTOCOL_VERSION, told, "observer", f"observer-{make_command_tag(bus)}", os.getpid())

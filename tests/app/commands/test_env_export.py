@@ -1,6 +1,7 @@
 """`spade env export`: the environments of a run in forms that other programs read."""
 
 import json
+import os
 import tomllib
 from importlib import metadata
 
@@ -59,6 +60,9 @@ def test_a_table_is_a_pool_again_with_equal_programs(run, tmp_path, format):
     assert [replace(program, origin="") for program in read] == [
         replace(program, origin="", lineage=None) for program in kept
     ]
+    odd = tmp_path / os.fsdecode(b"\xff")
+    assert run_spade("env", "export", run.path, odd, "--format", format)[0] == 0
+    assert sorted(os.listdir(odd)) == sorted(os.listdir(tmp_path / "out"))
     [table] = [file for file in (tmp_path / "out").iterdir() if file.suffix != ".md"]
     rows = (
         parquet.read_table(table).to_pylist() if format != "jsonl" else map(json.loads, table.read_text().splitlines())

@@ -84,6 +84,17 @@ def test_a_policy_with_another_damaged_file_is_not_exported(run, weights, tmp_pa
     assert os.listdir(tmp_path) == ["run"]
 
 
+@pytest.mark.parametrize("to", ["secret", "secrets", "../..", "nothing"])
+def test_a_policy_with_a_link_is_not_exported_since_a_copy_would_hold_other_files(run, weights, tmp_path, to):
+    (tmp_path / "secret").write_text("token")
+    (tmp_path / "secrets").mkdir()
+    before = sorted(os.listdir(tmp_path))
+    (weights / "extra").symlink_to(tmp_path / to)
+    with pytest.raises(RunError, match="extra: is a link"):
+        model.export(run.path, tmp_path / "out")
+    assert sorted(os.listdir(tmp_path)) == before
+
+
 def test_a_build_says_what_it_does_before_it_imports_torch(tmp_path, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "spade.app.nano.build", None)
     with pytest.raises(ImportError):

@@ -6,7 +6,7 @@ import resource
 import shlex
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import closing, nullcontext
 
 import lmdb
 import pytest
@@ -45,6 +45,41 @@ def test_a_store_that_is_no_regular_file_is_refused_before_anybody_waits_for_it(
     for opened in (open_reader(tmp_path), open_store(tmp_path, "nosync")):
         with pytest.raises(RunError, match=r"data\.mdb: .*not a regular file"), opened:
             pass
+
+
+@pytest.mark.parametrize("name", ["lock.mdb", "writer.lock", "data.mdb"])
+@pytest.mark.parametrize(
+    "opened", [open_reader, lambda path: open_store(path, "nosync"), lambda path: nullcontext(compact(path))]
+)
+def test_a_foreign_store_writes_no_file_outside_its_folder(tmp_path, name, opened):
+    store, outside = tmp_path / "store", tmp_path / "outside"
+    with open_store(store, "nosync"):
+        pass
+    (store / name).unlink(missing_ok=True)
+    outside.write_bytes(precious := b"precious" * 1_024)
+    (store / name).symlink_to(outside)
+    with pytest.raises(RunError, match=rf"{name}: is not a regular file"), opened(store):
+        pass
+    assert outside.read_bytes() == precious
+
+
+@pytest.mark.parametrize("name", ["lock.mdb", "writer.lock", "data.mdb"])
+def test_a_dangling_link_in_a_foreign_store_makes_no_file(tmp_path, name):
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / name).symlink_to(tmp_path / "outside")
+    with pytest.raises(RunError, match=rf"{name}: is not a regular file"), open_store(tmp_path / "store", "nosync"):
+        pass
+    assert not (tmp_path / "outside").exists()
+
+
+@pytest.mark.parametrize("opened", [open_reader, lambda path: open_store(path, "nosync")])
+def test_a_path_that_is_no_text_is_refused_in_one_line(tmp_path, opened):
+    with open_store(tmp_path / "a", "nosync"):
+        pass
+    odd = tmp_path / os.fsdecode(b"\xff")
+    (tmp_path / "a").rename(odd)
+    with pytest.raises(RunError, match="is not UTF-8 text"), opened(odd):
+        pass
 
 
 def raw(folder, change):

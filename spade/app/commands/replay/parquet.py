@@ -18,7 +18,8 @@ def write_parquet(file: Path, kind: type[msgspec.Struct], rows: Iterable[dict[st
     keys = [pyarrow.field("key", pyarrow.string(), nullable=False)] if keyed else []
     schema = pyarrow.schema([*keys, *_list_fields(kind)])
     left = iter(rows)
-    with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
+    # pyarrow takes no path that is not UTF-8, but an open file.
+    with file.open("wb") as opened, parquet.ParquetWriter(opened, schema, compression="zstd") as writer:
         while batch := list(islice(left, BATCH)):
             writer.write_table(pyarrow.Table.from_pylist(batch, schema=schema))
 
