@@ -68,8 +68,8 @@ ODD = {
     "several GGUF files, one.gguf, two.gguf": lambda at: several(at / "several"),
     "neither a config.json nor a GGUF file": lambda at: empty(at / "empty"),
     "no such file or folder": lambda at: at / "missing.gguf",
-    "cannot load a causal language model": lambda at: cut(at / "cut"),
-    "are missing, the first is model.layers.2": lambda at: without_a_layer(at / "short"),
+    "file not fully covered": lambda at: cut(at / "cut"),
+    "11 are missing, the first is model.layers.2": lambda at: without_a_layer(at / "short"),
     "is not a package name": lambda at: "pip:../odd name",
 }
 
