@@ -10,8 +10,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 from safetensors import SafetensorError, safe_open
 
+from spade.config import Config
 from spade.decoding import make_printable
 from spade.errors import RunError
 from spade.policy import model_folder
@@ -19,20 +21,35 @@ from spade.policy.parameter_files import is_pickled, list_parameter_files
 from spade.text import as_line
 from spade.tokens import Tokenizer
 
+
+class Needs(msgspec.Struct, frozen=True):
+    """What a run needs of a model, beyond a whole checkpoint."""
+
+    tokens: int = 0
+    """Size of its tokenizer: at least as many tokens are embedded."""
+    context_tokens: int = 0
+    """Longest sequence in the torch engine. 0 if another engine samples."""
+    trained: bool = False
+    """True if a learner trains the model."""
+
+
+NOTHING = Needs()
 _FLOATS = {"F64", "F32", "F16", "BF16"}
 _LONGEST_S = 300.0  # a check takes seconds, but other processes may keep the processor busy
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
 
 
-def check_checkpoint(folder: Path, *, thinking: bool = False) -> Tokenizer:
-    """Check a checkpoint folder before a run of it, and return its tokenizer. The check takes some seconds.
+def check_checkpoint(folder: Path, config: Config | None = None) -> Tokenizer:
+    """Check a checkpoint folder before a use of it, and return its tokenizer. The check takes some seconds.
 
-    Raises RunError if a file is missing or cannot be read, or if its tensors are not those that its config.json
-    describes. The models of the package are known to be whole.
+    With `config`, also check that the engine and the learner of its run have a forward for such a model. The models of
+    the package are known to be sound. Raises RunError for any fault.
     """
-    tokenizer = check_files(folder, thinking=thinking)
+    tokenizer = check_files(folder, thinking=config is not None and config.model.thinking)
     if folder not in model_folder.SHIPPED.values():
-        check_structure(folder, tokenizer.size)
+        sampled = config is not None and config.engine.kind == "torch" and config.actors.engines_bounds[1] > 0
+        context = config.engine.context_tokens if config is not None and sampled else 0
+        check_structure(folder, Needs(tokenizer.size, context, trained=config is not None))
     return tokenizer
 
 
@@ -52,8 +69,8 @@ def check_files(folder: Path, *, thinking: bool = False) -> Tokenizer:
     return tokenizer
 
 
-def check_structure(folder: Path, tokens: int = 0) -> None:
-    """Check that the tensors of a checkpoint are those that its config.json describes, and embed `tokens` tokens.
+def check_structure(folder: Path, needs: Needs = NOTHING) -> None:
+    """Check that the tensors of a checkpoint are those that its config.json describes, and what `needs` says.
 
     Pickled tensors will do, since `spade model import` converts them. Raises RunError if a tensor differs, or if no run
     can use such a model.
@@ -67,7 +84,8 @@ def check_structure(folder: Path, tokens: int = 0) -> None:
     if (folder / "adapter_config.json").exists():  # with the package peft, Transformers would put it on the model
         raise RunError(f"{folder}: holds an adapter beside its model; merge it, or remove adapter_config.json")
     names = 0 if is_pickled(folder) else count_tensors(folder)
-    command = [sys.executable, "-P", "-m", "spade.policy.structure", str(folder), str(names), str(tokens)]
+    command = [sys.executable, "-P", "-m", "spade.policy.structure", str(folder), str(names)]
+    command.append(msgspec.json.encode(needs).decode())
     try:
         done = subprocess.run(command, capture_output=True, timeout=_LONGEST_S, env={**os.environ, **_OFFLINE})
     except subprocess.TimeoutExpired:

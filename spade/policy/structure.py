@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import msgspec
 import torch
 from torch.nn.modules.module import register_module_parameter_registration_hook
 from transformers import AutoModelForCausalLM, PreTrainedModel
@@ -18,7 +19,9 @@ from transformers.integrations import accelerate
 from transformers.utils import logging as transformers_logging
 
 from spade.decoding import read_first_line
-from spade.errors import RunError
+from spade.errors import RunError, SpadeError
+from spade.policy.architecture import check_sampled, check_trained
+from spade.policy.checkpoint_files import Needs
 from spade.policy.model_folder import read_facts
 from spade.policy.parameter_files import PICKLED
 from spade.text import as_line
@@ -40,7 +43,7 @@ def read_model(folder: Path, **settings: Any) -> tuple[PreTrainedModel, Mapping[
                 folder, local_files_only=True, trust_remote_code=False, output_loading_info=True,
                 ignore_mismatched_sizes=True, **settings,
             )  # fmt: skip
-    except (torch.OutOfMemoryError, MemoryError, RunError):
+    except (torch.OutOfMemoryError, MemoryError, SpadeError):
         raise
     except Exception as error:  # Transformers and its packages raise whatever a foreign file makes them raise
         raise RunError(f"{folder}: cannot load a causal language model: {_describe_error(error)}") from None
@@ -99,15 +102,17 @@ def _add_prefix(name: str, model: PreTrainedModel) -> str:
 def _is_further_item(name: str, lists: Mapping[str, int]) -> bool:
     """Return True if a tensor is of a layer that does not exist. lists: the numbers of items by name."""
     return any(
-        name.startswith(each) and (item := name.removeprefix(each).partition(".")[0]).isdecimal() and int(item) >= size
+        name.startswith(each)
+        and (item := name.removeprefix(each).partition(".")[0]).isdecimal()
+        and int(item[:9]) >= size
         for each, size in lists.items()
     )
 
 
-def check_structure(folder: Path, names: int, tokens: int) -> None:
-    """Build the model of `folder` without its numbers, and compare it with the names and shapes in its files.
+def check_structure(folder: Path, names: int, needs: Needs) -> None:
+    """Build the model of `folder` without its numbers, and compare it with its files and with the needs of a run.
 
-    names: number of tensors in the files. tokens: size of the tokenizer. Raises RunError for any difference.
+    names: number of tensors in the files. Raises RunError or ConfigError for any difference.
     """
     if (layers := read_facts(folder).layers) > names:
         raise RunError(f"{folder}: its config.json has {layers} layers, and {names} tensors are there; give them all")
@@ -117,12 +122,16 @@ def check_structure(folder: Path, names: int, tokens: int) -> None:
     check_report(folder, model, report)
     embedding: Any = model.get_input_embeddings()
     rows = len(embedding.weight)
-    if tokens > rows:
+    if needs.tokens > rows:
         raise RunError(
-            f"{folder}: its tokenizer has {tokens} tokens, and its model embeds {rows}; give a checkpoint whose "
+            f"{folder}: its tokenizer has {needs.tokens} tokens, and its model embeds {rows}; give a checkpoint whose "
             "tokenizer.json and config.json belong together"
         )
     _check_buffers(folder, model)
+    if needs.context_tokens:
+        check_sampled(model, needs.context_tokens)
+    if needs.trained:
+        check_trained(model)
 
 
 @contextmanager
@@ -164,7 +173,7 @@ def _check_buffers(folder: Path, model: Any) -> None:
 def _count_pickled(folder: Path) -> int:
     """Count the tensors in pickled files, without reading one. Raises RunError if a file cannot be read."""
     names = 0
-    for file in folder.glob(PICKLED):
+    for file in filter(Path.is_file, folder.glob(PICKLED)):
         try:
             names += len(torch.load(file, map_location="meta", weights_only=True))
         except Exception as error:  # a malformed file makes torch raise many kinds of errors
@@ -172,14 +181,15 @@ def _count_pickled(folder: Path) -> int:
     return names
 
 
-def main(folder: str, names: str, tokens: str) -> None:
+def main(folder: str, names: str, needs: str) -> None:
     """Print the fault of a checkpoint, if it has one."""
     resource.setrlimit(resource.RLIMIT_DATA, (_MOST_BYTES, resource.getrlimit(resource.RLIMIT_DATA)[1]))
     try:
-        check_structure(Path(folder), int(names) or _count_pickled(Path(folder)), int(tokens))
+        count = int(names) or _count_pickled(Path(folder))
+        check_structure(Path(folder), count, msgspec.json.decode(needs, type=Needs))
     except MemoryError:
         print(f"{folder}: its config.json describes a model that does not fit into memory; correct it")
-    except RunError as error:
+    except SpadeError as error:
         print(error)
 
 

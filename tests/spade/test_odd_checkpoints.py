@@ -11,9 +11,9 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from learner.weights import publish
-from spade.errors import RunError
+from spade.errors import RunError, SpadeError
 from spade.policy import structure
-from spade.policy.checkpoint_files import check_checkpoint, check_files, check_structure, count_tensors
+from spade.policy.checkpoint_files import Needs, check_checkpoint, check_files, check_structure, count_tensors
 from spade.policy.model import load
 from spade.tokens import Tokenizer
 from tests.conftest import TEMPLATE, write_checkpoint, write_tokenizer
@@ -52,9 +52,9 @@ def without(name):
     return lambda tensors: {key: value for key, value in tensors.items() if name not in key}
 
 
-def check_here(folder, tokens=0):
+def check_here(folder, **needs):
     """Check the structure in this process, as another process does it before a run."""
-    structure.check_structure(folder, count_tensors(folder), tokens)
+    structure.check_structure(folder, count_tensors(folder), Needs(**needs))
 
 
 ODD = {
@@ -122,10 +122,10 @@ UNBUILT = {
 
 @pytest.mark.parametrize("fault", UNBUILT)
 def test_a_model_that_no_run_should_load_is_refused(fault, folder):
-    check_here(folder, 320)
+    check_here(folder, tokens=320)
     UNBUILT[fault](folder)
     with pytest.raises(RunError, match=str(folder)) as refused:
-        check_here(folder, 320)
+        check_here(folder, tokens=320)
     assert fault in str(refused.value)
 
 
@@ -143,6 +143,30 @@ def test_code_of_a_checkpoint_is_never_run_and_nobody_is_asked(folder, tmp_path,
         load_here(folder)
     assert "\n" not in str(refused.value)
     assert not ran.exists()
+
+
+SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 320}
+UNFIT = {
+    "engine cannot run bert: its attention is not causal": lambda: transformers.BertConfig(**SMALL),
+    "engine cannot run gpt_oss: its attention has sinks": lambda: transformers.GptOssConfig(
+        **SMALL, intermediate_size=48, num_key_value_heads=2, head_dim=8, num_local_experts=4
+    ),
+    "engine cannot run mamba: it has no plain key-value cache": lambda: transformers.MambaConfig(**SMALL, state_size=4),
+    "512 are more than the model's 128 positions": lambda: transformers.GPT2Config(**SMALL, n_positions=128),
+    "llama turns its positions with the longest sequence": lambda: transformers.LlamaConfig(
+        **SMALL, rope_parameters={"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10_000.0}
+    ),
+    "learner cannot train bert: its attention is not causal": lambda: transformers.BertConfig(**SMALL),
+}
+
+
+@pytest.mark.parametrize("fault", UNFIT)
+def test_a_model_that_the_engine_or_the_learner_cannot_compute_is_refused(fault, tmp_path):
+    transformers.AutoModelForCausalLM.from_config(UNFIT[fault]()).save_pretrained(tmp_path)
+    check_here(tmp_path)
+    with pytest.raises(SpadeError) as refused:
+        check_here(tmp_path, context_tokens=512 if "learner" not in fault and "turns" not in fault else 0, trained=True)
+    assert fault in str(refused.value)
 
 
 @pytest.mark.parametrize("name", ["self_attn.rotary_emb.inv_freq", "self_attn.k_proj.k_scale", "self_attn.v_scale"])

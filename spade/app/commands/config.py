@@ -303,7 +303,7 @@ def _check_model(config: "Config") -> str:
     path = config.model.path
     if hub.is_name(path) and path not in model_folder.MADE_HERE and not Path(path).is_dir():
         return f"model {path} of the hub"
-    tokenizer = check_checkpoint(model_folder.resolve(path), thinking=config.model.thinking)
+    tokenizer = check_checkpoint(model_folder.resolve(path), config)
     make_dialogues(tokenizer, config.play.thoughts)
     load_talks(config, tokenizer)
     measured = config.evaluation.measured

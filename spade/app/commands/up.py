@@ -285,7 +285,7 @@ def _pin_model(config: "Resolved") -> "Resolved":
 
     held_out = read_held_out(config)
     config = replace_settings(config, {"model.path": model_folder.pin_path(config.model.path)})
-    tokenizer = check_checkpoint(model_folder.resolve(config.model.path), thinking=config.model.thinking)
+    tokenizer = check_checkpoint(model_folder.resolve(config.model.path), config)
     if held_out is not None and held_out.played_by is not None:
         suite, protocol = held_out.played_by
         suite.talks(protocol, tokenizer)
