@@ -81,6 +81,11 @@ def check_structure(folder: Path, needs: Needs = NOTHING) -> None:
             f"{folder}: its weights are quantised ({as_line(facts.quantisation, 40)}), and a run trains and publishes "
             "floating-point numbers; give the model in bfloat16 or float32"
         )
+    if facts.weights is not None:
+        raise RunError(
+            f"{folder}: its config.json names the file of its weights, {as_line(facts.weights, 100)}; remove "
+            "transformers_weights, and name the file model.safetensors"
+        )
     if (folder / "adapter_config.json").exists():  # with the package peft, Transformers would put it on the model
         raise RunError(f"{folder}: holds an adapter beside its model; merge it, or remove adapter_config.json")
     names = 0 if is_pickled(folder) else count_tensors(folder)

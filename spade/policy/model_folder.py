@@ -47,6 +47,7 @@ class _Part(msgspec.Struct):
     dtype: _Dtype | None = None
     torch_dtype: _Dtype | None = None
     quantization_config: _Quantisation | None = None
+    transformers_weights: str | None = None
 
 
 class _ModelFile(_Part):
@@ -67,6 +68,8 @@ class ModelFacts(msgspec.Struct, frozen=True):
     """Number of its layers. 0 if it is not stated under its usual name."""
     quantisation: str | None
     """Name of the method that quantised the weights. None if they are floating-point numbers."""
+    weights: str | None
+    """File that Transformers would read in place of the usual files of parameters."""
 
 
 def read_facts(folder: Path) -> ModelFacts:
@@ -85,6 +88,7 @@ def read_facts(folder: Path) -> ModelFacts:
         dtype="float32" if dtype == "float32" else "bfloat16",
         layers=whole.num_hidden_layers or texts.num_hidden_layers or 0,
         quantisation=packed.quant_method if packed else None,
+        weights=whole.transformers_weights,
     )
 
 
@@ -101,7 +105,7 @@ def resolve(path: str) -> Path:
     else:
         _refuse_missing(path)
         return hub.find_snapshot(path)
-    if not (folder / "config.json").is_file():
+    if not (folder / "config.json").exists():
         raise ConfigError(f"model.path: {folder} holds no config.json; give a Hugging Face checkpoint folder")
     return folder
 

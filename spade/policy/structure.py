@@ -66,6 +66,8 @@ def _describe_error(error: Exception) -> str:
     """Describe a foreign error in one line."""
     if "trust_remote_code" in str(error):
         return "it needs code of its own, which is never run; give a model of an architecture that Transformers has"
+    if "automatic conversion" in str(error):  # such as of experts, which Transformers joins
+        return "a tensor is missing or has another shape than its neighbours; give a whole checkpoint"
     return read_first_line(error)
 
 

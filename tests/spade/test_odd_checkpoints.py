@@ -15,6 +15,7 @@ from spade.errors import RunError, SpadeError
 from spade.policy import structure
 from spade.policy.checkpoint_files import Needs, check_checkpoint, check_files, check_structure, count_tensors
 from spade.policy.model import load
+from spade.policy.model_folder import resolve
 from spade.tokens import Tokenizer
 from tests.conftest import TEMPLATE, write_checkpoint, write_tokenizer
 
@@ -22,6 +23,7 @@ LLAMA = transformers.LlamaConfig(
     hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
     vocab_size=320,
 )  # fmt: skip
+SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 320}
 load_here = partial(load, dtype="float32", device=torch.device("cpu"))
 
 
@@ -129,7 +131,8 @@ def test_a_model_that_no_run_should_load_is_refused(fault, folder):
     assert fault in str(refused.value)
 
 
-def test_code_of_a_checkpoint_is_never_run_and_nobody_is_asked(folder, tmp_path, monkeypatch):
+@pytest.mark.parametrize("look", [load_here, check_here])
+def test_code_of_a_checkpoint_is_never_run_and_nobody_is_asked(look, folder, tmp_path, monkeypatch):
     """Transformers asks a person at a terminal, and ran the code after a "y"."""
     ran = tmp_path / "ran"
     (folder / "foreign.py").write_text(f"open({str(ran)!r}, 'w')\nclass Own: pass\n")
@@ -140,12 +143,50 @@ def test_code_of_a_checkpoint_is_never_run_and_nobody_is_asked(folder, tmp_path,
     )
     monkeypatch.setattr("builtins.input", lambda *_: "y")
     with pytest.raises(RunError, match="needs code of its own, which is never run") as refused:
-        load_here(folder)
+        look(folder)
     assert "\n" not in str(refused.value)
+    configured(folder, model_type="llama")  # Transformers has such a model
+    look(folder)
     assert not ran.exists()
 
 
-SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 320}
+SOUND = {
+    "tied": lambda: transformers.LlamaConfig(**SMALL, tie_word_embeddings=True),
+    "sliding": lambda: transformers.Gemma3TextConfig(**SMALL, num_key_value_heads=2, head_dim=8, sliding_window=4),
+    "experts": lambda: transformers.MixtralConfig(**SMALL, num_key_value_heads=2, num_local_experts=4),
+    "other names": lambda: transformers.GPT2Config(**SMALL, n_positions=512),
+}
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_a_sound_checkpoint_passes_whole_and_in_parts(name, tmp_path):
+    model = transformers.AutoModelForCausalLM.from_config(SOUND[name]())
+    for size in ("1GB", "30KB"):
+        folder = tmp_path / size
+        model.save_pretrained(folder, max_shard_size=size)
+        check_here(folder, context_tokens=512, trained=True)
+        load_here(folder)
+    assert len(list(folder.glob("*.safetensors"))) > 1
+
+
+@pytest.mark.parametrize("look", [load_here, check_here])
+def test_experts_that_cannot_be_joined_are_refused(look, tmp_path):
+    transformers.AutoModelForCausalLM.from_config(SOUND["experts"]()).save_pretrained(tmp_path)
+    rewritten(tmp_path, without("layers.1.block_sparse_moe.experts.2.w1"))
+    with pytest.raises(RunError, match=r"a tensor is missing or has another shape than its neighbours"):
+        look(tmp_path)
+
+
+@pytest.mark.parametrize("look", [load_here, check_here])
+def test_names_without_their_prefix_are_read_as_transformers_reads_them(look, tmp_path):
+    transformers.GPT2LMHeadModel(transformers.GPT2Config(**SMALL)).save_pretrained(tmp_path)
+    rewritten(tmp_path, lambda tensors: {name.removeprefix("transformer."): each for name, each in tensors.items()})
+    look(tmp_path)
+    configured(tmp_path, n_layer=1)
+    with pytest.raises(RunError, match=r"are of further layers, the first is transformer.h.1.attn"):
+        look(tmp_path)
+
+
 UNFIT = {
     "engine cannot run bert: its attention is not causal": lambda: transformers.BertConfig(**SMALL),
     "engine cannot run gpt_oss: its attention has sinks": lambda: transformers.GptOssConfig(
@@ -250,6 +291,9 @@ INCOMPLETE = {
         folder, lambda tensors: {**tensors, "model.norm.weight": torch.ones(32, dtype=torch.float8_e4m3fn)}
     ),
     "holds an adapter beside its model": lambda folder: (folder / "adapter_config.json").write_text("{}"),
+    "names the file of its weights, other.safetensors": lambda folder: configured(
+        folder, transformers_weights="other.safetensors"
+    ),
     "Invalid enum value 'banana' - at `$.dtype`": lambda folder: configured(folder, dtype="banana"),
     "`spade model import": lambda folder: (folder / "model.safetensors").rename(folder / "pytorch_model.bin"),
 }
@@ -292,4 +336,4 @@ def test_a_fifo_in_place_of_a_file_is_named_and_not_waited_for(folder, name):
     (folder / name).unlink(missing_ok=True)
     os.mkfifo(folder / name)
     with pytest.raises(RunError, match=rf"{name}: .*not a regular file"):
-        check_files(folder)
+        check_files(resolve(str(folder)))

@@ -1,6 +1,7 @@
 """`spade model import`: what it takes, and what it refuses in one line with nothing written."""
 
 import json
+import os
 import re
 import sys
 import zipfile
@@ -50,6 +51,11 @@ def empty(folder):
     return folder
 
 
+def fifo(path):
+    os.mkfifo(path)
+    return path
+
+
 def other_file(path):
     path.write_bytes(b"PK\x03\x04")
     return path
@@ -67,6 +73,7 @@ ODD = {
     "is not a wheel": lambda at: other_file(at / "cut.whl"),
     "several GGUF files, one.gguf, two.gguf": lambda at: several(at / "several"),
     "neither a config.json nor a GGUF file": lambda at: empty(at / "empty"),
+    "is not a regular file": lambda at: fifo(at / "model.gguf"),
     "no such file or folder": lambda at: at / "missing.gguf",
     "file not fully covered": lambda at: cut(at / "cut"),
     "11 are missing, the first is model.layers.2": lambda at: without_a_layer(at / "short"),
