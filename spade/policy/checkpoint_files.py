@@ -20,6 +20,7 @@ from spade.policy import model_folder
 from spade.policy.parameter_files import is_pickled, list_parameter_files
 from spade.text import as_line
 from spade.tokens import Tokenizer
+from spade.tokens.foreign import GenerationFile, read_json
 
 
 class Needs(msgspec.Struct, frozen=True):
@@ -35,7 +36,7 @@ class Needs(msgspec.Struct, frozen=True):
 
 NOTHING = Needs()
 _FLOATS = {"F64", "F32", "F16", "BF16"}
-_LONGEST_S = 300.0  # a check takes seconds, but other processes may keep the processor busy
+_LONGEST_S = 600.0  # a check takes seconds, but other processes may keep the processor busy
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
 
 
@@ -88,20 +89,19 @@ def check_structure(folder: Path, needs: Needs = NOTHING) -> None:
         )
     if (folder / "adapter_config.json").exists():  # with the package peft, Transformers would put it on the model
         raise RunError(f"{folder}: holds an adapter beside its model; merge it, or remove adapter_config.json")
+    if (folder / "generation_config.json").exists():
+        read_json(folder / "generation_config.json", GenerationFile)
     names = 0 if is_pickled(folder) else count_tensors(folder)
     command = [sys.executable, "-P", "-m", "spade.policy.structure", str(folder), str(names)]
     command.append(msgspec.json.encode(needs).decode())
     try:
         done = subprocess.run(command, capture_output=True, timeout=_LONGEST_S, env={**os.environ, **_OFFLINE})
     except subprocess.TimeoutExpired:
-        raise RunError(
-            f"{folder}: Transformers did not build its model within {_LONGEST_S:g} s; correct its config.json"
-        ) from None
-    if fault := done.stdout.decode(errors="replace").strip():
-        raise RunError(fault)
+        raise RunError(f"{folder}: its model was not built within {_LONGEST_S:g} s; correct its config.json") from None
+    if done.returncode < 0:
+        raise RunError(f"{folder}: signal {-done.returncode} ended the check of its model; it may be too large")
     if done.returncode:
-        last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-        raise RunError(f"{folder}: the check of its model ended with status {done.returncode}: {as_line(last, 300)}")
+        raise RunError(done.stderr.decode(errors="replace").strip().rpartition("\n")[2])
 
 
 def count_tensors(folder: Path) -> int:

@@ -18,7 +18,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.integrations import accelerate
 from transformers.utils import logging as transformers_logging
 
-from spade.decoding import read_first_line
+from spade.decoding import LONGEST, read_first_line
 from spade.errors import RunError, SpadeError
 from spade.policy.architecture import check_sampled, check_trained
 from spade.policy.checkpoint_files import Needs
@@ -26,7 +26,8 @@ from spade.policy.model_folder import read_facts
 from spade.policy.parameter_files import PICKLED
 from spade.text import as_line
 
-_MOST_BYTES = 16 << 30  # a hostile config.json may describe lists of any length
+# A hostile config.json may describe lists of any length. A check takes seconds, even of a model of many experts.
+_MOST = {resource.RLIMIT_DATA: 8 << 30, resource.RLIMIT_CPU: 120}
 _UNUSED = (".k_scale", ".v_scale")  # scales of keys and values that an engine stores in 8 bits; no engine here does so
 
 transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
@@ -68,7 +69,7 @@ def _describe_error(error: Exception) -> str:
         return "it needs code of its own, which is never run; give a model of an architecture that Transformers has"
     if "automatic conversion" in str(error):  # such as of experts, which Transformers joins
         return "a tensor is missing or has another shape than its neighbours; give a whole checkpoint"
-    return read_first_line(error)
+    return as_line(f"{type(error).__name__}: {' '.join(str(error).split())}", LONGEST)
 
 
 def check_report(folder: Path, model: PreTrainedModel, report: Mapping[str, Any]) -> None:
@@ -122,18 +123,22 @@ def check_structure(folder: Path, names: int, needs: Needs) -> None:
         # No tensor moves to a "meta" device, so the package accelerate would have nothing to do.
         model, report = read_model(folder, dtype=torch.bfloat16, device_map="meta")
     check_report(folder, model, report)
-    embedding: Any = model.get_input_embeddings()
-    rows = len(embedding.weight)
-    if needs.tokens > rows:
-        raise RunError(
-            f"{folder}: its tokenizer has {needs.tokens} tokens, and its model embeds {rows}; give a checkpoint whose "
-            "tokenizer.json and config.json belong together"
-        )
+    check_room(folder, model, needs.tokens)
     _check_buffers(folder, model)
     if needs.context_tokens:
         check_sampled(model, needs.context_tokens)
     if needs.trained:
         check_trained(model)
+
+
+def check_room(folder: Path, model: PreTrainedModel, tokens: int) -> None:
+    """Raise RunError if `model` embeds fewer than `tokens` tokens."""
+    embedding: Any = model.get_input_embeddings()
+    if tokens > (rows := len(embedding.weight)):
+        raise RunError(
+            f"{folder}: its tokenizer has {tokens} tokens, and its model embeds {rows}; give a checkpoint whose "
+            "tokenizer.json and config.json belong together"
+        )
 
 
 @contextmanager
@@ -183,17 +188,21 @@ def _count_pickled(folder: Path) -> int:
     return names
 
 
-def main(folder: str, names: str, needs: str) -> None:
-    """Print the fault of a checkpoint, if it has one."""
-    resource.setrlimit(resource.RLIMIT_DATA, (_MOST_BYTES, resource.getrlimit(resource.RLIMIT_DATA)[1]))
+def main(folder: str, names: str, needs: str) -> str:
+    """Check the structure of a checkpoint. Return its fault, or "" if it is sound."""
+    for kind, most in _MOST.items():
+        resource.setrlimit(kind, (most, resource.getrlimit(kind)[1]))
     try:
         count = int(names) or _count_pickled(Path(folder))
         check_structure(Path(folder), count, msgspec.json.decode(needs, type=Needs))
     except MemoryError:
-        print(f"{folder}: its config.json describes a model that does not fit into memory; correct it")
+        return f"{folder}: its config.json describes a model that does not fit into memory; correct it"
     except SpadeError as error:
-        print(error)
+        return str(error)
+    except Exception as error:
+        return f"{folder}: cannot be checked: {_describe_error(error)}"
+    return ""
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    sys.exit(main(*sys.argv[1:]) or 0)  # a text goes to stderr, as its last line

@@ -7,6 +7,7 @@ import sys
 import zipfile
 
 import pytest
+import transformers
 
 from spade.app.models.convert import convert
 from spade.app.models.findings import examine
@@ -14,7 +15,7 @@ from spade.app.models.sources import open_source
 from spade.errors import ConfigError
 from spade.policy.checkpoint_files import check_files
 from spade.policy.model import compute_parameters_digest
-from tests.conftest import write_checkpoint
+from tests.conftest import write_checkpoint, write_tokenizer
 from tests.spade.hub_server import use_hub
 
 
@@ -137,6 +138,18 @@ def test_what_will_not_work_is_a_finding(tmp_path):
     [fault] = [finding for finding in examine(tmp_path) if finding.fault]
     assert fault.name == "conversation"
     assert "tokenizer.json" in fault.text
+
+
+def test_a_tokenizer_that_is_larger_than_the_embedding_is_a_finding(tmp_path):
+    transformers.LlamaForCausalLM(
+        transformers.LlamaConfig(
+            vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=1, num_attention_heads=4
+        )
+    ).save_pretrained(tmp_path)
+    write_tokenizer(tmp_path)
+    [fault] = [finding for finding in examine(tmp_path) if finding.fault]
+    assert fault.name == "conversation"
+    assert "301 tokens, and its model embeds 64" in fault.text
 
 
 def test_a_template_that_holds_no_conversation_is_a_finding(tmp_path):
