@@ -33,10 +33,15 @@ def cut(folder):
     return folder
 
 
-def without_a_layer(folder):
+def configured(folder, **fields):
     folder.mkdir()
     file = write_checkpoint(folder) / "config.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), "num_hidden_layers": 3, "layer_types": None}))
+    file.write_text(json.dumps({**json.loads(file.read_text()), "layer_types": None, **fields}))
+    return folder
+
+
+def without_generation_settings(folder):
+    (configured(folder) / "generation_config.json").write_text("[]")
     return folder
 
 
@@ -77,7 +82,12 @@ ODD = {
     "is not a regular file": lambda at: fifo(at / "model.gguf"),
     "no such file or folder": lambda at: at / "missing.gguf",
     "file not fully covered": lambda at: cut(at / "cut"),
-    "11 are missing, the first is model.layers.2": lambda at: without_a_layer(at / "short"),
+    "11 are missing, the first is model.layers.2": lambda at: configured(at / "short", num_hidden_layers=3),
+    "1000000 layers, and 24 tensors are there": lambda at: configured(at / "long", num_hidden_layers=1_000_000),
+    "its weights are quantised (awq)": lambda at: configured(
+        at / "packed", quantization_config={"quant_method": "awq"}
+    ),
+    "generation_config.json: Expected `object`, got `array`": lambda at: without_generation_settings(at / "list"),
     "is not a package name": lambda at: "pip:../odd name",
 }
 
