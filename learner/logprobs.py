@@ -12,6 +12,7 @@ from learner.models.attention import Segments
 from learner.models.compiled import compile_function
 from spade.errors import RunError
 from spade.policy.logprobs import log_distribution
+from spade.policy.rounding import describe_odd
 
 # Logits in memory at once (elements). If there are several chunks, each is computed again for its gradient.
 LOGITS = 1 << 26
@@ -121,10 +122,14 @@ def _cut(hidden: Tensor, weight: Tensor) -> list[slice]:
 
 @torch.no_grad()
 def check_head(model: Any) -> None:
-    """Refuse a model that scales or caps its logits after the head. Raises RunError."""
+    """Refuse a model that scales or caps its logits after the head, or whose logits mean nothing. Raises RunError."""
     ids = torch.arange(4, device=model.device)[None]
     hidden = model.base_model(input_ids=ids, use_cache=False).last_hidden_state
     plain, whole = model.get_output_embeddings()(hidden).float(), model(input_ids=ids, use_cache=False).logits.float()
+    if odd := describe_odd(whole):
+        raise RunError(
+            f"model.path: the learner cannot train {model.config.model_type}: {odd}; give a sound checkpoint"
+        )
     if not torch.allclose(plain, whole, rtol=1e-3, atol=1e-3):
         raise RunError(
             f"model.path: {model.config.model_type} changes its logits after the output head, which the learner does "

@@ -20,7 +20,6 @@ from torch.nn.functional import embedding, pad, scaled_dot_product_attention
 from transformers import AttentionInterface
 
 PACKED = "spade_packed"
-LAYERS = {"full_attention", "sliding_attention"}
 _SEGMENT = AttentionInterface()["sdpa"]  # type: ignore[no-untyped-call]
 # Before torch 2.12 the kernel accepts fewer key heads than query heads without an option.
 _FEWER_KEYS: dict[str, Any] = {"enable_gqa": True} if "enable_gqa" in signature(varlen_attn).parameters else {}

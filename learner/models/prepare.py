@@ -9,10 +9,10 @@ from torch import Tensor
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from learner.logprobs import check_head
-from learner.models.attention import LAYERS, PACKED, Segments
+from learner.models.attention import PACKED, Segments
 from learner.prefixes import Counts, join_layout
 from spade.errors import RunError
-from spade.policy.architecture import has_shifting_rotations, has_sliding_window
+from spade.policy.architecture import check_trained, has_plain_layers, has_sliding_window
 from spade.policy.canary import spread_ids
 from spade.policy.rounding import is_alike
 
@@ -33,6 +33,7 @@ def prepare_model(model: Any, activation_checkpointing: bool) -> None:
     Raises RunError if its logits are not its head's output, or if packed sequences see each other.
     """
     model.eval()
+    check_trained(model)
     check_head(model)
     _pack_attention(model)
     if activation_checkpointing:
@@ -46,16 +47,10 @@ def _pack_attention(model: Any) -> None:
     Otherwise keep the model's own attention if it separates packed sequences. Raises RunError if neither works.
     """
     own, text = model.config._attn_implementation, model.config.get_text_config()
-    if has_shifting_rotations(text):
-        raise RunError(
-            f"model.path: {model.config.model_type} turns its positions with the longest sequence of a row, "
-            "so the learner cannot train it packed; use a model of other rotary positions"
-        )
     sequences, apart = _make_probe(model), np.zeros(len(_LENGTHS), np.int64)
     expected = torch.cat([_compute_hidden(model, [sequence], apart[:1]) for sequence in sequences])
-    layers = getattr(text, "layer_types", None) or []
-    ours = model._supports_attention_backend and LAYERS.issuperset(layers)
-    for kind, shared in {PACKED: np.array([0, _SHARED]), own: apart}.items() if ours else [(own, apart)]:
+    kinds = {PACKED: np.array([0, _SHARED]), own: apart} if has_plain_layers(model) else {own: apart}
+    for kind, shared in kinds.items():
         model.set_attn_implementation(kind)
         windows: set[int | None] = set()
         # The probe is shorter than most windows. A model that masks its window itself passes no window to ours.

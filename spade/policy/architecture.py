@@ -1,9 +1,13 @@
-"""Find properties of layers that a short probe cannot show, from a model's config.
+"""Find properties of a model from its config and its modules: it may be without numbers, on the device "meta".
 
 `text` is the config of its language model.
 """
 
 from typing import Any
+
+from spade.errors import ConfigError, RunError
+
+_LAYERS = {"full_attention", "sliding_attention"}
 
 _SHIFTING = {"dynamic", "longrope"}
 
@@ -17,6 +21,12 @@ def has_sliding_window(text: Any) -> bool:
     return "sliding_attention" in kinds and bool(getattr(text, "sliding_window", None))
 
 
+def has_plain_layers(model: Any) -> bool:
+    """Return True if each layer of a model is an attention over keys and values that may be replaced."""
+    kinds = getattr(model.config.get_text_config(), "layer_types", None) or []
+    return model._supports_attention_backend and _LAYERS.issuperset(kinds)
+
+
 def find_rotations(text: Any) -> set[str]:
     """Return the kinds of rotary positions in all layers."""
     rope = getattr(text, "rope_parameters", None) or {}
@@ -26,3 +36,42 @@ def find_rotations(text: Any) -> set[str]:
 def has_shifting_rotations(text: Any) -> bool:
     """Return True if the rotations change as the longest sequence grows."""
     return not _SHIFTING.isdisjoint(find_rotations(text))
+
+
+def cannot_run(model: Any, why: str) -> ConfigError:
+    """Build the error for a model, or a part of one, that the torch engine cannot compute over its store."""
+    return ConfigError(f"model.path: the torch engine cannot run {model.config.model_type}: {why}")
+
+
+def check_sampled(model: Any, context_tokens: int) -> None:
+    """Raise ConfigError if the torch engine cannot run a model with sequences of `context_tokens`."""
+    text = model.config.get_text_config()
+    if odd := _describe_attention(model):
+        raise cannot_run(model, odd)
+    if not has_plain_layers(model):
+        raise cannot_run(model, "it has no plain key-value cache")
+    if has_shifting_rotations(text):
+        raise cannot_run(model, "its positions turn with the longest sequence")
+    positions = getattr(text, "max_position_embeddings", None) or context_tokens
+    if positions < context_tokens and not find_rotations(text):
+        raise ConfigError(f"engine.context_tokens: {context_tokens} are more than the model's {positions} positions")
+
+
+def check_trained(model: Any) -> None:
+    """Raise RunError if the learner cannot train a model."""
+    if odd := _describe_attention(model):
+        raise RunError(f"model.path: the learner cannot train {model.config.model_type}: {odd}; use another model")
+    if has_shifting_rotations(model.config.get_text_config()):
+        raise RunError(
+            f"model.path: {model.config.model_type} turns its positions with the longest sequence of a row, "
+            "so the learner cannot train it packed; use a model of other rotary positions"
+        )
+
+
+def _describe_attention(model: Any) -> str:
+    """Describe what makes a model's attention other than causal attention to keys. Returns "" if nothing does."""
+    if {each.is_causal for each in model.modules() if hasattr(each, "is_causal")} == {False}:
+        return "its attention is not causal"  # such as BERT's: each token sees the later ones
+    if any(name.endswith(".sinks") for name, _ in model.named_parameters()):
+        return "its attention has sinks"  # as in GPT-OSS
+    return ""

@@ -1,71 +1,134 @@
-"""Check the files of a checkpoint before anything of a run starts. No torch here: a check takes milliseconds.
+"""Check a checkpoint before anything of a run starts: that its files can be read and fit each other.
 
-It finds what the files alone show. Loading finds the rest (`spade.policy.model.load`), and so do the engine's and the
-learner's comparisons with the model's own forward.
+No torch here: this process reads files alone. Another process builds the model without its numbers
+(`spade.policy.structure`). Loading finds numbers that are not finite, and the engine and the learner compare themselves
+with the model's own forward.
 """
 
-import re
+import os
+import subprocess
+import sys
 from pathlib import Path
 
+import msgspec
 from safetensors import SafetensorError, safe_open
 
+from spade.config import Config
 from spade.decoding import make_printable
 from spade.errors import RunError
 from spade.policy import model_folder
-from spade.policy.parameter_files import list_parameter_files
+from spade.policy.parameter_files import is_pickled, list_parameter_files
 from spade.text import as_line
 from spade.tokens import Tokenizer
+from spade.tokens.foreign import GenerationFile, read_json
 
-_LAYER = re.compile(r"\.layers\.(\d+)\.")
-_EMBEDDING = "embed_tokens.weight"  # as nearly all architectures name it
+
+class Needs(msgspec.Struct, frozen=True):
+    """What a run needs of a model, beyond a whole checkpoint."""
+
+    tokens: int = 0
+    """Size of its tokenizer: at least as many tokens are embedded."""
+    context_tokens: int = 0
+    """Longest sequence in the torch engine. 0 if another engine samples."""
+    trained: bool = False
+    """True if a learner trains the model."""
+
+
+NOTHING = Needs()
+_FLOATS = {"F64", "F32", "F16", "BF16"}
+_LONGEST_S = 600.0  # a check takes seconds, but other processes may keep the processor busy
+_OFFLINE = {"HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
+
+
+def check_checkpoint(folder: Path, config: Config | None = None) -> Tokenizer:
+    """Check a checkpoint folder before a use of it, and return its tokenizer. The check takes some seconds.
+
+    With `config`, also check that the engine and the learner of its run have a forward for such a model. The models of
+    the package are known to be sound. Raises RunError for any fault.
+    """
+    tokenizer = check_files(folder, thinking=config is not None and config.model.thinking)
+    if folder not in model_folder.SHIPPED.values():
+        sampled = config is not None and config.engine.kind == "torch" and config.actors.engines_bounds[1] > 0
+        context = config.engine.context_tokens if config is not None and sampled else 0
+        check_structure(folder, Needs(tokenizer.size, context, trained=config is not None))
+    return tokenizer
 
 
 def check_files(folder: Path, *, thinking: bool = False) -> Tokenizer:
     """Check the files of a checkpoint folder, and return its tokenizer.
 
-    Raises RunError if a file is missing, cannot be read or does not fit the others.
+    Raises RunError if a file is missing or cannot be read.
     """
     if odd := [file for file in sorted(folder.glob("*.json")) if not file.is_file()]:
         raise RunError(f"{odd[0]}: is not a regular file; give a whole checkpoint")
-    facts = model_folder.read_facts(folder)
+    model_folder.read_facts(folder)
     tokenizer = Tokenizer.load(folder, thinking=thinking)
     if unknown := [id for id in sorted(tokenizer.end_ids) if not 0 <= id < tokenizer.size]:
         raise RunError(
             f"{folder}: generation_config.json ends a turn with the token {unknown[0]}, and its tokenizer has "
             f"{tokenizer.size} tokens; correct its eos_token_id"
         )
-    shapes = _read_shapes(folder)
-    held = {int(found[1]) for name in shapes if (found := _LAYER.search(name))}
-    if held and (lost := next((number for number in range(facts.layers or 0) if number not in held), None)) is not None:
-        raise RunError(
-            f"{folder}: its config.json has {facts.layers} layers, and no tensor of layer {lost} is there; give a "
-            "whole checkpoint"
-        )
-    rows = [shape[0] for name, shape in shapes.items() if name.endswith(_EMBEDDING) and len(shape) == 2]
-    embedded = [facts.vocabulary, *(rows if len(rows) == 1 else ())]
-    if any(count is not None and tokenizer.size > count for count in embedded):
-        raise RunError(
-            f"{folder}: its tokenizer has {tokenizer.size} tokens, and its model embeds "
-            f"{min(filter(None, embedded))}; give a checkpoint whose tokenizer.json and config.json belong together"
-        )
+    count_tensors(folder)
     return tokenizer
 
 
-def _read_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of the tensors by name, without reading a tensor.
+def check_structure(folder: Path, needs: Needs = NOTHING) -> None:
+    """Check that the tensors of a checkpoint are those that its config.json describes, and what `needs` says.
 
-    Raises RunError if a file cannot be read, or if it lacks a tensor that the index places in it.
+    Pickled tensors will do, since `spade model import` converts them. Raises RunError if a tensor differs, or if no run
+    can use such a model.
     """
-    shapes: dict[str, tuple[int, ...]] = {}
+    facts = model_folder.read_facts(folder)
+    if facts.quantisation is not None:
+        raise RunError(
+            f"{folder}: its weights are quantised ({as_line(facts.quantisation, 40)}), and a run trains and publishes "
+            "floating-point numbers; give the model in bfloat16 or float32"
+        )
+    if facts.weights is not None:
+        raise RunError(
+            f"{folder}: its config.json names the file of its weights, {as_line(facts.weights, 100)}; remove "
+            "transformers_weights, and name the file model.safetensors"
+        )
+    if (folder / "adapter_config.json").exists():  # with the package peft, Transformers would put it on the model
+        raise RunError(f"{folder}: holds an adapter beside its model; merge it, or remove adapter_config.json")
+    if (folder / "generation_config.json").exists():
+        read_json(folder / "generation_config.json", GenerationFile)
+    names = 0 if is_pickled(folder) else count_tensors(folder)
+    command = [sys.executable, "-P", "-m", "spade.policy.structure", str(folder), str(names)]
+    command.append(msgspec.json.encode(needs).decode())
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=_LONGEST_S, env={**os.environ, **_OFFLINE})
+    except subprocess.TimeoutExpired:
+        raise RunError(f"{folder}: its model was not built within {_LONGEST_S:g} s; correct its config.json") from None
+    if done.returncode < 0:
+        raise RunError(f"{folder}: signal {-done.returncode} ended the check of its model; it may be too large")
+    if done.returncode:
+        raise RunError(done.stderr.decode(errors="replace").strip().rpartition("\n")[2])
+
+
+def count_tensors(folder: Path) -> int:
+    """Count the tensors in the files of a checkpoint, without reading one.
+
+    Raises RunError if a file cannot be read, if it lacks a tensor that the index places in it, or if weights are not
+    floating-point numbers.
+    """
+    if is_pickled(folder):
+        raise RunError(f"{folder}: its parameters are pickled; `spade model import {folder} DIR` converts them")
+    count = 0
     for file, placed in list_parameter_files(folder).items():
         try:
             with safe_open(file, framework="numpy") as opened:
-                found = {name: tuple(opened.get_slice(name).get_shape()) for name in opened.keys()}  # noqa: SIM118
+                found = {name: str(opened.get_slice(name).get_dtype()) for name in opened.keys()}  # noqa: SIM118
         except (OSError, SafetensorError) as error:
             raise RunError(f"{file}: {make_printable(error)}; give a whole checkpoint") from None
         if lacking := sorted(placed - found.keys()):
             raise RunError(f"{file}: has no tensor {as_line(lacking[0], 200)}; give a whole checkpoint")
-        shapes.update(found)
-    if not shapes:
+        if packed := sorted(name for name, kind in found.items() if name.endswith(".weight") and kind not in _FLOATS):
+            raise RunError(
+                f"{file}: its tensor {as_line(packed[0], 200)} holds numbers of the type {found[packed[0]]}; give the "
+                "model in bfloat16 or float32"
+            )
+        count += len(found)
+    if not count:
         raise RunError(f"{folder}: its files hold no tensor; give a whole checkpoint")
-    return shapes
+    return count

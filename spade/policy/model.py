@@ -3,7 +3,6 @@
 import errno
 import filecmp
 import os
-import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -13,24 +12,20 @@ from typing import Any
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
-from transformers import AutoModelForCausalLM, GenerationConfig, PreTrainedModel
-from transformers.utils import logging as transformers_logging
+from transformers import GenerationConfig, PreTrainedModel
 
-from spade.decoding import read_first_line
 from spade.disk import discard, open_draft
 from spade.errors import ConfigError, RunError, WeightsError
 from spade.policy import canary, manifest
 from spade.policy.manifest import PARAMETERS
+from spade.policy.structure import check_report, read_model
 
 # Hugging Face's names of a tokenizer's files. A checkpoint has some of them.
 TOKENIZER_FILES = (
     "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "chat_template.jinja",
     "vocab.json", "merges.txt", "tokenizer.model", "generation_config.json",
 )  # fmt: skip
-_LAYER = re.compile(r"\.(?:layers|h|blocks)\.(\d+)\.")
 _WHOLE = "1000TB"  # one file, however large: the digest names all parameters
-
-transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
 
 
 def pick_device(name: str) -> torch.device:
@@ -71,18 +66,10 @@ def load(folder: Path, *, dtype: str, device: torch.device, digest: str | None =
     """
     if digest is not None and compute_parameters_digest(folder) != digest:
         raise manifest.make_changed_error(folder, digest)
-    try:
-        with _hold_warnings():
-            read: Any = AutoModelForCausalLM.from_pretrained(
-                folder, dtype=getattr(torch, dtype), local_files_only=True, output_loading_info=True,
-                trust_remote_code=False,
-            )  # fmt: skip
-    except (torch.OutOfMemoryError, MemoryError):
-        raise
-    except Exception as error:  # Transformers and its packages raise whatever a foreign file makes them raise
-        raise RunError(f"{folder}: cannot load a causal language model: {_describe_error(error)}") from None
-    model, report = read
-    check_whole(folder, model, report)
+    model: Any
+    model, report = read_model(folder, dtype=getattr(torch, dtype))
+    check_report(folder, model, report)
+    check_finite(folder, model)
     try:
         model.generation_config.validate(strict=True)
     except ValueError:  # Transformers loads such a file and refuses to save it. A publication copies the file itself.
@@ -91,52 +78,8 @@ def load(folder: Path, *, dtype: str, device: torch.device, digest: str | None =
     return loaded
 
 
-@contextmanager
-def _hold_warnings() -> Iterator[None]:
-    """Silence Transformers. It prints a table of the tensors that `check_whole` refuses in one line."""
-    before = transformers_logging.get_verbosity()
-    transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-    try:
-        yield
-    finally:
-        transformers_logging.set_verbosity(before)
-
-
-def _describe_error(error: Exception) -> str:
-    """Describe a foreign error in one line, without a tensor report of many lines."""
-    if "ignore_mismatched_sizes" in str(error):
-        return f"{type(error).__name__}: its tensors do not have the shapes that its config.json gives"
-    if "trust_remote_code" in str(error):
-        return "it needs code of its own, which is never run; give a model of an architecture that Transformers has"
-    return read_first_line(error)
-
-
-def check_whole(folder: Path, model: PreTrainedModel, report: Mapping[str, Any]) -> None:
-    """Raise RunError unless every tensor of `model` comes from the checkpoint, is used and is finite.
-
-    folder: the checkpoint's folder or file. report: Transformers' `output_loading_info`.
-
-    Transformers fills missing tensors with random numbers, so two loads would differ under one digest.
-    """
-    layers = model.config.get_text_config().num_hidden_layers
-    missing = sorted(report["missing_keys"])
-    further = sorted(name for name in report["unexpected_keys"] if (at := _LAYER.search(name)) and int(at[1]) >= layers)
-    owners = tuple(
-        f"{name}."
-        for name, module in model.named_modules()
-        if name and next(module.parameters(False), None) is not None
-    )
-    ignored = sorted(name for name in report["unexpected_keys"] if name.startswith(owners))
-    for names, wrong in (
-        (missing, "are missing"),
-        (further, f"are of more than its {layers} layers"),
-        (ignored, "are further parts of its modules"),  # a bias, a scale or an adapter that would be left out
-    ):
-        if names:
-            raise RunError(
-                f"{folder}: tensors that its config.json does not fit: {len(names)} {wrong}, the first is {names[0]}; "
-                "give a whole checkpoint"
-            )
+def check_finite(folder: Path, model: PreTrainedModel) -> None:
+    """Raise RunError unless every parameter of `model` is finite. folder: the checkpoint's folder or file."""
     for name, value in model.named_parameters():
         # A NaN makes both bounds NaN; this is much faster than checking each number.
         if not all(end.isfinite() for end in value.aminmax()):

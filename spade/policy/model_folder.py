@@ -29,14 +29,25 @@ _LONGEST = 1 << 20  # tokens of a model that names no bound
 _Count = Annotated[int, Meta(ge=1)]
 
 
+_Dtype = Literal["float64", "float32", "bfloat16", "float16"]
+
+
+class _Quantisation(msgspec.Struct):
+    """The part of a quantisation that is read here."""
+
+    quant_method: str = "unnamed"
+
+
 class _Part(msgspec.Struct):
     """The part of a `config.json` that is read here."""
 
     max_position_embeddings: _Count | None = None
-    vocab_size: _Count | None = None
+    n_positions: _Count | None = None
     num_hidden_layers: int | None = None
-    dtype: str | None = None
-    torch_dtype: str | None = None
+    dtype: _Dtype | None = None
+    torch_dtype: _Dtype | None = None
+    quantization_config: _Quantisation | None = None
+    transformers_weights: str | None = None
 
 
 class _ModelFile(_Part):
@@ -53,10 +64,12 @@ class ModelFacts(msgspec.Struct, frozen=True):
     """The longest sequence that the model is made for."""
     dtype: Literal["float32", "bfloat16"]
     """The number format of its checkpoint. Any other than float32 counts as bfloat16."""
-    vocabulary: int | None
-    """Rows of its embedding, if stated."""
-    layers: int | None
-    """Number of its layers, if stated."""
+    layers: int
+    """Number of its layers. 0 if it is not stated under its usual name."""
+    quantisation: str | None
+    """Name of the method that quantised the weights. None if they are floating-point numbers."""
+    weights: str | None
+    """File that Transformers would read in place of the usual files of parameters."""
 
 
 def read_facts(folder: Path) -> ModelFacts:
@@ -68,10 +81,15 @@ def read_facts(folder: Path) -> ModelFacts:
         raise RunError(f"{file}: {format_reason(error)}; a checkpoint folder needs this file") from None
     texts = whole.text_config or _Part()
     dtype = whole.dtype or whole.torch_dtype or texts.dtype or texts.torch_dtype
-    tokens = whole.max_position_embeddings or texts.max_position_embeddings or _LONGEST
-    vocabulary = whole.vocab_size or texts.vocab_size
-    layers = whole.num_hidden_layers or texts.num_hidden_layers
-    return ModelFacts(tokens, "float32" if dtype == "float32" else "bfloat16", vocabulary, layers)
+    tokens = whole.max_position_embeddings or texts.max_position_embeddings or whole.n_positions or _LONGEST
+    packed = whole.quantization_config or texts.quantization_config
+    return ModelFacts(
+        context_tokens=tokens,
+        dtype="float32" if dtype == "float32" else "bfloat16",
+        layers=whole.num_hidden_layers or texts.num_hidden_layers or 0,
+        quantisation=packed.quant_method if packed else None,
+        weights=whole.transformers_weights,
+    )
 
 
 def resolve(path: str) -> Path:
@@ -87,7 +105,7 @@ def resolve(path: str) -> Path:
     else:
         _refuse_missing(path)
         return hub.find_snapshot(path)
-    if not (folder / "config.json").is_file():
+    if not (folder / "config.json").exists():
         raise ConfigError(f"model.path: {folder} holds no config.json; give a Hugging Face checkpoint folder")
     return folder
 

@@ -1,6 +1,7 @@
 """The files that hold the parameters of a checkpoint: one, or several with an index."""
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -9,6 +10,7 @@ from spade.disk import read_all
 from spade.errors import RunError, format_reason
 from spade.policy.manifest import PARAMETERS
 
+PICKLED = "pytorch_model*.bin"
 _INDEX = f"{PARAMETERS}.index.json"
 
 
@@ -16,6 +18,7 @@ class _Index(msgspec.Struct):
     """The part of the index that is read here."""
 
     weight_map: dict[str, str]
+    metadata: dict[str, Any]  # Transformers needs it
 
 
 _indexes: msgspec.json.Decoder[_Index] = msgspec.json.Decoder(_Index)
@@ -39,6 +42,12 @@ def list_parameter_files(folder: Path) -> dict[Path, set[str]]:
     if outside := [name for name in names if Path(name).name != name]:
         raise RunError(f"{index}: names {outside[0]!r}, which is no file of this folder; give a whole checkpoint")
     return _regular({folder / name: {tensor for tensor, place in places.items() if place == name} for name in names})
+
+
+def is_pickled(folder: Path) -> bool:
+    """Return True if the parameters of a checkpoint are in files of pickle alone, in PyTorch's former format."""
+    files = list_parameter_files(folder)
+    return not any(file.exists() for file in files) and any(file.is_file() for file in folder.glob(PICKLED))
 
 
 def _regular(files: dict[Path, set[str]]) -> dict[Path, set[str]]:

@@ -11,6 +11,13 @@ from torch.nn import Module
 _MOST = {torch.float32: 1e-3, torch.float64: 1e-3, torch.bfloat16: 0.1}
 
 
+def describe_odd(expected: Tensor) -> str:
+    """Describe why nothing can be compared with the results of a model's own forward. Returns "" if it can."""
+    if not expected.isfinite().all():
+        return "its own forward gives numbers that are not finite"
+    return "" if expected.any() else "its own forward gives zeros alone"
+
+
 def is_alike(found: Tensor, expected: Tensor) -> bool:
     """Return True if `found` equals `expected` (of the same shape) by norm, not element by element."""
     distance = torch.dist(found.float(), expected.float())

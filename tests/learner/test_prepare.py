@@ -134,6 +134,18 @@ def test_a_model_whose_positions_turn_with_the_longest_sequence_is_refused():
         prepare_model(LlamaForCausalLM(LlamaConfig(**SIZES, rope_parameters=rope)), activation_checkpointing=False)
 
 
+@pytest.mark.parametrize(
+    ("part", "scale", "reason"), [("layers", 1e30, "numbers that are not finite"), ("", 0, "zeros alone")]
+)
+def test_a_model_of_extreme_numbers_is_refused(part, scale, reason):
+    model = LlamaForCausalLM(LlamaConfig(**SIZES))
+    with torch.no_grad():
+        for name, each in model.named_parameters():
+            each.mul_(scale if part in name else 1)
+    with pytest.raises(RunError, match=f"cannot train llama: its own forward gives {reason}"):
+        prepare_model(model, activation_checkpointing=False)
+
+
 def test_a_model_that_mixes_packed_sequences_is_refused():
     torch.manual_seed(0)
     state = MambaForCausalLM(MambaConfig(vocab_size=48, hidden_size=32, num_hidden_layers=1, state_size=4)).eval()

@@ -45,9 +45,16 @@ def test_a_gguf_file_that_lacks_tensors_is_refused(tmp_path, monkeypatch):
         convert(file, tmp_path / "new", None)
 
 
-def write_gguf(path):
+def test_a_gguf_file_of_more_layers_than_tensors_is_refused_before_it_is_built(tmp_path):
+    file = write_gguf(tmp_path / "model.gguf", layers=1_000_000)
+    with pytest.raises(RunError, match=r"model.gguf: has 1000000 layers and 1 tensors; give a whole file"):
+        import_model(str(file), tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+def write_gguf(path, layers=1):
     writer = gguf.GGUFWriter(path, "llama")
-    writer.add_block_count(1)
+    writer.add_block_count(layers)
     writer.add_embedding_length(32)
     writer.add_tensor("token_embd.weight", np.zeros((64, 32), np.float32))
     writer.write_header_to_file()

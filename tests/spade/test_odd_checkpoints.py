@@ -11,10 +11,11 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from learner.weights import publish
-from spade.errors import RunError, WeightsError
-from spade.policy import canary
-from spade.policy.checkpoint_files import check_files
+from spade.errors import RunError, SpadeError, WeightsError
+from spade.policy import canary, structure
+from spade.policy.checkpoint_files import Needs, check_checkpoint, check_files, check_structure, count_tensors
 from spade.policy.model import load
+from spade.policy.model_folder import resolve
 from spade.tokens import Tokenizer
 from tests.conftest import TEMPLATE, write_checkpoint, write_tokenizer
 
@@ -22,6 +23,7 @@ LLAMA = transformers.LlamaConfig(
     hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
     vocab_size=320,
 )  # fmt: skip
+SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 320}
 load_here = partial(load, dtype="float32", device=torch.device("cpu"))
 
 
@@ -52,22 +54,26 @@ def without(name):
     return lambda tensors: {key: value for key, value in tensors.items() if name not in key}
 
 
+def check_here(folder, **needs):
+    """Check the structure in this process, as another process does it before a run."""
+    structure.check_structure(folder, count_tensors(folder), Needs(**needs))
+
+
 ODD = {
-    "lm_head.weight": lambda folder: rewritten(folder, without("lm_head")),
+    "1 are missing, the first is lm_head.weight": lambda folder: rewritten(folder, without("lm_head")),
     "9 are missing, the first is model.layers.1": lambda folder: rewritten(folder, without("layers.1.")),
     "9 are missing, the first is model.layers.2": lambda folder: configured(folder, num_hidden_layers=3),
-    "9 are of more than its 1 layers": lambda folder: configured(folder, num_hidden_layers=1),
-    "do not have the shapes": lambda folder: configured(folder, vocab_size=400),
-    "lm_head.weight holds numbers that are not finite": lambda folder: rewritten(
-        folder, lambda tensors: {**tensors, "lm_head.weight": tensors["lm_head.weight"] / 0}
+    "9 are of further layers, the first is model.layers.1": lambda folder: configured(folder, num_hidden_layers=1),
+    "2 have other shapes, the first is lm_head.weight (320, 32) instead of (400, 32)": lambda folder: configured(
+        folder, vocab_size=400
     ),
-    "not fully covered": lambda folder: (folder / "model.safetensors").write_bytes(
-        (folder / "model.safetensors").read_bytes()[:-100]
+    "the first is model.norm.weight (8,) instead of (32,)": lambda folder: rewritten(
+        folder, lambda tensors: {**tensors, "model.norm.weight": torch.ones(8)}
     ),
-    "header too small": lambda folder: (folder / "model.safetensors").write_bytes(b""),
-    "no file named": lambda folder: (folder / "model.safetensors").unlink(),
     "'spiral'": lambda folder: configured(folder, rope_parameters={"rope_type": "spiral"}),
+    "'factor'": lambda folder: configured(folder, rope_parameters={"rope_type": "linear", "rope_theta": 1e4}),
     "hidden_size": lambda folder: configured(folder, hidden_size="wide"),
+    "ZeroDivisionError": lambda folder: configured(folder, num_attention_heads=0, head_dim=None),
     "nonsense": lambda folder: configured(folder, model_type="nonsense"),
     "1 are further parts of its modules, the first is model.layers.0.self_attn.q_proj.bias": lambda folder: rewritten(
         folder, lambda tensors: {**tensors, "model.layers.0.self_attn.q_proj.bias": torch.ones(32)}
@@ -78,16 +84,55 @@ ODD = {
 }
 
 
+@pytest.mark.parametrize("look", [load_here, check_here])
 @pytest.mark.parametrize("fault", ODD)
-def test_a_checkpoint_with_a_fault_is_refused(fault, folder):
+def test_a_checkpoint_with_a_fault_is_refused(fault, look, folder):
     ODD[fault](folder)
     with pytest.raises(RunError, match=str(folder)) as refused:
-        load_here(folder)
+        look(folder)
     assert fault in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
-def test_code_of_a_checkpoint_is_never_run_and_nobody_is_asked(folder, tmp_path, monkeypatch):
+def test_a_number_that_is_not_finite_is_found_by_loading(folder):
+    rewritten(folder, lambda tensors: {**tensors, "lm_head.weight": tensors["lm_head.weight"] / 0})
+    check_here(folder)
+    with pytest.raises(RunError, match=r"lm_head.weight holds numbers that are not finite"):
+        load_here(folder)
+
+
+UNBUILT = {
+    "1000000 layers, and 21 tensors are there": lambda folder: configured(folder, num_hidden_layers=1_000_000),
+    "many more tensors than the 21": lambda folder: (folder / "config.json").write_text(
+        '{"model_type": "gpt2", "n_layer": 1000000}'
+    ),
+    "rotary_emb numbers that are not finite": lambda folder: configured(
+        folder, rope_parameters={"rope_type": "default", "rope_theta": 0.0}
+    ),
+    "its tokenizer has 320 tokens, and its model embeds 64": lambda folder: (
+        configured(folder, vocab_size=64),
+        rewritten(
+            folder,
+            lambda tensors: {
+                name: value[:64].clone() if len(value) == 320 else value for name, value in tensors.items()
+            },
+        ),
+    ),
+}
+"""Faults that a load finds late, or not at all."""
+
+
+@pytest.mark.parametrize("fault", UNBUILT)
+def test_a_model_that_no_run_should_load_is_refused(fault, folder):
+    check_here(folder, tokens=320)
+    UNBUILT[fault](folder)
+    with pytest.raises(RunError, match=str(folder)) as refused:
+        check_here(folder, tokens=320)
+    assert fault in str(refused.value)
+
+
+@pytest.mark.parametrize("look", [load_here, check_here])
+def test_code_of_a_checkpoint_is_never_run_and_nobody_is_asked(look, folder, tmp_path, monkeypatch):
     """Transformers asks a person at a terminal, and ran the code after a "y"."""
     ran = tmp_path / "ran"
     (folder / "foreign.py").write_text(f"open({str(ran)!r}, 'w')\nclass Own: pass\n")
@@ -98,13 +143,78 @@ def test_code_of_a_checkpoint_is_never_run_and_nobody_is_asked(folder, tmp_path,
     )
     monkeypatch.setattr("builtins.input", lambda *_: "y")
     with pytest.raises(RunError, match="needs code of its own, which is never run") as refused:
-        load_here(folder)
+        look(folder)
     assert "\n" not in str(refused.value)
+    configured(folder, model_type="llama")  # Transformers has such a model
+    look(folder)
     assert not ran.exists()
 
 
-def test_a_tensor_that_no_module_takes_is_no_fault(folder):
-    rewritten(folder, lambda tensors: {**tensors, "model.layers.0.self_attn.rotary_emb.inv_freq": torch.ones(4)})
+SOUND = {
+    "tied": lambda: transformers.LlamaConfig(**SMALL, tie_word_embeddings=True),
+    "sliding": lambda: transformers.Gemma3TextConfig(**SMALL, num_key_value_heads=2, head_dim=8, sliding_window=4),
+    "experts": lambda: transformers.MixtralConfig(**SMALL, num_key_value_heads=2, num_local_experts=4),
+    "other names": lambda: transformers.GPT2Config(**SMALL, n_positions=512),
+}
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_a_sound_checkpoint_passes_whole_and_in_parts(name, tmp_path):
+    model = transformers.AutoModelForCausalLM.from_config(SOUND[name]())
+    for size in ("1GB", "30KB"):
+        folder = tmp_path / size
+        model.save_pretrained(folder, max_shard_size=size)
+        check_here(folder, context_tokens=512, trained=True)
+        load_here(folder)
+    assert len(list(folder.glob("*.safetensors"))) > 1
+
+
+@pytest.mark.parametrize("look", [load_here, check_here])
+def test_experts_that_cannot_be_joined_are_refused(look, tmp_path):
+    transformers.AutoModelForCausalLM.from_config(SOUND["experts"]()).save_pretrained(tmp_path)
+    rewritten(tmp_path, without("layers.1.block_sparse_moe.experts.2.w1"))
+    with pytest.raises(RunError, match=r"a tensor is missing or has another shape than its neighbours"):
+        look(tmp_path)
+
+
+@pytest.mark.parametrize("look", [load_here, check_here])
+def test_names_without_their_prefix_are_read_as_transformers_reads_them(look, tmp_path):
+    transformers.GPT2LMHeadModel(transformers.GPT2Config(**SMALL)).save_pretrained(tmp_path)
+    rewritten(tmp_path, lambda tensors: {name.removeprefix("transformer."): each for name, each in tensors.items()})
+    look(tmp_path)
+    configured(tmp_path, n_layer=1)
+    with pytest.raises(RunError, match=r"are of further layers, the first is transformer.h.1.attn"):
+        look(tmp_path)
+
+
+UNFIT = {
+    "engine cannot run bert: its attention is not causal": lambda: transformers.BertConfig(**SMALL),
+    "engine cannot run gpt_oss: its attention has sinks": lambda: transformers.GptOssConfig(
+        **SMALL, intermediate_size=48, num_key_value_heads=2, head_dim=8, num_local_experts=4
+    ),
+    "engine cannot run mamba: it has no plain key-value cache": lambda: transformers.MambaConfig(**SMALL, state_size=4),
+    "512 are more than the model's 128 positions": lambda: transformers.GPT2Config(**SMALL, n_positions=128),
+    "llama turns its positions with the longest sequence": lambda: transformers.LlamaConfig(
+        **SMALL, rope_parameters={"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10_000.0}
+    ),
+    "learner cannot train bert: its attention is not causal": lambda: transformers.BertConfig(**SMALL),
+}
+
+
+@pytest.mark.parametrize("fault", UNFIT)
+def test_a_model_that_the_engine_or_the_learner_cannot_compute_is_refused(fault, tmp_path):
+    transformers.AutoModelForCausalLM.from_config(UNFIT[fault]()).save_pretrained(tmp_path)
+    check_here(tmp_path)
+    with pytest.raises(SpadeError) as refused:
+        check_here(tmp_path, context_tokens=512 if "learner" not in fault and "turns" not in fault else 0, trained=True)
+    assert fault in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["self_attn.rotary_emb.inv_freq", "self_attn.k_proj.k_scale", "self_attn.v_scale"])
+def test_a_tensor_that_changes_nothing_is_no_fault(name, folder):
+    """Transformers leaves out the scales of keys and values, which are for caches of 8 bits."""
+    rewritten(folder, lambda tensors: {**tensors, f"model.layers.0.{name}": torch.ones(4)})
+    check_here(folder)
     load_here(folder)
 
 
@@ -134,19 +244,14 @@ def test_a_template_that_holds_no_second_turn_adds_no_end(tmp_path):
     assert Tokenizer.load(tmp_path).end_ids == {2}
 
 
-def placed(folder, places):
+def placed(folder, index):
     (folder / "model.safetensors").rename(folder / "model-1.safetensors")
-    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
 
+
+WHOLE = {"metadata": {}, "weight_map": {"model.norm.weight": "model-1.safetensors"}}
 
 INCOMPLETE = {
-    "no tensor of layer 1": lambda folder: rewritten(folder, without("layers.1.")),
-    "no tensor of layer 2": lambda folder: configured(folder, num_hidden_layers=3),
-    "its model embeds 64": lambda folder: (
-        configured(folder, vocab_size=None),
-        rewritten(folder, lambda tensors: {**tensors, "model.embed_tokens.weight": torch.zeros(64, 4)}),
-    ),
-    "Expected `int` >= 1 - at `$.vocab_size`": lambda folder: configured(folder, vocab_size=0),
     "max_position_embeddings": lambda folder: configured(folder, max_position_embeddings=-5),
     "ends a turn with the token 99999": lambda folder: (folder / "generation_config.json").write_text(
         '{"eos_token_id": [2, 99999]}'
@@ -154,45 +259,73 @@ INCOMPLETE = {
     "ends a turn with the token -1": lambda folder: (folder / "generation_config.json").write_text(
         '{"eos_token_id": -1}'
     ),
-    "hold no tensor": lambda folder: placed(folder, {}),
-    "model-1.safetensors: has no tensor model.lost": lambda folder: placed(
-        folder, {"model.lost": "model-1.safetensors"}
+    "generation_config.json: Expected `object`": lambda folder: (folder / "generation_config.json").write_text("[]"),
+    "hold no tensor": lambda folder: placed(folder, {"metadata": {}, "weight_map": {}}),
+    "missing required field `metadata`": lambda folder: placed(folder, {"weight_map": WHOLE["weight_map"]}),
+    "index.json: Expected `object`": lambda folder: placed(folder, [WHOLE]),
+    "index.json: Expected `str`, got `int` - at `$.weight_map[...]`": lambda folder: placed(
+        folder, {**WHOLE, "weight_map": {"model.norm.weight": 1}}
     ),
-    "tokens, and its model embeds 64": lambda folder: configured(folder, vocab_size=64),
+    "model-1.safetensors: has no tensor model.lost": lambda folder: placed(
+        folder, {**WHOLE, "weight_map": {"model.lost": "model-1.safetensors"}}
+    ),
+    "model-00002.safetensors": lambda folder: placed(
+        folder, {**WHOLE, "weight_map": {**WHOLE["weight_map"], "b": "model-00002.safetensors"}}
+    ),
+    "'../model.safetensors'": lambda folder: placed(folder, {**WHOLE, "weight_map": {"a": "../model.safetensors"}}),
     "tokenizer.json": lambda folder: (folder / "tokenizer.json").unlink(),
     "tokenizer_config.json": lambda folder: (folder / "tokenizer_config.json").write_text("<html>429</html>"),
     "generation_config.json": lambda folder: (folder / "generation_config.json").write_text("<html>429</html>"),
     "config.json": lambda folder: (folder / "config.json").write_text(""),
     "model.safetensors: ": lambda folder: (folder / "model.safetensors").write_bytes(b"<html>"),
-    "model-00002-of-00002.safetensors": lambda folder: (
-        (folder / "model.safetensors").rename(folder / "model-00001-of-00002.safetensors"),
-        (folder / "model.safetensors.index.json").write_text(
-            json.dumps(
-                {
-                    "weight_map": {
-                        "model.norm.weight": "model-00001-of-00002.safetensors",
-                        "b": "model-00002-of-00002.safetensors",
-                    }
-                }
-            )
-        ),
+    "not fully covered": lambda folder: (folder / "model.safetensors").write_bytes(
+        (folder / "model.safetensors").read_bytes()[:-100]
     ),
-    "'../model.safetensors'": lambda folder: (
-        (folder / "model.safetensors").unlink(),
-        (folder / "model.safetensors.index.json").write_text('{"weight_map": {"a": "../model.safetensors"}}'),
+    "header too small": lambda folder: (folder / "model.safetensors").write_bytes(b""),
+    "model.safetensors: No such file": lambda folder: (folder / "model.safetensors").unlink(),
+    "its weights are quantised (fp8)": lambda folder: configured(folder, quantization_config={"quant_method": "fp8"}),
+    "model.norm.weight holds numbers of the type I64": lambda folder: rewritten(
+        folder, lambda tensors: {**tensors, "model.norm.weight": torch.ones(32, dtype=torch.int64)}
     ),
+    "model.norm.weight holds numbers of the type F8_E4M3": lambda folder: rewritten(
+        folder, lambda tensors: {**tensors, "model.norm.weight": torch.ones(32, dtype=torch.float8_e4m3fn)}
+    ),
+    "holds an adapter beside its model": lambda folder: (folder / "adapter_config.json").write_text("{}"),
+    "names the file of its weights, other.safetensors": lambda folder: configured(
+        folder, transformers_weights="other.safetensors"
+    ),
+    "Invalid enum value 'banana' - at `$.dtype`": lambda folder: configured(folder, dtype="banana"),
+    "`spade model import": lambda folder: (folder / "model.safetensors").rename(folder / "pytorch_model.bin"),
 }
 
 
 @pytest.mark.parametrize("fault", INCOMPLETE)
-def test_files_that_do_not_fit_are_found_without_loading_them(fault, tmp_path):
+def test_files_that_do_not_fit_are_found_without_building_a_model(fault, tmp_path, monkeypatch):
     folder = write_checkpoint(tmp_path)
     check_files(folder)
     INCOMPLETE[fault](folder)
+    monkeypatch.setattr("subprocess.run", None)
     with pytest.raises(RunError, match=str(folder)) as refused:
-        check_files(folder)
+        check_checkpoint(folder)
     assert fault in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_the_check_before_a_run_builds_the_model_in_another_process(tmp_path):
+    folder = write_checkpoint(tmp_path)
+    assert check_checkpoint(folder).size == 301
+    rewritten(folder, without("layers.1."))
+    with pytest.raises(RunError, match=r"11 are missing, the first is model.layers.1"):
+        check_checkpoint(folder)
+
+
+def test_pickled_parameters_are_checked_for_an_import(folder):
+    torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    check_structure(folder)
+    configured(folder, num_hidden_layers=1_000_000)
+    with pytest.raises(RunError, match=r"1000000 layers, and 21 tensors are there"):
+        check_structure(folder)
 
 
 @pytest.mark.parametrize(
@@ -205,7 +338,7 @@ def test_a_fifo_in_place_of_a_file_is_named_and_not_waited_for(folder, name):
     (folder / name).unlink(missing_ok=True)
     os.mkfifo(folder / name)
     with pytest.raises(RunError, match=rf"{name}: .*not a regular file"):
-        check_files(folder)
+        check_files(resolve(str(folder)))
 
 
 @pytest.mark.parametrize("make", [os.mkdir, os.mkfifo, lambda file: file.symlink_to(file.name)])

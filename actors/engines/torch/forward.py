@@ -9,14 +9,12 @@ from transformers import PreTrainedModel
 
 from actors.engines.torch.buddy import TokenExtent, compute_size
 from actors.engines.torch.dense import Dense, is_dense
-from actors.engines.torch.kv_store import ATTENTION, KvStore, cannot_run
+from actors.engines.torch.kv_store import ATTENTION, KvStore
 from actors.engines.torch.plan import Plan, TokenChunk
-from spade.errors import ConfigError
-from spade.policy.architecture import find_rotations, has_shifting_rotations, has_sliding_window
+from spade.policy.architecture import cannot_run, check_sampled, has_sliding_window
 from spade.policy.canary import spread_ids
-from spade.policy.rounding import hold_widened, is_alike, is_as_near
+from spade.policy.rounding import describe_odd, hold_widened, is_alike, is_as_near
 
-_LAYERS = {"full_attention", "sliding_attention"}
 _PROBE = 16  # tokens of each of two sequences
 
 
@@ -56,14 +54,7 @@ def open_forward(model: PreTrainedModel, context_tokens: int) -> tuple[Forward, 
 
     Raises ConfigError if the engine cannot run the model, or if the two forwards disagree.
     """
-    text = model.config.get_text_config()
-    if not model._supports_attention_backend or not _LAYERS.issuperset(getattr(text, "layer_types", None) or []):
-        raise cannot_run(model, "it has no plain key-value cache")
-    if has_shifting_rotations(text):
-        raise cannot_run(model, "its positions turn with the longest sequence")
-    positions = getattr(text, "max_position_embeddings", None) or context_tokens
-    if positions < context_tokens and not find_rotations(text):
-        raise ConfigError(f"engine.context_tokens: {context_tokens} are more than the model's {positions} positions")
+    check_sampled(model, context_tokens)
     ids = torch.tensor(spread_ids(model, 2 * _PROBE), device=model.device).view(2, -1)
     own = model.config._attn_implementation
     narrow = model.dtype == torch.bfloat16
@@ -71,6 +62,8 @@ def open_forward(model: PreTrainedModel, context_tokens: int) -> tuple[Forward, 
         rounded = model(input_ids=ids, use_cache=False).logits if narrow else None
         with hold_widened(model) if narrow else nullcontext():
             exact = model(input_ids=ids, use_cache=False).logits
+            if odd := describe_odd(exact):
+                raise cannot_run(model, odd)
             forward, cache, found = _probe_logits(model, ids)
             agrees = is_alike(found, exact)
         if rounded is not None:
@@ -80,7 +73,11 @@ def open_forward(model: PreTrainedModel, context_tokens: int) -> tuple[Forward, 
     if not agrees:
         raise cannot_run(model, f"its attention is not {own} attention")
     # The probe is shorter than most windows, so that the comparison cannot notice a missing window.
-    if isinstance(forward, Modules) and has_sliding_window(text) and cache.plan.windows == {None}:
+    if (
+        isinstance(forward, Modules)
+        and has_sliding_window(model.config.get_text_config())
+        and cache.plan.windows == {None}
+    ):
         raise cannot_run(model, "it does not tell its attention of its sliding window")
     return forward, cache
 

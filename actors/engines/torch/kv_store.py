@@ -17,7 +17,7 @@ from transformers import AttentionInterface, Cache
 from actors.engines.torch import flash
 from actors.engines.torch.buddy import SMALLEST, TokenExtent
 from actors.engines.torch.plan import AttentionGroup
-from spade.errors import ConfigError
+from spade.policy.architecture import cannot_run
 
 ATTENTION = "spade_kv"
 
@@ -164,11 +164,6 @@ def compute_attention(query: Tensor, layer: int, cache: KvStore, scale: float | 
         out = out.reshape(rows, heads * shared, queries, -1).transpose(1, 2).flatten(0, 1)
         outputs.append(out if group.real is None else out[group.real])
     return torch.cat(outputs) if len(outputs) > 1 else outputs[0]
-
-
-def cannot_run(model: Any, why: str) -> ConfigError:
-    """Build the error for a model, or a part of one, that cannot be computed over the store."""
-    return ConfigError(f"model.path: the torch engine cannot run {model.config.model_type}: {why}")
 
 
 def store_attention(

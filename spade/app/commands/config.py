@@ -296,14 +296,14 @@ def _check_model(config: "Config") -> str:
     from actors.suites import SUITES
     from actors.text.design_prompt import fit_prompt
     from spade.policy import hub, model_folder
-    from spade.policy.checkpoint_files import check_files
+    from spade.policy.checkpoint_files import check_checkpoint
     from spade.protocol import DesignJob
     from spade.tokens import make_dialogues
 
     path = config.model.path
     if hub.is_name(path) and path not in model_folder.MADE_HERE and not Path(path).is_dir():
         return f"model {path} of the hub"
-    tokenizer = check_files(model_folder.resolve(path), thinking=config.model.thinking)
+    tokenizer = check_checkpoint(model_folder.resolve(path), config)
     make_dialogues(tokenizer, config.play.thoughts)
     load_talks(config, tokenizer)
     measured = config.evaluation.measured

@@ -281,11 +281,11 @@ def _pin_model(config: "Resolved") -> "Resolved":
     from actors.suites.held_out import read_held_out
     from spade.config import replace_settings
     from spade.policy import model_folder
-    from spade.policy.checkpoint_files import check_files
+    from spade.policy.checkpoint_files import check_checkpoint
 
     held_out = read_held_out(config)
     config = replace_settings(config, {"model.path": model_folder.pin_path(config.model.path)})
-    tokenizer = check_files(model_folder.resolve(config.model.path), thinking=config.model.thinking)
+    tokenizer = check_checkpoint(model_folder.resolve(config.model.path), config)
     if held_out is not None and held_out.played_by is not None:
         suite, protocol = held_out.played_by
         suite.talks(protocol, tokenizer)

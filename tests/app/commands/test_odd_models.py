@@ -1,5 +1,7 @@
 """Commands that use a model of others refuse a faulty one in a line, before anything is made."""
 
+import json
+
 import pytest
 
 from tests.conftest import write_checkpoint
@@ -12,16 +14,28 @@ COMMANDS = {
 }
 
 
+def cut(model):
+    file = model / "model.safetensors"
+    file.write_bytes(file.read_bytes()[:-100])
+    return f"{file}: "
+
+
+def without_a_layer(model):
+    file = model / "config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "num_hidden_layers": 3, "layer_types": None}))
+    return f"{model}: tensors that its config.json does not fit: 11 are missing, the first is model.layers.2"
+
+
+@pytest.mark.parametrize("fault", [cut, without_a_layer])
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_cut_checkpoint_is_refused_at_the_start(command, spade, tmp_path):
+def test_a_checkpoint_with_a_fault_is_refused_at_the_start(command, fault, spade, tmp_path):
     model = tmp_path / "model"
     model.mkdir()
-    file = write_checkpoint(model) / "model.safetensors"
-    file.write_bytes(file.read_bytes()[:-100])
+    said = fault(write_checkpoint(model))
     place = tmp_path / "place"
     place.mkdir()
     done = spade(*(word.format(model=model) for word in COMMANDS[command]), cwd=place)
     assert done.returncode == 1, done
-    assert f"{file}: " in done.stderr
+    assert said in done.stderr
     assert len(done.stderr.splitlines()) == 1
     assert not list(place.iterdir())

@@ -1,11 +1,13 @@
 """`spade model import`: what it takes, and what it refuses in one line with nothing written."""
 
 import json
+import os
 import re
 import sys
 import zipfile
 
 import pytest
+import transformers
 
 from spade.app.models.convert import convert
 from spade.app.models.findings import examine
@@ -13,7 +15,7 @@ from spade.app.models.sources import open_source
 from spade.errors import ConfigError
 from spade.policy.checkpoint_files import check_files
 from spade.policy.model import compute_parameters_digest
-from tests.conftest import write_checkpoint
+from tests.conftest import write_checkpoint, write_tokenizer
 from tests.spade.hub_server import use_hub
 
 
@@ -31,10 +33,15 @@ def cut(folder):
     return folder
 
 
-def without_a_layer(folder):
+def configured(folder, **fields):
     folder.mkdir()
     file = write_checkpoint(folder) / "config.json"
-    file.write_text(json.dumps({**json.loads(file.read_text()), "num_hidden_layers": 3, "layer_types": None}))
+    file.write_text(json.dumps({**json.loads(file.read_text()), "layer_types": None, **fields}))
+    return folder
+
+
+def without_generation_settings(folder):
+    (configured(folder) / "generation_config.json").write_text("[]")
     return folder
 
 
@@ -48,6 +55,11 @@ def several(folder):
 def empty(folder):
     folder.mkdir()
     return folder
+
+
+def fifo(path):
+    os.mkfifo(path)
+    return path
 
 
 def other_file(path):
@@ -67,9 +79,15 @@ ODD = {
     "is not a wheel": lambda at: other_file(at / "cut.whl"),
     "several GGUF files, one.gguf, two.gguf": lambda at: several(at / "several"),
     "neither a config.json nor a GGUF file": lambda at: empty(at / "empty"),
+    "is not a regular file": lambda at: fifo(at / "model.gguf"),
     "no such file or folder": lambda at: at / "missing.gguf",
-    "cannot load a causal language model": lambda at: cut(at / "cut"),
-    "are missing, the first is model.layers.2": lambda at: without_a_layer(at / "short"),
+    "file not fully covered": lambda at: cut(at / "cut"),
+    "11 are missing, the first is model.layers.2": lambda at: configured(at / "short", num_hidden_layers=3),
+    "1000000 layers, and 24 tensors are there": lambda at: configured(at / "long", num_hidden_layers=1_000_000),
+    "its weights are quantised (awq)": lambda at: configured(
+        at / "packed", quantization_config={"quant_method": "awq"}
+    ),
+    "generation_config.json: Expected `object`, got `array`": lambda at: without_generation_settings(at / "list"),
     "is not a package name": lambda at: "pip:../odd name",
 }
 
@@ -130,6 +148,18 @@ def test_what_will_not_work_is_a_finding(tmp_path):
     [fault] = [finding for finding in examine(tmp_path) if finding.fault]
     assert fault.name == "conversation"
     assert "tokenizer.json" in fault.text
+
+
+def test_a_tokenizer_that_is_larger_than_the_embedding_is_a_finding(tmp_path):
+    transformers.LlamaForCausalLM(
+        transformers.LlamaConfig(
+            vocab_size=64, hidden_size=32, intermediate_size=48, num_hidden_layers=1, num_attention_heads=4
+        )
+    ).save_pretrained(tmp_path)
+    write_tokenizer(tmp_path)
+    [fault] = [finding for finding in examine(tmp_path) if finding.fault]
+    assert fault.name == "conversation"
+    assert "301 tokens, and its model embeds 64" in fault.text
 
 
 def test_a_template_that_holds_no_conversation_is_a_finding(tmp_path):
