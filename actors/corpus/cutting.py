@@ -36,7 +36,7 @@ def cut_at_sentence(text: str, tokens: int, count: Counter) -> str:
     Returns "" if the first sentence is longer.
     """
     ends = [found.end() for found in _END.finditer(text)]
-    high = 1  # a number of sentences, doubled until they exceed the budget: little text beyond the budget is read
+    high = 1  # number of sentences, doubled until they exceed the budget, so that little further text is read
     while high < len(ends) and count(text[: ends[high - 1]]) <= tokens:
         high = min(2 * high, len(ends))
     fitting = bisect_right(range(1, high + 1), tokens, key=lambda sentences: count(text[: ends[sentences - 1]]))

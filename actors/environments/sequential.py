@@ -10,7 +10,7 @@ from math import exp, inf, log
 from typing import Literal
 
 ERROR = 0.01
-"""The largest share of wrong decisions of either kind, decisions at BOUND included."""
+"""The largest probability of a wrong decision, of either kind. Includes decisions at BOUND."""
 BOUND = 350
 """Most plays. Then the likelier of `low` and `high` decides. Both errors stay under ERROR if high - low >= 0.15."""
 
@@ -18,7 +18,8 @@ Decision = Literal["reject", "admit", "go on"]
 
 
 def decide(wins: int, plays: int, low: float, high: float) -> Decision:
-    """Reject a share of `high` or more, admit a share of `low` or less. Requires 0 <= low < high <= 1."""
+    """Reject if the share of won plays is certainly over `low`, admit if it is certainly under `high`. Requires 0 <=
+    low < high <= 1."""
     losses = plays - wins
     if _is_likelier((high, (1 + high) / 2), low, wins, losses):
         return "reject"

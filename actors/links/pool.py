@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 _UNEVEN = 1.25  # a service chosen by nearness may have at most so many times the mean number of holders
 
 
-MOST_ENDS = 2  # services that ended while they served one request: a third one is not asked
+MOST_ENDS = 2  # if so many services end while they serve one request, no further service is asked
 
 
 class LostError(BusError):

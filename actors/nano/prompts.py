@@ -15,7 +15,8 @@ _F = TypeVar("_F", bound=Family[Any, Any])
 class NanoProfile(Profile):
     """The prompts of both roles for the nano model.
 
-    A document enters by its title, a program to avoid by its class name. Without a document, a drawn name and one of
+    Prompts name a document by its title, and a program to avoid by its class name. Without a document, a drawn name and
+    one of
     `fields` replace the title, because the model knows no other requests.
     """
 

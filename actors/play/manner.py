@@ -14,7 +14,7 @@ from spade.config import ENGINE_KINDS, Config
 from spade.evaluations import Protocol, Sampling
 from spade.protocol import EndedPlay, Form, Needs
 
-LEAST_S = 600.0  # for one sample: a suite's first sample waits while the library loads
+LEAST_S = 600.0  # for one sample, because a suite's first sample waits while the library loads
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class WordsOfPlay:
     said: list[str] = field(default_factory=list)
     """The text of each turn."""
     answer: str = ""
-    """The last action that was, or would have been, sent to the program."""
+    """The last action, whether it reached the program or not."""
     finish: str = ""
     """The reason why the last turn's sampling ended."""
     read: int = 0
@@ -78,7 +78,7 @@ class WordsOfPlay:
 
 @dataclass(frozen=True)
 class Played:
-    """A play that is over."""
+    """A finished play."""
 
     ended: EndedPlay
     """The play as it is handed in."""

@@ -22,7 +22,7 @@ from spade.protocol import AwaitCommand, Batch, Done, Gather, Load, Meet, Pulse,
 from spade.transport import Inbox, Incoming, Server
 from spade.transport.pump import run_in_background
 
-GRACE_S = 5.0  # after a failure, time to notice that a lost rank caused it; after a loss, time to end
+GRACE_S = 5.0  # after a failure, time to notice that a lost rank caused it; after a loss, time to end the process
 SILENCE_S = COLLECTIVE.total_seconds() + 60.0  # longest silence of a live rank, beyond the limit of a collective
 
 Command = Meet | Batch | Gather | Save | Load | Done
@@ -68,7 +68,8 @@ class Ranks:
                 await self._server.reply(incoming, refused)
 
     def _ask(self, incoming: Incoming) -> Refused | None:
-        """Keep a rank's request, which the next command answers. Returns Refused for an invalid rank or life."""
+        """Keep a rank's request until the next command answers it. Returns Refused for an invalid rank number, or if
+        the rank was restarted."""
         request, hello = cast(AwaitCommand, incoming.message), incoming.hello
         if not 0 < request.rank < self.count:
             return Refused(f"there is no rank {request.rank} (learner.processes = {self.count})")
@@ -125,7 +126,7 @@ class Ranks:
 
     @contextmanager
     def needed(self) -> Iterator[None]:
-        """Turn a failure of the block into a SpadeError if a lost rank caused it. Use it in the backend's thread."""
+        """If the block fails because a rank was lost, raise a SpadeError instead. Use it in the backend's thread."""
         try:
             yield
         except SpadeError:

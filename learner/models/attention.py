@@ -59,7 +59,8 @@ class Segments:
         self._spans = dict[tuple[int | None, int], Spans]()
 
     def list_long(self, least: int) -> list[int]:
-        """Return the segments of at least `least` tokens that do not continue more tokens than they have."""
+        """Return the segments of at least `least` tokens. Leaves out segments that follow more tokens than they
+        have."""
         tokens = [sum(self.lengths[index] for index in path) for path in self.paths]
         pairs = enumerate(zip(self.lengths, tokens, strict=True))
         return [index for index, (length, keys) in pairs if length >= least and keys <= 2 * length]
@@ -70,7 +71,7 @@ class Segments:
         Keys beyond the window of the whole segment are left out. The last keys of a segment are its own tokens, so
         position i of its n sees all but the last n - 1 - i keys.
         """
-        key = window, len(among)  # all segments, or all except the long ones
+        key = window, len(among)  # the number tells apart all segments and all except the long ones
         if key not in self._spans:
             tokens = [np.arange(*ends) for ends in pairwise(np.cumsum([0, *self.lengths]))]
             lengths = [self.lengths[index] for index in among]

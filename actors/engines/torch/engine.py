@@ -46,7 +46,7 @@ class Pace(NamedTuple):
 
 
 _PACE = {"cpu": Pace(512, 4_096), "cuda": Pace(16_384, 1 << 20)}
-_ENTRIES = 2  # cache entries for each row: as many idle conversations as rows keep their keys
+_ENTRIES = 2  # cache entries for each row: one for a sequence in flight, one for an idle conversation
 
 
 class TorchEngine:

@@ -48,7 +48,7 @@ class StorePlan(Protocol):
 class LayerKv:
     """Keys or values of one layer, of `heads` heads.
 
-    Extents, each [heads, size, dim], follow each other. One more extent of SMALLEST tokens is the `KvStore.spare` one.
+    Consists of extents, each [heads, size, dim]. The last one, of SMALLEST tokens, is `KvStore.spare`.
     """
 
     def __init__(self, flat: Tensor, heads: int) -> None:
@@ -72,7 +72,7 @@ class KvStore(Cache):
     """The plan of the present forward."""
 
     def __init__(self, tokens: int, like: "KvStore | None" = None) -> None:
-        """Allocate the stores of all layers of `like`. The first write allocates the stores of other layers."""
+        """Allocate the stores of all layers of `like`. The first write to any other layer allocates its stores."""
         super().__init__(layers=[])
         self.tokens = tokens
         self.spare = TokenExtent(tokens, SMALLEST)

@@ -28,7 +28,7 @@ PLAY_S = 3_600.0
 """Seconds of one play."""
 _LONGEST = 32 << 20  # bytes of a line
 _PART = 1 << 16
-_PARTING_S = 5.0  # seconds between the end of its output and the end of the process
+_PARTING_S = 5.0  # longest time from the end of a harness's output to the end of its process
 _SHOWN = 20  # last lines of the log that are shown
 _CODE = "import sys; sys.path.insert(0, {folder!r}); from drivers.{name} import main; main({data!r})"
 _DRIVERS = Path(__file__).parent / "drivers"

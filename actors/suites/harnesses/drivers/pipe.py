@@ -56,7 +56,7 @@ class PlayOrder:
     """The problem."""
 
     mark: str
-    """A name that no other play of the process has."""
+    """A name that is unique among the plays of this process."""
 
     url: str
     """The root of the chat API."""
