@@ -68,8 +68,8 @@ class Ranks:
                 await self._server.reply(incoming, refused)
 
     def _ask(self, incoming: Incoming) -> Refused | None:
-        """Keep a rank's request until the next command answers it. Returns Refused for an invalid rank number, or if
-        the rank was restarted."""
+        """Keep a rank's request until the next command answers it. Returns Refused if there is no such rank, or if a
+        newer process of the rank has already asked."""
         request, hello = cast(AwaitCommand, incoming.message), incoming.hello
         if not 0 < request.rank < self.count:
             return Refused(f"there is no rank {request.rank} (learner.processes = {self.count})")

@@ -71,7 +71,7 @@ class Segments:
         Keys beyond the window of the whole segment are left out. The last keys of a segment are its own tokens, so
         position i of its n sees all but the last n - 1 - i keys.
         """
-        key = window, len(among)  # the number tells apart all segments and all except the long ones
+        key = window, len(among)  # `among` are all segments, or all except the long ones: its length tells which
         if key not in self._spans:
             tokens = [np.arange(*ends) for ends in pairwise(np.cumsum([0, *self.lengths]))]
             lengths = [self.lengths[index] for index in among]

@@ -1,6 +1,6 @@
 """Design jobs and designer groups: opening, leasing, closing.
 
-A job of a pool asks for one of its programs. Nobody is paid for it, so that it belongs to no designer group.
+A job of a pool asks for one of its programs. Nobody is paid for the program, so the job belongs to no designer group.
 """
 
 import msgspec

@@ -117,13 +117,15 @@ class Window:
 class Flight(Leases[PlayRecord]):
     """The plays of the active environments, indexed for each question asked of them.
 
-    Plays of the chunks that have begun are leased, the oldest chunk first, both arms in one drawn order.
+    Only plays of chunks that have begun are leased. The oldest chunk comes first. Within it, both arms are mixed at
+    random.
 
     windows    the window of each environment
     resting    environments whose newest chunk is scored
     unscored   number of chunks that are not scored
-    sequences  unhinted plays of the chunks in flight (begun, not scored), counted by the chunk's earliest learner step:
-               the first whose weights a play was leased at or sampled by. None: no play is leased or finished.
+    sequences  unhinted plays of the chunks in flight (begun, not scored), counted by the oldest weights of their chunk:
+    the learner step of the earliest weights under which a play was leased, or that sampled a play. None if no play of
+    the chunk is leased or finished.
     """
 
     def __init__(self, steps: dict[int, int], place: Callable[[PlayRecord], int]) -> None:

@@ -35,11 +35,13 @@ class PacingFigures(msgspec.Struct, frozen=True):
     """The ledger's figures that pacing depends on."""
 
     newest: int | None
-    """Lag in the next batch of tokens sampled by the newest weights; None before the first publication."""
+    """Policy lag that tokens sampled now, by the newest weights, would have in the next batch. None before the first
+    publication."""
     outstanding: int
     """Sequences that batches may still take: trainable groups, and chunks in flight at full size."""
     oldest: int
-    """Longest lag in the next batch of a chunk in flight that is within the bound; 0 if no chunk is."""
+    """Longest policy lag that a chunk in flight would have in the next batch. Ignores chunks over the lag bound. 0
+    without a chunk."""
     active: int
     """Environments with an open window."""
     designing: int
@@ -60,7 +62,8 @@ class Allowance(msgspec.Struct, frozen=True):
 
 
 def compute_lag_bound(role: Literal["agent", "designer"], config: Config) -> int:
-    """Return the longest policy lag that is trained on, in published versions. The designer's follows from the window.
+    """Return the longest policy lag that is trained on, in published versions. The bound for designers follows from the
+    window.
 
     A design waits for its window, which has k chunks in each of N environments: k * N * G plays. These take one version
     for every batch_sequences * publish_every plays, and at least one version a chunk, since the next chunk waits for

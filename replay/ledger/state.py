@@ -54,7 +54,7 @@ class CommandLimits(Record):
     begun_s: float
     """The run clock at the command's start."""
     begun_unhinted: int
-    """Unhinted plays that had finished by then."""
+    """Unhinted plays that had finished at the command's start."""
     begun_step: int | None = None
     """The step before the first batch that the learner asked for; None until it asks."""
 
@@ -80,7 +80,7 @@ class RunState:
         self.queue: dict[int, GroupRecord] = {}
         self.batches: dict[int, BatchRecord] = {}
         self.published: dict[int, str] = {}  # version: digest
-        self.steps: dict[int, int] = {}  # version: learner step
+        self.steps: dict[int, int] = {}  # learner step by version
         self.flight = Flight(self.steps, self._draw_place)
         self.recordings: dict[str, dict[str, Recording]] = {}  # recordings of each active environment, by play
         self.audits: dict[str, Audit] = {}  # audits that are not over, by environment

@@ -163,7 +163,7 @@ class Service:
             self.ledger.tick(now, self._peers.holders(now))
             if self._peers.stalls(state.published_step, state.counters.plays, now):
                 self._tell_stall()
-        # First, so that no batch is handed out that this commit deletes.
+        # Choose deletions before requests are served, so that no batch is handed out that this commit deletes.
         self._retention.stage(now)
         replies = self._serve(arrived, now)
         self.ledger.advance(now)

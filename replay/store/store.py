@@ -210,7 +210,7 @@ class Store:
                 yield key, record
 
     def miscounted(self) -> Iterator[str]:
-        """Yield a line if the log holds more or fewer values than its entries name."""
+        """Yield a line if the log holds more or fewer values than its table of entries has entries."""
         entries = self.extents()[LOGGED].records
         if (bodies := self._read(LOG, self._log.entries)) != entries:
             yield f"{LOGGED}: {entries} are named, the log holds {bodies}"

@@ -57,7 +57,7 @@ class RunProfile(msgspec.Struct, frozen=True):
     """Processor seconds of all other programs on this machine."""
 
     waiting_s: float
-    """Seconds of idle cores: all cores together."""
+    """Idle seconds, summed over all cores."""
 
     own_s: float
     """Processor seconds of this command and of py-spy, since the command started."""

@@ -56,7 +56,7 @@ class Voices(NamedTuple):
 
 
 class Talked:
-    """One play, with our answers."""
+    """One play of a harness, with the answers that it got from us."""
 
     def __init__(self, voices: Voices, sampling: Sampling, seed: int) -> None:
         self._voices = voices

@@ -246,7 +246,7 @@ def _draw_band(curve: Curve, x: Scale, y: Scale) -> str:
 
 
 def _move_apart(ends: Sequence[tuple[float, float]]) -> list[float]:
-    """Return the heights of the letters at ends (x, y), moved so that near letters do not cover each other."""
+    """Return the height of the letter at each curve's end (x, y). Moves letters apart that would cover each other."""
     placed = [y for _, y in ends]
     order = sorted(range(len(ends)), key=lambda place: ends[place][0])
     while order:
