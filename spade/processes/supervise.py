@@ -109,8 +109,8 @@ class Supervisor:
     async def add(self, launch: Launch, *, vital: bool = True) -> None:
         """Start a process and wait until it is ready. A name that stopped may be added again.
 
-        A vital process that does not become ready stops the supervisor (see `supervise`), like one that dies too often.
-        Other processes stop it only after they were ready once, and a process of a role in OPTIONAL never does. Raises
+        A vital process stops the supervisor if it does not become ready or dies too often (see `supervise`). Another
+        process stops it only after it was ready once. A process of a role in OPTIONAL never does. Raises
         RunError if the name is taken or the process is stopped meanwhile. Also raises RunError if a process that is not
         vital does not become ready.
         """

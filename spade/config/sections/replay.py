@@ -71,7 +71,7 @@ class Audit(Section, frozen=True):
 
 
 class Replay(Section, frozen=True):
-    """The store, and the windows of recent plays over which the status has its figures."""
+    """The replay service: the store, how long it keeps trajectories, and when it reports a stall."""
 
     store: str = ""
     """Folder of the store on a local or block volume, for a run's directory on a file system that machines share. The
@@ -89,7 +89,8 @@ class Replay(Section, frozen=True):
     process waits for which."""
 
     retain_s: SecondsOrZero = 0.0
-    """Seconds after which trajectories are deleted that were trained and that no resume needs; 0 keeps them."""
+    """Age in seconds at which trajectories are deleted, once they were trained and no resume needs them; 0 keeps
+    them."""
 
     retain_bytes: BytesOrZero = 0
-    """Bytes of all trajectories above which the oldest of these are deleted; 0 keeps them."""
+    """Bytes of all trajectories above which the oldest of such trajectories are deleted; 0 keeps them."""
