@@ -1,7 +1,7 @@
 """Order, cut and lay out token sequences so that a shared beginning is computed once. Pure.
 
 In lexicographic order a sequence shares its longest beginning with its predecessor. So a packed row holds only the
-tokens of each sequence behind that shared beginning.
+tokens of each sequence after that shared beginning.
 """
 
 from bisect import bisect_left

@@ -9,7 +9,8 @@ from spade.policy import model_folder
 from spade.tokens import Tokenizer
 
 BYTES_PER_TOKEN = 4  # without a tokenizer: about the ratio of instruct models' tokenizers for English prose
-# A sentence ends at a mark such as "." with the quotes or brackets behind it, at an empty line, or at the text's end.
+# A sentence ends at a mark such as "." with the quotes or brackets that follow it, at an empty line, or at the text's
+# end.
 _END = re.compile(
     r"[.!?\u2026][\"'\u201d\u2019)\]]*(?=\s)"
     r"|[\u3002\uff01\uff1f][\u201d\u2019\u300d\u300f\uff09]*"  # Chinese and Japanese have no space between sentences

@@ -98,7 +98,7 @@ class Auditor:
     async def run(self) -> None:
         """Repeat the recorded plays, then run the other checks.
 
-        Hinted and unhinted plays are mixed. Half of the plays run one by one, the other half at once.
+        Hinted and unhinted plays are mixed. Half of the plays run one by one, the other half at the same time.
         """
         replays = list(self._job.replays)
         self._rng.shuffle(replays)

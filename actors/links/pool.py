@@ -1,7 +1,7 @@
 """Connections to all live services of one role, as the replay service names them.
 
 A pool follows the pulses: it connects to services that appear and drops services that are gone. Calls to a dropped
-service fail with `LostError` at once instead of at their deadline. A service that restarts at its address keeps its
+service fail with `LostError` immediately, and not at their deadline. A service that restarts at its address keeps its
 connection. A service that answers although no pulse names it keeps its connection for bus.silence_s: a replay service
 that restarted may not have heard of it yet.
 """
@@ -219,7 +219,7 @@ class Pool:
                 pulse = await self._replay.wait_pulse()
 
     def _reconcile(self, pulse: Pulse) -> list[PooledService]:
-        """Drop the services that the pulse no longer names, at once or later. Returns the new services."""
+        """Drop the services that the pulse no longer names, immediately or later. Returns the new services."""
         named = {peer for peer in pulse.peers if peer.role == self.role}
         for peer in self._services.keys() & named:
             self._services[peer].unnamed_since = None

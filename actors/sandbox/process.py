@@ -241,7 +241,8 @@ class ChildProcess:
 
 
 def read_pid(pidfd: int) -> int:
-    """Return the number of the process behind the descriptor in our namespace; -1 if it has gone."""
+    """Return the process number, in our namespace, that belongs to the descriptor. Returns -1 if the process has
+    gone."""
     fields = dict(line.split(":\t") for line in Path(f"/proc/self/fdinfo/{pidfd}").read_text().splitlines())
     return int(fields["Pid"])
 

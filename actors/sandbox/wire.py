@@ -71,7 +71,7 @@ class Execute(msgspec.Struct, frozen=True, tag_field="do", tag="execute"):
 
 
 class Resume(msgspec.Struct, frozen=True, tag_field="do", tag="resume"):
-    """Continue a step with the output of the wanted execution. Answer: as for Step."""
+    """Continue a step with the output of the wanted execution. Answer: the same as to Step."""
 
     output: str | None
     """The output, or None if the execution failed."""

@@ -68,7 +68,8 @@ class Zygote:
     async def fork(self, memory_bytes: int, processor_s: float, make: Make = ChildProcess) -> ChildProcess:
         """Fork a new child. It may add `memory_bytes` to its address space and compute for `processor_s`.
 
-        `make` makes the host's end of the child. Its channel takes requests at once. The zygote reports its birth, or
+        `make` makes the host's end of the child. Its channel takes requests immediately. The zygote reports its birth,
+        or
         the failure, later.
         """
         request = MESSAGE.pack(FORK, memory_bytes, min(math.ceil(processor_s), MOST_S))

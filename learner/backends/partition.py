@@ -18,7 +18,7 @@ from learner.backends.state import Shapes
 
 
 class Partition:
-    """The part of one rank. All ranks must call a method at once, except `fragments`."""
+    """The part of one rank. All ranks must call a method together, except `fragments`."""
 
     def __init__(self, model: Any, adamw: torch.optim.AdamW, engine: Any, stage: int, rank: int) -> None:
         """Take the `model` and the `adamw` that DeepSpeed's `engine` was made from."""

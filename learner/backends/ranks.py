@@ -90,7 +90,7 @@ class Ranks:
         while not self._lost:
             for rank, incoming in list(self._asked.items()):
                 assert self._server is not None
-                # The server notices silence. This push also fails at once if the process has ended.
+                # The server notices silence. If the process has ended, this push fails immediately.
                 if not await self._server.push(incoming.peer, Pulse()):
                     self._miss(rank)
             with trio.move_on_after(self._beat_s):

@@ -39,7 +39,7 @@ FILE_BYTES = 1 << 30  # size limit, since a file is made in memory before it is 
 
 
 def write(folder: Path, fragments: Fragments) -> tuple[Path, ...]:
-    """Write the fragments of all ranks. All ranks call this at once. Returns the synced files of this rank.
+    """Write the fragments of all ranks. All ranks call this together. Returns the synced files of this rank.
 
     If several ranks have the same fragment, one of them writes it. If writing fails on one rank, all ranks raise
     SpadeError.

@@ -115,7 +115,7 @@ class Window:
 
 
 class Flight(Leases[PlayRecord]):
-    """The plays of the active environments, indexed for each question asked of them.
+    """The plays of the active environments, with an index for each kind of look-up.
 
     Only plays of chunks that have begun are leased. The oldest chunk comes first. Within it, both arms are mixed at
     random.

@@ -44,7 +44,7 @@ def open_chunks(state: RunState, now: float, starving: bool) -> None:
     """Open every due chunk. A chunk is due if the last chunk is scored and newer weights were published since it began.
 
     If no newer weights come, the chunk is due play.chunk_wait_s after the last chunk was scored. If the loop is
-    `starving`, no weights can come without more plays, so the chunk is due at once.
+    `starving`, no weights can come without more plays, so the chunk is due immediately.
     """
     play = state.config.play
     for environment in list(state.flight.resting.values()):

@@ -135,7 +135,7 @@ class Supervisor:
     async def retire(self, name: str, within_s: float) -> None:
         """Let a process finish its work in hand for at most `within_s`, then stop it.
 
-        Stops a process at once if its role is not in RETIRING.
+        Stops a process immediately if its role is not in RETIRING.
         """
         child = self._children.get(name)
         if child is not None and child.state == "ready" and child.launch.role in RETIRING:
@@ -223,7 +223,7 @@ class Supervisor:
 async def supervise(
     settings: config.Supervise, logs: Path, modules: Mapping[Role, str], lives: Lives = Life
 ) -> AsyncIterator[Supervisor]:
-    """Yield a supervisor. The end of the block, by whatever way, drains all children in order.
+    """Yield a supervisor. However the block ends, all children are then drained in order.
 
     `modules` has the module of each role. A service stands before the roles that it serves. `lives` decides on which
     machine processes live.

@@ -107,7 +107,7 @@ class Server:
     async def _part(self) -> None:
         """Tell the peers that we leave in order, and wait for their goodbyes.
 
-        A socket that closes at once may lose messages.
+        A socket that closes immediately may lose messages.
         """
         self._left = True
         with trio.move_on_after(_PARTING_S, shield=True):

@@ -5,8 +5,8 @@ from itertools import count
 
 from spade.protocol import Role
 
-_KEPT = 8  # if only one role asks, one row of eight stays free, so that another role can begin at once
-_AHEAD = 8  # for every eight rows, the engine gets one request more, so that a freed row is filled at once
+_KEPT = 8  # if only one role asks, one row of eight stays free, so that another role can begin immediately
+_AHEAD = 8  # for every eight rows, the engine gets one request more, so that a freed row is filled immediately
 
 
 class RoleShares:

@@ -61,7 +61,9 @@ def work(
                         failed.append((id, error))
                 case Cancel(id):
                     engine.cancel(id)
-                case Weights() if order is newest:  # in order, because some engines begin a submitted request at once
+                case Weights() if (
+                    order is newest
+                ):  # in order, because some engines begin a submitted request immediately
                     if (swapped := swap(engine, order, tolerance)) is not None:
                         token.run_sync_soon(served, swapped)
                 case Stop():

@@ -169,7 +169,7 @@ class TorchEngine:
                 held.append(row)
                 if wanted is None:
                     continue
-                break  # otherwise smaller sequences behind it would keep taking its room
+                break  # otherwise smaller sequences that wait behind it would keep taking its room
             row.entry, row.filled = placement.entry, placement.tokens
             self._active[row.entry] = row
             self._prompt_tokens += len(prompt)

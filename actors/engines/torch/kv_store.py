@@ -76,7 +76,7 @@ class KvStore(Cache):
         super().__init__(layers=[])
         self.tokens = tokens
         self.spare = TokenExtent(tokens, SMALLEST)
-        """An extent for keys that nobody reads, behind all extents of sequences."""
+        """An extent after all extents of sequences, for keys that nobody reads."""
         self.stores: dict[int, tuple[LayerKv, LayerKv]] = {}
         self._blocks: list[tuple[int, Tensor]] = []  # heads of a store; (stores, rows, dim): all stores of one shape
         if like is not None:
@@ -122,7 +122,7 @@ class KvStore(Cache):
     def _open(self, like: Tensor) -> LayerKv:
         """Open a store for keys or values of the same kind and shape as these (tokens, heads, dim)."""
         _, heads, dim = like.shape
-        # Zeros, not empty: the room behind a sequence's end is masked, but 0 * nan would still be nan.
+        # Use zeros, not empty memory. The room after a sequence's end is masked, but 0 * nan would still be nan.
         return LayerKv(like.new_zeros((self.tokens + SMALLEST) * heads, dim), heads)
 
     def update(

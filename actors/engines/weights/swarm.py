@@ -32,7 +32,7 @@ class Swarm:
         self._neighbours: list[Neighbour] = []
         self._came = 0  # number of parts that arrived
         self._changed = trio.lowlevel.ParkingLot()
-        self._spare_s = AT_ONCE * PATIENCE_S  # seconds that the tasks which ask the learner may still wait for engines
+        self._spare_s = AT_ONCE * PATIENCE_S  # the learner's parts may still wait for engines for so many seconds
         self._failure: BusError | None = None
 
     async def bring(self, *, engines: bool) -> None:

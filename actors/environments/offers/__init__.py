@@ -93,7 +93,8 @@ def read_offer(observation: str, draw: int = 0) -> Offer:
 def _read_exact(text: str, draw: int) -> tuple[tuple[str, ...], tuple[range, ...]]:
     """Return the actions and the ranges of a list in the exact form. Both are empty if the list is in another form.
 
-    All words of the list are read, so that a program cannot hide one behind repetitions, behind junk, or by its length.
+    All words of the list are read, so that a program cannot hide an action after repetitions, after junk, or by its
+    length.
     """
     if len(text) > _LIST_CHARACTERS:
         return (), ()

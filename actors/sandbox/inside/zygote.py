@@ -39,7 +39,7 @@ def main(control: int, proc: int, host: int, heavy: bool, listed: Sequence[str],
             child.serve(walls.CHANNEL)
         status = 0
     finally:
-        os._exit(status)  # exit at once, because nothing needs the interpreter's cleanup
+        os._exit(status)  # exit immediately, because nothing needs the interpreter's cleanup
 
 
 def prepare(heavy: bool, listed: Sequence[str]) -> None:

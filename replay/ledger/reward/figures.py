@@ -58,15 +58,15 @@ class PairCounts(NamedTuple):
     void: int
     """Pairs with a void play, whether won or not. Each counts as the case that pays the designer least."""
     known: int
-    """All pairs with a won hinted play."""
+    """Pairs with a won hinted play and without a void play."""
     at_once: int
-    """Of these: the unhinted play was won without exploring."""
+    """Number of `known` pairs in which the unhinted play was won without exploring."""
     cut: int
-    """Of these: the unhinted play was lost before it could explore."""
+    """Number of `known` pairs in which the unhinted play was lost before it could explore."""
     explored: int
-    """Of these: the unhinted play explored."""
+    """Number of `known` pairs in which the unhinted play explored."""
     found: int
-    """Of these: the unhinted play explored and won."""
+    """Number of `known` pairs in which the unhinted play explored and won."""
 
     @property
     def exploring_helps(self) -> bool:

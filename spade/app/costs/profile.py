@@ -63,7 +63,7 @@ class RunProfile(msgspec.Struct, frozen=True):
     """Processor seconds of this command and of py-spy, since the command started."""
 
     tokens: tuple[TokenRow, ...]
-    """Tokens computed beside tokens used."""
+    """Comparisons of tokens computed with tokens used."""
 
     missing: str
     """The reason why stacks of some processes are missing, or ""."""

@@ -1,4 +1,4 @@
-"""The tokens that a run computed within a period, beside the tokens that it used. Pure."""
+"""Compare the tokens that a run computed within a period with the tokens that it used. Pure."""
 
 from collections.abc import Mapping
 

@@ -111,7 +111,8 @@ class Talked:
         if self.failed:
             return "server", self.failed
         if self.overlong:
-            # If a later prompt does not fit, the play ends as it stands. This counts as an answer, not as an error.
+            # If a later prompt does not fit, the play ends, and its present state is graded. This counts as an answer,
+            # not as an error.
             return (None, "") if self.said else ("unfit", "the first prompt does not fit the context")
         return ("harness", over.error) if over.error else (None, "")
 

@@ -191,7 +191,8 @@ def _count_layer_bytes(sizes: ModelSizes, low: bool) -> int:
 
 
 def format_memory_lines(found: Sequence[ProcessMemory], places: Sequence[str]) -> Iterator[str]:
-    """Yield a line for each process, and one for all beside the memory of `places`, the machine and its GPUs."""
+    """Yield a line for each process. Then yield a line that compares their sum with the memory of `places`, the machine
+    and its GPUs."""
     for process, parts in found:
         each = ", ".join(f"{name} {size / GIB:.2f}" for name, size in parts.items() if size >= GIB / 200)
         yield f"  {process}: {sum(parts.values()) / GIB:.1f} GiB ({each})"

@@ -2,7 +2,7 @@
 
 Only the supervisor holds the wanted counts. They begin as the config's, change with each order and are sent with each
 report. They outlive a restart of the replay service and end with their command. A resumed `spade up` starts with the
-config's counts again (`--set actors.agents=8` changes these for good).
+config's counts again (`--set actors.agents=8` changes the config).
 """
 
 import logging
@@ -22,7 +22,8 @@ log = logging.getLogger(__name__)
 class Actors:
     """Starts and drains actors. It starts the lowest free indices and drains the highest. All other actors continue.
 
-    A drained designer or agent finishes its leases, each within `lease_s`. An engine or env-runner leaves at once: its
+    A drained designer or agent finishes its leases, each within `lease_s`. An engine or env-runner leaves immediately:
+    its
     requests are sent elsewhere, or its plays are given back.
 
     * wanted: the number of actors of each role to keep up

@@ -151,12 +151,12 @@ class Patience:
 
 
 async def autoscale(client: Client, actors: Actors, config: Config) -> None:
-    """Keep changing the numbers that are ranges within their bounds, until an order fixes them."""
+    """Keep adapting the numbers that the config gives as ranges, within their bounds, until an order fixes them."""
     asked: dict[Role, tuple[int, int]] = {"engine": config.actors.engines_bounds, "agent": config.actors.agents_bounds}
     bounds = {role: (least, most) for role, (least, most) in asked.items() if least < most}
     patience: dict[Role, Patience] = {"engine": Patience(ENGINE_LOOKS), "agent": Patience(LOOKS)}
     while free := [role for role in bounds if role not in actors.fixed]:
-        # After a restart of the replay service, the next question is answered.
+        # While the replay service restarts, it does not answer. Then ask again at the next look.
         with suppress(BusError):
             now = compute_pressure(await ask_status(client), config)
             more = {role: role in free and actors.wanted[role] < bounds[role][1] for role in patience}

@@ -106,7 +106,7 @@ class Demonstrations:
         return None
 
     def _hint(self, program: PoolProgram) -> Iterator[ExampleRow]:
-        """Yield the program's hint as the answer to the question for it."""
+        """Yield the program's hint as the answer to the prompt for a hint."""
         prompt = self._tokenizer.prompt_ids(self._profile.hint(program.source))
         most = self._config.design.hint_max_tokens
         for row in self._make_row(f"{program.name}/hint", program.skill or "", prompt, program.hint, most):

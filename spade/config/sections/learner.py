@@ -124,7 +124,8 @@ class Learner(Section, frozen=True):
     kept without the optimiser's state (docs/durability.md, "Kept policies"). 0 keeps none."""
 
     agent_lag: CountOrZero = 4
-    """Published versions that a play may lie behind when it is trained; an older one is not trained. 0 makes a run
+    """Number of published versions by which a play may be too old when it is trained. An older play is not trained. 0
+    makes a run
     synchronous."""
 
     designer_weight_max: Positive = 32.0

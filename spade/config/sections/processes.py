@@ -73,7 +73,7 @@ class Supervise(Section, frozen=True):
     """Restarts of a process within ten minutes. If it dies once more, the run ends with the reason."""
 
     ready_s: Seconds = 600.0
-    """Seconds within which a starting process must be ready. A failed start is noticed at once, so this only
+    """Seconds within which a starting process must be ready. A failed start is noticed immediately, so this only
     bounds a start that hangs. vLLM on busy cores takes over three minutes."""
 
     drain_s: Seconds = 10.0

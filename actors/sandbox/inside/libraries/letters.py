@@ -70,7 +70,7 @@ class _Patterns(NamedTuple):
     stated: re.Pattern[str]
     """A letter that a sentence names as the answer."""
     joined: re.Pattern[str]
-    """A further letter directly behind a label."""
+    """A further letter directly after a label."""
     labels: re.Pattern[str]
     """A text that consists only of letters and connectives."""
 
