@@ -91,7 +91,7 @@ def tis(tokens: Tokens, settings: Loss) -> Losses:
 
 
 def icepop(tokens: Tokens, settings: Loss) -> Losses:
-    """Return the loss of `tis` with w = pi_old / mu if MASK_LOW <= w <= MASK_HIGH, else 0: such a token is left out.
+    """Return the loss of `tis` with w = pi_old / mu if MASK_LOW <= w <= MASK_HIGH, else 0, which leaves the token out.
 
     This is IcePop, of Ring-1T (arXiv:2510.18855). As in that paper, the masked tokens stay in the denominator.
     """

@@ -115,7 +115,7 @@ class Sampler:
 
     @contextmanager
     def _take_places(self, n: int) -> Iterator[None]:
-        """Take places for so many choices.
+        """Take places for `n` choices.
 
         Raises AskError if too few are free. A request gets them in any case if no other is being served.
         """

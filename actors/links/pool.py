@@ -22,7 +22,7 @@ from spade.waits import Waits
 
 log = logging.getLogger(__name__)
 
-_UNEVEN = 1.25  # a service chosen by nearness may have at most so many times the mean number of holders
+_UNEVEN = 1.25  # a service chosen by `near` may have at most this many times the mean number of holders
 
 
 MOST_ENDS = 2  # if so many services end while they serve one request, no further service is asked
@@ -141,8 +141,8 @@ class Pool:
     def hold(self, near: str = "") -> Iterator[PooledService]:
         """Hold the live service with the fewest holders during the block. Raises LostError without a live service.
 
-        With `near`, equal values get the same service while it has at most 1.25 times its share of holders, else the
-        next one (the bounded loads of Mirrokni, Thorup & Zadimoghaddam 2018).
+        Callers with the same `near` get the same service, as long as it has at most 1.25 times its share of holders.
+        After that they get the next one (the bounded loads of Mirrokni, Thorup & Zadimoghaddam 2018).
         """
         live = self.connected
         if not live:

@@ -48,7 +48,7 @@ def make_suite_manner(suite: Suite, protocol: Protocol, talks: Callable[[], Talk
 
 
 def extend_deadlines(config: Config, max_tokens: int) -> Config:
-    """Return the config with play and request deadlines long enough for turns of so many tokens."""
+    """Return the config with play and request deadlines that are long enough for turns of `max_tokens` tokens."""
     slower = max(1.0, max_tokens / config.play.max_turn_tokens)
     replace = msgspec.structs.replace
     play = replace(config.play, lease_s=max(config.play.lease_s * slower, LEAST_S))

@@ -201,7 +201,8 @@ def _attend_to_spans(
 def _attend_alone(query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
     """Attend from the last tokens of one sequence to all of it: take [1, heads, tokens, dim].
 
-    A call is causal only between as many queries as keys, so empty queries come first. cuDNN prepares each length anew,
+    A causal call needs as many queries as keys, so empty queries are put before the others. cuDNN prepares each length
+    anew,
     so the length is rounded up to one of 16 between two powers of two. No query sees the keys after this length.
     """
     length, keys = query.shape[2], key.shape[2]

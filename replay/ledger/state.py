@@ -66,7 +66,7 @@ class RunState:
         self.config = config
         self.secret = secret
         self.counters = RunCounters()
-        self.command: CommandLimits | None = None  # None: the command that serves the run gave no limit
+        self.command: CommandLimits | None = None  # None if the command that serves the run gave no limit
         self.statistics = Statistics.of(config.design)
         self.history = History()
         self.memory = EnvironmentMemory(config.design.memory_records)

@@ -57,7 +57,7 @@ from spade.waits import describe_all
 
 ROUND = 256
 TICK_S = 0.5
-COMMIT_DELAY_S = 0.002  # time for which a commit waits for as many requests as the last commit had
+COMMIT_DELAY_S = 0.002  # longest time that a commit waits until it has as many requests as the last commit
 CLOCK_S = 5.0  # a kill loses at most this much of the run clock
 
 log = logging.getLogger(__name__)

@@ -73,8 +73,8 @@ class _Child:
 class Supervisor:
     """The children of one command.
 
-    `number` is the first part of the numbers of lives that it starts from now on (`LifeNumber`). 0: lives are not
-    counted.
+    `number` is the first part of the numbers of lives that it starts from now on (`LifeNumber`). 0 means that lives are
+    not counted.
     """
 
     def __init__(

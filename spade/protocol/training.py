@@ -155,7 +155,7 @@ class Publish(Request[Published], frozen=True):
     """Publish new weights. The replay service draws, stores and announces their version."""
 
     step: int
-    """Learner step that made the weights. 0: the initial weights."""
+    """Learner step that made the weights. 0 for the initial weights."""
 
     digest: str
     """Digest of the weights."""

@@ -81,7 +81,8 @@ class Prefixes:
     def _count_common(self, prompt: NDArray[np.int32]) -> NDArray[np.int64]:
         """Count the leading tokens that each entry shares with the prompt: (entries,).
 
-        Ignores the prompt's last token. Compares a few tokens, then twice as many of the entries that share them.
+        Ignores the prompt's last token. Compares the first few tokens, then twice as many tokens of those entries that
+        share them, and so on.
         """
         common = np.zeros(len(self.filled), dtype=np.int64)
         width = min(len(prompt) - 1, self._ids.shape[1])

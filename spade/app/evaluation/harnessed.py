@@ -28,7 +28,7 @@ from spade.seeds import derive
 from spade.text import as_line
 
 MOST_ENDS = 2
-"""If a harness ends or is too late so many times during one sample, the sample is recorded as an error."""
+"""If a harness ends or is too late this many times during one sample, the sample is recorded as an error."""
 _FIELDS = ("role", "content", "tool_calls", "tool_call_id", "name", "reasoning_content")
 _DETAIL = 800  # characters
 _A_CORE = 2  # processes of a harness for each core, because they wait most of the time

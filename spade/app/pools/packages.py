@@ -28,7 +28,7 @@ from spade.text import as_line
 TAKEN = {
     "actors", "learner", "replay", "spade", "spade_rl",
     "harbor", "nemo_gym", "openenv", "textarena", "verifiers",  # names that tasksets of verifiers have already
-    "client", "core", "models", "server",  # names of modules that OpenEnv puts next to a package, and of its own modules
+    "client", "core", "models", "server",  # names of OpenEnv's modules, and of the modules around a package
     *(re.split(r"[^\w-]", need)[0].replace("-", "_").lower() for need in metadata.requires("spade-rl") or ()),
     *sys.stdlib_module_names,
 }  # fmt: skip
