@@ -1,6 +1,6 @@
 """Turn a batch of groups into micro-batches of packed sequences, cut by tokens.
 
-A trajectory of several sequences becomes several rows. Their `whole` lets the loss weigh them together as one
+A trajectory of several sequences becomes several rows. With `Row.whole` the loss weighs these rows together as one
 trajectory.
 
 The sequences of a micro-batch lie in one row without padding. If several of them share a beginning, the row has it once

@@ -115,9 +115,9 @@ def sequence_tis(tokens: Tokens, settings: Loss) -> Losses:
 
 
 def cispo(tokens: Tokens, settings: Loss) -> Losses:
-    """Return -w * A * log pi, w = min(pi / mu, cap) without gradient. The weight is cut; every token has a gradient.
-
-    This is CISPO, of MiniMax-M1 (arXiv:2506.13585), likewise without a lower bound. Its 1 + epsilon_high is `cap`.
+    """Return -w * A * log pi, w = min(pi / mu, cap) without gradient. Only the weight is truncated, so every token has
+    a gradient. This is CISPO, of MiniMax-M1 (arXiv:2506.13585). As there, the weight has no lower bound. `cap` is its 1
+    + epsilon_high.
     """
     log_w = (tokens.current - tokens.behaviour).detach()
     weight = torch.exp(log_w.clamp(max=math.log(settings.cap)))

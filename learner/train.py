@@ -71,7 +71,7 @@ class Learner:
                 finally:
                     await self._writer.leave()
         except* trio.Cancelled:
-            # The bus is closing, so the next start reports this checkpoint to the replay service.
+            # The bus is closing. The next start will report this checkpoint to the replay service.
             with trio.CancelScope(shield=True):
                 if self._backend.step > self._writer.saved:
                     copy = partial(self._copy, publish=False, keep=False, save=True)

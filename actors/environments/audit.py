@@ -47,8 +47,8 @@ Result = TypeVar("Result")
 async def audit(sandbox: Sandbox, job: AuditJob, domain: DomainName = "games") -> Audited:
     """Run an audit of a program of the domain.
 
-    An audit that is not over within `within_s` is a finding only if the program's own calls took most of the time. They
-    count as in a sandbox (`ChildProcess.counted_s`), so a program that waits for a processor is not to blame.
+    An audit that is not over within `within_s` is a finding only if the program's own calls took most of the time. The
+    time of a call is counted as in `ChildProcess.counted_s`, so a program is not blamed for waiting for a processor.
     """
     auditor = Auditor(sandbox, job, domain)
     began = trio.current_time()

@@ -1,9 +1,9 @@
 """Test sequentially if the share of won plays is at most `low` or at least `high`. Pure.
 
-This is Wald's sequential probability ratio test (Annals of Mathematical Statistics 16, 1945). Plays go on until they
-are a hundred times as likely under one hypothesis as under the other. Each hypothesis is a range, so its likelihood is
-a mean over two points (Wald's weight functions): the end next to the other range, and halfway from there to 0 or 1. The
-second point decides clear cases soon.
+This is Wald's sequential probability ratio test (Annals of Mathematical Statistics 16, 1945). Plays go on until the
+results are a hundred times as likely under one hypothesis as under the other. A hypothesis is a range of shares. Its
+likelihood is the mean over two points of the range (Wald's weight functions): its end next to the other range, and the
+middle between this end and 0 or 1. The second point decides clear cases soon.
 """
 
 from math import exp, inf, log

@@ -91,7 +91,7 @@ class Admission(ABC, Generic[Action]):
         self.began = now
 
     def reach(self, stage: str) -> None:
-        """Record that all loading stages before `stage` passed. Their whole time counts for the first of them."""
+        """Record that all loading stages before `stage` passed. The first of them is recorded with the time of all."""
         for name in self.loading[: self.loading.index(stage) if stage in self.loading else None]:
             self.stage = name
             self.close("", passed=True)

@@ -226,7 +226,7 @@ class Sandbox:
     def close(self, episode: str) -> float:
         """End an episode and forget it.
 
-        Idempotent. Returns the seconds that its program used, counted as for a deadline.
+        Idempotent. Returns the seconds that its program used, counted as in `ChildProcess.counted_s`.
         """
         entry = self._episodes.pop(episode, None)
         if entry is None:

@@ -1,7 +1,7 @@
 """Count the work in flight. Each change updates the counts, so that no request scans all plays.
 
-The counts are derived from the records and rebuilt when a run is loaded. They are never stored. A play, or the state or
-holder of other work, is changed between `drop` and `add`. So the counts always match the records.
+The counts are derived from the records and rebuilt when a run is loaded. They are never stored. Call `drop` before a
+play, or the state or holder of other work, changes, and `add` afterwards. So the counts always match the records.
 """
 
 from collections.abc import Callable, Iterator

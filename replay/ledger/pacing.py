@@ -8,7 +8,7 @@ start only while all outstanding sequences are under n * B for the oldest chunk 
 being wasted, and no chunk is left behind, however slow it is. (Designer groups that become trainable meanwhile, at most
 one round's, are not foreseen. Trajectories that they push over the bound are counted as wasted.)
 
-Under that bound, work is started only until all slots are filled once while one batch waits. More would only wait
+Under that bound, at most one batch and one chunk for each slot are outstanding. More would only wait
 and age.
 
 Pacing cannot deadlock: a chunk that has begun counts whole, and its plays may always be leased. With nothing in flight

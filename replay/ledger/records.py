@@ -198,7 +198,8 @@ class Member(Record):
 
 
 class DesignGroup(Record):
-    """The jobs of one skill in one round. They become a group of the queue when all have closed, or at the deadline."""
+    """The jobs of one skill in one round. Their designs become one group of the queue when all jobs have closed, or at
+    the deadline."""
 
     id: str
     round: int

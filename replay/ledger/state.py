@@ -43,8 +43,8 @@ from spade.seeds import INSTANCE_MASK, derive
 class CommandLimits(Record):
     """The limits of the `spade up` that last started the run, and the point from which they count.
 
-    They bound that command alone: the next command replaces them. A replay service that is started again within the
-    command counts on from the same point.
+    The limits bound only that command: the next command replaces them. If the replay service is restarted within the
+    command, it goes on counting from the same point.
     """
 
     command: str

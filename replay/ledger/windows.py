@@ -313,7 +313,7 @@ def expire(state: RunState, now: float, live: frozenset[str] | None) -> None:
     """
     for environment in audits.expire(state, now, live):
         close(state, environment, now)
-    # Sorted: the order of a dict differs after a restart.
+    # Sort them, because a restart changes the order of the dict.
     for environment in sorted(state.environments.values(), key=lambda each: (each.deadline, each.id)):
         # If a resume has made windows shorter, a window may be over although its last play did not close it.
         if environment.audit is None and (now >= environment.deadline or _is_over(state, environment)):

@@ -262,7 +262,7 @@ class Peers:
 
 
 def _remove_infinite(beat: Heartbeat) -> Heartbeat:
-    """Return a heartbeat without the floats that JSON lacks. They would make status.json unreadable."""
+    """Return a heartbeat without infinite floats and NaN, which would make status.json unreadable."""
     gauges = {name: value for name, value in beat.gauges.items() if math.isfinite(value)}
     return Heartbeat(gauges, tuple(wait for wait in beat.waits if math.isfinite(wait.for_s)))
 

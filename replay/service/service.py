@@ -188,7 +188,7 @@ class Service:
             await self._reply(server, incoming, answer)
 
     def _tell_closed_levels(self) -> None:
-        """Log each pool level that yields no instance. Each is logged once."""
+        """Log once for each level of the pool that was closed because it yields no instance."""
         capped = {} if self.ledger.state.levels is None else self.ledger.state.levels.capped
         for name, cap in capped.items():
             if self._capped.get(name) != cap:

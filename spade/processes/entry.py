@@ -97,7 +97,7 @@ def main(body: Body) -> NoReturn:
     pipe.set_inheritable(False)  # our own children must not keep it open
     _supervisors.append(pipe)
     logs.begin(launch.name)
-    gc.freeze()  # imported objects stay, and collecting garbage among all of torch's would stop the process for 0.2 s each time
+    gc.freeze()  # imported objects stay; to search all of torch's for garbage takes 0.2 s each time
     gc.enable()
     try:
         trio.run(_live, body, launch, config.load(launch.config), pipe)

@@ -150,7 +150,8 @@ class TorchEngine:
         return self._sample(*self._compute(Plan(chunks, self._pace.spare, self._device)))
 
     def _grow(self) -> None:
-        """Make room for the newest token of every sequence in flight. Those admitted last may have to leave for it."""
+        """Make room for the newest token of every sequence in flight. If there is too little room, the sequences
+        admitted last go back to the queue."""
         for row in list(self._active.values()):
             while self._active.get(row.entry) is row and not self._memory.fit(row.entry, len(row.tokens), self._active):
                 last = self._active[next(reversed(self._active))]

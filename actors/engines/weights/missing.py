@@ -1,4 +1,4 @@
-"""The parts of a file that a draft lacks, and the choice of the next part to ask for. Neither I/O nor a clock.
+"""The parts of a file that a draft lacks, and the choice of the next part to ask for. Does no I/O and reads no clock.
 
 A set of parts is an integer. Bit i stands for the part of at most `most` bytes from byte i * most.
 """

@@ -231,6 +231,6 @@ def _make_command(name: str, tier: str, data: Path | None) -> Sequence[str]:
             f"suite {name}: its harness runs behind bubblewrap alone: {error}; --set sandbox.tier=none takes no walls"
         ) from None
     files = [*list_folders_above(Path(given)), "--ro-bind", given, given] if given else []
-    # Do not use --die-with-parent: the parent is the thread that starts the process. The process ends with its input
-    # or with its group.
+    # Do not use --die-with-parent: the parent is the thread that starts the process. Without this option, the process
+    # still ends when its input closes, or with its group.
     return [*walls, "--cap-drop", "ALL", *files, *own]

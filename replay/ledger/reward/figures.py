@@ -102,7 +102,8 @@ def compute_win_rate(finished: Sequence[PlayRecord], hinted: bool, win_return: f
 def compute_change(unhinted: Sequence[PlayRecord], doubtful: int, win_return: float) -> Change | None:
     """Return the change of the win rate over a window's unhinted plays that ended; None for plays of a single chunk.
 
-    `doubtful` is the number of void plays, and of lost plays that count as void. Each may be won, in either half.
+    `doubtful` is the number of void plays and of lost plays that count as void. Each of them might have been won, in
+    either half.
     """
     chunks = sorted({play.chunk for play in unhinted})
     if len(chunks) < 2:

@@ -1,7 +1,7 @@
 """One run of an experiment, from its pool to its results, by commands of `spade`.
 
-Each command resumes its earlier work. A killed command may have left processes that still run. They hold their folders.
-So they are stopped before the command is given again.
+If a command is repeated, it resumes its earlier work. A killed command may have left processes, which keep the run's
+folder locked. They are stopped before the command is repeated.
 """
 
 import subprocess

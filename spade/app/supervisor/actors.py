@@ -1,7 +1,8 @@
 """The actors that one supervisor keeps up. The wanted number of each role may change at any time.
 
-Only the supervisor holds the wanted counts. They begin as the config's, change with each order and are sent with each
-report. They outlive a restart of the replay service and end with their command. A resumed `spade up` starts with the
+Only the supervisor holds the wanted counts. The counts begin with the config's, change with each order, and are sent
+with each report. They survive a restart of the replay service, but not the end of the command. A resumed `spade up`
+starts with the
 config's counts again (`--set actors.agents=8` changes the config).
 """
 

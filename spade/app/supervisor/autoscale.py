@@ -21,7 +21,7 @@ from spade.transport import Client
 
 LOOK_S = 2.0
 LOOKS = 5  # the number of agents changes after this many looks in a row call for it
-ENGINE_LOOKS = 30  # the same for engines, which are expensive and may take minutes to start
+ENGINE_LOOKS = 30  # the same for engines: more looks, because an engine may take minutes to start
 STARVING = 0.2  # the learner starves if it waits for at least this share of its time
 FED = 0.05  # the learner has enough batches if it waits for at most this share of its time
 BUSY = 0.9  # agents are busy if at least this share of their slots is in use

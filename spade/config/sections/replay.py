@@ -27,8 +27,8 @@ class Reward(Section, frozen=True):
     and some were not."""
 
     regret_scale: Positive = 0.15
-    """Regret that counts as 1; the regret is clipped to [0, 1] after the division. Also the change of the win rate that
-    counts as 1 under "progress". The default is the paper's."""
+    """The regret is divided by this number and clipped to [0, 1], so a regret of this size pays in full. Under
+    "progress" the change of the win rate is divided by it as well. The default is the paper's."""
 
     regret_weight: PositiveOrZero = 0.4
     """Weight of the normalised regret. The default is the paper's."""
