@@ -24,7 +24,8 @@ GamePolicy = Callable[[str], str]
 """Return the action after an observation."""
 FORMS: tuple[Form, ...] = ("inside", "box")
 TRIED_ACTIONS = 4
-"""Random actions that show if a program without a listed solution reads a form. A single one may change nothing."""
+"""Number of random actions that show whether a program without a listed solution reads a form. A single one may change
+nothing."""
 
 
 async def find_form(sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play) -> Form:

@@ -27,7 +27,7 @@ from spade.protocol import Measures, Observed, Stage, Verdict
 from spade.text import format_beside
 
 REFUSED_GAP = 0.15
-"""If random play wins a program by this share more often than random_win_share, it passes at most once in 100 times."""
+"""A program that random play wins with a share of random_win_share plus this passes at most once in 100 times."""
 PLAYS_A_STEP = 5
 """Number of plays of a test of luck that together may take `step_s`."""
 WINS_REPEATED = 3
@@ -113,7 +113,7 @@ class Admission(ABC, Generic[Action]):
         high: float,
         play: Callable[[int], Awaitable[Transcript[Action]]],
     ) -> str:
-        """Play one instance after the other until it is certain enough if `who` wins too often.
+        """Play one instance after the other until it is certain enough whether `who` wins too often.
 
         The program is rejected if the share is `high` or more, and passes if it is random_win_share or less.
         """

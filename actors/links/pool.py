@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 _UNEVEN = 1.25  # a service chosen by `near` may have at most this many times the mean number of holders
 
 
-MOST_ENDS = 2  # if so many services end while they serve one request, no further service is asked
+MOST_ENDS = 2  # after this many services ended while they served a request, no further service is asked
 
 
 class LostError(BusError):

@@ -71,7 +71,7 @@ class Segments:
         Keys beyond the window of the whole segment are left out. The last keys of a segment are its own tokens, so
         position i of its n sees all but the last n - 1 - i keys.
         """
-        key = window, len(among)  # `among` are all segments, or all except the long ones: its length tells which
+        key = window, len(among)  # `among` has all segments or all short ones, so its length identifies it
         if key not in self._spans:
             tokens = [np.arange(*ends) for ends in pairwise(np.cumsum([0, *self.lengths]))]
             lengths = [self.lengths[index] for index in among]

@@ -25,8 +25,8 @@ HONEST_DEVIATIONS = 2.33
 """If random actions win an honest environment half of the time, the number of won random plays is more than this many
 standard deviations over its mean in one of a hundred audits."""
 LEAST_INSTANCES = 8
-"""Take the instances that were played several times. If on each of them all plays ended in the same way, this proves
-something only if there are at least this many such instances."""
+"""Least number of instances with several plays. Only with this many does it prove something that on each of them all
+plays ended in the same way."""
 
 
 Outcome = Literal["passed", "failed", "left out", "late"]

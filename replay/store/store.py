@@ -33,7 +33,7 @@ class Extent(msgspec.Struct, frozen=True):
 
 
 class Commit(msgspec.Struct):
-    """A record of every commit. It shows if an older state is taken for the last one."""
+    """A record of every commit. It reveals an older state that is taken for the last one."""
 
     number: int
     """LMDB's number of the commit."""

@@ -187,7 +187,7 @@ def _say(pipe: socket.socket, line: bytes) -> None:
 def end_within(seconds: float, line: str) -> None:
     """End this process after `seconds`, with `line` as the reason, if it still runs.
 
-    A thread that cannot be stopped may keep it so long.
+    A thread that cannot be stopped may keep it running.
     """
 
     def end() -> None:

@@ -1,7 +1,7 @@
-"""Execute a player's code on one input, in a process that knows nothing else.
+"""Execute a player's code on one input, in a process that does not know the expected output.
 
 This follows LiveCodeBench in its two forms: a whole program with standard input and output, or a method of a class
-`Solution`. The process ran the code, so its output proves nothing else.
+`Solution`. The code may have changed this process, so only the output is used.
 """
 
 import bisect

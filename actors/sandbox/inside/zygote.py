@@ -78,7 +78,8 @@ def serve(control: int, proc: int, layers: frozenset[str]) -> bool:
 
 
 _libc = ctypes.PyDLL(None, use_errno=True)
-"""Used for `fork`: `os.fork` would prepare the child for threads and seed generators, a tenth of its page faults."""
+"""Used for `fork`: `os.fork` would prepare the child for threads and seed generators, which makes a tenth of
+its page faults."""
 
 
 class ForkServer:

@@ -140,7 +140,8 @@ def _make_table(
     row_of: Callable[[Environment], str],
     order: Callable[[Mapping[str, int]], list[str]],
 ) -> tuple[Table, bool]:
-    """Make a table, and tell if it is worth showing. Leaves out designs without a name, and rows after MOST_ROWS."""
+    """Make a table, and tell whether it is worth showing. Leaves out designs without a name, and rows after
+    MOST_ROWS."""
     first = min((each.step for each in found), default=0)
     span = max((each.step for each in found), default=0) - first
     columns = min(PARTS, span + 1)
