@@ -44,7 +44,7 @@ class LifeWatcher(Protocol):
         """Report that the process is ready."""
 
     def on_wait(self, what: str) -> None:
-        """Report that the process waits for `what`. Before that it cannot start, or its end cannot be known."""
+        """Report a wait for `what`: until then the process cannot start, or it is not known whether it has ended."""
 
 
 class AnyLife(Protocol):

@@ -74,10 +74,11 @@ class Design(NamedTuple):
 
 
 def pair_designs(environments: Sequence[Environment], steps: Mapping[int, int]) -> list[Design]:
-    """Pair environments with the learner step at which they came. `steps` maps versions to learner steps.
+    """Pair each environment with a learner step. `steps` maps versions to learner steps.
 
-    For a designed environment, this is the step of the policy that designed it. A program of a pool came with its first
-    play.
+    For a designed environment, it is the step of the policy that designed it. For a program of a pool, it is the step
+    of
+    the newest policy when its first chunk began.
     """
     versions = (
         (each.designed_version or (each.chunks[0].version if each.chunks else 0), each) for each in environments
