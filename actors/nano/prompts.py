@@ -16,8 +16,7 @@ class NanoProfile(Profile):
     """The prompts of both roles for the nano model.
 
     Prompts name a document by its title, and a program to avoid by its class name. Without a document, a drawn name and
-    one of
-    `fields` replace the title, because the model knows no other requests.
+    one of `fields` replace the title, because the model knows no other requests.
     """
 
     def __init__(self, families: Sequence[Family[Any, Any]], fields: Sequence[str]) -> None:

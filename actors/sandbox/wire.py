@@ -1,8 +1,7 @@
 """The frames between the host and a child: the host's requests, and the only answers that it accepts.
 
 A frame is a length (little-endian uint32) and JSON of this many bytes. It is JSON because the child has only the
-standard
-library. A nonce names the request, so an answer written in advance does not count.
+standard library. A nonce names the request, so an answer written in advance does not count.
 """
 
 from typing import Annotated, Any, Literal

@@ -69,8 +69,7 @@ class Zygote:
         """Fork a new child. It may add `memory_bytes` to its address space and compute for `processor_s`.
 
         `make` makes the host's end of the child. Its channel takes requests immediately. The zygote reports its birth,
-        or
-        the failure, later.
+        or the failure, later.
         """
         request = MESSAGE.pack(FORK, memory_bytes, min(math.ceil(processor_s), MOST_S))
         async with self._turn:

@@ -1,8 +1,8 @@
 """Write and read state tensors in sharded form. Each rank writes its own fragments with torch's distributed checkpoint.
 
 A tensor is stored flattened, and divided in the same way as over the ranks. A reader takes the elements that it needs
-from any of the
-files. The files are safetensors with the place of each fragment in the header, so that nothing is unpickled.
+from any of the files. The files are safetensors with the place of each fragment in the header, so that nothing is
+unpickled.
 """
 
 from dataclasses import replace

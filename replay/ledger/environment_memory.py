@@ -91,8 +91,8 @@ class EnvironmentMemory:
     def seeds(self, skill: str, count: int, draw: int, by_regret: bool = True) -> tuple[MemorySeed, ...]:
         """Draw up to `count` environments of the skill to vary, by `draw`, from the ten of highest regret. Only
         environments with a win rate in [0.15, 0.85] and a regret over 0 qualify. Without `by_regret`, rank by reward
-        instead of regret
-        and leave the regret out. With probability SEED_SHARE, or if no environment qualifies, draw from the seeds.
+        instead of regret and leave the regret out. With probability SEED_SHARE, or if no environment qualifies, draw
+        from the seeds.
         """
         low, high = SEED_WIN_RATES
 

@@ -41,8 +41,7 @@ class Pump:
     """A socket that never blocks.
 
     `send` succeeds immediately or returns False. The pump passes arrivals to `on_frames`. `user` is the gate's grant to
-    the
-    key of the message in hand, or "" without keys.
+    the key of the message in hand, or "" without keys.
     """
 
     def __init__(

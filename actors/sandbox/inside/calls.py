@@ -77,8 +77,7 @@ CONDITIONS: dict[str, tuple[tuple[int, int, tuple[int, ...]], ...]] = {
     "sched_getaffinity": ((0, 0xFFFF_FFFF, (0,)),),
 }
 """By call: (index of an argument, mask, values). The masked bits of the argument must equal one of the values. The high
-half of an
-argument is ignored."""
+half of an argument is ignored."""
 
 ABSENT: Table = {
     "open": (2, None),

@@ -77,8 +77,7 @@ def pair_designs(environments: Sequence[Environment], steps: Mapping[int, int]) 
     """Pair each environment with a learner step. `steps` maps versions to learner steps.
 
     For a designed environment, it is the step of the policy that designed it. For a program of a pool, it is the step
-    of
-    the newest policy when its first chunk began.
+    of the newest policy when its first chunk began.
     """
     versions = (
         (each.designed_version or (each.chunks[0].version if each.chunks else 0), each) for each in environments

@@ -125,8 +125,7 @@ class Learner(Section, frozen=True):
 
     agent_lag: CountOrZero = 4
     """Number of published versions by which a play may be too old when it is trained. An older play is not trained. 0
-    makes a run
-    synchronous."""
+    makes a run synchronous."""
 
     designer_weight_max: Positive = 32.0
     """Greatest factor on the advantages of designers. A batch has few of their trajectories, so these are weighted

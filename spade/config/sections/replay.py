@@ -89,8 +89,7 @@ class Replay(Section, frozen=True):
     process waits for which."""
 
     retain_s: SecondsOrZero = 0.0
-    """Age in seconds at which trajectories are deleted, once they were trained and no resume needs them; 0 keeps
-    them."""
+    """Seconds that trajectories stay after their batch was taken, and longer if a resume needs them; 0 keeps all."""
 
     retain_bytes: BytesOrZero = 0
-    """Bytes of all trajectories above which the oldest of such trajectories are deleted; 0 keeps them."""
+    """Bytes of all trajectories above which the oldest that no resume needs are deleted; 0 keeps all."""
