@@ -92,4 +92,4 @@ class Replay(Section, frozen=True):
     """Seconds that trajectories stay after their batch was taken, and longer if a resume needs them; 0 keeps all."""
 
     retain_bytes: BytesOrZero = 0
-    """Bytes of all trajectories above which the oldest that no resume needs are deleted; 0 keeps all."""
+    """Bytes of all trajectories above which the oldest trained ones that no resume needs are deleted; 0 keeps all."""
