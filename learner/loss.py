@@ -145,7 +145,8 @@ KINDS: dict[str, Callable[[Tokens, Loss], Losses]] = {
 
 
 def k3(current: Tensor, reference: Tensor) -> Tensor:
-    """Return KL(pi || reference) of each token in nats, estimated as q - 1 - log q with q = reference / pi: >= 0, (n,).
+    """Return an estimate of KL(pi || reference) of each token, in nats: (n,), >= 0. It is q - 1 - log q, q = reference
+    / pi.
 
     GRPO (arXiv:2402.03300), section 4.1.1.
     """

@@ -113,7 +113,7 @@ def begin_command(state: RunState, command: str, limits: Limits, now: float) -> 
 
 
 def note_first_step(state: RunState, step: int) -> None:
-    """Count the command's steps from `step` if its learner asks for a batch for the first time."""
+    """Begin to count the command's steps at `step`, when its learner asks for its first batch."""
     command = state.command
     if command is not None and command.begun_step is None and 1 <= step <= state.counters.taken_step + 1:
         command.begun_step = step - 1

@@ -26,8 +26,8 @@ log = logging.getLogger(__name__)
 class PostGoneError(SpadeError):
     """A post that cannot be reached. Its process may still run, for as long as the heartbeat rule of `post` allows.
 
-    `known` is True if the cluster says that the post has ended. If its machine is lost too, the cluster itself then
-    places nothing more there.
+    `known` is True if the cluster says that the post has ended. If the machine is lost as well, the cluster knows this
+    too, and places nothing more there.
     """
 
     def __init__(self, reason: str, *, known: bool = False) -> None:

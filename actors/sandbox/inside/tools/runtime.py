@@ -44,7 +44,8 @@ class ToolProgram(LoadedProgram):
 
     def build(self) -> None:
         super().build()
-        # Programs in the paper's style append the result of their own method of this name to each result.
+        # Programs in the paper's style append the result of `_advance_if_done` to each result of a tool. Here it
+        # returns "".
         self.instance._advance_if_done = str
 
     def reset(self, seed: int) -> Answer:
