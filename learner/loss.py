@@ -145,8 +145,7 @@ KINDS: dict[str, Callable[[Tokens, Loss], Losses]] = {
 
 
 def k3(current: Tensor, reference: Tensor) -> Tensor:
-    """Return an estimate of KL(pi || reference) of each token, in nats: (n,), >= 0. It is q - 1 - log q, q = reference
-    / pi.
+    """Return an estimate of KL(pi || reference) in nats: (n,). It is q - 1 - log q >= 0 with q = reference / pi.
 
     GRPO (arXiv:2402.03300), section 4.1.1.
     """
