@@ -116,8 +116,10 @@ def sequence_tis(tokens: Tokens, settings: Loss) -> Losses:
 
 def cispo(tokens: Tokens, settings: Loss) -> Losses:
     """Return -w * A * log pi, w = min(pi / mu, cap) without gradient. Only the weight is truncated, so every token has
-    a gradient. This is CISPO, of MiniMax-M1 (arXiv:2506.13585). As there, the weight has no lower bound. `cap` is its 1
-    + epsilon_high.
+    a gradient.
+
+    This is CISPO, of MiniMax-M1 (arXiv:2506.13585). As there, the weight has no lower bound. `cap` is the paper's
+    1 + epsilon_high.
     """
     log_w = (tokens.current - tokens.behaviour).detach()
     weight = torch.exp(log_w.clamp(max=math.log(settings.cap)))
@@ -145,7 +147,7 @@ KINDS: dict[str, Callable[[Tokens, Loss], Losses]] = {
 
 
 def k3(current: Tensor, reference: Tensor) -> Tensor:
-    """Return an estimate of KL(pi || reference) in nats: (n,). It is q - 1 - log q >= 0 with q = reference / pi.
+    """Return (n,): each token's KL(pi || reference) in nats, estimated as q - 1 - log q >= 0 with q = reference / pi.
 
     GRPO (arXiv:2402.03300), section 4.1.1.
     """

@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class Work(NamedTuple):
-    """A copy of the learner after a step, and a list of what to write."""
+    """A copy of the learner after a step, and the kinds of output to write from it."""
 
     step: int
     """Learner steps taken."""

@@ -181,8 +181,8 @@ class Auditor:
     async def _play_solutions(self) -> None:
         """Play the solution on instances that nobody won. If they are few, add some that only hinted plays won.
 
-        If the solution lists actions for some instances, every instance without a list counts as lost. If it never
-        lists actions, it proves nothing about the instances.
+        If the solution lists actions for some instances, every instance without a list counts as tried and not solved.
+        If it never lists actions, it proves nothing about the instances.
 
         It is a finding if the solution needs a word that only the hint states. If the word is a number, it is a finding
         only on the second such instance, since a hint may name a number as an example.
@@ -253,9 +253,9 @@ class Auditor:
     async def _find_gift(self) -> None:
         """Look for a hinted play that needs a word which the hint states and no observation does.
 
-        Needs: without the word, the same moves return less. The play need not be won, since the regret pays for any
-        higher return. The same must hold on another instance, on which the moves also beat all plays without the hint.
-        Otherwise the word was a guess or part of a method.
+        A play needs a word if the same moves return less without it. The play need not be won, since the regret pays
+        for any higher return. The same must hold on another instance, on which the moves also beat all plays without
+        the hint. Otherwise the word was a guess or part of a method.
         """
         for replay in self._job.replays:
             if not replay.hinted or replay.play not in self._returns:

@@ -141,7 +141,7 @@ class GameAdmission(Admission[str]):
         return ""
 
     async def find_secrets(self) -> None:
-        """Find the words that a hint must not state: words of the solutions that no play of their instance shows.
+        """Keep the words that a hint must not state: words of the solutions that no play of their instance shows.
 
         A hint may state words that all solutions share, if the solutions win without them. If one sequence solves every
         instance, a hint must not state its beginning either.
@@ -163,8 +163,7 @@ class GameAdmission(Admission[str]):
         """Return the words of a solution that no observation states in time to win.
 
         Observations of all plays of the instance count, up to an action that nobody can find. A word is stated in time
-        if
-        the solution still wins after the actions that led to the observation.
+        if the solution still wins after the actions that led to the observation.
         """
         solution, seed = self.form.solutions[index], self.form.seed(index)
         sent = tuple(format_action(action, self.form.reads) for action in solution)
@@ -183,10 +182,10 @@ class GameAdmission(Admission[str]):
         return hidden
 
     async def needed(self, index: int, words: Sequence[str]) -> Sequence[str]:
-        """Return those of `words` without which the solution does not win.
+        """Return the words that a hint must not state: all of `words`, or only those in the last action.
 
-        If the solution wins without its earlier actions, they were steps of a search, and only the words of the last
-        action remain. For example, a hint may state the first two of the guesses 500, 250, 375.
+        If the solution wins without the earlier actions that have other words, these actions were steps of a search.
+        Then a hint may state their words, for example the first two of the guesses 500, 250, 375.
         """
         last = find_unseen_words(self.form.solutions[index][-1:], ())
         early = [word for word in words if word not in last]

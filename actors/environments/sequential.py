@@ -18,8 +18,10 @@ Decision = Literal["reject", "admit", "go on"]
 
 
 def decide(wins: int, plays: int, low: float, high: float) -> Decision:
-    """Reject if the share of won plays is certainly over `low`, admit if it is certainly under `high`. Requires 0 <=
-    low < high <= 1."""
+    """Reject if the share of won plays is almost certainly over `low`, admit if it is almost certainly under `high`.
+
+    Otherwise go on. At BOUND the likelier of the two decides. Requires 0 <= low < high <= 1.
+    """
     losses = plays - wins
     if _is_likelier((high, (1 + high) / 2), low, wins, losses):
         return "reject"

@@ -56,7 +56,7 @@ class Trials(Generic[Action]):
         self.repairs: Repairs = ()
         """The repairs of the program's text."""
         self.life = "class"
-        """The last stage that the last process reached."""
+        """The stage of the program's life that the last process reached."""
         self.slowest_s = 0.0
         """The time of the slowest call after loading, counted as in `ChildProcess.counted_s`."""
         self.counted_s = 0.0

@@ -163,8 +163,7 @@ class Sampler:
             raise
 
     def room(self, prompt: int, asked: int | None, field: str) -> int:
-        """Return the most tokens of an answer to a prompt of `prompt` tokens. `field` names the request's limit in
-        errors.
+        """Return the most tokens of an answer to a prompt of `prompt` tokens. `field` names the prompt in errors.
 
         Raises AskError if prompt and answer do not fit into the context.
         """

@@ -27,7 +27,7 @@ class Manner:
     """The model that plays."""
     max_turns: int
     needs: Needs = field(default_factory=Needs)
-    """Needs of its program beyond the env-runner's own limits."""
+    """Wider limits that the program needs, in place of the env-runner's own limits."""
 
 
 def make_run_manner(session: Session, reads: Form, single_turn: bool) -> Manner:

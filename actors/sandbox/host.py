@@ -31,7 +31,7 @@ REWARD_BOUND = 10.0
 RUNNER_BYTES = 4 << 30
 """Most bytes that all programs together may take. Beyond it the plays that grew most are ended and retried."""
 PROCESSOR_STEPS = 12
-"""The process of an episode may take this many times `step_s` of processor time, over all its turns."""
+"""The process of an episode may take this many times `step_s` of processor time, over its whole life."""
 ITEM_STEP_S, ITEM_BYTES = 300.0, 2 << 30
 """Most seconds of a step, and most bytes, that an item of a suite may get: enough for all tests of a problem of
 LiveCodeBench."""

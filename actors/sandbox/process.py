@@ -86,8 +86,8 @@ class ChildProcess:
     # ------------------------------------------------------------ calls of the host
 
     def grown(self) -> int:
-        """Return by how many bytes the child's memory without a file has grown since the fork. Returns 0 if it is
-        dead."""
+        """Return by how many bytes the child's memory has grown since the fork, without memory that files back. Returns
+        0 if it is dead."""
         try:
             return max(count_private_bytes(self._pid) - self._base_bytes, 0) if self._pidfd is not None else 0
         except (FileNotFoundError, ProcessLookupError):

@@ -52,7 +52,7 @@ class Act(msgspec.Struct, frozen=True, tag_field="do", tag="act"):
 
 
 class Inspect(msgspec.Struct, frozen=True, tag_field="do", tag="inspect"):
-    """Report the state of a program with tools, and its criteria on that state. Answer: Inspected."""
+    """Report the state of a program with tools, and which of its criteria hold. Answer: Inspected."""
 
 
 class Solve(msgspec.Struct, frozen=True, tag_field="do", tag="solve"):

@@ -80,7 +80,7 @@ class Partition:
                 parameter, release_swap_buffers=True, optim_state_key=moment
             )
             start = self._rank * len(kept)
-            return Fragment(kept[: max(shape.numel() - start, 0)], start, shape)  # the last rank's part has padding
+            return Fragment(kept[: max(shape.numel() - start, 0)], start, shape)  # the last ranks' parts may be padded
         held = cast(Any, parameter)._hp_mapping
         if held is None:
             return Fragment(torch.empty(0), 0, shape)

@@ -99,7 +99,7 @@ class Ranks:
         raise SpadeError(self._lost)
 
     def close(self) -> None:
-        """Answer the ranks that wait for a command, or will ask for one, with Done, the last command."""
+        """Give the last command, Done, to the ranks that wait for a command, and to ranks that ask later."""
         with self._news:
             self._command = Done()
             self._told += self._told > 0

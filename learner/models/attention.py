@@ -71,7 +71,7 @@ class Segments:
         Keys beyond the window of the whole segment are left out. The last keys of a segment are its own tokens, so
         position i of its n sees all but the last n - 1 - i keys.
         """
-        key = window, len(among)  # `among` has all segments or all short ones, so its length identifies it
+        key = window, len(among)  # `among` is all segments or only the short ones, so its length is enough
         if key not in self._spans:
             tokens = [np.arange(*ends) for ends in pairwise(np.cumsum([0, *self.lengths]))]
             lengths = [self.lengths[index] for index in among]
@@ -202,8 +202,8 @@ def _attend_alone(query: Tensor, key: Tensor, value: Tensor, scaling: float | No
     """Attend from the last tokens of one sequence to all of it: take [1, heads, tokens, dim].
 
     A causal call needs as many queries as keys, so empty queries are put before the others. cuDNN prepares each length
-    anew,
-    so the length is rounded up to one of 16 between two powers of two. No query sees the keys after this length.
+    anew, so the length is rounded up to one of 16 between two powers of two. The keys that this adds come last, so no
+    query of the sequence sees them.
     """
     length, keys = query.shape[2], key.shape[2]
     behind = -keys % (1 << max(0, keys.bit_length() - 5))

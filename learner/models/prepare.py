@@ -28,7 +28,7 @@ def shares_beginnings(*models: Any) -> bool:
 
 
 def prepare_model(model: Any, activation_checkpointing: bool) -> None:
-    """Make a Hugging Face causal language model ready for `trained_logprobs`, in evaluation mode (no dropout).
+    """Make a Hugging Face causal language model ready for `compute_trained_logprobs`, in evaluation mode (no dropout).
 
     Raises RunError if its logits are not its head's output, or if packed sequences see each other.
     """
@@ -41,7 +41,7 @@ def prepare_model(model: Any, activation_checkpointing: bool) -> None:
 
 @torch.no_grad()
 def _pack_attention(model: Any) -> None:
-    """Use `packed_attention` if it agrees with the model's own attention, also after a shared beginning.
+    """Use `compute_packed_attention` if it agrees with the model's own attention, also after a shared beginning.
 
     Otherwise keep the model's own attention if it separates packed sequences. Raises RunError if neither works.
     """

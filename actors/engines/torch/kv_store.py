@@ -78,7 +78,7 @@ class KvStore(Cache):
         self.spare = TokenExtent(tokens, SMALLEST)
         """An extent after all extents of sequences, for keys that nobody reads."""
         self.stores: dict[int, tuple[LayerKv, LayerKv]] = {}
-        self._blocks: list[tuple[int, Tensor]] = []  # (heads, tensor of all stores of one shape)
+        self._blocks: list[tuple[int, Tensor]] = []  # heads; all stores of one shape (stores, rows, dim)
         if like is not None:
             self._allocate(like)
 

@@ -74,7 +74,7 @@ class Words:
 
     @cached_property
     def numbers(self) -> tuple[str, ...]:
-        """The numbers in the ranges of the text. Without a range, all its numbers and 0 to 9."""
+        """The numbers in the ranges of the text. Without a range, some of its numbers and 0 to 9."""
         ranges = choose_some(expand_ranges(self._text, MOST_NUMBERS, self._draw), MOST_NUMBERS, self._draw)
         own = choose_some((match[0] for match in _NUMBER.finditer(self._text)), MOST_NUMBERS // 2, self._draw)
         return ranges or tuple(dict.fromkeys((*own, *"0123456789")))

@@ -31,7 +31,7 @@ _CAPABILITIES = (ctypes.c_uint32 * 2)(0x20080522, 0)  # version 3 of the interfa
 _NONE = (ctypes.c_uint32 * 6)()  # three empty sets of capabilities: effective, permitted, inheritable (two words each)
 
 THREAD_WORDS = 256
-"""The C library describes a thread in memory. Its number is searched in this many words of the description."""
+"""The C library describes a thread in memory. The thread's number is searched in this many words from there on."""
 SHOWN_NUMBER = 1
 """The number that the C library keeps in a child instead of the real one. It must not be 0. The owner of a free lock is
 0, so a thread 0 would believe that it holds every free lock, and OpenSSL would fail or crash."""
