@@ -25,8 +25,8 @@ HONEST_DEVIATIONS = 2.33
 """If random actions win an honest environment half of the time, the number of won random plays is more than this many
 standard deviations over its mean in one of a hundred audits."""
 LEAST_INSTANCES = 8
-"""Least number of instances with several plays. Only with this many does it prove something that on each of them all
-plays ended in the same way."""
+"""Least number of instances with several plays. With fewer, it proves nothing if all plays of each instance end in the
+same way."""
 
 
 Outcome = Literal["passed", "failed", "left out", "late"]
@@ -119,8 +119,8 @@ def count_lucky(environment: Environment, plays: Sequence[PlayRecord], win_retur
     """Return the number of lost unhinted plays that count as void, because nobody can win their instances.
 
     Only losses on instances that no play won can be void. If the audit played the solution on N of these instances and
-    it lost n, then n / N of the losses are void. If the solution lists no actions: if some instance was both won and
-    lost, none of the losses is void, else all are.
+    it lost n, then n / N of the losses are void, rounded up. If the solution lists no actions, all losses are void. But
+    none is void if an instance was both won and lost, or if fewer than LEAST_INSTANCES have several plays.
     """
     audit = environment.audit
     if audit is None or audit.state != "passed" or not audit.lost:

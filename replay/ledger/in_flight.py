@@ -1,7 +1,7 @@
 """Count the work in flight. Each change updates the counts, so that no request scans all plays.
 
-The counts are derived from the records and rebuilt when a run is loaded. They are never stored. Call `drop` before a
-play, or the state or holder of other work, changes, and `add` afterwards. So the counts always match the records.
+The counts are derived from the records and rebuilt when a run is loaded. They are never stored. Call `drop` before
+you change a play, or the state or holder of other work, and `add` afterwards. So the counts always match the records.
 """
 
 from collections.abc import Callable, Iterator
@@ -124,8 +124,8 @@ class Flight(Leases[PlayRecord]):
     resting    environments whose newest chunk is scored
     unscored   number of chunks that are not scored
     sequences  unhinted plays of the chunks in flight (begun, not scored), counted by the oldest weights of their chunk:
-    the learner step of the earliest weights under which a play was leased, or that sampled a play. None if no play of
-    the chunk is leased or finished.
+               the learner step of the earliest weights under which a play was leased, or that sampled a play. None if
+               no play of the chunk is leased or finished.
     """
 
     def __init__(self, steps: dict[int, int], place: Callable[[PlayRecord], int]) -> None:

@@ -8,8 +8,7 @@ start only while all outstanding sequences are under n * B for the oldest chunk 
 being wasted, and no chunk is left behind, however slow it is. (Designer groups that become trainable meanwhile, at most
 one round's, are not foreseen. Trajectories that they push over the bound are counted as wasted.)
 
-Under that bound, at most one batch and one chunk for each slot are outstanding. More would only wait
-and age.
+Under that bound, at most one batch and one chunk for each slot are outstanding. More would only wait and age.
 
 Pacing cannot deadlock: a chunk that has begun counts whole, and its plays may always be leased. With nothing in flight
 and the learner idle, n is at least 1 and less than a batch waits, so a chunk may start.

@@ -70,13 +70,14 @@ class PairCounts(NamedTuple):
 
     @property
     def exploring_helps(self) -> bool:
-        """True if plays that explored win more often than a play wins without exploring."""
+        """True if the win rate of the plays that explored exceeds the share of all plays that won without exploring."""
         return self.found * (self.known + self.void) > (self.at_once + self.void) * (self.explored + self.void)
 
     def count_cut_losses(self, plays: int) -> int | None:
         """Estimate how many of `plays` unhinted plays were lost before they could explore, by their share of the pairs.
 
-        Returns None if no play explored and won."""
+        Returns None if no play explored and won, and no pair is void.
+        """
         if not self.found + self.void:
             return None
         return -(-plays * (self.cut + self.void) // (self.known + self.void))  # rounded up

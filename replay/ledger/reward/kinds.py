@@ -31,7 +31,7 @@ class Measured(msgspec.Struct, frozen=True):
     change: Change | None = None
     """The change of the win rate over the chunks; None for plays of a single chunk."""
     found: Regret | None = None
-    """The least regret, not counting losses before the play could explore. None if exploring does not help."""
+    """The least regret, if a loss before the play could explore counts at most 0. None if exploring does not help."""
     explored_rate: Bounds | None = None
     """`win_rate` if these losses count as void. None if no play explored and won."""
 
@@ -55,11 +55,11 @@ def progress(window: Measured, settings: Reward) -> float:
 
 
 def finding(window: Measured, settings: Reward) -> float:
-    """Return `regret_and_anchor`, but pay only if players can find out what the hint says.
+    """Return `regret_and_anchor`, but only as far as players can find out what the hint says.
 
     If the win rate rose within the window by more than its error, all is paid. Otherwise:
 
-    * The regret is paid only if exploring helps. Losses before the play could explore do not count in it.
+    * The regret is paid only if exploring helps. A loss before the play could explore counts at most 0 in it.
     * If at least one play explored and won, these losses also count as void in the anchor.
     """
     if window.change is not None and window.change.bounds.least > window.change.error:

@@ -21,13 +21,13 @@ from spade.transport import Client
 
 LOOK_S = 2.0
 LOOKS = 5  # the number of agents changes after this many looks in a row call for it
-ENGINE_LOOKS = 30  # the same for engines: more looks, because an engine may take minutes to start
+ENGINE_LOOKS = 30  # the same for engines: more, because an engine is expensive and may take minutes to start
 STARVING = 0.2  # the learner starves if it waits for at least this share of its time
 FED = 0.05  # the learner has enough batches if it waits for at most this share of its time
 BUSY = 0.9  # agents are busy if at least this share of their slots is in use
 SPARE = 0.7  # an agent is spare if the others would use at most this share of their slots
 ENGINE_FULL = 1.25  # an agent is added only if there would be at most this many requests for each engine row
-ENGINE_OVER = 1.75  # with this many requests for each engine row or more, an agent is removed
+ENGINE_OVER = 1.75  # over this many requests for each engine row, agents only wait for each other: one is removed
 ENGINE_SPARE = 0.5  # an engine is spare if the others would have at most this many requests for each row
 _COMING = ("waiting", "starting", "restarting")
 

@@ -124,8 +124,8 @@ class Learner(Section, frozen=True):
     kept without the optimiser's state (docs/durability.md, "Kept policies"). 0 keeps none."""
 
     agent_lag: CountOrZero = 4
-    """Number of published versions by which a play may be too old when it is trained. An older play is not trained. 0
-    makes a run synchronous."""
+    """Greatest age of a play's weights, in published versions, when the play is trained. An older play is not trained.
+    0 makes a run synchronous."""
 
     designer_weight_max: Positive = 32.0
     """Greatest factor on the advantages of designers. A batch has few of their trajectories, so these are weighted
