@@ -191,7 +191,7 @@ class ServerSession:
         return {"is": "observed", "text": text, "reward": 0.0, "terminated": False, "truncated": False}
 
     def _show(self, data: dict[str, Any]) -> dict[str, Any]:
-        """Answer an observation."""
+        """Answer with the observation of a message."""
         observation, reward, done = data.get("observation"), data.get("reward"), data.get("done") is True
         paid = 0 if reward is None else reward
         if not (isinstance(observation, dict) and isinstance(paid, int | float) and abs(paid) <= sys.float_info.max):

@@ -148,4 +148,4 @@ class Rehello(Wire, frozen=True):
     """
 
     leaving: bool = False
-    """True if the server ends in order. The requests that it leaves open did not cause its end."""
+    """True if the server was told to stop. Then no open request has crashed it."""

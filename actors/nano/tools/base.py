@@ -52,7 +52,7 @@ class ServiceKnobs:
     """The right candidate."""
 
     depth: int
-    """Number of successive look-ups before a write."""
+    """2 if a call needs the result of another call, else 1."""
 
     spare: int
     """Number of wrong candidates that may be tried within the turn limit."""
