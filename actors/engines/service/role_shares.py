@@ -13,8 +13,8 @@ class RoleShares:
     """Requests by role: the waiting ones in order of arrival, and the number that have begun.
 
     The role with the fewest begun requests comes next. So if several roles have waiting requests, each gets equally
-    many rows. No role holds all of several rows: running requests are not interrupted, so another role would have to wait
-    until one ends.
+    many rows. No role holds all of several rows: running requests are not interrupted, so another role would have to
+    wait until one ends.
     """
 
     def __init__(self, rows: int) -> None:
