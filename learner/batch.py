@@ -1,6 +1,6 @@
 """Turn a batch of groups into micro-batches of packed sequences, cut by tokens.
 
-A trajectory of several sequences becomes several rows. Their `whole` lets the loss weigh them together as one
+A trajectory of several sequences becomes several rows. With `Row.whole` the loss weighs these rows together as one
 trajectory.
 
 The sequences of a micro-batch lie in one row without padding. If several of them share a beginning, the row has it once
@@ -25,7 +25,7 @@ from spade.sequences import split_sequences
 
 
 class Row(NamedTuple):
-    """One sequence to train on, cut after its last trained token."""
+    """One sequence to train on. Tokens after its last trained token are cut off."""
 
     ids: NDArray[np.int32]
     """All tokens: (tokens,)."""
@@ -63,7 +63,7 @@ class MicroBatch:
     lengths: tuple[int, ...]
     """Number of tokens of each segment of the row."""
     parents: tuple[int, ...]
-    """For each segment, the index of the segment that it continues, or -1 if sequences begin with it."""
+    """For each segment, the index of the segment before it in its sequence, or -1 if it begins a sequence."""
     at: Tensor
     """int64, (n,): index into `ids` of the token before the trained one, whose logits predict the trained one.
     Sequences that share a beginning share indices."""

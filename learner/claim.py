@@ -66,7 +66,8 @@ class Claim:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Check before the block. If the block fails because a newer life took over, raise RunError as `check` does."""
+        """Call `check` before the block. If the block fails because a newer life took over, raise RunError as `check`
+        does."""
         self.check()
         try:
             yield

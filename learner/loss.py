@@ -91,7 +91,7 @@ def tis(tokens: Tokens, settings: Loss) -> Losses:
 
 
 def icepop(tokens: Tokens, settings: Loss) -> Losses:
-    """Return the loss of `tis` with w = pi_old / mu if MASK_LOW <= w <= MASK_HIGH, else 0: such a token is left out.
+    """Return the loss of `tis` with w = pi_old / mu if MASK_LOW <= w <= MASK_HIGH, else 0, which leaves the token out.
 
     This is IcePop, of Ring-1T (arXiv:2510.18855). As in that paper, the masked tokens stay in the denominator.
     """
@@ -115,9 +115,11 @@ def sequence_tis(tokens: Tokens, settings: Loss) -> Losses:
 
 
 def cispo(tokens: Tokens, settings: Loss) -> Losses:
-    """Return -w * A * log pi, w = min(pi / mu, cap) without gradient. The weight is cut; every token has a gradient.
+    """Return -w * A * log pi, w = min(pi / mu, cap) without gradient. Only the weight is truncated, so every token has
+    a gradient.
 
-    This is CISPO, of MiniMax-M1 (arXiv:2506.13585), likewise without a lower bound. Its 1 + epsilon_high is `cap`.
+    This is CISPO, of MiniMax-M1 (arXiv:2506.13585). As there, the weight has no lower bound. `cap` is the paper's
+    1 + epsilon_high.
     """
     log_w = (tokens.current - tokens.behaviour).detach()
     weight = torch.exp(log_w.clamp(max=math.log(settings.cap)))
@@ -145,7 +147,7 @@ KINDS: dict[str, Callable[[Tokens, Loss], Losses]] = {
 
 
 def k3(current: Tensor, reference: Tensor) -> Tensor:
-    """Return KL(pi || reference) of each token in nats, estimated as q - 1 - log q with q = reference / pi: >= 0, (n,).
+    """Return (n,): each token's KL(pi || reference) in nats, estimated as q - 1 - log q >= 0 with q = reference / pi.
 
     GRPO (arXiv:2402.03300), section 4.1.1.
     """

@@ -1,7 +1,7 @@
 """Order, cut and lay out token sequences so that a shared beginning is computed once. Pure.
 
 In lexicographic order a sequence shares its longest beginning with its predecessor. So a packed row holds only the
-tokens of each sequence behind that shared beginning.
+tokens of each sequence after that shared beginning.
 """
 
 from bisect import bisect_left
@@ -89,7 +89,7 @@ class Layout(NamedTuple):
 def join_layout(sequences: Sequence[Ids], shared: Counts) -> Layout:
     """Lay out ordered sequences in one row, without the tokens that each takes from its predecessor.
 
-    A segment ends where sequences part. The first sequence takes nothing, whatever `shared` says.
+    A segment ends where two sequences begin to differ. The first sequence has no predecessor, so `shared[0]` is unused.
     """
     parts, positions, places = list[Ids](), list[Counts](), list[Counts]()
     before = dict[int, int]()  # for each place where a segment begins, the place of the token before it

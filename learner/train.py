@@ -1,4 +1,4 @@
-"""The learner process, a client of the replay service: take a batch, train, leave the writing to `learner.writer`.
+"""The learner process, a client of the replay service: take a batch and train. `learner.writer` writes the results.
 
 The service records batches by step. So a learner that resumes at step s gets the batches after s again, in order, and
 reaches the same parameters as a learner that never stopped (on a GPU they differ by rounding).
@@ -71,7 +71,7 @@ class Learner:
                 finally:
                     await self._writer.leave()
         except* trio.Cancelled:
-            # The bus is closing, so the next start reports this checkpoint to the replay service.
+            # The bus is closing. The next start will report this checkpoint to the replay service.
             with trio.CancelScope(shield=True):
                 if self._backend.step > self._writer.saved:
                     copy = partial(self._copy, publish=False, keep=False, save=True)
@@ -113,7 +113,8 @@ class Learner:
                 log.info("step %d waits: %s", step, waited_for)
 
     async def _hand_over(self, *, publish: bool, save: bool) -> None:
-        """Leave what is due of the current step to the writer. Waits until the step before is written, and copies."""
+        """Copy what is due after the current step (weights, policy, checkpoint), and hand it to the writer. Waits until
+        the previous step is written."""
         step, learner = self._backend.step, self._config.learner
         keep = step > 0 and learner.keep_policy_every > 0 and step % learner.keep_policy_every == 0
         if not (publish or keep or save):

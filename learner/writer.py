@@ -1,8 +1,8 @@
-"""Write what a learner step leaves beside the next step: published weights, kept policies, checkpoints.
+"""Write the results of a learner step while the next step runs: published weights, kept policies, checkpoints.
 
-The learner hands over a copy of its state in the CPU's memory (`Work`). One copy exists at a time: the next one is made
-when everything of the last one is written. So files and receipts have the order of the steps: of each step first its
-weights, then its kept policy, then its checkpoint, which alone retires batches.
+The learner hands over a copy of its state in the CPU's memory (`Work`). Only one copy exists at a time, and the next
+one is made when this one is completely written. So files are written and reported in the order of the steps. The order
+within a step is weights, kept policy, checkpoint. Only a checkpoint retires batches.
 """
 
 import logging
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 
 class Work(NamedTuple):
-    """A copy of the learner after a step, and what is to be written of it."""
+    """A copy of the learner after a step, and the kinds of output to write from it."""
 
     step: int
     """Learner steps taken."""
@@ -38,7 +38,7 @@ class Work(NamedTuple):
     """Metrics of the step."""
 
     policy: weights.PolicyCopy
-    """The policy, which all that is written contains."""
+    """A copy of the policy. It is part of everything that is written."""
 
     publish: bool
     """If True, the weights are announced."""
@@ -51,7 +51,7 @@ class Work(NamedTuple):
 
 
 class Writer:
-    """Write one work after the other, in threads, while the learner trains.
+    """Writes one `Work` after the other, in threads, while the learner trains.
 
     `saved` is the step of the newest checkpoint; step 0 is never saved.
     """
@@ -68,7 +68,7 @@ class Writer:
         self._published: tuple[int, Path] | None = None  # step and folder of the newest weights written
         self._free = trio.Semaphore(1)  # held while there is a copy
         self._give, self._given = trio.open_memory_channel[Work](1)
-        self._question = trio.CancelScope()  # around the open question to the replay service
+        self._question = trio.CancelScope()  # cancels the open request to the replay service
         self._answer_by = math.inf
 
     async def run(self) -> NoReturn:
@@ -123,7 +123,7 @@ class Writer:
 
     @contextmanager
     def _asking(self) -> Iterator[None]:
-        """Give up the questions of the block when the learner leaves and gets no answer in time."""
+        """Cancel the block's request if the learner leaves and the replay service does not answer in time."""
         with trio.CancelScope(deadline=self._answer_by) as self._question:
             yield
 
@@ -145,7 +145,7 @@ class Writer:
         return self._published[1]
 
     def _keep_policy(self, work: Work) -> None:
-        """Link the policy among the kept ones."""
+        """Link the policy into the folder of kept policies."""
         folder = self._write_policy(work)
         with self._claim.held():
             if kept.keep(self._policies, work.step, folder, self._claim.check):

@@ -1,4 +1,4 @@
-"""The command `spade`, also as `python -m spade`. Ctrl-C ends it at once while it imports its modules."""
+"""The command `spade`, also as `python -m spade`. Ctrl-C ends it immediately while it imports its modules."""
 
 import os
 import signal

@@ -1,7 +1,7 @@
 """Encode token arrays as raw little-endian bytes, and messages as msgpack. Only this module fixes both layouts.
 
-numpy is imported with the first array: it is a third of the start of a process that has messages alone, such as
-`spade status`.
+numpy is imported only when an array is first packed or unpacked. Importing it takes a third of the start of a process
+without arrays, such as `spade status`.
 """
 
 from collections.abc import Iterator

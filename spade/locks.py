@@ -25,7 +25,7 @@ from spade.errors import RunError
 from spade.text import as_line
 
 _BYTES = 1_024  # size of a lock file; a host's name has at most 64 bytes
-_TRIES = 100  # a reader of another namespace may have the lock for an instant, too
+_TRIES = 100  # tries to take a lock, since a reader in another namespace may hold it for an instant
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _PIDS = Path("/proc/self/ns/pid")
 

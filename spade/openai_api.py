@@ -55,7 +55,7 @@ class OpenAIClient:
     most_bytes = 64 << 20
     """Most bytes of an answer: about 200 for each token, its log-probability and its share of the prompt."""
     most_idle: int | None = 0
-    """Most connections that are kept open for later requests. None: any number."""
+    """Most connections that are kept open for later requests. None keeps any number."""
 
     def __init__(self, url: str, key: str, deadline_s: float) -> None:
         self.url = url.rstrip("/")

@@ -24,7 +24,7 @@ def is_displayed() -> bool:
 
 
 def show(what: str, total: float | None, count: Callable[[], float]) -> AbstractContextManager[object]:
-    """Show the progress of `what` while the block runs: `count()` of `total`. None: the total is unknown."""
+    """Show the progress of `what` while the block runs: `count()` of `total`. If the total is unknown, it is None."""
     return nullcontext() if _display is None else _display(what, total, count)
 
 

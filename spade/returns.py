@@ -1,4 +1,4 @@
-"""Compute an episode's return. One tolerance decides if a return is a win, and if two returns differ."""
+"""Compute an episode's return. One tolerance decides whether a return is a win, and whether two returns differ."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""The documents that ground designs: shipped ones, a file or folder of texts, or a built mixture.
+"""The documents from which designers take their themes: shipped ones, a file or folder of texts, or a built mixture.
 
 A domain with variants also has settings.
 """
@@ -23,7 +23,7 @@ HELD_CHARACTERS = 1 << 26  # a larger corpus is not held in memory
 
 @dataclass(frozen=True)
 class Grounds:
-    """Everything that designs are drawn from."""
+    """The documents and settings that design jobs draw from."""
 
     documents: Corpus
     """The documents."""

@@ -9,7 +9,8 @@ from spade.policy import model_folder
 from spade.tokens import Tokenizer
 
 BYTES_PER_TOKEN = 4  # without a tokenizer: about the ratio of instruct models' tokenizers for English prose
-# A sentence ends at a mark such as "." with the quotes or brackets behind it, at an empty line, or at the text's end.
+# A sentence ends at a mark such as "." with the quotes or brackets that follow it, at an empty line, or at the text's
+# end.
 _END = re.compile(
     r"[.!?\u2026][\"'\u201d\u2019)\]]*(?=\s)"
     r"|[\u3002\uff01\uff1f][\u201d\u2019\u300d\u300f\uff09]*"  # Chinese and Japanese have no space between sentences
@@ -36,7 +37,7 @@ def cut_at_sentence(text: str, tokens: int, count: Counter) -> str:
     Returns "" if the first sentence is longer.
     """
     ends = [found.end() for found in _END.finditer(text)]
-    high = 1  # a number of sentences, doubled until they exceed the budget: little text beyond the budget is read
+    high = 1  # number of sentences, doubled until they exceed the budget, so that little further text is read
     while high < len(ends) and count(text[: ends[high - 1]]) <= tokens:
         high = min(2 * high, len(ends))
     fitting = bisect_right(range(1, high + 1), tokens, key=lambda sentences: count(text[: ends[sentences - 1]]))

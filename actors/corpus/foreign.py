@@ -11,7 +11,7 @@ from spade.disk import open_for_reading
 from spade.errors import ConfigError, RunError
 from spade.extras import describe_installing
 
-_BATCH = 64  # rows of a Parquet file read at once
+_BATCH = 64  # rows of a Parquet file that are read together
 
 PlacedRow = tuple[str, Mapping[str, Any]]
 """The location of a row, for error messages, and the row."""

@@ -19,12 +19,13 @@ BUILTIN = (
     "a home whose lamps, heating, locks and alarms are switched from afar and by rules",
     "a board of tasks: projects, deadlines, what depends on what, and who does it",
 )
-"""As many as in the paper, which names five of its ten: a bank, retail, tickets, telecom, a smart home."""
+"""Ten settings, as in the paper. The paper names five: a bank, retail, tickets, telecom, a smart home."""
 LONGEST = MOST_NAME  # characters, so that messages can carry it
 
 
 def read_settings(path: str) -> tuple[str, ...]:
-    """Read the settings of "builtin" or of a file, without blank lines. Raises ConfigError in one line."""
+    """Read the settings of "builtin" or of a file. Blank lines do not count. Raises ConfigError if the file is
+    unusable."""
     if path == "builtin":
         return BUILTIN
     try:

@@ -55,7 +55,7 @@ class CorpusSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Share of the spec's `documents`, instead of `count`."""
 
     def read(self) -> Iterator[TextRow]:
-        """Yield the source's rows. Raises as `rows` and `stream_hub_rows` do."""
+        """Yield the source's rows. Raises as `read_rows` and `stream_hub_rows` do."""
         if self.dataset:
             return stream_hub_rows(self.dataset, self.config, self.revision, self.split, self.column)
         return read_rows(Path(self.path), self.column)

@@ -39,7 +39,7 @@ from spade.returns import is_won
 
 TRIES = 3
 SEARCHES = 8
-"""Random plays that look for the words of a hint on an instance, before they count as given away."""
+"""Random plays that search an instance for the words of a hint. If all fail, the hint gives the words away."""
 
 Result = TypeVar("Result")
 
@@ -47,8 +47,8 @@ Result = TypeVar("Result")
 async def audit(sandbox: Sandbox, job: AuditJob, domain: DomainName = "games") -> Audited:
     """Run an audit of a program of the domain.
 
-    An audit that is not over within `within_s` is a finding only if the program's own calls took most of the time. They
-    count as in a sandbox (`ChildProcess.counted_s`), so a program that waits for a processor is not to blame.
+    An audit that is not over within `within_s` is a finding only if the program's own calls took most of the time. The
+    time of a call is counted as in `ChildProcess.counted_s`, so a program is not blamed for waiting for a processor.
     """
     auditor = Auditor(sandbox, job, domain)
     began = trio.current_time()
@@ -98,7 +98,7 @@ class Auditor:
     async def run(self) -> None:
         """Repeat the recorded plays, then run the other checks.
 
-        The arms are mixed. Half of the plays run one by one, the other half at once.
+        Hinted and unhinted plays are mixed. Half of the plays run one by one, the other half at the same time.
         """
         replays = list(self._job.replays)
         self._rng.shuffle(replays)
@@ -119,7 +119,7 @@ class Auditor:
             self.findings.append(f"{took}, and its audit was not over within {within_s:g} s")
 
     async def _replay(self, replay: RecordedPlay) -> None:
-        """Repeat a recorded play. If every try times out, this is a finding, because the recording did not time out."""
+        """Repeat a recorded play. It is a finding if every try times out, because the recorded play did not."""
         try:
             finding = await try_until_decided(partial(self._compare, replay))
         except UndecidedError as undecided:
@@ -175,17 +175,17 @@ class Auditor:
         return is_won(played.episode_return, self._job.win_return)
 
     def _collect_sent_elsewhere(self, seed: int) -> Sent:
-        """Return the moves of agents on other instances. Moves on the same instance may be its answer."""
+        """Return the moves of agents on other instances. Moves on this instance might be its solution."""
         return [each for (other, _), sent in self._sent.items() if other != seed for each in sent]
 
     async def _play_solutions(self) -> None:
         """Play the solution on instances that nobody won. If they are few, add some that only hinted plays won.
 
-        If the solution lists actions on some instances, it has lost every instance on which it does not. If it never
-        lists actions, it shows nothing about the instances.
+        If the solution lists actions for some instances, every instance without a list counts as tried and not solved.
+        If it never lists actions, it proves nothing about the instances.
 
-        A solution must not need a word that the hint gives away. A needed number is a finding only if numbers are
-        needed on two instances, since a hint may name a number as an example.
+        It is a finding if the solution needs a word that only the hint states. If the word is a number, it is a finding
+        only on the second such instance, since a hint may name a number as an example.
         """
         job = self._job
         listed, tried, solved, numbers, gift = False, 0, 0, 0, ""
@@ -251,11 +251,11 @@ class Auditor:
         return await self._find_return(seed, chain(drop_words(moves, words), repeat(Move(""))))
 
     async def _find_gift(self) -> None:
-        """Look for a hinted play that returns less without a word of the hint, although no observation states the word.
+        """Look for a hinted play that needs a word which the hint states and no observation does.
 
-        The regret pays for any higher return, so the play need not be won. The same moves must also do better on
-        another instance than its plays without the hint, and worse on both without the word. Otherwise the word was a
-        guess or part of a method.
+        A play needs a word if the same moves return less without it. The play need not be won, since the regret pays
+        for any higher return. The same must hold on another instance, on which the moves also beat all plays without
+        the hint. Otherwise the word was a guess or part of a method.
         """
         for replay in self._job.replays:
             if not replay.hinted or replay.play not in self._returns:
@@ -282,13 +282,15 @@ class Auditor:
         return False
 
     async def _given(self, seed: int, moves: Sequence[Move], least: float) -> Sequence[str]:
-        """Return the words of these moves that only the hint states: no observation of a play states them in time.
+        """Return the words of these moves that only the hint states, if the moves need them to return `least`.
 
-        An observation of the play of these moves states a word in time, but not after an action that nobody can find
-        (`keep_findable`). An observation of another play does, if the moves still return `least` after its actions.
+        A word is not among them if an observation states it in time:
+        * in a play of these moves, before an action that nobody can find (`keep_findable`)
+        * in another play, if the moves still return `least` after the actions that led to the observation
+
         Returns () if the moves return `least` without these words, or if no try decides this.
         """
-        # In a thread, since long observations take time. Nothing is heard if the program does not have a hint.
+        # In a thread, since long observations take time. Without a hint, no observations were kept.
         heard_here = tuple(self._heard[seed])
         words, tellings = await trio.to_thread.run_sync(find_stated_words, self._hint, moves, heard_here)
         try:
@@ -319,8 +321,8 @@ class Auditor:
     ) -> bool:
         """Act at random until the observations state all of the words. Then make the moves.
 
-        Returns True if the play then returns at least `least`. If an observation states a word only when the play is
-        already lost, this search fails.
+        Returns True if the play returns at least `least`. The search fails if an observation states a word only after
+        the play is lost.
         """
         policy = self._domain.guesser(self._rng, self._job.reads, self._collect_sent_elsewhere(seed))
         said, observations, rest = list[Move](), list[str](), iter(moves)

@@ -30,7 +30,7 @@ Guessing = Callable[[random.Random, Form, Sent], Policy[Move]]
 
 @dataclass(frozen=True)
 class DomainAdmission:
-    """One domain on the env-runner's side."""
+    """The functions with which an env-runner admits, plays and solves programs of one domain."""
 
     admission: Admitting
     """Makes the admission of a program."""

@@ -24,7 +24,8 @@ GamePolicy = Callable[[str], str]
 """Return the action after an observation."""
 FORMS: tuple[Form, ...] = ("inside", "box")
 TRIED_ACTIONS = 4
-"""Random actions that show if a program without a listed solution reads a form. A single one may change nothing."""
+"""Number of random actions that show whether a program without a listed solution reads a form. A single one may change
+nothing."""
 
 
 async def find_form(sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play) -> Form:
@@ -50,13 +51,13 @@ class FormProbing(Probing[str]):
         self.known: Sequence[str] = ()
         """The actions that the solution lists, out of their boxes."""
         self.unoffered: Sequence[str] = ()
-        """The `known` actions that no reading of an observation has."""
+        """The `known` actions that the observation before them did not offer."""
         self.solutions: list[Sequence[str]] = []
         """For each solved instance, its listed actions up to the winning one, in the order of the seeds."""
         self.reads: Form = "inside"
         """The form that the program reads."""
         self.solving_plays: set[tuple[tuple[str, ...], tuple[Observed, ...]]] = set()
-        """The different plays of the solutions: actions and answers."""
+        """The distinct plays of the listed solutions, each with its actions and answers."""
 
     def anything(self, observation: str) -> str:
         """Draw a random action that the observation offers, or sometimes an unoffered action of the solution."""
@@ -74,9 +75,9 @@ class FormProbing(Probing[str]):
         return transcript
 
     async def find_form(self) -> bool:
-        """Find the form by playing the actions that `solution()` lists, or else by the effect of random actions.
+        """Find the form in which the actions of `solution()` win, or else in which random actions have an effect.
 
-        Returns True if it lists actions that win. Raises RejectedError if its actions win in neither form.
+        Returns True if `solution()` lists actions that win. Raises RejectedError if its actions win in neither form.
         """
         forms = FORMS
         for seed in map(self.seed, range(SOLVED_PLAYS)):
@@ -127,7 +128,7 @@ class FormProbing(Probing[str]):
         return play.won(self.win_return) and len(play.actions) <= len(actions)
 
     async def heeds(self) -> bool:
-        """Return True if actions in this form change a play of one seed."""
+        """Return True if, in this form, different actions under one seed lead to different plays."""
         for policy in (*[self.anything] * TRIED_ACTIONS, lambda _: NOTHING):
             play = await self.probe(self.seed(0), policy)
             if any(has_heeded(play, other) for other in self.transcripts[:-1]):

@@ -143,7 +143,7 @@ class GameAdmission(Admission[str]):
     async def find_secrets(self) -> None:
         """Keep the words that a hint must not state: words of the solutions that no play of their instance shows.
 
-        Words that all solutions share are allowed if the solutions win without them. If one sequence solves every
+        A hint may state words that all solutions share, if the solutions win without them. If one sequence solves every
         instance, a hint must not state its beginning either.
         """
         solutions = self.form.solutions
@@ -160,10 +160,10 @@ class GameAdmission(Admission[str]):
         self.values = tuple(value[:VALUE_CHARACTERS] for value in found[:MOST_VALUES])
 
     async def find_hidden(self, index: int) -> Sequence[str]:
-        """Return the words of a solution that no observation tells in time to win, in its own play or in another.
+        """Return the words of a solution that no observation states in time to win.
 
-        A play tells a word in time if the solution still wins after the actions that led to the word. A play tells
-        nothing after an action that nobody can find.
+        Observations of all plays of the instance count, up to an action that nobody can find. A word is stated in time
+        if the solution still wins after the actions that led to the observation.
         """
         solution, seed = self.form.solutions[index], self.form.seed(index)
         sent = tuple(format_action(action, self.form.reads) for action in solution)
@@ -182,10 +182,10 @@ class GameAdmission(Admission[str]):
         return hidden
 
     async def needed(self, index: int, words: Sequence[str]) -> Sequence[str]:
-        """Return the words of a solution's last action, if it wins without the earlier actions that have other words.
+        """Return the words that a hint must not state: all of `words`, or only those in the last action.
 
-        Such earlier actions are steps of a search. For the guesses 500, 250, 375 a hint may state the first two.
-        Otherwise return all `words`.
+        If the solution wins without the earlier actions that have other words, these actions were steps of a search.
+        Then a hint may state their words, for example the first two of the guesses 500, 250, 375.
         """
         last = find_unseen_words(self.form.solutions[index][-1:], ())
         early = [word for word in words if word not in last]
@@ -193,7 +193,7 @@ class GameAdmission(Admission[str]):
         return [word for word in words if word in last] if wins else words
 
     async def wins_without(self, index: int, words: Sequence[str]) -> bool:
-        """Play a solution without the actions that have one of the words. Returns True if it still wins."""
+        """Play a solution without the actions that contain any of the words. Returns True if it still wins."""
         left = drop_words(self.form.solutions[index], words)
         play = await self.form.probe(self.form.seed(index), make_policy(left, ""))
         return play.won(self.form.win_return)

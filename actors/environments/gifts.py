@@ -36,7 +36,7 @@ class Hearing(NamedTuple, Generic[Said]):
 
 
 def heard(seen: Observed) -> str:
-    """Return the beginning of the texts of an answer, as much as is read of it.
+    """Return the beginning of an answer's texts, of the length that this module reads.
 
     An escaped newline of a schema becomes a newline, so its "n" is not read as part of a word.
     """
@@ -47,8 +47,8 @@ def heard(seen: Observed) -> str:
 def keep_findable(play: Hearing[Said], moves: Sequence[Said]) -> Hearing[Said]:
     """Return the beginning of a play, up to its first action with a word that only the author of `moves` can know.
 
-    Such an action is not offered, and no observation before it states this word of the moves. What the program answers
-    to it is told to no player.
+    Such an action is not offered, and no observation before it states this word of the moves. So no player sees the
+    program's answer to it.
     """
     told, secret = list[Told](), {word for move in moves for word in _split_words(move)}
     for turn, (action, observation) in enumerate(zip(play.actions, play.observations, strict=False)):
@@ -87,7 +87,7 @@ def find_unseen_words(actions: Iterable[Said], plays: Iterable[Hearing[Said]]) -
 
 
 def find_tellings(words: Iterable[str], plays: Iterable[Hearing[Said]]) -> dict[str, Sequence[Said]]:
-    """Find, for each word that an observation states, the fewest actions before such an observation.
+    """For each word that an observation states, find the fewest actions before such an observation.
 
     An observation after an action with the word may be an echo, so it does not count. The last observation comes too
     late.
@@ -108,9 +108,9 @@ def find_tellings(words: Iterable[str], plays: Iterable[Hearing[Said]]) -> dict[
 def find_stated_words(
     hint: Told, moves: Sequence[Said], plays: Sequence[Hearing[Said]]
 ) -> tuple[list[str], dict[str, Sequence[Said]]]:
-    """Return the words of the moves that the hint states and the play of these moves does not tell in time.
+    """Return the words of the moves that the hint states and that the play of these moves does not show in time.
 
-    Also return the fewest actions after which another play tells a word, for each word that one tells.
+    For each of these words that another play shows, also return the fewest actions after which a play shows it.
     """
     stated = [word for word in find_unseen_words(_drop_submissions(moves), ()) if hint.states(word)]
     if not stated:
@@ -136,8 +136,8 @@ def _is_submission(move: Move) -> bool:
 def _split_action(action: str | Move) -> list[str]:
     """Return the long words of an action, its runs of short words, and the values of its calls, the short ones joined.
 
-    If an action consists only of signs, the signs are its word. The answer `done` behind calls does not count,
-    since each player is told to give it.
+    If an action consists only of signs, the signs are its word. The answer `done` after calls does not count, since
+    every player is told to end with it.
     """
     if isinstance(action, Move):
         values = [value for value in collect_leaves([action]) if len(value) >= LEAST]

@@ -135,7 +135,7 @@ class Runner:
             if tenant.first is None:
                 program = await self._programs.get(request.program)
                 if isinstance(program, Faulted):
-                    return program  # do not keep the fault, so that the opening may be requested again
+                    return program  # the fault is not remembered, so that the opening may be requested again
                 if self._tenants.get(request.episode) is not tenant:
                     return Faulted("lost", "the episode was closed while its program was fetched")
                 opening = request.episode, program, request.seed, request.max_turns, request.needs

@@ -1,16 +1,16 @@
 """Test sequentially if the share of won plays is at most `low` or at least `high`. Pure.
 
-This is Wald's sequential probability ratio test (Annals of Mathematical Statistics 16, 1945). Plays go on until they
-are a hundred times as likely under one hypothesis as under the other. Each hypothesis is a range, so its likelihood is
-a mean over two points (Wald's weight functions): the end next to the other range, and halfway from there to 0 or 1. The
-second point decides clear cases soon.
+This is Wald's sequential probability ratio test (Annals of Mathematical Statistics 16, 1945). Plays go on until the
+results are a hundred times as likely under one hypothesis as under the other. A hypothesis is a range of shares. Its
+likelihood is the mean over two points of the range (Wald's weight functions): its end next to the other range, and the
+middle between this end and 0 or 1. The second point decides clear cases soon.
 """
 
 from math import exp, inf, log
 from typing import Literal
 
 ERROR = 0.01
-"""The largest share of wrong decisions of either kind, decisions at BOUND included."""
+"""The largest probability of a wrong decision, of either kind. Includes decisions at BOUND."""
 BOUND = 350
 """Most plays. Then the likelier of `low` and `high` decides. Both errors stay under ERROR if high - low >= 0.15."""
 
@@ -18,7 +18,10 @@ Decision = Literal["reject", "admit", "go on"]
 
 
 def decide(wins: int, plays: int, low: float, high: float) -> Decision:
-    """Reject a share of `high` or more, admit a share of `low` or less. Requires 0 <= low < high <= 1."""
+    """Reject if the share of won plays is almost certainly over `low`, admit if it is almost certainly under `high`.
+
+    Otherwise go on. At BOUND the likelier of the two decides. Requires 0 <= low < high <= 1.
+    """
     losses = plays - wins
     if _is_likelier((high, (1 + high) / 2), low, wins, losses):
         return "reject"

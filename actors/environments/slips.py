@@ -11,13 +11,13 @@ WRONG = "qqq"
 FAR = "999"
 """A number outside most ranges."""
 PROPER = 3
-"""Every third action is proper, so that later states get slips as well."""
+"""Every third action is undamaged, so that later states get slips as well."""
 
 _COMMANDS = (
     re.compile(r"(?P<verb>[^\W\d]\w*)(?P<between>[\s:=,/(\[-]+)(?P<argument>.+)", re.DOTALL),
     re.compile(r"(?P<verb>[^\W\d_]+)(?P<between>_)(?P<argument>.+)", re.DOTALL),
 )
-"""The forms of a verb with its argument: `take lamp` and the like, then `take_lamp`."""
+"""The ways to write a verb with its argument: first forms such as `take lamp`, then `take_lamp`."""
 _NUMBER = re.compile(r"\d+")
 _LAST_WORD = re.compile(r"[^\W_]+(?=[\W_]*\Z)")
 
@@ -36,8 +36,8 @@ class Slip(IntEnum):
 def list_slips(action: str) -> tuple[str, list[tuple[Slip, str]]]:
     """Return the verb of an action, and each possible slip with the damaged action.
 
-    The verb of numbers, of places such as `0,0` and of single words is "". They share it, since a program mostly looks
-    all of them up in one place of its code.
+    Numbers, places such as `0,0` and single words have the verb "", since most programs handle all of them in one place
+    of their code.
     """
     command = next(filter(None, (form.fullmatch(action) for form in _COMMANDS)), None)
     verb, between, argument = command.group("verb", "between", "argument") if command else ("", " ", action)
@@ -58,8 +58,8 @@ class SlippingPlayer:
     """A player that makes each kind of slip once for each verb. Between slips it makes proper actions.
 
     It learns verbs from the `known` actions and from the actions that observations offer. `proper` returns a proper
-    action after an observation. If a play begins with a path, its proper actions are first the actions of the path. So
-    slips also happen in states that a good player reaches.
+    action after an observation. If a play has a path, the first proper actions follow the path. So slips also happen in
+    states that only a good player reaches.
     """
 
     def __init__(self, proper: Callable[[str], str], known: Sequence[str], observation: str) -> None:

@@ -27,7 +27,7 @@ from spade.protocol import Measures, Observed, Stage, Verdict
 from spade.text import format_beside
 
 REFUSED_GAP = 0.15
-"""If random play wins a program by this share more often than random_win_share, it passes at most once in 100 times."""
+"""A program that random play wins with a share of random_win_share plus this passes at most once in 100 times."""
 PLAYS_A_STEP = 5
 """Number of plays of a test of luck that together may take `step_s`."""
 WINS_REPEATED = 3
@@ -38,7 +38,7 @@ class Admission(ABC, Generic[Action]):
     """One candidate on its way through the stages of its domain."""
 
     loading: ClassVar[Sequence[str]]
-    """The stages that the candidate passes when its first process answers `reset`."""
+    """The stages that a candidate has passed once its first process answers `reset`."""
     nothing: Action
     """The action of a player that does nothing."""
 
@@ -67,7 +67,7 @@ class Admission(ABC, Generic[Action]):
 
     @property
     def remark(self) -> str:
-        """The last words of the reasons that stages with random actions give."""
+        """A text to append to the reasons of stages with random actions."""
         return ""
 
     # ------------------------------------------------------------ from stage to stage
@@ -91,7 +91,7 @@ class Admission(ABC, Generic[Action]):
         self.began = now
 
     def reach(self, stage: str) -> None:
-        """Record that all loading stages before `stage` passed. Their whole time counts for the first of them."""
+        """Record that all loading stages before `stage` passed. The first of them is recorded with the time of all."""
         for name in self.loading[: self.loading.index(stage) if stage in self.loading else None]:
             self.stage = name
             self.close("", passed=True)
@@ -113,7 +113,7 @@ class Admission(ABC, Generic[Action]):
         high: float,
         play: Callable[[int], Awaitable[Transcript[Action]]],
     ) -> str:
-        """Play instance after instance until the share of plays that `who` wins is certain enough.
+        """Play one instance after the other until it is certain enough whether `who` wins too often.
 
         The program is rejected if the share is `high` or more, and passes if it is random_win_share or less.
         """
@@ -139,7 +139,7 @@ class Admission(ABC, Generic[Action]):
     def refused_constant(self) -> float:
         """The share of wins at which a constant action is refused for certain.
 
-        It is halfway from random_win_share to 1, since random play has tested for luck already.
+        It is halfway from random_win_share to 1, since the stage `random` has already tested for luck.
         """
         return (1 + self.limits.random_win_share) / 2
 

@@ -56,13 +56,13 @@ class Trials(Generic[Action]):
         self.repairs: Repairs = ()
         """The repairs of the program's text."""
         self.life = "class"
-        """The stage of life that the last process reached."""
+        """The stage of the program's life that the last process reached."""
         self.slowest_s = 0.0
-        """The time of the slowest call, as it counts (`ChildProcess.counted_s`), without loading."""
+        """The time of the slowest call after loading, counted as in `ChildProcess.counted_s`."""
         self.counted_s = 0.0
-        """The time of all calls, as it counts."""
+        """The time of all calls, counted as in `ChildProcess.counted_s`."""
         self.patience_s = limits.load_s + 4 * limits.step_s
-        """Most seconds of all calls."""
+        """Most seconds that all calls together may take."""
         self.peak_bytes = 0
         """The most memory that a process took."""
 
@@ -128,7 +128,8 @@ class Trials(Generic[Action]):
 
 
 class Probing(Generic[Action]):
-    """Plays of one program under secret instance seeds, and their `transcripts`. The argument `seed` is their key."""
+    """Plays of one program under secret instance seeds, and their `transcripts`. The argument `seed` is the key of the
+    secret seeds."""
 
     def __init__(self, trials: Trials[Action], seed: int, play: Play) -> None:
         self.trials = trials

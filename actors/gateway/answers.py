@@ -77,7 +77,7 @@ def make_chat_choice(index: int, said: Spoken, answer: Generated, logprobs: Json
 def list_chat_logprobs(tokenizer: Tokenizer, answer: Generated, pieces: Sequence[bytes]) -> Json:
     """Return the log-probability of each sampled token, in nats. `pieces`: the bytes that each token adds to the text.
 
-    Control tokens add no bytes, and neither do tokens behind a stop string.
+    Control tokens add no bytes, and neither do tokens after a stop string.
     """
     ids, logprobs = unpack_ids(answer.ids).tolist(), unpack_floats(answer.logprobs).tolist()
     content = [

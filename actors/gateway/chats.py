@@ -26,7 +26,7 @@ class Spoken(NamedTuple):
     calls: tuple[Call, ...]
     """The calls in it."""
     thought: str | None
-    """The thought before it; None without a thought."""
+    """The thought before the text, or None without a thought."""
 
 
 def convert_chat(body: ChatBody, offered: Sequence[ClientTool]) -> Chat:
@@ -79,7 +79,7 @@ def _split_thought(text: str, opened: bool) -> tuple[str | None, str]:
     if not begun and not opened:
         return None, text
     if begun and not opened and before.strip():
-        return None, text  # it speaks of thoughts
+        return None, text  # the answer only mentions thought marks
     inner = after if begun else text
     thought, ended, rest = inner.partition(THOUGHT)
     return thought.strip("\n"), rest.lstrip("\n") if ended else ""

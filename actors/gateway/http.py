@@ -31,7 +31,7 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 _MODEL = "/v1/models/"  # a model's name follows and may contain slashes
 _SHOWN = 60  # characters of a client's text in an answer
 _AFTER = (401, 408, 413)  # after these errors, the rest of the body is not read
-_LENGTHS = {b"content-length", b"transfer-encoding"}  # with both, a proxy may find another end of the body
+_LENGTHS = {b"content-length", b"transfer-encoding"}  # with both, a proxy may disagree about the body's end
 
 
 class GoneError(Exception):

@@ -1,6 +1,5 @@
-"""Connections of clients. On each, hypercorn speaks HTTP, within bounds of our own.
-
-An unforeseen error on a connection ends only that connection. Hypercorn's own server would end with it.
+"""Connections of clients. Hypercorn speaks HTTP on each of them, and this module bounds it. An unforeseen error on a
+connection ends only this connection. It would end all of hypercorn's own server.
 """
 
 import logging
@@ -22,9 +21,9 @@ from spade.errors import ConfigError
 log = logging.getLogger(__name__)
 
 IDLE_S = 10.0
-"""Seconds in which a request's head must arrive, and between two requests."""
+"""Seconds within which a request's head must arrive. Also the longest pause between two requests."""
 STALLED_S = 30.0
-"""Seconds in which a client must take a part of an answer."""
+"""Seconds within which a client must accept a part of an answer."""
 LINGER_S = 5.0
 """Seconds that a connection stays open after an answer that came before the whole request."""
 _PART = 1 << 16  # bytes

@@ -28,7 +28,7 @@ AnyBody = ChatBody | CompletionBody
 
 _DEFAULT_TOKENS = 16  # OpenAI's default for `max_tokens` of a completion
 _MOST_LOGGED = 64  # names of fields
-_LONG_AT_ONCE = 2  # long requests read at once: one of 8 MiB takes half a GiB of memory before it is refused
+_LONG_AT_ONCE = 2  # long requests that are read at the same time: 8 MiB may take half a GiB of memory until refused
 _SHOWN = 60
 JSON, EVENTS = "application/json", "text/event-stream"
 

@@ -21,7 +21,7 @@ from spade.errors import BusError, RefusedError, SuspectError
 from spade.protocol import Generate, Generated, GiveUp, Overdue
 from spade.seeds import SEED_BITS, derive
 
-_TIMES_ROWS = 2  # choices in hand, as a multiple of the rows of all engines
+_TIMES_ROWS = 2  # most choices being sampled, as a multiple of the rows of all engines
 
 
 class Draw(NamedTuple):
@@ -71,7 +71,7 @@ class Sampler:
         self._most = _TIMES_ROWS * config.engine.rows * max(config.actors.engines_bounds[1], 1)
         self._in_hand = 0
         self._names = count(1)
-        self._mark = secrets.token_hex(4)  # a restarted gateway uses other names
+        self._mark = secrets.token_hex(4)  # so that a restarted gateway does not reuse names
         connected.gauges.update(requests_in_hand=0, requests_given_up=0, requests_resampled=0)
 
     @property
@@ -115,9 +115,9 @@ class Sampler:
 
     @contextmanager
     def _take_places(self, n: int) -> Iterator[None]:
-        """Take places for so many choices.
+        """Take places for `n` choices.
 
-        Raises AskError if too few are free. A request that is alone always gets them.
+        Raises AskError if too few are free. A request gets them in any case if no other is being served.
         """
         if self._in_hand and self._in_hand + n > self._most:
             raise AskError(429, f"{self._in_hand} of {self._most} answers are in hand already; try again later")
@@ -163,7 +163,7 @@ class Sampler:
             raise
 
     def room(self, prompt: int, asked: int | None, field: str) -> int:
-        """Return the most tokens of an answer to a prompt of `prompt` tokens, which `field` of the request names.
+        """Return the most tokens of an answer to a prompt of `prompt` tokens. `field` names the prompt in errors.
 
         Raises AskError if prompt and answer do not fit into the context.
         """

@@ -1,7 +1,7 @@
 """The connections of an actor that leases work: the replay service, other services, and an outbox.
 
 An order to leave cancels only the work. An order to retire lets the work run out. Messages to the replay service go
-through the outbox, which outlives the work. It is emptied over connections that close last.
+through the outbox. It sends them even after the work has ended, so its connections close last.
 """
 
 import logging
@@ -46,7 +46,7 @@ class Connected:
 
     @property
     def parting_s(self) -> float:
-        """Return the time for one farewell, s. All farewells together fit into supervise.drain_s."""
+        """Return the seconds for one farewell message. All farewells together fit into supervise.drain_s."""
         return self.config.supervise.drain_s / 4
 
     async def hand_in(self, deliver: Callable[[], Awaitable[None]]) -> None:

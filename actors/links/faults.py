@@ -1,4 +1,5 @@
-"""Count unforeseen errors while a service serves one request. They fail the request and do not end the service."""
+"""Count unforeseen errors while a service serves one request. Such an error fails only the request, and the service
+goes on."""
 
 import logging
 from collections import Counter

@@ -1,7 +1,7 @@
 """Connections to all live services of one role, as the replay service names them.
 
 A pool follows the pulses: it connects to services that appear and drops services that are gone. Calls to a dropped
-service fail with `LostError` at once instead of at their deadline. A service that restarts at its address keeps its
+service fail with `LostError` immediately, and not at their deadline. A service that restarts at its address keeps its
 connection. A service that answers although no pulse names it keeps its connection for bus.silence_s: a replay service
 that restarted may not have heard of it yet.
 """
@@ -22,10 +22,10 @@ from spade.waits import Waits
 
 log = logging.getLogger(__name__)
 
-_UNEVEN = 1.25  # a service chosen by nearness may have at most so many times the mean number of holders
+_UNEVEN = 1.25  # a service chosen by `near` may have at most this many times the mean number of holders
 
 
-MOST_ENDS = 2  # services that ended while they served one request: a third one is not asked
+MOST_ENDS = 2  # after this many services ended while they served a request, no further service is asked
 
 
 class LostError(BusError):
@@ -141,8 +141,8 @@ class Pool:
     def hold(self, near: str = "") -> Iterator[PooledService]:
         """Hold the live service with the fewest holders during the block. Raises LostError without a live service.
 
-        With `near`, equal values get the same service while it has at most 1.25 times its share of holders, else the
-        next one (the bounded loads of Mirrokni, Thorup & Zadimoghaddam 2018).
+        Callers with the same `near` get the same service, as long as it has at most 1.25 times its share of holders.
+        After that they get the next one (the bounded loads of Mirrokni, Thorup & Zadimoghaddam 2018).
         """
         live = self.connected
         if not live:
@@ -219,7 +219,7 @@ class Pool:
                 pulse = await self._replay.wait_pulse()
 
     def _reconcile(self, pulse: Pulse) -> list[PooledService]:
-        """Drop the services that the pulse no longer names, at once or later. Returns the new services."""
+        """Drop the services that the pulse no longer names, immediately or later. Returns the new services."""
         named = {peer for peer in pulse.peers if peer.role == self.role}
         for peer in self._services.keys() & named:
             self._services[peer].unnamed_since = None

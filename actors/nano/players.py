@@ -51,7 +51,7 @@ class Playthrough:
 
 
 def begin(simulation: Simulation, seed: int) -> Conversation[Move]:
-    """Begin a play of an instance, up to its first observation."""
+    """Begin a play of an instance. Return the conversation with its first observation."""
     return Conversation(simulation.reset(seed), simulation.turns)
 
 
@@ -78,6 +78,6 @@ def play(simulation: Simulation, player: Player, seed: int, hint: str | None, ta
 
 
 def join_texts(seen: Observed) -> str:
-    """Return everything that a player reads: at the opening the tools, then results, then the observation."""
+    """Return everything that a player reads: the tools (in the opening only), the results, and the observation."""
     results = (result.text for result in seen.results)
     return "\n".join(part for part in (seen.tools, *results, seen.observation) if part)

@@ -15,8 +15,8 @@ _F = TypeVar("_F", bound=Family[Any, Any])
 class NanoProfile(Profile):
     """The prompts of both roles for the nano model.
 
-    A document enters by its title, a program to avoid by its class name. Without a document, a drawn name and one of
-    `fields` replace the title, because the model knows no other requests.
+    Prompts name a document by its field and title, and a program to avoid by its class name. Without a document, they
+    use one of `fields` and a drawn name, because the model knows no other requests.
     """
 
     def __init__(self, families: Sequence[Family[Any, Any]], fields: Sequence[str]) -> None:

@@ -78,8 +78,8 @@ class World:
     """By level: the share of skilled players in demonstrations with the hint."""
 
     by_level: bool
-    """True balances levels: held-out environments cover each level equally, and so do the seeds of variations. A
-    variation then is at most one level from its seed."""
+    """If True, held-out environments cover all levels equally, and so do the seeds of variations. A variation is then
+    at most one level from its seed."""
 
     fields: Sequence[str] = ()
     """Fields of documents that each mean one family of a skill. If empty, a document may mean any family."""

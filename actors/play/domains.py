@@ -1,4 +1,4 @@
-"""The model's side of each domain: its designers' prompts, and the talk of its plays. Chosen by run.domain."""
+"""The model's side of each domain: the designers' prompts, and the talk (the format of a play). run.domain chooses."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -108,8 +108,7 @@ class Episode:
         sandbox, call_s = self._connected.config.sandbox, self._connected.config.bus.call_deadline_s
         needs = self._manner.needs
         opening = OpenEpisode(self._name, self._lease.program, self._lease.seed, self._max_turns, needs)
-        # Construction and reset may take a step's time after the load. Before the load the env-runner may fetch the
-        # program.
+        # The env-runner may fetch the program, load it, and then take a step's time for construction and reset.
         within_s = call_s + PATIENCE * (sandbox.load_s + max(sandbox.step_s, needs.step_s)) + call_s
         reply = await self._runner.call(opening, within_s)
         if self._source is not None and isinstance(reply, Faulted) and reply.kind == "unknown":

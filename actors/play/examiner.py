@@ -1,8 +1,8 @@
 """The examiner plays samples of items, each to its end, and makes their records.
 
 A record depends only on its item, its sample and the policy. If our own services fail, the sample is played again. If
-an item's program fails, the answer is wrong, with the reason. If services end while they serve a sample, and no other
-sample is being played, the sample counts as the cause.
+an item's program fails, the answer is wrong, with the reason. If services end twice while they serve a sample, it is
+played again later, alone. If they end twice again, the sample counts as the cause.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ Sample = tuple[SuiteItem, int]
 
 
 class Examined(NamedTuple):
-    """A sample that is over."""
+    """A finished sample."""
 
     record: SampleRecord
     versions: frozenset[int]
@@ -46,7 +46,7 @@ class Examiner:
     """Plays the items of one suite.
 
       suite, seed  determine the seeds of the samples
-      manner       makes the manner of a play of an item, with a new talk each time. May raise BusError.
+      manner       makes the manner for a play of an item, with a new talk each time. May raise BusError.
       win_return   the least return of a right answer
 
     Gauges: `episodes` going on, `turns` played, `samples` that are over, `samples_again` after our own services failed.
@@ -78,7 +78,8 @@ class Examiner:
         async with trio.open_nursery() as nursery:
             for _ in range(self._connected.config.evaluation.in_flight):
                 nursery.start_soon(self._play_one_by_one, left, over, suspects.append)
-        # While others are played, two ends prove nothing of a sample: another sample, or a kill, may be the cause.
+        # While each of these samples was served, services ended twice. Another sample or a kill may have been the
+        # cause, so play each sample alone.
         await self._play_one_by_one(iter(suspects), over, None)
 
     async def _play_one_by_one(

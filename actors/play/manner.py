@@ -14,7 +14,7 @@ from spade.config import ENGINE_KINDS, Config
 from spade.evaluations import Protocol, Sampling
 from spade.protocol import EndedPlay, Form, Needs
 
-LEAST_S = 600.0  # for one sample: a suite's first sample waits while the library loads
+LEAST_S = 600.0  # for one sample, because a suite's first sample waits while the library loads
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Manner:
     """The model that plays."""
     max_turns: int
     needs: Needs = field(default_factory=Needs)
-    """Needs of its program beyond the env-runner's own limits."""
+    """Wider limits that the program needs, in place of the env-runner's own limits."""
 
 
 def make_run_manner(session: Session, reads: Form, single_turn: bool) -> Manner:
@@ -48,7 +48,7 @@ def make_suite_manner(suite: Suite, protocol: Protocol, talks: Callable[[], Talk
 
 
 def extend_deadlines(config: Config, max_tokens: int) -> Config:
-    """Return the config with play and request deadlines long enough for turns of so many tokens."""
+    """Return the config with play and request deadlines that are long enough for turns of `max_tokens` tokens."""
     slower = max(1.0, max_tokens / config.play.max_turn_tokens)
     replace = msgspec.structs.replace
     play = replace(config.play, lease_s=max(config.play.lease_s * slower, LEAST_S))
@@ -65,7 +65,7 @@ class WordsOfPlay:
     said: list[str] = field(default_factory=list)
     """The text of each turn."""
     answer: str = ""
-    """The last action that was, or would have been, sent to the program."""
+    """The last action, whether it reached the program or not."""
     finish: str = ""
     """The reason why the last turn's sampling ended."""
     read: int = 0
@@ -78,7 +78,7 @@ class WordsOfPlay:
 
 @dataclass(frozen=True)
 class Played:
-    """A play that is over."""
+    """A finished play."""
 
     ended: EndedPlay
     """The play as it is handed in."""

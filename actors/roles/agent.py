@@ -40,7 +40,7 @@ class PlayDelivery:
     async def deliver(self, play: EndedPlay) -> None:
         """Deliver a play, and return when it is acknowledged.
 
-        Callers get the lock in order. So a caller's play is then the first in the list, or it was already sent.
+        Callers get the lock in order. So when a caller gets it, its play is the first in the list or was already sent.
         """
         self._waiting.append(play)
         async with self._turn:
@@ -59,7 +59,7 @@ class Agent:
         self._session = session
         self._config = session.config
         self._replay = session.replay
-        # A message can hold a batch, so it can hold as many plays. The config is refused otherwise.
+        # A message holds at least a batch of plays, or the config would have been refused.
         self._delivery = PlayDelivery(session.replay, session.config.learner.batch_sequences)
         self._gauges = session.gauges
         self._gauges.update(episodes=0, plays=0, plays_released=0, turns=0)

@@ -1,4 +1,5 @@
-"""The designer process: leases design jobs, has programs and hints written, hands in programs that pass admission.
+"""The designer process: leases design jobs, asks the model for programs and hints, hands in programs that pass
+admission.
 
 An attempt that fails is rejected with its stage and reason, and kept. The last attempt closes the job as failed. A
 failure of our own services does not count as an attempt. The job is given back.

@@ -141,7 +141,8 @@ def _make_suite_manners(session: Session, suite: Suite, protocol: Protocol) -> M
 
 
 class _OfFolder:
-    """The manners of programs in a user's folder. Admission examines each program once, before its first play."""
+    """Makes the manners for plays of programs in a user's folder. Admission examines each program once, before its
+    first play."""
 
     def __init__(self, session: Session) -> None:
         self._session = session

@@ -42,7 +42,7 @@ class Screener:
         asked = await trio.to_thread.run_sync(
             partial(fit_question, session.profile, session.tokenizer, source, admitted, room)
         )
-        # If the profile does not ask a question, there is no objection.
+        # A profile without this question makes no objection.
         return await ask_objection(session, "screen", asked, most, TEMPERATURE, seed) if asked else ""
 
 
@@ -51,8 +51,7 @@ def fit_question(
 ) -> list[ChatMessage]:
     """Return the question with as much of the transcript as fits into `room` tokens.
 
-    Returns an empty prompt if the profile does not have a question. The question may exceed `room`
-    even without a transcript.
+    Returns an empty list if the profile has no such question. The question may exceed `room` even without a transcript.
     """
     whole = admitted.replayed
 

@@ -20,8 +20,8 @@ def pause_s(room_bytes: int) -> float:
 def find_excess(grown: dict[ChildProcess, int], most: int) -> Iterator[ChildProcess]:
     """Yield the children to kill until the other children together have at most `most` bytes.
 
-    Each time, choose the program with the most memory over all its children, and take its largest child. So the many
-    small children of one program do not cause the death of one large child of another program.
+    Each time, choose the program with the most memory over all its children, and take its largest child. So if one
+    program has many small children, it cannot cause the death of another program's large child.
     """
     children: defaultdict[str, list[ChildProcess]] = defaultdict(list)
     shares: Counter[str] = Counter()

@@ -1,6 +1,6 @@
 """The sandbox: episodes of untrusted programs, each in a killable child of its own.
 
-Deadlines, turn counts and the bounds of rewards are kept here, out of a program's reach.
+The host enforces deadlines, turn limits and bounds of rewards, so a program cannot change them.
 """
 
 import re
@@ -31,19 +31,19 @@ REWARD_BOUND = 10.0
 RUNNER_BYTES = 4 << 30
 """Most bytes that all programs together may take. Beyond it the plays that grew most are ended and retried."""
 PROCESSOR_STEPS = 12
-"""Whole steps of processor time that the process of an episode may take, of its turns."""
+"""The process of an episode may take this many times `step_s` of processor time, over its whole life."""
 ITEM_STEP_S, ITEM_BYTES = 300.0, 2 << 30
-"""Most seconds of a step and bytes that an item of a suite may be given: as much as all tests of a problem of
-LiveCodeBench take."""
+"""Most seconds of a step, and most bytes, that an item of a suite may get: enough for all tests of a problem of
+LiveCodeBench."""
 RECENT = 0.05
 """The weight of the newest value in a moving average."""
 PLAYS, REPEATS = TWINS = range(2)
 """Two zygotes of each kind with different hash seeds: plays are forked from one, their repetitions from the other.
 
 The hash seeds are drawn, so that no program can tell the two apart. The zygote that plays library environments has
-FIXED_HASH_SEED instead, so that an item asks the same question at each start, on each host. A program there may find
-out that it is repeated, but gains nothing: a repetition must give the transcript of the play, which the program does
-not know. More zygotes for the plays would share less memory.
+FIXED_HASH_SEED instead, so that an item asks the same question at each start, on each host. A program there may notice
+that it is repeated, but gains nothing: the repetition must give the transcript of the first play, which the program
+does not know. More zygotes for the plays would share less memory.
 """
 NOTHING_MORE = Needs()
 OTHER_KIND = Faulted("protocol", "the answer is of another kind than the request")
@@ -58,7 +58,7 @@ class BreachError(Exception):
 class ProgramEpisode:
     """An episode: its child while it runs, its last turn, and the answer to that turn.
 
-    `tools` is True if the episode is played by calls.
+    `tools` is True if the player acts by calling tools.
     """
 
     def __init__(self, source: str, max_turns: int, needs: Needs) -> None:
@@ -82,7 +82,8 @@ class ProgramEpisode:
         return answer
 
     def free(self) -> None:
-        """End the child and keep the answer. A running request is answered with a fault of ours."""
+        """End the child and keep the answer. A running request is answered with a fault that does not blame the
+        program."""
         self.over = True
         if self.process is not None:
             self.process.end(Faulted("infrastructure", "the episode was closed"))
@@ -95,7 +96,8 @@ class Sandbox:
 
     Light zygotes serve programs of the standard library. Heavy zygotes serve programs that name numpy, sympy or
     math_verify. Zygotes of libraries serve programs that name a base class of `sandbox.libraries`. Before a zygote
-    serves, a program makes all `attacks` in it. `spawns` and `faults` (by kind) count since the start.
+    serves, a program makes all `attacks` in it. `spawns` counts the forked children since the start, `faults` the
+    faults by kind.
     """
 
     def __init__(
@@ -224,7 +226,7 @@ class Sandbox:
     def close(self, episode: str) -> float:
         """End an episode and forget it.
 
-        Idempotent. Returns the seconds that its program used, counted as for a deadline.
+        Idempotent. Returns the seconds that its program used, counted as in `ChildProcess.counted_s`.
         """
         entry = self._episodes.pop(episode, None)
         if entry is None:

@@ -13,10 +13,10 @@ from actors.sandbox.wire import Execute, Executed, ExecutionWanted, Request, Res
 from spade.protocol import Faulted
 
 VERDICT_S = 5.0
-"""Seconds of processor time that the judging child has beyond the time of its executions."""
+"""Processor seconds of the judging child itself, in addition to the time of its executions."""
 
 FRAME_SPARE_BYTES = 1 << 10
-"""Most bytes of an answer beside the output of an execution."""
+"""Bytes that an answer may have in addition to the output of an execution."""
 
 
 class JudgingProcess(ChildProcess):

@@ -37,7 +37,7 @@ LOOK_S = 0.01
 """The shortest pause between two looks at the processor time of a child that is close to its limit."""
 _SCHEDULED = 2  # CPUCLOCK_SCHED of linux/posix-timers.h
 _RESIDENT = re.compile(rb"^Rss(?:Anon|Shmem):\s+(\d+) kB", re.MULTILINE)
-_SIGNALS = {each.value: each.name for each in signal.Signals}  # without most real-time signals
+_SIGNALS = {each.value: each.name for each in signal.Signals}  # lacks most real-time signals
 
 Answer = Loaded | Answered | Inspected | Solved | ExecutionWanted | Executed
 
@@ -58,7 +58,7 @@ class ChildProcess:
         self._since_s: float | None = 0.0
         self._answered = False
         self.counted_s = 0.0
-        """The seconds of all requests that count: processor time, or a PATIENCE-th of the clock's if that is more."""
+        """The sum over all requests: processor seconds, or the clock's seconds / PATIENCE if that is more."""
         self.program = ""
         """The source that the child runs."""
         self.stage = "class"
@@ -86,14 +86,16 @@ class ChildProcess:
     # ------------------------------------------------------------ calls of the host
 
     def grown(self) -> int:
-        """Return by how many bytes its memory not backed by files has grown since the fork. Returns 0 if it is dead."""
+        """Return by how many bytes the child's memory has grown since the fork, without memory that files back. Returns
+        0 if it is dead."""
         try:
             return max(count_private_bytes(self._pid) - self._base_bytes, 0) if self._pidfd is not None else 0
         except (FileNotFoundError, ProcessLookupError):
             return 0
 
     def computed_s(self) -> float:
-        """Return the processor seconds since the last request or answer. Returns 0 if they are unknown or it is dead.
+        """Return the processor seconds since the last request or answer. Returns 0 if they are unknown or if the child
+        is dead.
 
         The kernel counts them, so that no program can change them.
         """
@@ -104,7 +106,7 @@ class ChildProcess:
         return 0.0
 
     def _look(self) -> None:
-        """Count the processor time from now on. If the birth is not reported yet, count from the birth."""
+        """Start counting the processor time now, or at the child's birth if that is not reported yet."""
         self._since_s = None
         if self._pidfd is not None:
             with suppress(OSError):
@@ -231,7 +233,7 @@ class ChildProcess:
         raise trio.TooSlowError
 
     async def _read_obituary(self) -> Faulted:
-        """Kill the child if it only closed its channel. Return how it ended, as the zygote reports."""
+        """Return how the child ended, as the zygote reports. Kill it first if it only closed its channel."""
         self.kill()
         with trio.move_on_after(END_S):
             await self._ended.wait()
@@ -239,7 +241,8 @@ class ChildProcess:
 
 
 def read_pid(pidfd: int) -> int:
-    """Return the number of the process behind the descriptor in our namespace; -1 if it has gone."""
+    """Return the process number, in our namespace, that belongs to the descriptor. Returns -1 if the process has
+    gone."""
     fields = dict(line.split(":\t") for line in Path(f"/proc/self/fdinfo/{pidfd}").read_text().splitlines())
     return int(fields["Pid"])
 

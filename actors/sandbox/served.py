@@ -1,8 +1,8 @@
 """Programs that a server of OpenEnv runs. A session of the server takes the place of a child.
 
-A sandboxed process cannot use the network, so this process holds the connection. It connects to the servers of
-`sandbox.servers` alone. A task answers the frames that the host sends to a child. So the host sets the deadlines and
-the bounds.
+A sandboxed process cannot use the network, so this process holds the connection. It connects only to the servers of
+`sandbox.servers`. To the host a session looks like a child: a task answers the host's frames. So the host's deadlines
+and bounds apply.
 """
 
 import socket
@@ -47,7 +47,8 @@ class ServerMessage(msgspec.Struct, frozen=True):
 
 
 def open_served(program: ServedProgram, nursery: trio.Nursery) -> ChildProcess:
-    """Return a process for which a new session of the server answers. The session ends with the process."""
+    """Return the host's end of a child whose frames a new session of the server answers. The session ends with the
+    process."""
     ours, theirs = socket.socketpair()
     process = ChildProcess(ours)
     nursery.start_soon(_serve, program, theirs, process)
@@ -139,7 +140,7 @@ class ServerSession:
         self._shown = ""
 
     async def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Return the answer of a child to this request. Raises LostSessionError if the server ends the session."""
+        """Answer this request as a child would. Raises LostSessionError if the server ends the session."""
         match request["do"]:
             case "load":
                 return {"is": "loaded", "name": self._program.name}
@@ -179,7 +180,7 @@ class ServerSession:
         return self._show(message.data) if message.type == "observation" else self._read_error(kind, message.data)
 
     def _read_error(self, kind: str, data: dict[str, Any]) -> dict[str, Any]:
-        """Answer an error. An invalid action changes nothing, as long as the server says so."""
+        """Answer an error. An invalid action changes nothing, if the server says that it was invalid."""
         code, told = data.get("code"), as_line(str(data.get("message")), 200)
         if code in NO_SESSION:
             raise LostSessionError(told)
@@ -190,7 +191,7 @@ class ServerSession:
         return {"is": "observed", "text": text, "reward": 0.0, "terminated": False, "truncated": False}
 
     def _show(self, data: dict[str, Any]) -> dict[str, Any]:
-        """Answer an observation."""
+        """Answer with the observation of a message."""
         observation, reward, done = data.get("observation"), data.get("reward"), data.get("done") is True
         paid = 0 if reward is None else reward
         if not (isinstance(observation, dict) and isinstance(paid, int | float) and abs(paid) <= sys.float_info.max):

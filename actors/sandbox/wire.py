@@ -1,7 +1,7 @@
 """The frames between the host and a child: the host's requests, and the only answers that it accepts.
 
-A frame is a length (little-endian uint32) and so many bytes of JSON. It is JSON because the child has only the standard
-library. A nonce names the request, so an answer written in advance does not count.
+A frame is a length (little-endian uint32) and JSON of this many bytes. It is JSON because the child has only the
+standard library. A nonce names the request, so an answer written in advance does not count.
 """
 
 from typing import Annotated, Any, Literal
@@ -52,7 +52,7 @@ class Act(msgspec.Struct, frozen=True, tag_field="do", tag="act"):
 
 
 class Inspect(msgspec.Struct, frozen=True, tag_field="do", tag="inspect"):
-    """Report the state of a program with tools, and its criteria on that state. Answer: Inspected."""
+    """Report the state of a program with tools, and which of its criteria hold. Answer: Inspected."""
 
 
 class Solve(msgspec.Struct, frozen=True, tag_field="do", tag="solve"):
@@ -71,7 +71,7 @@ class Execute(msgspec.Struct, frozen=True, tag_field="do", tag="execute"):
 
 
 class Resume(msgspec.Struct, frozen=True, tag_field="do", tag="resume"):
-    """Continue a step with the output of the wanted execution. Answer: as for Step."""
+    """Continue a step with the output of the wanted execution. Answer: the same as to Step."""
 
     output: str | None
     """The output, or None if the execution failed."""

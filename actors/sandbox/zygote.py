@@ -48,7 +48,7 @@ main(int(control), int(proc), int(host), heavy == "heavy", listed.split(), froze
 
 
 Kind = Literal["light", "heavy", "libraries"]
-"""The modules of a zygote. All have the standard library. The last two have numpy, sympy and math_verify too."""
+"""Says which modules a zygote loads: the standard library; in the last two kinds also numpy, sympy and math_verify."""
 
 Make = Callable[[socket.socket, int], ChildProcess]
 """Make the host's end of a child from its channel and its zygote's memory in bytes."""
@@ -68,8 +68,8 @@ class Zygote:
     async def fork(self, memory_bytes: int, processor_s: float, make: Make = ChildProcess) -> ChildProcess:
         """Fork a new child. It may add `memory_bytes` to its address space and compute for `processor_s`.
 
-        `make` makes the host's end of the child. Its channel takes requests at once. The zygote reports its birth, or
-        the failure, later.
+        `make` makes the host's end of the child. Its channel takes requests immediately. The zygote reports its birth,
+        or the failure, later.
         """
         request = MESSAGE.pack(FORK, memory_bytes, min(math.ceil(processor_s), MOST_S))
         async with self._turn:

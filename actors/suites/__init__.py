@@ -1,6 +1,6 @@
 """Suites that measure a policy.
 
-One file defines one suite: its items, the reading of answers, its protocols' numbers.
+One file defines one suite: its items, how its answers are read, and the numbers of its protocols.
 """
 
 from collections.abc import Mapping

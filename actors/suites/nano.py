@@ -60,6 +60,6 @@ def _make_tool_talks(_: Protocol, tokenizer: Tokenizer) -> Callable[[], Talk]:
     return lambda: ToolTalk(WORLDS["tools"].profile.play, call_format, MOST_CALLS)
 
 
-# Enough samples for a standard error of a mean under 0.015. Games: whole rounds of every skill with every level.
+# Enough samples for a standard error of a mean under 0.015. In games, each skill is played equally often at each level.
 NANO = _make_suite("nano", "games", 24, 12, {"paper": 1_152, "short": 36}, lambda *_: WORLDS["games"].talk)
 NANO_TOOLS = _make_suite("nano-tools", "tools", 64, MOST_TURNS, {"paper": 1_152, "short": 32}, _make_tool_talks)

@@ -1,6 +1,6 @@
 """Yes-or-no questions to the model itself, and the reading of its answers.
 
-A review asks if a program does what it tells the player.
+A review asks whether a program does what it tells the player.
 The screen of a profile has another question, answered in the same form.
 """
 

@@ -28,13 +28,12 @@ class Backend(Protocol):
 
     @property
     def copies_state(self) -> bool:
-        """Return True if checkpoints are to be written from a copy (`freeze`), beside a step.
-
-        False if a copy would take memory that `save` does not take, or if several processes write.
+        """Return True if checkpoints are to be written from a copy (`freeze`), while the next step runs. False if a
+        copy needs more memory than `save`, or if several processes write.
         """
 
     def save(self, folder: Path) -> dict[str, str]:
-        """Write parameters, optimiser state, random state and step into an existing folder. A `Save`."""
+        """Write parameters, optimiser state, random state and step into an existing folder. See `Save`."""
 
     def freeze(self) -> Save:
         """Copy into the CPU's memory what `save` writes. Returns a function that writes it, at any time."""

@@ -24,8 +24,8 @@ class Passes:
     part: Sequence[MicroBatch]
     """Micro-batches of `work` that this process computes."""
     rounds: int
-    """Micro-batches that each process computes. After its part, a process repeats the smallest micro-batch without
-    effect, since all processes must take part in gathering sharded parameters."""
+    """Number of micro-batches that each process computes. After its part, a process repeats the smallest micro-batch
+    without effect, because gathering sharded parameters needs all processes."""
     settings: Loss
     """Settings of the loss."""
     totals: Totals
@@ -54,7 +54,7 @@ class Passes:
             else:
                 self._nothing(min(work.micro, key=lambda micro: len(micro.ids)).to(self.device))
             if self.device.type == "cpu":
-                trim()  # gradients between freed activations would keep their pages in use
+                trim()  # new gradients would otherwise lie between freed activations and keep their pages in use
 
     def _one(self, index: int, micro: MicroBatch, count: float) -> None:
         current, entropy = self.score(micro)

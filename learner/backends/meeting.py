@@ -98,7 +98,7 @@ def name_of(rank: int) -> str:
 
 
 def do_together(work: Callable[[], T], ranks: int, device: torch.device) -> T:
-    """Do `work` on all ranks at once. Returns the result of this rank.
+    """Do `work` on all ranks together. Returns the result of this rank.
 
     If the work fails on one rank, this rank raises its own error. The others raise a RunError or SpadeError that names
     the failed rank. An OSError becomes a SpadeError.

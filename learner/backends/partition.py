@@ -18,7 +18,7 @@ from learner.backends.state import Shapes
 
 
 class Partition:
-    """The part of one rank. All ranks must call a method at once, except `fragments`."""
+    """The part of one rank. All ranks must call a method together, except `fragments`."""
 
     def __init__(self, model: Any, adamw: torch.optim.AdamW, engine: Any, stage: int, rank: int) -> None:
         """Take the `model` and the `adamw` that DeepSpeed's `engine` was made from."""
@@ -80,7 +80,7 @@ class Partition:
                 parameter, release_swap_buffers=True, optim_state_key=moment
             )
             start = self._rank * len(kept)
-            return Fragment(kept[: max(shape.numel() - start, 0)], start, shape)  # the last part is padded
+            return Fragment(kept[: max(shape.numel() - start, 0)], start, shape)  # the last ranks' parts may be padded
         held = cast(Any, parameter)._hp_mapping
         if held is None:
             return Fragment(torch.empty(0), 0, shape)

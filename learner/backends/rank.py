@@ -173,7 +173,7 @@ async def _wait_for_address(replay: Client) -> str:
 
 
 async def _watch_address(replay: Client, address: str, waiting: trio.CancelScope) -> None:
-    """Cancel `waiting` when the first rank has moved to another address."""
+    """Cancel `waiting` when the first rank has another address."""
     while await _wait_for_address(replay) == address:
         await replay.wait_pulse()
     waiting.cancel()

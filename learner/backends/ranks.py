@@ -22,7 +22,7 @@ from spade.protocol import AwaitCommand, Batch, Done, Gather, Load, Meet, Pulse,
 from spade.transport import Inbox, Incoming, Server
 from spade.transport.pump import run_in_background
 
-GRACE_S = 5.0  # after a failure, time to notice that a lost rank caused it; after a loss, time to end
+GRACE_S = 5.0  # after a failure, time to notice that a lost rank caused it; after a loss, time to end the process
 SILENCE_S = COLLECTIVE.total_seconds() + 60.0  # longest silence of a live rank, beyond the limit of a collective
 
 Command = Meet | Batch | Gather | Save | Load | Done
@@ -68,7 +68,8 @@ class Ranks:
                 await self._server.reply(incoming, refused)
 
     def _ask(self, incoming: Incoming) -> Refused | None:
-        """Keep a rank's request, which the next command answers. Returns Refused for an invalid rank or life."""
+        """Keep a rank's request until the next command answers it. Returns Refused if there is no such rank, or if a
+        newer process of the rank has already asked."""
         request, hello = cast(AwaitCommand, incoming.message), incoming.hello
         if not 0 < request.rank < self.count:
             return Refused(f"there is no rank {request.rank} (learner.processes = {self.count})")
@@ -89,7 +90,7 @@ class Ranks:
         while not self._lost:
             for rank, incoming in list(self._asked.items()):
                 assert self._server is not None
-                # The server notices silence. This push also fails at once if the process has ended.
+                # The server notices silence. If the process has ended, this push fails immediately.
                 if not await self._server.push(incoming.peer, Pulse()):
                     self._miss(rank)
             with trio.move_on_after(self._beat_s):
@@ -98,7 +99,7 @@ class Ranks:
         raise SpadeError(self._lost)
 
     def close(self) -> None:
-        """Answer the ranks that wait for a command, or will ask for one, with Done, the last command."""
+        """Give the last command, Done, to the ranks that wait for a command, and to ranks that ask later."""
         with self._news:
             self._command = Done()
             self._told += self._told > 0
@@ -125,7 +126,7 @@ class Ranks:
 
     @contextmanager
     def needed(self) -> Iterator[None]:
-        """Turn a failure of the block into a SpadeError if a lost rank caused it. Use it in the backend's thread."""
+        """If the block fails because a rank was lost, raise a SpadeError instead. Use it in the backend's thread."""
         try:
             yield
         except SpadeError:

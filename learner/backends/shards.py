@@ -1,7 +1,8 @@
 """Write and read state tensors in sharded form. Each rank writes its own fragments with torch's distributed checkpoint.
 
-A tensor is stored flat, divided as it was over the ranks. A reader takes the elements that it needs from any of the
-files. The files are safetensors with the place of each fragment in the header, so that nothing is unpickled.
+A tensor is stored flattened, and divided in the same way as over the ranks. A reader takes the elements that it needs
+from any of the files. The files are safetensors with the place of each fragment in the header, so that nothing is
+unpickled.
 """
 
 from dataclasses import replace
@@ -39,9 +40,10 @@ FILE_BYTES = 1 << 30  # size limit, since a file is made in memory before it is 
 
 
 def write(folder: Path, fragments: Fragments) -> tuple[Path, ...]:
-    """Write the fragments of all ranks. All ranks call this at once. Returns the synced files of this rank.
+    """Write the fragments of all ranks. All ranks call this together. Returns the synced files of this rank.
 
-    A fragment that several ranks have is written once. If writing fails on one rank, all ranks raise SpadeError.
+    If several ranks have the same fragment, one of them writes it. If writing fails on one rank, all ranks raise
+    SpadeError.
     """
     writer = _Writer(folder)
     try:
@@ -55,7 +57,8 @@ def write(folder: Path, fragments: Fragments) -> tuple[Path, ...]:
 
 
 def read(folder: Path, fragments: Fragments) -> None:
-    """Fill the fragments of this process, with any number of writers. After a RunError some fragments are filled."""
+    """Fill the fragments of this process from files of any number of ranks. After a RunError some fragments are
+    filled."""
     reader = HuggingFaceStorageReader(str(folder))
     try:
         metadata = reader.read_metadata()

@@ -93,7 +93,7 @@ class State:
             )
 
     def steps(self, name: str) -> Tensor | None:
-        """Return AdamW's count of steps for a parameter, float32, or None before the first step (without moments)."""
+        """Return AdamW's count of steps for a parameter (float32), or None if no step had been taken."""
         kept = f"step.{name}"
         # Copy the tensor: a view would keep the whole mapped file.
         steps: Tensor | None = self._file.get_tensor(kept).clone() if kept in self._names else None

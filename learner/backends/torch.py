@@ -99,7 +99,7 @@ class TorchBackend:
 
     @property
     def copies_state(self) -> bool:
-        """See `base.Backend.copies_state`. What lies in a GPU's memory is copied anyway."""
+        """See `base.Backend.copies_state`. A GPU's memory must be copied in any case."""
         return bool(self._model.device.type != "cpu")
 
     def save(self, folder: Path) -> dict[str, str]:

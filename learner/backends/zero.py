@@ -53,7 +53,7 @@ class Scorer(Module):
 
 
 class Shard:
-    """One rank's part of a model, after all ranks have met. All ranks must call a method at once."""
+    """One rank's part of a model, after all ranks have met. All ranks must call a method together."""
 
     def __init__(self, model: Any, reference: Any, config: Config, rank: int) -> None:
         """Prepare `model`, which is on the CPU in `deepspeed_settings.choose_dtype`. Raises ConfigError."""

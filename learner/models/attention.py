@@ -58,7 +58,8 @@ class Segments:
         self._spans = dict[tuple[int | None, int], Spans]()
 
     def list_long(self, least: int) -> list[int]:
-        """Return the segments of at least `least` tokens that do not continue more tokens than they have."""
+        """Return the segments of at least `least` tokens. Leaves out segments that follow more tokens than they
+        have."""
         tokens = [sum(self.lengths[index] for index in path) for path in self.paths]
         pairs = enumerate(zip(self.lengths, tokens, strict=True))
         return [index for index, (length, keys) in pairs if length >= least and keys <= 2 * length]
@@ -69,7 +70,7 @@ class Segments:
         Keys beyond the window of the whole segment are left out. The last keys of a segment are its own tokens, so
         position i of its n sees all but the last n - 1 - i keys.
         """
-        key = window, len(among)  # all segments, or all except the long ones
+        key = window, len(among)  # `among` is all segments or only the short ones, so its length is enough
         if key not in self._spans:
             tokens = [np.arange(*ends) for ends in pairwise(np.cumsum([0, *self.lengths]))]
             lengths = [self.lengths[index] for index in among]
@@ -199,8 +200,9 @@ def _attend_to_spans(
 def _attend_alone(query: Tensor, key: Tensor, value: Tensor, scaling: float | None) -> Tensor:
     """Attend from the last tokens of one sequence to all of it: take [1, heads, tokens, dim].
 
-    A call is causal only between as many queries as keys, so empty queries come first. cuDNN prepares each length anew,
-    so the length is rounded up to one of 16 between two powers of two. No query sees the keys behind it.
+    A causal call needs as many queries as keys, so empty queries are put before the others. cuDNN prepares each length
+    anew, so the length is rounded up to one of 16 between two powers of two. The keys that this adds come last, so no
+    query of the sequence sees them.
     """
     length, keys = query.shape[2], key.shape[2]
     behind = -keys % (1 << max(0, keys.bit_length() - 5))

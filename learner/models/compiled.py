@@ -17,8 +17,8 @@ from spade.decoding import read_first_line
 
 log = logging.getLogger(__name__)
 _BACKEND = "inductor"
-# The compiler chooses its kernels for this many tokens. They then compute any number of tokens. It takes equal sizes
-# for one size, so a model should not have this number as a width.
+# The compiler chooses its kernels for this many tokens. The kernels then compute any number of tokens. The compiler
+# assumes that equal numbers mean the same dimension, so no width of a model should equal this number.
 _TOKENS = 8200
 
 

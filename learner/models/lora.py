@@ -28,7 +28,7 @@ def adapt(model: Any, learner: Learner) -> None:
 
 
 def scale(learner: Learner) -> float:
-    """Return the factor of B A."""
+    """Return alpha / rank, the factor of the product B A."""
     return learner.lora_alpha / learner.lora_rank
 
 

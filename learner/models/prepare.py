@@ -20,7 +20,7 @@ _LENGTHS, _SHARED = (7, 5), 3  # lengths of two sequences that must not see each
 
 
 def shares_beginnings(*models: Any) -> bool:
-    """Return True if a shared beginning may stand once in the packed rows of all these models.
+    """Return True if packed rows of all these models may have a shared beginning only once.
 
     Each model has gone through `prepare_model`. None is ignored.
     """
@@ -28,7 +28,7 @@ def shares_beginnings(*models: Any) -> bool:
 
 
 def prepare_model(model: Any, activation_checkpointing: bool) -> None:
-    """Make a Hugging Face causal language model ready for `trained_logprobs`, in evaluation mode (no dropout).
+    """Make a Hugging Face causal language model ready for `compute_trained_logprobs`, in evaluation mode (no dropout).
 
     Raises RunError if its logits are not its head's output, or if packed sequences see each other.
     """
@@ -42,7 +42,7 @@ def prepare_model(model: Any, activation_checkpointing: bool) -> None:
 
 @torch.no_grad()
 def _pack_attention(model: Any) -> None:
-    """Use `packed_attention` if it agrees with the model's own attention, also behind a shared beginning.
+    """Use `compute_packed_attention` if it agrees with the model's own attention, also after a shared beginning.
 
     Otherwise keep the model's own attention if it separates packed sequences. Raises RunError if neither works.
     """
@@ -64,7 +64,7 @@ def _pack_attention(model: Any) -> None:
 
 
 def _make_probe(model: Any) -> list[NDArray[np.int32]]:
-    """Return two sequences of different tokens behind their shared beginning."""
+    """Return two sequences with a shared beginning and different tokens after it."""
     ids = np.array(spread_ids(model, sum(_LENGTHS)), np.int32)
     return [ids[: _LENGTHS[0]], np.append(ids[:_SHARED], ids[_LENGTHS[0] + _SHARED :])]
 

@@ -68,9 +68,9 @@ _STORED: dict[type[msgspec.Struct], type[msgspec.Struct]] = {
 
 
 def read_rows(store: Store, table: records.Table) -> Iterator[dict[str, Any]]:
-    """Yield the records of a table by field name, nested ones too, in the order of their keys.
+    """Yield each record of a table as a dict of its fields, in the order of the keys.
 
-    `key` is the record's key.
+    Nested records are dicts as well. The field `key` has the record's key.
     """
     kind = TABLES[table]
     stored = _STORED.get(kind, kind)

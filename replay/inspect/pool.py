@@ -60,9 +60,9 @@ EVERY = Filters()
 
 
 class PoolReader:
-    """The environments of a store that were not quarantined and pass the filters, or only its memory.
+    """Reads the environments of a store that were not quarantined and pass the filters, or only those in its memory.
 
-    Each program comes once. `origin` names the run.
+    Equal programs are read once. `origin` names the run.
     """
 
     def __init__(self, path: Path, origin: str, memory: bool = False, filters: Filters = EVERY) -> None:

@@ -74,7 +74,7 @@ class ExampleReader:
         """Rows of each role."""
 
         self.retokenised = 0
-        """Rows that encode to other tokens than the model sampled, with the same text."""
+        """Number of rows with the sampled text that encode to other tokens than the model sampled."""
 
         self.left_out: Counter[str] = Counter()
         """Answers without a row, by reason."""
@@ -128,7 +128,7 @@ def write_rows(file: Path, rows: Iterable[ExampleRow]) -> None:
 
 
 def list_left_out(left_out: Counter[str]) -> str:
-    """List the reasons without a row, each after its number. Returns "" without any."""
+    """List the reasons why answers were left out, each after its count. Returns "" if none was."""
     return ", ".join(f"{count} {why}" for why, count in sorted(left_out.items()) if count)
 
 

@@ -22,10 +22,11 @@ LEASES = 3
 """After this number of leases without an outcome an audit is left out."""
 FINDING_CHARACTERS = 500
 HONEST_DEVIATIONS = 2.33
-"""Standard deviations over the mean that a number of won random plays exceeds once in a hundred audits of an honest
-environment that random actions win half of the time."""
+"""If random actions win an honest environment half of the time, the number of won random plays is more than this many
+standard deviations over its mean in one of a hundred audits."""
 LEAST_INSTANCES = 8
-"""Least number of instances played more than once that prove something if the plays of each end alike."""
+"""Least number of instances with several plays. With fewer, it proves nothing if all plays of each instance end in the
+same way."""
 
 
 Outcome = Literal["passed", "failed", "left out", "late"]
@@ -54,7 +55,8 @@ def _compute_largest(state: RunState) -> int:
 
 
 def suspicious_wins(plays: int) -> int:
-    """Return how many of `plays` random plays must win to be a finding: 13 of 16, or all if there are few."""
+    """Return how many of `plays` random plays must be won to count as a finding: 13 of 16. If there are few plays,
+    all."""
     return max(1, min(plays, math.ceil((plays + HONEST_DEVIATIONS * math.sqrt(plays)) / 2)))
 
 
@@ -116,9 +118,9 @@ def _list_unwon(environment: Environment, plays: Sequence[PlayRecord], win_retur
 def count_lucky(environment: Environment, plays: Sequence[PlayRecord], win_return: float) -> int:
     """Return the number of lost unhinted plays that count as void, because nobody can win their instances.
 
-    Only losses on instances that no play won can be void. Their void share is the share of audited instances that the
-    solution lost, too. If the solution lists no actions, all these losses are void if no instance was both won and
-    lost, else none.
+    Only losses on instances that no play won can be void. If the audit played the solution on N of these instances and
+    it lost n, then n / N of the losses are void, rounded up. If the solution lists no actions, all losses are void. But
+    none is void if an instance was both won and lost, or if fewer than LEAST_INSTANCES have several plays.
     """
     audit = environment.audit
     if audit is None or audit.state != "passed" or not audit.lost:

@@ -1,6 +1,6 @@
 """Design jobs and designer groups: opening, leasing, closing.
 
-A job of a pool asks for one of its programs. Nobody is paid for it, so that it belongs to no designer group.
+A job of a pool asks for one of its programs. Nobody is paid for the program, so the job belongs to no designer group.
 """
 
 import msgspec
@@ -273,7 +273,7 @@ def expire(state: RunState, now: float, live: frozenset[str] | None) -> None:
     for job in state.job_leases.lost(now, live):
         state.counters.expired_leases += 1
         release(state, job)
-    # Sorted: the order of a dict differs after a restart.
+    # Sort them, because a restart changes the order of the dict.
     for group in sorted(state.design_groups.values(), key=lambda each: (each.deadline, each.id)):
         if not group.formed and (now >= group.deadline or _is_aging(state, group)):
             form(state, group, now)

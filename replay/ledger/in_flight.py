@@ -1,7 +1,7 @@
 """Count the work in flight. Each change updates the counts, so that no request scans all plays.
 
-The counts are derived from the records and rebuilt when a run is loaded. They are never stored. A play, or the state or
-holder of other work, is changed between `drop` and `add`. So the counts always match the records.
+The counts are derived from the records and rebuilt when a run is loaded. They are never stored. Call `drop` before
+you change a play, or the state or holder of other work, and `add` afterwards. So the counts always match the records.
 """
 
 from collections.abc import Callable, Iterator
@@ -115,15 +115,17 @@ class Window:
 
 
 class Flight(Leases[PlayRecord]):
-    """The plays of the active environments, indexed for each question asked of them.
+    """The plays of the active environments, with an index for each kind of look-up.
 
-    Plays of the chunks that have begun are leased, the oldest chunk first, both arms in one drawn order.
+    Only plays of chunks that have begun are leased. The oldest chunk comes first. Within it, both arms are mixed at
+    random.
 
     windows    the window of each environment
     resting    environments whose newest chunk is scored
     unscored   number of chunks that are not scored
-    sequences  unhinted plays of the chunks in flight (begun, not scored), counted by the chunk's earliest learner step:
-               the first whose weights a play was leased at or sampled by. None: no play is leased or finished.
+    sequences  unhinted plays of the chunks in flight (begun, not scored), counted by the oldest weights of their chunk:
+               the learner step of the earliest weights under which a play was leased, or that sampled a play. None if
+               no play of the chunk is leased or finished.
     """
 
     def __init__(self, steps: dict[int, int], place: Callable[[PlayRecord], int]) -> None:

@@ -49,7 +49,7 @@ def make_environment_id(job: Job) -> str:
 
 
 def make_chunk_id(environment: str, chunk: int) -> str:
-    """Return the id of a chunk. The group that its plays become has the same id."""
+    """Return the id of a chunk. The group that is formed of its plays has the same id."""
     return f"{environment}-{chunk}"
 
 
@@ -148,7 +148,7 @@ def make_quarantine_key(work: str, lease: int) -> str:
 
 
 def make_holder_id(hello: Hello) -> str:
-    """Return the name of a process in its leases. An earlier process of the same name had another one."""
+    """Return the name of a process in its leases. Each restart of a process gets another name."""
     return f"{hello.name}/{hello.pid}"
 
 

@@ -162,7 +162,7 @@ class Ledger:
         sequences, oldest = 0, 0
         for known, count in state.flight.sequences.items():
             lag = state.lag(trained, newest if known is None else known)
-            # Chunks over the bound will be wasted whatever starts now.
+            # Chunks over the lag bound are lost already, so they do not count.
             if lag <= state.config.learner.agent_lag:
                 sequences += count
                 oldest = max(oldest, lag)

@@ -20,7 +20,7 @@ MOST_STEPS, LONGEST_S = 2**32, 1e9  # bounds of the numbers in an audit's report
 def check_plays(plays: Sequence[EndedPlay], settings: Play) -> list[str]:
     """Check the ends of episodes. Returns one text for each.
 
-    Looks at the numbers of all trajectories at once, because numpy takes as long for one as for a hundred. If a number
+    Looks at the numbers of all trajectories together, because numpy takes as long for one as for a hundred. If a number
     is wrong, looks at each trajectory.
     """
     trajectories = [play.trajectory for play in plays if play.trajectory is not None and play.trajectory.sampled]

@@ -8,14 +8,13 @@ start only while all outstanding sequences are under n * B for the oldest chunk 
 being wasted, and no chunk is left behind, however slow it is. (Designer groups that become trainable meanwhile, at most
 one round's, are not foreseen. Trajectories that they push over the bound are counted as wasted.)
 
-Under that bound, at most so much is started that all slots are filled once while one batch waits. More would only wait
-and age.
+Under that bound, at most one batch and one chunk for each slot are outstanding. More would only wait and age.
 
 Pacing cannot deadlock: a chunk that has begun counts whole, and its plays may always be leased. With nothing in flight
 and the learner idle, n is at least 1 and less than a batch waits, so a chunk may start.
 
 The end of a run. A limit of learner steps ends the run in two parts. Once the last batch is taken, no more work is
-given out. Once that step is published and in a checkpoint, the run is over. The other limits end both at once. The
+given out. Once that step is published and in a checkpoint, the run is over. The other limits end both together. The
 limits of the config count from the run's beginning, the limits of a command from the command's start. The first limit
 that is reached ends the run.
 """
@@ -35,11 +34,13 @@ class PacingFigures(msgspec.Struct, frozen=True):
     """The ledger's figures that pacing depends on."""
 
     newest: int | None
-    """Lag in the next batch of tokens sampled by the newest weights; None before the first publication."""
+    """Policy lag that tokens sampled now, by the newest weights, would have in the next batch. None before the first
+    publication."""
     outstanding: int
     """Sequences that batches may still take: trainable groups, and chunks in flight at full size."""
     oldest: int
-    """Longest lag in the next batch of a chunk in flight that is within the bound; 0 if no chunk is."""
+    """Longest policy lag that a chunk in flight would have in the next batch. Ignores chunks over the lag bound. 0
+    without a chunk."""
     active: int
     """Environments with an open window."""
     designing: int
@@ -60,7 +61,8 @@ class Allowance(msgspec.Struct, frozen=True):
 
 
 def compute_lag_bound(role: Literal["agent", "designer"], config: Config) -> int:
-    """Return the longest policy lag that is trained on, in published versions. The designer's follows from the window.
+    """Return the longest policy lag that is trained on, in published versions. The bound for designers follows from the
+    window.
 
     A design waits for its window, which has k chunks in each of N environments: k * N * G plays. These take one version
     for every batch_sequences * publish_every plays, and at least one version a chunk, since the next chunk waits for
@@ -110,7 +112,7 @@ def begin_command(state: RunState, command: str, limits: Limits, now: float) -> 
 
 
 def note_first_step(state: RunState, step: int) -> None:
-    """Count the command's steps from `step` if its learner asks for a batch for the first time."""
+    """Begin to count the command's steps at `step`, when its learner asks for its first batch."""
     command = state.command
     if command is not None and command.begun_step is None and 1 <= step <= state.counters.taken_step + 1:
         command.begun_step = step - 1

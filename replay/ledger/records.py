@@ -33,7 +33,7 @@ class Job(Record):
 
     id: str
     number: int
-    round: int  # the round of jobs it belongs to, from 0
+    round: int  # number of its round of jobs, from 0
     skill: str
     opened_at: float
     state: JobState = "open"
@@ -86,7 +86,7 @@ class Chunk(Record):
 
     index: int  # its place in the window, from 0
     opened_at: float
-    version: int  # the newest policy when the chunk opened; once the chunk began, the newest policy at that time
+    version: int  # the newest policy version when the chunk opened; replaced by the newest when it began
     begun: bool = False  # True once its first play was leased
     scored_at: float | None = None  # None until its unhinted plays have ended
 
@@ -97,19 +97,19 @@ class Score(Record):
     reward: float | None  # the designer's reward; None while a measurement or the audit is missing
     regret: float | None
     regret_error: float | None  # standard error of the regret
-    win_rate: Annotated[float, Meta(ge=0, le=1)] | None  # of the unhinted plays
+    win_rate: Annotated[float, Meta(ge=0, le=1)] | None  # win rate of the unhinted plays
     win_rate_hinted: float | None
     learnable: bool
     plays: int  # finished plays of both arms
     voids: int  # void plays of both arms
-    mean_return: float | None = None  # of the unhinted plays
+    mean_return: float | None = None  # mean return of the unhinted plays
     slow: float | None = None  # the skill's slow average before this window
-    order: int | None = None  # its place among the windows in the skill's averages; None if it is not in the averages
+    order: int | None = None  # its number among the windows in the skill's averages; None if it is not in them
     luck: Annotated[int, Meta(ge=0)] | None = None
     """Lost unhinted plays that count as void because nobody can win them. None if the window was scored by an earlier
     version, under which no such play counted as void."""
     least_regret: float | None = None
-    """The least regret over all returns that the void plays could have had. The memory keeps this figure. None
+    """The least possible regret, since a void play might have had any return. The memory keeps this figure. None
     without a pair of plays."""
 
 
@@ -119,16 +119,16 @@ class Audit(Record):
     id: str  # of the environment
     began_at: float
     replays: tuple[str, ...]  # recorded plays to run again
-    indices: tuple[int, ...]  # instances to play with random actions
+    indices: tuple[int, ...]  # instances on which the audit plays random actions
     state: AuditState = "open"
     lease: int = 0  # how often the audit was leased
     holder: str = ""
     deadline: float = 0.0
     request: int = 0  # the number of the holder's request for this lease
-    finding: str = ""  # why it failed or was left out; if it passed, which plays its solution lost
+    finding: str = ""  # why it failed or was left out; if it passed, the plays that its solution lost
     steps: int = 0  # environment steps that the audit made
     seconds: float = 0.0  # seconds that the audit took
-    lost: tuple[int, ...] = ()  # instances to play with the actions of `solution()`
+    lost: tuple[int, ...] = ()  # instances on which the audit plays the actions of `solution()`
     tried: int = 0  # plays of the `lost` instances that were completed
     solved: int = 0  # plays of the `lost` instances that the solution won
     # Instances that no unhinted play won; the audit tries the words of their hinted plays
@@ -146,7 +146,7 @@ class Environment(Record):
     document: str  # the document that its designer was given, "" without one
     attempt: int  # the attempt of the job that was admitted
     seed_sensitive: bool  # True if the program plays differently under another seed
-    designed_version: int  # the oldest policy that sampled its program; 0: no policy did
+    designed_version: int  # version of the oldest policy that sampled its program; 0 if no policy of this run did
     opened_at: float
     deadline: float  # when the window ends at the latest
     state: EnvironmentState = "active"
@@ -177,7 +177,7 @@ class PlayRecord(Record):
     lease: int = 0  # number of leases of the play so far
     holder: str = ""  # the process that leased it; at the end the process that played it
     deadline: float = 0.0  # the end of the lease
-    version: int = 0  # the newest policy at the lease; at the end the oldest that sampled a token
+    version: int = 0  # policy version: the newest when leased; when over, the oldest that sampled a token
     terminated: bool = False  # True if the program ended the episode
     episode_return: float = 0.0
     turns: int = 0
@@ -198,7 +198,8 @@ class Member(Record):
 
 
 class DesignGroup(Record):
-    """The jobs of one skill in one round. They become a group of the queue when all have closed, or at the deadline."""
+    """The jobs of one skill in one round. Their designs become one group of the queue when all jobs have closed, or at
+    the deadline."""
 
     id: str
     round: int

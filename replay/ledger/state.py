@@ -43,8 +43,8 @@ from spade.seeds import INSTANCE_MASK, derive
 class CommandLimits(Record):
     """The limits of the `spade up` that last started the run, and the point from which they count.
 
-    They bound that command alone: the next command replaces them. A replay service that is started again within the
-    command counts on from the same point.
+    The limits bound only that command: the next command replaces them. If the replay service is restarted within the
+    command, it goes on counting from the same point.
     """
 
     command: str
@@ -54,7 +54,7 @@ class CommandLimits(Record):
     begun_s: float
     """The run clock at the command's start."""
     begun_unhinted: int
-    """Unhinted plays that had finished by then."""
+    """Unhinted plays that had finished at the command's start."""
     begun_step: int | None = None
     """The step before the first batch that the learner asked for; None until it asks."""
 
@@ -66,7 +66,7 @@ class RunState:
         self.config = config
         self.secret = secret
         self.counters = RunCounters()
-        self.command: CommandLimits | None = None  # None: the command that serves the run gave no limit
+        self.command: CommandLimits | None = None  # None if the command that serves the run gave no limit
         self.statistics = Statistics.of(config.design)
         self.history = History()
         self.memory = EnvironmentMemory(config.design.memory_records)
@@ -80,7 +80,7 @@ class RunState:
         self.queue: dict[int, GroupRecord] = {}
         self.batches: dict[int, BatchRecord] = {}
         self.published: dict[int, str] = {}  # version: digest
-        self.steps: dict[int, int] = {}  # version: learner step
+        self.steps: dict[int, int] = {}  # learner step by version
         self.flight = Flight(self.steps, self._draw_place)
         self.recordings: dict[str, dict[str, Recording]] = {}  # recordings of each active environment, by play
         self.audits: dict[str, Audit] = {}  # audits that are not over, by environment

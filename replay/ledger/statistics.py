@@ -160,7 +160,7 @@ class Statistics(msgspec.Struct, array_like=True):
     def tools(self) -> Recent:
         """Return the figures of tool use in the last unhinted plays.
 
-        A figure is None if no play used tools, or if the whole of its share is 0.
+        A figure is None if no play used tools, or if its denominator is 0.
         """
         plays = [(play.tools, play.turns) for play in self.plays if play.tools is not None and not play.hinted]
         turns, uses = sum(turns for _, turns in plays), [use for use, _ in plays]

@@ -44,7 +44,7 @@ def open_chunks(state: RunState, now: float, starving: bool) -> None:
     """Open every due chunk. A chunk is due if the last chunk is scored and newer weights were published since it began.
 
     If no newer weights come, the chunk is due play.chunk_wait_s after the last chunk was scored. If the loop is
-    `starving`, no weights can come without more plays, so the chunk is due at once.
+    `starving`, no weights can come without more plays, so the chunk is due immediately.
     """
     play = state.config.play
     for environment in list(state.flight.resting.values()):
@@ -313,7 +313,7 @@ def expire(state: RunState, now: float, live: frozenset[str] | None) -> None:
     """
     for environment in audits.expire(state, now, live):
         close(state, environment, now)
-    # Sorted: the order of a dict differs after a restart.
+    # Sort them, because a restart changes the order of the dict.
     for environment in sorted(state.environments.values(), key=lambda each: (each.deadline, each.id)):
         # If a resume has made windows shorter, a window may be over although its last play did not close it.
         if environment.audit is None and (now >= environment.deadline or _is_over(state, environment)):

@@ -1,6 +1,6 @@
 """Folders of weights that engines report to hold, and folders that the learner may delete. Pure.
 
-Locks of files would be enough on one machine. But a file system that machines share need not pass locks on.
+On one machine, file locks would be enough. But a file system shared by several machines may not pass locks on.
 """
 
 from collections.abc import Collection, Iterable

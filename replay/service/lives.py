@@ -1,4 +1,5 @@
-"""The lives of named processes. Once the service has seen a life, it refuses all older lives of the same name.
+"""The lives of named processes. A life is one start of a process. Once the service has seen a life, it refuses all
+older lives of the same name.
 
 A supervisor draws a number when it begins, so that its processes are newer than any earlier supervisor's. An older
 process may still exist: stopped, cut off, or started by a supervisor that was killed. A life that is noted here is
@@ -10,7 +11,7 @@ from replay.store.load import KnownLives
 from replay.store.store import Store
 from spade.protocol import Hello, LifeNumber
 
-MOST = 4_096  # most names that are kept; beyond it, the names with the oldest newest life are forgotten
+MOST = 4_096  # most names that are kept; beyond it, the names whose last start is the oldest are forgotten
 
 
 class Lives:

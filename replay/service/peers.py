@@ -40,7 +40,7 @@ from spade.waits import add_owner
 
 SUPERVISORS = 64
 REPORT_BYTES = 262_144  # bytes of a report, which is kept, shown and written into status.json
-PARTINGS = 6  # in units of supervise.drain_s: a supervisor drains so many roles one after the other
+PARTINGS = 6  # roles that a supervisor drains one after the other, each within supervise.drain_s
 CALLED: frozenset[Role] = frozenset({"engine", "endpoint", "env-runner", "learner"})
 
 
@@ -51,7 +51,7 @@ class Peers:
         self._start = start
         self._silence_s = config.bus.silence_s
         self._server: Server | None = None
-        self._services: tuple[int, tuple[Peer, ...]] = (-1, ())  # with the server's count of changes
+        self._services: tuple[int, tuple[Peer, ...]] = (-1, ())  # valid at this count of the server's changes
         self._progress = Progress(config.replay.stall_s, start)
         self._plays = Meter(start)
         self._tokens = Meter(start)
@@ -262,7 +262,7 @@ class Peers:
 
 
 def _remove_infinite(beat: Heartbeat) -> Heartbeat:
-    """Return a heartbeat without the floats that JSON lacks. They would make status.json unreadable."""
+    """Return a heartbeat without infinite floats and NaN, which would make status.json unreadable."""
     gauges = {name: value for name, value in beat.gauges.items() if math.isfinite(value)}
     return Heartbeat(gauges, tuple(wait for wait in beat.waits if math.isfinite(wait.for_s)))
 

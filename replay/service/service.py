@@ -57,7 +57,7 @@ from spade.waits import describe_all
 
 ROUND = 256
 TICK_S = 0.5
-COMMIT_DELAY_S = 0.002  # time for which a commit waits for as many requests as the last commit had
+COMMIT_DELAY_S = 0.002  # longest time that a commit waits until it has as many requests as the last commit
 CLOCK_S = 5.0  # a kill loses at most this much of the run clock
 
 log = logging.getLogger(__name__)
@@ -163,7 +163,7 @@ class Service:
             self.ledger.tick(now, self._peers.holders(now))
             if self._peers.stalls(state.published_step, state.counters.plays, now):
                 self._tell_stall()
-        # First, so that no batch is handed out that this commit deletes.
+        # Choose deletions before requests are served, so that no batch is handed out that this commit deletes.
         self._retention.stage(now)
         replies = self._serve(arrived, now)
         self.ledger.advance(now)
@@ -188,7 +188,7 @@ class Service:
             await self._reply(server, incoming, answer)
 
     def _tell_closed_levels(self) -> None:
-        """Log each pool level that yields no instance. Each is logged once."""
+        """Log once for each level of the pool that was closed because it yields no instance."""
         capped = {} if self.ledger.state.levels is None else self.ledger.state.levels.capped
         for name, cap in capped.items():
             if self._capped.get(name) != cap:

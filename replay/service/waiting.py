@@ -21,11 +21,10 @@ from spade.protocol import (
 )
 from spade.transport import Incoming
 
-PATIENCE = (
-    2  # most waiting requests of a peer, in windows: one window is live, another may be requests that the peer gave up
-)
+PATIENCE = 2  # a peer may have this many windows of waiting requests: one live, and one that it has given up
 
-Answer = Response | BatchRecord | GetNewestPrograms  # the store answers a repeated request for one of the last two
+# For a BatchRecord or GetNewestPrograms, the message is read from the store when it is sent.
+Answer = Response | BatchRecord | GetNewestPrograms
 Replies = list[tuple[Incoming, Answer]]
 
 

@@ -108,7 +108,8 @@ def _check_format(path: str, record: bytes) -> None:
 
 def _check_pages(environment: lmdb.Environment, tables: Sequence[str], whole: Callable[[str], bool]) -> None:
     data = Path(environment.path()) / "data.mdb"
-    # LMDB does not write free pages at the end, so a file may be short; the check finds other missing pages.
+    # LMDB does not write free pages at the end, so a file without them is valid. The check below finds other missing
+    # pages.
     short = data.stat().st_size < (environment.info()["last_pgno"] + 1) * environment.stat()["psize"]
     for _ in range(_TRIES):
         with begin(environment) as transaction:  # a read transaction keeps the pages of its commit as they are

@@ -42,7 +42,8 @@ def compact(path: Path) -> tuple[int, int]:
 
 
 def _check_records(store: Store) -> None:
-    """Read every record, since a copy of a damaged store would lose records for good. Raises DamagedError."""
+    """Read every record, since a copy of a damaged store would lose the damaged records permanently. Raises
+    DamagedError."""
     for table in store.extents():
         for _ in store.each(table):
             pass

@@ -33,7 +33,7 @@ class Extent(msgspec.Struct, frozen=True):
 
 
 class Commit(msgspec.Struct):
-    """A record of every commit. It shows if an older state is taken for the last one."""
+    """A record of every commit. It reveals an older state that is taken for the last one."""
 
     number: int
     """LMDB's number of the commit."""
@@ -210,7 +210,7 @@ class Store:
                 yield key, record
 
     def miscounted(self) -> Iterator[str]:
-        """Yield a line if the log holds more or fewer values than its entries name."""
+        """Yield a line if the log holds more or fewer values than its table of entries has entries."""
         entries = self.extents()[LOGGED].records
         if (bodies := self._read(LOG, self._log.entries)) != entries:
             yield f"{LOGGED}: {entries} are named, the log holds {bodies}"

@@ -160,7 +160,7 @@ def _take_options(
         bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Take the options that stand before a command."""
+    """Take the options before the command's name."""
 
 
 _SUMMARY = "Self-play for language models: one policy designs executable environments and learns to play them."

@@ -42,7 +42,7 @@ _BUS = "bus"  # the folder of a run's sockets, if its path is short enough
 _LOCK = ".lock"
 _CONFIG_FILE = "config.toml"  # a folder with this file is a run
 _RUNS = "runs"  # the default folder of runs
-_LEAST_ALIKE, _MOST_NEAR = 0.5, 3  # a suggested name is at least this similar; at most so many are suggested
+_LEAST_ALIKE, _MOST_NEAR = 0.5, 3  # least similarity of a suggested name, and most names that are suggested
 _MOST_NAMES = 2_000  # most entries of a folder that are searched for suggestions
 _PACKAGES = ("torch", "transformers", "tokenizers", "pyzmq", "msgspec", "trio", "lmdb", "numpy", "safetensors")
 

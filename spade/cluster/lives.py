@@ -60,7 +60,7 @@ def make_lives(cluster: Cluster, config: Config, run: Path) -> Callable[[str, La
         if launch.role not in PLACED:  # the cluster gives out the GPUs of this machine
             return Life(module, msgspec.structs.replace(launch, gpus=()), logfile, supervise)
         asked = compute_needs(config, launch.role)
-        # None: the GPUs that the cluster shows to the post. (): no GPU, even if the cluster hides none.
+        # None means the GPUs that the cluster shows to the post. () means no GPU, even if the cluster hides none.
         orders = msgspec.structs.replace(launch, gpus=None if asked.gpus else ())
         parcel = Parcel(module, orders, text, _read_keys(config.bus, launch.role), record, os.getcwd())
         return PlacedLife(cluster, parcel, asked, logfile, config.bus.silence_s + supervise.drain_s, lost)

@@ -29,7 +29,7 @@ _LONGEST = 300  # most characters of an error of Ray's, which may fill a page
 log = logging.getLogger(__name__)
 
 
-# Without `async def`: a single one would make the actor's other methods wait for each other.
+# Write no method with `async def`: a single one would make the actor's other methods wait for each other.
 class PostActor(Post):
     """A post in a process of Ray's."""
 

@@ -14,7 +14,7 @@ from spade.processes.child import End, LifeWatcher
 from spade.processes.entry import FINAL
 
 LOOK_S = 2.0  # seconds between two reports of a post that waits for a place
-AWAY_S = 90.0  # a lost machine is not used for so long; Ray itself may take 65 s to notice the loss
+AWAY_S = 90.0  # a lost machine is not used for this time; Ray itself may take 65 s to notice the loss
 AGAIN_S = 1.0  # seconds between two calls to a post that cannot be reached
 LATE_S = 0.5  # if a deadline fires later than this, the supervisor itself did not run
 LAST_S = 2.0  # seconds for a post's last answer, after the deadline of its process
@@ -26,8 +26,8 @@ log = logging.getLogger(__name__)
 class PostGoneError(SpadeError):
     """A post that cannot be reached. Its process may still run, for as long as the heartbeat rule of `post` allows.
 
-    `known` is True if the cluster says that the post has ended. If its machine is lost too, the cluster itself then
-    places nothing more there.
+    `known` is True if the cluster says that the post has ended. If the machine is lost as well, the cluster knows this
+    too, and places nothing more there.
     """
 
     def __init__(self, reason: str, *, known: bool = False) -> None:

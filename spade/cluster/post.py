@@ -28,7 +28,7 @@ from spade.protocol import PROTOCOL_VERSION
 
 ASK_S = 1.0  # a report without news is sent after this time
 OUTPUT_BYTES = 1 << 20  # bytes of the log in one report
-_HOME = "spade-post-"  # prefix of the folder of a life, below the temporary folder; it is deleted when the life ends
+_HOME = "spade-post-"  # prefix of a life's folder in the temporary folder. The folder is deleted when the life ends
 _LOG = "log"
 _YOUNG_S = 60.0  # seconds in which a new home may still lack a log
 RECORD = "run.json"

@@ -27,7 +27,8 @@ class Difference(msgspec.Struct, frozen=True):
     """Standard error of the mean, clustered by item."""
 
     low: float | None
-    """Lower end of Student's 95 % interval, items − 1 degrees. If all items differ alike, `_compute_alike` gives it."""
+    """Lower end of Student's 95 % interval, items − 1 degrees. If all items differ by the same amount, `_compute_alike`
+    gives it."""
 
     high: float | None
     """Upper end of this interval."""

@@ -81,9 +81,9 @@ def compute_average(columns: Sequence[Share]) -> Share:
 def compute_clustered(mean: float, error: float | None, items: int, samples: int) -> Interval:
     """Return Wilson's interval of a mean with this error over items.
 
-    The interval's draws are the independent draws with the same error: p(1 − p) / error², at least 1 and at most
-    `samples`. For means in [0, 1] these are items − 1 or more. If all samples are right, if all are wrong, or without
-    an error, the error says little, and the draws are `items`.
+    The interval needs a number of independent draws. This number would give the same error: p(1 − p) / error²,
+    at least 1 and at most `samples`. If items have means in [0, 1], it is items − 1 or more. If all samples are right
+    or all are wrong, or if `error` is None, it is `items`.
     """
     draws = float(items)
     if error is not None and 0 < mean < 1:

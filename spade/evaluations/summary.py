@@ -52,7 +52,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Tokens that the model sampled."""
 
     means: dict[str, float]
-    """Share of right samples of each whole item."""
+    """By whole item: the share of its samples that are right."""
 
     members: dict[str, str] = {}
     """Category of each whole item. Empty in a summary of an older version."""

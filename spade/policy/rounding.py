@@ -1,4 +1,4 @@
-"""Test if two ways of computing the same thing differ only by rounding."""
+"""Test whether two ways of computing the same thing differ only by rounding."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

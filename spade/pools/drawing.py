@@ -22,7 +22,7 @@ class Draws(msgspec.Struct, array_like=True):
     """Next place in the pass's permutation."""
 
     passed_over: tuple[int, ...] = ()
-    """Programs before this place that were active on their turn."""
+    """Programs before this place that were active when their turn came."""
 
     rejected: tuple[int, ...] = ()
     """Programs that failed admission and are no longer drawn."""

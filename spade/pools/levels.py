@@ -18,7 +18,7 @@ from spade.pools.folder import Entry, PoolList
 WINDOW_WIDTH = 4  # most levels of a window, RLVE's
 HIGHEST = 20  # level of a window; RLVE itself does not bound it
 FAILURES = 5
-"""A level is closed after its programs failed to make an instance in so many slots in a row."""
+"""A level is closed after its programs failed to make an instance in this many slots in a row."""
 _LEVEL = re.compile(r"^    level = \d+$", re.MULTILINE)
 
 

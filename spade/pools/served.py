@@ -20,7 +20,7 @@ class ServedProgram(msgspec.Struct, frozen=True):
     server: str
     """Address of the server, as in `sandbox.servers`."""
     start: dict[str, Any] = {}
-    """The arguments of `reset` beside the seed."""
+    """The arguments of `reset` other than the seed."""
     action: str = ""
     """Field of the action that gets the text, or "" if the text is the whole action as JSON."""
     plain: bool = True

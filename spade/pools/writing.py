@@ -8,7 +8,7 @@ MADE = ".make"  # directory of this run
 _DESIGNS_ONLY = (
     "design.source=model", "design.seeds=''", "pool.source=''", "play.hinted=true", "actors.agents=0",
     "evaluation.suite=''",
-    # No agent plays, so a window ends at once and its slot asks for the next design.
+    # No agent plays, so a window ends immediately and its slot asks for the next design.
     "play.window_deadline_s=1.0", "replay.stall_s=1e9",
 )  # fmt: skip
 

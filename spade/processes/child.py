@@ -44,7 +44,7 @@ class LifeWatcher(Protocol):
         """Report that the process is ready."""
 
     def on_wait(self, what: str) -> None:
-        """Report that the process waits for `what`. Before that it cannot start, or its end cannot be known."""
+        """Report a wait for `what`: until then the process cannot start, or it is not known whether it has ended."""
 
 
 class AnyLife(Protocol):
@@ -62,8 +62,8 @@ class AnyLife(Protocol):
 
 # Settings of glibc's allocator for the processes with tensors. By default it keeps freed blocks of up to 32 MiB in its
 # fragmented heaps. With the threshold below, an engine returns freed blocks over 1 MiB (weights, logits) to the system
-# at once. This saves 0.4 GB with SmolLM2. A learner returns free pages after each micro-batch (`memory`). Its blocks
-# live for a layer or less, so it uses huge pages, which are faster.
+# immediately. This saves 0.4 GB with SmolLM2. A learner returns free pages after each micro-batch (`memory`). Its
+# blocks live for a layer or less, so it uses huge pages, which are faster.
 _ALLOCATORS = {
     "engine": {"MALLOC_MMAP_THRESHOLD_": str(1 << 20), "MALLOC_ARENA_MAX": "2"},
     "learner": {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1", "MALLOC_ARENA_MAX": "1"},

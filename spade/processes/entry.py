@@ -76,7 +76,7 @@ class Launch(msgspec.Struct, frozen=True):
     """Number of this start among all starts of its name (`spade.processes.supervise`)."""
 
     limits: Limits = Limits()
-    """Limits of the command that starts the run, beside the config's limits. For the replay service."""
+    """Limits of the command that starts the run, in addition to the config's limits. For the replay service."""
 
     command: str = ""
     """Random name of that command, the same for all lives of the process."""
@@ -97,7 +97,7 @@ def main(body: Body) -> NoReturn:
     pipe.set_inheritable(False)  # our own children must not keep it open
     _supervisors.append(pipe)
     logs.begin(launch.name)
-    gc.freeze()  # imported objects stay for good: a look at all of torch would stop the process for 0.2 s each time
+    gc.freeze()  # imported objects stay; to search all of torch's for garbage takes 0.2 s each time
     gc.enable()
     try:
         trio.run(_live, body, launch, config.load(launch.config), pipe)
@@ -161,7 +161,7 @@ async def _wait_until_refused(client: Client) -> None:
 
 
 async def _live(body: Body, launch: Launch, settings: config.Config, pipe: socket.socket) -> None:
-    """Run the body beside two watches: for signals and for the supervisor's death."""
+    """Run the body, and meanwhile watch for signals and for the supervisor's death."""
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async with trio.open_nursery() as nursery:
             leave = partial(
@@ -187,7 +187,7 @@ def _say(pipe: socket.socket, line: bytes) -> None:
 def end_within(seconds: float, line: str) -> None:
     """End this process after `seconds`, with `line` as the reason, if it still runs.
 
-    A thread that cannot be stopped may keep it so long.
+    A thread that cannot be stopped may keep it running.
     """
 
     def end() -> None:

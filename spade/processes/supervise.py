@@ -73,8 +73,8 @@ class _Child:
 class Supervisor:
     """The children of one command.
 
-    `number` is the first part of the numbers of lives that it starts from now on (`LifeNumber`). 0: lives are not
-    counted.
+    `number` is the first part of the numbers of lives that it starts from now on (`LifeNumber`). 0 means that lives are
+    not counted.
     """
 
     def __init__(
@@ -109,8 +109,8 @@ class Supervisor:
     async def add(self, launch: Launch, *, vital: bool = True) -> None:
         """Start a process and wait until it is ready. A name that stopped may be added again.
 
-        A vital process that does not become ready stops the supervisor (see `supervise`), like one that dies too often.
-        Other processes stop it only after they were ready once, and a process of a role in OPTIONAL never does. Raises
+        A vital process stops the supervisor if it does not become ready or dies too often (see `supervise`). Another
+        process stops it only after it was ready once. A process of a role in OPTIONAL never does. Raises
         RunError if the name is taken or the process is stopped meanwhile. Also raises RunError if a process that is not
         vital does not become ready.
         """
@@ -135,7 +135,7 @@ class Supervisor:
     async def retire(self, name: str, within_s: float) -> None:
         """Let a process finish its work in hand for at most `within_s`, then stop it.
 
-        Stops a process at once if its role is not in RETIRING.
+        Stops a process immediately if its role is not in RETIRING.
         """
         child = self._children.get(name)
         if child is not None and child.state == "ready" and child.launch.role in RETIRING:
@@ -223,7 +223,7 @@ class Supervisor:
 async def supervise(
     settings: config.Supervise, logs: Path, modules: Mapping[Role, str], lives: Lives = Life
 ) -> AsyncIterator[Supervisor]:
-    """Yield a supervisor. The end of the block, by whatever way, drains all children in order.
+    """Yield a supervisor. However the block ends, all children are then drained in order.
 
     `modules` has the module of each role. A service stands before the roles that it serves. `lives` decides on which
     machine processes live.

@@ -15,7 +15,7 @@ def make_walled_prefix(shown: Iterable[Path], below: Sequence[str] = ()) -> Sequ
     Bubblewrap options for folders that may contain the shown ones, such as a scratch folder.
 
     The command is process 1 there, so its end ends all other processes. It ends when its control socket does.
-    (--die-with-parent does not do: a bubblewrap that is killed while it sets the namespaces up leaves a process
+    (--die-with-parent is not enough: if bubblewrap is killed while it sets up the namespaces, it leaves a process
     behind.) Raises FileNotFoundError if bubblewrap is not installed.
     """
     command = shutil.which("bwrap")

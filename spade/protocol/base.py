@@ -35,7 +35,8 @@ class LifeNumber(NamedTuple):
     """The number of a life of a named process. Of two lives of a name, the newer one has the greater number."""
 
     supervisor: Count = 0
-    """Number of the supervisor that started the life, as the replay service counts supervisors. 0: not counted."""
+    """Number of the supervisor that started the life, as the replay service counts supervisors. 0 if lives are not
+    counted."""
 
     start: Count = 0
     """Starts of the name by this supervisor, the first one is 1."""

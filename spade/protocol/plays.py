@@ -71,10 +71,10 @@ class ToolUse(Wire, frozen=True):
     """Calls that were not sent, because they were unreadable or too many."""
 
     instructions: int
-    """Instructions in total."""
+    """Number of all instructions."""
 
     done: int
-    """Instructions that were done."""
+    """Number of instructions that were done."""
 
     free: int
     """Done instructions that were already met when they were given."""

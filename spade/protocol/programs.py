@@ -55,10 +55,10 @@ class Observed(Wire, frozen=True):
     """JSON list of OpenAI function objects, sent only when the episode opens."""
 
     done: int = 0
-    """Instructions that are done."""
+    """Number of instructions that are done, of a program with tools."""
 
     instructions: int = 0
-    """Instructions in total."""
+    """Number of all instructions, of a program with tools."""
 
     free: int = 0
     """Done instructions that were already met when they were given."""
@@ -116,7 +116,7 @@ class OpenEpisode(Request[Observed | Faulted], frozen=True):
     """Turns after which the episode is truncated."""
 
     needs: Needs = Needs()
-    """Resources beyond the env-runner's own limits."""
+    """Time and memory that the program needs beyond the env-runner's own limits."""
 
 
 class StepEpisode(Request[Observed | Faulted], frozen=True):

@@ -108,7 +108,7 @@ class Hello(Request[Ready], frozen=True):
     """Address at which the sender serves others, or None."""
 
     corpus: Name = ""
-    """Digest of the documents from which the sender, or a process that it supervises, designs. "": no documents."""
+    """Digest of the documents from which the sender, or a process that it supervises, designs. "" without documents."""
 
     life: LifeNumber = LifeNumber()
     """Number of the sender's life. The replay service refuses a life after it has seen a newer life of the name."""
@@ -148,4 +148,4 @@ class Rehello(Wire, frozen=True):
     """
 
     leaving: bool = False
-    """True if the server ends in order. The requests that it leaves open did not cause its end."""
+    """True if the server was told to stop. Then no open request has crashed it."""

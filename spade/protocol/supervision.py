@@ -34,7 +34,7 @@ class Process(Wire, frozen=True):
     """Name of its supervisor."""
 
     host: str = ""
-    """Machine of the cluster on which the process runs. "": the supervisor's machine."""
+    """Machine of the cluster on which the process runs. "" means the supervisor's machine."""
 
 
 class Enrolled(Wire, frozen=True):

@@ -46,14 +46,15 @@ class Batch(Wire, frozen=True):
     """Groups of the batch."""
 
     last: bool = False
-    """True if a limit ends the run or its command with this step. The learner then publishes and saves a checkpoint."""
+    """True if this is the last step under a limit of the run or of its command. The learner then publishes and saves a
+    checkpoint."""
 
 
 class NotYet(Wire, frozen=True):
     """The reply to `TakeBatch` if no batch is ready."""
 
     reason: str
-    """The missing condition."""
+    """The reason why no batch is ready."""
 
 
 class TakeBatch(Request[Batch | NotYet], frozen=True):
@@ -154,7 +155,7 @@ class Publish(Request[Published], frozen=True):
     """Publish new weights. The replay service draws, stores and announces their version."""
 
     step: int
-    """Learner step that made the weights. 0: the initial weights."""
+    """Learner step that made the weights. 0 for the initial weights."""
 
     digest: str
     """Digest of the weights."""

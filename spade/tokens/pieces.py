@@ -25,7 +25,8 @@ class TokenBytes:
         self._anchor = next((vocabulary[letter] for letter in "abcdefgh" if letter in vocabulary), None)
 
     def split(self, ids: Sequence[int]) -> list[bytes]:
-        """Return the bytes of each token. Joined and decoded, with U+FFFD for errors, they are the decoded text."""
+        """Return the bytes of each token. Joined and decoded, with U+FFFD for errors, they give the text of the
+        tokens."""
         if self._byte_fallback:
             return self._split_with_fallback(ids)
         return [self._decode_piece(id, at == 0) for at, id in enumerate(ids)]

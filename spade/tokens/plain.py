@@ -14,10 +14,12 @@ import tokenizers
 from spade.errors import RunError
 
 LONG_TEXT = 16_384
-"""Characters. Longer texts are encoded with Python's lock released. For shorter texts this costs more than it gains."""
+"""Longer texts, in characters, are encoded with Python's lock released. For shorter texts this costs more than it
+gains."""
 
 _READ_AHEAD = 4
-"""Characters of a long text that are encoded first, for each token of room. Most texts have fewer for each token."""
+"""At first, a long text is only encoded up to this many characters for each token of room. Most texts have fewer
+characters for each token."""
 
 
 def list_control_ids(bpe: tokenizers.Tokenizer) -> frozenset[int]:

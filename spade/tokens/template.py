@@ -31,7 +31,7 @@ from spade.tokens.tools import FIRST, NO_TOOLS, Tools
 
 
 class Template:
-    """A checkpoint's chat template. `variables` are its variables beside the messages."""
+    """A checkpoint's chat template. `variables` are its variables other than the messages."""
 
     def __init__(self, text: str, variables: Mapping[str, Any]) -> None:
         """Compile the template. Raises RunError if it does not parse."""

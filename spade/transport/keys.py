@@ -59,7 +59,7 @@ def create(folder: Path, hosts: Sequence[str], roles: Collection[str] = HOST) ->
         with open_draft(folder) as new:
             _make_pair(new, SERVER)
             _make_client(new, LOCAL, ROLES)
-            # The services' secret comes last, so that a folder with it has all the others.
+            # The services' secret comes last, so that a folder with this file has all other files.
             os.replace(_name_public(new, CLIENT), _name_allowed(folder, LOCAL))
             for file in (_name_secret(folder, CLIENT), _name_public(folder, SERVER), _name_secret(folder, SERVER)):
                 os.replace(new / file.name, file)

@@ -25,7 +25,7 @@ _IPC = "ipc://"
 _BATCH = 256  # messages handled before other tasks get their turn
 _LINGER_MS = 500  # time for a closed socket to hand its last messages (a goodbye) to the system
 WINDOW = 256  # calls of one client that may wait for their answers; the next call waits for a place
-_BACKLOG = 4  # queue length, in windows: each place may have a request, its repetition, a pulse and a push
+_BACKLOG = 4  # queue length, in windows: each call may have a request, its repetition, a pulse and a push in the queue
 _RECONNECT_MS = 50
 _RECONNECT_MAX_MS = 1_000
 _OVERHEAD = 256  # bytes that ZeroMQ may add to a frame: CURVE takes 33
@@ -40,8 +40,8 @@ T = TypeVar("T")
 class Pump:
     """A socket that never blocks.
 
-    `send` succeeds at once or returns False. The pump passes arrivals to `on_frames`. `user` is the gate's grant to the
-    key of the message in hand, or "" without keys.
+    `send` succeeds immediately or returns False. The pump passes arrivals to `on_frames`. `user` is the gate's grant to
+    the key of the message in hand, or "" without keys.
     """
 
     def __init__(

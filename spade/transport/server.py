@@ -37,9 +37,7 @@ _EACH = 1_024  # peers with one key, except the key of the run's own host
 _BEAT_BYTES = 32_768  # size of a heartbeat, which is kept, shown and written into the metrics
 _GONE = 1_024  # departures kept if the service does not read them
 _PARTING_S = 0.25  # time for the goodbyes of all peers together
-_WAITING = (
-    2  # most waiting requests of a peer, in windows: one window is live, another may be requests that the peer gave up
-)
+_WAITING = 2  # a peer may have this many windows of waiting requests: one live, and one that it has given up
 
 log = logging.getLogger(__name__)
 
@@ -109,7 +107,7 @@ class Server:
     async def _part(self) -> None:
         """Tell the peers that we leave in order, and wait for their goodbyes.
 
-        A socket that closes at once may lose messages.
+        A socket that closes immediately may lose messages.
         """
         self._left = True
         with trio.move_on_after(_PARTING_S, shield=True):

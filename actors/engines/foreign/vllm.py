@@ -27,7 +27,8 @@ from spade.tokens import Tokenizer
 
 _WORKER = "actors.engines.foreign.vllm_worker.Reloader"
 _BLOCK = 128  # tokens; vLLM chooses 16 to 128
-_ANY = 0.01  # `engine.kv_bytes` sets the memory; vLLM's default would refuse a GPU that the learner shares
+# `engine.kv_bytes` sets the memory. This share only keeps vLLM from refusing a GPU that the learner uses as well.
+_ANY = 0.01
 _DEAD = "vLLM's own processes have died; the lines above in this engine's log say of what"
 _PARTING_S = 1.0  # vLLM's processes need no more time to end: they hold no state that matters
 

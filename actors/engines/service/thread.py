@@ -61,7 +61,8 @@ def work(
                         failed.append((id, error))
                 case Cancel(id):
                     engine.cancel(id)
-                case Weights() if order is newest:  # in order, because some engines begin a submitted request at once
+                # Weights keep their place among the orders: some engines begin a submitted request immediately.
+                case Weights() if order is newest:
                     if (swapped := swap(engine, order, tolerance)) is not None:
                         token.run_sync_soon(served, swapped)
                 case Stop():

@@ -24,7 +24,7 @@ def compute_size(tokens: int) -> int:
 class Extents:
     """The free extents of `total` tokens.
 
-    The largest extent ever taken has the size `largest`, which divides `total`.
+    No caller takes more than `largest` tokens at once. `largest` divides `total`.
     """
 
     def __init__(self, total: int, largest: int) -> None:

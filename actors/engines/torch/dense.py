@@ -83,7 +83,7 @@ class Dense:
     ) -> Tensor:
         """Return every head's mixture of values, (tokens, heads * dim).
 
-        scale: (heads, dim), of the norms of queries and keys.
+        scale: (heads, dim), the norm scales of query heads and key heads.
         """
         queries, keys = self._queries, self._keys
         qkv = linear(x, layer.qkv, layer.qkv_bias).view(len(x), -1, self.dim)

@@ -46,7 +46,7 @@ class Pace(NamedTuple):
 
 
 _PACE = {"cpu": Pace(512, 4_096), "cuda": Pace(16_384, 1 << 20)}
-_ENTRIES = 2  # cache entries for each row: as many idle conversations as rows keep their keys
+_ENTRIES = 2  # cache entries for each row: one for a sequence in flight, one for an idle conversation
 
 
 class TorchEngine:
@@ -150,7 +150,8 @@ class TorchEngine:
         return self._sample(*self._compute(Plan(chunks, self._pace.spare, self._device)))
 
     def _grow(self) -> None:
-        """Make room for the newest token of every sequence in flight. Those admitted last may have to leave for it."""
+        """Make room for the newest token of every sequence in flight. If there is too little room, the sequences
+        admitted last go back to the queue."""
         for row in list(self._active.values()):
             while self._active.get(row.entry) is row and not self._memory.fit(row.entry, len(row.tokens), self._active):
                 last = self._active[next(reversed(self._active))]
@@ -169,7 +170,7 @@ class TorchEngine:
                 held.append(row)
                 if wanted is None:
                     continue
-                break  # otherwise smaller sequences behind it would keep taking its room
+                break  # otherwise smaller sequences that wait behind it would keep taking its room
             row.entry, row.filled = placement.entry, placement.tokens
             self._active[row.entry] = row
             self._prompt_tokens += len(prompt)

@@ -1,7 +1,7 @@
 """Attention over the store by torch's flash kernel, without padding and without masks.
 
-The kernel sees a chunk's queries of one key head as a sequence of its own. A sequence's keys lie in a row in the store,
-so the kernel reads them in place, whatever their number.
+For the kernel, the queries of one chunk and one key head form a sequence. The keys of a sequence are contiguous in the
+store, so the kernel reads them in place, whatever their number.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ class FlashCall(NamedTuple):
     """The sequences of one call of the kernel."""
 
     order: Tensor | None
-    """Rows (token * key heads + key head) of the queries, in the order of the sequences. None: all, in order."""
+    """Rows (token * key heads + key head) of the queries, in the order of the sequences. If None, all rows in order."""
 
     queries: Tensor
     """(sequences + 1,) int32: the first query of each sequence, and the number of queries."""

@@ -28,7 +28,7 @@ class Forward(Protocol):
 
 
 class Modules:
-    """Runs the modules of any Transformers model. Their attention reads the store from now on."""
+    """Runs a Transformers model by its own modules. Makes their attention read the store."""
 
     def __init__(self, model: PreTrainedModel) -> None:
         self._model = model

@@ -23,8 +23,8 @@ from actors.engines.torch.sampling import invert_in_blocks, truncate_logprobs
 from spade.policy.logprobs import log_distribution
 from spade.protocol import Generate
 
-TRIP = 8  # most steps of a trip
-# Rows of the buffer, followed by TRIP rows of uniform numbers. A float64 holds every number of them exactly.
+TRIP = 8  # most decode steps of a trip
+# Rows of the buffer, followed by TRIP rows of uniform numbers. A float64 holds each of these numbers exactly.
 _TOKEN, _POSITION, _START, _SIZE, _TEMPERATURE, _TOP_P, _TOP_K = range(7)
 _FIELDS = 7
 _ALL = 2.0  # used as top_p to switch nucleus sampling off: no rounded sum of probabilities reaches it
@@ -94,8 +94,8 @@ class Decoder:
     ) -> tuple[list[list[int]], list[list[float]]]:
         """Sample a token of each row for each of `uniforms` (steps, rows), at most TRIP.
 
-        Returns the tokens and their log-probabilities, by row. The steps do not look for ends: after the end of a row,
-        its tokens have no meaning.
+        Returns the tokens and their log-probabilities, by row. The steps do not notice when a sequence ends. Tokens
+        after the end of a row are meaningless.
         """
         steps, count = uniforms.shape
         size = round_up(count)

@@ -13,7 +13,7 @@ from spade.errors import ConfigError
 
 
 class KvMemory:
-    """The room of `entries` sequences of at most `context_tokens` each.
+    """Memory for the keys and values of `entries` sequences of at most `context_tokens` each.
 
     Callers pass the entries of sequences in flight as `busy`. The other entries are idle. A later request may
     continue them.

@@ -48,7 +48,7 @@ class StorePlan(Protocol):
 class LayerKv:
     """Keys or values of one layer, of `heads` heads.
 
-    Extents, each [heads, size, dim], follow each other. One more extent of SMALLEST tokens is the `KvStore.spare` one.
+    Consists of extents, each [heads, size, dim]. The last one, of SMALLEST tokens, is `KvStore.spare`.
     """
 
     def __init__(self, flat: Tensor, heads: int) -> None:
@@ -72,13 +72,13 @@ class KvStore(Cache):
     """The plan of the present forward."""
 
     def __init__(self, tokens: int, like: "KvStore | None" = None) -> None:
-        """Allocate the stores of all layers of `like`. The first write allocates the stores of other layers."""
+        """Allocate the stores of all layers of `like`. The first write to any other layer allocates its stores."""
         super().__init__(layers=[])
         self.tokens = tokens
         self.spare = TokenExtent(tokens, SMALLEST)
-        """An extent for keys that nobody reads, behind all extents of sequences."""
+        """An extent after all extents of sequences, for keys that nobody reads."""
         self.stores: dict[int, tuple[LayerKv, LayerKv]] = {}
-        self._blocks: list[tuple[int, Tensor]] = []  # heads of a store; (stores, rows, dim): all stores of one shape
+        self._blocks: list[tuple[int, Tensor]] = []  # heads; all stores of one shape (stores, rows, dim)
         if like is not None:
             self._allocate(like)
 
@@ -122,7 +122,7 @@ class KvStore(Cache):
     def _open(self, like: Tensor) -> LayerKv:
         """Open a store for keys or values of the same kind and shape as these (tokens, heads, dim)."""
         _, heads, dim = like.shape
-        # Zeros, not empty: the room behind a sequence's end is masked, but 0 * nan would still be nan.
+        # Use zeros, not empty memory. The room after a sequence's end is masked, but 0 * nan would still be nan.
         return LayerKv(like.new_zeros((self.tokens + SMALLEST) * heads, dim), heads)
 
     def update(

@@ -21,7 +21,7 @@ class TokenChunk(NamedTuple):
     """New tokens of one sequence."""
 
     entry: int
-    """Entry of the sequence."""
+    """Cache entry of the sequence."""
 
     extent: TokenExtent
     """Extent that stores the sequence's keys and values."""
@@ -60,7 +60,7 @@ def group_chunks(chunks: Sequence[TokenChunk], spare: int) -> list[list[TokenChu
 class AttentionGroup:
     """The rows of one padded attention.
 
-    * size: of the extents it reads, in tokens
+    * size: number of tokens of each extent that it reads
     * rows: the extents of that size which it reads, as a range (may include unused extents) or a list
     * keys: number of keys read from each extent
     * packed (rows, queries): the packed token of each query; 0 for padding
@@ -72,7 +72,7 @@ class AttentionGroup:
         self.size = chunks[0].extent.size
         places = [chunk.extent.start // self.size for chunk in chunks]
         low, high = places[0], places[-1] + 1
-        # Reading as many unneeded rows on top costs less than copying the needed rows.
+        # A range of up to twice the needed rows is read whole: this costs less than copying the needed rows.
         dense = high - low <= 2 * len(chunks)
         row = [place - low for place in places] if dense else list(range(len(chunks)))
         rows, queries = (high - low if dense else len(chunks)), max(chunk.size for chunk in chunks)
@@ -119,7 +119,7 @@ class Plan:
     * chunks: in packed order
     * entry (tokens,) and position (tokens,): the place of each packed token
     * positions (tokens,): the same positions, on the device
-    * padding: places without a token in the groups, once the groups have been made
+    * padding: number of padded places in the groups; 0 before `groups` is read
     """
 
     def __init__(self, chunks: Sequence[TokenChunk], spare: int, device: torch.device) -> None:
@@ -179,7 +179,7 @@ class Plan:
         start, extent = np.array([chunk.extent for chunk in chunks]).T
         keys = start[:, None] * heads + extent[:, None] * np.arange(heads)
         end = np.array([chunk.end for chunk in chunks])
-        counts = np.repeat(size[part], heads)  # the queries of each sequence: of a chunk and a key head
+        counts = np.repeat(size[part], heads)  # number of queries of each sequence (one chunk, one key head)
         begin = np.cumsum(counts) - counts
         order = None
         if len(part) < len(size) or size.max() > 1:

@@ -1,4 +1,5 @@
-"""The tokens of the keys in each entry. A request that begins with the same tokens reuses the keys. Host side."""
+"""Remembers the tokens whose keys each cache entry stores. A request that begins with the same tokens reuses the keys.
+Runs on the host."""
 
 from typing import NamedTuple
 
@@ -11,10 +12,10 @@ _FIRST_TOKENS = 256
 
 
 class Placement(NamedTuple):
-    """The place of a sequence."""
+    """The cache entry chosen for a prompt, and the tokens whose keys it can reuse."""
 
     entry: int
-    """Entry of the sequence."""
+    """Cache entry that the sequence gets."""
 
     source: int
     """Entry that holds the shared keys. If it is another entry, they must be copied from it."""
@@ -80,7 +81,8 @@ class Prefixes:
     def _count_common(self, prompt: NDArray[np.int32]) -> NDArray[np.int64]:
         """Count the leading tokens that each entry shares with the prompt: (entries,).
 
-        Ignores the prompt's last token. Compares a few tokens, then twice as many of the entries that share them.
+        Ignores the prompt's last token. Compares the first few tokens, then twice as many tokens of those entries that
+        share them, and so on.
         """
         common = np.zeros(len(self.filled), dtype=np.int64)
         width = min(len(prompt) - 1, self._ids.shape[1])

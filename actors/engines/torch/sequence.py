@@ -1,4 +1,4 @@
-"""A sequence in flight: its request, its sampled tokens, and its end. Host side."""
+"""A sequence in flight: its request, its sampled tokens, and its end. Runs on the host."""
 
 from collections.abc import Callable
 

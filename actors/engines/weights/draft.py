@@ -101,7 +101,7 @@ class Draft:
     async def _begin(self, sources: PartSources, file: Path) -> None:
         """Create the file at its full length with only its header.
 
-        It appears at once, so a draft never has half a header.
+        The file gets its name only after the header is written, so a draft never has half a header.
         """
         opening = await self._fetch_part(sources, PARAMETERS, 0, manifest.LENGTH_BYTES)
         header = bytearray(opening.data)

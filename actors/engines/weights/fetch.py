@@ -80,7 +80,7 @@ class WeightsCache:
         return msgspec.structs.replace(weights, path=str(folder))
 
     def served(self, version: int) -> None:
-        """Release the learner's folders of older versions. The replay service hears of it with the next weights."""
+        """Stop holding the learner's folders of older versions. The next call of `bring` tells the replay service."""
         self._held = {newer: digest for newer, digest in self._held.items() if newer >= version}
 
     async def hold_again(self) -> None:

@@ -23,7 +23,7 @@ from spade.transport.pump import put_newest
 
 log = logging.getLogger(__name__)
 
-_REMEMBERED = 1_024  # versions; sequences in flight use the last few
+_REMEMBERED = 1_024  # versions whose digests are kept; sequences in flight need only the last few
 
 
 class Follower:

@@ -1,4 +1,4 @@
-"""The parts of a file that a draft lacks, and the choice of the next part to ask for. Neither I/O nor a clock.
+"""The parts of a file that a draft lacks, and the choice of the next part to ask for. Does no I/O and reads no clock.
 
 A set of parts is an integer. Bit i stands for the part of at most `most` bytes from byte i * most.
 """
@@ -13,7 +13,7 @@ ALL = -1
 class MissingParts:
     """Byte ranges of a file, in parts of at most `most` bytes.
 
-    * begin: this host's first part, as a share of all. Hosts that fetch at once begin at different places
+    * begin: the part at which this host begins, as a share of all parts. Each host begins at another part
     * lacking: the parts with bytes that are not in the file yet
     * left: the lacking parts that nobody has been asked for
     """
@@ -49,7 +49,8 @@ class MissingParts:
     def take_held(self, held: int) -> int | None:
         """Take one of the parts that a source holds, to ask this source for it. Returns None if all are taken.
 
-        Takes the last part before this host's beginning: other hosts are there now, so these parts are the rarest.
+        Takes the last part before the one at which this host began. The host that began before this one reaches it
+        last, so few hosts have it.
         """
         among = self.left & held
         before = among & ((1 << self._begin) - 1)

@@ -32,7 +32,7 @@ class Swarm:
         self._neighbours: list[Neighbour] = []
         self._came = 0  # number of parts that arrived
         self._changed = trio.lowlevel.ParkingLot()
-        self._spare_s = AT_ONCE * PATIENCE_S  # seconds that the learner's tasks may still wait for engines
+        self._spare_s = AT_ONCE * PATIENCE_S  # seconds that it may still wait for engines instead of asking the learner
         self._failure: BusError | None = None
 
     async def bring(self, *, engines: bool) -> None:

@@ -28,7 +28,7 @@ GUESSED = 0.25
 _END_CHARACTERS = 8_192
 _LINE_CHARACTERS = 4_096
 _LIST_CHARACTERS = 2 * _END_CHARACTERS
-"""The longest list that is read. An observation with a longer one counts as one without a list."""
+"""The longest list that is read. If a list is longer, the observation counts as one without a list."""
 _ALWAYS = ("0", "1", "2", "yes", "no")
 
 _LINE = re.compile(r"^(?:.*[.!?:)\]] |[ \t]*)Actions:[ \t]*(.*)$", re.MULTILINE)
@@ -41,7 +41,7 @@ _LOOSE = re.compile(
 _JOINED = re.compile(r".+[/,\uff0c、].+|-?\d+[-–—…]\d+")
 """A list with a single item, which may be several items in another form: `go/look`, `1-20`."""
 _PARTED = re.compile(r"\d +(?:\.{2,3}|[-–—…]) +-?\d|^[^\W\d]\w* +-?\d+\.\.-?\d+$|^[^|]*\w +/ +\w")
-"""Items that may belong together or be separated by a slash: `1 .. 20`, `guess 1..20`, `go in / go out`."""
+"""Items that spaces or a slash may separate, or that may be one: `1 .. 20`, `guess 1..20`, `go in / go out`."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,8 @@ def read_offer(observation: str, draw: int = 0) -> Offer:
 def _read_exact(text: str, draw: int) -> tuple[tuple[str, ...], tuple[range, ...]]:
     """Return the actions and the ranges of a list in the exact form. Both are empty if the list is in another form.
 
-    All words of the list are read, so that a program cannot hide one behind repetitions, behind junk, or by its length.
+    All words of the list are read, so that a program cannot hide an action after repetitions, after junk, or by its
+    length.
     """
     if len(text) > _LIST_CHARACTERS:
         return (), ()

@@ -55,7 +55,7 @@ _EDGES = " \t.;,:!?*\"'`“”\u2018\u2019«»"
 
 
 def find_readings(lines: Sequence[str], listed: str, draw: int) -> list[Sequence[str]]:
-    """Return the readings of `listed`, else of the lists behind labels, else of the sentences that ask.
+    """Return the readings of `listed`, else of the lists after labels, else of the sentences that ask for an action.
 
     `draw` decides which numbers of a long range are read, and which actions of a long list.
     """

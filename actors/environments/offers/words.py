@@ -53,7 +53,7 @@ class Words:
     """The quotes, words and numbers of a text, each in the order of first mention. Their number is bounded. Each kind
     is searched for when it is first used.
 
-    `draw` decides which are taken if there are many.
+    If there are many, `draw` decides which ones are taken.
     """
 
     def __init__(self, text: str, draw: int = 0) -> None:
@@ -74,13 +74,13 @@ class Words:
 
     @cached_property
     def numbers(self) -> tuple[str, ...]:
-        """The numbers of the text's ranges; without a range, its own numbers and 0 to 9."""
+        """The numbers in the ranges of the text. Without a range, some of its numbers and 0 to 9."""
         ranges = choose_some(expand_ranges(self._text, MOST_NUMBERS, self._draw), MOST_NUMBERS, self._draw)
         own = choose_some((match[0] for match in _NUMBER.finditer(self._text)), MOST_NUMBERS // 2, self._draw)
         return ranges or tuple(dict.fromkeys((*own, *"0123456789")))
 
     def filled(self, action: str, rng: random.Random) -> str:
-        """Replace each placeholder of an action by a random value, or sometimes keep it, as it may be literal text."""
+        """Replace each placeholder of an action by a random value. Sometimes keep it, since it may be literal text."""
 
         def value(place: re.Match[str]) -> str:
             name = next(filter(None, place.groups()))
@@ -129,7 +129,7 @@ def draw_decimals(text: str, draw: int) -> Iterator[str]:
 
 
 def expand_commands(text: str, most: int, draw: int) -> Iterator[str]:
-    """Yield the verbs of a text that have a range behind them, each with the numbers of its range."""
+    """Yield each verb of a text that is followed by a range, with each number of the range."""
     for match in _find_matches(_COMMAND, text, draw):
         verb, low, high, end = match.groups()
         yield from (f"{verb}{number}{end}" for number in choose_numbers(range(int(low), int(high) + 1), most, draw))

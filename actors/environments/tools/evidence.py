@@ -60,7 +60,7 @@ def find_suspects(plays: Iterable[Transcript[Move]]) -> tuple[str, ...]:
 def find_values(plays: Iterable[Transcript[Move]], instructions: Iterable[Sequence[str]]) -> tuple[str, ...]:
     """Return texts and numbers in calls that neither the instructions of a play nor its schemas state.
 
-    The result has at most MOST_VALUES + 1 values, so that a caller can see if there were too many.
+    The result has at most MOST_VALUES + 1 values, so that a caller can see whether there were too many.
     """
     found: dict[str, None] = {}
     for play, asked in zip(plays, instructions, strict=True):

@@ -39,7 +39,7 @@ def _find_misfit(schema: object) -> object:
 def make_pointless_calls(tools: Sequence[ToolFunction], rng: random.Random) -> Iterator[tuple[ToolCall, bool]]:
     """Yield calls that schemas allow, with empty, unknown and very long texts and with extreme numbers.
 
-    Each comes with True if the call is meaningless, that is, if a required argument has such a value. In an optional
+    Each comes with True if the call is meaningless: if a required argument has such a value. In an optional
     argument the value may be harmless, such as a huge limit of a list. A tool that takes no such value is not called.
     """
     for text, number in zip(TEXTS, NUMBERS, strict=True):

@@ -153,7 +153,8 @@ class ToolAdmission(Admission[Move]):
         return [ToolCall(name, arguments) for name, arguments in calls]
 
     def check_solution(self, play: Transcript[Move], after: Inspected) -> None:
-        """Raise RejectedError if the solution does not win, or if too many instructions were met when given."""
+        """Raise RejectedError if the solution does not win, or if too many instructions were met as soon as they were
+        given."""
         count = len(after.instructions)
         if not play.won(self.probing.win_return):
             refused = (
@@ -168,7 +169,8 @@ class ToolAdmission(Admission[Move]):
             raise RejectedError(f"{after.free} of {count} instructions are met already when they are given")
 
     async def check_values(self) -> None:
-        """Keep the values that a hint must not state, among them the beginning of calls that solve every instance.
+        """Keep the values that a hint must not state. If the same calls solve every instance, their beginning is one of
+        them.
 
         Raises RejectedError if they are too many.
         """
@@ -186,7 +188,8 @@ class ToolAdmission(Admission[Move]):
         self.values = told[:MOST_VALUES]
 
     async def garbage(self) -> str:
-        """Check that refused calls change nothing, that meaningless calls meet nothing, and that no call raises."""
+        """Check that refused calls change nothing, that meaningless calls meet no criterion, and that no call
+        raises."""
         seed, (opening, look) = self.probing.seed(0), self.openings[0]
         tools = read_tools(opening)
         async with self.trials.opened(seed, PLAYS) as (process, _):

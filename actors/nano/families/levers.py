@@ -1,6 +1,6 @@
 """The game Levers: find the lever that governs a machine.
 
-Trials pull some levers and show if the machine is on. A good player strikes out the levers that a trial rules out.
+Trials pull some levers and show whether the machine is on. A good player remembers which levers a trial has ruled out.
 """
 
 import random

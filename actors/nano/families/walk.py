@@ -71,7 +71,7 @@ class Walk(Game):
 
 
 class Walker:
-    """A player that names the controls, then moves towards the mark, first east or west."""
+    """A player that states the controls, then moves towards the mark: first east or west, then north or south."""
 
     def __init__(self, rule: str) -> None:
         self.rule = rule

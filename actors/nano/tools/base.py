@@ -39,26 +39,26 @@ class ServiceKnobs:
     """The parameters of a program."""
 
     need: int
-    """Instructions of an instance. Half of the instances have one fewer, so their turns allow more wrong candidates. So
-    a policy that always tries the same candidate first wins a program sometimes, not always or never."""
+    """Instructions of an instance. Half of the instances have one fewer, so that their turns allow more wrong
+    candidates. Then a policy that always tries the same candidate first wins only some instances of a program."""
 
     calls: int
-    """Calls that an instruction takes."""
+    """Number of calls needed for an instruction."""
 
     among: tuple[str, ...]
-    """The candidates."""
+    """The candidates: the possible rules, one of which is right."""
 
     rule: str
     """The right candidate."""
 
     depth: int
-    """Look-ups in a row before a write."""
+    """2 if a call needs the result of another call, else 1."""
 
     spare: int
-    """Wrong candidates that the turns allow."""
+    """Number of wrong candidates that may be tried within the turn limit."""
 
     retry: int
-    """Calls that a wrong candidate takes."""
+    """Number of calls that trying a wrong candidate costs."""
 
     printed: bool
     """True if the first instruction states the rule."""
@@ -127,7 +127,7 @@ class Naming:
         return f"self.number[{item}]" if self.numbered else item
 
     def look(self, item: str) -> str:
-        """Return the calls of a solution that come before the name is known."""
+        """Return the calls with which a solution finds out the name."""
         return f'("find", {{"item": {item}}}), ' if self.numbered else ""
 
     def found(self, item: str) -> Generator[str, str, dict[str, str]]:
@@ -138,8 +138,8 @@ class Naming:
 def draw(rng: random.Random, rules: Sequence[str], calls: int, retry: int) -> ServiceKnobs:
     """Draw ServiceKnobs. The level is drawn first, so that no level is rare.
 
-    `rules` are all candidates. `calls` is the number of calls of an instruction at depth 1, `retry` of a wrong
-    candidate.
+    `rules` are all candidates. `calls`: calls needed for an instruction at depth 1. `retry`: calls that a wrong
+    candidate costs.
     """
     level = rng.randint(1, LEVELS)
     while True:

@@ -53,7 +53,7 @@ class DeskFamily:
             while True:
                 serve = verb in knobs.among and verb != left[0]
                 yield call(verb if serve else "decline_request", **place)
-                if serve:  # if the verb is the forbidden one
+                if serve:  # the call was refused, so the rule forbids this verb
                     left[:] = [verb]
                 else:
                     drop_refused(left)

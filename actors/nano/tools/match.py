@@ -1,4 +1,5 @@
-"""The service Match: set one thing by another. Read the modes of one, and write the mode of the right time."""
+"""The service Match: set one thing to a mode of another. Read the other's modes at several times, and write the mode at
+the right time."""
 
 import random
 import re

@@ -1,6 +1,5 @@
-"""The service Stock: order as many of one thing as of another.
-
-Several tools tell a number, and one of them is right.
+"""The service Stock: order as many of one thing as there are of another. Several tools report a count, and only one is
+right.
 """
 
 import random
@@ -43,7 +42,7 @@ class Stock:
         )
 
     def error(self, knobs: ServiceKnobs, tool: str) -> int:
-        """Return the error of a tool. Each wrong tool has another error."""
+        """Return the number that a tool adds to the true count: 0 for the right tool, different for each wrong tool."""
         return 0 if tool == knobs.rule else 1 + knobs.others.index(tool)
 
     def hint(self, knobs: ServiceKnobs) -> str:

@@ -15,7 +15,7 @@ from spade.protocol import Trajectory
 from spade.tokens import LONG_TEXT, Reading, Tools
 
 MIN_TURN_TOKENS = 1_024
-"""Least room for a turn. If the context has less left than this and than a turn may sample, the play is truncated."""
+"""Least room for a turn. The play is truncated if the context has less room than this and than `max_tokens`."""
 
 
 class TokenVoice:

@@ -60,23 +60,24 @@ HELD: Table = {
     "clock_nanosleep": (230, 115),
     "sched_getaffinity": (204, 123),
 }
-"""These are allowed if all their conditions hold."""
+"""Calls that are allowed if all their CONDITIONS hold."""
 
 _ANY_CLOCK = ((0, 0xFFFF_FFF0, (0,)),)  # a negative number is another process's clock
 
 CONDITIONS: dict[str, tuple[tuple[int, int, tuple[int, ...]], ...]] = {
-    # Allows no PROT_EXEC, and no MAP_SHARED or MAP_HUGETLB, which the budget of memory would not count.
+    # Forbids PROT_EXEC. Forbids MAP_SHARED and MAP_HUGETLB, since the memory budget does not count them.
     "mmap": ((2, 0x4, (0,)), (3, 0x4_0001, (0,))),
     "mprotect": ((2, 0x4, (0,)),),
-    # WAIT, WAKE, REQUEUE, CMP_REQUEUE, WAKE_OP, WAIT_BITSET, WAKE_BITSET. The others write the process number.
+    # WAIT, WAKE, REQUEUE, CMP_REQUEUE, WAKE_OP, WAIT_BITSET, WAKE_BITSET. Other operations would reveal the process
+    # number.
     "futex": ((1, 0x7F, (0, 1, 3, 4, 5, 9, 10)),),
     "clock_gettime": _ANY_CLOCK,
     "clock_getres": _ANY_CLOCK,
     "clock_nanosleep": _ANY_CLOCK,
     "sched_getaffinity": ((0, 0xFFFF_FFFF, (0,)),),
 }
-"""(argument from 0, mask, values): the masked bits of the argument must be one of the values. The high half of an
-argument is ignored."""
+"""By call: (index of an argument, mask, values). The masked bits of the argument must equal one of the values. The high
+half of an argument is ignored."""
 
 ABSENT: Table = {
     "open": (2, None),
@@ -90,10 +91,10 @@ ABSENT: Table = {
     "readlink": (89, None),
     "readlinkat": (267, 78),
 }
-"""These return ENOENT: no path exists for a program, and imports come from memory."""
+"""Calls that return ENOENT: no path exists for a program, and imports come from memory."""
 
 NOBODYS: Table = {"getpid": (39, 172), "gettid": (186, 178), "getppid": (110, 173)}
-"""These return 0, since consecutive numbers would tell how many processes were started in between."""
+"""Calls that return 0. True numbers would tell how many processes were started in between."""
 
 KILLED: Table = {
     "ptrace": (101, 117),
@@ -157,7 +158,7 @@ KILLED: Table = {
     "ioperm": (173, None),
     "modify_ldt": (154, None),
 }
-"""These kill the process by SIGSYS, so that the fault names the reason."""
+"""Calls that kill the process by SIGSYS, so that the fault names the reason."""
 
 
 def number_calls(table: Table, machine: str) -> dict[str, int]:

@@ -1,6 +1,6 @@
 """The process of one episode. It reads a request, lets the program answer, and writes exactly one frame.
 
-A frame is a length (little-endian uint32) and so many bytes of JSON. The host trusts nothing that is written here.
+A frame is a length (little-endian uint32) and JSON of this many bytes. The host trusts nothing that is written here.
 """
 
 import json

@@ -1,7 +1,7 @@
-"""Execute a player's code on one input, in a process that knows nothing else.
+"""Execute a player's code on one input, in a process that does not know the expected output.
 
 This follows LiveCodeBench in its two forms: a whole program with standard input and output, or a method of a class
-`Solution`. The process ran the code, so its output proves nothing else.
+`Solution`. The code may have changed this process, so only the output is used.
 """
 
 import bisect
@@ -62,7 +62,8 @@ def run_code(code: str, function: str, given: str) -> str | None:
     """Return the result of the code for the input, or None if it raises. Afterwards the process must not be reused."""
     sys.setrecursionlimit(RECURSION)
     sys.set_int_max_str_digits(DIGITS)
-    # Threads cannot be started here, and programs use one for its larger stack. So `start` runs it at once.
+    # Threads cannot be started here, and programs use one for its larger stack. So `start` runs the thread's function
+    # immediately.
     threading.Thread.start = threading.Thread.run  # type: ignore[method-assign]
     threading.Thread.join = lambda *_: None  # type: ignore[method-assign]
     try:

@@ -20,7 +20,7 @@ class Literal(NamedTuple):
     start: int
     """The offset of its text."""
     end: int
-    """The offset behind its text."""
+    """The offset after its text."""
 
     @property
     def quotes(self) -> str:
@@ -72,7 +72,7 @@ def find_brace(source: str, literal: Literal, at: int) -> re.Match[str] | None:
 
 
 def find_field_end(source: str, literal: Literal, start: int) -> int:
-    """Return the offset behind the field that opens at `start`, or -1 if it does not end within LONGEST characters."""
+    """Return the offset after the field that opens at `start`, or -1 if it does not end within LONGEST characters."""
     end, at, depth = min(literal.end, start + LONGEST), start + 1, 0
     while mark := _CODE.search(source, at, end):
         at, sign = mark.end(), mark[0]
@@ -92,7 +92,7 @@ def find_field_end(source: str, literal: Literal, start: int) -> int:
 
 
 def _find_spec_end(source: str, at: int, end: int) -> int:
-    """Return the offset behind a field with a conversion or format that begins at `at`.
+    """Return the offset after a field with a conversion or format that begins at `at`.
 
     Returns -1 if the field does not end.
     """

@@ -50,7 +50,7 @@ class ToolUseBaseEnv:
     _tools: object = None
 
     def __init__(self, max_turns: int | None = None, **_: object) -> None:
-        # The play's limit is the default of a program's own limit.
+        # A program that sets no limit of its own gets the play's limit.
         self.max_turns = 25 if max_turns is None else max_turns
         self.turn_count = 0
         if self._tools is None:
@@ -118,7 +118,7 @@ def load_time_zones() -> None:
 
 _HEAVY = ("numpy", "numpy.fft", "numpy.linalg", "numpy.ma", "numpy.polynomial", "numpy.random", "math_verify")
 _ANSWERS = (r"$1$", r"$0.5$", r"$1/2$", r"$\frac{1}{2}$", r"$\sqrt{2}x^2+1$", r"$\{1, 2\}$", r"$(1, 2)$", r"$x = 3$")
-"""An answer of each form. Parsing builds tables for each form, once here instead of in each child."""
+"""An answer of each form. Parsing the first answer of a form builds tables, which all children then share."""
 
 
 def load_heavy() -> None:

@@ -35,7 +35,7 @@ def open_ruleset() -> int:
 
 
 def restrict(rules: int) -> None:
-    """Put this process under the rules for good. Needs no-new-privileges. Raises OSError."""
+    """Put this process under the rules permanently. Needs no-new-privileges. Raises OSError."""
     check_result(_libc.syscall(_RESTRICT, rules, 0), "landlock_restrict_self")
 
 

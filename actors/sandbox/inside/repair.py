@@ -188,7 +188,7 @@ def _is_suspect(source: str, code: CodeType, known: Sequence[Container[str]]) ->
 
 
 def _find_names(words: str) -> set[str]:
-    """Return the words that are names. Keywords count as names, so that text with a keyword is in doubt."""
+    """Return the words that are names or keywords. No program binds a keyword, so text with a keyword is in doubt."""
     return {word for word in _WORD.findall(words) if not word[0].isdigit()}
 
 

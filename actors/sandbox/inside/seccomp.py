@@ -1,4 +1,4 @@
-"""The filter of system calls: an allow-list as a classic BPF program. A process installs it for itself, for good.
+"""The filter of system calls: an allow-list as a classic BPF program. A process installs it for itself, permanently.
 
 For the layout of the program and of its input see linux/filter.h, linux/seccomp.h and seccomp(2).
 """
@@ -40,7 +40,8 @@ class Filter:
         self._program = _Program(len(packed) // 8, ctypes.addressof(self._instructions))
 
     def put_on(self) -> None:
-        """Put this process and its descendants under the filter for good. Needs no-new-privileges. Raises OSError."""
+        """Put this process and its descendants under the filter permanently. Needs no-new-privileges. Raises
+        OSError."""
         libc = ctypes.CDLL(None, use_errno=True)
         if libc.prctl(_PR_SET_SECCOMP, _FILTER_MODE, ctypes.byref(self._program), 0, 0) != 0:
             raise OSError(ctypes.get_errno(), "prctl(PR_SET_SECCOMP)")

@@ -31,10 +31,10 @@ _CAPABILITIES = (ctypes.c_uint32 * 2)(0x20080522, 0)  # version 3 of the interfa
 _NONE = (ctypes.c_uint32 * 6)()  # three empty sets of capabilities: effective, permitted, inheritable (two words each)
 
 THREAD_WORDS = 256
-"""Words of the C library's description of a thread in which the thread's number is searched."""
+"""The C library describes a thread in memory. The thread's number is searched in this many words from there on."""
 SHOWN_NUMBER = 1
-"""The number that the C library keeps in a child instead of the real one. It must not be 0: an unlocked lock has the
-owner 0, so a thread 0 would take each free lock for its own, and OpenSSL would fail or crash."""
+"""The number that the C library keeps in a child instead of the real one. It must not be 0. The owner of a free lock is
+0, so a thread 0 would believe that it holds every free lock, and OpenSSL would fail or crash."""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.pthread_self.restype = ctypes.c_void_p
@@ -118,9 +118,10 @@ def find_kept_numbers() -> list[int]:
 
 
 def hide_numbers(places: list[int]) -> None:
-    """Overwrite this child's number by SHOWN_NUMBER at those `places` of the zygote's `find_kept_numbers` that hold it.
+    """Overwrite this child's number by SHOWN_NUMBER at those of `places` that hold it.
 
-    Places that do not hold it were equal to the zygote's number by chance, since numbers in a namespace are small.
+    `places` come from the zygote's `find_kept_numbers`. Some of them held the zygote's number only by chance, since
+    numbers in a namespace are small. In a child they do not hold its number.
     """
     own = threading.get_native_id()
     for place in places:

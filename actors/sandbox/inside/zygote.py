@@ -39,7 +39,7 @@ def main(control: int, proc: int, host: int, heavy: bool, listed: Sequence[str],
             child.serve(walls.CHANNEL)
         status = 0
     finally:
-        os._exit(status)  # exit at once, because nothing needs the interpreter's cleanup
+        os._exit(status)  # exit immediately, because nothing needs the interpreter's cleanup
 
 
 def prepare(heavy: bool, listed: Sequence[str]) -> None:
@@ -78,7 +78,8 @@ def serve(control: int, proc: int, layers: frozenset[str]) -> bool:
 
 
 _libc = ctypes.PyDLL(None, use_errno=True)
-"""Used for `fork`: `os.fork` would prepare the child for threads and seed generators, a tenth of its page faults."""
+"""Used for `fork`: `os.fork` would prepare the child for threads and seed generators, which makes a tenth of
+its page faults."""
 
 
 class ForkServer:

@@ -28,7 +28,7 @@ PLAY_S = 3_600.0
 """Seconds of one play."""
 _LONGEST = 32 << 20  # bytes of a line
 _PART = 1 << 16
-_PARTING_S = 5.0  # seconds between the end of its output and the end of the process
+_PARTING_S = 5.0  # longest time from the end of a harness's output to the end of its process
 _SHOWN = 20  # last lines of the log that are shown
 _CODE = "import sys; sys.path.insert(0, {folder!r}); from drivers.{name} import main; main({data!r})"
 _DRIVERS = Path(__file__).parent / "drivers"
@@ -231,6 +231,6 @@ def _make_command(name: str, tier: str, data: Path | None) -> Sequence[str]:
             f"suite {name}: its harness runs behind bubblewrap alone: {error}; --set sandbox.tier=none takes no walls"
         ) from None
     files = [*list_folders_above(Path(given)), "--ro-bind", given, given] if given else []
-    # Do not use --die-with-parent: the parent is the thread that starts the process. The process ends with its input
-    # or with its group.
+    # Do not use --die-with-parent: the parent is the thread that starts the process. Without this option, the process
+    # still ends when its input closes, or with its group.
     return [*walls, "--cap-drop", "ALL", *files, *own]

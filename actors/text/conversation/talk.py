@@ -20,8 +20,8 @@ class Move:
     """The readable calls, in order."""
 
     blocks: tuple[str | None, ...] = ()
-    """The places of calls in the message: None for each of `calls`, or an error text that the model is shown
-    instead."""
+    """One entry for each call in the message, in order. None for a readable call, which is in `calls`. For any other
+    call, the error text that the model is shown."""
 
 
 class Opening(NamedTuple):

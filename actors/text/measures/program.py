@@ -12,7 +12,7 @@ from spade.protocol import Measures
 _SETTERS = ("__init__", "reset")
 _FILLERS = ("append", "add", "extend", "insert", "update")
 _UNSEEN = "solution"
-# characters; the time grows with the square of the depth of a sum or text, while an env-runner waits
+# characters of a measured program. An env-runner waits for the measures, which take time quadratic in a sum's depth
 _LONGEST = 1 << 16
 
 
@@ -120,7 +120,7 @@ def _is_start(value: ast.expr, parameters: set[str]) -> bool:
 def _find_shown(method: ast.FunctionDef) -> set[str]:
     """Return the attributes that the texts of a method show, and the local names, as "local NAME"."""
     shown = {name for text in _find_texts(method) for name in _find_held(text)}
-    behind: dict[str, list[set[str]]] = {}  # for each local name
+    behind: dict[str, list[set[str]]] = {}  # what each local name may hold
     for target, value in (copy for node in ast.walk(method) for copy in _find_copies(node)):
         held = set(_find_held(value))
         for part in ast.walk(target):
@@ -130,7 +130,7 @@ def _find_shown(method: ast.FunctionDef) -> set[str]:
     while todo:
         for held in behind.get(todo.pop(), ()):
             new = held - shown
-            held.clear()  # a value is followed once, however many names hold it
+            held.clear()  # follow each value only once, even if several names hold it
             shown |= new
             todo += new
     return shown

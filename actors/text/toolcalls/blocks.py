@@ -15,7 +15,7 @@ DEEPEST = 32
 BEGIN, END = "<tool_call>", "</tool_call>"
 ANSWER, ANSWERED = "<answer>", "</answer>"
 _WINDOW = 1024  # characters
-_LONGEST_WORD = 16  # characters that the edge of a window may cut: -Infinity, an escape
+_LONGEST_WORD = 16  # most characters of a word that a window's edge may cut, such as -Infinity or an escape
 EITHER = re.compile(f"{BEGIN}|{END}")
 _SPACE = re.compile(r"\s*+")
 

@@ -66,7 +66,7 @@ class _Reader:
         return call(name, arguments), self._at
 
     def _read_function(self) -> tuple[str, dict[str, str]]:
-        """Read the name and the written arguments. Of arguments with the same name the last counts.
+        """Read the name and the written arguments. If a name occurs twice, the last argument counts.
 
         Raises ValueError.
         """
@@ -119,7 +119,7 @@ def _convert_value(text: str, schema: Any) -> Any:
         value = _WORDS[text] if text in _WORDS else decode_whole(text)
     except ValueError:
         return text
-    # If a string is allowed, another value may replace it only if its type fits, and a quoted string stays a text.
+    # If a string is allowed: read another type only if the schema allows this type, and keep a quoted string as text.
     fits = not isinstance(value, str) and any(_is_fitting(value, name) for name in allowed)
     return text if "string" in allowed and not fits else value
 

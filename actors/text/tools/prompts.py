@@ -91,7 +91,7 @@ class ToolProfile(Profile):
 
 
 def count_requests(calls: int) -> str:
-    """Return in words how many requests a program with so many calls makes: a third of the calls, plus one.
+    """Return in words how many requests a program of `calls` calls makes: a third of the calls, plus one.
 
     The number is at least two and at most eight.
     """

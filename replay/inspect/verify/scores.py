@@ -52,7 +52,8 @@ def _check_scores(found: StoreContents, settings: Config) -> Iterator[str]:
 
 
 def _count_most_luck(environment: Environment, plays: Sequence[PlayRecord]) -> int:
-    """Return how many lost plays can count as void at most. Returns 0 unless an audit played lost instances."""
+    """Return the greatest number of lost plays that may count as void. Returns 0 unless an audit played lost
+    instances."""
     audit = environment.audit
     if audit is None or not audit.lost or (audit.tried and audit.tried == audit.solved):
         return 0
@@ -71,7 +72,7 @@ def _compute_earned(
 
 
 def _find_win_return(plays: Sequence[PlayRecord], score: Score, newest: float) -> float:
-    """Return a `play.win_return` by which the plays have the win rates of the score.
+    """Return a `play.win_return` with which the plays have the win rates of the score.
 
     A resume may have changed the setting since the window was scored, so `newest` is only tried first. It is also
     returned if no value fits.

@@ -48,7 +48,7 @@ def _check_jobs(found: StoreContents) -> Iterator[str]:
 def _check_pool(found: StoreContents) -> Iterator[str]:
     """Check that jobs draw from the pool without replacement, pass after pass.
 
-    No program may be in use twice at once.
+    No program may be in use twice at the same time.
     """
     entries = () if found.pool is None else found.pool.entries
     rejected = {entries[index].name for index in found.draws.rejected}

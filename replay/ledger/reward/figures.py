@@ -49,31 +49,35 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class PairCounts(NamedTuple):
-    """Counts of the pairs with a won hinted play, by their unhinted plays.
+    """Counts of pairs in which the hinted play was won, by what the unhinted play did.
 
-    A player who knows the secret needs as many turns as the hinted play. An unhinted play that lasted longer explored.
+    A player who knows the secret needs no more turns than the hinted play. So an unhinted play that took more turns
+    has explored.
     """
 
     void: int
-    """Pairs with a void play, whoever won. They count as whatever pays least."""
+    """Pairs with a void play, whether won or not. Each counts as the case that pays the designer least."""
     known: int
-    """All pairs with a won hinted play."""
+    """Pairs with a won hinted play and without a void play."""
     at_once: int
-    """Of these: the unhinted play was won without exploring."""
+    """Number of `known` pairs in which the unhinted play was won without exploring."""
     cut: int
-    """Of these: the unhinted play was lost without a turn to explore."""
+    """Number of `known` pairs in which the unhinted play was lost before it could explore."""
     explored: int
-    """Of these: the unhinted play explored."""
+    """Number of `known` pairs in which the unhinted play explored."""
     found: int
-    """Of these: the unhinted play explored and won."""
+    """Number of `known` pairs in which the unhinted play explored and won."""
 
     @property
     def exploring_helps(self) -> bool:
-        """True if the share of wins among plays that explored exceeds the share of plays that won without exploring."""
+        """True if the win rate of the plays that explored exceeds the share of all plays that won without exploring."""
         return self.found * (self.known + self.void) > (self.at_once + self.void) * (self.explored + self.void)
 
     def count_cut_losses(self, plays: int) -> int | None:
-        """Return how many of so many unhinted plays luck decided, by the share of pairs. None if no play found out."""
+        """Estimate how many of `plays` unhinted plays were lost before they could explore, by their share of the pairs.
+
+        Returns None if no play explored and won, and no pair is void.
+        """
         if not self.found + self.void:
             return None
         return -(-plays * (self.cut + self.void) // (self.known + self.void))  # rounded up
@@ -99,7 +103,8 @@ def compute_win_rate(finished: Sequence[PlayRecord], hinted: bool, win_return: f
 def compute_change(unhinted: Sequence[PlayRecord], doubtful: int, win_return: float) -> Change | None:
     """Return the change of the win rate over a window's unhinted plays that ended; None for plays of a single chunk.
 
-    `doubtful` is the number of void plays, and of lost plays that count as void. Each may be won, in either half.
+    `doubtful` is the number of void plays and of lost plays that count as void. Each of them might have been won, in
+    either half.
     """
     chunks = sorted({play.chunk for play in unhinted})
     if len(chunks) < 2:
@@ -112,7 +117,8 @@ def compute_change(unhinted: Sequence[PlayRecord], doubtful: int, win_return: fl
         for wins, half in zip(won, halves, strict=True)
     )
     plays = len(unhinted)
-    rate = min(max(0.5, sum(won) / plays), min(sum(won) + doubtful, plays) / plays)  # of all possible, nearest to 0.5
+    # The possible win rate nearest to 0.5.
+    rate = min(max(0.5, sum(won) / plays), min(sum(won) + doubtful, plays) / plays)
     error = math.sqrt(rate * (1 - rate) * sum(1 / len(half) for half in halves))
     return Change(Bounds(late.least - early.greatest, late.greatest - early.least), error)
 
@@ -143,7 +149,7 @@ def compute_paired_regret(pairs: Sequence[tuple[float, float]]) -> Regret | None
 def compute_least_regret(plays: Iterable[PlayRecord]) -> Regret | None:
     """Return the least regret over all returns that the void plays of pairs could have had; None without a pair.
 
-    Its error is the greatest for that mean: each difference enters the sum of squares with its greater bound.
+    Its error is the greatest possible one: the greater bound of each difference enters the sum of squares.
     """
     return _bound_regret([_find_difference(*pair) for pair in _pair_plays(plays)])
 
@@ -151,7 +157,7 @@ def compute_least_regret(plays: Iterable[PlayRecord]) -> Regret | None:
 def compute_found_regret(plays: Iterable[PlayRecord]) -> Regret | None:
     """Return `compute_least_regret`, but a pair counts at most 0 if its unhinted play lasted no longer than the hinted.
 
-    Luck decided such a play, because it left no turn to find out what the hint says.
+    Such a play was over before it could find out what the hint says, so luck decided it.
     """
     bounds = []
     for unhinted, hinted in _pair_plays(plays):

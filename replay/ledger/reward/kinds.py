@@ -1,7 +1,7 @@
 """The designer's reward for a window, as a function of the window's figures. Pure.
 
-`KINDS` has the rewards by name, and docs/designing.md says when to use which. Each is the least over all returns that
-the void plays could have had, so a program cannot earn more by a fault, whichever play it ends.
+`KINDS` has the rewards by name, and docs/designing.md says when to use which. A void play might have had any return.
+Each reward takes the returns that pay least, so a program cannot earn more by ending a play with a fault.
 """
 
 from collections.abc import Callable
@@ -31,9 +31,9 @@ class Measured(msgspec.Struct, frozen=True):
     change: Change | None = None
     """The change of the win rate over the chunks; None for plays of a single chunk."""
     found: Regret | None = None
-    """The least regret without losses that left no turn to explore; None if exploring does not help."""
+    """The least regret, if a loss before the play could explore counts at most 0. None if exploring does not help."""
     explored_rate: Bounds | None = None
-    """`win_rate`, if these losses count as void; None if no play found out."""
+    """`win_rate` if these losses count as void. None if no play explored and won."""
 
 
 def regret_and_anchor(window: Measured, settings: Reward) -> float:
@@ -55,11 +55,12 @@ def progress(window: Measured, settings: Reward) -> float:
 
 
 def finding(window: Measured, settings: Reward) -> float:
-    """Return `regret_and_anchor`, but pay only as far as players can find out what the hint says.
+    """Return `regret_and_anchor`, but only as far as players can find out what the hint says.
 
-    If the later weights of the window won more often than the earlier ones, by more than the error, all is paid. Else
-    two things change. The regret is paid only if exploring helps, and without the losses that left no turn to explore.
-    If exploring helped at least one play, these losses also count as void in the anchor.
+    If the win rate rose within the window by more than its error, all is paid. Otherwise:
+
+    * The regret is paid only if exploring helps. A loss before the play could explore counts at most 0 in it.
+    * If at least one play explored and won, these losses also count as void in the anchor.
     """
     if window.change is not None and window.change.bounds.least > window.change.error:
         return regret_and_anchor(window, settings)
@@ -81,7 +82,7 @@ def least_anchor(window: Measured, settings: Reward) -> float:
 
 
 def calibrated_novelty(window: Measured, settings: Reward) -> float:
-    """Return the difficulty anchor + NOVELTY_WEIGHT · (1 − similarity); 0 if all plays may have been won, or lost.
+    """Return the difficulty anchor + NOVELTY_WEIGHT · (1 − similarity); 0 if possibly all plays were won, or all lost.
 
     Without an earlier program to compare with, the novelty is 1.
     """

@@ -208,6 +208,7 @@ def _find_folder(where: Path) -> Path:
 
 
 def _tell_json(where: Path, kept: "Sequence[KeptEvaluation]", own: "Sequence[EvaluationRow]") -> None:
-    """Print evaluations as JSON. `in_run` has the figures of the run's own evaluator, and is None for the others."""
+    """Print evaluations as JSON. In evaluations of the run's own evaluator, `in_run` has the figures. In all others it
+    is None."""
     others = [{**each._asdict(), "folder": str(each.folder), "in_run": None} for each in kept]
     print_json([*others, *({"folder": str(where), "rules": None, "summary": None, "in_run": each} for each in own)])

@@ -57,13 +57,13 @@ class RunProfile(msgspec.Struct, frozen=True):
     """Processor seconds of all other programs on this machine."""
 
     waiting_s: float
-    """Seconds of idle cores: all cores together."""
+    """Idle seconds, summed over all cores."""
 
     own_s: float
     """Processor seconds of this command and of py-spy, since the command started."""
 
     tokens: tuple[TokenRow, ...]
-    """Tokens computed beside tokens used."""
+    """Comparisons of tokens computed with tokens used."""
 
     missing: str
     """The reason why stacks of some processes are missing, or ""."""

@@ -22,8 +22,8 @@ RATE = 5
 OTHER = "other"
 CHILDREN = "sandboxed programs"
 _WAITING = "(trio/_core/_io_epoll.py:"
-"""The file of the innermost frame of an event loop without work. On busy cores its thread often seems to work, because
-it has been woken and waits for a core."""
+"""The innermost frame of an event loop that waits is in this file. Such samples are dropped. On busy cores py-spy often
+reports a waiting loop as working, because the loop was woken and waits for a core."""
 _GRACE_S = 60.0  # py-spy reads the symbols of a process before its first sample
 
 PARTS = {
@@ -58,9 +58,8 @@ PARTS = {
     "spade/app/": "supervisor",
     "<frozen importlib": "imports",
 }
-"""The part of each file by the beginning of its path. The longest beginning counts.
-
-A stack belongs to the innermost frame with a part. Other packages, such as torch, so belong to their callers.
+"""Parts of the code by the beginning of a file's path. The longest matching beginning counts. A stack belongs to its
+innermost frame in one of these files. So time in other packages, such as torch, counts for their callers.
 """
 
 

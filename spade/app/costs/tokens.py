@@ -1,4 +1,4 @@
-"""The tokens that a run computed within a period, beside the tokens that it used. Pure."""
+"""Compare the tokens that a run computed within a period with the tokens that it used. Pure."""
 
 from collections.abc import Mapping
 
@@ -19,7 +19,7 @@ class TokenRow(msgspec.Struct, frozen=True):
     """Number of these tokens."""
 
     of: int
-    """Number of tokens of which this count is a share."""
+    """The total of which `tokens` is a share."""
 
     def __str__(self) -> str:
         share = f"{self.tokens / self.of:>6.1%}" if self.of else f"{'–':>6}"

@@ -33,7 +33,7 @@ class EvaluationOptions(TypedDict, total=False):
     samples: int
     """Plays of each item."""
     items: int
-    """The first so many items alone, by the protocol short."""
+    """Number of items, from the first. Only for the protocol short."""
     seed: int
     """Seed of all sampling."""
     config: str

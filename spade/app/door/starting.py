@@ -71,9 +71,9 @@ def start(
 ) -> StartedRun:
     """Start or resume a run as `spade up` does, and return when its processes start.
 
-    It ends after so many learner `steps`, `rollouts`, or a `duration` like "10m". `run` is the run directory,
-    by default runs/CONFIG. `settings` are changed settings, for example {"learner.lr": 1e-4}. Raises RunError if the
-    command refuses to start.
+    It ends after this number of learner `steps` or `rollouts`, or after a `duration` like "10m". `run` is the run
+    directory, by default runs/CONFIG. `settings` are changed settings, for example {"learner.lr": 1e-4}. Raises
+    RunError if the command refuses to start.
     """
     opened = RunDir(choose_run(config, None if run is None else Path(run)))
     limits = {"steps": steps, "rollouts": rollouts, "for": duration}

@@ -27,7 +27,7 @@ from spade.evaluations import Protocol, open_folder
 from spade.transport import Client
 
 PROCESSES = "processes"
-LOAD_S, STEP_S = 60.0, 30.0  # seconds; a busy machine should not count as an error of an item
+LOAD_S, STEP_S = 60.0, 30.0  # seconds; generous, so that a busy machine does not count as an item's error
 _DIGITS = 16  # digits of a digest in a folder's name
 
 

@@ -44,12 +44,13 @@ Missing = Sequence[tuple[Exam, RecordFile]]
 
 
 def show_samples(exam: Exam, kept: RecordFile) -> AbstractContextManager[object]:
-    """Show while the block runs how many samples have their record."""
+    """Show how many samples are recorded, while the block runs."""
     return show(_name_rules(exam), len(exam.plan.scheduled), lambda: len(kept.records))
 
 
 def report_progress(exam: Exam, kept: RecordFile, say: Say) -> Callable[[], None]:
-    """Return a function that prints, a few times in total, how many samples have their record, if no bar shows it."""
+    """Return a function to call after each record. Unless a bar is shown, it prints the progress, a few times in
+    total."""
     all_of_them = len(exam.plan.scheduled)
     step = max(1, all_of_them // _TOLD)
 

@@ -28,7 +28,7 @@ from spade.seeds import derive
 from spade.text import as_line
 
 MOST_ENDS = 2
-"""If a harness ends or is too late so many times during one sample, the sample is recorded as an error."""
+"""If a harness ends or is too late this many times during one sample, the sample is recorded as an error."""
 _FIELDS = ("role", "content", "tool_calls", "tool_call_id", "name", "reasoning_content")
 _DETAIL = 800  # characters
 _A_CORE = 2  # processes of a harness for each core, because they wait most of the time
@@ -56,7 +56,7 @@ class Voices(NamedTuple):
 
 
 class Talked:
-    """One play, with our answers."""
+    """One play of a harness, with the answers that it got from us."""
 
     def __init__(self, voices: Voices, sampling: Sampling, seed: int) -> None:
         self._voices = voices
@@ -111,7 +111,8 @@ class Talked:
         if self.failed:
             return "server", self.failed
         if self.overlong:
-            # If a later prompt does not fit, the play ends as it stands. This counts as an answer, not as an error.
+            # If a later prompt does not fit, the play ends, and its present state is graded. This counts as an answer,
+            # not as an error.
             return (None, "") if self.said else ("unfit", "the first prompt does not fit the context")
         return ("harness", over.error) if over.error else (None, "")
 

@@ -333,7 +333,7 @@ def _describe_served(config: Config, protocol: Protocol, asked: EvalOptions) -> 
 
 
 def _run_here(config: Config, protocol: Protocol, *, known: bool = True) -> dict[str, str]:
-    """Return the conditions of a policy with known tokens. `known` tells if its arithmetic is known too."""
+    """Return the conditions of a policy with known tokens. `known` tells whether its arithmetic is known too."""
     dtype = config.model.dtype if config.engine.arithmetic == "model" else config.engine.arithmetic
     return {
         "context_tokens": str(protocol.context_tokens(config.engine.context_tokens)),

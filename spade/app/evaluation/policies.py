@@ -67,8 +67,8 @@ def list_policy_names(run: RunDir | None, asked: str) -> list[str]:
 def hold_pinned(run: RunDir | None, model: str, dtype: str, asked: str, place: Path) -> Iterator[PinnedPolicy]:
     """Pin the requested policy of a run, or of a model if `run` is missing. Its weights stay during the block.
 
-    Weights that a run may retire are linked into `place`. They stay there while an evaluation of them is unfinished, or
-    while another command measures them. Raises ConfigError or RunError if the policy is not kept.
+    Weights that a run may retire are linked into `place`. The links stay while an evaluation of these weights is
+    unfinished, or while another command measures them. Raises ConfigError or RunError if the policy is not kept.
     """
     from spade.disk import hold
     from spade.policy.manifest import PARAMETERS

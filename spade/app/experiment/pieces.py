@@ -1,7 +1,7 @@
 """One run of an experiment, from its pool to its results, by commands of `spade`.
 
-Each command resumes its earlier work. A killed command may have left processes that still run. They hold their folders.
-So they are stopped before the command is given again.
+If a command is repeated, it resumes its earlier work. A killed command may have left processes, which keep the run's
+folder locked. They are stopped before the command is repeated.
 """
 
 import subprocess
@@ -39,7 +39,7 @@ _AGAIN = "delete the run and its pool to make them anew, or choose another --out
 
 
 async def make(place: Workplace, piece: Piece, reference: RunResult | None) -> RunResult:
-    """Play a run to its end and measure its last policy. `reference` is the run that it is matched with.
+    """Bring a run to its end and measure its last policy. `reference` is the run that it is matched with.
 
     Raises RunError if a command fails.
     """
@@ -70,7 +70,7 @@ async def _make_pool(place: Workplace, piece: Piece, log: Path) -> None:
 
 
 async def _reach(place: Workplace, piece: Piece, log: Path) -> None:
-    """Play the run to the experiment's last step."""
+    """Continue the run to the experiment's last step."""
     steps = place.experiment.steps
     rows = await _play_until(place, piece, steps, log)
     if (had := rows.steps[-1].learner_step) > steps:
@@ -78,7 +78,7 @@ async def _reach(place: Workplace, piece: Piece, log: Path) -> None:
 
 
 async def _play_until(place: Workplace, piece: Piece, steps: int, log: Path) -> JournalRows:
-    """Play the run until it has made `steps` learner steps. Return its rows."""
+    """Continue the run until it has made `steps` learner steps. Return the rows of its journal."""
     run, recipe = place.run(piece), place.experiment.arms[piece.arm].recipe
     words = ["up", recipe, "--run", str(run.path), "--headless"]
     await _run_spade([*words, *_make_set_options([*place.settings(piece), f"limits.steps={steps}"])], log)
@@ -89,7 +89,7 @@ async def _play_until(place: Workplace, piece: Piece, steps: int, log: Path) -> 
 
 
 async def _match(place: Workplace, piece: Piece, wanted: int, log: Path) -> None:
-    """Play the run until it has trained on `wanted` trajectories of the agent, within half a batch."""
+    """Continue the run until the number of agent trajectories it has trained on is within half a batch of `wanted`."""
     batch = place.experiment.config(piece).learner.batch_sequences
     steps = had = 0
     while wanted - had >= batch / 2 or not steps:

@@ -70,8 +70,7 @@ def collect_origins(experiment: Experiment) -> Origins:
 def hold_origins(folder: Path, here: Origins) -> None:
     """Record the origins in the folder before its first run.
 
-    Raises RunError if earlier runs in the folder had other origins: half of a run would have another world or
-    checkpoint.
+    Raises RunError if earlier runs in the folder had other origins: a resumed run would mix two worlds or checkpoints.
     """
     file = folder / "origins.json"
     try:

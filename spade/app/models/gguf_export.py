@@ -151,7 +151,8 @@ def _convert_tensors(folder: Path, config: Any) -> Iterator[tuple[str, Any, Any]
                 raise RunError(f"--gguf: GGUF has no name for the tensor {key}; leave --gguf out")
             value = file.get_tensor(key)
             part = key.split(".")[-2]
-            if config.model_type == "llama" and part in heads:  # GGUF pairs neighbours, Transformers halves
+            # The rotary embedding pairs neighbours in GGUF, and the two halves of a head in Transformers.
+            if config.model_type == "llama" and part in heads:
                 value = value.unflatten(0, (heads[part], 2, -1)).transpose(1, 2).reshape(value.shape)
             if value.dim() > 1 and value.dtype == torch.bfloat16:
                 yield name, value.contiguous().view(torch.uint8).numpy(), gguf.GGMLQuantizationType.BF16

@@ -179,9 +179,10 @@ def _estimate_passes(config: Config, sizes: ModelSizes) -> dict[str, int]:
 
 
 def _count_layer_bytes(sizes: ModelSizes, low: bool) -> int:
-    """Return the bytes that a layer keeps of one token for its gradient: inputs of norms and products, and attention.
+    """Return the bytes of activations that a layer keeps for the gradient of one token.
 
-    Norms and the sum of a layer's inputs are in float32, products and attention in the model's number format.
+    It keeps the inputs of norms and of matrix products, and the attention. Norms and the residual sum are in float32.
+    The others are in the model's number format.
     """
     width = 2 if low else 4
     norms = 2 * (4 + 4) * sizes.hidden + width * 2 * sizes.hidden
@@ -191,7 +192,8 @@ def _count_layer_bytes(sizes: ModelSizes, low: bool) -> int:
 
 
 def format_memory_lines(found: Sequence[ProcessMemory], places: Sequence[str]) -> Iterator[str]:
-    """Yield a line for each process, and one for all beside the memory of `places`, the machine and its GPUs."""
+    """Yield a line for each process. Then yield a line that compares their sum with the memory of `places`, the machine
+    and its GPUs."""
     for process, parts in found:
         each = ", ".join(f"{name} {size / GIB:.2f}" for name, size in parts.items() if size >= GIB / 200)
         yield f"  {process}: {sum(parts.values()) / GIB:.1f} GiB ({each})"

@@ -31,7 +31,8 @@ DEMONSTRATIONS_PER_STEP = 6
 MICRO_BATCH_TOKENS = 800
 TOKENIZER_DEMONSTRATIONS = 4000
 HINT_ONE_IN = 2
-"""Hints are shown for one environment in this many, because short hints are easily learned beside long programs."""
+"""Hints are shown for one environment in this many, because short hints are learned easily, compared with long
+programs."""
 
 MUON_RATE, ADAM_RATE = 0.01, 6e-3
 WARM_UP, COOL_DOWN = 0.02, 0.8

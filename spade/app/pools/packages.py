@@ -28,7 +28,7 @@ from spade.text import as_line
 TAKEN = {
     "actors", "learner", "replay", "spade", "spade_rl",
     "harbor", "nemo_gym", "openenv", "textarena", "verifiers",  # names that tasksets of verifiers have already
-    "client", "core", "models", "server",  # names of modules beside a package of OpenEnv, and of OpenEnv's own package
+    "client", "core", "models", "server",  # names of OpenEnv's modules, and of the modules around a package
     *(re.split(r"[^\w-]", need)[0].replace("-", "_").lower() for need in metadata.requires("spade-rl") or ()),
     *sys.stdlib_module_names,
 }  # fmt: skip
@@ -41,7 +41,7 @@ _SERVED = {
     "openenv.yaml": "openenv/openenv.yaml", "models.py": "openenv/models.py.txt", "client.py": "openenv/client.py.txt",
     "server/app.py": "openenv/app.py.txt",
 }  # fmt: skip
-"""The files of an environment of OpenEnv, beside the package, with their templates."""
+"""The files that an environment of OpenEnv has in addition to the package, with their templates."""
 _SETTINGS = "settings.json"
 _SLOT = "{observation}"
 _ROOT = Path(sys.modules["spade"].__path__[0]).parent
@@ -52,7 +52,7 @@ _OURS = (
 )  # fmt: skip
 """Modules of SPADE that play a program without walls."""
 _PACKAGES = ("math_verify", "mpmath", "sympy")
-"""Packages beside numpy that programs may import."""
+"""Packages other than numpy that programs may import."""
 _VERSION = metadata.version("spade-rl")
 
 
@@ -107,7 +107,7 @@ def write_player(inner: Path, programs: Iterator[PoolProgram], config: Config, b
 
 
 def list_used_packages(inner: Path) -> list[str]:
-    """Return the packages beside numpy that programs of `write_player` may import."""
+    """Return the packages other than numpy that programs of `write_player` may import."""
     return [name for name in _PACKAGES if _is_named(name, inner / "programs")]
 
 

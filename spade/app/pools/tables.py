@@ -28,7 +28,7 @@ TABLES = ("*.parquet", "*.jsonl")
 TABLE_CHARACTERS = 1 << 30
 """Most characters of a table's programs, which are held in memory. Even a small file may exceed this, if compressed."""
 _UNFIT = re.compile(r"[^A-Za-z0-9_.-]+")
-_LONGEST_NAME = 90  # characters of a name, so that a number fits behind the name
+_LONGEST_NAME = 90  # characters of a name, so that a number can be appended to the name
 
 
 class PoolRow(msgspec.Struct, frozen=True):

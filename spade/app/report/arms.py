@@ -13,8 +13,8 @@ from spade.config import Config, list_differences
 from spade.text import as_line
 
 APART = ("limits", "bus", "supervise", "track", "run.seed")
-"""Sections and settings that say how long, on which machines, with which seed and with which trackers a run goes, not
-which experiment it is."""
+"""Sections and settings that may differ within an arm. They decide a run's length, machines, seed and trackers, but not
+what it trains."""
 
 LONGEST_NAME = 80
 

@@ -9,7 +9,7 @@ from spade.app.report.figures import Chapter, Figure, RunFigures, make_chapters
 from spade.app.report.series import Curve, Point, pool, thin
 
 MOST_FAINT = 12
-"""With at most this many runs, each run is drawn singly behind its arm's mean."""
+"""With at most this many runs, each run is also drawn as a faint line behind its arm's mean."""
 FAINT_POINTS = 60
 _TOLD_ARMS = 4  # most arms that a text alternative describes
 _CELLS = 5

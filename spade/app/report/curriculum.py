@@ -74,10 +74,10 @@ class Design(NamedTuple):
 
 
 def pair_designs(environments: Sequence[Environment], steps: Mapping[int, int]) -> list[Design]:
-    """Pair environments with the learner step at which they came. `steps` maps versions to learner steps.
+    """Pair each environment with a learner step. `steps` maps versions to learner steps.
 
-    For a designed environment, this is the step of the policy that designed it. A program of a pool came with its first
-    play.
+    For a designed environment, it is the step of the policy that designed it. For a program of a pool, it is the step
+    of the newest policy when its first chunk began.
     """
     versions = (
         (each.designed_version or (each.chunks[0].version if each.chunks else 0), each) for each in environments
@@ -140,7 +140,8 @@ def _make_table(
     row_of: Callable[[Environment], str],
     order: Callable[[Mapping[str, int]], list[str]],
 ) -> tuple[Table, bool]:
-    """Make a table, and tell if it is worth showing. Leaves out designs without a name, and rows after MOST_ROWS."""
+    """Make a table, and tell whether it is worth showing. Leaves out designs without a name, and rows after
+    MOST_ROWS."""
     first = min((each.step for each in found), default=0)
     span = max((each.step for each in found), default=0) - first
     columns = min(PARTS, span + 1)

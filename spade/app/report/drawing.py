@@ -16,7 +16,7 @@ _LARGEST_PLAIN = 1e9
 _LARGE, _MOST_DECIMALS = 1e5, 4  # labels of smaller and of larger values have an exponent
 _NEAR = 12  # letters closer than this are moved apart
 _SMALLEST = 1e-300  # smaller values are drawn as 0
-_LEAST_SHARES, _LEAST_PART = 0.1, 0.02  # least span of a share's axis, and of other axes as a part of their values
+_LEAST_SHARES, _LEAST_PART = 0.1, 0.02  # least span of an axis: of shares; of others, as a part of the largest value
 
 
 class Line(NamedTuple):
@@ -246,7 +246,7 @@ def _draw_band(curve: Curve, x: Scale, y: Scale) -> str:
 
 
 def _move_apart(ends: Sequence[tuple[float, float]]) -> list[float]:
-    """Return the heights of the letters at ends (x, y), moved so that near letters do not cover each other."""
+    """Return the height of the letter at each curve's end (x, y). Moves letters apart that would cover each other."""
     placed = [y for _, y in ends]
     order = sorted(range(len(ends)), key=lambda place: ends[place][0])
     while order:

@@ -57,8 +57,8 @@ def _sort_scored(
 def choose_pair(plays: Sequence[PlayRecord]) -> list[PlayRecord]:
     """Return the two finished plays to show side by side, the unhinted one first.
 
-    Both arms play the instance on which the hint gained most. If no instance has both arms, returns the plays of the
-    least and the greatest return.
+    They are the plays of both arms on the instance on which the hint gained most. If no instance has both arms, returns
+    the plays of the least and the greatest return.
     """
     arms = {(play.index, play.hinted): play for play in reversed(plays) if play.chunk == 0}
     both = [

@@ -13,7 +13,7 @@ WINDOWS = (0, 100, 25)
 """Learner steps that the charts show, in the order of the key. 0 shows all that the status has."""
 
 BEHIND_S = 0.5
-"""Seconds between two looks whether a process in the background is in front again."""
+"""Seconds between two checks whether a process in the background has come to the foreground."""
 
 KEYS = (
     ("p", "pause the view; the run goes on"),

@@ -94,7 +94,7 @@ def _describe_learning(status: Status, over: bool) -> tuple[str, Tone]:
 
 
 def _is_different(high: Evaluation, low: Evaluation, among: int = 1) -> bool:
-    """Return whether one win rate is higher than another by more than chance. Their items are the same.
+    """Return True if one win rate is higher than another, on the same items, by more than chance.
 
     `high` may be the best of several, `among`. The best of many is high by chance, so the threshold rises (Bonferroni).
     """

@@ -151,7 +151,7 @@ def _draw_win_rates(status: Status, width: int, height: int) -> Panel:
         ("learnable", recent.learnable_share, LEARNABLE),
         ("valid", recent.validity, VALID),
     ]
-    # The title says that the programs change, because that may be why the curve stands still or falls.
+    # The title says that the programs change, because this may be the reason if the curve is flat or falls.
     title, below, curve = "win rate and learnable share", "unhinted, on the newest programs", UNHINTED
     history = [(unhinted, recent.win_rate_error or 0.0) for unhinted, _ in status.histories.win_rate_history]
     if evaluations:

@@ -1,8 +1,8 @@
 """The actors that one supervisor keeps up. The wanted number of each role may change at any time.
 
-Only the supervisor holds the wanted counts. They begin as the config's, change with each order and are sent with each
-report. They outlive a restart of the replay service and end with their command. A resumed `spade up` starts with the
-config's counts again (`--set actors.agents=8` changes these for good).
+Only the supervisor holds the wanted counts. The counts begin with the config's, change with each order, and are sent
+with each report. They survive a restart of the replay service, but not the end of the command. A resumed `spade up`
+starts with the config's counts again (`--set actors.agents=8` changes the config).
 """
 
 import logging
@@ -22,8 +22,8 @@ log = logging.getLogger(__name__)
 class Actors:
     """Starts and drains actors. It starts the lowest free indices and drains the highest. All other actors continue.
 
-    A drained designer or agent finishes its leases, each within `lease_s`. An engine or env-runner leaves at once: its
-    requests are sent elsewhere, or its plays are given back.
+    A drained designer or agent finishes its leases, each within `lease_s`. An engine or env-runner leaves immediately:
+    its requests are sent elsewhere, or its plays are given back.
 
     * wanted: the number of actors of each role to keep up
     * fixed: roles with a number set by an order, which the autoscaler leaves alone

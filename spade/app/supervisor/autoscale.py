@@ -20,14 +20,14 @@ from spade.protocol import Role, Status
 from spade.transport import Client
 
 LOOK_S = 2.0
-LOOKS = 5  # looks in a row that a change of the number of agents needs
-ENGINE_LOOKS = 30  # the same for engines, which are expensive and may take minutes to start
-STARVING = 0.2  # the learner starves from this share of its time waiting
-FED = 0.05  # the learner does not starve up to this share of its time waiting
-BUSY = 0.9  # agents are busy from this share of their slots in use
+LOOKS = 5  # the number of agents changes after this many looks in a row call for it
+ENGINE_LOOKS = 30  # the same for engines: more, because an engine is expensive and may take minutes to start
+STARVING = 0.2  # the learner starves if it waits for at least this share of its time
+FED = 0.05  # the learner has enough batches if it waits for at most this share of its time
+BUSY = 0.9  # agents are busy if at least this share of their slots is in use
 SPARE = 0.7  # an agent is spare if the others would use at most this share of their slots
-ENGINE_FULL = 1.25  # most requests for each engine row after an agent is added
-ENGINE_OVER = 1.75  # from this many requests for each engine row on, agents only wait for each other
+ENGINE_FULL = 1.25  # an agent is added only if there would be at most this many requests for each engine row
+ENGINE_OVER = 1.75  # over this many requests for each engine row, agents only wait for each other: one is removed
 ENGINE_SPARE = 0.5  # an engine is spare if the others would have at most this many requests for each row
 _COMING = ("waiting", "starting", "restarting")
 
@@ -105,7 +105,7 @@ def _count_coming(status: Status, role: Role) -> int:
 def decide_agents(now: Pressure, more_engines: bool) -> Step:
     """Decide on one agent more, one fewer, or no change.
 
-    `more_engines` tells if engines may be added when these are full.
+    `more_engines` tells whether engines may be added when these are full.
     """
     if now.agents == 0 or now.starting or math.isinf(now.engines):
         return 0  # the effect of the last change is not known yet
@@ -121,7 +121,7 @@ def decide_agents(now: Pressure, more_engines: bool) -> Step:
 def decide_engines(now: Pressure, more_agents: bool) -> Step:
     """Decide on one engine more, one fewer, or no change.
 
-    `more_agents` tells if agents may be added to fill engines.
+    `more_agents` tells whether agents may be added to fill engines.
     """
     if now.live == 0 or now.coming:
         return 0  # the effect of the last change is not known yet
@@ -151,12 +151,12 @@ class Patience:
 
 
 async def autoscale(client: Client, actors: Actors, config: Config) -> None:
-    """Keep changing the numbers that are ranges within their bounds, until an order fixes them."""
+    """Keep adapting the numbers that the config gives as ranges, within their bounds, until an order fixes them."""
     asked: dict[Role, tuple[int, int]] = {"engine": config.actors.engines_bounds, "agent": config.actors.agents_bounds}
     bounds = {role: (least, most) for role, (least, most) in asked.items() if least < most}
     patience: dict[Role, Patience] = {"engine": Patience(ENGINE_LOOKS), "agent": Patience(LOOKS)}
     while free := [role for role in bounds if role not in actors.fixed]:
-        # After a restart of the replay service, the next question is answered.
+        # While the replay service restarts, it does not answer. Then ask again at the next look.
         with suppress(BusError):
             now = compute_pressure(await ask_status(client), config)
             more = {role: role in free and actors.wanted[role] < bounds[role][1] for role in patience}

@@ -23,7 +23,7 @@ from spade.protocol import DesignJob, MemorySeed, Verdict
 from spade.seeds import derive
 from spade.tokens import ExampleMessage, Tokenizer, write_example
 
-_DRAWS = 256  # jobs to draw until one asks for the form of a program
+_DRAWS = 256  # most jobs drawn for a program until one asks for its form
 
 
 class Demonstrations:
@@ -79,7 +79,7 @@ class Demonstrations:
         document = self._documents[job.draw % len(self._documents)] if self._documents else None
         room = self._config.engine.context_tokens - design.max_tokens
         prompt = fit_prompt(self._profile, self._tokenizer, job, document, room).ids
-        # The program in a fence, or bare in the way nano writes it.
+        # Write the program as the model would: in a fence, or for nano without one.
         for answer in (format_code(program.source), program.source):
             written = self._profile.program(answer)
             if written is not None and written.source.strip() == program.source.strip():
@@ -106,7 +106,7 @@ class Demonstrations:
         return None
 
     def _hint(self, program: PoolProgram) -> Iterator[ExampleRow]:
-        """Yield the program's hint as the answer to the question for it."""
+        """Yield the program's hint as the answer to the prompt for a hint."""
         prompt = self._tokenizer.prompt_ids(self._profile.hint(program.source))
         most = self._config.design.hint_max_tokens
         for row in self._make_row(f"{program.name}/hint", program.skill or "", prompt, program.hint, most):

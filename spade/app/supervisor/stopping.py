@@ -16,7 +16,7 @@ from spade.transport import Client
 
 LOOK_S = 0.05
 AGAIN_S = 2.0  # seconds until the order is repeated: a restarting service may have lost it
-DRAINS = 12  # in units of supervise.drain_s: all supervisors drain, the replay service's own at the end
+DRAINS = 12  # in units of supervise.drain_s: longest time until all supervisors have drained, the service's own last
 
 
 async def stop(at: Reached) -> None:

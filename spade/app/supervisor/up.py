@@ -84,7 +84,7 @@ async def keep_up(
                 actors = None if actor is None else Actors(supervisor, actor, compute_longest_lease_s(config), nursery)
                 nursery.start_soon(_report, name, supervisor, actors, client, told.set)
                 nursery.start_soon(_run_until_done, body, client, nursery.cancel_scope)
-                # Start all at once: an engine is ready only after the learner has published.
+                # Start all together: an engine is ready only after the learner has published.
                 for launch in launches:
                     if launch.role != "replay":
                         nursery.start_soon(supervisor.add, launch)

@@ -13,7 +13,7 @@ log = logging.getLogger(__name__)
 
 
 async def run(launch: Launch, settings: Config, ready: Callable[[], None]) -> None:
-    """Track the run until cancelled, and the rows that are there by then."""
+    """Track the run until cancelled. Then track the rows that were written until then."""
     with tracker(RunDir(Path(launch.run)), settings.track.choices[launch.index]) as opened:
         log.info("%s", opened.shown)
         ready()

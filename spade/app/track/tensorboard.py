@@ -1,7 +1,8 @@
 """TensorBoard: one file of events in the run directory.
 
-An event follows from its record alone. A tracker that is killed leaves events after its last commit. The next one cuts
-them off and writes the same bytes again, so a TensorBoard that reads meanwhile sees each event once.
+The same record always gives the same bytes of an event. If a tracker is killed, the file has events after its last
+commit. The next tracker cuts them off and writes the same bytes again, so a TensorBoard that reads meanwhile sees each
+event once.
 """
 
 import os

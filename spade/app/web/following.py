@@ -45,7 +45,8 @@ class FollowedRun:
         self.refresh("its status was not read yet", 0.0)
 
     def refresh(self, status: Status | str, now: float) -> bool:
-        """Read the run. Returns False if nothing changed since the last time. `status` is as of `try_read_status`."""
+        """Read the run. Returns False if nothing changed since the last time. `status` is the result of
+        `try_read_status`."""
         if isinstance(status, Status) and self.run.holders():
             self.samples.append(take_sample(now, status))
         journal, data = _stamp(self.run.metrics_path), _stamp(self.run.store / "data.mdb")

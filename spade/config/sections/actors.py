@@ -43,8 +43,8 @@ class Design(Section, frozen=True):
     """Environments that are open at once, including unfinished designs. The default is the paper's 24 a rollout."""
 
     round_jobs: Count = 24
-    """Design jobs of a round, shared evenly by its skills. The default is the paper's 24; after a resume with another
-    number it holds from the next round."""
+    """Design jobs of a round, shared evenly by its skills. The default is the paper's 24. If a resume sets another
+    number, it applies from the next round."""
 
     active_skills: Count = 3
     """Skills of a round, which take turns round-robin. The default is the paper's three of six."""
@@ -87,7 +87,8 @@ class Design(Section, frozen=True):
     """Seconds that a designer has for all attempts of one job; then the job is leased again."""
 
     single_turn_share: Share = 0.0
-    """Probability that a job asks for a world with one question and one answer. Other worlds take several actions."""
+    """Probability that a job asks for a program with one question and one answer. Other programs take several
+    actions."""
 
     difficulties: Annotated[tuple[tuple[Name, Count], ...], Meta(min_length=1)] = (
         ("moderately difficult", 5), ("difficult", 8), ("very difficult", 12),
@@ -100,8 +101,8 @@ class Design(Section, frozen=True):
     up to that limit. Each further turn is one more guess for a player who guesses. The default is the paper's."""
 
     train: bool = True
-    """False trains the policy only on plays. Designs are kept and never trained on. After a resume with another value
-    it holds from the next designer group."""
+    """False trains the policy only on plays. Designs are kept and never trained on. If a resume sets another value, it
+    applies from the next designer group."""
 
     reviews: Annotated[int, Meta(ge=0, le=16)] = 0
     """Number of times that the model is asked whether the code of a program does what it tells the player
@@ -194,7 +195,8 @@ class Play(Section, frozen=True):
 
     instances: Literal["play", "group"] = "play"
     """Instances of a chunk: "play" gives each play its own instance, shared with its hinted twin. "group" gives all
-    plays of a chunk the same instance, as RLVE does. After a resume another value applies from the next environment."""
+    plays of a chunk the same instance, as RLVE does. If a resume sets another value, it applies from the next
+    environment."""
 
     hinted: Literal["auto"] | bool = "auto"
     """True also plays the first chunk of a window with the hint. "auto" does so if the regret is used. That is the case
@@ -242,7 +244,8 @@ def _bounds(processes: int | str) -> tuple[int, int]:
 
 
 class Evaluation(Section, frozen=True):
-    """The policy measured on the same items again and again, unhinted, and the newest programs on each other.
+    """Measurements during a run: of the policy, again and again on the same items without hints, and of the diversity
+    of the newest programs.
 
     An item is a program and an instance of it. The policy is not trained on these plays.
     """
@@ -251,13 +254,14 @@ class Evaluation(Section, frozen=True):
     """The items, "" for none. "folder:DIR" has environment programs (`*.py`), which are played as the run's own.
     Otherwise it is a suite, with its own prompts and settings (docs/evaluation.md, "While a run trains"): `nano`,
     `nano-tools`, `reasoning-gym-nano`, `reasoning-gym-transfer`, `reasoning-gym-hard`, `gem`, or, each with the file of
-    its items ("aime25:FILE"), `aime25`, `aime26`, `gpqa-diamond`, `livecodebench-v6`. "@short" behind it takes short
-    numbers, a part of a given file, and any version of a library. Its libraries need not be in `sandbox.libraries`."""
+    its items ("aime25:FILE"), `aime25`, `aime26`, `gpqa-diamond`, `livecodebench-v6`. With "@short" at its end, it
+    plays fewer samples, and accepts a part of a given file and any version of a library. Its libraries need not be in
+    `sandbox.libraries`."""
 
     plays: CountOrZero = 256
     """Episodes of one evaluation, on the same instance and sampling seeds in each evaluation. They take the suite's
-    items in turn, in an order that `run.seed` draws, or the programs of a folder, each time on another instance. 0
-    plays all samples of the protocol, or each program once."""
+    items in turn, in an order that `run.seed` draws. They take the programs of a folder in turn, each time on another
+    instance. 0 plays all samples of the protocol, or each program once."""
 
     in_flight: Count = 8
     """Episodes played at once, and so the most engine rows that the evaluator uses."""

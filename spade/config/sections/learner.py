@@ -82,10 +82,10 @@ class Learner(Section, frozen=True):
     """Learner steps over which the learning rate rises evenly to `lr`."""
 
     schedule_steps: Count = 400
-    """Learner step at which a cosine ends. The default is the number of rollouts of the paper."""
+    """Learner step at which the cosine schedule ends. The default is the paper's number of rollouts."""
 
     lr_min: PositiveOrZero = 0.0
-    """Learning rate at the end of a cosine, at most `lr`."""
+    """Learning rate at the end of the cosine schedule, at most `lr`."""
 
     weight_decay: PositiveOrZero = 0.1
     """AdamW's weight decay of matrices. Vectors do not decay. The default is the paper's."""
@@ -124,11 +124,12 @@ class Learner(Section, frozen=True):
     kept without the optimiser's state (docs/durability.md, "Kept policies"). 0 keeps none."""
 
     agent_lag: CountOrZero = 4
-    """Published versions that a play may lie behind when it is trained; an older one is not trained. 0 makes a run
-    synchronous."""
+    """Greatest age of a play's weights, in published versions, when the play is trained. An older play is not trained.
+    0 makes a run synchronous."""
 
     designer_weight_max: Positive = 32.0
-    """Greatest factor by which advantages of the designer's few trajectories are weighted up against the agent's."""
+    """Greatest factor on the advantages of designers. A batch has few of their trajectories, so these are weighted
+    up."""
 
     group_deadline_s: Seconds = 28_800.0
     """Seconds that a group may wait for its batch; then it is not trained. The default is chosen by simulation

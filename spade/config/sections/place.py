@@ -18,7 +18,7 @@ class Place(Section, frozen=True):
     """
 
     cpus: dict[PlacedRole, Amount] = field(default_factory=dict)
-    """CPUs by role. A role that is left out asks for 1. Torch uses as many threads."""
+    """CPUs by role. A role that is left out asks for 1. Torch uses one thread for each CPU."""
 
     memory: dict[PlacedRole, Bytes] = field(default_factory=dict)
     """Bytes of memory by role; a role that is left out asks for none."""

@@ -13,7 +13,7 @@ LONGEST_WAIT_S = 3_600.0  # longest wait of a request for work
 MOST_PORT = 65_535
 
 TrackerKind = Literal["tensorboard", "wandb", "mlflow", "trackio", "swanlab", "prometheus"]
-"""The tools that trackers give the figures of a run to. Each is the name of an extra."""
+"""The tools to which trackers give the figures of a run. Each is the name of an extra."""
 TRACKER_KINDS: tuple[TrackerKind, ...] = get_args(TrackerKind)
 
 
@@ -43,7 +43,7 @@ class TrackerChoice(NamedTuple):
 
 
 class Bus(Section, frozen=True):
-    """Beats, silences and sizes of connections, and the address and keys of a run on several machines."""
+    """Heartbeats, timeouts and message sizes of connections, and the address and keys of a run on several machines."""
 
     heartbeat_s: Seconds = 1.0
     """Seconds between two signs of life of a process."""
@@ -73,7 +73,7 @@ class Supervise(Section, frozen=True):
     """Restarts of a process within ten minutes. If it dies once more, the run ends with the reason."""
 
     ready_s: Seconds = 600.0
-    """Seconds within which a starting process must be ready. A failed start is noticed at once, so this only
+    """Seconds within which a starting process must be ready. A failed start is noticed immediately, so this only
     bounds a start that hangs. vLLM on busy cores takes over three minutes."""
 
     drain_s: Seconds = 10.0

@@ -27,8 +27,8 @@ class Reward(Section, frozen=True):
     and some were not."""
 
     regret_scale: Positive = 0.15
-    """Regret that counts as 1; the regret is clipped to [0, 1] after the division. Also the change of the win rate that
-    counts as 1 under "progress". The default is the paper's."""
+    """The regret is divided by this number and clipped to [0, 1], so a regret of this size pays in full. Under
+    "progress" the change of the win rate is divided by it as well. The default is the paper's."""
 
     regret_weight: PositiveOrZero = 0.4
     """Weight of the normalised regret. The default is the paper's."""
@@ -71,7 +71,7 @@ class Audit(Section, frozen=True):
 
 
 class Replay(Section, frozen=True):
-    """The store, and the windows of recent plays over which the status has its figures."""
+    """The replay service: the store, how long it keeps trajectories, and when it reports a stall."""
 
     store: str = ""
     """Folder of the store on a local or block volume, for a run's directory on a file system that machines share. The
@@ -89,7 +89,7 @@ class Replay(Section, frozen=True):
     process waits for which."""
 
     retain_s: SecondsOrZero = 0.0
-    """Seconds after which trajectories are deleted that were trained and that no resume needs; 0 keeps them."""
+    """Seconds that trajectories stay after their batch was taken, and longer if a resume needs them; 0 keeps all."""
 
     retain_bytes: BytesOrZero = 0
-    """Bytes of all trajectories above which the oldest of these are deleted; 0 keeps them."""
+    """Bytes of all trajectories above which the oldest trained ones that no resume needs are deleted; 0 keeps all."""

@@ -36,8 +36,8 @@ class Limits(Section, frozen=True):
     """
 
     steps: CountOrZero = 0
-    """Learner steps, counted from the run's beginning: exactly so many are made, and the last one is published and in a
-    checkpoint. 0 sets no limit."""
+    """Learner steps, counted from the run's beginning. The run makes exactly this number, and the last one is published
+    and in a checkpoint. 0 sets no limit."""
 
     rollouts: CountOrZero = 0
     """Rollouts as the paper counts them (its main runs have 400), each a chunk of every active environment:

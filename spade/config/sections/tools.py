@@ -12,7 +12,7 @@ class ToolUse(Section, frozen=True):
     """Tool use. Nothing here changes a run of another domain."""
 
     calls_per_turn: Annotated[int, Meta(ge=1, le=MOST_CALLS)] = 8
-    """Most calls of one message of the model that are executed; those behind them are answered with an error."""
+    """Most calls of one message of the model that are executed; further calls are answered with an error."""
 
     free_share: Share = 0.0
     """Share of a program's instructions that may be met when they are given, before any call for them. Admission

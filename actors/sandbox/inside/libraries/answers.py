@@ -11,7 +11,7 @@ from .letters import find_labelled, find_stated
 from .one_answer import OneAnswerEnv
 
 COMPARISON_S = 5.0
-"""Most processor time of a comparison. By clock time, as math_verify counts, the result would depend on the load."""
+"""Most processor time of a comparison. math_verify's own limit is clock time, so its results depend on the load."""
 
 LONGEST_TIDIED = 200
 """Most characters of an answer that is tidied."""

@@ -46,7 +46,7 @@ _CLAUSE_END = (
 """The end of a clause that approves a letter. "(A) is correct in sign" does not match, since the clause continues."""
 _DOUBT = re.compile(
     r"\b(?:if|whether|suppose|assum\w+|unless|doubt\w*|false|(?:\w+n't|not)\s++(?:think|believe|say|the\s++case))\b"
-    # An adjective in front of the noun: the wrong answer is B.
+    # An adjective directly before the matched words, as in "the wrong answer is B".
     r"|\b(?:wrong|incorrect|worst|naive|tempting|trap|other|least(?:\s++\w+)?)\s*+\Z",
     re.IGNORECASE,
 )
@@ -66,11 +66,11 @@ class _Patterns(NamedTuple):
     """Patterns for one set of letters."""
 
     label: re.Pattern[str]
-    """A letter that stands at the beginning as a label."""
+    """A letter at the beginning of the text, as a label."""
     stated: re.Pattern[str]
     """A letter that a sentence names as the answer."""
     joined: re.Pattern[str]
-    """A further letter directly behind a label."""
+    """A further letter directly after a label."""
     labels: re.Pattern[str]
     """A text that consists only of letters and connectives."""
 
@@ -82,7 +82,7 @@ def _compile_patterns(letters: str) -> _Patterns:
     closed = rf"{_ENDING}(?:$|[)\]][\"'\u201d\u2019>]*+(?![\^_+=*/])| *+{_WIDE}(?!\s*+[\^_+=*/])|[,:;!]|\.(?![^\W\d_]))"
     reason = rf"\s++(?:[-\u2013\u2014]+\s|{_REASON}|\([^)]{{2,}}\)|\[[^\]]{{2,}}\])"
     label = rf"{_OPENING}(?:([{either}]){closed}|([{upper}])(?={reason}|\s*+[\u2013\u2014]))"
-    # In a sentence words may follow the letter, but an A before a word is an article.
+    # In a sentence, words may follow the letter. But an A before a word is an article.
     single = r"(?<!\band )(?<!\bor )(?<!\bnor )\b(?i:option|answer|choice)"
     named = rf"{single}\s++\(?(?P<named>[{upper}])\)?(?i:{_APPROVED})\b"
     begun = r"(?:^|[.,:;!]\s|(?i:\b(?:so|thus|hence|therefore|that)\s))\s*+"
@@ -115,7 +115,7 @@ def find_stated(text: str, letters: str) -> str:
     plain = _remove_marks(text).strip()
     for found in reversed(list(_compile_patterns(letters).stated.finditer(plain))):
         before = _TURN.split(plain[max(0, found.start() - _SENTENCE_LENGTH) : found.start()])[-1]
-        # The mark behind the letter may be the sentence's end.
+        # The punctuation after the letter may end the sentence.
         behind = _SENTENCE.split(plain[found.end() - 1 : found.end() + _SENTENCE_LENGTH])[0][1:]
         rest = behind.lstrip("\"'\u201d\u2019)]")
         if not (_DOUBT.search(before) or rest.startswith("?") or _CONDITION.match(rest)):

@@ -33,7 +33,7 @@ class OneAnswerEnv:
         for _ in range(DRAWS - 1):
             try:
                 return self.pose(seed), {}
-            except Exception:  # some generators raise errors of their own if a draw finds no instance
+            except Exception:  # some generators raise errors of their own if a seed gives no instance
                 seed = draw.getrandbits(48)
         return self.pose(seed), {}
 

@@ -32,7 +32,8 @@ class ReasoningGymEnv(OneAnswerEnv):
     """One item of a data set: the item `index` for the instance's seed, or for the seed in `parameters`.
 
     Each attribute of the data set's curriculum is advanced `level` times. If `level` is None, the data set's defaults
-    apply. The `parameters` override both. If `rises` is set, each level adds its values to the parameters instead.
+    apply. `parameters` override both the level's values and the defaults. If `rises` is set, each level adds its values
+    to the parameters instead.
     """
 
     dataset = ""

@@ -15,7 +15,7 @@ from importlib import metadata
 from types import SimpleNamespace
 from typing import Any, Literal, get_args
 
-os.environ.setdefault("HOME", "/")  # the library asks for it when it is imported, and behind the walls there is none
+os.environ.setdefault("HOME", "/")  # the library needs it when it is imported, but it is not set behind the walls
 
 import verifiers.v1 as vf
 from verifiers.v1.configs.agent import agent_config_fields
@@ -99,7 +99,8 @@ class StillLoop(asyncio.BaseEventLoop):
 
 
 class AskedPlayer:
-    """The one agent of an environment. Its messages and answers pass between two steps of the program."""
+    """The one agent of an environment. The program reads each message to it, and gives it the player's action as the
+    answer."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -148,7 +149,7 @@ class Exchange:
             await self._task.score(self.trace, None)
 
     async def turn(self, message: Any = None) -> vf.Segment:
-        """Send a message, or at first the task's own prompt, and return the answer."""
+        """Send a message and return the answer. Without a message, send the task's own prompt."""
         shown = list(self._open()) if not self.trace.nodes else []
         told = message if message is not None else self._task.data.prompt
         shown += [vf.UserMessage(content=told)] if isinstance(told, str) else told
@@ -179,7 +180,7 @@ async def play_task(env: Any, task: Any, player: AskedPlayer) -> float:
 
 
 def describe(task: Any) -> Any:
-    """Return a task as a trace names it."""
+    """Return the library's description of a task, for traces and episodes."""
     return vf.TraceTask(type=type(task).__name__, data=task.data, key=task.key, hash=task.hash)
 
 

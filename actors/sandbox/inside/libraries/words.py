@@ -9,7 +9,8 @@ FOLDERS = ("nltk_data", "share/nltk_data", "lib/nltk_data")
 
 
 class WordLists:
-    """A replacement of `nltk.corpus.words`. It reads each list at once, from the first of `folders` that has it."""
+    """A replacement of `nltk.corpus.words`. It reads all lists when it is made, each from the first of `folders` that
+    has it."""
 
     def __init__(self, folders: Iterable[str] | None = None) -> None:
         self._lists: dict[str, list[str]] = {}

@@ -41,7 +41,7 @@ def derive(method: Callable[..., object]) -> Schema:
 
 
 def fit(method: Callable[..., object], schema: Schema) -> None:
-    """Raise SchemaError if a call that keeps `schema` could miss the method's parameters."""
+    """Raise SchemaError if arguments that fit `schema` might not match the method's parameters."""
     named = _list_parameters(method)
     parameters = inspect.signature(method).parameters.values()
     anything = any(each.kind is each.VAR_KEYWORD for each in parameters)
@@ -54,12 +54,12 @@ def fit(method: Callable[..., object], schema: Schema) -> None:
 
 
 class Caller:
-    """A caller of a bound method with arguments that keep its schema. It reads the signature once."""
+    """Calls a bound method with arguments that fit its schema. Reads the signature once."""
 
     def __init__(self, method: Callable[..., object]) -> None:
         try:
             hints = _hints(method)
-        except Exception:  # only a tool that `_tools` declares may have annotations that cannot be read
+        except Exception:  # only a tool declared in `_tools` may have unreadable annotations
             hints = {}
         self._hints = {name: hint for name, hint in hints.items() if _has_enum(hint)}
         self._placed = [each for each in _list_parameters(method).values() if each.kind is each.POSITIONAL_ONLY]
@@ -74,7 +74,8 @@ class Caller:
 
 
 def _hints(method: Callable[..., object]) -> dict[str, Any]:
-    """Return the annotations of a bound method. Texts may name what its module has, or else its class."""
+    """Return the annotations of a bound method. Annotations written as text are looked up in the method's module, then
+    in its class."""
     try:
         return typing.get_type_hints(method)
     except NameError:

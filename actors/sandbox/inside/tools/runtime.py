@@ -24,7 +24,7 @@ ERROR_CHARACTERS = 1_000
 class ToolProgram(LoadedProgram):
     """A loaded program that extends ToolUseBaseEnv. Its tools, instructions and criteria are read once, after `reset`.
 
-    `position` counts the done instructions. `free` counts the done instructions that were met when they were given. The
+    `position` is the number of done instructions. `free` is the number of those that were already met when given. The
     play ends at the program's own `max_turns`, if that is less than ours.
     """
 
@@ -44,7 +44,8 @@ class ToolProgram(LoadedProgram):
 
     def build(self) -> None:
         super().build()
-        # Programs in the paper's style append the result of their own method of this name to each result.
+        # Programs in the paper's style append the result of `_advance_if_done` to each result of a tool. Here it
+        # returns "".
         self.instance._advance_if_done = str
 
     def reset(self, seed: int) -> Answer:
@@ -116,7 +117,7 @@ class ToolProgram(LoadedProgram):
         return "\n\n".join(told), False
 
     def advance(self) -> list[str]:
-        """Move on while the present criterion holds. Returns the texts that tell the player."""
+        """Go to the next instruction while the present criterion holds. Returns the texts that tell the player."""
         told: list[str] = []
         while self.position < len(self.instructions) and self.holds():
             self.free += bool(told)
@@ -128,7 +129,7 @@ class ToolProgram(LoadedProgram):
         return told
 
     def holds(self) -> bool:
-        """Return True if the present instruction is met."""
+        """Return True if the criterion of the present instruction holds."""
         return bool(self.criteria[self.position](self.state()))
 
     def state(self) -> object:

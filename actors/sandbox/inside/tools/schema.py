@@ -121,7 +121,7 @@ def read_arguments(text: str) -> dict[str, Any]:
 
 
 def _is_encodable(value: dict[str, Any]) -> bool:
-    """Return True without lone surrogates. A tool that encodes its text would fail on them."""
+    """Return True if no text has a lone surrogate. A tool that encodes such a text would fail."""
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:

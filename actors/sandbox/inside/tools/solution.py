@@ -1,8 +1,8 @@
 """Read the calls of a reference solution: a list of (tool, arguments), of objects, of texts, or a text with calls.
 
-An object has the name of a call under a usual key, and its arguments under a usual key or in the only object inside:
-`{"tool": "find", "arguments": {}}`. A text has calls in Python's syntax with literal arguments,
-`tool_find(status="new")` or `find(status="new")`.
+An object is one call, such as `{"tool": "find", "arguments": {}}`. `_NAMES` and `_ARGUMENTS` list the keys that it may
+use. Without such a key for the arguments, the first object inside has them. A text has calls in Python's syntax with
+literal arguments, `tool_find(status="new")` or `find(status="new")`.
 """
 
 import ast

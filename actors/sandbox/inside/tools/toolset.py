@@ -28,7 +28,7 @@ Criterion = Callable[[object], object]
 class Tool:
     """A tool: its `name`, the `method` of the program, its description, and the schema of its arguments.
 
-    `call` calls the method with arguments that keep the schema.
+    `call` calls the method with arguments that fit the schema.
     """
 
     def __init__(self, name: str, method: str, description: str, parameters: Schema, call: Caller) -> None:
@@ -97,7 +97,7 @@ def _list_undeclared(instance: Any, methods: list[str]) -> Iterator[_Entry]:
 
 
 def _list_declared(tools: object) -> Iterator[_Entry]:
-    """Yield the entries of `_tools`, which is a dict by name or OpenAI's list."""
+    """Yield the entries of `_tools`: a dict of tools by name, or a list in OpenAI's form."""
     whole = json.loads(_encode_value("_tools is", tools))
     if not isinstance(whole, dict | list):
         raise _make_misdeclared_error(f"_tools must be an object or a list, is {format_value(whole)}")

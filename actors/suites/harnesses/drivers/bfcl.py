@@ -24,10 +24,10 @@ CATEGORIES = ("base", "miss_func", "miss_param", "long_context")
 
 
 class BfclHandler(OpenAICompletionsHandler):  # type: ignore[misc]
-    """The harness's handler, made safe: it never evaluates the text of a model. `known` names the entry's functions."""
+    """The harness's handler, made safe: it never evaluates a model's text. `known` names the entry's functions."""
 
     def __init__(self, mark: str, known: frozenset[str]) -> None:
-        # The harness keeps state in globals under this name and the entry's. Another play has another name.
+        # The harness keeps state in globals, named by this name and the entry's name. So each play needs a new name.
         super().__init__(mark, 0.0, mark, True)
         self._known = known
 

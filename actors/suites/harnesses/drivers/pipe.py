@@ -23,7 +23,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 _MEMORY = 16 << 30  # bytes of address space
-_FILE = 256 << 20  # bytes of a file, and so of its log
+_FILE = 256 << 20  # most bytes of a file, including the harness's log
 _DETAIL = 800  # characters
 
 Json = dict[str, Any]
@@ -56,7 +56,7 @@ class PlayOrder:
     """The problem."""
 
     mark: str
-    """A name that no other play of the process has."""
+    """A name that is unique among the plays of this process."""
 
     url: str
     """The root of the chat API."""

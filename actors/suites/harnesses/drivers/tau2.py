@@ -28,7 +28,8 @@ def list_tasks() -> list[Item]:
 
 
 def play(order: PlayOrder) -> HarnessVerdict:
-    """Play a task. The harness may hide errors. But the command answers each request itself, so it knows them."""
+    """Play a task. The harness may hide failed requests. But the command answers every request, so it knows of
+    failures."""
     agent, user = _make_model("agent", order.url), _make_model("user", order.url)
     with tempfile.TemporaryDirectory() as folder:
         (log,) = evaluate(

@@ -1,4 +1,4 @@
-"""Let each machine of a cluster inspect itself, and judge if it is fit (`spade doctor --cluster ray`)."""
+"""Let each machine of a cluster inspect itself, and judge whether it is fit (`spade doctor --cluster ray`)."""
 
 import time
 from pathlib import Path

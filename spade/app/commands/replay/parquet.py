@@ -10,7 +10,7 @@ import pyarrow
 from msgspec import inspect
 from pyarrow import parquet
 
-BATCH = 256  # rows converted to columns at once
+BATCH = 256  # rows that are converted to columns together
 
 
 def write_parquet(file: Path, kind: type[msgspec.Struct], rows: Iterable[dict[str, Any]], keyed: bool = True) -> None:

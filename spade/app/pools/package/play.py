@@ -13,10 +13,10 @@ OVER = "The episode is over."
 def play(action: str | None) -> None:
     """Print the observation after an action, and keep the action. Exits with one line if it cannot be played.
 
-    The player may fill the disk or bound this process. So new actions take the place of the old ones as a whole.
+    The player may fill the disk or limit this process. So the file of actions is replaced whole or not at all.
     """
     ACTIONS.parent.mkdir(parents=True, exist_ok=True)
-    # If two commands run at once, the second one waits.
+    # If two commands run at the same time, the second one waits.
     fcntl.flock(os.open(ACTIONS.parent, os.O_RDONLY), fcntl.LOCK_EX)
     actions: list[str] = json.loads(ACTIONS.read_text(encoding="utf-8")) if ACTIONS.exists() else []
     episode = replay(actions)

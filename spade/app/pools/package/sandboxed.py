@@ -44,7 +44,7 @@ def _start_sandbox(process: int) -> SandboxThread:
 
 
 def _find_sandbox() -> SandboxThread:
-    """Return the sandbox of this process. Threads that ask for it at once get the same one."""
+    """Return the sandbox of this process. Threads that ask at the same time get the same one."""
     with _starting:
         return _start_sandbox(os.getpid())
 
