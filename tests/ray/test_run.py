@@ -150,9 +150,8 @@ def test_a_learner_that_is_cut_off_is_gone_before_another_takes_its_place(machin
 
 def list_lost(run, host: str) -> list[str]:
     """The processes whose machine did not answer, each as often as this happened. Ray may know of the loss before."""
-    lost = f"(.*): (?:{host} did not answer for {SILENCE_S + DRAIN_S:g} s|its post has died \\(on {host}\\)); starting it"
-    log = (run / "logs" / "supervisor.log").read_text()
-    return [found[1].rpartition(" ")[2] for line in log.splitlines() if (found := re.search(lost, line))]
+    lost = rf"{host} did not answer for {SILENCE_S + DRAIN_S:g} s|its post has died \(on {host}\)"
+    return re.findall(rf"(\S+): (?:{lost}); starting it", (run / "logs" / "supervisor.log").read_text())
 
 
 def list_homes(machines: Lab, name: str) -> list[str]:
