@@ -13,7 +13,7 @@ from safetensors.torch import load_file, save_file
 from learner.weights import publish
 from spade.errors import RunError, SpadeError
 from spade.policy import structure
-from spade.policy.checkpoint_files import Needs, check_checkpoint, check_files, check_structure, count_tensors
+from spade.policy.checkpoint_files import Demands, check_checkpoint, check_files, check_structure, count_tensors
 from spade.policy.model import load
 from spade.policy.model_folder import resolve
 from spade.tokens import Tokenizer
@@ -54,9 +54,9 @@ def without(name):
     return lambda tensors: {key: value for key, value in tensors.items() if name not in key}
 
 
-def check_here(folder, **needs):
+def check_here(folder, **demands):
     """Check the structure in this process, as another process does it before a run."""
-    structure.check_structure(folder, count_tensors(folder), Needs(**needs))
+    structure.check_structure(folder, count_tensors(folder), Demands(**demands))
 
 
 ODD = {
