@@ -23,8 +23,8 @@ from spade.tokens import Tokenizer
 from spade.tokens.foreign import GenerationFile, read_json
 
 
-class Needs(msgspec.Struct, frozen=True):
-    """What a run needs of a model, beyond a whole checkpoint."""
+class Demands(msgspec.Struct, frozen=True):
+    """Demands of a run on a model, beyond a whole checkpoint."""
 
     tokens: int = 0
     """Size of its tokenizer: at least as many tokens are embedded."""
@@ -34,7 +34,7 @@ class Needs(msgspec.Struct, frozen=True):
     """True if a learner trains the model."""
 
 
-NOTHING = Needs()
+NOTHING = Demands()
 _FLOATS = {"F64", "F32", "F16", "BF16"}
 _LONGEST_S = 600.0  # a check takes seconds, but other processes may keep the processor busy
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
@@ -50,7 +50,7 @@ def check_checkpoint(folder: Path, config: Config | None = None) -> Tokenizer:
     if folder not in model_folder.SHIPPED.values():
         sampled = config is not None and config.engine.kind == "torch" and config.actors.engines_bounds[1] > 0
         context = config.engine.context_tokens if config is not None and sampled else 0
-        check_structure(folder, Needs(tokenizer.size, context, trained=config is not None))
+        check_structure(folder, Demands(tokenizer.size, context, trained=config is not None))
     return tokenizer
 
 
@@ -72,8 +72,8 @@ def check_files(folder: Path, *, thinking: bool = False) -> Tokenizer:
     return tokenizer
 
 
-def check_structure(folder: Path, needs: Needs = NOTHING) -> None:
-    """Check that the tensors of a checkpoint are those that its config.json describes, and what `needs` says.
+def check_structure(folder: Path, demands: Demands = NOTHING) -> None:
+    """Check that the tensors of a checkpoint are those that its config.json describes, and what `demands` says.
 
     Pickled tensors will do, since `spade model import` converts them. Raises RunError if a tensor differs, or if no run
     can use such a model.
@@ -95,7 +95,7 @@ def check_structure(folder: Path, needs: Needs = NOTHING) -> None:
         read_json(folder / "generation_config.json", GenerationFile)
     names = 0 if is_pickled(folder) else count_tensors(folder)
     command = [sys.executable, "-P", "-m", "spade.policy.structure", str(folder), str(names)]
-    command.append(msgspec.json.encode(needs).decode())
+    command.append(msgspec.json.encode(demands).decode())
     try:
         done = subprocess.run(command, capture_output=True, timeout=_LONGEST_S, env={**os.environ, **_OFFLINE})
     except subprocess.TimeoutExpired:

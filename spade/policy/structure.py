@@ -21,7 +21,7 @@ from transformers.utils import logging as transformers_logging
 from spade.decoding import LONGEST, read_first_line
 from spade.errors import RunError, SpadeError
 from spade.policy.architecture import check_sampled, check_trained
-from spade.policy.checkpoint_files import Needs
+from spade.policy.checkpoint_files import Demands
 from spade.policy.model_folder import read_facts
 from spade.policy.parameter_files import PICKLED
 from spade.text import as_line
@@ -112,8 +112,8 @@ def _is_further_item(name: str, lists: Mapping[str, int]) -> bool:
     )
 
 
-def check_structure(folder: Path, names: int, needs: Needs) -> None:
-    """Build the model of `folder` without its numbers, and compare it with its files and with the needs of a run.
+def check_structure(folder: Path, names: int, demands: Demands) -> None:
+    """Build the model of `folder` without its numbers, and compare it with its files and with the demands of a run.
 
     names: number of tensors in the files. Raises RunError or ConfigError for any difference.
     """
@@ -123,11 +123,11 @@ def check_structure(folder: Path, names: int, needs: Needs) -> None:
         # No tensor moves to a "meta" device, so the package accelerate would have nothing to do.
         model, report = read_model(folder, dtype=torch.bfloat16, device_map="meta")
     check_report(folder, model, report)
-    check_room(folder, model, needs.tokens)
+    check_room(folder, model, demands.tokens)
     _check_buffers(folder, model)
-    if needs.context_tokens:
-        check_sampled(model, needs.context_tokens)
-    if needs.trained:
+    if demands.context_tokens:
+        check_sampled(model, demands.context_tokens)
+    if demands.trained:
         check_trained(model)
 
 
@@ -188,13 +188,13 @@ def _count_pickled(folder: Path) -> int:
     return names
 
 
-def main(folder: str, names: str, needs: str) -> str:
+def main(folder: str, names: str, demands: str) -> str:
     """Check the structure of a checkpoint. Return its fault, or "" if it is sound."""
     for kind, most in _MOST.items():
         resource.setrlimit(kind, (most, resource.getrlimit(kind)[1]))
     try:
         count = int(names) or _count_pickled(Path(folder))
-        check_structure(Path(folder), count, msgspec.json.decode(needs, type=Needs))
+        check_structure(Path(folder), count, msgspec.json.decode(demands, type=Demands))
     except MemoryError:
         return f"{folder}: its config.json describes a model that does not fit into memory; correct it"
     except SpadeError as error:

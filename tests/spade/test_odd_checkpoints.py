@@ -13,9 +13,9 @@ from safetensors.torch import load_file, save_file
 from learner.weights import publish
 from spade.errors import RunError, SpadeError, WeightsError
 from spade.policy import canary, structure
-from spade.policy.checkpoint_files import Needs, check_checkpoint, check_files, check_structure, count_tensors
+from spade.policy.checkpoint_files import Demands, check_checkpoint, check_files, check_structure, count_tensors
 from spade.policy.model import load
-from spade.policy.model_folder import resolve
+from spade.policy.model_folder import read_facts, resolve
 from spade.tokens import Tokenizer
 from tests.conftest import TEMPLATE, write_checkpoint, write_tokenizer
 
@@ -54,9 +54,9 @@ def without(name):
     return lambda tensors: {key: value for key, value in tensors.items() if name not in key}
 
 
-def check_here(folder, **needs):
+def check_here(folder, **demands):
     """Check the structure in this process, as another process does it before a run."""
-    structure.check_structure(folder, count_tensors(folder), Needs(**needs))
+    structure.check_structure(folder, count_tensors(folder), Demands(**demands))
 
 
 ODD = {
@@ -182,6 +182,7 @@ def test_names_without_their_prefix_are_read_as_transformers_reads_them(look, tm
     transformers.GPT2LMHeadModel(transformers.GPT2Config(**SMALL)).save_pretrained(tmp_path)
     rewritten(tmp_path, lambda tensors: {name.removeprefix("transformer."): each for name, each in tensors.items()})
     look(tmp_path)
+    assert read_facts(tmp_path).context_tokens == 1024
     configured(tmp_path, n_layer=1)
     with pytest.raises(RunError, match=r"are of further layers, the first is transformer.h.1.attn"):
         look(tmp_path)
