@@ -176,6 +176,26 @@ def open_regular(file: Path) -> BufferedReader:
     raise OSError(errno.EINVAL, "is not a regular file", str(file))
 
 
+def open_to_append(file: Path, buffering: int = -1) -> BinaryIO:
+    """Open a regular file to append to it. Makes a missing file.
+
+    Raises OSError, which names the file. It follows no link, and does not wait for the reader of a FIFO: somebody else
+    may have written the folder.
+    """
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+    descriptor = -1
+    try:
+        descriptor = os.open(file, flags, 0o666)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.ENXIO):  # a link; a FIFO without a reader, or a socket
+            raise
+    if descriptor >= 0 and stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return os.fdopen(descriptor, "ab", buffering)
+    if descriptor >= 0:
+        os.close(descriptor)
+    raise OSError(errno.EINVAL, "is not a regular file", str(file))
+
+
 @contextmanager
 def open_for_reading(file: Path) -> Iterator[BinaryIO]:
     """Open a regular file for reading. Raises an OSError that names the file, also if a read in the block fails."""

@@ -304,10 +304,9 @@ class RunDir:
 
     @contextmanager
     def _exclude_others(self) -> Iterator[None]:
-        """Keep other commands of this run from taking or leaving a part in the block, which must be short.
+        """Keep other commands of this run from taking or leaving a part. Otherwise one could delete another's sockets.
 
-        Otherwise a command that ends could delete the sockets of a command that begins. Does nothing on a file system
-        that cannot lock a folder.
+        Does nothing on a file system that cannot lock a folder.
         """
         with ExitStack() as opened:
             with suppress(OSError):  # also if the run directory was deleted meanwhile

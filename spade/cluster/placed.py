@@ -9,6 +9,7 @@ import trio
 
 from spade.cluster.needs import Machine, MachineShare
 from spade.cluster.post import News, Parcel, pack
+from spade.disk import open_to_append
 from spade.errors import ConfigError, SpadeError, unwrap_errors
 from spade.processes.child import End, LifeWatcher
 from spade.processes.entry import FINAL
@@ -136,7 +137,7 @@ class PlacedLife:
 
     async def run(self, told: LifeWatcher) -> End:
         """See `AnyLife`. Raises OSError if the log cannot be written."""
-        self._logfile.open("ab").close()
+        open_to_append(self._logfile).close()
         post: RemotePost | None = None
         end: End | None = None
         try:
@@ -260,7 +261,7 @@ class PlacedLife:
         """Append to the log here, so that all logs of a run are in one place."""
         self._offset += len(output)
         try:
-            with self._logfile.open("ab") as file:
+            with open_to_append(self._logfile) as file:
                 file.write(output)
         except OSError as error:
             log.warning("%s: lines are lost (%s)", self._logfile, error.strerror)

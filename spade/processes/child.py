@@ -13,6 +13,7 @@ import msgspec
 import trio
 
 from spade import config
+from spade.disk import open_to_append
 from spade.processes import gpus
 from spade.processes.entry import READY, RETIRE, Launch
 
@@ -97,7 +98,7 @@ class Life:
         """Run one life. Raises OSError if the log cannot be written or the process cannot be started."""
         ours, theirs = socket.socketpair()
         with ours:
-            with theirs, self._logfile.open("ab") as output:
+            with theirs, open_to_append(self._logfile) as output:
                 start = output.tell()
                 process = self._process = await self._open(theirs.fileno(), output.fileno())
             try:

@@ -1,5 +1,6 @@
 """Format all log lines, and handle lines that cannot be written."""
 
+import io
 import logging
 import os
 import sys
@@ -8,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from spade.disk import open_to_append
 from spade.errors import format_reason
 from spade.processes.sparing import Sparing
 from spade.text import as_line, make_visible
@@ -41,6 +43,9 @@ class File(logging.FileHandler):
     def __init__(self, path: Path) -> None:
         super().__init__(path, encoding="utf-8")
         self._told = False
+
+    def _open(self) -> io.TextIOWrapper:
+        return io.TextIOWrapper(open_to_append(Path(self.baseFilename)), encoding="utf-8", errors=self.errors)
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802
         """Handle an error that `emit` raised."""

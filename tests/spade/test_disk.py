@@ -154,3 +154,21 @@ def test_a_reader_refuses_a_fifo_or_a_device_and_does_not_wait(tmp_path, reader)
         with pytest.raises(OSError, match="not a regular file") as refused:
             reader(tmp_path / name)
         assert refused.value.filename == str(tmp_path / name)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda log: log.symlink_to("outside"), lambda log: log.symlink_to(log)])
+def test_an_appender_follows_no_link_and_waits_for_no_reader(tmp_path, make):
+    (tmp_path / "outside").write_text("precious")
+    make(tmp_path / "log")
+    with pytest.raises(OSError, match="not a regular file") as refused:
+        disk.open_to_append(tmp_path / "log")
+    assert refused.value.filename == str(tmp_path / "log")
+    assert (tmp_path / "outside").read_text() == "precious"
+
+
+def test_an_appender_makes_a_file_and_goes_on_at_its_end(tmp_path):
+    for _ in range(2):
+        with disk.open_to_append(tmp_path / "log") as file:
+            file.write(b"line\n")
+            assert file.tell() == (file.flush() or (tmp_path / "log").stat().st_size)
+    assert (tmp_path / "log").read_bytes() == b"line\nline\n"

@@ -18,6 +18,7 @@ import trio
 
 from actors.suites.harnesses import environment
 from spade.decoding import UnreadableError, try_decode
+from spade.disk import open_to_append
 from spade.errors import ConfigError, RunError
 from spade.processes.walls import list_folders_above, make_walled_prefix
 from spade.text import as_line
@@ -186,7 +187,7 @@ async def start_process(name: str, command: Sequence[str], log: Path) -> AsyncIt
     Raises HarnessError.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("ab") as errors:
+    with open_to_append(log) as errors:
         process = await trio.lowlevel.open_process(
             command,
             stdin=subprocess.PIPE,

@@ -26,6 +26,7 @@ from spade.app.experiment.results import (
 )
 from spade.app.experiment.workplace import Workplace, refuse_left
 from spade.app.rundir import RunDir
+from spade.disk import open_to_append
 from spade.errors import RunError
 from spade.evaluations import Summary, find_evaluations
 from spade.pools import MADE, list_names
@@ -163,7 +164,7 @@ async def _run_spade(words: Sequence[str], log: Path) -> None:
 
     Raises RunError with the last line of its output if it fails.
     """
-    with log.open("ab") as out:
+    with open_to_append(log) as out:
         try:
             out.write(f"$ spade {' '.join(words)}\n".encode())
             out.flush()

@@ -16,7 +16,7 @@ from spade import progress
 from spade.codec import compute_program_digest
 from spade.config import Config, DomainName
 from spade.decoding import UnreadableError, try_decode
-from spade.disk import read
+from spade.disk import open_to_append, read
 from spade.errors import RunError, format_reason
 from spade.pools import PoolProgram
 from spade.protocol import Verdict
@@ -140,7 +140,7 @@ def _append(log: Path) -> Iterator[Callable[[Judged], None]]:
             raise RunError(f"{log}: {format_reason(error)}; the verdicts before this one are kept") from None
 
     try:
-        file = log.open("ab", buffering=0)
+        file = open_to_append(log, buffering=0)
     except OSError as error:
         raise RunError(f"{log}: {format_reason(error)}") from None
     with file:

@@ -15,6 +15,7 @@ from tensorboard.summary.writer.record_writer import RecordWriter
 
 from spade.app.track.records import JournalRecord
 from spade.app.track.sink import Memory, SinkPlace
+from spade.disk import open_to_append
 from spade.errors import RunError
 
 
@@ -28,7 +29,7 @@ class TensorBoardSink:
         file.touch()
         if file.stat().st_size < size:
             raise RunError(f"{file}: lacks events; delete {place.folder}.json to track the run from its beginning")
-        self._file = file.open("ab")
+        self._file = open_to_append(file)
         self._file.truncate(size)
         self._events = RecordWriter(self._file)
         if not size:

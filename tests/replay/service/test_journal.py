@@ -7,6 +7,7 @@ import resource
 import pytest
 
 from replay.service.journal import Journal
+from spade.errors import RunError
 from spade.protocol import Status
 
 
@@ -43,3 +44,12 @@ def test_without_descriptors_nothing_is_written_and_nothing_ends(tmp_path, caplo
     ]
     journal.event("step", 2.0)
     assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda file: file.symlink_to("outside")])
+def test_a_journal_that_is_no_file_is_refused_in_one_line(tmp_path, make):
+    (tmp_path / "outside").write_text("precious")
+    make(tmp_path / "metrics.jsonl")
+    with pytest.raises(RunError, match=r"metrics\.jsonl: is not a regular file"):
+        Journal(tmp_path)
+    assert (tmp_path / "outside").read_text() == "precious"
