@@ -14,7 +14,7 @@ import os
 import socket
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import msgspec
@@ -101,6 +101,20 @@ def hold_lock(file: Path, describe: Callable[[Holder], str]) -> Iterator[None]:
             os.ftruncate(descriptor, 0)
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def hold_folder(folder: Path) -> Iterator[None]:
+    """Keep other processes out of their blocks for the same folder. The block must be short, since they wait.
+
+    Does nothing if the folder is gone or its file system cannot lock it.
+    """
+    with ExitStack() as opened:
+        with suppress(OSError):
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            opened.callback(os.close, descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
 
 
 def find_holder(file: Path) -> Holder | None:

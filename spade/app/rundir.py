@@ -1,6 +1,5 @@
 """Find and lock the files of a run directory: config, store, weights, checkpoints, logs and sockets."""
 
-import fcntl
 import hashlib
 import os
 import platform
@@ -33,7 +32,7 @@ from spade.config import (
 from spade.decoding import UnreadableError, try_decode
 from spade.disk import make_private, read, replace
 from spade.errors import RunError
-from spade.locks import Holder, find_holder, hold_lock
+from spade.locks import Holder, find_holder, hold_folder, hold_lock
 from spade.policy.model_folder import strip_commit
 from spade.processes import sockets
 
@@ -291,29 +290,16 @@ class RunDir:
             )
 
         with ExitStack() as locks:
-            with self._exclude_others():
+            with hold_folder(self.path):  # otherwise a command that ends could delete the sockets of one that begins
                 for part in parts:
                     locks.enter_context(hold_lock(self.path / f"{part}{_LOCK}", partial(describe, part)))
             try:
                 yield
             finally:
-                with self._exclude_others():
+                with hold_folder(self.path):
                     if self.holders().keys() <= set(parts):
                         self._discard_temporary_sockets()
                     locks.close()
-
-    @contextmanager
-    def _exclude_others(self) -> Iterator[None]:
-        """Keep other commands of this run from taking or leaving a part. Otherwise one could delete another's sockets.
-
-        Does nothing on a file system that cannot lock a folder.
-        """
-        with ExitStack() as opened:
-            with suppress(OSError):  # also if the run directory was deleted meanwhile
-                descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
-                opened.callback(os.close, descriptor)
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
 
     def _discard_temporary_sockets(self) -> None:
         """Delete the folder of the sockets if it is in a temporary directory. Killed processes left theirs there."""
