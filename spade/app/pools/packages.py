@@ -13,6 +13,7 @@ from typing import Literal
 import msgspec
 
 from actors.play.domains import load_profile
+from actors.sandbox.host import REWARD_BOUND
 from actors.sandbox.wire import OBSERVATION_BYTES
 from actors.text.conversation import GameTalk
 from actors.text.profile import ChatMessage
@@ -95,7 +96,7 @@ def write_player(inner: Path, programs: Iterator[PoolProgram], config: Config, b
     count = write_pool(inner / "programs", programs)
     settings = {
         "runner": "bare" if bare else "sandboxed", "max_turns": config.play.max_turns,
-        "observation_bytes": OBSERVATION_BYTES, "sandbox": config.sandbox, "slot": _SLOT,
+        "observation_bytes": OBSERVATION_BYTES, "reward_bound": REWARD_BOUND, "sandbox": config.sandbox, "slot": _SLOT,
         "openings": [_write_opening(config, single_turn) for single_turn in (False, True)],
     }  # fmt: skip
     (inner / _SETTINGS).write_bytes(msgspec.json.format(msgspec.json.encode(settings)))
