@@ -82,7 +82,7 @@ async def _serve(program: ServedProgram, channel: socket.socket, process: ChildP
 @asynccontextmanager
 async def _connect(server: str) -> AsyncIterator["WebSocketConnection"]:
     """Open a session of a server. It closes without a goodbye, because a server need not answer one."""
-    from trio_websocket import wrap_client_stream
+    from trio_websocket import ConnectionRejected, wrap_client_stream
 
     parts = urlsplit(server)
     secure = parts.scheme == "https"
@@ -90,10 +90,13 @@ async def _connect(server: str) -> AsyncIterator["WebSocketConnection"]:
     with trio.fail_after(CONNECT_S):
         stream = await opening(str(parts.hostname), parts.port or (443 if secure else 80))
     async with stream, unwrap_errors(trio.open_nursery()) as nursery:
-        with trio.fail_after(CONNECT_S):
-            connection = await wrap_client_stream(
-                nursery, stream, parts.netloc, f"{parts.path}/ws", max_message_size=MESSAGE_BYTES
-            )
+        try:
+            with trio.fail_after(CONNECT_S):
+                connection = await wrap_client_stream(
+                    nursery, stream, parts.netloc, f"{parts.path}/ws", max_message_size=MESSAGE_BYTES
+                )
+        except ConnectionRejected as error:
+            raise ConnectionError(f"it opens no session (it answers {error.status_code})") from None
         yield connection
 
 

@@ -18,7 +18,7 @@ from actors.environments.forms import FormProbing
 from actors.environments.trials import RejectedError
 from actors.sandbox import open_sandbox
 from spade.app.pools.cards import render
-from spade.app.pools.packages import list_used_packages, write_license, write_player
+from spade.app.pools.packages import list_beside, list_used_packages, write_license, write_player
 from spade.codec import compute_program_digest
 from spade.config import Config
 from spade.disk import write_whole
@@ -62,8 +62,8 @@ def write_tasks(folder: Path, programs: Iterator[PoolProgram], config: Config, r
     """
     if config.run.domain != "games":
         raise RunError(f"--format harbor: exports games, and the domain of {run} is {config.run.domain}")
-    if config.sandbox.libraries:
-        raise RunError(f"--format harbor: the programs of {run} need the sandbox for {config.sandbox.libraries[0]}")
+    if beside := list_beside(config):
+        raise RunError(f"--format harbor: the programs of {run} need the sandbox for {', '.join(beside)}")
     listed = list(programs)
     with write_whole(folder) as part:
         solved = trio.run(_solve_all, listed, config)

@@ -141,7 +141,7 @@ def _format(schema: object) -> str:
 async def _ask(client: httpx2.AsyncClient, method: str, path: str, kind: type[_T], body: object = None) -> _T | None:
     """Ask the server. Returns None if it does not have this path.
 
-    Raises RunError if the server is away, its answer is late or too long, or it is of another form.
+    Raises RunError if the server is away or refuses, or its answer is late, too long or of another form.
     """
     data = bytearray()
     try:
@@ -156,8 +156,10 @@ async def _ask(client: httpx2.AsyncClient, method: str, path: str, kind: type[_T
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         reason = as_line(format_reason(error) or type(error).__name__, 120)
         raise RunError(f"{client.base_url}: no server of OpenEnv answers ({reason})") from None
-    if answer.status_code != 200:
+    if answer.status_code in (404, 405):
         return None
+    if answer.status_code != 200:
+        raise RunError(f"{client.base_url}: does not give {path} (it answers {answer.status_code})")
     try:
         return try_decode(msgspec.json.Decoder(kind).decode, bytes(data))
     except UnreadableError as error:
