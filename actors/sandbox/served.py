@@ -75,6 +75,8 @@ async def _serve(program: ServedProgram, channel: socket.socket, process: ChildP
             while isinstance(cause, ExceptionGroup):
                 cause = cause.exceptions[0]
             reason = format_reason(cause) or type(cause).__name__
+            if (status := getattr(cause, "status_code", None)) is not None:  # of trio_websocket's ConnectionRejected
+                reason = f"it opens no session (it answers {status})"
         finally:
             process.ended(Faulted("infrastructure", as_line(f"{program.server}: {reason}", 200)))
 
@@ -82,7 +84,7 @@ async def _serve(program: ServedProgram, channel: socket.socket, process: ChildP
 @asynccontextmanager
 async def _connect(server: str) -> AsyncIterator["WebSocketConnection"]:
     """Open a session of a server. It closes without a goodbye, because a server need not answer one."""
-    from trio_websocket import ConnectionRejected, wrap_client_stream
+    from trio_websocket import wrap_client_stream
 
     parts = urlsplit(server)
     secure = parts.scheme == "https"
@@ -90,13 +92,10 @@ async def _connect(server: str) -> AsyncIterator["WebSocketConnection"]:
     with trio.fail_after(CONNECT_S):
         stream = await opening(str(parts.hostname), parts.port or (443 if secure else 80))
     async with stream, unwrap_errors(trio.open_nursery()) as nursery:
-        try:
-            with trio.fail_after(CONNECT_S):
-                connection = await wrap_client_stream(
-                    nursery, stream, parts.netloc, f"{parts.path}/ws", max_message_size=MESSAGE_BYTES
-                )
-        except ConnectionRejected as error:
-            raise ConnectionError(f"it opens no session (it answers {error.status_code})") from None
+        with trio.fail_after(CONNECT_S):
+            connection = await wrap_client_stream(
+                nursery, stream, parts.netloc, f"{parts.path}/ws", max_message_size=MESSAGE_BYTES
+            )
         yield connection
 
 
