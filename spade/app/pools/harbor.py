@@ -29,6 +29,8 @@ from spade.returns import TOLERANCE
 from spade.seeds import INSTANCE_MASK
 
 _MODULES = Path(__file__).with_name("package")
+_ARGUMENT_BYTES = 128 << 10
+"""Linux's bound of an argument."""
 ACTIONS = "/var/game/actions.json"
 """The player's actions in both containers (`package/episode.py`)."""
 
@@ -91,11 +93,16 @@ async def _solve_all(programs: list[PoolProgram], config: Config) -> list[Solved
                 won = actions is not None and await probing.wins(instance, actions)
             except RejectedError:
                 continue
-            if actions is not None and won:
+            if actions is not None and won and all(map(_fits_command, actions)):
                 play = probing.transcripts[-1]
                 first = play.answers[0].observation
                 solved.append(SolvedGame(program, instance, first, actions[: len(play.actions)]))
     return solved
+
+
+def _fits_command(action: str) -> bool:
+    """Return True if the system passes a text to the command `play` as it is."""
+    return "\0" not in action and len(action.encode()) < _ARGUMENT_BYTES
 
 
 def _write_task(task: Path, game: SolvedGame, config: Config, run: str) -> None:

@@ -163,7 +163,8 @@ def _read_program(row: TextRow, origin: str, taken: Counter[str]) -> PoolProgram
 
 def choose_name(given: str, taken: Counter[str]) -> str:
     """Turn the name that the table gives into a valid name that is still free. `taken` counts the uses of each name."""
-    name = _UNFIT.sub("_", Path(given[-_LONGEST_GIVEN:]).name.removesuffix(".py"))[:_LONGEST_NAME].strip("._-") or "program"
+    last = Path(given[-_LONGEST_GIVEN:]).name.removesuffix(".py")
+    name = _UNFIT.sub("_", last)[:_LONGEST_NAME].strip("._-") or "program"
     chosen = name
     while chosen in taken:
         taken[name] += 1
