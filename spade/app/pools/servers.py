@@ -26,6 +26,8 @@ READ_S = 120.0
 ANSWER_BYTES = 64 << 20
 MOST_SPLITS = 64
 NOTE_CHARACTERS = 4_000
+_ABSENT = {404, 405, 501}
+"""What a server answers for a path that it does not have, or that its environment does not fill."""
 _ENDS = {"done", "reward", "truncated"}
 """Fields of an observation that describe the step."""
 _T = TypeVar("_T")
@@ -156,7 +158,7 @@ async def _ask(client: httpx2.AsyncClient, method: str, path: str, kind: type[_T
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         reason = as_line(format_reason(error) or type(error).__name__, 120)
         raise RunError(f"{client.base_url}: no server of OpenEnv answers ({reason})") from None
-    if answer.status_code in (404, 405):
+    if answer.status_code in _ABSENT:
         return None
     if answer.status_code != 200:
         raise RunError(f"{client.base_url}: does not give {path} (it answers {answer.status_code})")

@@ -74,6 +74,14 @@ def test_a_server_that_cannot_be_read_is_one_line(answers, says):
         servers.read_server(address)
 
 
+@pytest.mark.parametrize("status", [404, 405, 501])
+def test_a_server_without_tasks_is_one_program(status):
+    answers = make_schema({"type": "string"}) | {"/list_environments": ["a"], "/a/splits": status}
+    with serve(answers) as address:
+        _, [program] = servers.read_server(address)
+    assert program.name == "a"
+
+
 @pytest.mark.parametrize(
     "action", [{"enum": 5}, {"enum": {}}, {"enum": ['a\n"""\\', None]}, {"type": ["x"], "minimum": "low"}]
 )
