@@ -27,7 +27,7 @@ ANSWER_BYTES = 64 << 20
 MOST_SPLITS = 64
 NOTE_CHARACTERS = 4_000
 _ABSENT = {404, 405, 501}
-"""What a server answers for a path that it does not have, or that its environment does not fill."""
+"""Statuses for a path that a server does not have, or that its environment does not fill."""
 _ENDS = {"done", "reward", "truncated"}
 """Fields of an observation that describe the step."""
 _T = TypeVar("_T")
