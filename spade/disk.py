@@ -127,7 +127,7 @@ def write_whole(folder: Path) -> Iterator[Path]:
 
     Raises RunError if `folder` exists or cannot be made, for example on a full disk.
     """
-    if os.path.lexists(folder):
+    if os.path.lexists(folder) or folder.name == "..":
         raise RunError(f"{folder}: exists already; give a new directory")
     try:
         with open_draft(folder.parent) as beside:

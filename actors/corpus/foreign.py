@@ -11,8 +11,6 @@ from spade.disk import open_for_reading
 from spade.errors import ConfigError, RunError
 from spade.extras import describe_installing
 
-_BATCH = 64  # rows of a Parquet file that are read together
-
 PlacedRow = tuple[str, Mapping[str, Any]]
 """The location of a row, for error messages, and the row."""
 
@@ -52,7 +50,8 @@ def read_parquet_rows(file: Path, needed: str = "", beside: Sequence[str] = ()) 
             names = table.schema_arrow.names
             # If `needed` is missing, yield all columns, so that the error can list them.
             wanted = [name for name in names if name in (needed, *beside)] if needed in names else names
-            for batch in table.iter_batches(_BATCH, columns=wanted):
+            # One row at a time: a file of a few kilobytes may have rows of gigabytes.
+            for batch in table.iter_batches(1, columns=wanted):
                 yield from batch.to_pylist()
 
         yield from number_rows(read_batches(), str(file))

@@ -15,6 +15,7 @@ from spade.decoding import UnreadableError, try_decode
 from spade.disk import open_for_reading, read
 from spade.errors import ConfigError, RunError
 from spade.extras import describe_installing
+from spade.policy.hub import guard_client
 from spade.text import as_line, make_visible
 
 TEXTS = (".txt", ".md", ".rst", ".tex")
@@ -86,6 +87,7 @@ def stream_hub_rows(dataset: str, config: str, revision: str, split: str, column
         raise ConfigError(f"data sets of Hugging Face need the package datasets: {describe_installing('corpus')}")
     import datasets
 
+    guard_client()
     datasets.disable_progress_bars()
     logging.getLogger("httpx").setLevel(logging.WARNING)  # otherwise the hub's client logs a line for each request
 

@@ -1,5 +1,6 @@
 """List the environments of a library in a separate process, since libraries reseed generators and start threads."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -34,10 +35,16 @@ def list_catalogue(library: str, asked: Sequence[str] = ()) -> dict[str, dict[st
     except UnreadableError:  # a package of others ended the process or printed more
         raise RunError(f"{library}: does not load (it does not list its environments)") from None
     except subprocess.CalledProcessError as error:
-        last = error.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-        raise RunError(f"{library}: does not load ({as_line(last, 200)})") from None
+        raise RunError(f"{library}: does not load ({_find_error(error.stderr.decode(errors='replace'))})") from None
     except subprocess.TimeoutExpired:
         raise RunError(f"{library}: does not load within {LISTED_S:g} s") from None
+
+
+def _find_error(told: str) -> str:
+    """Return the last error of a traceback as one line. It may have several lines, and rows of asterisks."""
+    starts = [found.start() for found in re.finditer(r"^[\w.]*(?:Error|Exception)\b", told, re.MULTILINE)]
+    last = told[starts[-1] :] if starts else told.strip().rpartition("\n")[2]
+    return as_line(re.sub(r"[\s*]+", " ", last).strip(), 200)
 
 
 _catalogues: msgspec.json.Decoder[dict[str, dict[str, Any]]] = msgspec.json.Decoder(dict[str, dict[str, Any]])

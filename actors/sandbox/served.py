@@ -76,6 +76,8 @@ async def _serve(program: ServedProgram, channel: socket.socket, process: ChildP
             while isinstance(cause, ExceptionGroup):
                 cause = cause.exceptions[0]
             reason = format_reason(cause) or type(cause).__name__
+            if (status := getattr(cause, "status_code", None)) is not None:  # of trio_websocket's ConnectionRejected
+                reason = f"it opens no session (it answers {status})"
         finally:
             process.ended(Faulted("infrastructure", as_line(f"{program.server}: {reason}", 200)))
 

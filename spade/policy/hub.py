@@ -5,18 +5,65 @@ import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from spade.decoding import read_first_line
 from spade.errors import ConfigError
 from spade.policy.parameter_files import list_parameter_files
 from spade.text import as_line
 
+if TYPE_CHECKING:
+    import httpx2
+
+ANSWER_S = 60.0
+"""Most seconds without a byte of a hub. The client's own default is to wait for ever."""
+MOST_WAIT_S = 600
+"""The longest wait that a hub may ask for."""
 _FILES = ["*.json", "*.safetensors", "*.jinja", "*.txt", "*.model"]
 _NAME = re.compile(r"[\w.-]+/[\w.-]+(?:@[0-9a-f]{40})?", re.ASCII)
+_PATH_HEADERS = ("ETag", "X-Linked-ETag", "X-Repo-Commit")
+"""Headers of which the client makes paths of its cache."""
+_WAIT = re.compile(r"(?:^|\bt=)(\d+)")
 
 log = logging.getLogger(__name__)
+
+
+@cache
+def guard_client() -> None:
+    """Bound what the hub's client believes. Further calls do nothing.
+
+    A hub that says nothing, asks for a wait of hours, or names a file outside the cache then gives an error.
+    """
+    from huggingface_hub import set_client_factory
+    from huggingface_hub.utils import _http
+
+    def make() -> "httpx2.Client":
+        client = _http.default_client_factory()
+        client.event_hooks = {"request": [*client.event_hooks["request"], _bound_waits], "response": [_check_answer]}
+        return client
+
+    set_client_factory(make)
+
+
+def _bound_waits(request: "httpx2.Request") -> None:
+    waits = request.extensions.get("timeout", {})
+    request.extensions["timeout"] = {what: ANSWER_S if wait is None else wait for what, wait in waits.items()}
+
+
+def _check_answer(answer: "httpx2.Response") -> None:
+    """Raise ValueError if an answer would lead out of the cache, or into a long wait."""
+    host, headers = answer.request.url.host, answer.headers
+    if answer.request.method == "HEAD":
+        for name in _PATH_HEADERS:
+            given = headers.get(name, "").removeprefix("W/").strip('"')
+            if "/" in given or given in (".", ".."):
+                raise ValueError(f"the {name} of {host} is a path: {as_line(given, 80)}")
+    for name in ("Retry-After", "RateLimit"):
+        asked = _WAIT.search(headers.get(name, ""))
+        if answer.is_error and asked and int(asked[1][:9]) > MOST_WAIT_S:
+            raise ValueError(f"status {answer.status_code}, and {host} asks to wait {asked[1][:9]} s")
 
 
 def is_name(text: str) -> bool:
@@ -73,6 +120,7 @@ def read_licence(card: Path | str) -> str:
     """Return the licence that a card states, or "". `card` is a card's file, or the name of a model of the hub."""
     from huggingface_hub import ModelCard
 
+    guard_client()
     with suppress(Exception):  # the card lacks front matter, or the hub does not answer
         return str(ModelCard.load(card).data.license or "")
     return ""
@@ -106,6 +154,7 @@ def _download_snapshot(name: str, kind: _Kind, patterns: Sequence[str], offline:
     from huggingface_hub import snapshot_download
 
     hide_bars_without_terminal()
+    guard_client()
     repository, _, revision = name.partition("@")
     return Path(
         snapshot_download(

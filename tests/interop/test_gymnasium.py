@@ -34,6 +34,32 @@ class DrawsEnv:
         self.turn += 1
         return f"{action} {random.random()} {np.random.random()}", 0.5, self.turn == 5, False, {}
 """
+OPTIONS = """
+import decimal
+class OptionsEnv:
+    def reset(self, seed):
+        told = self.tell()
+        decimal.getcontext().prec = 5
+        np.set_printoptions(precision=2)
+        np.seterr(all="raise")
+        self.turn = 0
+        return told, {}
+
+    def step(self, action):
+        self.turn += 1
+        return self.tell() + repr(action), 0.5, self.turn == 2, False, {}
+
+    def tell(self):
+        return f"{decimal.Decimal(1) / 3} {np.array([1 / 3])} {np.geterr()}"
+"""
+PAYS = """
+class PaysEnv:
+    def reset(self, seed):
+        return "Say a number.", {}
+
+    def step(self, action):
+        return action, float(action), True, False, {}
+"""
 FAILS = """
 class FailsEnv:
     def reset(self, seed):
@@ -52,6 +78,7 @@ def make_programs():
     ]
     sources = {f"e{number}": (shown.source, shown.hint, "inside") for number, shown in enumerate(worlds)}
     sources |= {"draws": (DRAWS, "", "box"), "fails": (FAILS, "", "inside")}
+    sources |= {"options": (OPTIONS, "", "inside"), "pays": (PAYS, "", "inside")}
     return {
         name: PoolProgram(name, source, hint, lineage=ProgramLineage("0f", name, reads=reads))
         for name, (source, hint, reads) in sources.items()
@@ -73,9 +100,9 @@ def package(request, tmp_path_factory):
 
 
 def ids(package):
-    """Ids by the names of their programs, without the program that fails."""
+    """Ids by the names of their programs, without the programs that fail."""
     found = {id.removesuffix("-v0").rpartition("-")[2]: id for id in package.IDS}
-    del found["fails"]
+    del found["fails"], found["pays"]
     return found
 
 
@@ -115,6 +142,25 @@ def test_an_episode_is_the_same_as_in_a_run(package):
     trio.run(compare)
     assert len(plays) >= 200
     assert any(len(actions) > 1 for _, _, actions, _ in plays)
+
+
+@pytest.mark.parametrize(("action", "reward"), [("10", 10.0), ("-10.5", None), ("1e300", None), ("nan", None)])
+def test_a_reward_that_a_run_refuses_is_refused(package, action, reward):
+    env = gymnasium.make(f"spade/{package.__name__}-pays-v0").unwrapped
+    env.reset(seed=1)
+    if reward is None:
+        with pytest.raises(RuntimeError, match=r"\(reward\): "):
+            env.step(action)
+    else:
+        assert env.step(action)[1] == reward
+    env.close()
+
+
+def test_half_a_character_is_an_action_like_others(package):
+    env = gymnasium.make(f"spade/{package.__name__}-options-v0").unwrapped
+    env.reset(seed=1)
+    assert env.step("\ud800")[0].endswith(repr("\\ud800"))
+    env.close()
 
 
 def test_a_program_that_fails_raises_and_its_episode_is_over(package):

@@ -124,6 +124,7 @@ def test_a_handshake_that_is_none_is_a_fault(name):
     bad, good = play(partial(answer_first, HANDSHAKES[name]))
     assert isinstance(bad, Faulted)
     assert bad.kind == "infrastructure"
+    assert "b'" not in bad.detail, "it is for people"
     assert isinstance(good, Observed)
 
 

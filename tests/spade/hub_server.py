@@ -5,7 +5,7 @@ import hashlib
 import json
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -167,7 +167,8 @@ def serve_hub() -> Iterator[Hub]:
                 self.send_header(key, value)
             self.end_headers()
             if self.command != "HEAD":
-                self.wfile.write(body)
+                with suppress(BrokenPipeError):  # the client did not wait
+                    self.wfile.write(body)
 
         do_HEAD = do_GET  # noqa: N815
         do_PUT = do_POST  # noqa: N815

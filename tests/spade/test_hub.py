@@ -1,5 +1,8 @@
 """Models of the hub, by its own client from a server on loopback: pinned once, from the cache if the hub fails."""
 
+import threading
+import time
+
 import pytest
 
 from spade.app.rundir import RunDir
@@ -82,3 +85,46 @@ def test_a_text_that_is_no_name_is_not_looked_up(server, name):
     with pytest.raises(ConfigError, match="there is no folder"):
         hub.find_snapshot(name)
     assert not server.asked
+
+
+@pytest.mark.parametrize("header", ["ETag", "X-Linked-ETag", "X-Repo-Commit"])
+@pytest.mark.parametrize("path", ["../../../../out", "/{}/out"])
+def test_a_hub_writes_nothing_outside_the_cache(server, tmp_path, monkeypatch, header, path):
+    """The hub's client takes these headers as parts of its paths."""
+    given, answer = path.format(tmp_path), server.answer
+
+    def lie(asked):
+        status, headers, body = answer(asked)
+        return status, headers | ({header: f'"{given}"'} if "ETag" in headers else {}), body
+
+    monkeypatch.setattr(server, "answer", lie)
+    with pytest.raises(ConfigError, match=f"the {header} of 127.0.0.1 is a path: "):
+        hub.find_snapshot(NAME)
+    assert not [each for each in tmp_path.rglob("*") if each.name == "out"]
+
+
+def test_a_hub_that_asks_for_a_wait_of_hours_is_not_waited_for(server, monkeypatch):
+    answer = server.answer
+
+    def refuse(asked):
+        return (429, {"Retry-After": "36000"}, b"") if "/resolve/" in asked else answer(asked)
+
+    monkeypatch.setattr(server, "answer", refuse)
+    with pytest.raises(ConfigError, match="asks to wait 36000 s"):
+        hub.find_snapshot(NAME)
+
+
+def test_a_hub_that_says_nothing_is_not_awaited_for_ever(server, monkeypatch):
+    monkeypatch.setattr(hub, "ANSWER_S", 0.2)
+    silence, answer = threading.Event(), server.answer
+
+    def say_nothing(asked):
+        silence.wait(20)
+        return answer(asked)
+
+    monkeypatch.setattr(server, "answer", say_nothing)
+    began = time.monotonic()
+    with pytest.raises(ConfigError, match="the hub did not give it"):
+        hub.find_snapshot(NAME)
+    silence.set()
+    assert time.monotonic() - began < 10

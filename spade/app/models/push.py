@@ -42,6 +42,7 @@ def push_folder(folder: Path, repository: str, kind: Kind, *, public: bool, upda
     if token is None:
         raise ConfigError(f"{repository}: no token for the hub; `hf auth login` keeps one, or set HF_TOKEN")
     hub.hide_bars_without_terminal()
+    hub.guard_client()
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     api = HfApi(endpoint=constants.ENDPOINT, token=token)
     with _explain(repository, token):

@@ -18,7 +18,7 @@ from actors.environments.forms import FormProbing
 from actors.environments.trials import RejectedError
 from actors.sandbox import open_sandbox
 from spade.app.pools.cards import render
-from spade.app.pools.packages import list_used_packages, write_license, write_player
+from spade.app.pools.packages import list_beside, list_used_packages, write_license, write_player
 from spade.codec import compute_program_digest
 from spade.config import Config
 from spade.disk import write_whole
@@ -29,6 +29,8 @@ from spade.returns import TOLERANCE
 from spade.seeds import INSTANCE_MASK
 
 _MODULES = Path(__file__).with_name("package")
+_ARGUMENT_BYTES = 128 << 10
+"""Linux's bound of an argument."""
 ACTIONS = "/var/game/actions.json"
 """The player's actions in both containers (`package/episode.py`)."""
 
@@ -62,8 +64,8 @@ def write_tasks(folder: Path, programs: Iterator[PoolProgram], config: Config, r
     """
     if config.run.domain != "games":
         raise RunError(f"--format harbor: exports games, and the domain of {run} is {config.run.domain}")
-    if config.sandbox.libraries:
-        raise RunError(f"--format harbor: the programs of {run} need the sandbox for {config.sandbox.libraries[0]}")
+    if beside := list_beside(config):
+        raise RunError(f"--format harbor: the programs of {run} need the sandbox for {', '.join(beside)}")
     listed = list(programs)
     with write_whole(folder) as part:
         solved = trio.run(_solve_all, listed, config)
@@ -91,11 +93,16 @@ async def _solve_all(programs: list[PoolProgram], config: Config) -> list[Solved
                 won = actions is not None and await probing.wins(instance, actions)
             except RejectedError:
                 continue
-            if actions is not None and won:
+            if actions is not None and won and all(map(_fits_command, actions)):
                 play = probing.transcripts[-1]
                 first = play.answers[0].observation
                 solved.append(SolvedGame(program, instance, first, actions[: len(play.actions)]))
     return solved
+
+
+def _fits_command(action: str) -> bool:
+    """Return True if the system passes a text to the command `play` as it is."""
+    return "\0" not in action and len(action.encode()) < _ARGUMENT_BYTES
 
 
 def _write_task(task: Path, game: SolvedGame, config: Config, run: str) -> None:

@@ -13,11 +13,13 @@ from typing import Literal
 import msgspec
 
 from actors.play.domains import load_profile
+from actors.sandbox.host import REWARD_BOUND
+from actors.sandbox.inside.libraries import LIBRARIES
 from actors.sandbox.wire import OBSERVATION_BYTES
 from actors.text.conversation import GameTalk
 from actors.text.profile import ChatMessage
 from spade.app.pools.cards import render
-from spade.app.supervisor.pools import write_pool
+from spade.app.supervisor.pools import write_programs
 from spade.config import Config
 from spade.disk import write_whole
 from spade.errors import RunError
@@ -28,6 +30,7 @@ from spade.text import as_line
 TAKEN = {
     "actors", "learner", "replay", "spade", "spade_rl",
     "harbor", "nemo_gym", "openenv", "textarena", "verifiers",  # names that tasksets of verifiers have already
+    "fastapi", "openai", "starlette", "uvicorn", "websockets",  # needed by the libraries, which may be installed later
     "client", "core", "models", "server",  # names of OpenEnv's modules, and of the modules around a package
     *(re.split(r"[^\w-]", need)[0].replace("-", "_").lower() for need in metadata.requires("spade-rl") or ()),
     *sys.stdlib_module_names,
@@ -67,12 +70,12 @@ def write_package(
     module = _module_name(folder)
     if config.run.domain != "games":
         raise RunError(f"--format {format}: exports games, and the domain of {run} is {config.run.domain}")
-    if bare and config.sandbox.libraries:
-        raise RunError(f"--bare: the programs of {run} need the sandbox for {', '.join(config.sandbox.libraries)}")
+    if bare and (beside := list_beside(config)):
+        raise RunError(f"--bare: the programs of {run} need the sandbox for {', '.join(beside)}")
     with write_whole(folder) as part:
         inner = part / module
         count = write_player(inner, programs, config, bare)
-        used = list_used_packages(inner) if bare else []
+        used = list_used_packages(inner) if bare else _list_needed_packages(config)
         facts = {
             "run": run, "module": module, "format": format, "bare": bare, "count": count, "packages": used,
             "version": _VERSION, "name": "".join(map(str.capitalize, module.replace("_env", "").split("_"))),
@@ -87,15 +90,27 @@ def write_package(
     return count
 
 
+def list_beside(config: Config) -> list[str]:
+    """Return what the programs of a run need beside a sandbox: libraries and servers of OpenEnv."""
+    return [*config.sandbox.libraries, *config.sandbox.servers]
+
+
+def _list_needed_packages(config: Config) -> list[str]:
+    """Return the requirements of a run's libraries and servers. One that pip alone cannot install is left out."""
+    libraries = [LIBRARIES[name] for name in config.sandbox.libraries]
+    needs = [each.requirement for each in libraries if each.requirement and not each.remedy]
+    return [*needs, *(["trio-websocket"] if config.sandbox.servers else [])]
+
+
 def write_player(inner: Path, programs: Iterator[PoolProgram], config: Config, bare: bool) -> int:
     """Write programs and the modules that play them into a Python package named like its folder. Return their number.
 
     With `bare` the package needs no part of SPADE.
     """
-    count = write_pool(inner / "programs", programs)
+    count = write_programs(inner / "programs", programs)
     settings = {
         "runner": "bare" if bare else "sandboxed", "max_turns": config.play.max_turns,
-        "observation_bytes": OBSERVATION_BYTES, "sandbox": config.sandbox, "slot": _SLOT,
+        "observation_bytes": OBSERVATION_BYTES, "reward_bound": REWARD_BOUND, "sandbox": config.sandbox, "slot": _SLOT,
         "openings": [_write_opening(config, single_turn) for single_turn in (False, True)],
     }  # fmt: skip
     (inner / _SETTINGS).write_bytes(msgspec.json.format(msgspec.json.encode(settings)))
@@ -146,7 +161,10 @@ def _module_name(folder: Path) -> str:
 def _is_installed(name: str) -> bool:
     """Return True if a package of this name is installed here. An earlier export does not count."""
     spec = find_spec(name)
-    return spec is not None and spec.origin is not None and not Path(spec.origin).with_name(_SETTINGS).exists()
+    if spec is not None and spec.origin is not None:
+        return not Path(spec.origin).with_name(_SETTINGS).exists()
+    # The name may be pip's alone, as PyYAML is of the module yaml.
+    return next(iter(metadata.distributions(name=name)), None) is not None
 
 
 def _is_named(package: str, folder: Path) -> bool:

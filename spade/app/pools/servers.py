@@ -26,6 +26,8 @@ READ_S = 120.0
 ANSWER_BYTES = 64 << 20
 MOST_SPLITS = 64
 NOTE_CHARACTERS = 4_000
+_ABSENT = {404, 405, 501}
+"""Statuses for a path that a server does not have, or that its environment does not fill."""
 _ENDS = {"done", "reward", "truncated"}
 """Fields of an observation that describe the step."""
 _T = TypeVar("_T")
@@ -141,7 +143,7 @@ def _format(schema: object) -> str:
 async def _ask(client: httpx2.AsyncClient, method: str, path: str, kind: type[_T], body: object = None) -> _T | None:
     """Ask the server. Returns None if it does not have this path.
 
-    Raises RunError if the server is away, its answer is late or too long, or it is of another form.
+    Raises RunError if the server is away or refuses, or its answer is late, too long or of another form.
     """
     data = bytearray()
     try:
@@ -156,8 +158,10 @@ async def _ask(client: httpx2.AsyncClient, method: str, path: str, kind: type[_T
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
         reason = as_line(format_reason(error) or type(error).__name__, 120)
         raise RunError(f"{client.base_url}: no server of OpenEnv answers ({reason})") from None
-    if answer.status_code != 200:
+    if answer.status_code in _ABSENT:
         return None
+    if answer.status_code != 200:
+        raise RunError(f"{client.base_url}: does not give {path} (it answers {answer.status_code})")
     try:
         return try_decode(msgspec.json.Decoder(kind).decode, bytes(data))
     except UnreadableError as error:

@@ -29,6 +29,7 @@ TABLE_CHARACTERS = 1 << 30
 """Most characters of a table's programs, which are held in memory. Even a small file may exceed this, if compressed."""
 _UNFIT = re.compile(r"[^A-Za-z0-9_.-]+")
 _LONGEST_NAME = 90  # characters of a name, so that a number can be appended to the name
+_LONGEST_GIVEN = 4_096  # characters of the name that a table gives
 
 
 class PoolRow(msgspec.Struct, frozen=True):
@@ -118,6 +119,7 @@ def _read_distinct(files: list[Path]) -> Iterator[TextRow]:
     characters = 0
     for file in files:
         for row in read_rows(file, CODE, (DIGEST, SKILL, HINT, *NAMES)):
+            _check_row(row)
             if row.text in seen:
                 continue
             seen.add(row.text)
@@ -129,13 +131,21 @@ def _read_distinct(files: list[Path]) -> Iterator[TextRow]:
             yield row
 
 
-def _read_program(row: TextRow, origin: str, taken: Counter[str]) -> PoolProgram:
-    """Convert a row into a program. Counts the program's name in `taken`."""
+def _check_row(row: TextRow) -> None:
+    """Raise RunError if a row has no program, or a digest that is not its program's."""
     if not row.text.strip():
         raise RunError(f"{row.where}: its column {CODE} is empty")
-    digest = row.word(DIGEST)
-    if digest and digest.lower() != hashlib.sha256(row.text.encode("utf-8", "surrogatepass")).hexdigest():
+    digest = row.columns.get(DIGEST)
+    if digest in (None, ""):
+        return
+    if not isinstance(digest, str):
+        raise RunError(f"{row.where}: its column {DIGEST} holds no text but {type(digest).__name__}")
+    if digest.lower() != hashlib.sha256(row.text.encode("utf-8", "surrogatepass")).hexdigest():
         raise RunError(f"{row.where}: its program does not have the digest of the column {DIGEST}; get the table again")
+
+
+def _read_program(row: TextRow, origin: str, taken: Counter[str]) -> PoolProgram:
+    """Convert a row into a program. Counts the program's name in `taken`."""
     skill = row.word(SKILL).replace("_", " ").casefold()
     ids = (row.word(column) for column in NAMES)
     given = next((each for each in ids if each), row.id)
@@ -153,7 +163,8 @@ def _read_program(row: TextRow, origin: str, taken: Counter[str]) -> PoolProgram
 
 def choose_name(given: str, taken: Counter[str]) -> str:
     """Turn the name that the table gives into a valid name that is still free. `taken` counts the uses of each name."""
-    name = _UNFIT.sub("_", Path(given).name.removesuffix(".py"))[:_LONGEST_NAME].strip("._-") or "program"
+    last = Path(given[-_LONGEST_GIVEN:]).name.removesuffix(".py")
+    name = _UNFIT.sub("_", last)[:_LONGEST_NAME].strip("._-") or "program"
     chosen = name
     while chosen in taken:
         taken[name] += 1

@@ -108,12 +108,20 @@ def _read_source_programs(field: str, source: str) -> Iterator[PoolProgram]:
 
 def write_pool(folder: Path, programs: Iterator[PoolProgram]) -> int:
     """Write a pool, whole or not at all. Return the number of its programs. Raises RunError if the folder exists."""
-    count = 0
     with write_whole(folder) as part:
-        part.mkdir(parents=True)
-        for program in programs:
-            write_program(part, program)
-            count += 1
+        return write_programs(part, programs)
+
+
+def write_programs(folder: Path, programs: Iterator[PoolProgram]) -> int:
+    """Write programs into a new folder. Return their number. Raises OSError, RunError for a program that is too large.
+
+    If this fails, a part is left.
+    """
+    folder.mkdir(parents=True)
+    count = 0
+    for program in programs:
+        write_program(folder, program)
+        count += 1
     return count
 
 

@@ -26,6 +26,10 @@ def test_the_folder_of_the_command_gives_no_module(tmp_path, monkeypatch):
         ("print('noise')", "does not load .it does not list its environments."),
         ("print('[1]')", "does not load .it does not list its environments."),
         ("raise ValueError('a\\nb')", "does not load "),
+        (
+            r"raise LookupError('\n***\n  No words.\n\n  Searched here\n***\n')",
+            "does not load .LookupError: No words. Searched here.",
+        ),
         ("import time; time.sleep(60)", "does not load within 2 s"),
     ],
 )

@@ -1,5 +1,6 @@
 """`spade env export`: the environments of a run in forms that other programs read."""
 
+import errno
 import json
 import os
 import tomllib
@@ -116,6 +117,9 @@ def test_bad_filters_are_one_line_and_write_nothing(run, tmp_path, options, says
 def test_a_folder_that_exists_and_a_run_without_environments_are_refused(run, tmp_path):
     code, told = run_spade("env", "export", run.path, tmp_path, "--format", "files")
     assert (code, told) == (1, f"spade: {tmp_path}: exists already; give a new directory\n")
+    code, told = run_spade("env", "export", run.path, tmp_path / "none" / "..", "--format", "files")
+    assert (code, told) == (1, f"spade: {tmp_path}/none/..: exists already; give a new directory\n")
+    assert not list(tmp_path.iterdir())
     empty = RunDir(tmp_path / "empty")
     empty.create(load("nano"))
     code, told = run_spade("env", "export", empty.path, tmp_path / "out", "--format", "files")
@@ -135,6 +139,9 @@ def test_a_folder_that_exists_and_a_run_without_environments_are_refused(run, tm
         ("spade-rl", (), "'spade_rl' is the name of another package; give DIR another name"),
         ("trio", (), "'trio' is the name of another package; give DIR another name"),
         ("yaml", (), "'yaml' is the name of another package; give DIR another name"),
+        ("pyyaml", (), "'pyyaml' is the name of another package; give DIR another name"),
+        ("markdown-it-py", (), "'markdown_it_py' is the name of another package; give DIR another name"),
+        ("uvicorn", ("--format", "openenv"), "'uvicorn' is the name of another package; give DIR another name"),
         ("core", ("--format", "openenv"), "'core' is the name of another package; give DIR another name"),
         ("server", ("--format", "openenv"), "'server' is the name of another package; give DIR another name"),
     ],
@@ -143,6 +150,39 @@ def test_a_package_that_cannot_be_made_is_one_line(run, tmp_path, folder, option
     code, told = run_spade("env", "export", run.path, tmp_path / folder, "--format", "gymnasium", *options)
     assert (code, told.count("\n")) == (1, 1), told
     assert says in told
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(("format", "options"), [("gymnasium", ("--bare",)), ("harbor", ())])
+def test_programs_that_a_server_plays_need_the_sandbox(tmp_path, format, options):
+    served = RunDir(tmp_path / "served")
+    served.create(load("nano", ('sandbox.servers=["http://127.0.0.1:9"]',)))
+    keep_world(served.store)
+    code, told = run_spade("env", "export", served.path, tmp_path / "games", "--format", format, *options)
+    assert (code, told.count("\n")) == (1, 1), told
+    assert "need the sandbox for http://127.0.0.1:9" in told
+    assert not (tmp_path / "games").exists()
+
+
+def test_a_package_requires_the_libraries_of_its_programs(tmp_path):
+    mixed = RunDir(tmp_path / "mixed")
+    settings = 'sandbox.servers=["http://127.0.0.1:9"]', 'sandbox.libraries=["rlve", "gymnasium"]'
+    mixed.create(load("nano", settings))
+    keep_world(mixed.store)
+    code, told = run_spade("env", "export", mixed.path, tmp_path / "games", "--format", "verifiers")
+    assert code == 0, told
+    project = tomllib.loads((tmp_path / "games" / "pyproject.toml").read_text())["project"]
+    assert {"rlve-gym==0.0.1", "gymnasium==1.4.0", "trio-websocket"} <= set(project["dependencies"])
+
+
+def test_a_full_disk_is_told_of_the_folder_that_was_asked_for(run, tmp_path, monkeypatch):
+    def fail(folder, program):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("spade.app.supervisor.pools.write_program", fail)
+    code, told = run_spade("env", "export", run.path, tmp_path / "games", "--format", "gymnasium")
+    line = f"spade: {tmp_path / 'games'}: was not made (No space left on device); nothing of it is left\n"
+    assert (code, told) == (1, line)
     assert not list(tmp_path.iterdir())
 
 

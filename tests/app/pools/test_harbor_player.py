@@ -9,6 +9,7 @@ from shutil import copyfile
 import pytest
 
 import spade.app.pools.packages as packages
+from spade.app.pools.harbor import write_tasks
 from spade.app.pools.packages import write_player
 from spade.config import load
 from spade.pools import PoolProgram, ProgramLineage
@@ -66,3 +67,22 @@ def test_an_action_that_cannot_be_kept_is_not_shown_and_takes_no_other_back(play
 def test_any_text_is_an_action_that_is_kept_as_it_is(play, action):
     assert play(action).stdout == f"{action}\n"
     assert play("end").stdout == f"{action} then end\n"
+
+
+@pytest.mark.parametrize(("action", "tasks"), [("a 'b'", 1), ("a\0b", 0), ("a" * (128 << 10), 0)])
+def test_a_solution_that_no_command_can_send_is_none(action, tasks, tmp_path):
+    source = f"""
+class SayEnv:
+    def reset(self, seed):
+        return "Say it.", {{}}
+
+    def step(self, action):
+        return "", float(action == {action!r}), True, False, {{}}
+
+    def solution(self):
+        return [{action!r}]
+"""
+    good = PoolProgram("good", source.replace(repr(action), "'left'"), lineage=ProgramLineage("0f", "good"))
+    program = PoolProgram("say", source, lineage=ProgramLineage("0f", "say"))
+    written = write_tasks(tmp_path / "tasks", iter([good, program]), load("nano"), "a run")
+    assert written == (1 + tasks, 1 - tasks)

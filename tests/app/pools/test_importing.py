@@ -104,6 +104,7 @@ def test_a_data_set_of_the_hub_is_imported_and_named_with_its_commit(tmp_path, m
     ("row", "says"),
     [
         (make_row(GOOD, sha256="0" * 64), "row 2: its program does not have the digest"),
+        (make_row(GOOD + "#", sha256="0" * 64), "row 2: its program does not have the digest"),
         (make_row(""), "row 2: its column code is empty"),
         ({**make_row(GOOD), "code": None}, "row 2: its column code is empty"),
         (make_row(GOOD + "#" * PROGRAM_BYTES), "row 2: the program game_1_2 is over 1048576 bytes"),
@@ -115,6 +116,30 @@ def test_a_bad_row_is_named_and_nothing_is_written(row, says, tmp_path, config):
     with pytest.raises(RunError, match=says):
         import_programs(str(table), tmp_path / "pool", config, print)
     assert [path.name for path in tmp_path.iterdir()] == ["in"]
+
+
+@pytest.mark.parametrize("digest", [b"0" * 32, ["0" * 64], 1.5, False])
+def test_a_digest_that_is_no_text_is_refused(digest, tmp_path):
+    table = write_parquet(tmp_path / "pool.parquet", [make_row(GOOD, sha256=digest)])
+    with pytest.raises(RunError, match="row 1: its column sha256 holds no text but "):
+        read_table(str(table))
+
+
+def test_a_small_table_of_huge_cells_does_not_fill_the_memory(tmp_path):
+    """Its 64 hints are one text of 64 MiB in the file."""
+    hints = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0] * 64), pyarrow.array(["h" * (64 << 20)]))
+    codes = [f"# {number}" for number in range(64)]
+    parquet.write_table(pyarrow.table({"code": codes, "hint": hints}), tmp_path / "pool.parquet", compression="zstd")
+    reading = f"from spade.app.pools.tables import read_table; read_table({str(tmp_path / 'pool.parquet')!r})"
+    bounded = f"import resource; resource.setrlimit(resource.RLIMIT_AS, (3 << 30, 3 << 30)); {reading}"
+    done = subprocess.run([sys.executable, "-c", bounded], capture_output=True, text=True)
+    assert "row 1: the hint of 1 is over 65536 characters" in done.stderr.splitlines()[-1]
+
+
+def test_a_name_of_megabytes_is_cut_at_once(tmp_path):
+    rows = [{"code": f"# {number}", "file_name": "ab☃" * 1_000_000 + f"/{number}.py"} for number in range(9)]
+    table = write_lines(tmp_path / "pool.jsonl", rows)
+    assert [program.name for program in read_table(str(table))] == [str(number) for number in range(9)]
 
 
 def test_a_folder_with_tables_below_it_is_a_table_and_a_folder_of_programs_is_not(tmp_path):

@@ -23,7 +23,8 @@ def serve(answers, pause_s=0.0, asked=None):
         def do_GET(self):
             asked.append(self.path)
             body = json.dumps(answers.get(self.path)).encode()
-            self.send_response(200 if self.path in answers else 404)
+            status = answers.get(self.path)
+            self.send_response(status if isinstance(status, int) else 200 if self.path in answers else 404)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             for start in range(0, len(body), 1 if pause_s else len(body)):
@@ -61,11 +62,24 @@ def test_the_name_of_an_environment_is_one_part_of_a_path(name, path):
 
 @pytest.mark.parametrize(
     ("answers", "says"),
-    [({"/list_environments": ["a", "b"]}, "has 2 environments"), ({"/list_environments": ["x" * 70_000]}, "too long")],
+    [
+        ({"/list_environments": ["a", "b"]}, "has 2 environments"),
+        ({"/list_environments": ["x" * 70_000]}, "too long"),
+        ({"/schema": 401}, r"does not give /schema \(it answers 401\)"),
+        ({"/list_environments": 503}, r"does not give /list_environments \(it answers 503\)"),
+    ],
 )
 def test_a_server_that_cannot_be_read_is_one_line(answers, says):
     with serve(make_schema({"type": "string"}) | answers) as address, pytest.raises(RunError, match=says):
         servers.read_server(address)
+
+
+@pytest.mark.parametrize("status", [404, 405, 501])
+def test_a_server_without_tasks_is_one_program(status):
+    answers = make_schema({"type": "string"}) | {"/list_environments": ["a"], "/a/splits": status}
+    with serve(answers) as address:
+        _, [program] = servers.read_server(address)
+    assert program.name == "a"
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,10 @@
 """Run programs in this process. They have all of its rights, and nothing bounds their time and memory."""
 
+import decimal
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy
 
@@ -12,47 +14,65 @@ from actors.sandbox.inside.program import LoadedProgram, ProgramError, run_modul
 from .playing import SETTINGS, PackagedProgram, TurnResult
 
 GIVEN["np"] = numpy
+_PRINTED = {
+    "edgeitems": 3, "floatmode": "maxprec", "formatter": None, "infstr": "inf", "legacy": False, "linewidth": 75,
+    "nanstr": "nan", "precision": 8, "sign": "-", "suppress": False, "threshold": 1000,
+}  # fmt: skip
+_ERRORS = {"divide": "warn", "invalid": "warn", "over": "warn", "under": "ignore"}
+"""numpy's options in a new process, as a run has them."""
 
 
 class BareProgram(PackagedProgram):
-    """A program in this process. It has its own state of the global generators of `random` and numpy."""
+    """A program in this process. It has its own state of what programs change in `random`, `decimal` and numpy."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
         self._loaded: LoadedProgram | None = None
-        self._states = random.getstate(), numpy.random.get_state()
+        self._states = _get_states()
 
     def _begin(self, seed: int) -> str:
-        with self._own_randomness():
+        self._states = *self._states[:2], _PRINTED, _ERRORS, decimal.Context()
+        with self._own_states():
             kind, repairs = run_module(self.source)
             self._loaded = LoadedProgram(kind, repairs, SETTINGS["max_turns"], SETTINGS["observation_bytes"])
             return str(self._loaded.reset(seed)["text"])
 
     def _play(self, action: str, turn: int) -> TurnResult:
         assert self._loaded is not None, "reset comes before step"
-        with self._own_randomness():
+        with self._own_states():
             answer = self._loaded.step(action)
         reward = answer["reward"]
         assert isinstance(reward, float)
+        if not abs(reward) <= SETTINGS["reward_bound"]:
+            raise RuntimeError(f"the program failed (reward): the reward must be within ±{SETTINGS['reward_bound']:g}")
         return TurnResult(str(answer["text"]), reward, answer["terminated"] is True, answer["truncated"] is True)
 
     @contextmanager
-    def _own_randomness(self) -> Iterator[None]:
-        """Give the program its own state of the global generators. Raises RuntimeError if the program fails."""
-        before = random.getstate(), numpy.random.get_state()
+    def _own_states(self) -> Iterator[None]:
+        """Give the program its own states. Raises RuntimeError if the program fails."""
+        before = _get_states()
         _set_states(*self._states)
         try:
             yield
         except ProgramError as error:
             raise RuntimeError(f"the program failed ({error.kind}): {error.reason}") from None
         finally:
-            self._states = random.getstate(), numpy.random.get_state()
+            self._states = _get_states()
             _set_states(*before)
 
 
 make_program = BareProgram
 
 
-def _set_states(ours: object, of_numpy: object) -> None:
-    random.setstate(ours)  # type: ignore[arg-type]
-    numpy.random.set_state(of_numpy)  # type: ignore[arg-type]
+def _get_states() -> tuple[Any, ...]:
+    """Return the states of modules that a program may change for all others."""
+    options = numpy.get_printoptions(), numpy.geterr(), decimal.getcontext()
+    return random.getstate(), numpy.random.get_state(), *options
+
+
+def _set_states(generator: Any, of_numpy: Any, printed: dict[str, Any], errors: Any, context: decimal.Context) -> None:
+    random.setstate(generator)
+    numpy.random.set_state(of_numpy)
+    numpy.set_printoptions(**printed)
+    numpy.seterr(**errors)
+    decimal.setcontext(context)

@@ -9,7 +9,7 @@ from actors.text.actions import format_action
 
 FOLDER = Path(__file__).parent
 SETTINGS: dict[str, Any] = json.loads((FOLDER / "settings.json").read_text(encoding="utf-8"))
-"""Settings of the run: `max_turns` of a play, `observation_bytes`, and `sandbox` with the limits of the sandbox.
+"""Settings of the run: `max_turns` of a play, `observation_bytes`, `reward_bound`, and `sandbox` with its limits.
 
 `runner` is the module that runs the programs, `sandboxed` or `bare`. `openings` are the messages of a play up to its
 first observation, which replaces the `slot`: without and with `single_turn`.
@@ -53,7 +53,8 @@ class PackagedProgram:
             raise RuntimeError("the episode is over; call reset")
         self._turn += 1
         self._over = True  # if the program fails
-        played = self._play(format_action(action, self.lineage["reads"]), self._turn)
+        text = action.encode(errors="backslashreplace").decode()  # lone surrogates, as in an observation
+        played = self._play(format_action(text, self.lineage["reads"]), self._turn)
         late = self._turn >= SETTINGS["max_turns"] and not played.terminated
         played = played._replace(truncated=played.truncated or late)
         self._over = played.terminated or played.truncated
