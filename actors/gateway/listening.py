@@ -33,13 +33,13 @@ App = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 class BoundedStream:
-    """A client's stream. If the client takes nothing for STALLED_S, the stream is broken.
+    """A client's stream. If the client takes nothing for STALLED_S, the stream is broken and the connection ends.
 
     Two tasks may send at once: the task that sends an answer and, if the client leaves meanwhile, hypercorn.
     """
 
-    def __init__(self, stream: trio.SocketStream) -> None:
-        self._stream = stream
+    def __init__(self, stream: trio.SocketStream, connection: trio.CancelScope) -> None:
+        self._stream, self._connection = stream, connection
         self._turn = trio.Lock()
         self.socket = stream.socket
         self.receive_some = stream.receive_some
@@ -52,6 +52,8 @@ class BoundedStream:
                     with trio.fail_after(STALLED_S):
                         await self._stream.send_all(data[at : at + _PART])
                 except trio.TooSlowError:
+                    # If the client has sent further requests, hypercorn would wait for ever for the end of this answer.
+                    self._connection.cancel()
                     raise trio.BrokenResourceError("the client takes nothing") from None
 
     async def send_eof(self) -> None:
@@ -100,7 +102,7 @@ async def serve_clients(app: App, listeners: list[trio.SocketListener], faults: 
         with trio.CancelScope() as scope:
             try:
                 connection = ASGIWrapper(_wrap_lingering(app, scope))
-                bounded: Any = BoundedStream(stream)
+                bounded: Any = BoundedStream(stream, scope)
                 await PlainServer(connection, config, context, ConnectionState({}), bounded).run()
             except Exception as error:
                 faults.note(HttpConnection(), error)

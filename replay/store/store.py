@@ -299,10 +299,11 @@ def open_table(environment: lmdb.Environment, name: str) -> Handle:
 
 def begin(environment: lmdb.Environment) -> lmdb.Transaction:
     """Begin a read transaction. It gives views of LMDB's pages, which end with it. Raises RunError if LMDB refuses."""
+    path = environment.path()  # LMDB may close a damaged environment, which then has no path
     try:
         return _run_with_growth(environment, lambda: environment.begin(buffers=True))
     except lmdb.Error as error:
-        raise make_unreadable_error(environment.path(), error) from None
+        raise make_unreadable_error(path, error) from None
 
 
 def _run_with_growth(environment: lmdb.Environment, act: Callable[[], Result]) -> Result:

@@ -199,7 +199,7 @@ def _run() -> None:
         progress.set_display(_display_progress)
     try:
         try:
-            app()
+            app(prog_name="spade")  # also under `python -m spade`: the name goes into the scripts of completion
         finally:
             sys.stdout.flush()  # flush here, so that a failed write is an ordinary error
     except* BrokenPipeError:  # the reader closed the pipe

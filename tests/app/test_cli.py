@@ -274,10 +274,9 @@ def test_the_version_is_the_packages(command):
     assert (done.returncode, done.stdout) == (0, f"spade {metadata.version('spade-rl')}\n")
 
 
+@pytest.mark.parametrize("command", [[Path(sys.executable).with_name("spade")], [sys.executable, "-m", "spade"]])
 @pytest.mark.parametrize(("words", "completed"), [("spade en", "env"), ("spade pool imp", "import")])
-def test_a_shell_completes_commands(words, completed):
+def test_a_shell_completes_commands(command, words, completed):
     asked = {"_SPADE_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
-    done = subprocess.run(
-        [Path(sys.executable).with_name("spade")], env=os.environ | asked, capture_output=True, text=True, timeout=60
-    )
+    done = subprocess.run(command, env=os.environ | asked, capture_output=True, text=True, timeout=60)
     assert done.stdout.split() == [completed]

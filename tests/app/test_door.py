@@ -1,9 +1,11 @@
 """SPADE from Python: what it reads is what the commands read, and what it starts is never lost."""
 
+import os
 import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 import numpy as np
@@ -69,6 +71,12 @@ def test_plays_have_their_tokens(run):
             assert set(play.versions) == {version for version, _ in trajectory.versions}
             assert len(play.versions) == trajectory.sampled
             assert np.shares_memory(play.tokens, np.frombuffer(play.tokens.base, np.uint8)), "a view, not a copy"
+
+
+def test_threads_may_read_at_once(run):
+    with ThreadPoolExecutor(8) as threads:
+        found = list(threads.map(lambda _: (len(run.plays()), len(run.environments)), range(16)))
+    assert found == [(len(run.plays()), len(run.environments))] * 16
 
 
 @pytest.mark.parametrize("wanted", [
@@ -152,13 +160,43 @@ def test_a_run_of_the_block_is_live_and_drained_at_its_end(tmp_path):
 
 def test_a_run_does_not_outlive_a_starter_that_is_killed(tmp_path):
     start = f"spade.start('nano', run='run', settings={FEWEST})"
-    code = f"import spade, sys, time; run = {start}; print('up', flush=True); time.sleep(600)"
+    # A forked child, such as a worker of a data loader, holds the starter's pipe, too.
+    code = f"import os, spade, time; run = {start}; pid = os.fork(); pid and print(pid, flush=True); time.sleep(600)"
     with subprocess.Popen([sys.executable, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE, text=True) as starter:
-        assert starter.stdout.readline() == "up\n"
+        child = int(starter.stdout.readline())
         run = RunDir(tmp_path / "run")
         assert run.holders()
         starter.send_signal(signal.SIGKILL)
-    deadline = time.monotonic() + 120
-    while run.holders() and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert run.holders() == {}
+    try:
+        deadline = time.monotonic() + 120
+        while run.holders() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert run.holders() == {}
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
+def test_a_forked_child_does_not_keep_a_command_up(run):
+    command = Command("web", str(run.path), port=0)
+    child = os.fork()
+    if not child:
+        time.sleep(600)
+        os._exit(0)
+    try:
+        time.sleep(0.5)
+        command.stop()
+        assert command.wait(60) is None
+        command.stop()
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+def test_a_run_that_has_just_started_has_no_environments_and_plays(tmp_path):
+    made = RunDir(tmp_path / "run")
+    made.create(load("nano"))
+    run = spade.open_run(made.path)
+    with pytest.raises(RunError, match="no store can be read here"):
+        run.environments  # noqa: B018
+    with made.lock("replay"):
+        assert (run.environments, run.plays()) == ([], [])

@@ -63,7 +63,7 @@ async def connected():
     """A client, and the gateway's end of its connection."""
     (listener,) = await listening.listen("127.0.0.1:0")
     async with await trio.open_tcp_stream(*listener.socket.getsockname()) as client, listener:
-        stream = listening.BoundedStream(await listener.accept())
+        stream = listening.BoundedStream(await listener.accept(), trio.CancelScope())
         yield client, stream
         await stream.aclose()
 
@@ -122,9 +122,22 @@ async def test_a_client_that_takes_nothing_is_let_go(monkeypatch):
     monkeypatch.setattr(listening, "STALLED_S", 0.05)
     ours, theirs = trio.testing.lockstep_stream_pair()
     ours.socket = None
-    bounded = listening.BoundedStream(ours)
+    connection = trio.CancelScope()
+    bounded = listening.BoundedStream(ours, connection)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(theirs.receive_some, 5)
         await bounded.send_all(b"taken")
     with pytest.raises(trio.BrokenResourceError, match="takes nothing"):
         await bounded.send_all(b"left")
+    assert connection.cancel_called
+
+
+async def test_a_client_that_asks_on_and_takes_nothing_is_let_go(gateway, monkeypatch):
+    monkeypatch.setattr(listening, "STALLED_S", 0.5)
+    with trio.fail_after(60):
+        with trio.socket.socket() as client:
+            client.setsockopt(trio.socket.SOL_SOCKET, trio.socket.SO_RCVBUF, 2_048)
+            await client.connect(("127.0.0.1", gateway.port))
+            stream = trio.SocketStream(client)
+            with pytest.raises(trio.BrokenResourceError):
+                await stream.send_all(MODELS * 1_000_000)

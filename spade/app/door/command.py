@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import IO, Any, Literal, TypedDict, Unpack
@@ -75,7 +76,11 @@ class Command:
         """Ask the command to end in order."""
         self._stopped = self._stopped or not self.ended
         assert self._process.stdin is not None
-        self._process.stdin.close()
+        with suppress(OSError, ValueError):  # the command has ended, or was asked before
+            self._process.stdin.write(b"\n")  # a forked child of this process may hold the pipe, too
+            self._process.stdin.flush()
+        with suppress(OSError):
+            self._process.stdin.close()
 
     def wait(self, limit_s: float | None = None) -> RunError | None:
         """Wait until the command ends. Return the error with which it ended, or None after an orderly end.

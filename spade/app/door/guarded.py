@@ -1,22 +1,26 @@
-"""`python -m spade.app.door.guarded WORDS…` is the command `spade WORDS…`, which ends in order when its stdin closes.
+"""`python -m spade.app.door.guarded WORDS…` is the command `spade WORDS…`, which ends in order with its starter.
 
-The starter holds the other end of stdin. However the starter ends, the command does not outlive it.
+The starter holds the other end of stdin, and writes to it to end the command. However the starter ends, the command
+does not outlive it: stdin closes or, if a forked child of the starter still holds it, this process has another parent.
 """
 
 import os
+import select
 import signal
 import threading
 
 from spade.app.cli import main
 
+_LOOK_S = 1.0
 
-def _follow_starter() -> None:
-    """Wait for the end of stdin, then send SIGTERM to this process. A run drains on this signal."""
-    while os.read(0, 1):
+
+def _follow_starter(starter: int) -> None:
+    """Wait for a word or the end of the starter, then send SIGTERM to this process. A run drains on this signal."""
+    while os.getppid() == starter and not select.select([0], [], [], _LOOK_S)[0]:
         pass
     os.kill(os.getpid(), signal.SIGTERM)
 
 
 if __name__ == "__main__":
-    threading.Thread(target=_follow_starter, daemon=True).start()
+    threading.Thread(target=_follow_starter, args=(os.getppid(),), daemon=True).start()
     main()

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 import numpy as np
@@ -25,6 +26,9 @@ from spade.returns import is_won
 
 if TYPE_CHECKING:
     import pandas
+
+
+_READING = Lock()  # a process may open a store once at a time
 
 
 class FigureTable(dict[str, list[Any]]):
@@ -114,7 +118,8 @@ class OpenedRun:
     @property
     def environments(self) -> list[EnvironmentDetail]:
         """Return all environments with their programs, the oldest first."""
-        return read_details(self._run.store)
+        with _READING:
+            return [] if self._is_new() else read_details(self._run.store)
 
     def plays(
         self,
@@ -125,6 +130,8 @@ class OpenedRun:
         won: bool | None = None,
     ) -> list[FinishedPlay]:
         """Return the finished plays that meet all given conditions. All their tokens come into memory."""
+        if self._is_new():
+            return []
         win_return = self.config.play.win_return
 
         def is_chosen(play: PlayRecord, its_skill: str) -> bool:
@@ -135,13 +142,18 @@ class OpenedRun:
                 and won in (None, is_won(play.episode_return, win_return))
             )
 
-        return [
-            FinishedPlay(
-                play.id, play.environment, its_skill, play.hinted, is_won(play.episode_return, win_return),
-                play.episode_return, play.turns, *_list_arrays(tokens),
-            )
-            for play, its_skill, tokens in read_finished(self._run.store, is_chosen)
-        ]  # fmt: skip
+        with _READING:
+            return [
+                FinishedPlay(
+                    play.id, play.environment, its_skill, play.hinted, is_won(play.episode_return, win_return),
+                    play.episode_return, play.turns, *_list_arrays(tokens),
+                )
+                for play, its_skill, tokens in read_finished(self._run.store, is_chosen)
+            ]  # fmt: skip
+
+    def _is_new(self) -> bool:
+        """Return True if the run is up and its replay service has not made the store yet."""
+        return not (self._run.store / "data.mdb").exists() and bool(self._run.holders())
 
     def evaluate(self, suite: str, **options: Unpack[EvaluationOptions]) -> MeasuredSuite:
         """Measure a policy of this run on a suite, by default the newest policy. See `evaluate`."""

@@ -15,6 +15,7 @@ from spade.app.report.collect import SeenRun, describe_state, read_rows, try_or_
 from spade.app.rundir import RunDir
 from spade.app.screen.verdict import judge_run
 from spade.app.web.lanes import Sample, take_sample
+from spade.errors import RunError
 from spade.protocol import Status
 
 MOST_SAMPLES = 300
@@ -34,8 +35,9 @@ class FollowedRun:
         """Digest of the newest weights. "" before the first."""
         self._first_job = ""  # the oldest job that may still bring an environment
         self._steps: dict[int, int] = {}
+        self._reopened = False  # the store is another one than the one that was read before
         self._rows = JournalRows()
-        self._key: object = None
+        self._key: tuple[object, ...] | None = None
         self._journal: object = None
         self._files = ExitStack()
         self._store: Store | None = None
@@ -50,11 +52,14 @@ class FollowedRun:
         if isinstance(status, Status) and self.run.holders():
             self.samples.append(take_sample(now, status))
         journal, data = _stamp(self.run.metrics_path), _stamp(self.run.store / "data.mdb")
-        key = status, journal, data
+        settings = _stamp(self.run.config_path)
+        key = status, journal, data, settings
         if key == self._key:
             return False
-        self._key = key
         notes = [status] if isinstance(status, str) else []
+        if self._key is not None and settings != self._key[-1]:
+            self.config = try_or_note(notes, self.run.config) or self.config
+        self._key = key
         if journal != self._journal or not journal:
             self._rows = try_or_note(notes, partial(read_rows, self.run)) or JournalRows()
             self._journal = journal
@@ -79,7 +84,13 @@ class FollowedRun:
         if self._store is None or stamp != self._opened:
             self.close()
             self._store, self._opened = self._files.enter_context(open_reader(self.run.store)), stamp
-        with self._store.pinned():
+            self._reopened = True
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(self._store.pinned())
+            except RunError:  # the file was overwritten: open it again, which checks it
+                self.close()
+                raise
             yield self._store
 
     def close(self) -> None:
@@ -90,6 +101,9 @@ class FollowedRun:
     def _read_store(self) -> None:
         """Read the environments that are new or may have changed, and the new publications."""
         with self.reading() as store:
+            if self._reopened:  # it was compacted, or the folder holds another run now
+                self.environments, self._first_job, self._steps, self.digest = {}, "", {}, ""
+                self._reopened = False
             jobs = store.scan("jobs", Job, start=self._first_job)
             unfinished = [job for job in jobs if job.state in ("open", "leased")]
             active = [id for id, each in self.environments.items() if each.state == "active"]

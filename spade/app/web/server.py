@@ -60,6 +60,9 @@ class PageAnswer(NamedTuple):
     status: int = 200
     """The status of HTTP."""
 
+    location: str = ""
+    """The address to go to instead, or ""."""
+
 
 Render = Callable[[str, str, int], PageAnswer]
 """Makes the answer to a path and a query, for the state with a number."""
@@ -113,7 +116,7 @@ class LivePage:
         if scope["type"] != "http":
             await send({"type": "websocket.close"})
             return
-        token, _, path = scope["path"].removeprefix("/").partition("/")
+        token, slash, path = scope["path"].removeprefix("/").partition("/")
         query = scope["query_string"].decode("latin-1")
         if not hmac.compare_digest(token.encode(errors="replace"), self._token.encode()):
             answer = PageAnswer(b"403: the address lacks the token that `spade web` printed\n", "text/plain", 403)
@@ -121,6 +124,8 @@ class LivePage:
             answer = PageAnswer(b"405: this page is read only\n", "text/plain", 405)
         elif len(query) > LONGEST_QUERY:
             answer = PageAnswer(b"414: the address is too long\n", "text/plain", 414)
+        elif not slash:  # the links of the page need it
+            answer = PageAnswer(b"", "text/plain", 308, f"/{self._token}/")
         elif path == "events" and len(self._readers) >= MOST_READERS:
             answer = PageAnswer(b"503: too many readers\n", "text/plain", 503)
         elif path == "events":
@@ -174,6 +179,7 @@ async def _wait_until_gone(receive: Receive, scope: trio.CancelScope) -> None:
 
 async def _send_head(send: Send, answer: PageAnswer, length: int | None = None) -> None:
     headers = _HEADERS | {"content-type": answer.kind} | ({} if length is None else {"content-length": str(length)})
+    headers |= {"location": answer.location} if answer.location else {}
     encoded = [(name.encode(), value.encode()) for name, value in headers.items()]
     await send({"type": "http.response.start", "status": answer.status, "headers": encoded})
 

@@ -1,8 +1,11 @@
 """The parts of the live page that need no server: lanes of processes, strips of tokens, families, tables."""
 
+import shutil
+
 import numpy as np
 
 from replay.ledger.records import Environment, Score
+from replay.store import open_store
 from spade.app.report.gallery import find_children
 from spade.app.rundir import RunDir
 from spade.app.web.families import make_family
@@ -11,6 +14,7 @@ from spade.app.web.lanes import Sample, find_phase, make_lanes
 from spade.app.web.strips import MOST_TOKENS, make_strip
 from spade.app.web.tables import ROWS, Column, make_table
 from spade.codec import pack_ids
+from spade.config import replace_settings
 from spade.protocol import Process, Status, Trajectory, Wait
 from tests.app.report.test_page import SETTINGS, make_run
 
@@ -120,6 +124,42 @@ def test_a_followed_run_samples_its_phases_while_it_is_up_and_reads_only_changes
         followed.refresh(status, 3.0)
     assert list(followed.samples) == [Sample(3.0, {"learner-0": "training"})]
     assert len(followed.seen.designs.environments) == len(followed.environments) > 0
+    followed.close()
+
+
+def test_a_followed_run_forgets_the_run_that_its_folder_held_before(tmp_path):
+    run = make_run(tmp_path / "run")
+    followed = FollowedRun(run, "run")
+    assert followed.environments
+    followed.refresh(Status("run"), 1.0)
+    shutil.rmtree(run.path)
+    followed.refresh("gone", 2.0)
+    run.create(replace_settings(SETTINGS, {"play.win_return": 0.75}))
+    with open_store(run.store, "nosync"):
+        pass
+    assert followed.refresh(Status("run"), 3.0)
+    assert followed.environments == {}
+    assert followed.seen.designs.steps == {}
+    assert followed.config.play.win_return == 0.75
+    followed.close()
+
+
+def test_a_followed_run_survives_a_store_that_is_overwritten(tmp_path):
+    run = make_run(tmp_path / "run")
+    followed = FollowedRun(run, "run")
+    data = run.store / "data.mdb"
+    whole = data.read_bytes()
+    with data.open("r+b") as file:
+        for head in (0, 4_096):  # the number of the last page: LMDB closes the environment
+            file.seek(head + 136)
+            file.write((1 << 40).to_bytes(8, "little"))
+    assert followed.refresh(Status("run"), 1.0)
+    assert any("store" in note for note in followed.seen.notes)
+    with data.open("r+b") as file:
+        file.write(whole)
+    assert followed.refresh(Status("run"), 2.0)
+    assert followed.seen.notes == ()
+    assert followed.environments
     followed.close()
 
 

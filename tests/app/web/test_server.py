@@ -167,6 +167,8 @@ def test_without_the_token_nothing_is_answered(served):
         found, _, text = served.ask(path, whole=True)
         assert (found, text.count("\n")) == (403, 1)
     assert served.ask("", whole=False)[0] == 200
+    found, headers, _ = served.ask(served.path[:-1], whole=True)
+    assert (found, headers["location"]) == (308, served.path)
 
 
 def test_the_page_reads_only_and_its_policy_forbids_every_other_script(served):
@@ -259,6 +261,8 @@ def test_wrong_runs_and_taken_ports_are_one_line(runs, tmp_path, spade):
     done = spade("web", str(tmp_path / "none"))
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert "no run here" in done.stderr
+    done = spade("web", str(runs.path), f"arm={runs.path}")
+    assert (done.returncode, done.stderr) == (1, f"spade: {runs.path}: is given twice; give each run once\n")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = spade("web", str(runs.path), "--port", str(port))

@@ -40,6 +40,9 @@ def web(
         raise ConfigError(f"{len(runs)} runs are too many for one page; give at most {MOST_RUNS}")
     asked = [parse_asked(word) for word in runs]
     folders = [RunDir(word.path).require() for word in asked]
+    places = [os.path.realpath(folder.path) for folder in folders]
+    if twice := [path for place, path in enumerate(places) if path in places[:place]]:
+        raise ConfigError(f"{twice[0]}: is given twice; give each run once")
     token = secrets.token_urlsafe(16)
 
     async def serve() -> None:
