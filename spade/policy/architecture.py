@@ -70,8 +70,13 @@ def check_trained(model: Any) -> None:
 
 def _describe_attention(model: Any) -> str:
     """Describe what makes a model's attention other than causal attention to keys. Returns "" if nothing does."""
-    if {each.is_causal for each in model.modules() if hasattr(each, "is_causal")} == {False}:
+    text = model.config.get_text_config()
+    every = {each.is_causal for each in model.modules() if hasattr(each, "is_causal")}
+    if every == {False} or getattr(text, "is_causal", None) is False:
         return "its attention is not causal"  # such as BERT's: each token sees the later ones
     if any(name.endswith(".sinks") for name, _ in model.named_parameters()):
         return "its attention has sinks"  # as in GPT-OSS
+    window = getattr(text, "sliding_window", 1)
+    if "sliding_attention" in (getattr(text, "layer_types", None) or []) and (window or 0) < 1:
+        return f"its sliding window is of {window} tokens"
     return ""

@@ -150,11 +150,31 @@ def test_code_of_a_checkpoint_is_never_run_and_nobody_is_asked(look, folder, tmp
     assert not ran.exists()
 
 
+@pytest.mark.parametrize("look", [load_here, check_here])
+@pytest.mark.parametrize("key", ["attn_implementation", "_attn_implementation", "experts_implementation"])
+def test_a_config_does_not_choose_the_kernels_of_a_model(key, look, folder):
+    """Transformers downloads such a kernel from the hub and runs its code, or waits minutes for a compiler."""
+    for value in ("kernels-community/flash-attn3", "flash_attention_2", "flex_attention"):
+        configured(folder, **{key: value})
+        look(folder)
+    assert load_here(folder).config._attn_implementation == "sdpa"
+
+
+def test_a_config_does_not_choose_the_type_of_an_output(folder):
+    configured(folder, return_dict=False)
+    assert load_here(folder)(torch.tensor([[1, 2]])).logits.shape == (1, 2, 320)
+
+
 SOUND = {
     "tied": lambda: transformers.LlamaConfig(**SMALL, tie_word_embeddings=True),
     "sliding": lambda: transformers.Gemma3TextConfig(**SMALL, num_key_value_heads=2, head_dim=8, sliding_window=4),
     "experts": lambda: transformers.MixtralConfig(**SMALL, num_key_value_heads=2, num_local_experts=4),
     "other names": lambda: transformers.GPT2Config(**SMALL, n_positions=512),
+    "a fault of Transformers": lambda: transformers.Gemma3nTextConfig(
+        **{**SMALL, "num_hidden_layers": 5}, num_key_value_heads=2, head_dim=8, intermediate_size=48, laurel_rank=4,
+        vocab_size_per_layer_input=320, hidden_size_per_layer_input=8, num_kv_shared_layers=0,
+        activation_sparsity_pattern=None,
+    ),
 }
 
 
@@ -197,6 +217,10 @@ UNFIT = {
     "512 are more than the model's 128 positions": lambda: transformers.GPT2Config(**SMALL, n_positions=128),
     "llama turns its positions with the longest sequence": lambda: transformers.LlamaConfig(
         **SMALL, rope_parameters={"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10_000.0}
+    ),
+    "engine cannot run llama: its attention is not causal": lambda: transformers.LlamaConfig(**SMALL, is_causal=False),
+    "engine cannot run ministral: its sliding window is of 0 tokens": lambda: transformers.MinistralConfig(
+        **SMALL, num_key_value_heads=2, sliding_window=0, layer_types=["sliding_attention"] * 2
     ),
     "learner cannot train bert: its attention is not causal": lambda: transformers.BertConfig(**SMALL),
 }
@@ -272,6 +296,11 @@ INCOMPLETE = {
     ),
     "model-00002.safetensors": lambda folder: placed(
         folder, {**WHOLE, "weight_map": {**WHOLE["weight_map"], "b": "model-00002.safetensors"}}
+    ),
+    "which is no file of this folder": lambda folder: placed(folder, {**WHOLE, "weight_map": {"a": "a" * 300}}),
+    "index.json: names ''": lambda folder: placed(folder, {**WHOLE, "weight_map": {"a": ""}}),
+    "f0.safetensors: No such file": lambda folder: placed(  # took minutes
+        folder, {**WHOLE, "weight_map": {f"t{number}": f"f{number}.safetensors" for number in range(40_000)}}
     ),
     "'../model.safetensors'": lambda folder: placed(folder, {**WHOLE, "weight_map": {"a": "../model.safetensors"}}),
     "tokenizer.json": lambda folder: (folder / "tokenizer.json").unlink(),
