@@ -43,7 +43,9 @@ def list_parameter_files(folder: Path) -> dict[Path, set[str]]:
     placed: dict[str, set[str]] = {}
     for tensor, name in places.items():
         placed.setdefault(name, set()).add(tensor)
-    if outside := [name for name in sorted(placed) if not name or len(name.encode()) > _LONGEST or Path(name).name != name]:
+    if outside := [
+        name for name in sorted(placed) if not name or len(name.encode()) > _LONGEST or Path(name).name != name
+    ]:
         named = as_line(repr(outside[0]), 200)
         raise RunError(f"{index}: names {named}, which is no file of this folder; give a whole checkpoint")
     return _regular({folder / name: placed[name] for name in sorted(placed)})

@@ -28,7 +28,7 @@ from spade.text import as_line
 
 # A hostile config.json may describe lists of any length. A check takes seconds, even of a model of many experts.
 _MOST = {resource.RLIMIT_DATA: 8 << 30, resource.RLIMIT_CPU: 120}
-# What a config.json may choose and we do not leave to it: kernels, which are code of the hub, and the type of an output.
+# What no config.json chooses for us: kernels, which may be code of the hub, and the type of an output.
 _OWN_CHOICES = {"_attn_implementation": None, "_experts_implementation": None, "return_dict": True}
 _UNUSED = (".k_scale", ".v_scale")  # scales of keys and values that an engine stores in 8 bits; no engine here does so
 

@@ -171,8 +171,14 @@ SOUND = {
     "experts": lambda: transformers.MixtralConfig(**SMALL, num_key_value_heads=2, num_local_experts=4),
     "other names": lambda: transformers.GPT2Config(**SMALL, n_positions=512),
     "a fault of Transformers": lambda: transformers.Gemma3nTextConfig(
-        **{**SMALL, "num_hidden_layers": 5}, num_key_value_heads=2, head_dim=8, intermediate_size=48, laurel_rank=4,
-        vocab_size_per_layer_input=320, hidden_size_per_layer_input=8, num_kv_shared_layers=0,
+        **{**SMALL, "num_hidden_layers": 5},
+        num_key_value_heads=2,
+        head_dim=8,
+        intermediate_size=48,
+        laurel_rank=4,
+        vocab_size_per_layer_input=320,
+        hidden_size_per_layer_input=8,
+        num_kv_shared_layers=0,
         activation_sparsity_pattern=None,
     ),
 }
@@ -220,7 +226,7 @@ UNFIT = {
     ),
     "engine cannot run llama: its attention is not causal": lambda: transformers.LlamaConfig(**SMALL, is_causal=False),
     "engine cannot run ministral: its sliding window is of 0 tokens": lambda: transformers.MinistralConfig(
-        **SMALL, num_key_value_heads=2, sliding_window=0, layer_types=["sliding_attention"] * 2
+        **SMALL, num_key_value_heads=2, head_dim=8, sliding_window=0, layer_types=["sliding_attention"] * 2
     ),
     "learner cannot train bert: its attention is not causal": lambda: transformers.BertConfig(**SMALL),
 }
