@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from contextlib import nullcontext
 from functools import partial
 
 import pytest
@@ -11,6 +12,8 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from learner.weights import publish
+from spade import config
+from spade.app.evaluation.measuring import Subject
 from spade.errors import RunError, SpadeError, WeightsError
 from spade.policy import canary, structure
 from spade.policy.checkpoint_files import Demands, check_checkpoint, check_files, check_structure, count_tensors
@@ -353,6 +356,26 @@ def test_the_check_before_a_run_builds_the_model_in_another_process(tmp_path):
     rewritten(folder, without("layers.1."))
     with pytest.raises(RunError, match=r"11 are missing, the first is model.layers.1"):
         check_checkpoint(folder)
+
+
+@pytest.mark.parametrize("template", ["", "hello", "{{ raise_exception('never') }}"])
+def test_a_template_that_cannot_ask_is_refused_before_a_run(template, tmp_path):
+    folder = write_checkpoint(tmp_path)
+    write_tokenizer(folder, template)
+    check_checkpoint(folder)
+    with pytest.raises(RunError, match="the model's chat template"):
+        check_checkpoint(folder, config.load("nano"))
+
+
+@pytest.mark.parametrize("kind", ["torch", "vllm"])
+def test_a_model_that_the_torch_engine_cannot_run_is_not_served_by_it(kind, tmp_path):
+    own = transformers.StableLmConfig(**SMALL, num_key_value_heads=4, intermediate_size=48)
+    transformers.AutoModelForCausalLM.from_config(own).save_pretrained(tmp_path / "model")
+    write_tokenizer(tmp_path / "model")
+    subject = Subject.of(str(tmp_path / "model"), None)._replace(root=tmp_path)
+    refusal = pytest.raises(SpadeError, match="the torch engine cannot run stablelm")
+    with refusal if kind == "torch" else nullcontext(), subject.pinned("newest", None, [f"engine.kind='{kind}'"]):
+        assert kind == "vllm"
 
 
 def test_pickled_parameters_are_checked_for_an_import(folder):
