@@ -43,9 +43,9 @@ _OFFLINE = {"HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
 def check_checkpoint(folder: Path, config: Config | None = None, *, sampled: bool = False) -> Tokenizer:
     """Check a checkpoint folder before a use of it, and return its tokenizer. The check takes some seconds.
 
-    With `config`, also check that the engine and the learner of its run have a forward for such a model. With `sampled`,
-    check this of the torch engine alone. The models of the package are known to be sound. Raises RunError or ConfigError
-    for any fault.
+    With `config`, also check that the engine and the learner of its run have a forward for such a model, and that its
+    template holds a user's message. With `sampled`, also check that the torch engine has a forward. The models of the
+    package are known to be sound. Raises RunError for any fault.
     """
     tokenizer = check_files(folder, thinking=config is not None and config.model.thinking)
     if folder not in model_folder.SHIPPED.values():

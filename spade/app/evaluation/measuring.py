@@ -137,7 +137,8 @@ class Subject(NamedTuple):
     ) -> AbstractContextManager[PinnedPolicy]:
         """Pin the requested policy: its weights stay during the block. If the endpoint is given, return its policy.
 
-        With `overrides`, which are settings as in `--set`, an engine samples from it: refuse a model that it cannot run.
+        With `overrides`, which are settings as in `--set`, an engine samples from it. Raises RunError if the torch
+        engine would, and cannot run such a model.
         """
         if endpoint is not None:
             return nullcontext(endpoint.policy(model_folder(self.model)))

@@ -86,7 +86,7 @@ def hold_pinned(
 def pin(run: RunDir | None, model: str, dtype: str, asked: str, place: Path, *, sampled: bool = False) -> PinnedPolicy:
     """Pin the requested policy; see `hold_pinned`. Its weights stay until `release`.
 
-    With `sampled`, raises ConfigError for a model that the torch engine cannot run.
+    With `sampled`, raises RunError for a model that the torch engine cannot run.
     """
     check_asked(asked)
     if asked == "start" or (run is None and asked == "newest"):
