@@ -227,6 +227,21 @@ UNFIT = {
     "llama turns its positions with the longest sequence": lambda: transformers.LlamaConfig(
         **SMALL, rope_parameters={"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10_000.0}
     ),
+    "engine cannot run deepseek_v3: it caches something else": lambda: transformers.DeepseekV3Config(
+        **SMALL,
+        intermediate_size=48,
+        q_lora_rank=16,
+        kv_lora_rank=16,
+        qk_rope_head_dim=8,
+        qk_nope_head_dim=8,
+        v_head_dim=8,
+        n_routed_experts=8,
+        moe_intermediate_size=16,
+        n_group=2,
+        topk_group=1,
+        num_experts_per_tok=2,
+    ),
+    "cohere changes its logits after the output head": lambda: transformers.CohereConfig(**SMALL, intermediate_size=48),
     "engine cannot run llama: its attention is not causal": lambda: transformers.LlamaConfig(**SMALL, is_causal=False),
     "engine cannot run ministral: its sliding window is of 0 tokens": lambda: transformers.MinistralConfig(
         **SMALL, num_key_value_heads=2, head_dim=8, sliding_window=0, layer_types=["sliding_attention"] * 2
