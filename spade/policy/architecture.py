@@ -10,7 +10,7 @@ from spade.errors import ConfigError, RunError
 _LAYERS = {"full_attention", "sliding_attention"}
 
 _SHIFTING = {"dynamic", "longrope"}
-_SCALES = ("logit_scale", "logits_scaling")
+_SCALES = ("logit_scale", "logits_scaling", "final_logit_softcapping")
 
 
 def has_sliding_window(text: Any) -> bool:

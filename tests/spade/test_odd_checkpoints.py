@@ -193,7 +193,7 @@ def test_a_sound_checkpoint_passes_whole_and_in_parts(name, tmp_path):
     for size in ("1GB", "30KB"):
         folder = tmp_path / size
         model.save_pretrained(folder, max_shard_size=size)
-        check_here(folder, context_tokens=512, trained=True)
+        check_here(folder, context_tokens=512, trained="fault" not in name)
         load_here(folder)
     assert len(list(folder.glob("*.safetensors"))) > 1
 
@@ -242,6 +242,9 @@ UNFIT = {
         num_experts_per_tok=2,
     ),
     "cohere changes its logits after the output head": lambda: transformers.CohereConfig(**SMALL, intermediate_size=48),
+    "gemma2 changes its logits after the output head": lambda: transformers.Gemma2Config(
+        **SMALL, num_key_value_heads=2, head_dim=8
+    ),
     "engine cannot run llama: its attention is not causal": lambda: transformers.LlamaConfig(**SMALL, is_causal=False),
     "engine cannot run ministral: its sliding window is of 0 tokens": lambda: transformers.MinistralConfig(
         **SMALL, num_key_value_heads=2, head_dim=8, sliding_window=0, layer_types=["sliding_attention"] * 2
