@@ -11,6 +11,7 @@ from learner.batch import MicroBatch
 from learner.models.attention import Segments
 from learner.models.compiled import compile_function
 from spade.errors import RunError
+from spade.policy.architecture import make_scaled_error
 from spade.policy.logprobs import log_distribution
 from spade.policy.rounding import describe_odd
 
@@ -131,7 +132,4 @@ def check_head(model: Any) -> None:
             f"model.path: the learner cannot train {model.config.model_type}: {odd}; give a sound checkpoint"
         )
     if not torch.allclose(plain, whole, rtol=1e-3, atol=1e-3):
-        raise RunError(
-            f"model.path: {model.config.model_type} changes its logits after the output head, which the learner does "
-            "not follow; use a model without logit scaling or soft-capping"
-        )
+        raise make_scaled_error(model)

@@ -10,6 +10,7 @@ from spade.errors import ConfigError, RunError
 _LAYERS = {"full_attention", "sliding_attention"}
 
 _SHIFTING = {"dynamic", "longrope"}
+_SCALES = ("logit_scale", "logits_scaling", "final_logit_softcapping")
 
 
 def has_sliding_window(text: Any) -> bool:
@@ -50,6 +51,8 @@ def check_sampled(model: Any, context_tokens: int) -> None:
         raise cannot_run(model, odd)
     if not has_plain_layers(model):
         raise cannot_run(model, "it has no plain key-value cache")
+    if getattr(text, "kv_lora_rank", None):  # as in DeepSeek-V3
+        raise cannot_run(model, "it caches something else than its keys and values")
     if has_shifting_rotations(text):
         raise cannot_run(model, "its positions turn with the longest sequence")
     positions = getattr(text, "max_position_embeddings", None) or context_tokens
@@ -61,17 +64,33 @@ def check_trained(model: Any) -> None:
     """Raise RunError if the learner cannot train a model."""
     if odd := _describe_attention(model):
         raise RunError(f"model.path: the learner cannot train {model.config.model_type}: {odd}; use another model")
-    if has_shifting_rotations(model.config.get_text_config()):
+    text = model.config.get_text_config()
+    if any(getattr(text, name, None) not in (None, 1) for name in _SCALES):
+        raise make_scaled_error(model)
+    if has_shifting_rotations(text):
         raise RunError(
             f"model.path: {model.config.model_type} turns its positions with the longest sequence of a row, "
             "so the learner cannot train it packed; use a model of other rotary positions"
         )
 
 
+def make_scaled_error(model: Any) -> RunError:
+    """Build the error for a model whose logits are not its head's output."""
+    return RunError(
+        f"model.path: {model.config.model_type} changes its logits after the output head, which the learner does "
+        "not follow; use a model without logit scaling or soft-capping"
+    )
+
+
 def _describe_attention(model: Any) -> str:
     """Describe what makes a model's attention other than causal attention to keys. Returns "" if nothing does."""
-    if {each.is_causal for each in model.modules() if hasattr(each, "is_causal")} == {False}:
+    text = model.config.get_text_config()
+    every = {each.is_causal for each in model.modules() if hasattr(each, "is_causal")}
+    if every == {False} or getattr(text, "is_causal", None) is False:
         return "its attention is not causal"  # such as BERT's: each token sees the later ones
     if any(name.endswith(".sinks") for name, _ in model.named_parameters()):
         return "its attention has sinks"  # as in GPT-OSS
+    window = getattr(text, "sliding_window", 1)
+    if "sliding_attention" in (getattr(text, "layer_types", None) or []) and (window or 0) < 1:
+        return f"its sliding window is of {window} tokens"
     return ""

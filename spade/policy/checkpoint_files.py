@@ -40,17 +40,21 @@ _LONGEST_S = 600.0  # a check takes seconds, but other processes may keep the pr
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
 
 
-def check_checkpoint(folder: Path, config: Config | None = None) -> Tokenizer:
+def check_checkpoint(folder: Path, config: Config | None = None, *, sampled: bool = False) -> Tokenizer:
     """Check a checkpoint folder before a use of it, and return its tokenizer. The check takes some seconds.
 
-    With `config`, also check that the engine and the learner of its run have a forward for such a model. The models of
-    the package are known to be sound. Raises RunError for any fault.
+    With `config`, also check that the engine and the learner of its run have a forward for such a model, and that its
+    template holds a user's message. With `sampled`, also check that the torch engine has a forward. The models of the
+    package are known to be sound. Raises RunError for any fault.
     """
     tokenizer = check_files(folder, thinking=config is not None and config.model.thinking)
     if folder not in model_folder.SHIPPED.values():
-        sampled = config is not None and config.engine.kind == "torch" and config.actors.engines_bounds[1] > 0
-        context = config.engine.context_tokens if config is not None and sampled else 0
+        context = int(sampled)  # the engine's own contexts are made to fit
+        if config is not None and config.engine.kind == "torch" and config.actors.engines_bounds[1] > 0:
+            context = config.engine.context_tokens
         check_structure(folder, Demands(tokenizer.size, context, trained=config is not None))
+    if config is not None:
+        tokenizer.opens_thought()  # raises if the template cannot hold a user's message
     return tokenizer
 
 

@@ -9,9 +9,11 @@ from spade.decoding import UnreadableError, try_decode
 from spade.disk import read_all
 from spade.errors import RunError, format_reason
 from spade.policy.manifest import PARAMETERS
+from spade.text import as_line
 
 PICKLED = "pytorch_model*.bin"
 _INDEX = f"{PARAMETERS}.index.json"
+_LONGEST = 255  # bytes of a file's name
 
 
 class _Index(msgspec.Struct):
@@ -38,10 +40,15 @@ def list_parameter_files(folder: Path) -> dict[Path, set[str]]:
         places = try_decode(_indexes.decode, read_all(index)).weight_map
     except (OSError, UnreadableError) as error:
         raise RunError(f"{index}: {format_reason(error)}; give a whole checkpoint") from None
-    names = sorted(set(places.values()))
-    if outside := [name for name in names if Path(name).name != name]:
-        raise RunError(f"{index}: names {outside[0]!r}, which is no file of this folder; give a whole checkpoint")
-    return _regular({folder / name: {tensor for tensor, place in places.items() if place == name} for name in names})
+    placed: dict[str, set[str]] = {}
+    for tensor, name in places.items():
+        placed.setdefault(name, set()).add(tensor)
+    if outside := [
+        name for name in sorted(placed) if not name or len(name.encode()) > _LONGEST or Path(name).name != name
+    ]:
+        named = as_line(repr(outside[0]), 200)
+        raise RunError(f"{index}: names {named}, which is no file of this folder; give a whole checkpoint")
+    return _regular({folder / name: placed[name] for name in sorted(placed)})
 
 
 def is_pickled(folder: Path) -> bool:

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from contextlib import nullcontext
 from functools import partial
 
 import pytest
@@ -11,6 +12,8 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from learner.weights import publish
+from spade import config
+from spade.app.evaluation.measuring import Subject
 from spade.errors import RunError, SpadeError, WeightsError
 from spade.policy import canary, structure
 from spade.policy.checkpoint_files import Demands, check_checkpoint, check_files, check_structure, count_tensors
@@ -150,11 +153,37 @@ def test_code_of_a_checkpoint_is_never_run_and_nobody_is_asked(look, folder, tmp
     assert not ran.exists()
 
 
+@pytest.mark.parametrize("look", [load_here, check_here])
+@pytest.mark.parametrize("key", ["attn_implementation", "_attn_implementation", "experts_implementation"])
+def test_a_config_does_not_choose_the_kernels_of_a_model(key, look, folder):
+    """Transformers downloads such a kernel from the hub and runs its code, or waits minutes for a compiler."""
+    for value in ("kernels-community/flash-attn3", "flash_attention_2", "flex_attention"):
+        configured(folder, **{key: value})
+        look(folder)
+    assert load_here(folder).config._attn_implementation == "sdpa"
+
+
+def test_a_config_does_not_choose_the_type_of_an_output(folder):
+    configured(folder, return_dict=False)
+    assert load_here(folder)(torch.tensor([[1, 2]])).logits.shape == (1, 2, 320)
+
+
 SOUND = {
     "tied": lambda: transformers.LlamaConfig(**SMALL, tie_word_embeddings=True),
     "sliding": lambda: transformers.Gemma3TextConfig(**SMALL, num_key_value_heads=2, head_dim=8, sliding_window=4),
     "experts": lambda: transformers.MixtralConfig(**SMALL, num_key_value_heads=2, num_local_experts=4),
     "other names": lambda: transformers.GPT2Config(**SMALL, n_positions=512),
+    "a fault of Transformers": lambda: transformers.Gemma3nTextConfig(
+        **{**SMALL, "num_hidden_layers": 5},
+        num_key_value_heads=2,
+        head_dim=8,
+        intermediate_size=48,
+        laurel_rank=4,
+        vocab_size_per_layer_input=320,
+        hidden_size_per_layer_input=8,
+        num_kv_shared_layers=0,
+        activation_sparsity_pattern=None,
+    ),
 }
 
 
@@ -164,7 +193,7 @@ def test_a_sound_checkpoint_passes_whole_and_in_parts(name, tmp_path):
     for size in ("1GB", "30KB"):
         folder = tmp_path / size
         model.save_pretrained(folder, max_shard_size=size)
-        check_here(folder, context_tokens=512, trained=True)
+        check_here(folder, context_tokens=512, trained="fault" not in name)
         load_here(folder)
     assert len(list(folder.glob("*.safetensors"))) > 1
 
@@ -197,6 +226,28 @@ UNFIT = {
     "512 are more than the model's 128 positions": lambda: transformers.GPT2Config(**SMALL, n_positions=128),
     "llama turns its positions with the longest sequence": lambda: transformers.LlamaConfig(
         **SMALL, rope_parameters={"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10_000.0}
+    ),
+    "engine cannot run deepseek_v3: it caches something else": lambda: transformers.DeepseekV3Config(
+        **SMALL,
+        intermediate_size=48,
+        q_lora_rank=16,
+        kv_lora_rank=16,
+        qk_rope_head_dim=8,
+        qk_nope_head_dim=8,
+        v_head_dim=8,
+        n_routed_experts=8,
+        moe_intermediate_size=16,
+        n_group=2,
+        topk_group=1,
+        num_experts_per_tok=2,
+    ),
+    "cohere changes its logits after the output head": lambda: transformers.CohereConfig(**SMALL, intermediate_size=48),
+    "gemma2 changes its logits after the output head": lambda: transformers.Gemma2Config(
+        **SMALL, num_key_value_heads=2, head_dim=8
+    ),
+    "engine cannot run llama: its attention is not causal": lambda: transformers.LlamaConfig(**SMALL, is_causal=False),
+    "engine cannot run ministral: its sliding window is of 0 tokens": lambda: transformers.MinistralConfig(
+        **SMALL, num_key_value_heads=2, head_dim=8, sliding_window=0, layer_types=["sliding_attention"] * 2
     ),
     "learner cannot train bert: its attention is not causal": lambda: transformers.BertConfig(**SMALL),
 }
@@ -273,6 +324,11 @@ INCOMPLETE = {
     "model-00002.safetensors": lambda folder: placed(
         folder, {**WHOLE, "weight_map": {**WHOLE["weight_map"], "b": "model-00002.safetensors"}}
     ),
+    "which is no file of this folder": lambda folder: placed(folder, {**WHOLE, "weight_map": {"a": "a" * 300}}),
+    "index.json: names ''": lambda folder: placed(folder, {**WHOLE, "weight_map": {"a": ""}}),
+    "f0.safetensors: No such file": lambda folder: placed(  # took minutes
+        folder, {**WHOLE, "weight_map": {f"t{number}": f"f{number}.safetensors" for number in range(40_000)}}
+    ),
     "'../model.safetensors'": lambda folder: placed(folder, {**WHOLE, "weight_map": {"a": "../model.safetensors"}}),
     "tokenizer.json": lambda folder: (folder / "tokenizer.json").unlink(),
     "tokenizer_config.json": lambda folder: (folder / "tokenizer_config.json").write_text("<html>429</html>"),
@@ -318,6 +374,26 @@ def test_the_check_before_a_run_builds_the_model_in_another_process(tmp_path):
     rewritten(folder, without("layers.1."))
     with pytest.raises(RunError, match=r"11 are missing, the first is model.layers.1"):
         check_checkpoint(folder)
+
+
+@pytest.mark.parametrize("template", ["", "hello", "{{ raise_exception('never') }}"])
+def test_a_template_that_cannot_ask_is_refused_before_a_run(template, tmp_path):
+    folder = write_checkpoint(tmp_path)
+    write_tokenizer(folder, template)
+    check_checkpoint(folder)
+    with pytest.raises(RunError, match="the model's chat template"):
+        check_checkpoint(folder, config.load("nano"))
+
+
+@pytest.mark.parametrize("kind", ["torch", "vllm"])
+def test_a_model_that_the_torch_engine_cannot_run_is_not_served_by_it(kind, tmp_path):
+    own = transformers.StableLmConfig(**SMALL, num_key_value_heads=4, intermediate_size=48)
+    transformers.AutoModelForCausalLM.from_config(own).save_pretrained(tmp_path / "model")
+    write_tokenizer(tmp_path / "model")
+    subject = Subject.of(str(tmp_path / "model"), None)._replace(root=tmp_path)
+    refusal = pytest.raises(SpadeError, match="the torch engine cannot run stablelm")
+    with refusal if kind == "torch" else nullcontext(), subject.pinned("newest", None, [f"engine.kind='{kind}'"]):
+        assert kind == "vllm"
 
 
 def test_pickled_parameters_are_checked_for_an_import(folder):

@@ -132,11 +132,22 @@ class Subject(NamedTuple):
             ) from None
         return cls(Path.cwd(), None, model, config or "nano", found.dtype, found)
 
-    def pinned(self, asked: str, endpoint: ServerOptions | None = None) -> AbstractContextManager[PinnedPolicy]:
-        """Pin the requested policy: its weights stay during the block. If the endpoint is given, return its policy."""
+    def pinned(
+        self, asked: str, endpoint: ServerOptions | None = None, overrides: Sequence[str] | None = None
+    ) -> AbstractContextManager[PinnedPolicy]:
+        """Pin the requested policy: its weights stay during the block. If the endpoint is given, return its policy.
+
+        With `overrides`, which are settings as in `--set`, an engine samples from it. Raises RunError if the torch
+        engine would, and cannot run such a model.
+        """
         if endpoint is not None:
             return nullcontext(endpoint.policy(model_folder(self.model)))
-        return hold_pinned(self.run, self.model, self.dtype, asked, self.place)
+        kind = ""
+        if overrides is not None:
+            pairs = [each.partition("=") for each in overrides]
+            kinds = [value.strip().strip("'\"") for key, _, value in pairs if key.strip() == "engine.kind"]
+            kind = kinds[-1] if kinds else load(self.base).engine.kind
+        return hold_pinned(self.run, self.model, self.dtype, asked, self.place, sampled=kind == "torch")
 
 
 class Planned(NamedTuple):
@@ -220,7 +231,7 @@ def evaluate(asked: EvalOptions, say: Say, complain: Say) -> list[MeasuredSuite]
     with ExitStack() as pins:
         # Pin all policies before measuring the first one: the run goes on and may retire the others.
         names = list_policy_names(subject.run, asked.policy)
-        policies = [pins.enter_context(subject.pinned(name, asked.endpoint)) for name in names]
+        policies = [pins.enter_context(subject.pinned(name, asked.endpoint, asked.overrides)) for name in names]
         first = _plan_policy(subject, policies[0], suites, asked, complain)
         playable = [each for each in suites if each.suite.name in {exam.suite.name for exam in first.exams}]
         plans = [first, *(_plan_policy(subject, policy, playable, asked, complain) for policy in policies[1:])]
@@ -228,7 +239,9 @@ def evaluate(asked: EvalOptions, say: Say, complain: Say) -> list[MeasuredSuite]
         if against == "none" or not first.exams:
             return [each for plan in plans for each in plan.measured(say).values()]
         other, named = _find_other(subject, against, asked.config)
-        before = _plan_policy(other, pins.enter_context(other.pinned(named)), playable, asked, complain)
+        before = _plan_policy(
+            other, pins.enter_context(other.pinned(named, None, asked.overrides)), playable, asked, complain
+        )
         for plan in plans:
             _refuse_others(plan, before)
         found, held = [plan.measured(say) for plan in plans], before.measured(say)

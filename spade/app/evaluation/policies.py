@@ -64,7 +64,9 @@ def list_policy_names(run: RunDir | None, asked: str) -> list[str]:
 
 
 @contextmanager
-def hold_pinned(run: RunDir | None, model: str, dtype: str, asked: str, place: Path) -> Iterator[PinnedPolicy]:
+def hold_pinned(
+    run: RunDir | None, model: str, dtype: str, asked: str, place: Path, *, sampled: bool = False
+) -> Iterator[PinnedPolicy]:
     """Pin the requested policy of a run, or of a model if `run` is missing. Its weights stay during the block.
 
     Weights that a run may retire are linked into `place`. The links stay while an evaluation of these weights is
@@ -73,7 +75,7 @@ def hold_pinned(run: RunDir | None, model: str, dtype: str, asked: str, place: P
     from spade.disk import hold
     from spade.policy.manifest import PARAMETERS
 
-    policy = pin(run, model, dtype, asked, place)
+    policy = pin(run, model, dtype, asked, place, sampled=sampled)
     try:
         with nullcontext() if policy.folder is None else hold(policy.folder / PARAMETERS):
             yield policy
@@ -81,11 +83,14 @@ def hold_pinned(run: RunDir | None, model: str, dtype: str, asked: str, place: P
         release(policy, place)
 
 
-def pin(run: RunDir | None, model: str, dtype: str, asked: str, place: Path) -> PinnedPolicy:
-    """Pin the requested policy; see `pinned`. Its weights stay until `release`."""
+def pin(run: RunDir | None, model: str, dtype: str, asked: str, place: Path, *, sampled: bool = False) -> PinnedPolicy:
+    """Pin the requested policy; see `hold_pinned`. Its weights stay until `release`.
+
+    With `sampled`, raises RunError for a model that the torch engine cannot run.
+    """
     check_asked(asked)
     if asked == "start" or (run is None and asked == "newest"):
-        return _start(model, dtype, place, "start" if run else as_line(model, 60))
+        return _start(model, dtype, place, "start" if run else as_line(model, 60), sampled)
     if found := _ASKED.fullmatch(asked)["digest"]:  # type: ignore[index]
         return _pin_digest(run, found, place)
     if run is None:
@@ -126,7 +131,7 @@ def _is_needed(digest: str, place: Path) -> bool:
     return any(summary is None or summary.played < summary.scheduled for summary in kept)
 
 
-def _start(model: str, dtype: str, place: Path, name: str) -> PinnedPolicy:
+def _start(model: str, dtype: str, place: Path, name: str, sampled: bool) -> PinnedPolicy:
     """Pin the checkpoint `model` in its folder. A checkpoint of several files is first merged into one, for the digest.
 
     Raises RunError if its files do not fit together.
@@ -136,7 +141,7 @@ def _start(model: str, dtype: str, place: Path, name: str) -> PinnedPolicy:
     from spade.policy.model_folder import resolve
 
     folder = resolve(model)
-    check_checkpoint(folder)
+    check_checkpoint(folder, sampled=sampled)
     if not (folder / manifest.PARAMETERS).is_file():
         import torch
 

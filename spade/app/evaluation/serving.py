@@ -67,7 +67,7 @@ def serve(asked: ServeOptions, say: Say) -> None:
         return
     check_asked(asked.policy)
     subject = Subject.of(asked.model, asked.config)
-    with subject.pinned(asked.policy) as policy:
+    with subject.pinned(asked.policy, None, asked.overrides) as policy:
         if policy.folder is None:
             raise ConfigError(f"--policy {asked.policy}: its weights are gone")
         config = _derive_settings(subject, policy, asked)
