@@ -7,7 +7,7 @@ within a step is weights, kept policy, checkpoint. Only a checkpoint retires bat
 
 import logging
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, NoReturn
@@ -132,9 +132,17 @@ class Writer:
         announced = await self._replay.publish(work.step, folder.name, str(folder), work.metrics)
         newest = self._replay.client.pulse.weights or announced
         needed = frozenset({announced.digest, newest.digest})
-        spare = await trio.to_thread.run_sync(weights.list_spare, self._weights, needed)
+        spare = await trio.to_thread.run_sync(self._list_spare, needed)
         retired = await self._replay.retire(spare) if spare else ()
-        await trio.to_thread.run_sync(weights.prune, self._weights, retired, self._claim.check)
+        await trio.to_thread.run_sync(self._prune, retired)
+
+    def _list_spare(self, needed: frozenset[str]) -> list[str]:
+        with self._claim.held():
+            return weights.list_spare(self._weights, needed)
+
+    def _prune(self, retired: Iterable[str]) -> None:
+        with self._claim.held():
+            weights.prune(self._weights, retired, self._claim.check)
 
     def _write_policy(self, work: Work) -> Path:
         """Return the folder below `weights` with the policy. Write the folder if that is not done yet."""

@@ -1,6 +1,7 @@
 """Two lives of a learner over one run: what the older one would still do has no effect, wherever it was stopped."""
 
 import hashlib
+import shutil
 
 import pytest
 from hypothesis import given
@@ -41,6 +42,21 @@ def seen(folder):
     """Every file with a digest of its bytes."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def test_an_older_life_may_delete_a_folder_just_before_the_newer_one_does(root):
+    published = root.parent / "weights"
+    for folder in (root / ".draft-a", published / ".draft-a", published / "a"):
+        folder.mkdir(parents=True)
+
+    def others_delete():
+        for folder in (root / ".draft-a", published / ".draft-a", published / "a"):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    checkpoint.prune(root, 3, 1, others_delete)
+    (published / ".draft-a").mkdir()
+    weights.prune(published, ["a"], others_delete)
+    assert [*root.iterdir(), *published.iterdir()] == []
 
 
 def test_a_newer_life_ends_what_the_older_one_does_to_the_run(root):

@@ -234,6 +234,18 @@ async def test_a_newer_life_ends_what_an_older_one_writes_beside_a_step(run, slo
     assert tested.replay.told[-1][:2] == ("weights", 1)
 
 
+async def test_a_newer_life_that_deletes_meanwhile_ends_the_older_one_in_the_same_line(run, monkeypatch):
+    tested = run(life=OLD)
+
+    def deleted(root, needed):
+        Claim(tested.root / "checkpoints", "learner", NEW).take()
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(root / "gone"))
+
+    monkeypatch.setattr(weights, "list_spare", deleted)
+    with pytest.RaisesGroup(pytest.RaisesExc(RunError, match=OVER), flatten_subgroups=True):
+        await tested.live()
+
+
 async def test_a_state_that_is_not_copied_is_written_between_two_steps(run, monkeypatch):
     """As by a learner on a CPU, and by ranks that write their parts."""
     monkeypatch.setattr(Copying, "copies_state", False)
