@@ -46,7 +46,9 @@ class Manifest(msgspec.Struct, frozen=True):
 def write(root: Path, step: int, metrics: StepMetrics, save: Save, check: Check) -> Path:
     """Make `root`/step-N from the files that `save` writes into a given folder. Durable when this returns."""
     folder = root / f"{PREFIX}{step}"
-    with open_draft(root) as made:
+    with open_draft(root) as draft:
+        made = draft / folder.name
+        made.mkdir()
         measured = save(made)
         files = sorted(str(path.relative_to(made)) for path in made.rglob("*") if path.is_file())
         checksums = _compute_digests(made, [name for name in files if name not in measured]) | measured
@@ -57,7 +59,7 @@ def write(root: Path, step: int, metrics: StepMetrics, save: Save, check: Check)
             sync(path)
         check()
         if folder.exists():  # the start did not choose this folder, so it is damaged
-            discard(folder)
+            os.replace(folder, draft / "replaced")  # fails if a newer life has come since and deleted the draft
         os.replace(made, folder)
     sync(root)
     return folder
