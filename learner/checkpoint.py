@@ -10,6 +10,7 @@ import math
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -45,7 +46,9 @@ class Manifest(msgspec.Struct, frozen=True):
 def write(root: Path, step: int, metrics: StepMetrics, save: Save, check: Check) -> Path:
     """Make `root`/step-N from the files that `save` writes into a given folder. Durable when this returns."""
     folder = root / f"{PREFIX}{step}"
-    with open_draft(root) as made:
+    with open_draft(root) as draft:
+        made = draft / folder.name
+        made.mkdir()
         measured = save(made)
         files = sorted(str(path.relative_to(made)) for path in made.rglob("*") if path.is_file())
         checksums = _compute_digests(made, [name for name in files if name not in measured]) | measured
@@ -56,7 +59,7 @@ def write(root: Path, step: int, metrics: StepMetrics, save: Save, check: Check)
             sync(path)
         check()
         if folder.exists():  # the start did not choose this folder, so it is damaged
-            discard(folder)
+            os.replace(folder, draft / "replaced")  # fails if a newer life has come since and deleted the draft
         os.replace(made, folder)
     sync(root)
     return folder
@@ -80,7 +83,8 @@ def prune(root: Path, step: int, keep: int, check: Check) -> None:
     stay = [folder for number, folder in found if number <= step][-keep:]
     for folder in [*root.glob(f"{DRAFT}*"), *(folder for _, folder in found if folder not in stay)]:
         check()  # check after listing, so that the files of a newer process are never deleted
-        discard(folder)
+        with suppress(FileNotFoundError):  # another life of the learner has just deleted it
+            discard(folder)
 
 
 def list_kept(root: Path) -> list[tuple[int, Path]]:

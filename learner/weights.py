@@ -3,6 +3,7 @@
 import copy
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -80,7 +81,9 @@ def prune(root: Path, retired: Iterable[str], check: Check) -> None:
     """
     for path in [path for path in root.iterdir() if path.is_dir() and path.name.startswith(".")]:
         check()  # check after listing, so that the files of a newer process are never deleted
-        discard(path)
+        with suppress(FileNotFoundError):  # another life of the learner has just deleted it
+            discard(path)
     for digest in retired:
         check()
-        discard_unless_held(root / digest, PARAMETERS)
+        with suppress(FileNotFoundError):
+            discard_unless_held(root / digest, PARAMETERS)

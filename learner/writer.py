@@ -7,7 +7,7 @@ within a step is weights, kept policy, checkpoint. Only a checkpoint retires bat
 
 import logging
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, NoReturn
@@ -66,6 +66,7 @@ class Writer:
         self._policies = run / kept.FOLDER
         self._tokenizer = resolve(config.model.path)
         self._published: tuple[int, Path] | None = None  # step and folder of the newest weights written
+        self._unkept: Work | None = None  # its policy is to be kept, and is not kept yet
         self._free = trio.Semaphore(1)  # held while there is a copy
         self._give, self._given = trio.open_memory_channel[Work](1)
         self._question = trio.CancelScope()  # cancels the open request to the replay service
@@ -101,19 +102,25 @@ class Writer:
         with trio.CancelScope(shield=True):
             await self.settle()
 
+    async def keep_policy(self) -> None:
+        """Keep the policy of a work whose writing failed before. A checkpoint of a later step would leave it out."""
+        if self._unkept is not None:
+            await trio.to_thread.run_sync(self._keep_policy, self._unkept)
+            self._unkept = None
+
     async def save(self, work: Work) -> None:
         """Write the checkpoint of `work`, and delete the oldest ones beyond `learner.keep_checkpoints`."""
         await trio.to_thread.run_sync(self._write_checkpoint, work)
         self.saved = work.step
 
     async def _write(self, work: Work) -> None:
+        self._unkept = work if work.keep else None
         try:
             folder = await trio.to_thread.run_sync(self._write_policy, work)
             if work.publish:
                 with self._asking():
                     await self._announce(work, folder)
-            if work.keep:
-                await trio.to_thread.run_sync(self._keep_policy, work)
+            await self.keep_policy()
             if work.save is not None and self._answer_by == math.inf:
                 await self.save(work)
                 with self._asking():
@@ -132,9 +139,17 @@ class Writer:
         announced = await self._replay.publish(work.step, folder.name, str(folder), work.metrics)
         newest = self._replay.client.pulse.weights or announced
         needed = frozenset({announced.digest, newest.digest})
-        spare = await trio.to_thread.run_sync(weights.list_spare, self._weights, needed)
+        spare = await trio.to_thread.run_sync(self._list_spare, needed)
         retired = await self._replay.retire(spare) if spare else ()
-        await trio.to_thread.run_sync(weights.prune, self._weights, retired, self._claim.check)
+        await trio.to_thread.run_sync(self._prune, retired)
+
+    def _list_spare(self, needed: frozenset[str]) -> list[str]:
+        with self._claim.held():
+            return weights.list_spare(self._weights, needed)
+
+    def _prune(self, retired: Iterable[str]) -> None:
+        with self._claim.held():
+            weights.prune(self._weights, retired, self._claim.check)
 
     def _write_policy(self, work: Work) -> Path:
         """Return the folder below `weights` with the policy. Write the folder if that is not done yet."""

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from spade.disk import discard, link_folder, open_draft, read_all, sync
+from spade.disk import link_folder, open_draft, read_all, sync
 from spade.policy.manifest import MANIFEST
 
 FOLDER, PREFIX = "policies", "step-"
@@ -37,7 +37,7 @@ def keep(root: Path, step: int, weights: Path, check: Callable[[], None]) -> boo
             sync(path)
         check()
         if folder.exists():
-            discard(folder)
+            os.replace(folder, made / "replaced")  # fails if another learner has taken over since and deleted the draft
         os.replace(copy, folder)
     sync(root)
     return True

@@ -1,6 +1,10 @@
 """The signals that end a command, and its exit code after Ctrl-C."""
 
 import signal
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import trio
 
 INTERRUPTED = 130
 """Exit code of a command that Ctrl-C ended, as a shell has it for a process that SIGINT killed."""
@@ -12,6 +16,16 @@ def list_ending_signals() -> list[signal.Signals]:
     """Return SIGINT, SIGTERM and SIGHUP. SIGHUP is left out if it is ignored, as under `nohup`."""
     hang_up = [] if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else [signal.SIGHUP]
     return [signal.SIGINT, signal.SIGTERM, *hang_up]
+
+
+async def interrupt_at_signal(task_status: "trio.TaskStatus[None]") -> None:
+    """Raise KeyboardInterrupt at the first signal that ends a command. Other tasks are cancelled and clean up."""
+    import trio  # import here: `spade` imports this module before it heeds Ctrl-C
+
+    with trio.open_signal_receiver(*list_ending_signals()) as signals:
+        task_status.started()
+        async for _ in signals:
+            raise KeyboardInterrupt
 
 
 def note_signal(number: int) -> None:

@@ -1,6 +1,7 @@
 """Two lives of a learner over one run: what the older one would still do has no effect, wherever it was stopped."""
 
 import hashlib
+import shutil
 
 import pytest
 from hypothesis import given
@@ -9,7 +10,8 @@ from hypothesis import strategies as st
 from learner import checkpoint, weights
 from learner.claim import FILE, Claim
 from spade.errors import RunError
-from spade.policy.manifest import PARAMETERS
+from spade.policy import kept
+from spade.policy.manifest import MANIFEST, PARAMETERS
 from spade.protocol import LifeNumber, StepMetrics
 
 OLD, NEW = LifeNumber(1, 3), LifeNumber(2, 1)
@@ -41,6 +43,54 @@ def seen(folder):
     """Every file with a digest of its bytes."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+
+
+def test_an_older_life_may_delete_a_folder_just_before_the_newer_one_does(root):
+    published = root.parent / "weights"
+    for folder in (root / ".draft-a", published / ".draft-a", published / "a"):
+        folder.mkdir(parents=True)
+
+    def others_delete():
+        for folder in (root / ".draft-a", published / ".draft-a", published / "a"):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    checkpoint.prune(root, 3, 1, others_delete)
+    (published / ".draft-a").mkdir()
+    weights.prune(published, ["a"], others_delete)
+    assert [*root.iterdir(), *published.iterdir()] == []
+
+
+def test_an_older_life_that_was_stopped_after_its_last_check_deletes_nothing_of_a_newer_one(root):
+    policies = root.parent / "policies"
+    for name in "ab":
+        (root.parent / name).mkdir()
+        (root.parent / name / MANIFEST).write_text(name)
+    old, before = claim(root, OLD), []
+
+    def checked():
+        if not before:  # the newer life lives while the older one is stopped
+            before.append({})
+            new = Claim(root, "learner", NEW)
+            new.take(root, policies)
+            write(root, 4, new)
+            kept.keep(policies, 4, root.parent / "b", new.check)
+            before[0] = seen(root.parent)
+
+    def write_checkpoint():
+        checkpoint.write(root, 4, StepMetrics(), lambda folder: {}, checked)
+
+    def keep_policy():
+        kept.keep(policies, 4, root.parent / "a", checked)
+
+    for act in (write_checkpoint, keep_policy):
+        before.clear()
+        (root / FILE).unlink(missing_ok=True)
+        shutil.rmtree(root / "step-4", ignore_errors=True)
+        shutil.rmtree(policies, ignore_errors=True)
+        old.check()
+        with pytest.raises(FileNotFoundError):
+            act()
+        assert seen(root.parent) == before[0]
 
 
 def test_a_newer_life_ends_what_the_older_one_does_to_the_run(root):

@@ -16,7 +16,7 @@ from learner.claim import Claim
 from learner.train import Learner
 from learner.writer import Writer
 from spade import config
-from spade.errors import RunError
+from spade.errors import BusError, RunError
 from spade.policy import kept
 from spade.processes.entry import _find_verdict
 from spade.protocol import Batch, LifeNumber, StepMetrics
@@ -206,6 +206,31 @@ async def test_a_learner_that_is_told_to_leave_does_not_begin_a_checkpoint_twice
     assert list(tested.states()) == [2, 4]
 
 
+async def test_a_learner_that_leaves_keeps_a_policy_whose_publication_failed(run, slow):
+    tested = run()
+    begun, go_on = slow(3)
+    publish = tested.replay.publish
+
+    async def failing(step, *rest):
+        if step == 3:
+            raise BusError("no answer")
+        return await publish(step, *rest)
+
+    tested.replay.publish = failing
+    with pytest.RaisesGroup(pytest.RaisesExc(BusError), flatten_subgroups=True):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(tested.learner.live)
+            await until(begun.is_set)
+            await until(lambda: tested.backend.step == 4)
+            nursery.cancel_scope.cancel()
+            go_on.set()
+    assert list(tested.states()) == [2, 4]
+    kept_policy = tested.root / kept.FOLDER / "step-3"
+    plain = run(name="plain")
+    await plain.live()
+    assert seen(kept_policy) == seen(plain.root / kept.FOLDER / "step-3")
+
+
 async def test_a_replay_service_that_does_not_answer_costs_a_leaving_learner_no_checkpoint(run):
     tested = run()
     tested.replay.silent = 3
@@ -232,6 +257,18 @@ async def test_a_newer_life_ends_what_an_older_one_writes_beside_a_step(run, slo
             go_on.set()
     assert seen(tested.root) == before
     assert tested.replay.told[-1][:2] == ("weights", 1)
+
+
+async def test_a_newer_life_that_deletes_meanwhile_ends_the_older_one_in_the_same_line(run, monkeypatch):
+    tested = run(life=OLD)
+
+    def deleted(root, needed):
+        Claim(tested.root / "checkpoints", "learner", NEW).take()
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(root / "gone"))
+
+    monkeypatch.setattr(weights, "list_spare", deleted)
+    with pytest.RaisesGroup(pytest.RaisesExc(RunError, match=OVER), flatten_subgroups=True):
+        await tested.live()
 
 
 async def test_a_state_that_is_not_copied_is_written_between_two_steps(run, monkeypatch):

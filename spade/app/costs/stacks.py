@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 import trio
 
 from spade.extras import describe_installing
+from spade.processes.ending import interrupt_at_signal
 
 RATE = 5
 """Samples of a process in a second. More would cost the run more than 2 % of two cores."""
@@ -44,9 +45,12 @@ PARTS = {
     "actors/sandbox/": "sandbox and admission",
     "actors/": "roles: prompts, moves, trajectories",
     "learner/": "model arithmetic",
+    "learner/backends/shards.py": "weights and checkpoints",
+    "learner/backends/state.py": "weights and checkpoints",
     "learner/broadcast.py": "weights and checkpoints",
     "learner/checkpoint.py": "weights and checkpoints",
     "learner/weights.py": "weights and checkpoints",
+    "learner/writer.py": "weights and checkpoints",
     "replay/": "ledger",
     "replay/store/": "store",
     "spade/codec.py": "coding",
@@ -92,7 +96,8 @@ def split_seconds(seconds: float, counts: Mapping[str, int]) -> dict[str, float]
 async def sample_stacks(pids: Iterable[int], seconds: int) -> tuple[dict[int, Counter[str]], str]:
     """Sample the stacks of processes for some seconds. Return the counts by part, and why any are missing or "".
 
-    Only threads that work are sampled. A process that cannot be sampled is missing in the result.
+    Only threads that work are sampled. A process that cannot be sampled is missing in the result. A signal ends py-spy
+    and raises KeyboardInterrupt.
     """
     program = shutil.which("py-spy", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}")
     if program is None:
@@ -101,10 +106,13 @@ async def sample_stacks(pids: Iterable[int], seconds: int) -> tuple[dict[int, Co
     faults: set[str] = set()
     with TemporaryDirectory() as folder:
         files = {pid: Path(folder) / str(pid) for pid in pids}
-        with trio.move_on_after(seconds + _GRACE_S):
-            async with trio.open_nursery() as nursery:
-                for pid, file in files.items():
-                    nursery.start_soon(_record, program, pid, seconds, file, faults)
+        async with trio.open_nursery() as watch:
+            await watch.start(interrupt_at_signal)  # otherwise py-spy would go on after a SIGTERM to this process
+            with trio.move_on_after(seconds + _GRACE_S):
+                async with trio.open_nursery() as nursery:
+                    for pid, file in files.items():
+                        nursery.start_soon(_record, program, pid, seconds, file, faults)
+            watch.cancel_scope.cancel()
         return _read_counts(files), "; ".join(sorted(faults))
 
 

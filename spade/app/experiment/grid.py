@@ -10,7 +10,7 @@ from spade.app.experiment.plan import Piece
 from spade.app.experiment.results import RunResult, write_result
 from spade.app.experiment.workplace import Workplace
 from spade.errors import SpadeError, format_placed
-from spade.processes.ending import list_ending_signals
+from spade.processes.ending import interrupt_at_signal
 from spade.progress import show
 
 
@@ -34,7 +34,7 @@ class Grid:
         If a signal ends the work, active runs drain, then KeyboardInterrupt is raised.
         """
         async with trio.open_nursery() as watch:
-            await watch.start(_listen)
+            await watch.start(interrupt_at_signal)
             with show("runs", len(self._place.experiment.pieces), lambda: len(self._results)):
                 async with trio.open_nursery() as nursery:
                     for _ in range(at_once):
@@ -78,10 +78,3 @@ class Grid:
                 else:
                     await self._news.wait()
         return None
-
-
-async def _listen(task_status: trio.TaskStatus[None]) -> None:
-    with trio.open_signal_receiver(*list_ending_signals()) as signals:
-        task_status.started()
-        async for _ in signals:
-            raise KeyboardInterrupt

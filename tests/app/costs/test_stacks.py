@@ -1,5 +1,10 @@
 """Stacks and the parts that they belong to."""
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -23,6 +28,8 @@ MAIN = "<module> (spade/processes/__main__.py:12);main (spade/processes/entry.py
             "train (learner/backends/torch.py:60);backward (torch/_tensor.py:5);run (torch/autograd/graph.py:8)",
             "model arithmetic",
         ),
+        ("_write_checkpoint (learner/writer.py:160);save (learner/backends/state.py:73)", "weights and checkpoints"),
+        ("_write_checkpoint (learner/writer.py:160);link_folder (spade/disk.py:119)", "weights and checkpoints"),
         (f"{MAIN};{LOOP};activate (trio/_core/_run.py:800)", "event loop"),
         (f"{MAIN};{LOOP};receive (spade/transport/server.py:90);decode_request (spade/codec.py:25)", "coding"),
         (f"{MAIN};{LOOP};handle (replay/service/service.py:90);commit (replay/store/store.py:25)", "store"),
@@ -62,3 +69,35 @@ def test_the_gain_is_the_factor_if_the_part_were_free():
         PartCost("coding", 3.0, 0.75, 4.0),
         PartCost("sampling", 1.0, 0.25, 4 / 3),
     )
+
+
+SAMPLING = """
+import shutil, sys, trio
+from spade.app.costs import stacks
+shutil.which = lambda *_, **__: sys.argv[1]
+trio.run(stacks.sample_stacks, [1, 2], 60)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_leaves_no_sampler_and_no_file(tmp_path, number):
+    begun, temporary, program = tmp_path / "begun", tmp_path / "temporary", tmp_path / "py-spy"
+    for folder in (begun, temporary):
+        folder.mkdir()
+    program.write_text(f"#!/bin/sh\ntouch {begun}/$$\nexec sleep 60\n")
+    program.chmod(0o755)
+    command = [sys.executable, "-c", SAMPLING, str(program)]
+    with subprocess.Popen(command, env={**os.environ, "TMPDIR": str(temporary)}, stderr=subprocess.PIPE) as process:
+        until = time.monotonic() + 60
+        while len(list(begun.iterdir())) < 2:
+            assert time.monotonic() < until
+            assert process.poll() is None
+            time.sleep(0.05)
+        process.send_signal(number)
+        _, error = process.communicate(timeout=60)
+    left = [file.name for file in begun.iterdir() if Path("/proc", file.name).exists()]
+    for pid in left:
+        os.kill(int(pid), signal.SIGKILL)
+    assert b"KeyboardInterrupt" in error
+    assert left == []
+    assert list(temporary.iterdir()) == []
