@@ -75,7 +75,7 @@ def test_only_a_person_at_a_terminal_sees_bars(monkeypatch, terminal, words, sho
     monkeypatch.setattr(progress, "_display", None)
     monkeypatch.setattr(cli, "open_streams", lambda: None)
     monkeypatch.setattr(cli.logs, "warn_plainly", lambda: None)
-    monkeypatch.setattr(cli, "app", lambda: seen.append(progress.is_displayed()))
+    monkeypatch.setattr(cli, "app", lambda prog_name: seen.append(progress.is_displayed()))
     monkeypatch.setattr(sys.stdout, "isatty", lambda: terminal, raising=False)
     monkeypatch.setattr(sys, "argv", ["spade", *words])
     cli._run()

@@ -82,12 +82,12 @@ def test_no_file_names_the_project_as_if_an_index_had_it():
 def test_a_copy_of_the_usual_environment_is_made_once(tmp_path, target):
     """The copy is made of links. A mark renewed through a link made the usual environment's packages look old."""
     usual, copy = tmp_path / "usual", tmp_path / "copy"
-    (usual / "bin").mkdir(parents=True)
+    usual.mkdir()
     for name in ("installed", "dev"):
         (usual / name).touch()
-    python = usual / "bin" / "python"
-    python.write_text("#!/bin/sh\n")
-    python.chmod(0o755)
-    make = ["make", "-C", str(ROOT), f"VENV={usual}", f"{target}={copy}", f"{copy}/installed"]
+    uv = tmp_path / "uv"
+    uv.write_text("#!/bin/sh\n")
+    uv.chmod(0o755)
+    make = ["make", "-C", str(ROOT), f"VENV={usual}", f"UV={uv}", f"{target}={copy}", f"{copy}/installed"]
     subprocess.run(make, check=True, capture_output=True)
     subprocess.run([*make, "--question"], check=True, capture_output=True)

@@ -72,8 +72,9 @@ def test_the_gain_is_the_factor_if_the_part_were_free():
 
 
 SAMPLING = """
-import shutil, sys, trio
+import shutil, signal, sys, trio
 from spade.app.costs import stacks
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup
 shutil.which = lambda *_, **__: sys.argv[1]
 trio.run(stacks.sample_stacks, [1, 2], 60)
 """
