@@ -48,13 +48,13 @@ def check_checkpoint(folder: Path, config: Config | None = None, *, sampled: boo
     package are known to be sound. Raises RunError for any fault.
     """
     tokenizer = check_files(folder, thinking=config is not None and config.model.thinking)
+    if config is not None:
+        tokenizer.opens_thought()  # raises if the template cannot hold a user's message
     if folder not in model_folder.SHIPPED.values():
         context = int(sampled)  # the engine's own contexts are made to fit
         if config is not None and config.engine.kind == "torch" and config.actors.engines_bounds[1] > 0:
             context = config.engine.context_tokens
         check_structure(folder, Demands(tokenizer.size, context, trained=config is not None))
-    if config is not None:
-        tokenizer.opens_thought()  # raises if the template cannot hold a user's message
     return tokenizer
 
 

@@ -380,7 +380,7 @@ def test_the_check_before_a_run_builds_the_model_in_another_process(tmp_path):
 def test_a_template_that_cannot_ask_is_refused_before_a_run(template, tmp_path):
     folder = write_checkpoint(tmp_path)
     write_tokenizer(folder, template)
-    check_checkpoint(folder)
+    check_files(folder)
     with pytest.raises(RunError, match="the model's chat template"):
         check_checkpoint(folder, config.load("nano"))
 
