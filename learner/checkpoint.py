@@ -17,7 +17,7 @@ import msgspec
 
 from learner.claim import Check
 from spade.decoding import try_decode
-from spade.disk import DRAFT, discard, open_draft, open_regular, read_all, sync
+from spade.disk import DRAFT, discard, move_from_draft, open_draft, open_regular, read_all, sync
 from spade.policy.kept import PREFIX, list_by_step
 from spade.protocol import StepMetrics
 
@@ -58,10 +58,8 @@ def write(root: Path, step: int, metrics: StepMetrics, save: Save, check: Check)
         for path in {*made.rglob("*"), *(made / name for name in measured), made}:
             sync(path)
         check()
-        if folder.exists():  # the start did not choose this folder, so it is damaged
-            os.replace(folder, draft / "replaced")  # fails if a newer life has come since and deleted the draft
-        os.replace(made, folder)
-    sync(root)
+        # The start did not choose an older folder, so it is damaged. This fails if a newer life has deleted the draft.
+        move_from_draft(made, folder)
     return folder
 
 

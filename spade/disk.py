@@ -121,6 +121,17 @@ def open_draft(parent: Path) -> Iterator[Path]:
         rmtree(folder, ignore_errors=True)  # delete a half-written folder, so that it does not fill the disk
 
 
+def move_from_draft(part: Path, folder: Path) -> None:
+    """Rename `part` of a draft to `folder`, durably. Raises OSError.
+
+    An older `folder` moves into the draft. So this fails if somebody has deleted the draft, and nothing is replaced.
+    """
+    if folder.exists():
+        os.replace(folder, part.with_name("replaced"))
+    os.replace(part, folder)
+    sync(folder.parent)
+
+
 @contextmanager
 def write_whole(folder: Path) -> Iterator[Path]:
     """Yield a draft folder. It is renamed to `folder` at the end of the block, or deleted if the block fails.
@@ -229,6 +240,13 @@ def refuse_outside(file: Path) -> None:
     """Raise RunError if a file in a folder that others wrote is a link to a place outside the folder."""
     if file.is_symlink() and not Path(os.path.realpath(file)).is_relative_to(os.path.realpath(file.parent)):
         raise RunError(f"{file}: is a link that leaves its folder; put a copy of the file in its place")
+
+
+def refuse_irregular(file: Path) -> None:
+    """Raise RunError if a file that others may have written is a link, or not a regular file. It may be missing."""
+    if os.path.lexists(file) and not stat.S_ISREG(file.lstat().st_mode):
+        kind = " but a link" if file.is_symlink() else ""
+        raise RunError(f"{file}: is not a regular file{kind}; put a copy of the file in its place")
 
 
 def refuse_links(folder: Path) -> None:

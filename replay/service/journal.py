@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 
 from replay.service.status import make_metrics_row
-from spade.disk import is_out_of_descriptors, open_to_append, replace
-from spade.errors import RunError, format_reason
+from spade.disk import is_out_of_descriptors, open_to_append, refuse_irregular, replace
+from spade.errors import format_reason
 from spade.protocol import Diversity, Evaluation, Status
 
 log = logging.getLogger(__name__)
@@ -23,8 +23,7 @@ class Journal:
     def __init__(self, run: Path) -> None:
         self._metrics = run / "metrics.jsonl"
         self._status = run / "status.json"
-        if os.path.lexists(self._metrics) and (self._metrics.is_symlink() or not self._metrics.is_file()):
-            raise RunError(f"{self._metrics}: is not a regular file; put a copy of the file in its place")
+        refuse_irregular(self._metrics)
         if _read_last_byte(self._metrics) not in (b"", b"\n"):
             self._append(b"")  # a killed service left half a row: end this row
 

@@ -3,8 +3,6 @@
 LMDB trusts its pages. A wrong page can kill the process that reads it.
 """
 
-import os
-import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -16,6 +14,7 @@ from replay.store.pages import find_damaged_pages
 from replay.store.refusal import make_unreadable_error
 from replay.store.seal import NOT_COMMITTED, DamagedError, check_sealed
 from replay.store.store import LOG, NAMES, Commit, begin, open_table
+from spade.disk import refuse_irregular
 from spade.errors import RunError
 
 FORMAT = 3
@@ -40,10 +39,7 @@ def refuse_irregular_files(path: Path) -> None:
     Even a reader writes LMDB's lock file. If this file is a link, the reader damages the file behind it.
     """
     for name in _FILES:
-        file = path / name
-        if os.path.lexists(file) and not stat.S_ISREG(file.lstat().st_mode):
-            kind = " but a link" if file.is_symlink() else ""
-            raise RunError(f"{file}: is not a regular file{kind}; put a copy of the file in its place")
+        refuse_irregular(path / name)
 
 
 def check_heads(path: Path) -> None:

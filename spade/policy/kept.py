@@ -4,11 +4,10 @@ ROOT/step-40/       the policy after learner step 40 in the Hugging Face layout:
 ROOT/.draft-…/      a folder that is being written, or that a crash has left. No command takes it for a policy
 """
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
-from spade.disk import link_folder, open_draft, read_all, sync
+from spade.disk import link_folder, move_from_draft, open_draft, read_all, sync
 from spade.policy.manifest import MANIFEST
 
 FOLDER, PREFIX = "policies", "step-"
@@ -36,10 +35,7 @@ def keep(root: Path, step: int, weights: Path, check: Callable[[], None]) -> boo
         for path in (*copy.rglob("*"), copy):
             sync(path)
         check()
-        if folder.exists():
-            os.replace(folder, made / "replaced")  # fails if another learner has taken over since and deleted the draft
-        os.replace(copy, folder)
-    sync(root)
+        move_from_draft(copy, folder)  # fails if another learner has taken over since and deleted the draft
     return True
 
 

@@ -142,12 +142,8 @@ class Subject(NamedTuple):
         """
         if endpoint is not None:
             return nullcontext(endpoint.policy(model_folder(self.model)))
-        kind = ""
-        if overrides is not None:
-            pairs = [each.partition("=") for each in overrides]
-            kinds = [value.strip().strip("'\"") for key, _, value in pairs if key.strip() == "engine.kind"]
-            kind = kinds[-1] if kinds else load(self.base).engine.kind
-        return hold_pinned(self.run, self.model, self.dtype, asked, self.place, sampled=kind == "torch")
+        sampled = overrides is not None and _load_with(self.base, overrides, "engine.kind").engine.kind == "torch"
+        return hold_pinned(self.run, self.model, self.dtype, asked, self.place, sampled=sampled)
 
 
 class Planned(NamedTuple):
@@ -164,6 +160,11 @@ class Planned(NamedTuple):
         if self.exams:
             measure(self.subject.place, self.config, self.policy, self.exams, say, self.servers)
         return {exam.suite.name: _read_measured(exam, self.policy) for exam in self.exams}
+
+
+def _load_with(base: str, overrides: Sequence[str], key: str) -> Config:
+    """Load `base` with the overrides of one setting. The other overrides are checked once the policy is known."""
+    return load(base, tuple(each for each in overrides if each.partition("=")[0].strip() == key))
 
 
 def find_suites(names: str) -> list[Suite]:
@@ -272,8 +273,7 @@ def _plan_policy(
 
 def _extend_for_thoughts(subject: Subject, suites: Sequence[Chosen], asked: EvalOptions) -> Sequence[Chosen]:
     """Give harnesses longer turns if the model thinks, by its run or recipe and `--set model.thinking`."""
-    own = [each for each in asked.overrides if each.partition("=")[0].strip() == "model.thinking"]
-    if not load(subject.base, tuple(own)).model.thinking:
+    if not _load_with(subject.base, asked.overrides, "model.thinking").model.thinking:
         return suites
     return [
         each._replace(protocol=each.suite.for_thoughts(each.protocol)) if isinstance(each.suite, Harness) else each
