@@ -68,7 +68,7 @@ def summary(right, prompt="0" * 32):
         ({"suites": "nanno"}, "--suite 'nanno': unknown suite; did you mean nano, "),
         ({"suites": " , "}, "--suite: name one or more of aime25, "),
         ({"suites": "gem", "protocol": "release"}, "suite gem: has no protocol 'release'; it has paper, short"),
-        ({"items": 3, "protocol": "paper"}, "--items: a part of a suite is played with --protocol short alone"),
+        ({"items": 3, "protocol": "paper"}, "--items: only --protocol short plays a part of a suite"),
         ({"data": ("nano",)}, "--data 'nano': write NAME=FILE"),
         ({"data": ("aime25=x.csv",)}, "--data 'aime25': add this suite by --suite"),
         (
