@@ -30,7 +30,7 @@ class PinnedPolicy(NamedTuple):
     """Its name for people."""
 
     step: int | None = None
-    """The learner step after which it was made. None if it was not requested by step."""
+    """The learner step after which it was made, or None if the step is unknown."""
 
 
 def check_asked(asked: str) -> None:

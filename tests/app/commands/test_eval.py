@@ -267,7 +267,7 @@ def test_an_evaluation_is_listed_in_a_line_and_shown_with_its_rules(tmp_path):
     kept = KeptEvaluation(tmp_path, rules(), summary("a"))
     assert format_row(kept).startswith("nano@short ")
     assert "0.500" in format_row(kept)
-    assert format_row(KeptEvaluation(tmp_path, rules(), None)).endswith("it was not ended yet")
+    assert format_row(KeptEvaluation(tmp_path, rules(), None)).endswith("it has not ended yet")
     assert "T 1, top-p 1, top-k 0, 24 tokens a turn, 12 turns" in format_sheet(kept)
 
 

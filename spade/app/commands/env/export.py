@@ -34,9 +34,7 @@ def export(
     regret: Annotated[str | None, typer.Option(metavar="A..B", help="A regret from A to B.")] = None,
     novelty: Annotated[
         str | None,
-        typer.Option(
-            metavar="A..B", help="Novelty from A to B: 1 − the largest similarity to a program of the memory."
-        ),
+        typer.Option(metavar="A..B", help="Novelty from A to B: 1 − the largest similarity to programs of the memory."),
     ] = None,
     audited: Annotated[bool, typer.Option("--audited", help="Only environments that passed their audit.")] = False,
     bare: Annotated[
