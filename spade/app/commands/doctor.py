@@ -53,7 +53,7 @@ def doctor(
 
     if cluster is not None:
         if json:
-            raise ConfigError("--json: describes only this machine; leave out --cluster")
+            raise ConfigError("--json: describes only this machine; leave --cluster out")
         if not check_all_fit(Screen(), run, cluster):
             raise typer.Exit(1)
         return

@@ -226,7 +226,7 @@ def evaluate(asked: EvalOptions, say: Say, complain: Say) -> list[MeasuredSuite]
     if not asked.model and asked.endpoint is None:
         raise ConfigError("RUN|MODEL: name what to measure, or a server by --endpoint")
     if asked.endpoint is not None and (asked.policy, asked.against) != ("newest", "none"):
-        raise ConfigError("--endpoint: a server has one policy and no comparison; leave out --policy and --against")
+        raise ConfigError("--endpoint: a server has one policy and no comparison; leave --policy and --against out")
     asked = asked.found()
     subject = Subject.of(asked.model or "nano", asked.config)
     with ExitStack() as pins:

@@ -97,7 +97,7 @@ def _serve_live(asked: ServeOptions, say: Say) -> None:
     """Join a run that is up, and follow its newest policy."""
     run = RunDir(Path(asked.model)).require()
     if asked.policy != "newest" or asked.config:
-        raise ConfigError("--live: follows the run's newest policy by its config; leave out --policy and --config")
+        raise ConfigError("--live: follows the run's newest policy by its config; leave --policy and --config out")
     written = [f"{name}={json.dumps(value)}" for name, value in _make_address(asked, _name(run, asked)).items()]
     config = load(str(run.config_path), (*written, *asked.overrides))
     address = run.replay_address

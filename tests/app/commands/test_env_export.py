@@ -129,13 +129,13 @@ def test_a_folder_that_exists_and_a_run_without_environments_are_refused(run, tm
 @pytest.mark.parametrize(
     ("folder", "options", "says"),
     [
-        ("Some Games", (), "'Some Games' is no name of a package"),
-        ("7-games", (), "'7-games' is no name of a package"),
-        ("class", (), "'class' is no name of a package"),
+        ("Some Games", (), "'Some Games' is not a package name"),
+        ("7-games", (), "'7-games' is not a package name"),
+        ("class", (), "'class' is not a package name"),
         ("textarena", ("--format", "verifiers"), "'textarena' is the name of another package; give DIR another name"),
         ("json", (), "'json' is the name of another package; give DIR another name"),
-        ("games", ("--format", "hub", "--bare"), "--bare: --format hub writes no package; leave out --bare"),
-        ("games", ("--format", "harbor", "--bare"), "--bare: --format harbor writes no package; leave out --bare"),
+        ("games", ("--format", "hub", "--bare"), "--bare: --format hub writes no package; leave --bare out"),
+        ("games", ("--format", "harbor", "--bare"), "--bare: --format harbor writes no package; leave --bare out"),
         ("spade-rl", (), "'spade_rl' is the name of another package; give DIR another name"),
         ("trio", (), "'trio' is the name of another package; give DIR another name"),
         ("yaml", (), "'yaml' is the name of another package; give DIR another name"),

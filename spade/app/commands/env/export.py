@@ -61,7 +61,7 @@ def export(
     )  # fmt: skip
     programs = read_run_programs(found, filters=filters)
     if bare and format not in ("gymnasium", "verifiers", "openenv"):
-        raise RunError(f"--bare: --format {format} writes no package; leave out --bare")
+        raise RunError(f"--bare: --format {format} writes no package; leave --bare out")
     name = as_line(found.path.name, 80)
     match format:
         case "files":

@@ -77,7 +77,7 @@ def export(
     found = RunDir(run).require()
     if format == "messages":
         if parquet:
-            raise RunError("--parquet: --format messages writes only JSONL; leave out --parquet")
+            raise RunError("--parquet: --format messages writes only JSONL; leave --parquet out")
         export_messages(found, out, role, skill, least_return)
         return
     if role or skill or least_return is not None:
