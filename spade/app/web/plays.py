@@ -26,7 +26,7 @@ def list_plays(store: Store, config: Config, query: Query) -> tuple[TablePage, s
         remark = ""
     else:
         found = list(islice(store.last("plays", PlayRecord, MOST_WALKED + 1), MOST_WALKED))
-        remark = f"Only the newest {MOST_WALKED:,} plays are searched. A filter on one environment finds all of them."
+        remark = f"Only the newest {MOST_WALKED:,} plays are searched. A filter on one environment finds all its plays."
     least, fields = config.play.win_return, _make_fields(query)
     columns = (*_COLUMNS[:2], Column("was", "outcome", lambda play: find_outcome(play, least)), *_COLUMNS[2:])
     page = make_table(_filter(found, query, least), columns, fields, query, "play", lambda play: play.id)

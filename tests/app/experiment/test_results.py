@@ -78,7 +78,7 @@ def test_few_rows_are_all_kept(rows):
 def test_results_of_other_settings_are_refused(tmp_path):
     plan = experiment(tmp_path)
     write_result(tmp_path, result(plan, plan.pieces[0]))
-    with pytest.raises(RunError, match=r"full-0\.json: .*of other settings"):
+    with pytest.raises(RunError, match=r"full-0\.json: .*with other settings"):
         read_results(tmp_path, experiment(tmp_path, TEXT.replace("steps = 12", "steps = 13")))
 
 
