@@ -204,7 +204,7 @@ class RunDir:
             if compute_digest(before) != compute_digest(config):
                 raise RunError(
                     f"{self.path}: this run was started with another [run], [model] or [reward]; "
-                    "resume it as it was (`spade config show` compares), or choose another --run"
+                    "resume it as it was (`spade config diff` compares), or choose another --run"
                 )
             if before.design.seeds != config.design.seeds:
                 raise RunError(

@@ -155,7 +155,7 @@ def _start(model: str, dtype: str, place: Path, name: str, sampled: bool) -> Pin
 
 
 def _pin_digest(run: RunDir | None, digits: str, place: Path) -> PinnedPolicy:
-    """Pin a policy by the beginning of its digest. It must be kept by the run, or pinned or measured before."""
+    """Pin a published, pinned or measured policy by the beginning of its digest. Its weights may be gone."""
     from spade.policy import manifest
 
     policies = list_kept_policies(run) if run is not None else []

@@ -134,7 +134,7 @@ async def _tell(config: Config, say: Say, client: Client) -> None:
 class _Folder:
     """The run directory of one `spade serve`, below `root`/serving. The command holds the lock of its `part`.
 
-    The directory is deleted at the end. If a command was killed, the next `spade serve` deletes its directory.
+    The directory is deleted at the end. After an error or a kill it stays, and the next `spade serve` deletes it.
     """
 
     def __init__(self, root: Path, config: Config, part: str) -> None:

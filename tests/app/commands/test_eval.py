@@ -187,7 +187,7 @@ def test_what_no_figure_compares_with_is_said_below_it():
     shared = msgspec.structs.replace(rules(), conditions={"user": "self", "policy": "not pinned"})
     text = format_table([MeasuredSuite("there", shared, "start", summary({"a", "b"}))])
     assert "the policy played the users, too" in text
-    assert "the digest is a hash of the server's address and model name" in text
+    assert "the digest is a hash of its address and model name" in text
 
 
 def test_the_policy_of_a_model_is_its_checkpoint_where_it_lies(tmp_path):
