@@ -126,7 +126,7 @@ class RunDir:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except UnreadableError as error:
-            raise RunError(f"{self.origin_path}: is damaged ({error}); bring it back") from None
+            raise RunError(f"{self.origin_path}: is damaged ({error}); restore it") from None
 
     def set_origin(self, origin: Origin) -> None:
         """Save the older run that this one begins from."""
@@ -199,7 +199,7 @@ class RunDir:
             if started is not None and started.digest != compute_digest(before):
                 raise RunError(
                     f"{self.config_path}: its [run], [model] or [reward] was changed since the run began "
-                    f"({self.record_path.name} has the digest); bring it back, or choose another --run"
+                    f"({self.record_path.name} has the digest); restore it, or choose another --run"
                 )
             if compute_digest(before) != compute_digest(config):
                 raise RunError(

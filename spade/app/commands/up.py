@@ -103,7 +103,7 @@ def _keep_all_up(run: "RunDir", config: "Resolved", corpus: str, limits: "Limits
 
 
 def replay_up(config: Config = None, run: Run = None, set_: Set = None) -> None:
-    """Start or resume a run's replay service alone."""
+    """Start or resume only the replay service of a run."""
     import trio
 
     from spade.app.supervisor.launches import make_replay_launch

@@ -54,7 +54,7 @@ def list_policy_names(run: RunDir | None, asked: str) -> list[str]:
     if not every:
         raise ConfigError(f"policy {as_line(asked, 60)!r}: write every:N, a number of learner steps from 1")
     if run is None:
-        raise ConfigError(f"policy {asked!r}: only a run has steps; of a model there is newest alone")
+        raise ConfigError(f"policy {asked!r}: only a run has steps; write newest for a model")
     there = list_kept_policies(run)
     steps = {one.step for one in there if one.step and one.step % int(every["steps"]) == 0}
     if not steps:
@@ -94,7 +94,7 @@ def pin(run: RunDir | None, model: str, dtype: str, asked: str, place: Path, *, 
     if found := _ASKED.fullmatch(asked)["digest"]:  # type: ignore[index]
         return _pin_digest(run, found, place)
     if run is None:
-        raise ConfigError(f"policy {asked!r}: only a run has steps; of a model there is newest alone")
+        raise ConfigError(f"policy {asked!r}: only a run has steps; write newest for a model")
     return _link_policy(choose_kept_policy(run, asked), place)
 
 

@@ -210,7 +210,7 @@ def read_results(folder: Path, experiment: Experiment) -> dict[Piece, RunResult]
     Raises RunError with the file for a result with one of these faults:
     * It is damaged.
     * It was made with other settings than the experiment has now.
-    * Its number of trained agent trajectories differs by a batch or more from that of the run it is matched with.
+    * Its number of trained agent trajectories differs by a batch or more from its match's number.
     * Its world, checkpoint or categories differ from the other results'.
     """
     found: dict[Piece, RunResult] = {}

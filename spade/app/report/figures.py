@@ -146,7 +146,7 @@ _CHAPTERS = (
     Chapter(
         "Designs",
         (
-            _plot_share("Validity", "validity", "Of the last 100 attempts, those that pass admission."),
+            _plot_share("Validity", "validity", "Share of the last 100 attempts that pass admission."),
             Figure("Diversity", "Vendi score ÷ number of the newest programs.", _plot_diversity, 0.0, 1.0),
             _plot_share("Similarity", "similarity", "Of a program to the most similar one of the memory."),
             _plot_share("No variance", "zero_variance_share", "Chunks with equal returns, which are not trained."),

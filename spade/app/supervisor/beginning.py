@@ -160,9 +160,9 @@ def check_start(run: RunDir) -> None:
     try:
         manifest.verify_parameters(run.start, origin.digest)
     except OSError as error:
-        raise RunError(f"{run.start}: {format_reason(error)}; bring it back, or begin a new run") from None
+        raise RunError(f"{run.start}: {format_reason(error)}; restore it, or begin a new run") from None
     except WeightsError as error:
-        raise RunError(f"{error}; bring it back, or begin a new run") from None
+        raise RunError(f"{error}; restore it, or begin a new run") from None
 
 
 def _copy(chosen: KeptPolicy, start: Path) -> str:
