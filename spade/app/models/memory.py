@@ -1,4 +1,4 @@
-"""The memory that engines and learner of a run take, estimated from the files of the checkpoint without torch.
+"""The memory that engines and learner of a run take, estimated without torch from the files of the checkpoint.
 
 The figures estimate the peak of each process. They leave out:
 
