@@ -98,7 +98,7 @@ def setup(
     harness: Annotated[str, typer.Argument(metavar="bfcl|tau2|acebench", help="The suite.")],
     index_url: Annotated[str, typer.Option(metavar="URL", help="The package index [default: pip's].")] = "",
 ) -> None:
-    """Install the harness of a suite in a Python environment of its own, below ~/.cache/spade."""
+    """Install the harness of a suite below ~/.cache/spade."""
     from actors.suites.harnesses import HARNESSES, environment
     from spade.errors import ConfigError
     from spade.text import as_line
