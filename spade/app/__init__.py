@@ -1,1 +1,1 @@
-"""The composition root: commands, supervisor, live view, nano model. Nothing below imports it."""
+"""The composition root above all other packages. Only `spade/__init__.py` and `spade/__main__.py` import it."""

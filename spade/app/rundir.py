@@ -100,12 +100,12 @@ class RunDir:
         self.config_path = self.path / _CONFIG_FILE
         self.record_path = self.path / "run.json"
         self.status_path = self.path / "status.json"
-        self.metrics_path = self.path / "metrics.jsonl"  # the replay service begins this file with a run
+        self.metrics_path = self.path / "metrics.jsonl"  # the replay service makes this file when the run begins
         self.store = self.path / "store"
         self.weights = self.path / "weights"
         self.checkpoints = self.path / "checkpoints"
         self.logs = self.path / "logs"
-        self.start = self.path / "start"  # the policy of a run that began with another's
+        self.start = self.path / "start"  # the first policy, if it came from another run
         self.origin_path = self.path / "origin.json"
 
     @property
@@ -126,7 +126,7 @@ class RunDir:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except UnreadableError as error:
-            raise RunError(f"{self.origin_path}: is damaged ({error}); bring it back") from None
+            raise RunError(f"{self.origin_path}: is damaged ({error}); restore it") from None
 
     def set_origin(self, origin: Origin) -> None:
         """Save the older run that this one begins from."""
@@ -179,7 +179,7 @@ class RunDir:
         if started is not None and corpus and started.corpus not in ("", corpus):
             raise RunError(
                 f"{self.path}: this run was started with another corpus (digest {started.corpus[:8]}, design.corpus "
-                f"or tools.settings has {corpus[:8]} now); give it the one it had, or choose another --run"
+                f"or tools.settings has {corpus[:8]} now); give the first corpus again, or choose another --run"
             )
         make_private(self.path)
         self.logs.mkdir(exist_ok=True)
@@ -199,12 +199,12 @@ class RunDir:
             if started is not None and started.digest != compute_digest(before):
                 raise RunError(
                     f"{self.config_path}: its [run], [model] or [reward] was changed since the run began "
-                    f"({self.record_path.name} has the digest); bring it back, or choose another --run"
+                    f"({self.record_path.name} has the digest); restore it, or choose another --run"
                 )
             if compute_digest(before) != compute_digest(config):
                 raise RunError(
                     f"{self.path}: this run was started with another [run], [model] or [reward]; "
-                    "resume it as it was (`spade config show` compares), or choose another --run"
+                    "resume it as it was (`spade config diff` compares), or choose another --run"
                 )
             if before.design.seeds != config.design.seeds:
                 raise RunError(
@@ -224,14 +224,14 @@ class RunDir:
         try:
             return try_decode(_records.decode, read(self.record_path))
         except UnreadableError as error:
-            raise RunError(f"{self.record_path}: is damaged ({error}); without it, it is made anew") from None
+            raise RunError(f"{self.record_path}: is damaged ({error}); delete it, and a start makes it anew") from None
 
     def socket(self, name: str) -> str:
         """Return the ipc address of a service of this run, in the folder of the replay service's socket."""
         return f"{_IPC}{self.socket_folder()}/{name}.sock"
 
     def socket_folder(self) -> Path:
-        """Make or find the folder of the run's sockets. Raises RunError if no place fits."""
+        """Make or find the folder of the run's sockets. Raises RunError if no path is short enough."""
         folder = Path(self._read_recorded_address().removeprefix(_IPC)).parent
         if folder.name == self._temporary_name:
             with suppress(OSError):  # the temporary directory is gone
@@ -302,7 +302,7 @@ class RunDir:
                     locks.close()
 
     def _discard_temporary_sockets(self) -> None:
-        """Delete the folder of the sockets if it is in a temporary directory. Killed processes left theirs there."""
+        """Delete the folder of the sockets, if it is in a temporary directory, with the sockets of killed processes."""
         folder = Path(self._read_recorded_address().removeprefix(_IPC)).parent
         if folder.name == self._temporary_name:
             rmtree(folder, ignore_errors=True)

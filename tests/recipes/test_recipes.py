@@ -317,7 +317,7 @@ def test_up_ends_in_the_same_line(here):
     told = spade(here, "up", "fixed-pool-4b", "--headless", "--set", "evaluation.suite=", fails=True)
     assert told == (
         f"spade: pool.source: {here}/pools/games-4b: No such file or directory; `spade pool make games-4b` writes "
-        "them, with --count N so many\n"
+        "them; --count N sets their number\n"
     )
     assert "`spade corpus build games`" in spade(here, "pool", "make", "games-4b", fails=True)
 

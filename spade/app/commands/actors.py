@@ -22,8 +22,8 @@ def scale(
 ) -> None:
     """Set how many actors of a role run.
 
-    Lasts until this `spade up` ends. A resumed run uses the config's counts. A number for agents or engines replaces
-    `auto`. The counts of other roles stay.
+    The count lasts until the `up` command ends. A resumed run uses the config's counts. After a count of agents or
+    engines, their number no longer changes by load. The counts of other roles stay.
     """
     import trio
 

@@ -43,7 +43,7 @@ def show_config(
     help_fields: Annotated[bool, typer.Option("--help-fields", help="Print what each setting means, too.")] = False,
     json: Json = False,
 ) -> None:
-    """Print a config with all settings, defaults included. --json prints their values alone."""
+    """Print a config with all settings, defaults included. --json prints only the values."""
     from spade.app.rundir import RunDir
     from spade.config import dump
 

@@ -69,8 +69,8 @@ def push(
 ) -> None:
     """Publish a corpus with a card as a data set on the Hugging Face hub.
 
-    A new repository is private without --public. Every document is read first. A spec
-    with `dataset = "REPO"` reads the repository.
+    A new repository is private without --public. Every document is read first. A spec with `dataset = "REPO"` reads
+    the repository.
     """
     from tempfile import TemporaryDirectory
 
@@ -80,7 +80,7 @@ def push(
 
     check_name(repository)
     if corpus.suffix != ".jsonl":
-        raise ConfigError(f"{corpus}: is no JSON Lines file; `spade corpus build` makes one of other documents")
+        raise ConfigError(f"{corpus}: is not a JSON Lines file; `spade corpus build` makes one from other documents")
     with TemporaryDirectory(prefix="spade-corpus-") as place:
         write_corpus(Path(place), corpus, licence)
         told = push_folder(

@@ -53,7 +53,7 @@ def doctor(
 
     if cluster is not None:
         if json:
-            raise ConfigError("--json: is of one machine; leave --cluster out")
+            raise ConfigError("--json: describes only this machine; leave --cluster out")
         if not check_all_fit(Screen(), run, cluster):
             raise typer.Exit(1)
         return
@@ -76,7 +76,7 @@ def _check_machine() -> Iterator[Check]:
     yield "python", sys.version_info >= (3, 11), sys.version.split()[0]
     yield "system", sys.platform == "linux", f"{platform.system()} {platform.release()} on {platform.machine()}"
     cores = len(os.sched_getaffinity(0))
-    yield "cores", cores >= 2, f"{cores}" if cores >= 2 else f"{cores}: self-play wants two or more"
+    yield "cores", cores >= 2, f"{cores}" if cores >= 2 else f"{cores}: self-play needs two or more"
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / _GIB
     yield "memory", memory >= 4, f"{memory:.0f} GiB"
     free = shutil.disk_usage(Path.cwd()).free / _GIB
@@ -109,7 +109,7 @@ def _check_accelerator() -> Iterator[Check]:
             found = torch.cuda.get_device_properties(index)
             yield f"  GPU {index}", True, f"{found.name}, {found.total_memory / _GIB:.0f} GiB"
     else:
-        yield "accelerator", None, "none that torch sees: nano runs on the CPU, larger models want a GPU"
+        yield "accelerator", None, "none that torch sees: nano runs on the CPU, larger models need a GPU"
 
 
 def _check_packages() -> Iterator[Check]:
@@ -169,7 +169,7 @@ def _check_sandbox() -> Iterator[Check]:
     command = shutil.which("bwrap")
     yield "bubblewrap", command is not None, command or "missing: install the package bubblewrap"
     version = landlock.read_version()
-    lacking = "missing: wants Linux 5.13 or newer, and landlock among the kernel's lsm= settings"
+    lacking = "missing: needs Linux 5.13 or newer, and landlock among the kernel's lsm= settings"
     yield "landlock", version > 0, f"version {version}" if version else lacking
     yield from trio.run(_check_tiers)
 

@@ -47,25 +47,25 @@ def run(
         int | None, typer.Option(min=1, max=10_000, help="Plays of each item [default: the protocol's].")
     ] = None,
     items: Annotated[
-        int | None, typer.Option(min=1, max=1_000_000, help="The first so many items alone, by protocol short.")
+        int | None, typer.Option(min=1, max=1_000_000, help="Number of items, from the first; needs --protocol short.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Seed of all sampling.")] = 0,
     data: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=FILE", help="The data file of a suite that brings none.")
+        list[str] | None, typer.Option(metavar="NAME=FILE", help="The data file of a suite that ships without one.")
     ] = None,
     endpoint: Annotated[
         str,
         typer.Option(
-            metavar="URL", help="Measure an OpenAI-compatible server; RUN|MODEL, if given, is its tokenizer's."
+            metavar="URL", help="Measure an OpenAI-compatible server; RUN|MODEL, if given, has its tokenizer."
         ),
     ] = "",
     endpoint_model: Annotated[str, typer.Option(metavar="NAME", help="The server's model, if it has several.")] = "",
-    key: Annotated[str, typer.Option(metavar="FILE", help="File with the key that the server wants.")] = "",
+    key: Annotated[str, typer.Option(metavar="FILE", help="File with the key for the server.")] = "",
     user_url: Annotated[
         str, typer.Option(metavar="URL|self", help="The server that plays the users of tau2 and acebench.")
     ] = "",
-    user_model: Annotated[str, typer.Option(metavar="NAME", help="Its model, if it has several.")] = "",
-    user_key: Annotated[str, typer.Option(metavar="FILE", help="File with the key that it wants.")] = "",
+    user_model: Annotated[str, typer.Option(metavar="NAME", help="The model of that server, if it has several.")] = "",
+    user_key: Annotated[str, typer.Option(metavar="FILE", help="File with the key for that server.")] = "",
     config: Recipe = None,
     set_: Set = None,
     json: Json = False,
@@ -98,7 +98,7 @@ def setup(
     harness: Annotated[str, typer.Argument(metavar="bfcl|tau2|acebench", help="The suite.")],
     index_url: Annotated[str, typer.Option(metavar="URL", help="The package index [default: pip's].")] = "",
 ) -> None:
-    """Make the environment of a suite that another program drives. It lies below ~/.cache/spade."""
+    """Install the harness of a suite below ~/.cache/spade."""
     from actors.suites.harnesses import HARNESSES, environment
     from spade.errors import ConfigError
     from spade.text import as_line
@@ -109,7 +109,7 @@ def setup(
 
 
 def ls(where: Where = Path(), json: Json = False) -> None:
-    """List the evaluations of a run. Without RUN, lists the evaluations of models below this folder."""
+    """List the evaluations of a run. Without RUN, list the evaluations of models that were measured in this folder."""
     from spade.app.screen.evaluations import format_own_row, format_row
     from spade.evaluations import find_evaluations
 
@@ -127,7 +127,7 @@ def ls(where: Where = Path(), json: Json = False) -> None:
 
 def show_evaluations(
     where: Where,
-    suite: Annotated[str | None, typer.Argument(help="One suite alone.")] = None,
+    suite: Annotated[str | None, typer.Argument(help="Only this suite.")] = None,
     json: Json = False,
 ) -> None:
     """Show evaluations with their categories, errors and rules."""
@@ -173,10 +173,10 @@ def average(
         typer.Option(metavar="games|tools|NAME[,NAME…]", help="The suites of one of the paper's tables, or others."),
     ],
     policy: Annotated[
-        str, typer.Option(metavar="newest|start|step:N|DIGEST", help="The policy [default: the only one measured].")
+        str, typer.Option(metavar="newest|start|step:N|DIGEST", help="The policy [default: the only measured one].")
     ] = "",
     against: Annotated[
-        str, typer.Option(metavar="start|step:N|DIGEST|RUN", help="The base of the paired differences.")
+        str, typer.Option(metavar="start|step:N|DIGEST|RUN", help="Another policy, for paired differences.")
     ] = "",
     protocol: Annotated[
         Literal["paper", "release", "short"], typer.Option(help="The rules by which the suites were played.")
@@ -186,7 +186,7 @@ def average(
 ) -> None:
     """Print the mean over measured suites.
 
-    Columns are those of the paper's tables. Nothing is played.
+    The columns are as in the paper's tables. Nothing is played.
     """
     from spade.app.evaluation.averaging import AverageOptions, compute_averages
     from spade.app.screen.evaluations import format_average_table

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The experiment, such as configs/experiments/nano.toml.")]
 Results = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="The folder of the results, a small file a run [default: OUT/results]."),
+    typer.Option(metavar="DIR", help="The folder of the results, a small file for each run [default: OUT/results]."),
 ]
 
 
@@ -22,7 +22,7 @@ def run(
     file: File,
     out: Annotated[
         Path | None,
-        typer.Option("-o", "--out", metavar="DIR", help="The folder of its runs [default: runs/experiment-FILE]."),
+        typer.Option("-o", "--out", metavar="DIR", help="The folder of the runs [default: runs/experiment-FILE]."),
     ] = None,
     results: Results = None,
     at_once: Annotated[int, typer.Option(min=1, max=64, help="Runs at a time.")] = 1,
@@ -47,9 +47,9 @@ def run(
     folder = (out or Path("runs") / f"experiment-{file.stem}").absolute()
     kept = results or folder / "results"
     if RunDir(folder).exists:
-        raise RunError(f"{folder}: is a run, and runs of an experiment go below a folder; choose another --out")
+        raise RunError(f"{folder}: is a run, so it cannot hold the runs of an experiment; choose another --out")
     if not str(folder).isprintable():
-        raise RunError(f"{folder}: holds unprintable characters, which no run's path has; choose another --out")
+        raise RunError(f"{folder}: holds unprintable characters, which a run refuses in its path; choose another --out")
     for each in (folder, kept):
         each.mkdir(parents=True, exist_ok=True)
     if not os.access(kept, os.W_OK):

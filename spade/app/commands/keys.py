@@ -12,7 +12,7 @@ from spade.errors import ConfigError, format_reason
 
 def new(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The run's key folder; made if it does not exist.")],
-    hosts: Annotated[list[str] | None, typer.Argument(metavar="HOST", help="Make a key folder for each.")] = None,
+    hosts: Annotated[list[str] | None, typer.Argument(metavar="HOST", help="Make a key folder for each host.")] = None,
     roles: Annotated[
         str | None,
         typer.Option(metavar="ROLE,…", help="Roles of these hosts [default: all that `spade actors up` starts]."),
@@ -41,7 +41,7 @@ def new(
 def ls(folder: Annotated[Path, typer.Argument(metavar="DIR", help="A key folder.")], json: Json = False) -> None:
     """List the hosts that a key folder lets in, with their roles.
 
-    Exit code 1 if a secret is damaged, or if others may read one or change the list.
+    Exit code 1 if a secret is damaged, or if other users may read a secret or change the list.
     """
     from spade.transport import keys
 

@@ -27,7 +27,7 @@ def import_model(
     out: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write; must not exist.")],
     dtype: Annotated[
         Literal["float32", "bfloat16"] | None,
-        typer.Option(help="Number format of the result [default: its own; bfloat16 of a GGUF file]."),
+        typer.Option(help="Number format of the result [default: the source's; bfloat16 for a GGUF file]."),
     ] = None,
 ) -> None:
     """Import a foreign model as a checkpoint folder, and try each use.
@@ -46,7 +46,7 @@ def import_model(
             convert(found, part, dtype)
         for finding in follow(examine(part), "examining"):
             say(f"{'✗' if finding.fault else '✓'} {finding.name}: {finding.text}")
-    say(f"{out}: `spade config check CONFIG --set model.path={out}` checks a run of it")
+    say(f"{out}: `spade config check CONFIG --set model.path={out}` checks a run with it")
 
 
 def export(
@@ -134,7 +134,7 @@ def export_best(
 def _copy(policy: "KeptPolicy", out: Path, gguf: str | None = None) -> str:
     """Copy a policy, or write it as a GGUF file with the name `gguf`. Return a note for the user, or "".
 
-    If a file of it or of the copy is damaged, raises RunError and leaves nothing behind.
+    If a file of the policy or of the copy is damaged, raises RunError and leaves nothing behind.
     """
     from spade.app.models.gguf_export import write_gguf
     from spade.app.supervisor.kept import compute_sound_digest
@@ -158,7 +158,7 @@ def _copy(policy: "KeptPolicy", out: Path, gguf: str | None = None) -> str:
             manifest.verify_parameters(part, digest)
         except WeightsError as error:
             raise RunError(
-                f"{error}; nothing was written: bring it back, or export another policy (`spade model best`)"
+                f"{error}; nothing was written: restore it, or export another policy (`spade model best`)"
             ) from None
         check_files(policy.folder)
     return ""
@@ -171,6 +171,6 @@ def find_best_policy(run: "RunDir") -> "tuple[Path, Best]":
     kept = find(run.path / FOLDER)
     if kept is None:
         raise RunError(
-            f"{run.path}: no evaluation is over yet, so no policy is the best; evaluation.suite sets what is played"
+            f"{run.path}: no evaluation is over yet, so no policy is the best; evaluation.suite names the suite to play"
         )
     return kept

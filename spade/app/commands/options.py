@@ -31,24 +31,24 @@ Set = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override a setting, e.g. learner.lr=1e-4.")
 ]
 Recipe = Annotated[
-    str | None, typer.Option("--config", help="The rules: a recipe or a TOML file [default: the run's, else nano].")
+    str | None, typer.Option("--config", help="The settings: a recipe or a TOML file [default: the run's, else nano].")
 ]
 From = Annotated[
     Path | None, typer.Option("--from", metavar="RUN", help="Begin a new run with the newest policy of this one.")
 ]
 Step = Annotated[
-    str | None, typer.Option(metavar="N|best", help="With --from: its policy of this step, or of its best evaluation.")
+    str | None, typer.Option(metavar="N|best", help="With --from: the policy of this step, or of the best evaluation.")
 ]
-Memory = Annotated[bool, typer.Option("--memory", help="With --from: bring its environment memory, too.")]
+Memory = Annotated[bool, typer.Option("--memory", help="With --from: take the environment memory, too.")]
 For = Annotated[
     str | None,
-    typer.Option("--for", metavar="TIME", help="Stop when this command had the run up for so long: 90s, 10m, 2h."),
+    typer.Option("--for", metavar="TIME", help="Stop when this command has kept the run up so long: 90s, 10m, 2h."),
 ]
-Steps = Annotated[int | None, typer.Option(min=1, help="Stop after exactly so many learner steps of this command.")]
+Steps = Annotated[int | None, typer.Option(min=1, help="Stop after exactly this many learner steps of this command.")]
 Rollouts = Annotated[
     int | None,
     typer.Option(
-        min=1, help="Stop after so many rollouts of this command, each a chunk of plays of every active environment."
+        min=1, help="Stop after this many rollouts of this command, each one chunk of every active environment."
     ),
 ]
 Headless = Annotated[
@@ -81,7 +81,7 @@ def known_skills(skills: list[str] | None, config: "RunConfig", run: Path) -> tu
     for skill in skills or ():
         if skill not in config.run.skills:
             known = ", ".join(config.run.skills)
-            raise RunError(f"--skill {as_line(skill, 80)!r}: is no skill of {run}; it has {known}")
+            raise RunError(f"--skill {as_line(skill, 80)!r}: is not a skill of {run}, which has {known}")
     return tuple(skills or ())
 
 

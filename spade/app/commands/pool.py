@@ -26,14 +26,14 @@ def make(
         Path | None, typer.Option("-o", "--out", metavar="DIR", help="The folder to write [default: pools/CONFIG].")
     ] = None,
     count: Annotated[
-        int, typer.Option(min=1, max=65_536, help="Programs that the pool is to have; 400 rollouts take the default.")
+        int, typer.Option(min=1, max=65_536, help="Programs of the finished pool; 400 rollouts need the default.")
     ] = 2_400,
     set_: Set = None,
 ) -> None:
     """Have the policy of a config write programs with hints.
 
-    Each program has passed admission. Nothing is played or trained. With `endpoint.roles` the endpoint's model writes
-    the programs. The same command continues after a stop.
+    Each program has passed admission. Nothing is played or trained. If `endpoint.roles` has the designer, the
+    endpoint's model writes the programs. The same command continues after a stop.
     """
     from spade.app.supervisor import pools
     from spade.pools import make_writing_config
@@ -139,7 +139,7 @@ def demonstrate(
 ) -> None:
     """Write programs as answers to design prompts.
 
-    Writes `train.jsonl`, which TRL's SFT reads. Programs must pass admission; their hints are answers as well. Every
+    Writes `train.jsonl`, which TRL's SFT reads. Programs must pass admission. Their hints are answers, too. Every
     second prompt shows other programs to be varied.
     """
     from replay.inspect.training_examples import TRAIN, list_left_out, write_rows
@@ -154,7 +154,7 @@ def demonstrate(
         write_rows(part / TRAIN, maker.rows(list(read_named_programs(source)), prompts))
         left = list_left_out(maker.left_out)
         if not maker.designs:
-            raise RunError(f"{source}: no program is an answer to {config}; left out: {left or 'nothing'}")
+            raise RunError(f"{source}: no program answers a prompt of {config}; left out: {left or 'nothing'}")
     say(f"{out / TRAIN}: {maker.designs} designs and {maker.hints} hints{f'; left out: {left}' if left else ''}")
 
 

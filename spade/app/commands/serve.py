@@ -16,7 +16,7 @@ def serve(
     host: Annotated[str, typer.Option(help="Address to listen at; one beyond this machine needs --key.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen at; 0 takes any free one.")] = 8_000,
     key: Annotated[Path | None, typer.Option(metavar="FILE", help="File with the key that clients must send.")] = None,
-    live: Annotated[bool, typer.Option("--live", help="Join the run, which is up, and follow its policy.")] = False,
+    live: Annotated[bool, typer.Option("--live", help="Join a run that is up, and follow its newest policy.")] = False,
     policy: Annotated[
         str, typer.Option(metavar="newest|start|step:N|DIGEST", help="The policy of the run.")
     ] = "newest",

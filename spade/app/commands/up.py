@@ -103,7 +103,7 @@ def _keep_all_up(run: "RunDir", config: "Resolved", corpus: str, limits: "Limits
 
 
 def replay_up(config: Config = None, run: Run = None, set_: Set = None) -> None:
-    """Start or resume a run's replay service alone."""
+    """Start or resume only the replay service of a run."""
     import trio
 
     from spade.app.supervisor.launches import make_replay_launch
@@ -164,7 +164,7 @@ def actors_up(
     config: Config = None,
     run: Annotated[
         Path | None,
-        typer.Option("--run", help="The folder of their logs [default: a new folder under runs/]."),
+        typer.Option("--run", help="The folder for their logs [default: a new folder under runs/]."),
     ] = None,
     designers: Count = 0,
     curators: Count = 0,
@@ -190,7 +190,7 @@ def actors_up(
     from spade.transport.keys import make_command_tag
 
     if designers and curators:
-        raise ConfigError("--designers, --curators: a run of a pool has curators, any other has designers; give one")
+        raise ConfigError("--designers, --curators: a run of a pool has curators, other runs have designers; give one")
     counts = {"designers": designers or curators, "agents": agents or 0, "runners": runners, "engines": engines}
     # The learner of the config runs elsewhere, so its GPUs are free here.
     overrides = ["learner.gpus=[]", *(set_ or ()), *(f"actors.{name}={count}" for name, count in counts.items())]

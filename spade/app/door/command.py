@@ -77,7 +77,7 @@ class Command:
         self._stopped = self._stopped or not self.ended
         assert self._process.stdin is not None
         with suppress(OSError, ValueError):  # the command has ended, or was asked before
-            self._process.stdin.write(b"\n")  # a forked child of this process may hold the pipe, too
+            self._process.stdin.write(b"\n")  # closing may not be enough: a forked child may hold the pipe, too
             self._process.stdin.flush()
         with suppress(OSError):
             self._process.stdin.close()

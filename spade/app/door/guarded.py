@@ -15,7 +15,7 @@ _LOOK_S = 1.0
 
 
 def _follow_starter(starter: int) -> None:
-    """Wait for a word or the end of the starter, then send SIGTERM to this process. A run drains on this signal."""
+    """Wait for input from the starter or for its end. Then send SIGTERM to this process, on which a run drains."""
     while os.getppid() == starter and not select.select([0], [], [], _LOOK_S)[0]:
         pass
     os.kill(os.getpid(), signal.SIGTERM)

@@ -110,7 +110,7 @@ class OpenedRun:
 
     @property
     def metrics(self) -> FigureTable:
-        """Return the figures of each learner step (docs/metrics.md). A nested one is named like `skills/S/regret`."""
+        """Return the figures of each learner step (docs/metrics.md). Nested names read `skills/S/regret`."""
         rows = [dict(_flatten(convert_to_named(row))) for row in self.journal.steps]
         names = dict.fromkeys(name for row in rows for name in row)
         return FigureTable({name: [row.get(name) for row in rows] for name in names})

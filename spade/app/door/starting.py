@@ -71,7 +71,7 @@ def start(
 ) -> StartedRun:
     """Start or resume a run as `spade up` does, and return when its processes start.
 
-    It ends after this number of learner `steps` or `rollouts`, or after a `duration` like "10m". `run` is the run
+    The run ends after this number of learner `steps` or `rollouts`, or after a `duration` like "10m". `run` is its
     directory, by default runs/CONFIG. `settings` are changed settings, for example {"learner.lr": 1e-4}. Raises
     RunError if the command refuses to start.
     """

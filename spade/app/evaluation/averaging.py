@@ -1,4 +1,4 @@
-"""`spade eval average`: chooses the evaluations of one policy, or of a policy and its base, among the measured ones."""
+"""`spade eval average`: averages the measured suites of a policy, and compares them with another policy."""
 
 import re
 from collections.abc import Sequence
@@ -25,13 +25,13 @@ class AverageOptions(NamedTuple):
     """A run directory, or the folder in which models were measured."""
 
     suites: str
-    """Suites, or names of tables, with commas."""
+    """Names of suites or tables, separated by commas."""
 
     policy: str
-    """The policy to average. "" takes the only one."""
+    """The policy to average. "" takes the only measured policy besides the base."""
 
     against: str
-    """Another run, or the base policy. "" compares with nothing."""
+    """Another run, or a policy of this place as the base. "" compares with nothing."""
 
     protocol: ProtocolName
     """The protocol of the evaluations."""
@@ -77,17 +77,17 @@ def find_policy(where: Path, kept: Sequence[KeptEvaluation], asked: str, base: s
     if not asked:
         others = [digest for digest in measured if digest != base]
         if len(others) != 1:
-            raise ConfigError(f"{where}: name one policy that was measured here by --policy; there is {there}")
+            raise ConfigError(f"{where}: choose a policy that was measured here, by --policy: {there}")
         return others[0]
     check_asked(asked)
     digests = [digest for digest in measured if digest.startswith(asked)]
     if len(digests) > 1:
-        raise ConfigError(f"policy {as_line(asked, 60)}: several digests begin so: {', '.join(digests[:3])}")
+        raise ConfigError(f"policy {as_line(asked, 60)}: several digests begin with it: {', '.join(digests[:3])}")
     if digests:
         return digests[0]
     run = RunDir(where)
     if not run.exists or _HEX.fullmatch(asked):
-        raise RunError(f"{where}: no policy {as_line(asked, 60)} was measured here; there is {there}")
+        raise RunError(f"{where}: policy {as_line(asked, 60)} was not measured here; these were: {there}")
     if asked != "start":
         return compute_sound_digest(choose_kept_policy(run, asked))
     with Subject.of(str(where), None).pinned(asked) as policy:

@@ -40,7 +40,7 @@ def derive_settings(
     context: int,
     others: Mapping[str, object],
 ) -> Config:
-    """Derive the config of the processes from the run or recipe `base`: its settings of sampling and playing.
+    """Derive the config of the processes from the run or recipe `base`, with its settings for sampling and playing.
 
     `others` are further settings. Raises ConfigError.
     """
@@ -75,8 +75,8 @@ def measure(
 ) -> None:
     """Play and record the missing samples of these evaluations of one policy, or of a server's policy.
 
-    The processes have a run directory below `place`, which is deleted when all is recorded. Raises RunError, also if a
-    signal came first.
+    The processes have a run directory below `place`. It is deleted when all samples are recorded. Raises RunError if
+    the weights are gone, or if a signal came first.
     """
     with ExitStack() as stack:
         records = [stack.enter_context(open_folder(exam.root, exam.plan.rules, exam.plan.scheduled)) for exam in exams]
@@ -126,7 +126,7 @@ async def _examine(
     servers: Servers,
     client: Client,
 ) -> None:
-    """Publish the weights, if we sample, and play one evaluation after another."""
+    """Play one evaluation after another. If our engines sample, publish the weights first."""
     from spade.app.evaluation.harnessed import play_by_harness
     from spade.app.evaluation.plays import play_by_chats, play_by_tokens
 

@@ -31,7 +31,7 @@ class Exam(NamedTuple):
     """Makes the talk of each play."""
 
     data: Path | None = None
-    """The given file or folder."""
+    """The file or folder of `--data`, if one was given."""
 
     @property
     def folder(self) -> Path:
@@ -49,8 +49,7 @@ def show_samples(exam: Exam, kept: RecordFile) -> AbstractContextManager[object]
 
 
 def report_progress(exam: Exam, kept: RecordFile, say: Say) -> Callable[[], None]:
-    """Return a function to call after each record. Unless a bar is shown, it prints the progress, a few times in
-    total."""
+    """Return a function to call after each record. It prints the progress a few times, unless a bar is shown."""
     all_of_them = len(exam.plan.scheduled)
     step = max(1, all_of_them // _TOLD)
 

@@ -1,7 +1,7 @@
 """Plays of suites that a harness drives: the harness asks, we sample, count and record.
 
 A harness writes the messages of a request and offers the tools. The rules of an evaluation decide sampling and seeds.
-This module counts the errors when it answers a request, because a harness may hide an error and score the rest.
+This module notes an error when it answers a request, because a harness may hide the error and score the rest.
 """
 
 import os
@@ -71,7 +71,7 @@ class Talked:
         self.failed = ""
 
     async def answer(self, who: str, body: Mapping[str, Any]) -> tuple[int, bytes]:
-        """Answer a request; see Answering. After a failure, nothing more is sampled for the play."""
+        """Answer a request (see `worker.Answering`). After a failure, nothing more is sampled for the play."""
         if self.failed:
             return 500, _format_error(self.failed)
         self._asked[who] += 1
@@ -150,7 +150,7 @@ class HarnessPlayer:
             raise broken[0]
 
     async def _run_harness(self, number: int) -> None:
-        """Run one process of the harness, until nothing is left or it ends."""
+        """Run one process of the harness, until it ends or no sample is left."""
         name = self._exam.suite.name
         log = self._logs / f"harness-{name}-{number}.log"
         async with start_worker(name, log, self._config.sandbox.tier, self._exam.data) as process:

@@ -137,8 +137,8 @@ class Subject(NamedTuple):
     ) -> AbstractContextManager[PinnedPolicy]:
         """Pin the requested policy: its weights stay during the block. If the endpoint is given, return its policy.
 
-        With `overrides`, which are settings as in `--set`, an engine samples from it. Raises RunError if the torch
-        engine would, and cannot run such a model.
+        Give `overrides` (settings as in `--set`) if an engine will sample from the policy. Raises RunError if this is
+        the torch engine and it cannot run the model.
         """
         if endpoint is not None:
             return nullcontext(endpoint.policy(model_folder(self.model)))
@@ -201,7 +201,7 @@ def parse_data_files(given: Sequence[str], suites: Sequence[Suite]) -> dict[str,
 def choose_suites(asked: EvalOptions) -> list[Chosen]:
     """Return the suites and their protocols. Raises ConfigError."""
     if asked.items is not None and asked.protocol != "short":
-        raise ConfigError("--items: a part of a suite is played with --protocol short alone")
+        raise ConfigError("--items: only --protocol short plays a part of a suite")
     suites = find_suites(asked.suites)
     files = parse_data_files(asked.data, suites)
     found = []
@@ -214,11 +214,11 @@ def choose_suites(asked: EvalOptions) -> list[Chosen]:
 
 
 def evaluate(asked: EvalOptions, say: Say, complain: Say) -> list[MeasuredSuite]:
-    """Measure the missing samples and return all results. A suite that cannot be played gets a line of complaint.
+    """Measure the missing samples and return all results. Complains in one line about each suite that is unplayable.
 
     A policy "every:N" means each policy of the run at a multiple of N learner steps. Each is compared with the start of
-    the run, unless another policy is named. Raises SpadeError if nothing can be played, or if two policies would not be
-    comparable.
+    the run, unless another policy is named. Returns [] if no suite can be played. Raises SpadeError if a policy cannot
+    be measured, or if two policies would not be comparable.
     """
     suites = choose_suites(asked)
     if not asked.curve:
@@ -226,7 +226,7 @@ def evaluate(asked: EvalOptions, say: Say, complain: Say) -> list[MeasuredSuite]
     if not asked.model and asked.endpoint is None:
         raise ConfigError("RUN|MODEL: name what to measure, or a server by --endpoint")
     if asked.endpoint is not None and (asked.policy, asked.against) != ("newest", "none"):
-        raise ConfigError("--endpoint: a server has one policy, compared with none; leave --policy and --against out")
+        raise ConfigError("--endpoint: a server has one policy and no comparison; leave --policy and --against out")
     asked = asked.found()
     subject = Subject.of(asked.model or "nano", asked.config)
     with ExitStack() as pins:
@@ -314,7 +314,7 @@ def _make_exams(
         protocol = suite.with_examples(plain, config.play.examples)
         try:
             conditions = _find_conditions(config, suite, protocol, asked)
-            # otherwise the tokenizer belongs to another model
+            # a server that plays a harness uses its own tokenizer
             ours = asked.endpoint is None or not isinstance(suite, Harness)
             talks = suite.talks(protocol, tokenizer) if ours else make_suite_talks(protocol, tokenizer)
             plan = resolve(suite, protocol, policy.digest, asked.seed, data, asked.items, conditions)
@@ -346,7 +346,7 @@ def _describe_served(config: Config, protocol: Protocol, asked: EvalOptions) -> 
 
 
 def _run_here(config: Config, protocol: Protocol, *, known: bool = True) -> dict[str, str]:
-    """Return the conditions of a policy with known tokens. `known` tells whether its arithmetic is known too."""
+    """Return the conditions of a policy with known tokens. If `known`, its arithmetic is known too."""
     dtype = config.model.dtype if config.engine.arithmetic == "model" else config.engine.arithmetic
     return {
         "context_tokens": str(protocol.context_tokens(config.engine.context_tokens)),

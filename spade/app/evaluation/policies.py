@@ -1,4 +1,4 @@
-"""The pinning of one policy of a run, or of a model, for a measurement."""
+"""Pins one policy of a run or of a model for a measurement."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -30,11 +30,11 @@ class PinnedPolicy(NamedTuple):
     """Its name for people."""
 
     step: int | None = None
-    """The learner step after which it was made. None if it was not requested by step."""
+    """The learner step after which it was made, or None if the step is unknown."""
 
 
 def check_asked(asked: str) -> None:
-    """Raise ConfigError if the text names no policy."""
+    """Raise ConfigError if the text cannot be the name of a policy."""
     if not _ASKED.fullmatch(asked):
         raise ConfigError(
             f"policy {as_line(asked, 60)!r}: write newest, start, step:N, or {_FEWEST_DIGITS} to 32 digits of a digest"
@@ -43,7 +43,7 @@ def check_asked(asked: str) -> None:
 
 
 def list_policy_names(run: RunDir | None, asked: str) -> list[str]:
-    """Name the requested policies in the form of `pin`. "every:N" names all policies of the run at multiples of N.
+    """Return names of policies for `pin`. "every:N" stands for all policies of the run at multiples of N.
 
     Raises ConfigError if `asked` cannot be read, RunError if the run lacks such policies.
     """
@@ -54,7 +54,7 @@ def list_policy_names(run: RunDir | None, asked: str) -> list[str]:
     if not every:
         raise ConfigError(f"policy {as_line(asked, 60)!r}: write every:N, a number of learner steps from 1")
     if run is None:
-        raise ConfigError(f"policy {asked!r}: only a run has steps; of a model there is newest alone")
+        raise ConfigError(f"policy {asked!r}: only a run has steps; write newest for a model")
     there = list_kept_policies(run)
     steps = {one.step for one in there if one.step and one.step % int(every["steps"]) == 0}
     if not steps:
@@ -94,7 +94,7 @@ def pin(run: RunDir | None, model: str, dtype: str, asked: str, place: Path, *, 
     if found := _ASKED.fullmatch(asked)["digest"]:  # type: ignore[index]
         return _pin_digest(run, found, place)
     if run is None:
-        raise ConfigError(f"policy {asked!r}: only a run has steps; of a model there is newest alone")
+        raise ConfigError(f"policy {asked!r}: only a run has steps; write newest for a model")
     return _link_policy(choose_kept_policy(run, asked), place)
 
 
@@ -155,7 +155,7 @@ def _start(model: str, dtype: str, place: Path, name: str, sampled: bool) -> Pin
 
 
 def _pin_digest(run: RunDir | None, digits: str, place: Path) -> PinnedPolicy:
-    """Pin a policy by the beginning of its digest. It must be kept by the run, or pinned or measured before."""
+    """Pin a published, pinned or measured policy by the beginning of its digest. Its weights may be gone."""
     from spade.policy import manifest
 
     policies = list_kept_policies(run) if run is not None else []
@@ -163,7 +163,7 @@ def _pin_digest(run: RunDir | None, digits: str, place: Path) -> PinnedPolicy:
     pinned = {path.name: path for path in (place / WEIGHTS).glob("*") if not path.name.startswith(".")}
     found = sorted(name for name in {*named, *pinned, *_list_measured(place)} if name.startswith(digits))
     if len(found) > 1:
-        raise ConfigError(f"policy {digits}: several digests begin so: {', '.join(found[:3])}")
+        raise ConfigError(f"policy {digits}: several digests begin with it: {', '.join(found[:3])}")
     if not found:
         raise RunError(
             f"{place.parent}: no policy {digits} is kept or was measured; there is {_format_policies(policies)}"
@@ -194,7 +194,7 @@ def _link_policy(policy: KeptPolicy, place: Path) -> PinnedPolicy:
                 with write_whole(folder) as part:
                     link_folder(policy.folder, part)
     except FileNotFoundError:
-        raise RunError(f"{policy.folder}: is no longer here; the same command takes what is newest now") from None
+        raise RunError(f"{policy.folder}: was deleted meanwhile; the same command takes the newest one now") from None
     return PinnedPolicy(digest, folder, f"step {policy.step}", policy.step)
 
 

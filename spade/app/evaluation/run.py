@@ -18,9 +18,9 @@ from spade.transport import connect
 def derive_pinned_settings(
     base: str, overrides: Sequence[str], model: Path, dtype: str, context_tokens: int, others: Mapping[str, object]
 ) -> Config:
-    """Derive the config of its processes from the run or recipe `base`: the settings of sampling, changed by `others`.
+    """Derive the config of the processes from the run or recipe `base`, with its settings for sampling.
 
-    Raises ConfigError.
+    `others` are further settings. Raises ConfigError.
     """
     given = load(base)
     own = {

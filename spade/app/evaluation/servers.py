@@ -41,7 +41,7 @@ class ServerOptions(NamedTuple):
 
     @property
     def settings(self) -> dict[str, object]:
-        """Return the settings under which the server samples from token ids, instead of engines."""
+        """Return the settings that let the server sample from token ids in place of engines."""
         key = str(expand_home(self.key).absolute()) if self.key else ""
         return {
             "endpoint.url": self.url,
@@ -93,17 +93,17 @@ class Servers(NamedTuple):
     """The servers of an evaluation."""
 
     policy: ServerOptions | None = None
-    """Samples in place of our engines."""
+    """The server that samples in place of our engines."""
 
     tokens: bool = False
-    """True if it samples from token ids, which we know. Otherwise it is asked by chats."""
+    """True if we send it token ids. Otherwise we send it chats."""
 
     user: ServerOptions | None = None
-    """Plays the users of harnesses. None if the policy plays them."""
+    """The server that plays the users of harnesses. None if the policy plays them."""
 
 
 async def wait_for_gateway(config: Config, client: Client) -> ServerOptions:
-    """Wait until the run's own gateway answers and an engine is up. Return it. `client` is the replay service's."""
+    """Wait until an engine is up and the run's own gateway answers. Return it. `client` asks the replay service."""
     while not any(peer.role == "engine" for peer in client.pulse.peers):
         await client.wait_pulse()
     found = ServerOptions(f"http://{config.serve.address}/v1", config.serve.name, config.serve.key)

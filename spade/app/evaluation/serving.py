@@ -97,7 +97,7 @@ def _serve_live(asked: ServeOptions, say: Say) -> None:
     """Join a run that is up, and follow its newest policy."""
     run = RunDir(Path(asked.model)).require()
     if asked.policy != "newest" or asked.config:
-        raise ConfigError("--live: follows the newest policy of the run by its own config; leave --policy and --config")
+        raise ConfigError("--live: follows the run's newest policy by its config; leave --policy and --config out")
     written = [f"{name}={json.dumps(value)}" for name, value in _make_address(asked, _name(run, asked)).items()]
     config = load(str(run.config_path), (*written, *asked.overrides))
     address = run.replay_address
@@ -132,9 +132,9 @@ async def _tell(config: Config, say: Say, client: Client) -> None:
 
 
 class _Folder:
-    """The run directory of one `spade serve`, below `root`/serving. It locks one part of a run.
+    """The run directory of one `spade serve`, below `root`/serving. The command holds the lock of its `part`.
 
-    The directory is deleted at the end. If a command was killed, the next `spade serve` deletes its directory.
+    The directory is deleted at the end. After an error or a kill it stays, and the next `spade serve` deletes it.
     """
 
     def __init__(self, root: Path, config: Config, part: str) -> None:

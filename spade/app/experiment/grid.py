@@ -70,7 +70,7 @@ class Grid:
                     if match in self._failed:
                         self._left.remove(piece)
                         self._failed.add(piece)
-                        self._say(f"{piece}: is left out, since {match} failed, with which it is matched")
+                        self._say(f"{piece}: is left out, since its match {match} failed")
                         break
                     if match is None or match in self._results:
                         self._left.remove(piece)

@@ -40,7 +40,7 @@ _AGAIN = "delete the run and its pool to make them anew, or choose another --out
 
 
 async def make(place: Workplace, piece: Piece, reference: RunResult | None) -> RunResult:
-    """Bring a run to its end and measure its last policy. `reference` is the run that it is matched with.
+    """Bring a run to its end and measure its last policy. `reference` is the result of its match.
 
     Raises RunError if a command fails.
     """
@@ -136,7 +136,7 @@ def find_measured(place: Workplace, run: RunDir) -> Summary:
         ours = (rules.items_digest, rules.protocol, rules.seed, rules.policy) == asked
         if ours and summary is not None and summary.headline is not None:
             return summary
-    raise RunError(f"{run.path}: its last policy was not measured on {suite.name}; the same command does")
+    raise RunError(f"{run.path}: its last policy was not measured on {suite.name}; the same command measures it")
 
 
 def _read_rows(run: RunDir) -> JournalRows:

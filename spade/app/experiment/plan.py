@@ -50,7 +50,7 @@ class Experiment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The suite that measures the last policy of each run."""
 
     reference: str
-    """The arm with which each other arm is compared. These comparisons are exploratory."""
+    """The arm with which every other arm is compared. These comparisons are exploratory."""
 
     arms: Annotated[dict[_Name, ArmPlan], Meta(min_length=1, max_length=32)]
     """The arms by name."""
@@ -148,9 +148,9 @@ def _find_fault(experiment: Experiment) -> str:
 
 def _find_pair_fault(primary: Sequence[tuple[str, str]], arms: dict[str, ArmPlan]) -> str:
     if alone := next((one for one, other in primary if one == other), ""):
-        return f"{alone} is held against itself"
+        return f"{alone} is compared with itself"
     if len({frozenset(pair) for pair in primary}) < len(primary):
-        return "two arms are a pair twice"
+        return "a pair of arms is there twice"
     apart = (pair for pair in primary if set(arms[pair[0]].seeds).isdisjoint(arms[pair[1]].seeds))
     return next((f"{one} and {other} have no seed in common" for one, other in apart), "")
 
@@ -160,7 +160,7 @@ def _find_arm_fault(experiment: Experiment, name: str) -> str:
     if len(set(arm.seeds)) < len(arm.seeds):
         return "a seed is there twice"
     if any(setting.partition("=")[0].strip() == "run.seed" for setting in (*experiment.set, *arm.set)):
-        return "`set` gives run.seed; `seeds` does"
+        return "remove run.seed from `set`; `seeds` gives it"
     if not arm.recipe.isprintable():
         return f"recipe {as_line(arm.recipe, 60)!r}: holds unprintable characters"
     if why := _find_match_fault(arm, experiment.arms):
@@ -170,7 +170,7 @@ def _find_arm_fault(experiment: Experiment, name: str) -> str:
     except (ConfigError, OSError) as error:
         return format_reason(error)
     if (config.design.source == "pool") != bool(arm.pool):
-        return "give `pool` to an arm if its recipe plays a pool, and not otherwise"
+        return "give `pool` to an arm if its recipe plays a pool, and only then"
     return ""
 
 

@@ -18,7 +18,7 @@ from spade.errors import RunError
 from spade.estimates import Share
 
 MOST_ROWS = 120
-"""Most learner steps with kept figures. The windows of a run's figures are longer than the gaps between them."""
+"""Most learner steps with kept figures. The windows of a run's figures are longer than the gaps between these steps."""
 MOST_EVALUATIONS = 120
 MOST_CATEGORIES = 64
 DIGITS = 5
@@ -210,7 +210,7 @@ def read_results(folder: Path, experiment: Experiment) -> dict[Piece, RunResult]
     Raises RunError with the file for a result with one of these faults:
     * It is damaged.
     * It was made with other settings than the experiment has now.
-    * Its number of trained agent trajectories differs by a batch or more from that of the run it is matched with.
+    * Its number of trained agent trajectories differs by a batch or more from its match's number.
     * Its world, checkpoint or categories differ from the other results'.
     """
     found: dict[Piece, RunResult] = {}
@@ -221,12 +221,12 @@ def read_results(folder: Path, experiment: Experiment) -> dict[Piece, RunResult]
         except FileNotFoundError:
             continue
         except UnreadableError as error:
-            raise RunError(f"{file}: is damaged ({error}); bring it back, or delete it to make the run anew") from None
+            raise RunError(f"{file}: is damaged ({error}); restore it, or delete it to make the run anew") from None
         if result.piece != piece or result.plan != experiment.digest(piece):
-            raise RunError(f"{file}: is of other settings than the experiment has now; move it away")
+            raise RunError(f"{file}: was made with other settings than the experiment has now; move it away")
         if experiment.match(piece) is None and result.steps != experiment.steps:
             why = f"{result.steps} learner steps, not {experiment.steps}"
-            raise RunError(f"{file}: is damaged ({why}); bring it back, or delete it to make the run anew")
+            raise RunError(f"{file}: is damaged ({why}); restore it, or delete it to make the run anew")
         found[piece] = result
     refuse_others(folder, found)
     _refuse_unmatched(folder, found, experiment)
@@ -241,23 +241,21 @@ def _refuse_unmatched(folder: Path, results: Mapping[Piece, RunResult], experime
         if match and abs(result.agent - match.agent) >= experiment.config(piece).learner.batch_sequences:
             raise RunError(
                 f"{name_file(folder, piece)}: trained on {result.agent:,} trajectories of the agent, "
-                f"and {match.piece}, "
-                f"with which it is matched, on {match.agent:,}; move the wrong one away"
+                f"and its match {match.piece} on {match.agent:,}; move the wrong one away"
             )
 
 
 def refuse_others(folder: Path, results: Mapping[Piece, RunResult], ours: Origins | None = None) -> None:
     """Raise RunError if a result has another world or checkpoint than `ours`. Without `ours`, the first result decides.
 
-    Its categories must also equal those in the first result, because the primary outcome is a mean over them.
+    All results must also have the same categories, because the primary outcome is a mean over them.
     """
     first = next(iter(results.values()), None)
     for piece, result in results.items():
         if first is not None and result.held_out.keys() != first.held_out.keys():
             raise RunError(
-                f"{name_file(folder, piece)}: has other categories than {first.piece}, so that they do not compare; "
-                f"move "
-                "the wrong one away"
+                f"{name_file(folder, piece)}: has other categories than {first.piece}, so they are not "
+                "comparable; move the wrong one away"
             )
         ours = ours or result.origins
         for name in Origins.__struct_fields__:
@@ -265,6 +263,5 @@ def refuse_others(folder: Path, results: Mapping[Piece, RunResult], ours: Origin
             if here != there:
                 raise RunError(
                     f"{name_file(folder, piece)}: is of another {name} (digest {there[:8]}, not {here[:8]}), so "
-                    f"that it "
-                    "does not compare; move it away"
+                    "it is not comparable; move it away"
                 )

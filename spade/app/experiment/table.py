@@ -68,8 +68,8 @@ def _make_arm_table(rows: Sequence[ArmSummary]) -> TextTable:
     return TextTable(
         "Arms",
         "Means over runs with 95 % intervals; a figure that some runs lack says how many have it. The primary outcome "
-        f"is “{HELD_OUT}”. Trajectories are the agent's that were trained on, by which some arms are "
-        "matched.",
+        f"is “{HELD_OUT}”. Trajectories are the agent's that were trained on. Some arms are matched "
+        "by them.",
         ("arm", "runs", "steps", "trajectories", *names),
         tuple(
             (
@@ -106,8 +106,8 @@ def _make_level_tables(experiment: Experiment, results: Mapping[Piece, RunResult
         (name, *(_format_level_cell(runs, part) for part in range(PARTS))) for name, runs in arms.items() if any(runs)
     ]
     says = (
-        f"Mean level of the designs in each of {PARTS} parts of the runs, over the programs of all of them, and the "
-        "mean of their levels' shares of plays won, each by the number of its programs."
+        f"Mean level of the programs that were designed in each of {PARTS} parts of the runs, and the mean of their "
+        "levels' win rates, weighted by the number of programs."
     )
     head = ("arm", *(f"part {part + 1}" for part in range(PARTS)))
     return [TextTable("Levels designed", says, head, tuple(rows))] if rows else []

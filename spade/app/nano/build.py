@@ -120,7 +120,7 @@ def make_initial(tokenizer: Tokenizer, seed: int) -> PreTrainedModel:
 
 
 def teach_copying(model: PreTrainedModel, tokenizer: Tokenizer, seed: int) -> None:
-    """Train the model to repeat the user. So attention learns to find the earlier successor of a token."""
+    """Train the model to repeat the user. Attention learns to find what followed a token before."""
     optimizers = make_optimizers(model)
     rng = random.Random(derive(b"", "nano echoes", seed))
     words = range(len(SPECIAL), tokenizer.size)

@@ -1,1 +1,1 @@
-"""Import pools of other people: read their programs, admit each one, and write the admitted ones as a pool."""
+"""Import other people's programs as a pool, if they pass admission. Export environments in the forms of other tools."""

@@ -65,9 +65,9 @@ def admit(
 ) -> tuple[list[PoolProgram], RejectedPrograms]:
     """Return the admitted programs in their order, and the rejected ones by stage.
 
-    Each program is judged as `spade env check` does, or opened once if it comes from a library. Verdicts are appended
-    to the file `log`, and a program with a verdict there is not judged again. Raises RunError if the sandbox fails or
-    the log cannot be used.
+    Each program is judged as `spade env check` does. If `libraries`, the programs come from a library or a server, and
+    each is only opened once. Verdicts are appended to the file `log`, and a program with a verdict there is not judged
+    again. Raises RunError if the sandbox fails or the log cannot be used.
     """
     settings = msgspec.msgpack.encode((config.sandbox, config.play, config.tools, config.run.domain)).hex()
     keys = [compute_program_digest(f"{settings}\n{each.source}") for each in programs]
@@ -88,7 +88,7 @@ def admit(
 async def judge(sandbox: Sandbox, source: str, config: Config, library: bool = False) -> tuple[DomainName, Verdict]:
     """Admit a program of the domain that its base class names, or of the config's domain if it does not load.
 
-    The seed is the program's own, so that one file always gets one verdict. Raises RunError if the sandbox fails.
+    The seed follows from the program, so a file always gets the same verdict. Raises RunError if the sandbox fails.
     """
     seed = derive_check_seed(source)
     if library:

@@ -96,7 +96,7 @@ def list_beside(config: Config) -> list[str]:
 
 
 def _list_needed_packages(config: Config) -> list[str]:
-    """Return the requirements of a run's libraries and servers. One that pip alone cannot install is left out."""
+    """Return the requirements of a run's libraries and servers. Leaves out those that pip alone cannot install."""
     libraries = [LIBRARIES[name] for name in config.sandbox.libraries]
     needs = [each.requirement for each in libraries if each.requirement and not each.remedy]
     return [*needs, *(["trio-websocket"] if config.sandbox.servers else [])]
@@ -105,7 +105,7 @@ def _list_needed_packages(config: Config) -> list[str]:
 def write_player(inner: Path, programs: Iterator[PoolProgram], config: Config, bare: bool) -> int:
     """Write programs and the modules that play them into a Python package named like its folder. Return their number.
 
-    With `bare` the package needs no part of SPADE.
+    With `bare` the package needs no installation of SPADE.
     """
     count = write_programs(inner / "programs", programs)
     settings = {
@@ -138,7 +138,7 @@ def _write_opening(config: Config, single_turn: bool) -> list[ChatMessage]:
 
 
 def _copy_module(file: Path, to: Path, bare: str) -> None:
-    """Copy a module. In the package `bare` it imports parts of the package instead of SPADE."""
+    """Copy a module. If `bare` names a package, the copy imports parts of this package instead of SPADE."""
     text = file.read_text(encoding="utf-8")
     if bare:
         text = re.sub(r"^from (actors|spade)\.", rf"from {bare}.parts.\1.", text, flags=re.MULTILINE)
@@ -151,7 +151,7 @@ def _module_name(folder: Path) -> str:
     name = folder.name.replace("-", "_")
     if not re.fullmatch(r"[a-z][a-z0-9_]{0,63}", name) or keyword.iskeyword(name):
         raise RunError(
-            f"{as_line(folder.name, 80)!r} is no name of a package; name DIR with small letters, digits, '_' and '-'"
+            f"{as_line(folder.name, 80)!r} is not a package name; name DIR with lower-case letters, digits, '_' and '-'"
         )
     if name in TAKEN or _is_installed(name):
         raise RunError(f"{name!r} is the name of another package; give DIR another name")
@@ -163,7 +163,7 @@ def _is_installed(name: str) -> bool:
     spec = find_spec(name)
     if spec is not None and spec.origin is not None:
         return not Path(spec.origin).with_name(_SETTINGS).exists()
-    # The name may be pip's alone, as PyYAML is of the module yaml.
+    # The name may be known only to pip, as PyYAML is for the module yaml.
     return next(iter(metadata.distributions(name=name)), None) is not None
 
 

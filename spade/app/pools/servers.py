@@ -27,7 +27,7 @@ ANSWER_BYTES = 64 << 20
 MOST_SPLITS = 64
 NOTE_CHARACTERS = 4_000
 _ABSENT = {404, 405, 501}
-"""Statuses for a path that a server does not have, or that its environment does not fill."""
+"""Statuses for a path that a server does not have, or that its environment does not implement."""
 _ENDS = {"done", "reward", "truncated"}
 """Fields of an observation that describe the step."""
 _T = TypeVar("_T")
@@ -78,7 +78,7 @@ async def _read_programs(server: str) -> list[PoolProgram]:
     async with httpx2.AsyncClient(base_url=server, timeout=ANSWER_S) as client:
         schemas = await _ask(client, "GET", "/schema", ServerSchemas)
         if schemas is None:
-            raise RunError(f"{server}: is no server of OpenEnv (it has no /schema)")
+            raise RunError(f"{server}: is not a server of OpenEnv (it lacks /schema)")
         form = _describe_actions(schemas.action) | _describe_observations(schemas.observation)
         starts = await _list_starts(client)
     taken = Counter[str]()
@@ -114,7 +114,7 @@ def _make_program(name: str, server: str, start: dict[str, Any], form: dict[str,
 
 
 def _describe_actions(schema: Fields) -> dict[str, Any]:
-    """Return how a text becomes an action: into its one field, or as JSON."""
+    """Describe how a text becomes an action: as its only field, or as JSON."""
     fields = {name: each for name, each in schema.properties.items() if name not in HIDDEN}
     if len(fields) != 1:
         return {"note": f"Send an action as a JSON object with these fields: {_format(fields)}"}
@@ -129,7 +129,7 @@ def _describe_actions(schema: Fields) -> dict[str, Any]:
 
 
 def _describe_observations(schema: Fields) -> dict[str, Any]:
-    """Return which field is shown. It is the only text, if there is nothing else."""
+    """Return the field to show, if an observation has one text and nothing else. Otherwise all fields are shown."""
     fields = {name: each for name, each in schema.properties.items() if name not in HIDDEN | _ENDS}
     if [each.get("type") for each in fields.values()] == ["string"]:
         return {"observation": next(iter(fields))}

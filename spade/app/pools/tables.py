@@ -1,6 +1,6 @@
 """Programs as rows of tables: Parquet or JSON Lines, from files, folders, or a data set of the Hugging Face hub.
 
-The columns are those of the pools that the paper's authors published under `spade-rl` on the hub.
+The columns are as in the pools that the paper's authors published under `spade-rl` on the hub.
 """
 
 import hashlib
@@ -132,7 +132,7 @@ def _read_distinct(files: list[Path]) -> Iterator[TextRow]:
 
 
 def _check_row(row: TextRow) -> None:
-    """Raise RunError if a row has no program, or a digest that is not its program's."""
+    """Raise RunError if a row lacks a program, or if its digest differs from the program's."""
     if not row.text.strip():
         raise RunError(f"{row.where}: its column {CODE} is empty")
     digest = row.columns.get(DIGEST)

@@ -32,7 +32,7 @@ _UNFIT = re.compile(r"[^a-z0-9]+")
 
 
 def write_model_card(folder: Path, seen: SeenRun, run: RunDir, step: int, digest: str, licence: str) -> None:
-    """Write the card of a policy and its pictures into a folder. If `licence` is "", look for the base model's.
+    """Write the card of a policy and its pictures into a folder. If `licence` is "", look for the base model's licence.
 
     The policy was made after the learner step `step`.
     """

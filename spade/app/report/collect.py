@@ -73,7 +73,7 @@ def collect(run: RunDir, name: str, status: Status | str, verdict: str, most: in
     if rows.gap:
         notes.append(rows.gap)
     if not rows.evaluations:
-        notes.append("no evaluation is over, so there is no held-out win rate (evaluation.suite sets what is played)")
+        notes.append("no evaluation is over, so there is no held-out win rate (evaluation.suite names the suite)")
     why: dict[str, list[str]] = {}
     designs = try_or_note(notes, lambda: _read_designs(run, why, most)) or DesignRecords()
     folders = try_or_note(notes, lambda: list_evaluation_folders(run.path)) or []
@@ -123,7 +123,7 @@ def read_transcripts(run: RunDir, config: Config | None, designs: DesignRecords)
 
 
 def load_decoder(run: RunDir, config: Config, digest: str) -> Decode:
-    """Return the way from tokens to text, by the newest policy's tokenizer. Raises RunError if it is missing."""
+    """Return the decoder of tokens, by the newest policy's tokenizer. Raises RunError if the policy is missing."""
     from actors.play.domains import load_talks
     from spade.tokens import Tokenizer
 

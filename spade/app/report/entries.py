@@ -76,7 +76,7 @@ class GalleryEntry(NamedTuple):
     """The reasons why the page shows it."""
 
     figures: tuple[tuple[str, str], ...]
-    """Names and values for the line that is always open."""
+    """Names and values for the line that is always visible."""
 
     facts: tuple[tuple[str, str], ...]
     """Names and values of further facts."""
@@ -149,7 +149,7 @@ def make_entry(run: SeenRun, shown: ShownEnvironment, kids: Sequence[str], link:
 
 
 def _list_figures(environment: Environment) -> tuple[tuple[str, str], ...]:
-    """Return the figures that the environment's window measured, for the line that is always open."""
+    """Return the figures that the environment's window measured, for the line that is always visible."""
     score = environment.score
     if score is None:
         return (("state", environment.state),)

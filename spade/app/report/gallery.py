@@ -29,7 +29,7 @@ def choose(environments: Sequence[Environment], most: int) -> dict[str, list[str
 
 
 def _list_ways(environments: Sequence[Environment]) -> Iterator[tuple[str, list[Environment]]]:
-    """Yield the ways to choose, each with its environments in order, the first to show first."""
+    """Yield the ways to choose, each with its environments in the order to choose them."""
     scored = [(each, each.score) for each in environments if each.score is not None and each.state == "closed"]
     yield "highest regret", _sort_scored(scored, lambda score: None if score.regret is None else -score.regret)
     yield "hardest that was won", _sort_scored(scored, lambda score: score.win_rate or None)

@@ -173,7 +173,7 @@ def list_suites(run: SeenRun) -> list[SuiteRow]:
         figure = (
             f"{share.mean:.3f} ({share.low:.3f} to {share.high:.3f}), {share.items} items"
             if share is not None
-            else ("it was not ended" if summary is None else f"none: {summary.why}")
+            else ("it has not ended yet" if summary is None else f"none: {summary.why}")
         )
         categories = () if summary is None else tuple((n, f"{s.mean:.3f}") for n, s in summary.categories.items() if n)
         suite = f"{kept.rules.suite}@{kept.rules.protocol.name}"

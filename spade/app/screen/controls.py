@@ -55,7 +55,7 @@ def press_key(controls: Controls, key: str) -> Controls:
 
 
 class Keyboard:
-    """Reads keys of the terminal, if this process has one to itself."""
+    """Reads keys of the terminal, if this process is in its foreground."""
 
     def __init__(self) -> None:
         self.controls = Controls()

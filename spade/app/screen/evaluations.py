@@ -16,8 +16,8 @@ SELF = "self"
 """The condition `user` of a policy that also plays the simulated users of a harness."""
 
 _NOTES = {
-    ("user", SELF): "the policy played the users, too, so that these figures compare with no others",
-    ("policy", NOT_PINNED): "the policy is a server's, which may change it; its digest here is of its address and name",
+    ("user", SELF): "the policy played the users, too, so no other figures are comparable with these",
+    ("policy", NOT_PINNED): "a server may change its policy; the digest is a hash of its address and model name",
 }
 _DIGITS = 16  # shown digits of a digest
 _NAME = 60  # characters of a name
@@ -48,7 +48,7 @@ class MeasuredSuite(msgspec.Struct, frozen=True):
     """The reason why a requested difference is missing."""
 
     step: int | None = None
-    """Learner step of the policy, if it is one of a run's policies."""
+    """Learner step after which the policy was made, or None if the step is unknown."""
 
 
 def format_table(measured: Iterable[MeasuredSuite]) -> str:
@@ -183,7 +183,7 @@ def _format_title(rules: Rules) -> str:
 
 
 def _describe_state(kept: KeptEvaluation) -> str:
-    return "it was not ended yet" if kept.summary is None else _format_headline(kept.summary)
+    return "it has not ended yet" if kept.summary is None else _format_headline(kept.summary)
 
 
 def _format_headline(summary: Summary) -> str:

@@ -160,7 +160,7 @@ def explain(status: Status) -> list[str]:
         if process.state in ("silent", "restarting", "starting", "failed")
     ]
     holders = [wait.holder for wait in find_root_causes(status.waits)]
-    last = [f"it ends at {', '.join(holders) or 'a circle'}"] if status.waits else []
+    last = [f"the waits end at {', '.join(holders) or 'a circle'}"] if status.waits else []
     return [
         *filter(None, [describe_beginning(status) or describe_stall(status)]),
         status.waiting_for,

@@ -17,11 +17,11 @@ from spade.transport import Client, connect
 from spade.transport.keys import make_command_tag
 
 ANSWER_S = 5.0  # after this time a service counts as not answering
-CONNECT_S = 15.0  # a command that a person waits for gives up after this time to reach a service on this host
+CONNECT_S = 15.0  # a command gives up after this time to reach a service on this host: a person waits for it
 
 
 class Reached(NamedTuple):
-    """A run as a command was given it."""
+    """The run that a command was given."""
 
     name: str
     """The directory or address, as shown to people."""
@@ -69,9 +69,11 @@ def reach(given: RunDir | Path | str, keys: Path | None = None) -> Reached:
 
 @asynccontextmanager
 async def connect_observer(at: Reached, bus: Bus | None = None) -> AsyncIterator[Client]:
-    """Connect to the live run's replay service, within `CONNECT_S`. `bus` replaces the deadlines.
+    """Connect to the live run's replay service. `bus` replaces the run's bus settings.
 
-    Raises RunError if nothing is up, or if the run is on another host and its service cannot be reached from here.
+    Gives up after `CONNECT_S`, or after the deadline of `bus`. For another host or a bare address, gives up after
+    `ANSWER_S` at the latest. Raises RunError if nothing is up, or if the run is on another host and its service cannot
+    be reached from here.
     """
     if at.run is not None and not at.holders():
         raise RunError(f"{at.name}: nothing is up; `spade up --run {at.name}` resumes it")
@@ -84,7 +86,7 @@ async def connect_observer(at: Reached, bus: Bus | None = None) -> AsyncIterator
     async with AsyncExitStack() as stack:
         try:
             if abroad is not None and at.address.startswith("ipc://"):
-                raise BusError("without bus.bind it listens there alone")
+                raise BusError("without bus.bind it listens only there")
             client = await stack.enter_async_context(connect(at.address, hello, bus=bus))
         except BusError as error:
             if abroad is None:

@@ -19,13 +19,13 @@ _offered = msgspec.json.Decoder(tuple[OfferedTool, ...])
 
 
 def list_offered(observed: Observed) -> dict[str, list[str]]:
-    """Return the arguments of each tool of an opening, by tool name."""
+    """Return the arguments of each tool in a first observation, by tool name."""
     tools = try_decode(_offered.decode, observed.tools.encode())
     return {tool.function.name: list_argument_names(tool.function.parameters) for tool in tools}
 
 
 def tell_tools(console: Screen, observed: Observed) -> None:
-    """Print the tools of an opening: each signature and description."""
+    """Print the tools in a first observation: each signature and description."""
     for tool in try_decode(_offered.decode, observed.tools.encode()):
         function = tool.function
         about = " ".join(function.description.split())

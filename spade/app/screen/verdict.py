@@ -96,7 +96,7 @@ def _describe_learning(status: Status, over: bool) -> tuple[str, Tone]:
 def _is_different(high: Evaluation, low: Evaluation, among: int = 1) -> bool:
     """Return True if one win rate is higher than another, on the same items, by more than chance.
 
-    `high` may be the best of several, `among`. The best of many is high by chance, so the threshold rises (Bonferroni).
+    `high` may be the best of `among` evaluations. It is then high by chance, so the threshold rises (Bonferroni).
     """
     threshold = NormalDist().inv_cdf(1 - 0.025 / among)
     return high.win_rate - low.win_rate > threshold * hypot(high.error, low.error)

@@ -105,7 +105,7 @@ def _count_coming(status: Status, role: Role) -> int:
 def decide_agents(now: Pressure, more_engines: bool) -> Step:
     """Decide on one agent more, one fewer, or no change.
 
-    `more_engines` tells whether engines may be added when these are full.
+    If `more_engines`, engines may be added when the present ones are full.
     """
     if now.agents == 0 or now.starting or math.isinf(now.engines):
         return 0  # the effect of the last change is not known yet
@@ -121,7 +121,7 @@ def decide_agents(now: Pressure, more_engines: bool) -> Step:
 def decide_engines(now: Pressure, more_agents: bool) -> Step:
     """Decide on one engine more, one fewer, or no change.
 
-    `more_agents` tells whether agents may be added to fill engines.
+    If `more_agents`, agents may be added to fill engines.
     """
     if now.live == 0 or now.coming:
         return 0  # the effect of the last change is not known yet

@@ -49,7 +49,7 @@ def parse_step(text: str | None) -> int | str | None:
 
 
 def make_model_override(run: RunDir) -> tuple[str, ...]:
-    """Return the setting that makes another run's policy the model. Empty for a run that began without one."""
+    """Return the setting that makes another run's policy the model. Empty if the run did not begin from another."""
     return () if run.origin is None else (_start_model(run),)
 
 
@@ -91,7 +91,7 @@ def check_begun(run: RunDir) -> None:
     """
     if not run.exists and (run.start.is_dir() or run.origin_path.exists()):
         raise RunError(
-            f"{run.path}: a command with --from did not end here; give the same command again, or choose another --run"
+            f"{run.path}: a command with --from did not finish here; give the same command, or choose another --run"
         )
 
 
@@ -160,9 +160,9 @@ def check_start(run: RunDir) -> None:
     try:
         manifest.verify_parameters(run.start, origin.digest)
     except OSError as error:
-        raise RunError(f"{run.start}: {format_reason(error)}; bring it back, or begin a new run") from None
+        raise RunError(f"{run.start}: {format_reason(error)}; restore it, or begin a new run") from None
     except WeightsError as error:
-        raise RunError(f"{error}; bring it back, or begin a new run") from None
+        raise RunError(f"{error}; restore it, or begin a new run") from None
 
 
 def _copy(chosen: KeptPolicy, start: Path) -> str:
@@ -178,7 +178,7 @@ def _copy(chosen: KeptPolicy, start: Path) -> str:
             digest = compute_sound_digest(chosen)
             link_folder(policy, part)
     except FileNotFoundError:
-        raise RunError(f"{policy}: is no longer here; the same command takes what is newest now") from None
+        raise RunError(f"{policy}: was deleted meanwhile; the same command takes the newest policy now") from None
     except WeightsError as error:
         raise RunError(f"{error}; choose another --step") from None
     return digest

@@ -1,4 +1,4 @@
-"""Programs of a pool as training examples: the design prompts of a config, answered by programs that exist."""
+"""Makes training examples of the programs of a pool: each program answers design prompts of a config."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -23,16 +23,16 @@ from spade.protocol import DesignJob, MemorySeed, Verdict
 from spade.seeds import derive
 from spade.tokens import ExampleMessage, Tokenizer, write_example
 
-_DRAWS = 256  # most jobs drawn for a program until one asks for its form
+_DRAWS = 256  # most jobs to draw until one asks for the form of a program
 
 
 class Demonstrations:
-    """Makes the rows of a pool, and counts the programs and answers without one."""
+    """Makes the rows of a pool, and counts the programs and answers that get no row."""
 
     def __init__(self, config: Config) -> None:
         if config.run.domain != "games" or config.design.source != "model":
             raise RunError(
-                "--config: give a recipe of games in which the model designs, whose prompts shall be answered"
+                "--config: give a recipe of games in which the model designs; the programs answer its prompts"
             )
         folder = model_folder.resolve(config.model.path)
         self._config = config

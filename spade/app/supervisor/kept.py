@@ -50,10 +50,10 @@ def find_kept_best(run: RunDir) -> KeptPolicy | None:
 
 
 def find_newest_policy(run: RunDir) -> KeptPolicy:
-    """Return the policy of the highest learner step. Raises RunError if it is missing, or if none was published.
+    """Return the policy of the highest learner step. A stopped run may have it only in a checkpoint.
 
-    A run that was stopped may have its last step in a checkpoint alone. This function then fails. An evaluation takes
-    an older policy instead.
+    Raises RunError if no policy was published, or if all kept policies are older than the last published one. An
+    evaluation takes an older policy instead.
     """
     from replay.inspect.environments import list_published
 
@@ -71,7 +71,8 @@ def find_newest_policy(run: RunDir) -> KeptPolicy:
 def compute_sound_digest(policy: KeptPolicy) -> str:
     """Return the digest of a policy's weights, every byte read.
 
-    Raises WeightsError if the weights were changed, or if the run published others after that step. OSError.
+    Raises WeightsError if the weights were changed, or if the run published others after that step. Raises OSError if
+    they cannot be read.
     """
     from spade.policy import manifest
 

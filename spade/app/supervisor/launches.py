@@ -13,7 +13,7 @@ from spade.processes.gpus import choose_gpus
 from spade.protocol import Role
 
 MODULES: Mapping[Role, str] = {  # services stand before their clients; they are drained in the opposite order
-    "tracker": "spade.app.track.process",  # after the replay service, because it reads the service's last rows
+    "tracker": "spade.app.track.process",  # drained after the replay service, because it reads the service's last rows
     "replay": "replay.service.process",
     "engine": "actors.engines.server",
     "endpoint": "actors.engines.foreign.endpoint",

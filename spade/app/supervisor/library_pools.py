@@ -1,6 +1,6 @@
 """Pools of a library's environments, each a program of a few lines.
 
-`LIBRARY:NAME,NAME` names environments, or all of them, or a set.
+`LIBRARY:NAME,NAME` names environments, `LIBRARY:all` all of them, `LIBRARY:SET` a set.
 """
 
 from collections.abc import Iterator, Mapping

@@ -21,7 +21,7 @@ class Places(Protocol):
     def reached(self, run: RunDir, config: Config) -> Config:
         """Return the config with which other machines reach the services of this command.
 
-        The command holds the run's locks.
+        The caller holds the run's locks.
         """
 
     def lives(self, run: RunDir, config: Config) -> Lives:

@@ -1,7 +1,7 @@
 """Pools: the sources of their programs, and a small run that only makes programs.
 
-A source is a kind and a name, such as `folder:DIR`. Every source is written as a folder of programs, which is all that
-its players know.
+A source is a kind and a name, such as `folder:DIR`. Every source is copied into a folder of programs. A run reads only
+this folder.
 """
 
 import os
@@ -64,7 +64,7 @@ def _suggest_remedy(folder: Path) -> str:
     """Suggest how to get the programs that are missing in `folder`."""
     for name in list_recipes():
         if folder.absolute() == find_made_path(name).absolute():
-            return f"`spade pool make {name}` writes them, with --count N so many"
+            return f"`spade pool make {name}` writes them; --count N sets their number"
     return "give a folder of programs (`spade pool make` writes one)"
 
 
@@ -156,9 +156,9 @@ def create(run: RunDir, config: Config, corpus: str = "") -> None:
 def make(out: Path, config: Config, count: int, say: Callable[[str], None]) -> int:
     """Have designers write programs into the pool `out` until it has `count`. Return its final number of programs.
 
-    `config` comes from `writing`. A signal ends the work early. Raises RunError if a program in the pool cannot be
-    read. The run that writes the programs stays in `out`, so that a later call can make more. The run's weights are
-    deleted at the end, and each call writes them again.
+    `config` comes from `make_writing_config`. A signal ends the work early. Raises RunError if a program in the pool
+    cannot be read. The run that writes the programs stays in `out`, so that a later call can make more. The run's
+    weights are deleted at the end, and each call writes them again.
     """
     out.mkdir(parents=True, exist_ok=True)
     run = RunDir(out / MADE)

@@ -16,7 +16,7 @@ from spade.transport import Client
 
 LOOK_S = 0.05
 AGAIN_S = 2.0  # seconds until the order is repeated: a restarting service may have lost it
-DRAINS = 12  # in units of supervise.drain_s: longest time until all supervisors have drained, the service's own last
+DRAINS = 12  # longest wait for all supervisors to drain, the service's own last; in units of supervise.drain_s
 
 
 async def stop(at: Reached) -> None:

@@ -31,7 +31,7 @@ def settle_store(run: RunDir, config: Config) -> None:
     kind = find_file_system(run.store if run.store.exists() else run.path)
     if kind in NETWORK and not config.replay.network_store:
         raise ConfigError(
-            f"replay.store: {os.path.realpath(run.store)} is on a network file system ({kind}), which LMDB is not for; "
+            f"replay.store: {os.path.realpath(run.store)} is on a network file system ({kind}), unfit for LMDB; "
             "--set replay.store=DIR names a folder of a local or block volume, replay.network_store=true takes the risk"
         )
 
@@ -54,7 +54,7 @@ def _link(run: RunDir, folder: Path) -> None:
         )
     elif (folder / _DATA).exists() and not run.metrics_path.exists():
         raise RunError(
-            f"{run.path}: {folder} has a store, which is of another run; --set replay.store=DIR names an empty folder"
+            f"{run.path}: {folder} has the store of another run; --set replay.store=DIR names an empty folder"
         )
     make_private(folder)
     run.store.symlink_to(folder)

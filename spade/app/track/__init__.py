@@ -1,1 +1,1 @@
-"""Trackers: the figures of a run in the tools of others. Each follows the run's journal, outside of its loop."""
+"""Trackers: give the figures of a run to other tools. Each follows the run's journal. The run never waits for it."""

@@ -45,7 +45,7 @@ class MlflowSink(Sink):
         params = [
             Param(key, str(value)[:MAX_PARAM_VAL_LENGTH])
             for key, value in place.list_settings().items()
-            if key not in run.data.params  # MLflow never changes one
+            if key not in run.data.params  # MLflow never changes a parameter
         ]
         for start in range(0, len(params), MAX_PARAMS_TAGS_PER_BATCH):
             self._client.log_batch(run.info.run_id, params=params[start : start + MAX_PARAMS_TAGS_PER_BATCH])

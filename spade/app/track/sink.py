@@ -23,7 +23,7 @@ Memory = dict[str, int | str]
 class Sink(Protocol):
     """Takes the records of one run.
 
-    A tracker that is killed gives the records since the last commit again. The sink's data must then hold them once.
+    After a kill, the next tracker gives the records since the last commit again. The sink's data must hold each once.
     """
 
     shown: str
@@ -83,7 +83,7 @@ SERVING: tuple[TrackerKind, ...] = ("prometheus",)
 """Kinds that serve their data from this process until they are stopped."""
 
 REREADING: tuple[TrackerKind, ...] = (*SERVING, "wandb", "swanlab")
-"""Kinds that read the whole journal at each start, because a kill may take what they had not written."""
+"""Kinds that read the whole journal at each start, because a kill loses records that the tool had not written."""
 
 
 @contextmanager

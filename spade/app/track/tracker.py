@@ -84,7 +84,7 @@ def tracker(run: RunDir, choice: TrackerChoice) -> Iterator[Tracker]:
     """Open the tracker of a run. It continues after the last record that its sink has.
 
     Raises ConfigError if the sink's package is missing, RunError if the run has another tracker of this kind now or if
-    the sink's data do not fit to its state.
+    the sink's data do not fit its state.
     """
     kind = choice.kind
     file = _state_file(run, kind)
@@ -107,9 +107,9 @@ def tracker(run: RunDir, choice: TrackerChoice) -> Iterator[Tracker]:
 
 @trio.lowlevel.enable_ki_protection
 async def follow(tracker: Tracker, goes_on: Callable[[], bool]) -> None:
-    """Track new records while `goes_on()`. When the end comes, or a cancellation, first track the rest.
+    """Track new records while `goes_on()`. At its end, or when cancelled, track the rest first.
 
-    Ctrl-C ends it between two batches of records.
+    Ctrl-C ends the tracking between two batches of records.
     """
     while True:
         last = not goes_on()

@@ -1,4 +1,4 @@
-"""The rejected attempts of a run by stage and reason, and the table of them."""
+"""The rejected attempts of a run: their numbers by stage and reason, and their table."""
 
 from collections import Counter
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""A run as the live page sees it. Every refresh reads what the run has saved since the last one."""
+"""A run as the live page sees it. Every refresh reads what the run has saved since the last refresh."""
 
 import os
 from collections import deque
@@ -28,14 +28,14 @@ class FollowedRun:
         self.run, self.name = run, name
         self.config = run.config()
         self.samples: deque[Sample] = deque(maxlen=MOST_SAMPLES)
-        """The phases of its processes, as long as this page's server has followed them."""
+        """The newest samples of its processes' phases. The run itself does not save phases."""
         self.environments: dict[str, Environment] = {}
         """All environments, the oldest first."""
         self.digest = ""
         """Digest of the newest weights. "" before the first."""
         self._first_job = ""  # the oldest job that may still bring an environment
         self._steps: dict[int, int] = {}
-        self._reopened = False  # the store is another one than the one that was read before
+        self._reopened = False  # True if the store was opened anew, so that earlier reads no longer count
         self._rows = JournalRows()
         self._key: tuple[object, ...] | None = None
         self._journal: object = None
@@ -77,8 +77,8 @@ class FollowedRun:
     def reading(self) -> Iterator[Store]:
         """Read one commit of the run's store. Raises RunError.
 
-        The store stays open between two reads, because it is checked whole when it is opened. If the file was
-        replaced meanwhile, it is opened again.
+        The store stays open between two reads, because opening checks all of it. If the file was replaced meanwhile,
+        it is opened again.
         """
         stamp = os.stat(self.run.store / "data.mdb").st_ino if (self.run.store / "data.mdb").exists() else None
         if self._store is None or stamp != self._opened:

@@ -1,4 +1,4 @@
-"""The pages: from an address to HTML or an asset."""
+"""The pages: returns HTML or an asset for each address."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -193,7 +193,7 @@ def _read_strip(followed: FollowedRun, store: Store, key: str) -> Context:
     """Return the tokens of a trajectory, or a note if they cannot be read."""
     trajectory = store.get("trajectories", key, Trajectory)
     if trajectory is None:
-        return {"strip": None, "note": "Its tokens are not kept: retention deleted them, or it has none."}
+        return {"strip": None, "note": "Its tokens are not kept: retention deleted them, or there never were any."}
     notes = list[str]()
     decode = try_or_note(notes, lambda: load_decoder(followed.run, followed.config, followed.digest))
     return {"strip": None if decode is None else make_strip(trajectory, decode), "note": "; ".join(notes)}

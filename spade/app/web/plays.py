@@ -11,14 +11,14 @@ from spade.config import Config
 from spade.returns import is_won
 
 MOST_WALKED = 20_000
-"""Plays of the newest environments that are looked at, unless one environment is asked for."""
+"""Most plays to search, of the newest environments. If the query names an environment, all its plays are searched."""
 LONGEST_ID = 100
 OUTCOMES = ("won", "not won", "void", "unfinished")
 ARMS = ("unhinted", "hinted")
 
 
 def list_plays(store: Store, config: Config, query: Query) -> tuple[TablePage, str]:
-    """Return a page of the plays that pass the query's filters, and a remark if not all plays were looked at."""
+    """Return a page of the plays that pass the query's filters, and a remark if some plays were not searched."""
     if environment := query.get("environment", ""):
         found = list(
             reversed(store.scan("plays", PlayRecord, prefix=make_environment_prefix(environment[:LONGEST_ID])))
@@ -26,7 +26,7 @@ def list_plays(store: Store, config: Config, query: Query) -> tuple[TablePage, s
         remark = ""
     else:
         found = list(islice(store.last("plays", PlayRecord, MOST_WALKED + 1), MOST_WALKED))
-        remark = f"Of the newest {MOST_WALKED:,} plays. A filter on an environment finds all of its plays."
+        remark = f"Only the newest {MOST_WALKED:,} plays are searched. A filter on one environment finds all its plays."
     least, fields = config.play.win_return, _make_fields(query)
     columns = (*_COLUMNS[:2], Column("was", "outcome", lambda play: find_outcome(play, least)), *_COLUMNS[2:])
     page = make_table(_filter(found, query, least), columns, fields, query, "play", lambda play: play.id)

@@ -1,7 +1,7 @@
 """The server of the live page: it follows the runs, and answers browsers that know the token.
 
-Everything that takes long is done by one thread at a time. Readers get no data of the run on their event streams, only
-the number of the newest state. A reader that takes nothing is disconnected (`actors.gateway.listening`).
+Everything that takes long is done by one thread at a time. An event stream sends no data of the runs, only the
+number of the newest state. A reader that takes nothing is disconnected (`actors.gateway.listening`).
 """
 
 import hmac
@@ -58,7 +58,7 @@ class PageAnswer(NamedTuple):
     """The media type."""
 
     status: int = 200
-    """The status of HTTP."""
+    """The HTTP status."""
 
     location: str = ""
     """The address to go to instead, or ""."""
@@ -137,7 +137,7 @@ class LivePage:
         await send({"type": "http.response.body", "body": answer.body})
 
     async def _make_answer(self, path: str, query: str) -> PageAnswer:
-        """Return the answer to a request. Requests for the same page of the same state share one."""
+        """Return the answer to a request. Requests for the same page of the same state share one answer."""
         async with self._turn:
             found = self._kept.get((path, query))
             if found is None:

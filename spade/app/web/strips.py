@@ -35,7 +35,7 @@ class Token(NamedTuple):
 
 
 class StripTurn(NamedTuple):
-    """A run of tokens that the model read, or of tokens that it sampled."""
+    """Consecutive tokens that the model read, or that it sampled."""
 
     read: str
     """The text that the model read, possibly cut. The loss masks its tokens."""

@@ -104,7 +104,7 @@ def test_novelty_is_what_is_missing_to_the_similarity(run, similarity, passes):
         (("--regret", "5..6"), "no environment passes the filters"),
         (("--win-rate", "0.9..0.1"), "--win-rate '0.9..0.1': write two numbers like 0.2..0.8"),
         (("--regret", "high"), "--regret 'high': write two numbers like 0.2..0.8"),
-        (("--skill", "poetry"), "--skill 'poetry': is no skill of"),
+        (("--skill", "poetry"), "--skill 'poetry': is not a skill of"),
     ],
 )
 def test_bad_filters_are_one_line_and_write_nothing(run, tmp_path, options, says):
@@ -129,9 +129,9 @@ def test_a_folder_that_exists_and_a_run_without_environments_are_refused(run, tm
 @pytest.mark.parametrize(
     ("folder", "options", "says"),
     [
-        ("Some Games", (), "'Some Games' is no name of a package"),
-        ("7-games", (), "'7-games' is no name of a package"),
-        ("class", (), "'class' is no name of a package"),
+        ("Some Games", (), "'Some Games' is not a package name"),
+        ("7-games", (), "'7-games' is not a package name"),
+        ("class", (), "'class' is not a package name"),
         ("textarena", ("--format", "verifiers"), "'textarena' is the name of another package; give DIR another name"),
         ("json", (), "'json' is the name of another package; give DIR another name"),
         ("games", ("--format", "hub", "--bare"), "--bare: --format hub writes no package; leave --bare out"),

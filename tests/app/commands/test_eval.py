@@ -68,7 +68,7 @@ def summary(right, prompt="0" * 32):
         ({"suites": "nanno"}, "--suite 'nanno': unknown suite; did you mean nano, "),
         ({"suites": " , "}, "--suite: name one or more of aime25, "),
         ({"suites": "gem", "protocol": "release"}, "suite gem: has no protocol 'release'; it has paper, short"),
-        ({"items": 3, "protocol": "paper"}, "--items: a part of a suite is played with --protocol short alone"),
+        ({"items": 3, "protocol": "paper"}, "--items: only --protocol short plays a part of a suite"),
         ({"data": ("nano",)}, "--data 'nano': write NAME=FILE"),
         ({"data": ("aime25=x.csv",)}, "--data 'aime25': add this suite by --suite"),
         (
@@ -76,10 +76,10 @@ def summary(right, prompt="0" * 32):
             "--data aime25: two files are given",
         ),
         ({"policy": "best"}, "policy 'best': write newest, start, step:N, or 8 to 32 digits of a digest"),
-        ({"policy": "step:3"}, "policy 'step:3': only a run has steps; of a model there is newest alone"),
+        ({"policy": "step:3"}, "policy 'step:3': only a run has steps; write newest for a model"),
         ({"policy": "every:0"}, "policy 'every:0': write every:N, a number of learner steps from 1"),
         ({"policy": "every:"}, "policy 'every:': write every:N"),
-        ({"policy": "every:5"}, "policy 'every:5': only a run has steps; of a model there is newest alone"),
+        ({"policy": "every:5"}, "policy 'every:5': only a run has steps; write newest for a model"),
         ({"against": "abcdef12"}, "no policy abcdef12 is kept or was measured; there is none"),
         ({"against": "nowhere"}, "policy 'nowhere': write newest, "),
         ({"overrides": ("engine.rows=0",)}, "engine.rows: must be a whole number from 1"),
@@ -187,7 +187,7 @@ def test_what_no_figure_compares_with_is_said_below_it():
     shared = msgspec.structs.replace(rules(), conditions={"user": "self", "policy": "not pinned"})
     text = format_table([MeasuredSuite("there", shared, "start", summary({"a", "b"}))])
     assert "the policy played the users, too" in text
-    assert "its digest here is of its address and name" in text
+    assert "the digest is a hash of its address and model name" in text
 
 
 def test_the_policy_of_a_model_is_its_checkpoint_where_it_lies(tmp_path):
@@ -267,7 +267,7 @@ def test_an_evaluation_is_listed_in_a_line_and_shown_with_its_rules(tmp_path):
     kept = KeptEvaluation(tmp_path, rules(), summary("a"))
     assert format_row(kept).startswith("nano@short ")
     assert "0.500" in format_row(kept)
-    assert format_row(KeptEvaluation(tmp_path, rules(), None)).endswith("it was not ended yet")
+    assert format_row(KeptEvaluation(tmp_path, rules(), None)).endswith("it has not ended yet")
     assert "T 1, top-p 1, top-k 0, 24 tokens a turn, 12 turns" in format_sheet(kept)
 
 

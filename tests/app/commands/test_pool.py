@@ -173,7 +173,7 @@ def test_programs_of_a_pool_answer_design_prompts(worlds, tmp_path):
         ),
         (("shipped:small", "--config", "nano-tools"), "--config: give a recipe of games in which the model designs"),
         (("shipped:small", "--config", "smol-both"), "model.path: models/smollm2-warm is not here"),
-        (("WORLDS", "--set", "design.max_tokens=2"), "no program is an answer to nano; left out: "),
+        (("WORLDS", "--set", "design.max_tokens=2"), "no program answers a prompt of nano; left out: "),
     ],
 )
 def test_what_cannot_be_demonstrated_is_one_line(worlds, tmp_path, monkeypatch, words, line):

@@ -85,7 +85,7 @@ def test_a_step_or_digest_that_is_not_kept_is_refused_with_those_that_are(run, d
         with pytest.raises(RunError, match=r"step 3 \(published\), step 7 \(published\)"):
             pin(run, str(tiny_checkpoint), "float32", asked, place)
     (place / "weights" / digests[7][:8].ljust(32, "0")).mkdir()
-    with pytest.raises(ConfigError, match="several digests begin so"):
+    with pytest.raises(ConfigError, match="several digests begin with it"):
         pin(run, str(tiny_checkpoint), "float32", digests[7][:8], place)
 
 

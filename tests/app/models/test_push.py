@@ -182,7 +182,7 @@ def test_what_is_no_data_set_or_corpus_is_refused_before_the_hub_is_asked(hub, d
     for words, says in (
         (("env", "push", tmp_path), "is no data set with a card"),
         (("env", "push", data_set), "train.parquet, row 1: "),
-        (("corpus", "push", tmp_path / "plain.txt"), "is no JSON Lines file"),
+        (("corpus", "push", tmp_path / "plain.txt"), "is not a JSON Lines file"),
         (("corpus", "push", tmp_path / "broken.jsonl"), "line 1: "),
         (("model", "push", tmp_path), "no run here"),
     ):

@@ -88,7 +88,7 @@ def test_what_a_killed_command_left_starts_no_run_that_was_not_asked_to_begin_wi
     begin(new, "nano", (), OldRun(old))  # killed before the run has its config
     ended = CliRunner().invoke(app, [*command, "--run", str(new.path), "--set", "design.corpus=nowhere"])
     assert isinstance(ended.exception, RunError)
-    assert "a command with --from did not end here; give the same command again" in str(ended.exception)
+    assert "a command with --from did not finish here; give the same command" in str(ended.exception)
     assert not new.exists
 
 

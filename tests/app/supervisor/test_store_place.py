@@ -49,7 +49,7 @@ def test_a_volume_that_is_mounted_elsewhere_is_followed_and_a_lost_one_is_no_emp
 def test_the_store_of_another_run_is_refused(run, tmp_path):
     (tmp_path / "one").mkdir()
     (tmp_path / "one/data.mdb").touch()
-    with pytest.raises(RunError, match=r"one .*has a store, .* of another run"):
+    with pytest.raises(RunError, match=r"one .*has the store of another run"):
         settle_store(run, elsewhere(tmp_path / "one"))
     assert not run.store.is_symlink()
     run.metrics_path.touch()  # it ran before, and its store was moved there

@@ -135,8 +135,8 @@ def test_roles_skills_and_returns_choose(kept, tmp_path):
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        (("--skill", "juggling"), "--skill 'juggling': is no skill of "),
-        (("--parquet",), "--parquet: --format messages writes JSONL alone"),
+        (("--skill", "juggling"), "--skill 'juggling': is not a skill of "),
+        (("--parquet",), "--parquet: --format messages writes only JSONL"),
         (("--role", "agent", "--return", "2"), "no such answers; nothing was written"),
     ],
 )

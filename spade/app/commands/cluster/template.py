@@ -16,7 +16,7 @@ def template(
     scheduler: Annotated[str, typer.Argument(metavar="slurm|kubernetes", help="The scheduler of the cluster.")],
     config: Annotated[str, typer.Argument(help="A recipe or a TOML file.")],
     gpus: Annotated[
-        int, typer.Option(min=1, metavar="N", help="GPUs of a machine; of a container on kubernetes at most so many.")
+        int, typer.Option(min=1, metavar="N", help="GPUs of a machine; on kubernetes, the most GPUs of a container.")
     ] = 8,
     out: Annotated[Path | None, typer.Option("-o", "--out", metavar="FILE", help="The file to write.")] = None,
     set_: Set = None,

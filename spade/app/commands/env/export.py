@@ -27,14 +27,14 @@ def export(
             "gymnasium, verifiers, openenv: a package to install, named like DIR; harbor: a folder of tasks.",
         ),
     ],
-    skill: Annotated[list[str] | None, typer.Option(metavar="SKILL", help="This skill; may be repeated.")] = None,
+    skill: Annotated[list[str] | None, typer.Option(metavar="SKILL", help="Only this skill; may be repeated.")] = None,
     win_rate: Annotated[
         str | None, typer.Option(metavar="A..B", help="An unhinted win rate from A to B, such as 0.2..0.8.")
     ] = None,
     regret: Annotated[str | None, typer.Option(metavar="A..B", help="A regret from A to B.")] = None,
     novelty: Annotated[
         str | None,
-        typer.Option(metavar="A..B", help="A novelty from A to B: 1 − the similarity to the nearest of the memory."),
+        typer.Option(metavar="A..B", help="Novelty from A to B: 1 − the largest similarity to programs of the memory."),
     ] = None,
     audited: Annotated[bool, typer.Option("--audited", help="Only environments that passed their audit.")] = False,
     bare: Annotated[

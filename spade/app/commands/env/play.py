@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 def play(
     source: Annotated[str, typer.Argument(metavar="FILE_OR_ID", help="An environment file, or with --run an id.")],
-    run: Annotated[Path | None, typer.Option("--run", help="The run of the id.")] = None,
+    run: Annotated[Path | None, typer.Option("--run", help="The run with this id.")] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Seed of the instance.")] = 0,
     hint: Annotated[bool, typer.Option("--hint", help="Show the hint of an environment of a run.")] = False,
     state: Annotated[
-        bool, typer.Option("--state", help="Of a program with tools, show what each message changes in its state.")
+        bool, typer.Option("--state", help="Show how each message changes the state of a program with tools.")
     ] = False,
     recipe: Recipe = None,
     set_: Set = None,

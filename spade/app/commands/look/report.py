@@ -21,8 +21,8 @@ def report(
 
     The page has curves, the curriculum, environments, rejected programs, and the health of each run.
 
-    Runs of one ARM are shown as their mean with its 95 % interval. Without ARM, runs with the same settings are. The
-    page is one file that needs no network. The runs may be up.
+    Runs of one ARM are shown as their mean with its 95 % interval. Without ARM, runs with the same settings form an
+    arm. The page is one file that needs no network. The runs may be up.
     """
     import time
 

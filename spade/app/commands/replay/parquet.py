@@ -14,11 +14,11 @@ BATCH = 256  # rows that are converted to columns together
 
 
 def write_parquet(file: Path, kind: type[msgspec.Struct], rows: Iterable[dict[str, Any]], keyed: bool = True) -> None:
-    """Write one row for each record: the fields of `kind`, with `keyed` after the `key`."""
+    """Write one row for each record: the fields of `kind`. With `keyed`, a column `key` comes first."""
     keys = [pyarrow.field("key", pyarrow.string(), nullable=False)] if keyed else []
     schema = pyarrow.schema([*keys, *_list_fields(kind)])
     left = iter(rows)
-    # pyarrow takes no path that is not UTF-8, but an open file.
+    # pyarrow refuses a path that is not UTF-8, so give it an open file.
     with file.open("wb") as opened, parquet.ParquetWriter(opened, schema, compression="zstd") as writer:
         while batch := list(islice(left, BATCH)):
             writer.write_table(pyarrow.Table.from_pylist(batch, schema=schema))

@@ -42,16 +42,16 @@ def stats(run: RunArgument, json: Json = False) -> None:
 def export(
     run: RunArgument,
     out: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write; must not exist.")],
-    parquet: Annotated[bool, typer.Option("--parquet", help="Parquet files too (needs the extra `export`).")] = False,
+    parquet: Annotated[bool, typer.Option("--parquet", help="Add Parquet files (needs the extra `export`).")] = False,
     format: Annotated[
         Literal["tables", "messages"],
         typer.Option(help="Every table, or won plays and admitted designs as conversations to fine-tune on."),
     ] = "tables",
     role: Annotated[
-        Literal["agent", "designer"] | None, typer.Option(help="With messages: plays or designs alone.")
+        Literal["agent", "designer"] | None, typer.Option(help="With messages: only plays, or only designs.")
     ] = None,
     skill: Annotated[
-        list[str] | None, typer.Option(metavar="SKILL", help="With messages: this skill alone; may be repeated.")
+        list[str] | None, typer.Option(metavar="SKILL", help="With messages: only this skill; may be repeated.")
     ] = None,
     least_return: Annotated[
         float | None,
@@ -62,7 +62,7 @@ def export(
 ) -> None:
     """Write a run's store, or its good answers, as JSONL.
 
-    A file for each table, or `train.jsonl`, which TRL's SFT reads. The folder appears when it is complete.
+    Writes a file for each table, or `train.jsonl`, which TRL's SFT reads. The folder appears when it is complete.
     """
     import msgspec
 
@@ -77,7 +77,7 @@ def export(
     found = RunDir(run).require()
     if format == "messages":
         if parquet:
-            raise RunError("--parquet: --format messages writes JSONL alone; leave --parquet out")
+            raise RunError("--parquet: --format messages writes only JSONL; leave --parquet out")
         export_messages(found, out, role, skill, least_return)
         return
     if role or skill or least_return is not None:

@@ -58,7 +58,7 @@ def _find_file_problems(run: "RunDir", found: "StoreContents") -> Iterator[str]:
     from spade.policy import manifest
 
     if found.header is not None and compute_digest(run.config()) != found.header.digest:
-        yield f"{run.config_path}: means another run than the store"
+        yield f"{run.config_path}: has the settings of another run than the store"
     newest = found.counters.newest
     if newest is not None and not (run.weights / newest.weights.digest).is_dir():
         yield f"{run.weights / newest.weights.digest}: the newest policy, version {newest.weights.version}, is missing"
@@ -84,11 +84,11 @@ def _find_file_problems(run: "RunDir", found: "StoreContents") -> Iterator[str]:
         if held != step:
             yield f"{folder}: holds step {held}"
     if max(steps) < found.counters.retired_step:
-        yield f"checkpoints: step {found.counters.retired_step} was acknowledged, the newest whole is {max(steps)}"
+        yield f"checkpoints: step {found.counters.retired_step} was acknowledged, the newest whole one is {max(steps)}"
 
 
 def _tell(folder: "Path", error: OSError | ValueError | WeightsError) -> str:
-    """Return the line about a folder that could not be verified. A file closed to this user is not called damaged."""
+    """Return the line about a folder that could not be verified. A file that we may not read is not called damaged."""
     if isinstance(error, WeightsError):
         return str(error)
     what = "cannot be checked" if isinstance(error, PermissionError) else "is damaged"

@@ -23,7 +23,7 @@ _ERRORS = {"divide": "warn", "invalid": "warn", "over": "warn", "under": "ignore
 
 
 class BareProgram(PackagedProgram):
-    """A program in this process. It has its own state of what programs change in `random`, `decimal` and numpy."""
+    """A program in this process, with its own states of `random`, `decimal` and numpy."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)

@@ -1,4 +1,4 @@
-"""Play the programs of this package. How a program is run is up to a subclass of PackagedProgram."""
+"""Play the programs of this package. A subclass of PackagedProgram decides where a program runs."""
 
 import json
 from importlib import import_module
@@ -12,7 +12,7 @@ SETTINGS: dict[str, Any] = json.loads((FOLDER / "settings.json").read_text(encod
 """Settings of the run: `max_turns` of a play, `observation_bytes`, `reward_bound`, and `sandbox` with its limits.
 
 `runner` is the module that runs the programs, `sandboxed` or `bare`. `openings` are the messages of a play up to its
-first observation, which replaces the `slot`: without and with `single_turn`.
+first observation, which replaces the `slot`: first for programs of many turns, then for `single_turn`.
 """
 NAMES = sorted(file.stem for file in (FOLDER / "programs").glob("*.py"))
 """The names of the programs."""
@@ -53,7 +53,7 @@ class PackagedProgram:
             raise RuntimeError("the episode is over; call reset")
         self._turn += 1
         self._over = True  # if the program fails
-        text = action.encode(errors="backslashreplace").decode()  # lone surrogates, as in an observation
+        text = action.encode(errors="backslashreplace").decode()  # escapes lone surrogates, as an observation does
         played = self._play(format_action(text, self.lineage["reads"]), self._turn)
         late = self._turn >= SETTINGS["max_turns"] and not played.terminated
         played = played._replace(truncated=played.truncated or late)

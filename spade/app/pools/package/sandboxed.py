@@ -31,7 +31,7 @@ class SandboxThread(NamedTuple):
 
 @cache
 def _start_sandbox(process: int) -> SandboxThread:
-    """Start the sandbox of a process. A forked process is another one. The sandbox ends with the process."""
+    """Start the sandbox of a process. A forked process gets its own. The sandbox ends with its process."""
     if in_trio_run():
         raise RuntimeError("an environment blocks, so a task of trio plays it in a thread (trio.to_thread.run_sync)")
     with ExitStack() as stack:

@@ -23,7 +23,7 @@ class ProgramData(vf.TaskData):  # type: ignore[misc]
     seed: int
     """The seed of the instance."""
     hint: str
-    """The program's hint, or "". The model is not shown it."""
+    """The program's hint, or "". The model does not see it."""
     lineage: dict[str, Any]
     """The origin of the program."""
 
@@ -117,7 +117,7 @@ def _open(program: PackagedProgram, observation: str) -> list[Any]:
 
 
 async def _call(function: Callable[..., _T], *arguments: object) -> _T:
-    """Call a program. One behind the sandbox waits in a thread. A bare one must not share the global generators."""
+    """Call a program: a sandboxed one in a thread, a bare one here, since bare programs share global generators."""
     if SETTINGS["runner"] == "bare":
         return function(*arguments)
     return await asyncio.to_thread(function, *arguments)

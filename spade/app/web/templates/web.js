@@ -46,7 +46,7 @@ function refresh() {
 }
 
 let events
-function listen() {  // a browser has few connections to a server, so a hidden page leaves its own
+function listen() {  // a browser has few connections to a server, so a hidden page gives up its own
   events?.close()
   if (document.hidden) return
   events = new EventSource("events")
