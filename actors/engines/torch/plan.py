@@ -40,8 +40,8 @@ class TokenChunk(NamedTuple):
 def group_chunks(chunks: Sequence[TokenChunk], spare: int) -> list[list[TokenChunk]]:
     """Sort chunks into groups that attend together.
 
-    A group's extents have one size, and its chunks are padded to the longest. A group costs rows * queries * keys. One
-    more group costs about `spare` in addition, so padding may cost as much.
+    The extents of a group have one size, and its chunks are padded to the longest. A group costs rows * queries * keys.
+    A further group costs about `spare` in addition. So the padding of a group may cost up to `spare`.
     """
     groups: list[list[TokenChunk]] = []
     cost = 0
