@@ -1,8 +1,8 @@
 """The env-runner process. It serves episodes and the admission of generated programs, and it audits windows.
 
-A request may come twice. The second is answered from memory: an opening by its episode, a step by its turn. An opening
-names its program by digest. A missing program is fetched once for all waiting requests. An episode is freed if its peer
-has left, or if it got no step for as long as the lease of a play.
+A request may come twice. The second copy is answered from memory: an opening by its episode, a step by its turn. An
+opening names its program by digest. A missing program is fetched once for all waiting requests. An episode is freed if
+its peer has left, or if it got no step during `play.lease_s`.
 """
 
 import logging
@@ -190,7 +190,7 @@ class Runner:
         try:
             await self._ledger.audited(outcome)
         except BusError as error:
-            log.warning("the audit of %s is not handed in: %s", job.environment, error)
+            log.warning("the audit of %s was not handed in: %s", job.environment, error)
         self._audits += 1
 
     def _is_full(self) -> bool:

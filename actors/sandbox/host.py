@@ -29,7 +29,7 @@ from spade.text import format_beside
 
 REWARD_BOUND = 10.0
 RUNNER_BYTES = 4 << 30
-"""Most bytes that all programs together may take. Beyond it the plays that grew most are ended and retried."""
+"""Most bytes that all programs together may take. Beyond it, plays of the largest programs are ended and retried."""
 PROCESSOR_STEPS = 12
 """The process of an episode may take this many times `step_s` of processor time, over its whole life."""
 ITEM_STEP_S, ITEM_BYTES = 300.0, 2 << 30
@@ -303,7 +303,7 @@ class Sandbox:
             return zygote
 
     async def _check_attacks(self, zygote: Zygote) -> None:
-        """Raise BreachError if an attack is not stopped. One child makes all attacks, until one of them ends it."""
+        """Raise BreachError if an attack succeeds. One child makes the attacks, and another goes on if it is killed."""
         limits = self.limits
         process: ChildProcess | None = None
         try:
@@ -335,7 +335,7 @@ def widen_limits(limits: Limits, needs: Needs) -> Limits:
 
 
 def check_answer(answer: Answer | Faulted, limits: Limits, calls: int = 0) -> Observed | Faulted:
-    """Check an answer to `reset`, `step` or a message of `calls` calls against the bounds. Returns it or a fault."""
+    """Check an answer to `reset`, `step` or a message of `calls` calls. Returns the observation, or a fault."""
     if isinstance(answer, Faulted):
         return answer
     if not isinstance(answer, Answered):

@@ -25,8 +25,8 @@ DESCRIPTORS_BESIDE = 256
 async def open_sandbox(limits: Limits, fixed_hashes: bool = False) -> AsyncIterator[Sandbox]:
     """Open a sandbox of the tier that `limits` sets. Leaving it kills every child. Raises RunError if no tier holds.
 
-    With `fixed_hashes` the order of sets of strings is the same in each such sandbox. Programs can foresee this order,
-    so use it only for checks by hand.
+    With `fixed_hashes`, sets of strings have the same order in each such sandbox. Programs can foresee this order, so
+    use it only for checks by hand.
     """
     if sys.platform != "linux" or not hasattr(os, "pidfd_open"):
         raise RunError(

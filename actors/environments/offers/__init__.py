@@ -71,7 +71,7 @@ class Offer:
 
 
 def read_offer(observation: str, draw: int = 0) -> Offer:
-    """Read the actions that an observation offers. If it has too many numbers or guesses, `draw` decides which to take.
+    """Read the actions that an observation offers. If there are too many numbers or guesses, `draw` chooses some.
 
     If a program knew the draw, it could work out which actions are read. So random play needs a secret draw for each
     observation.

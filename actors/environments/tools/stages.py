@@ -169,10 +169,9 @@ class ToolAdmission(Admission[Move]):
             raise RejectedError(f"{after.free} of {count} instructions are met already when they are given")
 
     async def check_values(self) -> None:
-        """Keep the values that a hint must not state. If the same calls solve every instance, their beginning is one of
-        them.
+        """Keep the values that a hint must not state. Raises RejectedError if they are too many.
 
-        Raises RejectedError if they are too many.
+        If calls with the same values solve every instance, the values of the first calls, as one text, are among them.
         """
         plays, asked = [play for play, _ in self.solutions], [instructions for _, instructions in self.solutions]
         if any(len(collect_leaves(play.actions)) > MOST_LEAVES for play in plays):
