@@ -49,7 +49,7 @@ class FormProbing(Probing[str]):
     def __init__(self, sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play) -> None:
         super().__init__(Trials(sandbox, source, limits, play.max_turns, Step, "games"), seed, play)
         self.known: Sequence[str] = ()
-        """The actions that the solution lists, out of their boxes."""
+        """The actions that the solution lists for the first instance, out of their boxes."""
         self.unoffered: Sequence[str] = ()
         """The `known` actions that the observation before them did not offer."""
         self.solutions: list[Sequence[str]] = []

@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 
 
 class Tenant:
-    """An episode of a peer: its first answer, and the time of its last request."""
+    """An episode of a peer: its first answer, and the time of its opening or last step."""
 
     def __init__(self, owner: Hello) -> None:
         self.owner = owner

@@ -63,7 +63,7 @@ class Admission(ABC, Generic[Action]):
 
     @abstractmethod
     def describe(self, action: Action) -> str:
-        """Describe an action for a reason."""
+        """Describe an action in the text of a rejection."""
 
     @property
     def remark(self) -> str:

@@ -94,10 +94,10 @@ class ProgramEpisode:
 class Sandbox:
     """Episodes by name, over a few zygotes. A zygote starts when it is first needed, and again after it died.
 
-    Light zygotes serve programs of the standard library. Heavy zygotes serve programs that name numpy, sympy or
-    math_verify. Zygotes of libraries serve programs that name a base class of `sandbox.libraries`. Before a zygote
-    serves, a program makes all `attacks` in it. `spawns` counts the forked children since the start, `faults` the
-    faults by kind.
+    Light zygotes serve programs of the standard library. Heavy zygotes serve programs that name `np` or one of
+    PACKAGES. Zygotes of libraries serve programs that name a base class of `sandbox.libraries`. Before a zygote serves,
+    a program makes all `attacks` in it. `spawns` counts the forked children since the start, `faults` the faults by
+    kind.
     """
 
     def __init__(
@@ -303,7 +303,7 @@ class Sandbox:
             return zygote
 
     async def _check_attacks(self, zygote: Zygote) -> None:
-        """Raise BreachError if an attack succeeds. One child makes the attacks, and another goes on if it is killed."""
+        """Raise BreachError if an attack succeeds. One child makes all attacks. If it dies, another child goes on."""
         limits = self.limits
         process: ChildProcess | None = None
         try:

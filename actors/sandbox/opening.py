@@ -90,5 +90,5 @@ def _raise_descriptor_limit(count: int) -> None:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
         except (ValueError, OSError):
-            reason = f"needs {count} open files, {hard} are allowed here (ulimit -Hn); ask for fewer episodes"
+            reason = f"needs {count} open files, but {hard} are allowed here (ulimit -Hn); ask for fewer episodes"
             raise RunError(f"sandbox.episodes: {reason}") from None

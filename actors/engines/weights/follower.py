@@ -55,7 +55,7 @@ class Follower:
                 nursery.start_soon(task)
 
     def digests(self, versions: tuple[tuple[int, int], ...]) -> bytes:
-        """Return the joined digests of version runs. Empty if a version's digest is unknown."""
+        """Return the joined digests of runs (version, count). Empty if a version's digest is unknown."""
         found = [self._digests.get(version, b"") for version, _ in versions]
         return b"".join(found) if all(found) else b""
 

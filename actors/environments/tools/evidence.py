@@ -158,6 +158,6 @@ def _walk_leaves(value: object) -> Iterator[tuple[str, bool]]:
 
 
 def describe_move(move: Move) -> str:
-    """Describe a move for a reason: its first call, or its answer."""
+    """Describe a move in the text of a rejection: its first call, or its answer."""
     call = next(iter(move.calls), None)
     return f"answer {move.action[:40]!r}" if call is None else as_line(write_call(call.name, call.arguments), 140)

@@ -149,7 +149,7 @@ class ToolAdmission(Admission[Move]):
             raise RejectedError("the solution lists no calls, so nothing proves that the environment can be won")
         turns = len(calls) + 1
         if turns > self.trials.max_turns:
-            raise RejectedError(f"the solution and `done` take {turns} turns, a play has {self.trials.max_turns}")
+            raise RejectedError(f"the solution and `done` take {turns} turns, but a play has {self.trials.max_turns}")
         return [ToolCall(name, arguments) for name, arguments in calls]
 
     def check_solution(self, play: Transcript[Move], after: Inspected) -> None:

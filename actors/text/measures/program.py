@@ -99,7 +99,7 @@ def _find_places(target: ast.expr) -> Iterator[str]:
 
 
 def _is_start(value: ast.expr, parameters: set[str]) -> bool:
-    """Return True for a value that does not count: an empty container, a plain parameter, or a random generator."""
+    """Return True for a value that does not count: a false or empty one, a plain parameter, or a random generator."""
     match value:
         case ast.Constant(value=constant):
             return not constant

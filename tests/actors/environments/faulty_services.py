@@ -214,7 +214,7 @@ FAULTS = {
         changed((f"            {SEND},\n", ""))),
     "a solution that is refused": ("solution", 'call 2 is refused: Error: by: must be one of "mail", "post"',
         changed((SEND, SEND.replace("mail", "hand")))),
-    "a solution that is too long": ("solution", "take 27 turns, a play has 25",
+    "a solution that is too long": ("solution", "take 27 turns, but a play has 25",
         changed((f"            {SEND},\n        ]", f"            {SEND},\n        ] * 13"))),
     "an instruction that the one before it meets": ("solution", "1 of 2 instructions are met already",
         changed((SECOND, 'lambda s: len(s["seen"]) > 0'))),
