@@ -176,7 +176,7 @@ class Runner:
         except RefusedError as error:
             raise RunError(f"no audit is leased: {error}") from None
         except BusError as error:
-            log.warning("no audit: %s", error)
+            log.warning("no audit was leased: %s", error)
             return ()
 
     async def _audit(self, job: AuditJob) -> None:

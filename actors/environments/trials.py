@@ -78,7 +78,7 @@ class Trials(Generic[Action]):
             if isinstance(loaded, Loaded) and loaded.domain != self.domain:
                 base = DOMAINS[loaded.domain].base
                 extends = f"extends {base}" if base else f"does not extend {DOMAINS[self.domain].base}"
-                raise RejectedError(f"its class {extends}, and the domain here is {self.domain}")
+                raise RejectedError(f"its class {extends}, but a program of the domain {self.domain} is wanted")
             yield process, await self.observe(process, Reset(seed))
         finally:
             self.life = process.stage

@@ -177,7 +177,7 @@ class Pool:
                 ends, why = ends + 1, error
             except LostError as error:
                 lost, why = [*lost, error] if error.life else lost, error
-            log.info("%s is asked elsewhere: %s", name, why)
+            log.info("%s goes to another service: %s", name, why)
             self.asked_again += 1
             # Before asking a third service, find out which of the lost services have ended.
             if ends + len(lost) >= MOST_ENDS:

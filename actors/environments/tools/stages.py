@@ -197,7 +197,7 @@ class ToolAdmission(Admission[Move]):
                 await self.trials.observe(process, make_request(move))
             after = await self.inspect(process)
         if (before.state, before.done) != (after.state, after.done):
-            raise RejectedError("calls that are refused change the state")
+            raise RejectedError("refused calls change the state")
         free = len(list(takewhile(lambda criterion: criterion.met, look.criteria)))
         calls = list(make_pointless_calls(tools, self.probing.rng))
         for meaning_nothing in (True, False):
@@ -207,7 +207,7 @@ class ToolAdmission(Admission[Move]):
                 for move, answer in zip(play.actions, play.answers[1:], strict=True):
                     if meaning_nothing and answer.done > free:
                         raise RejectedError(
-                            f"a call without meaning meets instruction {answer.done}: {describe_move(move)}"
+                            f"a meaningless call meets instruction {answer.done}: {describe_move(move)}"
                         )
         return ""
 

@@ -34,7 +34,7 @@ class JudgingEnv:
 
     def judge(self, action: str) -> Judging:
         """Play one step."""
-        raise NotImplementedError("judge is the environment's to write")
+        raise NotImplementedError("the program must define judge")
 
     def step(self, action: str) -> Any:
         """Raise NotImplementedError: the runtime calls `judge` instead."""

@@ -272,7 +272,7 @@ def check_name(kind: type) -> str:
     """Return the name of a class. Raises ProgramError unless it is an ASCII identifier, so that no names look alike."""
     name = name_of(kind)
     if not (name.isascii() and name.isidentifier() and len(name) <= NAME_CHARACTERS):
-        wanted = f"an identifier of ASCII of at most {NAME_CHARACTERS} characters, is {name[:NAME_CHARACTERS]!a}"
+        wanted = f"an ASCII identifier of at most {NAME_CHARACTERS} characters, is {name[:NAME_CHARACTERS]!a}"
         raise ProgramError("protocol", "class", f"the name of the class must be {wanted}")
     return name
 

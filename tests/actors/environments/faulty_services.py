@@ -222,7 +222,7 @@ FAULTS = {
         changed(("str(rng.randrange(1000, 10_000))", "str(random.SystemRandom().randrange(10**9))"))),
     "a tool that raises for what is unknown": ("garbage", "KeyError",
         changed(("        if name not in self.codes:\n            return f\"Nobody is called {name}.\"\n", ""))),
-    "an instruction that nonsense meets": ("garbage", "a call without meaning meets instruction 1: ring(",
+    "an instruction that nonsense meets": ("garbage", "a meaningless call meets instruction 1: ring(",
         changed((FIRST, 'lambda s: "x" in s'), (SILENT, 'self._state["x"] = 1\n        ' + SILENT),
                 ('("code", {"name": self.wanted}),', '("ring", {"name": "x"}),'))),
     "a tool that raises for what is known": ("random", "RuntimeError",
