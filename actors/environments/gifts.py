@@ -61,7 +61,7 @@ def keep_findable(play: Hearing[Said], moves: Sequence[Said]) -> Hearing[Said]:
 
 
 def _split_words(action: str | Move) -> list[str]:
-    """Return all words of an action, or of the values of its calls. The signs of a text without words are its words."""
+    """Return all words of an action, or of the values of its calls. In a text without words, signs count as words."""
     if isinstance(action, Move):
         texts = list(collect_leaves([action])) if action.calls else [read_typed_action(action.action)]
     else:
