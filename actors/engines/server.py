@@ -61,8 +61,8 @@ def _load(config: Config, weights: Weights) -> tuple[Engine, Swapped]:
 def open_engine(weights: Weights, settings: Settings, dtype: str) -> Engine:
     """Open an engine of `settings.kind` that serves `weights`.
 
-    It computes in `dtype` unless the settings say otherwise. An empty digest is not checked. Raises WeightsError, or
-    ConfigError or RunError if the model cannot run here.
+    The engine computes in `dtype`, unless `settings.arithmetic` names another type. An empty digest is not checked.
+    Raises WeightsError if the weights are unfit, ConfigError or RunError if the model cannot run here.
     """
     match settings.kind:
         case "torch":

@@ -38,7 +38,7 @@ async def validate(
     `play` bounds a play and sets the return that wins. `tools` are the rules of programs with tools. A program of
     another domain is rejected at stage `class`. All calls take at most load_s + 4 step_s of processor time, and
     step_s / 5 more for each play of the stages `random` and `constant`. The admission takes at most PATIENCE times as
-    long by the clock. Raises RunError if the sandbox fails, not the program.
+    long by the clock. Raises RunError if the sandbox itself fails.
     """
     admission = DOMAINS[domain].admission(sandbox, source, seed, limits, play or Play(), tools or ToolUse())
     with admission.deadline as scope:
@@ -55,7 +55,7 @@ async def validate(
 async def admit_opened(sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play) -> Verdict:
     """Admit a program of a library if it resets under this seed. Nothing else is played.
 
-    Raises RunError if the sandbox fails, not the program.
+    Raises RunError if the sandbox itself fails.
     """
     trials = Trials(sandbox, source, limits, play.max_turns, Step, "games")
     try:
@@ -67,9 +67,9 @@ async def admit_opened(sandbox: Sandbox, source: str, seed: int, limits: Limits,
 
 
 async def find_domain(sandbox: Sandbox, source: str, limits: Limits) -> DomainName | None:
-    """Return the domain that a program names, or None if the program does not load.
+    """Return the domain of a program's base class, or None if the program does not load.
 
-    Raises RunError if the sandbox fails, not the program.
+    Raises RunError if the sandbox itself fails.
     """
     process = await sandbox.child(source)
     if isinstance(process, Faulted):

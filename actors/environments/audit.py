@@ -5,7 +5,7 @@ that nobody won. It finds:
 
 * programs that answer the same seed and actions differently than before
 * programs that random actions win
-* hints that state a winning word, or a word of a solution, which a player cannot find
+* hints that state a word which a play or the solution needs and no player can find
 * programs that use up the time of their audit
 
 It also counts the lost instances that the solution wins. A try proves nothing if a deadline or our own fault ended it.
@@ -372,7 +372,7 @@ def _moves(recording: Recording) -> Iterator[Move]:
 
 
 def _told(word: str) -> str:
-    return f"{word[:40]!r}, which its hint tells and no observation"
+    return f"{word[:40]!r}, which only its hint states"
 
 
 def follow_moves(moves: Iterable[Move]) -> Player[Move]:
@@ -388,7 +388,7 @@ def follow_moves(moves: Iterable[Move]) -> Player[Move]:
 async def try_until_decided(once: Callable[[], Awaitable[Result]]) -> Result:
     """Return the first result of up to TRIES tries.
 
-    Raises UndecidedError if no try has a result. It is `ours` if any try failed by our own fault.
+    Raises UndecidedError if no try has a result. The error is `ours` if any try failed by our own fault.
     """
     ours = False
     for _ in range(TRIES):

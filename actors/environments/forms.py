@@ -1,7 +1,7 @@
 """Find the form of an action that a program reads: the inside of the model's box, or the box itself.
 
-Some programs search for `\\boxed{…}` in the action of `step`. If they get only the inside, they answer every turn that
-a box is missing, and nobody can win. So admission tries both forms.
+Some programs search for `\\boxed{…}` in the action of `step`. If such a program gets only the inside, it answers in
+every turn that a box is missing, and nobody can win. So admission tries both forms.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -29,9 +29,9 @@ nothing."""
 
 
 async def find_form(sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play) -> Form:
-    """Find the form as admission does, without its other stages. Returns "inside" if the program fails before that.
+    """Find the form as admission does, without its other stages. Returns "inside" if the program fails earlier.
 
-    Its calls take at most load_s + 4 step_s. Raises RunError if the sandbox fails, not the program.
+    The program's calls take at most load_s + 4 step_s. Raises RunError if the sandbox itself fails.
     """
     probing = FormProbing(sandbox, source, seed, limits, play)
     with trio.move_on_after(PATIENCE * probing.trials.patience_s) as scope:
@@ -49,7 +49,7 @@ class FormProbing(Probing[str]):
     def __init__(self, sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play) -> None:
         super().__init__(Trials(sandbox, source, limits, play.max_turns, Step, "games"), seed, play)
         self.known: Sequence[str] = ()
-        """The actions that the solution lists, out of their boxes."""
+        """The actions that the solution lists for the first instance, out of their boxes."""
         self.unoffered: Sequence[str] = ()
         """The `known` actions that the observation before them did not offer."""
         self.solutions: list[Sequence[str]] = []

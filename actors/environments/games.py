@@ -7,7 +7,7 @@
     episode      it resets and steps under secret seeds, with answers of the right types
     solution     if `solution()` lists actions, they win, and they show which form of an action the program reads
     garbage      a nonsense action neither raises nor wins, and a damaged offered action does not raise
-    random       random actions out of those that the observation offers seldom win
+    random       random actions, drawn from the offered ones, seldom win
     constant     one repeated action seldom wins
 
 `budget`, `repeatable` and `effect` follow (`actors/environments/stages.py`).

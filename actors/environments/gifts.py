@@ -1,4 +1,4 @@
-"""Find words that win a play although no observation shows them. A hint that states one is a gift, not a method. Pure.
+"""Find words that win a play although no observation states them. A hint with such a word gives it away. Pure.
 
 The texts of a program are hostile, so only the beginning of each observation is read.
 """
@@ -61,7 +61,7 @@ def keep_findable(play: Hearing[Said], moves: Sequence[Said]) -> Hearing[Said]:
 
 
 def _split_words(action: str | Move) -> list[str]:
-    """Return all words of an action, or of the values of its calls. The signs of a text without words are its words."""
+    """Return all words of an action, or of the values of its calls. In a text without words, signs count as words."""
     if isinstance(action, Move):
         texts = list(collect_leaves([action])) if action.calls else [read_typed_action(action.action)]
     else:
@@ -123,7 +123,7 @@ def find_stated_words(
 
 
 def _drop_submissions(moves: Sequence[Said]) -> Sequence[Said]:
-    """Return the moves of a play without answers `done`, if the play has calls. Each player is told to give them."""
+    """Leave out the answers `done` of a play with calls, since every player is told to give them."""
     if not any(isinstance(move, Move) and move.calls for move in moves):
         return moves
     return [move for move in moves if not (isinstance(move, Move) and not move.calls and _is_submission(move))]
@@ -159,7 +159,7 @@ def _split_action(action: str | Move) -> list[str]:
 
 
 def drop_words(actions: Iterable[Said], words: Sequence[str]) -> list[Said]:
-    """Return the actions without any of the words."""
+    """Return the actions that contain none of the words."""
     return [action for action in actions if not set(_split_action(action)) & set(words)]
 
 

@@ -1,8 +1,8 @@
 """The env-runner process. It serves episodes and the admission of generated programs, and it audits windows.
 
-A request may come twice. The second is answered from memory: an opening by its episode, a step by its turn. An opening
-names its program by digest. A missing program is fetched once for all waiting requests. An episode is freed if its peer
-has left, or if it got no step for as long as the lease of a play.
+A request may come twice. The second copy is answered from memory: an opening by its episode, a step by its turn. An
+opening names its program by digest. A missing program is fetched once for all waiting requests. An episode is freed if
+its peer has left, or if it got no step during `play.lease_s`.
 """
 
 import logging
@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 
 
 class Tenant:
-    """An episode of a peer: its first answer, and the time of its last request."""
+    """An episode of a peer: its first answer, and the time of its opening or last step."""
 
     def __init__(self, owner: Hello) -> None:
         self.owner = owner
@@ -176,7 +176,7 @@ class Runner:
         except RefusedError as error:
             raise RunError(f"no audit is leased: {error}") from None
         except BusError as error:
-            log.warning("no audit: %s", error)
+            log.warning("no audit was leased: %s", error)
             return ()
 
     async def _audit(self, job: AuditJob) -> None:
@@ -190,7 +190,7 @@ class Runner:
         try:
             await self._ledger.audited(outcome)
         except BusError as error:
-            log.warning("the audit of %s is not handed in: %s", job.environment, error)
+            log.warning("the audit of %s was not handed in: %s", job.environment, error)
         self._audits += 1
 
     def _is_full(self) -> bool:

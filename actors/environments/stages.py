@@ -27,7 +27,7 @@ from spade.protocol import Measures, Observed, Stage, Verdict
 from spade.text import format_beside
 
 REFUSED_GAP = 0.15
-"""A program that random play wins with a share of random_win_share plus this passes at most once in 100 times."""
+"""If random play wins a share of random_win_share + REFUSED_GAP, the program passes at most once in 100 times."""
 PLAYS_A_STEP = 5
 """Number of plays of a test of luck that together may take `step_s`."""
 WINS_REPEATED = 3
@@ -63,7 +63,7 @@ class Admission(ABC, Generic[Action]):
 
     @abstractmethod
     def describe(self, action: Action) -> str:
-        """Describe an action for a reason."""
+        """Describe an action in the text of a rejection."""
 
     @property
     def remark(self) -> str:
@@ -91,7 +91,7 @@ class Admission(ABC, Generic[Action]):
         self.began = now
 
     def reach(self, stage: str) -> None:
-        """Record that all loading stages before `stage` passed. The first of them is recorded with the time of all."""
+        """Record that all loading stages before `stage` passed. The first of them gets the time of all."""
         for name in self.loading[: self.loading.index(stage) if stage in self.loading else None]:
             self.stage = name
             self.close("", passed=True)

@@ -78,7 +78,7 @@ class Trials(Generic[Action]):
             if isinstance(loaded, Loaded) and loaded.domain != self.domain:
                 base = DOMAINS[loaded.domain].base
                 extends = f"extends {base}" if base else f"does not extend {DOMAINS[self.domain].base}"
-                raise RejectedError(f"its class {extends}, and the domain here is {self.domain}")
+                raise RejectedError(f"its class {extends}, but a program of the domain {self.domain} is wanted")
             yield process, await self.observe(process, Reset(seed))
         finally:
             self.life = process.stage
@@ -134,7 +134,7 @@ class Probing(Generic[Action]):
     def __init__(self, trials: Trials[Action], seed: int, play: Play) -> None:
         self.trials = trials
         self.win_return = play.win_return
-        self.key = (seed % 2**64).to_bytes(8, "little")  # the encoding of the message allows any integer
+        self.key = (seed % 2**64).to_bytes(8, "little")  # a message may carry any integer
         self.rng = random.Random(derive(self.key, "probe"))
         self.transcripts: list[Transcript[Action]] = []
         self.heard = 0

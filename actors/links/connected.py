@@ -1,7 +1,8 @@
 """The connections of an actor that leases work: the replay service, other services, and an outbox.
 
-An order to leave cancels only the work. An order to retire lets the work run out. Messages to the replay service go
-through the outbox. It sends them even after the work has ended, so its connections close last.
+An order to leave cancels only the work. After an order to retire, the present work is finished, and no more is leased.
+Messages to the replay service go through the outbox. The outbox sends them even after the work has ended, so the
+connections close last.
 """
 
 import logging
@@ -55,7 +56,7 @@ class Connected:
         await arrived.wait()
 
     def send(self, deliver: Callable[[], Awaitable[None]]) -> trio.Event:
-        """Run `deliver` in the outbox, which outlives the work. The event is set when it is done."""
+        """Run `deliver` in the outbox, which outlives the work. Return an event that is set after the delivery."""
         arrived = trio.Event()
         self.outbox.start_soon(_deliver_until_arrived, deliver, arrived)
         return arrived
@@ -64,7 +65,7 @@ class Connected:
         """Wait for a service of each pool. The log names the missing one."""
         for role, pool in self.pools.items():
             while not await pool.available(self.config.bus.call_deadline_s):
-                log.warning("no live %s within %g s; waiting on", role, self.config.bus.call_deadline_s)
+                log.warning("no live %s within %g s; still waiting", role, self.config.bus.call_deadline_s)
 
 
 async def attend(
@@ -104,7 +105,7 @@ async def _deliver_until_arrived(deliver: Callable[[], Awaitable[None]], arrived
     try:
         await deliver()
     except RefusedError as error:
-        # The replay service has closed this work in another way. Sending it again would not change this.
+        # The replay service has closed this work in another way. Sending the message again would not help.
         log.warning("%s", error)
     arrived.set()
 

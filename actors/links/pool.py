@@ -42,7 +42,7 @@ class LostError(BusError):
 
 
 def rank(name: str, near: str) -> bytes:
-    """Return a sort key for services: the least is the nearest to `near`.
+    """Return a sort key for services. The service with the least key is the nearest to `near`.
 
     All processes get the same order (rendezvous hashing, Thaler & Ravishankar 1998).
     """
@@ -159,7 +159,7 @@ class Pool:
             service.users -= 1
 
     async def call(self, request: Request[Reply], deadline_s: float, near: str = "") -> Reply:
-        """Ask the service that `hold` would choose. If it is lost, ask another service. Wait if there is none.
+        """Ask the service that `hold` would choose. If it is lost, ask another service. Wait while no service is live.
 
         This is for requests that any service of the role can answer. Raises LostError if no service could answer in
         time, SuspectError if two services ended, or met an unforeseen error, while they served this request. Else
@@ -177,7 +177,7 @@ class Pool:
                 ends, why = ends + 1, error
             except LostError as error:
                 lost, why = [*lost, error] if error.life else lost, error
-            log.info("%s is asked elsewhere: %s", name, why)
+            log.info("%s goes to another service: %s", name, why)
             self.asked_again += 1
             # Before asking a third service, find out which of the lost services have ended.
             if ends + len(lost) >= MOST_ENDS:
@@ -190,7 +190,7 @@ class Pool:
         raise LostError(f"no live {self.role} within {deadline_s:g} s")
 
     async def ended(self, lost: LostError, within_s: float) -> bool:
-        """Wait up to `within_s`. Return True if the lost service comes back in another life, so that it had ended."""
+        """Wait up to `within_s`. Return True if the lost service comes back in another life: then it had ended."""
         if not lost.life:
             return False
         with trio.move_on_after(max(within_s, 0.0)):

@@ -1,4 +1,4 @@
-"""The model's side of each domain: the designers' prompts, and the talk (the format of a play). run.domain chooses."""
+"""The model's side of each domain: the designers' prompts, and the talk (the format of a play)."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ def load_profile(config: Config) -> Profile:
     if config.model.profile not in profiles:
         raise ConfigError(
             f"model.profile: {config.model.profile!r} has no prompts for designers of run.domain = "
-            f"{config.run.domain!r}; it has {', '.join(profiles) or 'none yet'}"
+            f"{config.run.domain!r}; the domain has prompts for {', '.join(profiles) or 'none yet'}"
         )
     return profiles[config.model.profile](config)
 

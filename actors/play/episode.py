@@ -51,8 +51,7 @@ class Undone:
 async def play(connected: Connected, lease: PlayLease, manner: Manner, source: str | None = None) -> Played | Undone:
     """Play to the end. Returns the play as it ended, or the reason to play it again.
 
-    `source` is the lease's program if the replay service does not have it. An env-runner then cannot fetch it from
-    there.
+    `source` is the lease's program if the replay service does not have the program, so that no env-runner can fetch it.
     """
     within_s = connected.config.play.lease_s
     with trio.move_on_after(within_s):
@@ -166,7 +165,7 @@ class Episode:
     async def _close(self) -> None:
         """Make the env-runner forget the episode, also after an error.
 
-        If it cannot be reached, our silence tells it.
+        If the env-runner cannot be reached, it frees the episode later, when no step has come for long.
         """
         with trio.CancelScope(shield=True):
             try:

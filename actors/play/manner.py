@@ -14,7 +14,7 @@ from spade.config import ENGINE_KINDS, Config
 from spade.evaluations import Protocol, Sampling
 from spade.protocol import EndedPlay, Form, Needs
 
-LEAST_S = 600.0  # for one sample, because a suite's first sample waits while the library loads
+LEAST_S = 600.0  # the shortest deadline of a sample, because a suite's first sample waits while the library loads
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def make_run_manner(session: Session, reads: Form, single_turn: bool) -> Manner:
 
 
 def make_suite_manner(suite: Suite, protocol: Protocol, talks: Callable[[], Talk], session: Session) -> Manner:
-    """Return the manner of a suite's sample. A temperature of 0 becomes the lowest that the engines have."""
+    """Return the manner of a suite's sample. A temperature of 0 becomes the lowest temperature of the engines."""
     config, talk = session.config, talks()
     coldest = ENGINE_KINDS[config.engine.kind].temperatures[0]
     temperature = max(protocol.sampling.temperature, coldest)

@@ -72,20 +72,19 @@ class Session(Connected):
         config = self.config
         deadline_s = config.engine.request_deadline_s
         request = Generate(prompt, max_tokens, temperature, seed, top_p, top_k, deadline_s=deadline_s)
-        # The engine's deadline comes first: it then stops sampling and tells the reason.
+        # The engine's deadline is shorter than ours, so that the engine stops sampling and tells the reason.
         reply = await self.engines.call(request, request.deadline_s + config.bus.call_deadline_s, near)
         if isinstance(reply, Overdue):
             raise OverdueError(
                 f"an engine had no answer within engine.request_deadline_s = {request.deadline_s:g} s: "
-                f"{reply.waited_s:.1f} s in its queue, {reply.sampled_s:.1f} s being sampled; add engines or raise it"
+                f"{reply.waited_s:.1f} s in its queue, {reply.sampled_s:.1f} s sampling; add engines or wait longer"
             )
         return reply
 
     async def ask(self, messages: Sequence[ChatMessage], most: int, temperature: float, seed: int) -> Reply | None:
         """Ask the model a question. The answer is not trained on.
 
-        Returns an answer of at most `most` tokens, or None if it does not fit.
-
+        Returns an answer of at most `most` tokens, or None if the question leaves too little room in the context.
         Raises BusError as `generate` does.
         """
         room = self.config.engine.context_tokens - most

@@ -1,4 +1,4 @@
-"""The agent process: leases plays, plays many episodes at once, hands in plays that end together in one message.
+"""The agent process: leases plays, plays many episodes at once, and hands in plays that end together in one message.
 
 If an environment fails, its play is void. If our own services fail, the play is given back, to be played again on the
 same seed.

@@ -1,8 +1,8 @@
 """The curator process, which replaces the designer: brings the programs of a pool that the replay service asks for.
 
-It asks no engine. A program goes through admission like a designer's program, which also finds the form of its actions.
-If it fails, it is rejected with its stage and reason. A program of a library or a server is only opened once. If a
-program differs from the run's copy of the pool, the process ends with one line.
+The curator asks no engine. A program goes through admission like a designer's program. Admission also finds the form of
+its actions. A program that fails is rejected with its stage and reason. A program of a library or a server is admitted
+if one episode opens. If a program in the run's copy of the pool was changed, the process ends with one line.
 """
 
 from collections.abc import Callable

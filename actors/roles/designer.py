@@ -1,5 +1,4 @@
-"""The designer process: leases design jobs, asks the model for programs and hints, hands in programs that pass
-admission.
+"""The designer process: leases design jobs, asks the model for programs and hints, and hands in admitted programs.
 
 An attempt that fails is rejected with its stage and reason, and kept. The last attempt closes the job as failed. A
 failure of our own services does not count as an attempt. The job is given back.
@@ -177,7 +176,7 @@ class Designer(JobWork):
         design, profile = self._config.design, self._session.profile
         said = await self._session.ask(profile.hint(source), design.hint_max_tokens, design.temperature, seed)
         if said is None:
-            return FailedStage("hint", "the program leaves no room for one")
+            return FailedStage("hint", "the program leaves no room for a hint")
         if said.cut:
             return FailedStage("hint", f"it was not finished within design.hint_max_tokens = {design.hint_max_tokens}")
         hint = profile.hint_text(said.text)

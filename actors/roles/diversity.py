@@ -1,4 +1,4 @@
-"""The measurement of how different the newest programs are. It runs in the evaluator's process and delays nobody."""
+"""Measure how different the newest programs are. This runs in the evaluator's process and delays nobody."""
 
 from functools import partial
 

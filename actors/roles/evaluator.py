@@ -41,7 +41,7 @@ Manners = Callable[[SuiteItem], Awaitable[Manner]]
 def summarise_samples(
     examined: Sequence[Examined], categories: Mapping[str, str], held_out: HeldOut, step: int, seconds: float
 ) -> Evaluation | None:
-    """Compute the figures of an evaluation, or None if each sample ended in an error. `categories` are by item.
+    """Compute the figures of an evaluation, or None if no published weights sampled. `categories` are by item.
 
     An error counts as a wrong answer, so that no policy looks better for the faults that it provokes.
     """
@@ -104,7 +104,7 @@ class Evaluator:
         """
         new = best.Best(made.step, digest, self._held_out.measure, made.win_rate, made.error, made.plays)
         if await trio.to_thread.run_sync(best.keep, self._run / best.FOLDER, folder, new):
-            log.info("the best so far: %s", new)
+            log.info("the best policy so far: %s", new)
 
     async def _evaluate(self, step: int) -> Evaluation | None:
         examined, began = list[Examined](), trio.current_time()

@@ -22,7 +22,7 @@ class Reviewer:
             session.gauges.update(reviews=0, review_no=0, reviews_unread=0)
 
     async def refusal(self, source: str, admitted: Verdict, seed: int) -> str:
-        """Return the first objection to an admitted program, "" if all reviews agree.
+        """Return the first objection to an admitted program, "" if no review objects.
 
         Raises BusError if no engine answers.
         """
@@ -41,8 +41,8 @@ async def ask_objection(
     """Ask the model a question about a program. Returns its reason if it answers no, else "".
 
     An unreadable answer does not count against the program. A program that leaves no room for the question is refused,
-    since a long program could otherwise avoid it. Counts in the gauges of this kind: asked, no, unread. Raises BusError
-    if no engine answers.
+    since a long program could otherwise avoid it. Counts the questions, the noes and the unreadable answers in the
+    gauges of this kind. Raises BusError if no engine answers.
     """
     said = await session.ask(asked, most, temperature, seed)
     if said is None:

@@ -1,4 +1,4 @@
-"""The screen of admitted programs: asks the model itself if a player can know all that winning takes.
+"""The screen of admitted programs: asks the model itself whether a player can know everything that winning needs.
 
 Admission shows that the program's own solution wins, but not that a player could find it. Screens are not trained on.
 """
@@ -42,7 +42,7 @@ class Screener:
         asked = await trio.to_thread.run_sync(
             partial(fit_question, session.profile, session.tokenizer, source, admitted, room)
         )
-        # A profile without this question makes no objection.
+        # A profile without such a question never objects.
         return await ask_objection(session, "screen", asked, most, TEMPERATURE, seed) if asked else ""
 
 

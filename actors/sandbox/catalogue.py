@@ -41,7 +41,7 @@ def list_catalogue(library: str, asked: Sequence[str] = ()) -> dict[str, dict[st
 
 
 def _find_error(told: str) -> str:
-    """Return the last error of a traceback as one line. It may have several lines, and rows of asterisks."""
+    """Return the last error of a traceback as one line. The error may have several lines, and rows of asterisks."""
     starts = [found.start() for found in re.finditer(r"^[\w.]*(?:Error|Exception)\b", told, re.MULTILINE)]
     last = told[starts[-1] :] if starts else told.strip().rpartition("\n")[2]
     return as_line(re.sub(r"[\s*]+", " ", last).strip(), 200)

@@ -29,7 +29,7 @@ from spade.text import format_beside
 
 REWARD_BOUND = 10.0
 RUNNER_BYTES = 4 << 30
-"""Most bytes that all programs together may take. Beyond it the plays that grew most are ended and retried."""
+"""Most bytes that all programs together may take. Beyond it, plays of the largest programs are ended and retried."""
 PROCESSOR_STEPS = 12
 """The process of an episode may take this many times `step_s` of processor time, over its whole life."""
 ITEM_STEP_S, ITEM_BYTES = 300.0, 2 << 30
@@ -94,10 +94,10 @@ class ProgramEpisode:
 class Sandbox:
     """Episodes by name, over a few zygotes. A zygote starts when it is first needed, and again after it died.
 
-    Light zygotes serve programs of the standard library. Heavy zygotes serve programs that name numpy, sympy or
-    math_verify. Zygotes of libraries serve programs that name a base class of `sandbox.libraries`. Before a zygote
-    serves, a program makes all `attacks` in it. `spawns` counts the forked children since the start, `faults` the
-    faults by kind.
+    Light zygotes serve programs of the standard library. Heavy zygotes serve programs that name `np` or one of
+    PACKAGES. Zygotes of libraries serve programs that name a base class of `sandbox.libraries`. Before a zygote serves,
+    a program makes all `attacks` in it. `spawns` counts the forked children since the start, `faults` the faults by
+    kind.
     """
 
     def __init__(
@@ -252,7 +252,7 @@ class Sandbox:
             self._grown_bytes = sum(grown.values())
             for child in find_excess(grown, RUNNER_BYTES):
                 share = f"{grown[child] >> 20} of {self._grown_bytes >> 20} MiB"
-                reason = f"overload: all programs are over {RUNNER_BYTES >> 20} MiB together, this program had {share}"
+                reason = f"overload: all programs are over {RUNNER_BYTES >> 20} MiB together; this program had {share}"
                 child.end(Faulted("infrastructure", reason))
                 self._grown_bytes -= grown[child]
                 self._evictions += 1
@@ -303,7 +303,7 @@ class Sandbox:
             return zygote
 
     async def _check_attacks(self, zygote: Zygote) -> None:
-        """Raise BreachError if an attack is not stopped. One child makes all attacks, until one of them ends it."""
+        """Raise BreachError if an attack succeeds. One child makes all attacks. If it dies, another child goes on."""
         limits = self.limits
         process: ChildProcess | None = None
         try:
@@ -335,7 +335,7 @@ def widen_limits(limits: Limits, needs: Needs) -> Limits:
 
 
 def check_answer(answer: Answer | Faulted, limits: Limits, calls: int = 0) -> Observed | Faulted:
-    """Check an answer to `reset`, `step` or a message of `calls` calls against the bounds. Returns it or a fault."""
+    """Check an answer to `reset`, `step` or a message of `calls` calls. Returns the observation, or a fault."""
     if isinstance(answer, Faulted):
         return answer
     if not isinstance(answer, Answered):

@@ -33,7 +33,7 @@ class JudgingProcess(ChildProcess):
     async def request(self, request: Request, deadline_s: float) -> Answer | Faulted:
         """Return the answer, after all executions that the child wants.
 
-        All executions together may take `deadline_s`, counted as in a request. After that, an execution has no output.
+        All executions together may take `deadline_s`, counted as in a request. Executions after that count as failed.
         """
         ends_s = self.counted_s + deadline_s
         answer = await super().request(request, deadline_s)

@@ -25,8 +25,8 @@ DESCRIPTORS_BESIDE = 256
 async def open_sandbox(limits: Limits, fixed_hashes: bool = False) -> AsyncIterator[Sandbox]:
     """Open a sandbox of the tier that `limits` sets. Leaving it kills every child. Raises RunError if no tier holds.
 
-    With `fixed_hashes` the order of sets of strings is the same in each such sandbox. Programs can foresee this order,
-    so use it only for checks by hand.
+    With `fixed_hashes`, sets of strings have the same order in each such sandbox. Programs can foresee this order, so
+    use it only for checks by hand.
     """
     if sys.platform != "linux" or not hasattr(os, "pidfd_open"):
         raise RunError(
@@ -90,5 +90,5 @@ def _raise_descriptor_limit(count: int) -> None:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (count, hard))
         except (ValueError, OSError):
-            reason = f"needs {count} open files, {hard} are allowed here (ulimit -Hn); ask for fewer episodes"
+            reason = f"needs {count} open files, but {hard} are allowed here (ulimit -Hn); ask for fewer episodes"
             raise RunError(f"sandbox.episodes: {reason}") from None

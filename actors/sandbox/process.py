@@ -184,7 +184,7 @@ class ChildProcess:
         except UnreadableError as error:
             return Faulted("protocol", f"the answer does not decode: {error}")
         if answer.nonce != nonce:
-            return Faulted("protocol", "the answer is to no request of ours")
+            return Faulted("protocol", "the answer does not name the present request")
         if isinstance(answer, Blamed):
             self.stage = answer.stage
             return Faulted(answer.kind, answer.detail[:DETAIL_CHARACTERS])

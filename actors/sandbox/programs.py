@@ -78,7 +78,7 @@ class Programs:
         except BusError as error:
             return Faulted("infrastructure", str(error))
         if compute_program_digest(source) != digest:
-            log.error("another program was fetched than that of digest %r", digest)
-            return Faulted("infrastructure", f"another program was fetched than that of digest {digest!r}")
+            log.error("the fetched program does not have the digest %r", digest)
+            return Faulted("infrastructure", f"the fetched program does not have the digest {digest!r}")
         self.keep(source)
         return source

@@ -47,8 +47,7 @@ class ServerMessage(msgspec.Struct, frozen=True):
 
 
 def open_served(program: ServedProgram, nursery: trio.Nursery) -> ChildProcess:
-    """Return the host's end of a child whose frames a new session of the server answers. The session ends with the
-    process."""
+    """Begin a session of the server that answers the requests to the returned process. Both end together."""
     ours, theirs = socket.socketpair()
     process = ChildProcess(ours)
     nursery.start_soon(_serve, program, theirs, process)
@@ -197,7 +196,7 @@ class ServerSession:
         observation, reward, done = data.get("observation"), data.get("reward"), data.get("done") is True
         paid = 0 if reward is None else reward
         if not (isinstance(observation, dict) and isinstance(paid, int | float) and abs(paid) <= sys.float_info.max):
-            return _blame("protocol", "the server's message has no observation, or a reward that is no finite number")
+            return _blame("protocol", "the server's message has no observation, or its reward is not a finite number")
         field = self._program.observation
         shown = observation.get(field) if field else {name: observation[name] for name in observation.keys() - HIDDEN}
         text = shown if isinstance(shown, str) else msgspec.json.encode(shown, order="sorted").decode()

@@ -44,7 +44,7 @@ ATTACKS = {
     "see the name of a file": f"os.stat({__file__!r})",
     LIMITED: "bytearray(2**40)",
 }
-"""The attacks by name. Every zygote is tested by all of them when it starts."""
+"""The attacks by name. A zygote is tested by all of them when it starts, in the tier `none` by LIMITED alone."""
 
 REFUSED = "refused by "
 """The beginning of the attacker's answer to an attack that ended in an error."""

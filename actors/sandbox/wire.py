@@ -212,7 +212,7 @@ class Blamed(ChildAnswer, frozen=True, tag="fault"):
     stage: Literal["parse", "class", "interface", "construct", "schema", "play"]
     """The stage of the program's life in which it failed."""
     detail: str
-    """One line for a person."""
+    """The fault, for a person."""
 
 
 Request = LoadProgram | Reset | Step | Act | Inspect | Solve | Execute | Resume

@@ -68,8 +68,8 @@ class Zygote:
     async def fork(self, memory_bytes: int, processor_s: float, make: Make = ChildProcess) -> ChildProcess:
         """Fork a new child. It may add `memory_bytes` to its address space and compute for `processor_s`.
 
-        `make` makes the host's end of the child. Its channel takes requests immediately. The zygote reports its birth,
-        or the failure, later.
+        `make` makes the host's end of the child. Its channel takes requests immediately. The zygote reports the birth
+        of the child, or the failure, later.
         """
         request = MESSAGE.pack(FORK, memory_bytes, min(math.ceil(processor_s), MOST_S))
         async with self._turn:
@@ -167,7 +167,7 @@ async def run_zygote(
                 raise EOFError("it ended at once")
         task_status.started(zygote)
         await zygote.listen()
-        _log.warning("the sandbox's zygote died: its episodes are lost, the next one starts another")
+        _log.warning("the sandbox's zygote died: its episodes are lost, and the next episode starts another zygote")
     finally:
         zygote.bury()
         await _end(process)

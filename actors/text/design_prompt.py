@@ -69,7 +69,7 @@ class _Fitting:
         if bare > self._room:
             raise ConfigError(
                 f"engine.context_tokens: a design prompt does not fit the {self._room} tokens that design.max_tokens "
-                "leaves; raise the one or lower the other"
+                "leaves; raise engine.context_tokens or lower design.max_tokens"
             )
         half = self._find_longest(0, bare + (self._room - bare) // 2)
         self._add_examples(half)
@@ -92,9 +92,9 @@ class _Fitting:
             self._avoid = None
 
     def _find_longest(self, fits: int, room: int) -> int:
-        """Return how many characters of the document fit into a prompt of at most `room` tokens.
+        """Return how many characters of the document fit into a prompt of at most `room` tokens with the examples.
 
-        Keeps the current examples. The caller knows that `fits` characters fit.
+        The caller knows that `fits` characters fit.
         """
         whole = 0 if self._document is None else len(self._document.text)
         if len(self._make_ids(whole)) <= room:

@@ -1,7 +1,7 @@
-"""Yes-or-no questions to the model itself, and the reading of its answers.
+"""Ask the model itself yes-or-no questions, and read its answers.
 
-A review asks whether a program does what it tells the player.
-The screen of a profile has another question, answered in the same form.
+A review asks whether a program does what it tells the player. The screen of a profile asks another question, and the
+answers have the same form.
 """
 
 import re

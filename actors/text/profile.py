@@ -54,7 +54,7 @@ class Profile(Protocol):
     def situation(self, settings: Sequence[str], draw: int) -> Situation:
         """Choose the situation that the job asks for.
 
-        `draw` belongs to the job, so that a failed attempt does not bring an easier one.
+        `draw` belongs to the job, so that a failed attempt does not lead to an easier situation.
         """
         return NO_SITUATION
 

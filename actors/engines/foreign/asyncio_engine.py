@@ -1,8 +1,8 @@
-"""An engine that serves each request by a coroutine: for asyncio servers and libraries that batch by themselves.
+"""An engine that serves each request with a coroutine: for asyncio servers and libraries that batch by themselves.
 
 The asyncio loop runs in a separate thread. The engine's thread (`service.thread`) hands requests to the loop by
-thread-safe calls. Results come back through a queue. `step` waits for results only a moment, so that the engine follows
-orders without delay.
+thread-safe calls. Results come back through a queue. `step` waits for results only a moment, so that new orders do not
+wait.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from spade.protocol import Generate, Generated, Refused
 
 T = TypeVar("T")
 
-_PATIENCE_S = 0.002  # the longest wait of `step`, and so the longest delay of an order
+_PATIENCE_S = 0.002  # the longest wait of `step`, and so the longest delay of an order (`service.thread.Order`)
 _PARTING_S = 1.0
 _LONGEST_S = 1_800.0  # limit of a call; a large model can start from a cold disk within it
 
@@ -32,7 +32,7 @@ class AsyncioEngine(ABC):
         self.sampled = 0
         self.active = 0
         self._rows = asyncio.Semaphore(rows)
-        self._open: dict[int, Future[None]] = {}  # only the engine's thread uses these
+        self._open: dict[int, Future[None]] = {}  # only the engine's thread uses it
         self._ended: queue.SimpleQueue[tuple[int, Result]] = queue.SimpleQueue()
         self._loop = asyncio.new_event_loop()
         self._thread = Thread(target=self._loop.run_forever, name=type(self).__name__, daemon=True)
@@ -40,7 +40,7 @@ class AsyncioEngine(ABC):
 
     @abstractmethod
     async def generate(self, request: Generate) -> Generated | Refused:
-        """Answer one request. The call is cancelled when the request is given up.
+        """Answer one request. The call is cancelled when the caller gives the request up.
 
         A SpadeError means that the engine is lost, and ends the engine. Any other exception fails this request alone.
         """

@@ -125,11 +125,11 @@ class EndpointEngine(AsyncioEngine):
             cut = len(ids) > max_tokens  # retokenised text may have more tokens than were sampled
             ids = ids[:max_tokens]
         elif len(ids) > max_tokens:
-            raise BusError(f"{self._url} answers with {len(ids)} tokens where {max_tokens} were asked for")
+            raise BusError(f"{self._url} answers with {len(ids)} tokens, more than max_tokens = {max_tokens}")
         if not ids:
             raise BusError(f"{self._url} answers with no token")
         if not 0 <= min(ids) <= max(ids) < self._tokenizer.size:
-            raise BusError(f"{self._url} answers with token ids that are none of model.path's tokenizer")
+            raise BusError(f"{self._url} answers with token ids that model.path's tokenizer does not have")
         known = (logprobs and logprobs.token_logprobs) or []
         floats = [value for value in known if value is not None and abs(value) <= _MOST_FLOAT]
         return Generated(
@@ -155,7 +155,7 @@ async def run(launch: Launch, config: Config, ready: Callable[[], None]) -> None
     engine = await trio.to_thread.run_sync(EndpointEngine, config, tokenizer)
     with closing(engine):
         async with open_service(launch, config) as (server, replay):
-            log.info("passing on to %s at %s", config.endpoint.url, server.address)
+            log.info("passing requests on to %s at %s", config.endpoint.url, server.address)
             ready()
             await RequestQueue(server, replay, engine, config).run()
 

@@ -1,7 +1,7 @@
 """vLLM behind our interface: its asynchronous engine with its own scheduler, cache and workers, on GPUs or a CPU.
 
-Token ids go in and out. Log-probabilities are taken from the distribution that was sampled from. For new weights,
-generation pauses while every worker reads them from their folder. Sequences in flight keep their keys and continue.
+Token ids go in and out. Log-probabilities belong to the distribution from which the tokens were sampled. For new
+weights, generation pauses while every worker reads their folder. Sequences in flight keep their keys and continue.
 """
 
 import asyncio
@@ -27,9 +27,9 @@ from spade.tokens import Tokenizer
 
 _WORKER = "actors.engines.foreign.vllm_worker.Reloader"
 _BLOCK = 128  # tokens; vLLM chooses 16 to 128
-# `engine.kv_bytes` sets the memory. This share only keeps vLLM from refusing a GPU that the learner uses as well.
+# `engine.kv_bytes` sets the memory. With a larger share, vLLM would refuse a GPU that the learner uses as well.
 _ANY = 0.01
-_DEAD = "vLLM's own processes have died; the lines above in this engine's log say of what"
+_DEAD = "vLLM's own processes have died; the lines above in this engine's log say why"
 _PARTING_S = 1.0  # vLLM's processes need no more time to end: they hold no state that matters
 
 
@@ -97,9 +97,9 @@ class VllmEngine(AsyncioEngine):
                 ):
                     last = output.outputs[0]
         except VLLMClientError as error:  # this error concerns only this request
-            return Refused(f"vLLM refuses it: {error}")
+            return Refused(f"vLLM refuses the request: {error}")
         if last.finish_reason not in ("stop", "length"):
-            return Refused(f"vLLM gave it up ({last.finish_reason})")
+            return Refused(f"vLLM gave the request up ({last.finish_reason})")
         ids = list(last.token_ids)
         return Generated(
             pack_ids(ids),
@@ -116,7 +116,7 @@ class VllmEngine(AsyncioEngine):
             max_tokens=request.max_tokens,
             temperature=request.temperature,
             seed=request.seed,
-            logprobs=0,  # log-probabilities of only the sampled token
+            logprobs=0,  # the log-probability of the sampled token alone
             stop_token_ids=sorted(self._end_ids),
             ignore_eos=True,  # vLLM's own end-of-sequence rule is off: `stop_token_ids` ends sequences
             top_p=request.top_p,
@@ -195,7 +195,7 @@ async def _start(weights: Weights, settings: Settings, dtype: str) -> Any:
 
 
 def _compute_most_bytes(folder: Path, settings: Settings, dtype: str) -> int:
-    """Return the bytes of the keys and values of all rows at full context. vLLM allocates them at the start."""
+    """Return the bytes of keys and values that all rows need at full context. vLLM allocates them at the start."""
     text = AutoConfig.from_pretrained(folder, trust_remote_code=False).get_text_config()
     heads = getattr(text, "num_key_value_heads", text.num_attention_heads)
     head = getattr(text, "head_dim", None) or text.hidden_size // text.num_attention_heads

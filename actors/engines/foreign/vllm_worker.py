@@ -15,6 +15,6 @@ class Reloader:
         model = self.model_runner.get_model()
         head = getattr(model, "lm_head", None)
         if head is not None and hasattr(head, "cpu_linear"):
-            # A CPU build multiplies by a packed copy of the head. A head tied to the embedding is not a parameter of
-            # its own. So a reload skips it, and the packed copy would keep the old weights.
+            # A CPU build multiplies by a packed copy of the head. A head that is tied to the embedding does not count
+            # as a parameter. So a reload skips the head, and the packed copy would keep the old weights.
             head.quant_method.process_weights_after_loading(head)

@@ -110,7 +110,7 @@ class RequestQueue:
                 self._room.release()
 
     async def _take(self, incoming: Incoming) -> bool:
-        """Queue a request. Return False if it does not occupy a place in the queue."""
+        """Queue a request. Returns False if nothing was queued."""
         match incoming.message:
             case Generate() as request:
                 refusal = self._find_refusal(request)
@@ -125,7 +125,7 @@ class RequestQueue:
             return False
         key = (incoming.peer, incoming.id)
         if key in self._numbers:
-            return False  # the peer sent the request again after a new handshake; the first copy will be answered
+            return False  # the peer sent the request again after a new handshake. The first copy will be answered.
         number = self._numbers[key] = next(self._count)
         self._open[number] = PendingRequest(incoming, request, trio.current_time())
         self._shares.ask(number, incoming.hello.role)

@@ -5,16 +5,16 @@ from itertools import count
 
 from spade.protocol import Role
 
-_KEPT = 8  # if only one role asks, one row of eight stays free, so that another role can begin immediately
-_AHEAD = 8  # for every eight rows, the engine gets one request more, so that a freed row is filled immediately
+_KEPT = 8  # if only one role asks, an eighth of the rows stays free, so that another role can begin immediately
+_AHEAD = 8  # for every eight rows, the engine gets one more request, so that a freed row is filled immediately
 
 
 class RoleShares:
     """Requests by role: the waiting ones in order of arrival, and the number that have begun.
 
     The role with the fewest begun requests comes next. So if several roles have waiting requests, each gets equally
-    many rows. No role holds all of several rows: running requests are not interrupted, so another role would have to
-    wait until one ends.
+    many rows. No role may hold all rows, unless there is only one. Running requests are not interrupted, so another
+    role would have to wait until one of them ends.
     """
 
     def __init__(self, rows: int) -> None:

@@ -1,4 +1,4 @@
-"""A buddy allocator (Knowlton 1965) for keys and values. It counts in tokens. Runs on the host, pure."""
+"""A buddy allocator (Knowlton 1965) for keys and values. Its unit is a token. Runs on the host, pure."""
 
 from bisect import insort
 from typing import NamedTuple

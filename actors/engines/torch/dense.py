@@ -1,7 +1,7 @@
 """A faster forward of the common dense decoder (Llama, Mistral, Qwen2, Qwen3) over the same weights.
 
-While few rows decode, most of a step is overhead of operators and of the Python between them. Transformers' modules
-have many of both. This forward has fewer:
+While few rows decode, a step spends most of its time on launching operators and on the Python between them.
+Transformers' modules launch many operators. This forward launches fewer:
 * Projections of the same input are one product.
 * Queries and keys are normed and rotated together.
 * Residuals are added within the product.
@@ -69,7 +69,7 @@ class Dense:
         x = embedding(ids, self._base.embed_tokens.weight)
         cos, sin = self._base.rotary_emb(x, cache.plan.positions[None])
         cos, sin = cos[0, :, None], sin[0, :, None]
-        sin[..., : self.dim // 2].neg_()  # negated, so that the rotation is a roll by half
+        sin[..., : self.dim // 2].neg_()  # negated, so that a roll by half of `dim` rotates
         scales = [None] * len(self._layers) if self._scales is None else self._scales[:, self._kind].unbind()
         for index, (layer, scale) in enumerate(zip(self._layers, scales, strict=True)):
             mixed = self._compute_attention(index, layer, scale, self._normalise(x, layer.norm), cos, sin, cache)

@@ -43,7 +43,7 @@ class FlashCall(NamedTuple):
 
 @cache
 def can_run(device: torch.device, dtype: torch.dtype, dim: int) -> bool:
-    """Return True if the kernel computes heads of `dim` numbers of this kind on this device."""
+    """Return True if the kernel computes heads of `dim` numbers of `dtype` on this device."""
     return (
         device.type == "cuda"
         and torch.backends.cuda.is_flash_attention_available()
@@ -65,7 +65,7 @@ def compute_flash(
 ) -> Tensor:
     """Compute attention of packed queries (tokens, heads, dim). Return the same shape.
 
-    keys, values: (rows, dim), the whole store of a layer that has `heads` heads.
+    keys, values: (rows, dim), the whole store of a layer with `heads` key heads.
     """
     rows = query.reshape(-1, query.shape[1] // heads, query.shape[2])
     mixed = torch.empty_like(rows)

@@ -49,8 +49,8 @@ class Modules:
 def open_forward(model: PreTrainedModel, context_tokens: int) -> tuple[Forward, KvStore]:
     """Open a forward that agrees with the model's own. Return the forward and a small store of its shapes.
 
-    Both are compared in float32, because rounding to bfloat16 hides errors and, on some models, looks like one. For a
-    bfloat16 model, the bfloat16 forward is compared as well. It must be about as close to float32 as the model's own.
+    The two forwards are compared in float32, because rounding to bfloat16 hides errors and, on some models, looks like
+    one. For a bfloat16 model, our bfloat16 forward must also be about as close to float32 as the model's own.
 
     Raises ConfigError if the engine cannot run the model, or if the two forwards disagree.
     """
@@ -78,7 +78,7 @@ def open_forward(model: PreTrainedModel, context_tokens: int) -> tuple[Forward, 
         and has_sliding_window(model.config.get_text_config())
         and cache.plan.windows == {None}
     ):
-        raise cannot_run(model, "it does not tell its attention of its sliding window")
+        raise cannot_run(model, "it does not pass its sliding window to its attention")
     return forward, cache
 
 

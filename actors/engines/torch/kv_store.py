@@ -37,7 +37,7 @@ class StorePlan(Protocol):
         ...
 
     def places(self, heads: int) -> Tensor:
-        """Return where each token's keys are in a store of `heads` heads: their rows, (tokens * heads,)."""
+        """Return (tokens * heads,): the row of each packed token's keys in a store of `heads` heads."""
         ...
 
     def calls(self, heads: int) -> Sequence[flash.FlashCall]:
@@ -46,9 +46,9 @@ class StorePlan(Protocol):
 
 
 class LayerKv:
-    """Keys or values of one layer, of `heads` heads.
+    """Keys or values of one layer with `heads` heads.
 
-    Consists of extents, each [heads, size, dim]. The last one, of SMALLEST tokens, is `KvStore.spare`.
+    Consists of extents, each [heads, size, dim]. The last extent, of SMALLEST tokens, is `KvStore.spare`.
     """
 
     def __init__(self, flat: Tensor, heads: int) -> None:
@@ -120,7 +120,7 @@ class KvStore(Cache):
             store.write(self.plan.places(store.heads), new)
 
     def _open(self, like: Tensor) -> LayerKv:
-        """Open a store for keys or values of the same kind and shape as these (tokens, heads, dim)."""
+        """Open a store for keys or values with the dtype, heads and dim of `like` (tokens, heads, dim)."""
         _, heads, dim = like.shape
         # Use zeros, not empty memory. The room after a sequence's end is masked, but 0 * nan would still be nan.
         return LayerKv(like.new_zeros((self.tokens + SMALLEST) * heads, dim), heads)
@@ -148,7 +148,7 @@ class KvStore(Cache):
 def compute_attention(query: Tensor, layer: int, cache: KvStore, scale: float | None, window: int | None) -> Tensor:
     """Compute attention of packed queries (tokens, heads, dim) over the store. Return the same shape.
 
-    Query heads that share a key head become further queries of this head. So keys are read in place, without copies.
+    Query heads that share a key head become further queries of it. So keys are read in place, without copies.
     """
     keys, values = cache.stores[layer]
     heads, shared = keys.heads, query.shape[1] // keys.heads
@@ -181,7 +181,7 @@ def store_attention(
     """Implement Transformers' attention by `compute_attention`: [1, heads, tokens, dim] to [1, tokens, heads, dim]."""
     layer: int = module.layer_idx  # type: ignore[assignment]
     if kv_store is None:
-        raise cannot_run(module, "it does not pass on what its attention needs")
+        raise cannot_run(module, "it does not pass the key-value store to its attention")
     if not kv_store.holds(layer, key, value):
         raise cannot_run(module, "it caches something else than its keys and values")
     mixed = compute_attention(query[0].transpose(0, 1), layer, kv_store, scaling, sliding_window)

@@ -40,8 +40,8 @@ class TokenChunk(NamedTuple):
 def group_chunks(chunks: Sequence[TokenChunk], spare: int) -> list[list[TokenChunk]]:
     """Sort chunks into groups that attend together.
 
-    A group's extents have one size, and its chunks are padded to the longest. A group costs rows * queries * keys. One
-    more group costs about `spare` in addition, so padding may cost as much.
+    The extents of a group have one size, and its chunks are padded to the longest. A group costs rows * queries * keys.
+    A further group costs about `spare` in addition. So the padding of a group may cost up to `spare`.
     """
     groups: list[list[TokenChunk]] = []
     cost = 0
@@ -61,7 +61,7 @@ class AttentionGroup:
     """The rows of one padded attention.
 
     * size: number of tokens of each extent that it reads
-    * rows: the extents of that size which it reads, as a range (may include unused extents) or a list
+    * rows: the extents that it reads, as a range (may include unused extents) or a list
     * keys: number of keys read from each extent
     * packed (rows, queries): the packed token of each query; 0 for padding
     * real (tokens,): which of the rows * queries are tokens, in packed order; None if all are, in order
@@ -162,7 +162,7 @@ class Plan:
     def calls(self, heads: int) -> list[FlashCall]:
         """Return the calls of the flash kernel over a store of `heads` heads.
 
-        Single tokens and prompts have a call each, because a call is laid out for its longest chunk.
+        All single tokens share one call, and all prompts another, because a call is laid out for its longest chunk.
         """
         known = self._calls.get(heads)
         if known is None:

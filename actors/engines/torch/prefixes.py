@@ -1,4 +1,4 @@
-"""Remembers the tokens whose keys each cache entry stores. A request that begins with the same tokens reuses the keys.
+"""Remembers the tokens of the keys in each cache entry. A request that begins with the same tokens reuses the keys.
 Runs on the host."""
 
 from typing import NamedTuple
@@ -12,13 +12,13 @@ _FIRST_TOKENS = 256
 
 
 class Placement(NamedTuple):
-    """The cache entry chosen for a prompt, and the tokens whose keys it can reuse."""
+    """The cache entry chosen for a prompt, and the number of tokens with keys that the prompt can reuse."""
 
     entry: int
     """Cache entry that the sequence gets."""
 
     source: int
-    """Entry that holds the shared keys. If it is another entry, they must be copied from it."""
+    """Entry that holds the shared keys. If it differs from `entry`, the keys must be copied."""
 
     tokens: int
     """Number of leading tokens with stored keys."""
@@ -58,6 +58,7 @@ class Prefixes:
         other prompt takes the entry that has been idle longest, so that the next turns of other episodes find their
         entries. Keys shared with any entry, even a busy one, are copied. The last token of a prompt is always computed,
         because its output predicts the next token.
+
         Returns None if waiting pays: another prompt is computing keys that this prompt needs.
         """
         known = self._count_common(prompt)
@@ -81,8 +82,8 @@ class Prefixes:
     def _count_common(self, prompt: NDArray[np.int32]) -> NDArray[np.int64]:
         """Count the leading tokens that each entry shares with the prompt: (entries,).
 
-        Ignores the prompt's last token. Compares the first few tokens, then twice as many tokens of those entries that
-        share them, and so on.
+        Ignores the prompt's last token. Compares the first few tokens of all entries, then twice as many tokens of the
+        entries that share the first few, and so on.
         """
         common = np.zeros(len(self.filled), dtype=np.int64)
         width = min(len(prompt) - 1, self._ids.shape[1])

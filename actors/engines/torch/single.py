@@ -27,8 +27,8 @@ def attend_single(
 ) -> Tensor:
     """Compute attention of a single query of each sequence (sequences, heads that share a key head, dim).
 
-    A sequence has `counts` keys (sequences,), from the row `first` (sequences or more,) of the store (rows, dim). If
-    there are few sequences, several programs share the keys of one.
+    keys, values: (rows, dim), the store. first (sequences or more,): the row of each sequence's first key. counts
+    (sequences,): the number of its keys. If there are few sequences, several programs share the keys of one sequence.
     """
     sequences, heads, dim = query.shape
     splits = min(_MOST_SPLITS, triton.next_power_of_2(max(1, _PROGRAMS // sequences)))
@@ -52,7 +52,7 @@ def _attend(
     WINDOW: tl.constexpr, ROWS: tl.constexpr, KEYS: tl.constexpr,
     HEADS: tl.constexpr, DIM: tl.constexpr, WIDTH: tl.constexpr, SPLITS: tl.constexpr,
 ):  # fmt: skip
-    """Attend to a share of the keys of one sequence. `scale` is for powers of 2."""
+    """Attend to a share of the keys of one sequence. `scale` includes log2(e), since the weights are powers of 2."""
     sequence, split = tl.program_id(0), tl.program_id(1)
     count = tl.load(counts + sequence)
     begin = tl.maximum(count - WINDOW, 0) if WINDOW > 0 else 0
@@ -91,7 +91,7 @@ def _attend(
 
 @triton.jit
 def _join(parts, sums, mixed, HEADS: tl.constexpr, DIM: tl.constexpr, WIDTH: tl.constexpr, SPLITS: tl.constexpr):
-    """Join the mixtures of all shares of the keys of one query."""
+    """Join the mixtures of one query over all shares of its keys."""
     query, queries = tl.program_id(0), tl.num_programs(0)
     split, column = tl.arange(0, SPLITS), tl.arange(0, WIDTH)
     total = tl.load(sums + split * queries + query)
@@ -104,7 +104,7 @@ def _join(parts, sums, mixed, HEADS: tl.constexpr, DIM: tl.constexpr, WIDTH: tl.
 
 @cache
 def can_attend(device: torch.device, dtype: torch.dtype) -> bool:
-    """Return True if the kernel can be built here. Triton needs a compiler of C and the headers of Python."""
+    """Return True if the kernel can be built here. Triton needs a C compiler and Python's headers."""
     if device.type != "cuda":
         return False
     small = torch.zeros(1, 2, 64, dtype=dtype, device=device)
@@ -112,6 +112,6 @@ def can_attend(device: torch.device, dtype: torch.dtype) -> bool:
     try:
         attend_single(small, small[:, 0], small[:, 0], first, counts, None, None)
     except Exception as error:  # Triton and the compiler that it calls raise whatever they meet
-        log.warning("cannot build the kernel of single queries, so the engine is slower: %s", read_first_line(error))
+        log.warning("cannot build the kernel for single queries, so the engine is slower: %s", read_first_line(error))
         return False
     return True

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 class Draft:
     """An unfinished copy of weights, in `folder`. `digest` is the digest of the finished copy.
 
-    `older` lists at most one complete copy of older weights. Unchanged tensors are copied from it.
+    `older` lists at most one complete copy of older weights. Unchanged tensors are copied from this copy.
 
     * fetched_bytes: bytes fetched over the bus
     * passed_bytes: the part of these bytes that came from engines
@@ -41,8 +41,8 @@ class Draft:
 
     def describe(self) -> str:
         """Describe the whole fetch for the log."""
-        seconds = trio.current_time() - self._since
-        return f"{self.fetched_bytes / 1e6:.1f} MB fetched in {seconds:.2f} s, {self.passed_bytes / 1e6:.1f} of engines"
+        fetched, passed, seconds = self.fetched_bytes / 1e6, self.passed_bytes / 1e6, trio.current_time() - self._since
+        return f"{fetched:.1f} MB fetched in {seconds:.2f} s, {passed:.1f} MB from engines"
 
     def give(self, request: GetWeights, most: int) -> WeightsPart | None:
         """Return parameters for another host, cut to `most` bytes, with the list of missing parts.
@@ -86,7 +86,7 @@ class Draft:
         await self._collect(sources, file, [spans[name] for name in wanted if have.get(name) != wanted[name]])
         found = await trio.to_thread.run_sync(manifest.measure, draft)
         if wrong := [name for name in wanted if found.get(name) != wanted[name]]:
-            log.warning("%d tensors came damaged, and are fetched anew from the learner", len(wrong))
+            log.warning("%d tensors arrived damaged and are fetched again from the learner", len(wrong))
             await self._collect(sources, file, [spans[name] for name in wrong], engines=False)
             await trio.to_thread.run_sync(manifest.verify, draft, digest)
 
@@ -122,7 +122,7 @@ class Draft:
         try:
             old, places = manifest.read(source, source.name), manifest.read_spans(source / PARAMETERS)
         except (FileNotFoundError, WeightsError) as error:
-            log.warning("nothing is taken from a damaged copy: %s", error)
+            log.warning("the older copy is damaged, so no tensor is copied from it: %s", error)
             return {}
         taken = {}
         with (source / PARAMETERS).open("rb") as read, file.open("r+b") as write:

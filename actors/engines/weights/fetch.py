@@ -1,7 +1,7 @@
 """Published weights on this host: the learner's folder if it is visible here, else a copy fetched from the learner.
 
-The learner's folder is `weights` in our run directory, even if the run was moved or copied. Otherwise it is the path in
-the publication, which is in another run directory.
+The learner's folder is in `weights` of our run directory, even if the run was moved or copied. If it is not there, it
+is at the path in the publication, which is in another run directory.
 
 A copy is made in the run directory of this host's actors, for all engines on this host. Hosts pass its parts on to each
 other: an engine asks other engines for each part before it asks the learner, and serves the parts that it has. The copy
@@ -70,7 +70,7 @@ class WeightsCache:
         folder = self._root / weights.digest
         with self._replay.waits.on("learner", f"weights of version {weights.version}"):
             async with self._lock_copies():
-                if not self._trusting:  # a damaged copy may be why this engine's earlier process ended
+                if not self._trusting:  # an earlier process of this engine may have ended because of a damaged copy
                     await trio.to_thread.run_sync(self._discard_damaged, folder)
                     self._trusting = True
                 if not folder.is_dir() and not await self._fetch(weights.digest, folder):
@@ -119,7 +119,7 @@ class WeightsCache:
                 manifest.read(folder, folder.name)
                 manifest.verify(folder, folder.name)
             except (FileNotFoundError, WeightsError) as error:
-                log.warning("fetched anew: %s", error)
+                log.warning("a damaged copy is fetched again: %s", error)
                 discard(folder)
 
     async def _fetch(self, digest: str, folder: Path) -> bool:
@@ -156,7 +156,7 @@ class WeightsCache:
                 shutil.rmtree(copy.folder)  # no part of the draft can be trusted: begin again
                 raise
             except BusError as error:
-                log.warning("%s; fetching on from where it was", error)
+                log.warning("%s; the fetch will go on with the missing parts", error)
                 await self._replay.wait_pulse()
 
     async def _wait_for_learner(self) -> str:
@@ -198,12 +198,12 @@ class WeightsCache:
             return _ABSENT
 
     def _list_copies(self) -> list[Path]:
-        """Return whole copies, the newest last."""
+        """Return complete copies, the newest last."""
         whole = [path for path in self._root.iterdir() if path.is_dir() and not path.name.startswith(".")]
         return sorted(whole, key=lambda path: path.stat().st_mtime_ns)
 
     def _prune(self, newest: Path) -> None:
-        """Delete old copies that no engine is loading, and all drafts: nobody will ask for them again.
+        """Delete old copies that no engine is loading, and all drafts, since nobody will ask for them again.
 
         `newest` stays, whatever its modification time.
         """

@@ -3,7 +3,7 @@
     heard (push or pulse) ── on this host (fetched if needed) ── ordered ── in use ── reported to the replay service
                                                                             └── every byte checked
 
-Only the newest version is followed. Versions that arrive while one is on its way are skipped, except the last.
+Only the newest version is followed. If several versions arrive while one is on its way, all but the last are skipped.
 """
 
 import logging
@@ -29,8 +29,8 @@ _REMEMBERED = 1_024  # versions whose digests are kept; sequences in flight need
 class Follower:
     """The weights of one engine, which began with the weights `swapped`.
 
-    Gauges: `swap_ms` is the time from hearing of the version in use to sampling from it. `canary_mismatch` is its
-    canary's difference.
+    Gauges: `swap_ms` is the time from hearing of the version in use to sampling from it. `canary_mismatch` is the
+    difference on the canary of this version.
     """
 
     def __init__(self, replay: Client, cache: WeightsCache, swapped: Swapped) -> None:
@@ -55,7 +55,7 @@ class Follower:
                 nursery.start_soon(task)
 
     def digests(self, versions: tuple[tuple[int, int], ...]) -> bytes:
-        """Return the joined digests of version runs. Empty if a version's digest is unknown."""
+        """Return the joined digests of runs (version, count). Empty if a version's digest is unknown."""
         found = [self._digests.get(version, b"") for version, _ in versions]
         return b"".join(found) if all(found) else b""
 
@@ -119,7 +119,7 @@ class Follower:
                 life = self._replay.life
                 try:
                     await self._cache.hold_again()
-                except BusError as error:  # the service has restarted again, or it is too late
+                except BusError as error:  # the service has restarted again, or the weights are retired
                     log.warning("%s", error)
 
     async def _check(self) -> None:

@@ -1,4 +1,4 @@
-"""The services that are asked for parts of weights: the learner, and engines of other hosts that have them."""
+"""The services that are asked for parts of weights: the learner, and engines of other hosts that have parts."""
 
 import random
 from collections.abc import AsyncIterator
@@ -47,7 +47,7 @@ class PartSources:
         part = await self._learner.call(request)
         if not part.data:
             raise BusError(
-                f"{self._learner.address}: the learner answered GetWeights with nothing of {request.file} at "
+                f"{self._learner.address}: the learner answered GetWeights with no bytes of {request.file} at "
                 f"{request.offset}"
             )
         self.fetched_bytes += len(part.data)
@@ -59,13 +59,13 @@ class PartSources:
                 self._connected.send_nowait(Neighbour(self, engine))
                 await trio.sleep_forever()
         except BusError:
-            return  # it is never asked
+            return  # this engine is not asked
 
 
 class Neighbour:
     """An engine of another host.
 
-    `lacking` holds the parts that it does not have, by its last answer. ALL before its first answer.
+    `lacking` is the set of parts that it does not have, by its last answer. ALL before its first answer.
     """
 
     def __init__(self, sources: PartSources, engine: Client) -> None:

@@ -1,4 +1,4 @@
-"""The check that an engine samples from the announced weights, made on the model itself before its first token."""
+"""Check that an engine samples from the announced weights. The check runs on the model before its first token."""
 
 import logging
 import time
@@ -48,7 +48,7 @@ def swap(engine: Engine, weights: Weights, most: float) -> Swapped | None:
             expected = canary.read(Path(weights.path))
             engine.load_weights(weights)
     except FileNotFoundError:
-        log.warning("policy version %d is gone before it was loaded; waiting for the next", weights.version)
+        log.warning("policy version %d was retired before it was loaded; waiting for the next", weights.version)
         return None
     loaded = time.perf_counter()
     off = compare(engine, weights, expected, most)

@@ -1,7 +1,7 @@
 """The fetch of missing parts, from the learner and from other hosts that fetch them too.
 
-The learner is asked for parts that no neighbour has, so that it sends each part to one host. A neighbour is asked for
-parts that it has. In each answer the neighbour says which parts it lacks.
+The learner is asked for parts that no neighbour has, so that it sends each part to one host. A neighbour (an engine of
+another host) is asked for parts that it has. In each answer the neighbour lists the parts that it lacks.
 """
 
 import os
@@ -32,7 +32,7 @@ class Swarm:
         self._neighbours: list[Neighbour] = []
         self._came = 0  # number of parts that arrived
         self._changed = trio.lowlevel.ParkingLot()
-        self._spare_s = AT_ONCE * PATIENCE_S  # seconds that it may still wait for engines instead of asking the learner
+        self._spare_s = AT_ONCE * PATIENCE_S  # seconds left to wait for engines instead of asking the learner
         self._failure: BusError | None = None
 
     async def bring(self, *, engines: bool) -> None:
@@ -85,7 +85,7 @@ class Swarm:
             nonlocal asked
             while True:
                 number = self._missing.take_held(~neighbour.lacking)
-                if number is None and asked != self._came:  # it may have more by now
+                if number is None and asked != self._came:  # the neighbour may have more parts by now
                     asked, number = self._came, self._missing.take_held(ALL)
                 if number is None:
                     await self._changed.park()

@@ -22,7 +22,7 @@ FORM = "`Actions: look take open`, `Actions: 1..20` or, with spaces in an action
 MOST = 1_000
 """Most numbers that are read from the ranges of a list. A different `draw` takes different numbers."""
 MOST_MISSED = 0.5
-"""The largest share of random actions that do not come from an exact list."""
+"""With an exact list, the largest share of random actions that do not come from the list."""
 GUESSED = 0.25
 """The share of random actions that are words and numbers of the observation, if its list is in another form."""
 _END_CHARACTERS = 8_192
@@ -71,7 +71,7 @@ class Offer:
 
 
 def read_offer(observation: str, draw: int = 0) -> Offer:
-    """Read the actions that an observation offers. If it has too many numbers or guesses, `draw` decides which to take.
+    """Read the actions that an observation offers. If there are too many numbers or guesses, `draw` chooses some.
 
     If a program knew the draw, it could work out which actions are read. So random play needs a secret draw for each
     observation.

@@ -1,4 +1,4 @@
-"""Collect evidence from plays of a program's solution calls: the transcript, suspects, and values. Pure.
+"""Collect evidence from plays of a program's solution calls: the transcript, suspect words, and values. Pure.
 
 The texts of a program are hostile, so only the beginning of each text is read, and every result is bounded.
 """
@@ -111,7 +111,7 @@ def collect_leaves(moves: Iterable[Move]) -> dict[str, bool]:
 
 
 def find_pieces(call: ToolCall) -> list[str]:
-    """Return the short values of a call's arguments, joined. If several arguments have some, also with their names.
+    """Return the short values of a call's arguments, joined. If several arguments have some, join names and values too.
 
     A secret may be cut into pieces: `digits=[4, 2, 7, 1]`, or `a=4, b=2`. Returns [] if the joined values are short.
     """
@@ -158,6 +158,6 @@ def _walk_leaves(value: object) -> Iterator[tuple[str, bool]]:
 
 
 def describe_move(move: Move) -> str:
-    """Describe a move for a reason: its first call, or its answer."""
+    """Describe a move in the text of a rejection: its first call, or its answer."""
     call = next(iter(move.calls), None)
     return f"answer {move.action[:40]!r}" if call is None else as_line(write_call(call.name, call.arguments), 140)

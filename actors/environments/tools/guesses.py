@@ -1,8 +1,8 @@
 """Make random calls of tools, with arguments that their schemas allow. Pure.
 
 If no enumeration lists the values of an argument, take a word or number that instructions or results have shown. These
-texts are hostile. The schemas are hostile too, since only the child's runtime has checked them. Every schema gives a
-call.
+texts are hostile. The schemas are hostile too, since only the child's runtime has checked them. A call can be made from
+any schema.
 """
 
 import json

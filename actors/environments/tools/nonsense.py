@@ -12,7 +12,7 @@ from spade.protocol import ToolCall
 UNKNOWN = "no_such_thing"
 TEXTS = ("", UNKNOWN, "x" * 2_000)
 NUMBERS = (-1, 987_654_321, -987_654_321)
-"""The number that goes with each of TEXTS. It is left out if the bounds of a schema forbid it."""
+"""The number that is used together with each of TEXTS, unless the bounds of a schema forbid the number."""
 
 
 def make_refused_calls(tools: Sequence[ToolFunction]) -> list[ToolCall]:
@@ -39,7 +39,7 @@ def _find_misfit(schema: object) -> object:
 def make_pointless_calls(tools: Sequence[ToolFunction], rng: random.Random) -> Iterator[tuple[ToolCall, bool]]:
     """Yield calls that schemas allow, with empty, unknown and very long texts and with extreme numbers.
 
-    Each comes with True if the call is meaningless: if a required argument has such a value. In an optional
+    Each call comes with True if it is meaningless, that is, if a required argument has such a value. In an optional
     argument the value may be harmless, such as a huge limit of a list. A tool that takes no such value is not called.
     """
     for text, number in zip(TEXTS, NUMBERS, strict=True):

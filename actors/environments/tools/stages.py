@@ -149,7 +149,7 @@ class ToolAdmission(Admission[Move]):
             raise RejectedError("the solution lists no calls, so nothing proves that the environment can be won")
         turns = len(calls) + 1
         if turns > self.trials.max_turns:
-            raise RejectedError(f"the solution and `done` take {turns} turns, a play has {self.trials.max_turns}")
+            raise RejectedError(f"the solution and `done` take {turns} turns, but a play has {self.trials.max_turns}")
         return [ToolCall(name, arguments) for name, arguments in calls]
 
     def check_solution(self, play: Transcript[Move], after: Inspected) -> None:
@@ -169,10 +169,9 @@ class ToolAdmission(Admission[Move]):
             raise RejectedError(f"{after.free} of {count} instructions are met already when they are given")
 
     async def check_values(self) -> None:
-        """Keep the values that a hint must not state. If the same calls solve every instance, their beginning is one of
-        them.
+        """Keep the values that a hint must not state. Raises RejectedError if they are too many.
 
-        Raises RejectedError if they are too many.
+        If calls with the same values solve every instance, the values of the first calls, as one text, are among them.
         """
         plays, asked = [play for play, _ in self.solutions], [instructions for _, instructions in self.solutions]
         if any(len(collect_leaves(play.actions)) > MOST_LEAVES for play in plays):
@@ -198,7 +197,7 @@ class ToolAdmission(Admission[Move]):
                 await self.trials.observe(process, make_request(move))
             after = await self.inspect(process)
         if (before.state, before.done) != (after.state, after.done):
-            raise RejectedError("calls that are refused change the state")
+            raise RejectedError("refused calls change the state")
         free = len(list(takewhile(lambda criterion: criterion.met, look.criteria)))
         calls = list(make_pointless_calls(tools, self.probing.rng))
         for meaning_nothing in (True, False):
@@ -208,7 +207,7 @@ class ToolAdmission(Admission[Move]):
                 for move, answer in zip(play.actions, play.answers[1:], strict=True):
                     if meaning_nothing and answer.done > free:
                         raise RejectedError(
-                            f"a call without meaning meets instruction {answer.done}: {describe_move(move)}"
+                            f"a meaningless call meets instruction {answer.done}: {describe_move(move)}"
                         )
         return ""
 

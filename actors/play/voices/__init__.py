@@ -31,10 +31,10 @@ class Voice(Protocol):
         ...
 
     async def say(self, messages: Sequence[ChatMessage], tools: Tools, seed: int, near: str) -> TurnSaid | None:
-        """Answer these further messages. Returns None if the answer does not fit into the context. `near`: see Session.
+        """Answer these further messages. Returns None if they leave too little room in the context.
 
-        The first call may bring tools. Raises BusError if no server answers, UnreadableError if the tools are
-        malformed.
+        `near`: see `Session.generate`. The first call may bring tools. Raises BusError if no server answers,
+        UnreadableError if the tools are malformed.
         """
         ...
 

@@ -15,7 +15,7 @@ from spade.protocol import Trajectory
 from spade.tokens import LONG_TEXT, Reading, Tools
 
 MIN_TURN_TOKENS = 1_024
-"""Least room for a turn. The play is truncated if the context has less room than this and than `max_tokens`."""
+"""Least room for a turn, or `max_tokens` if that is less. With less room in the context, the play is truncated."""
 
 
 class TokenVoice:

@@ -34,7 +34,7 @@ def serve(channel: int) -> NoReturn:
 
 
 def load(source: str, max_turns: int, observation_bytes: int) -> LoadedProgram:
-    """Load a program as the kind of program that its base class says."""
+    """Load a program as the kind of LoadedProgram that belongs to its base class."""
     kind, repairs = run_module(source)
     played: type[LoadedProgram] = LoadedProgram
     if issubclass(kind, ToolUseBaseEnv):

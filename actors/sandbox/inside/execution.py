@@ -107,7 +107,7 @@ def require_json(value: Any) -> object:
         return value
     if hasattr(value, "item"):
         return value.item()  # a scalar of numpy
-    raise TypeError(f"{type(value)} is not of JSON")
+    raise TypeError(f"{type(value)} is not a type of JSON")
 
 
 def make_namespace(module: str) -> dict[str, Any]:

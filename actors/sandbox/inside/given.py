@@ -41,9 +41,9 @@ _NAMES = {
 class ToolUseBaseEnv:
     """The base of a program whose player uses tools. It needs `reset`, `solution` and a method `tool_<name>` per tool.
 
-    The runtime (`tools/runtime.py`) calls these methods, shows the instructions and grades. `reset` sets `_state`, a
-    dict, `_user_messages`, the instructions, and `_message_criteria`, a function of the state for each instruction. The
-    runtime writes the index of the present instruction to `_current_msg`. Programs in the paper's style may set
+    The runtime (`tools/runtime.py`) calls these methods, shows the instructions and grades. `reset` sets `_state` (a
+    dict), `_user_messages` (the instructions) and `_message_criteria` (a function of the state for each instruction).
+    The runtime writes the index of the present instruction to `_current_msg`. Programs in the paper's style may set
     `_tools`, read the other attributes, and define grading methods of their own, which nobody calls.
     """
 

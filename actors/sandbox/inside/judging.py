@@ -1,7 +1,7 @@
 """Programs that judge code of their player, by the output of an execution in another process.
 
-The code never runs in this process, since this process knows the expected output. The host executes it in a process
-that knows only the input (`execution`), and sends the output here.
+The code never runs in this process, since this process knows the expected output. The host executes the code in a
+process that knows only the input (`execution`), and sends the output here.
 """
 
 from collections.abc import Generator
@@ -16,7 +16,7 @@ class Execution(NamedTuple):
     code: str
     """The code of the player."""
     function: str
-    """The function or method to call with the input; "" for a whole program that reads it."""
+    """The function or method to call with the input; "" for a whole program that reads the input."""
     given: str
     """The input."""
     seconds: float
@@ -34,7 +34,7 @@ class JudgingEnv:
 
     def judge(self, action: str) -> Judging:
         """Play one step."""
-        raise NotImplementedError("judge is the environment's to write")
+        raise NotImplementedError("the program must define judge")
 
     def step(self, action: str) -> Any:
         """Raise NotImplementedError: the runtime calls `judge` instead."""

@@ -148,7 +148,7 @@ def find_environment_class(module: types.ModuleType) -> type:
     chosen = leaves if len(leaves) == 1 else [kind for kind in leaves if name_of(kind).endswith("Env")]
     if len(chosen) != 1:
         names = ", ".join(name_of(kind) for kind in chosen or own) or "none"
-        wanted = "one class with reset and step, named …Env where there are several"
+        wanted = "one class with reset and step, named …Env if there are several"
         raise ProgramError("protocol", "class", f"needs {wanted}; found: {names}")
     hidden = [name for name in OPTIONAL if hasattr(chosen[0], name) and not callable(getattr(chosen[0], name))]
     if hidden:
@@ -272,7 +272,7 @@ def check_name(kind: type) -> str:
     """Return the name of a class. Raises ProgramError unless it is an ASCII identifier, so that no names look alike."""
     name = name_of(kind)
     if not (name.isascii() and name.isidentifier() and len(name) <= NAME_CHARACTERS):
-        wanted = f"an identifier of ASCII of at most {NAME_CHARACTERS} characters, is {name[:NAME_CHARACTERS]!a}"
+        wanted = f"an ASCII identifier of at most {NAME_CHARACTERS} characters, is {name[:NAME_CHARACTERS]!a}"
         raise ProgramError("protocol", "class", f"the name of the class must be {wanted}")
     return name
 

@@ -130,7 +130,7 @@ def _read_words(source: str, start: int, end: int) -> str:
 
 
 def _check_text(inside: str) -> None:
-    """Raise UncertainError if the text may be code of a later Python, or code with a typing error."""
+    """Raise UncertainError if the text may be code of a later Python, or code with a typo."""
     quoted = "'" in inside or '"' in inside
     if "self" in _WORD.findall(inside) or (quoted and "\\" in inside):
         raise UncertainError

@@ -118,10 +118,10 @@ def find_kept_numbers() -> list[int]:
 
 
 def hide_numbers(places: list[int]) -> None:
-    """Overwrite this child's number by SHOWN_NUMBER at those of `places` that hold it.
+    """Overwrite this child's number by SHOWN_NUMBER, wherever in `places` it is found.
 
-    `places` come from the zygote's `find_kept_numbers`. Some of them held the zygote's number only by chance, since
-    numbers in a namespace are small. In a child they do not hold its number.
+    `places` come from the zygote's `find_kept_numbers`. Some places held the zygote's number only by chance, since
+    numbers in a namespace are small. Such a place does not hold the child's number.
     """
     own = threading.get_native_id()
     for place in places:

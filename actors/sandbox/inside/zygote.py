@@ -83,7 +83,7 @@ its page faults."""
 
 
 class ForkServer:
-    """The control socket and the ends of the children."""
+    """Forks children as the host requests, and reports how they end."""
 
     def __init__(self, control: socket.socket, raised: walls.Walls) -> None:
         self.control = control

@@ -1,8 +1,7 @@
 """One play as a conversation of a player with a program. It tracks turns, the end of the play and its return.
 
 `Conversation` is pure. `play_conversation` carries each action to the program and each answer to the player. An action
-is
-anything that both understand: the text that a program receives, or a `Move`.
+is anything that both understand: the text that a program receives, or a `Move`.
 """
 
 from collections.abc import Awaitable, Callable

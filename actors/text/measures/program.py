@@ -12,16 +12,16 @@ from spade.protocol import Measures
 _SETTERS = ("__init__", "reset")
 _FILLERS = ("append", "add", "extend", "insert", "update")
 _UNSEEN = "solution"
-# characters of a measured program. An env-runner waits for the measures, which take time quadratic in a sum's depth
+# Most characters of a measured program. An env-runner waits for the measures, and their time is quadratic in the depth
+# of a sum.
 _LONGEST = 1 << 16
 
 
 def measure(source: str, name: str) -> Measures:
     """Count a program's lines of code, and measure its class `name`: its hidden variables, or its tools.
 
-    The second part stays unknown if the source is not valid Python, for example if its braces are only doubled at run
-    time. It also stays unknown for sources over 65,536 characters. A program with tools has no hidden variables: its
-    tools show its state.
+    Only the lines are counted if the source is over 65,536 characters, or if it is not valid Python, for example before
+    the sandbox doubles its braces. A program with tools has no hidden variables: its tools show its state.
     """
     lines = [line for line in map(str.strip, source.splitlines()) if line and not line.startswith("#")]
     if len(source) > _LONGEST:
@@ -99,7 +99,7 @@ def _find_places(target: ast.expr) -> Iterator[str]:
 
 
 def _is_start(value: ast.expr, parameters: set[str]) -> bool:
-    """Return True for a value that does not count: an empty container, a plain parameter, or a random generator."""
+    """Return True for a value that does not count: a false or empty one, a plain parameter, or a random generator."""
     match value:
         case ast.Constant(value=constant):
             return not constant

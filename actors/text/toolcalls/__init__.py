@@ -1,4 +1,4 @@
-"""Readers of tool calls and of the answer in a message. Pure. Another family of models needs one more dialect."""
+"""Read the tool calls and the answer in a message. Pure. Another family of models may need one more dialect."""
 
 from actors.text.toolcalls import hermes, xml
 from actors.text.toolcalls.blocks import Block, Call, Malformed, Said, Schemas

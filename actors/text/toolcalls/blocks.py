@@ -58,7 +58,8 @@ class Said(NamedTuple):
 def read_message(text: str, block: Callable[[str, int], tuple[Block, int]]) -> Said:
     """Read a message.
 
-    `block` reads the block with content that begins at a place. It returns the block and the place after it.
+    `block` reads one block, given the text and the place after the opening mark. It returns the block and the place
+    after the block.
     """
     blocks, outside, places, at = list[Block](), list[str](), list[tuple[int, int]](), 0
     while (begin := text.find(BEGIN, at)) >= 0:
@@ -142,7 +143,7 @@ def call(name: object, arguments: object) -> Block:
         try:
             arguments = decode_whole(arguments)
         except ValueError as error:
-            return Malformed(f'"arguments" must be an object; of the text there, {error}')
+            return Malformed(f'"arguments" must be an object; its text cannot be read: {error}')
     if arguments is None:
         arguments = {}
     if not isinstance(arguments, dict):
@@ -159,7 +160,7 @@ def decode_whole(text: str) -> Any:
     """Decode a text that is exactly one JSON value. Raises ValueError as `decode` does."""
     value, end = decode(text, skip_space(text, 0))
     if (end := skip_space(text, end)) < len(text):
-        raise ValueError(f"there is more behind the JSON, at character {end + 1}")
+        raise ValueError(f"there is more after the JSON, at character {end + 1}")
     return value
 
 
@@ -190,7 +191,7 @@ def _list_items(value: object) -> Iterable[object]:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def _parse_number(digits: str) -> float:

@@ -1,4 +1,4 @@
-"""The description of a family's way to write calls."""
+"""The notation that a family of models uses for calls."""
 
 from collections.abc import Callable
 from typing import NamedTuple

@@ -30,7 +30,7 @@ def read(text: str, schemas: Schemas) -> Said:
 
 
 def _read_block(text: str, begin: int) -> tuple[Block, int]:
-    """Read the block with content that begins at `begin`. Return the block and the place after it."""
+    """Read the block after the opening mark, which ends at `begin`. Return the block and the place after it."""
     start = skip_space(text, begin)
     try:
         value, end = decode(text, start)

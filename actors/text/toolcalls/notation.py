@@ -42,7 +42,7 @@ def parse_typed(line: str, arguments: Mapping[str, Sequence[str]]) -> Typed:
     try:
         statements = ast.parse(line).body
     except _UNREADABLE:
-        raise ValueError('this is no call; write name(argument="value"), calls apart by a semicolon, or done') from None
+        raise ValueError('this is not a call; write name(argument="value"), with ";" between calls, or done') from None
     match statements:
         case [*calls, ast.Expr(value=ast.Name(id="done"))]:
             return Typed(tuple(_convert_expression(each, arguments) for each in calls), DONE)
@@ -65,7 +65,7 @@ def _convert_expression(statement: ast.stmt, arguments: Mapping[str, Sequence[st
         case ast.Expr(value=ast.Call(func=ast.Name(id=name), args=placed, keywords=keywords)):
             pass
         case _:
-            raise ValueError(f"{_cut_text(ast.unparse(statement))} is no call of a tool; write name(argument=value)")
+            raise ValueError(f"{_cut_text(ast.unparse(statement))} is not a call of a tool; write name(argument=value)")
     names = arguments.get(name, ())
     if len(placed) > len(names):
         raise ValueError(f"{name} takes {len(names) or 'no'} arguments without a name, {len(placed)} are given")

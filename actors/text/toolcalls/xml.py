@@ -1,4 +1,4 @@
-"""XML: each call, its function and each argument has a mark, as Qwen3.5 and Nemotron 3 write calls.
+"""XML: each call, its function and each of its arguments have marks, as Qwen3.5 and Nemotron 3 write calls.
 
     <tool_call>
     <function=find>

@@ -1,4 +1,4 @@
-"""The fixed parts of the other prompts in tool use: for players, for their coach, and for the screen."""
+"""The fixed parts of the prompts in tool use for players, for their coach (the hint), and for the screen."""
 
 SYSTEM = """\
 You serve a user by means of the tools below. The user makes one request at a time; the next one stands at the end of \

@@ -312,10 +312,10 @@ REFUSED = {
         **GROUPED, rope_parameters={"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10_000.0}
     ),
     "its attention is not sdpa attention": lambda: transformers.RecurrentGemmaConfig(**SMALL, lru_width=32),
-    "it does not tell its attention of its sliding window": lambda: transformers.PhimoeConfig(
+    "it does not pass its sliding window to its attention": lambda: transformers.PhimoeConfig(
         **SMALL, num_key_value_heads=2, num_local_experts=2, sliding_window=100
     ),
-    "it does not pass on what its attention needs": lambda: transformers.NemotronConfig(
+    "it does not pass the key-value store to its attention": lambda: transformers.NemotronConfig(
         **SMALL, num_key_value_heads=2, head_dim=8
     ),
     "it caches something else than its keys and values": lambda: transformers.DeepseekV3Config(

@@ -79,9 +79,9 @@ FAILURES = [
     ("effect", "the seed alone", changed(("self.turn += 1", "return action, float(self.goal > 20), True, False, {}"),
         ("[str(self.goal)]", "'hope'"))),
     # Among so many numbers no guess is right by luck.
-    ("class", "identifier of ASCII of at most 100 characters, is 'A\\x1b[2J", SEARCH + named("'A\\x1b[2J\\u202eEnv'")),
-    ("class", "identifier of ASCII", SEARCH + named("'Search\\nEnv'")),
-    ("class", "identifier of ASCII", SEARCH + named("'\\uff33earch'")),
+    ("class", "ASCII identifier of at most 100 characters, is 'A\\x1b[2J", SEARCH + named("'A\\x1b[2J\\u202eEnv'")),
+    ("class", "ASCII identifier", SEARCH + named("'Search\\nEnv'")),
+    ("class", "ASCII identifier", SEARCH + named("'\\uff33earch'")),
     ("class", "is 'EEEE", SEARCH + named("'E' * 101")),
     ("class", "is 'EEEE", SEARCH + named("'E' * 1_000_000")),
     ("repeatable", "not repeatable", changed(("random.Random(seed)", "random.Random()"), ("31)", "1 << 40)"),

@@ -130,7 +130,7 @@ async def gift(sandbox, source, actions, hint, seed=3, hinted=True, **changes):
 
 async def test_a_hint_that_gives_away_a_word_which_wins_where_nobody_had_won_is_found(sandbox):
     found = await gift(sandbox, SECRET, ("xyzzy",), "Where no door opens, say Xyzzy.")
-    assert found == "hinted play play-3 wins by 'xyzzy', which its hint tells and no observation"
+    assert found == "hinted play play-3 wins by 'xyzzy', which only its hint states"
     described = SECRET.replace("def solution", "def unasked")
     assert await gift(sandbox, described, ("xyzzy",), "Where no door opens, say Xyzzy.") == found
 
@@ -190,7 +190,7 @@ async def test_a_word_that_only_the_hint_tells_is_found_although_it_wins_nothing
         found = await gift(
             sandbox, source, (f"say:{word}",), f"Say {word} at once.", won=won, lost=(), unaided=ODD, best=lost
         )
-        assert found == f"hinted play play-3 returns {paid:.2g} by '{word}', which its hint tells and no observation"
+        assert found == f"hinted play play-3 returns {paid:.2g} by '{word}', which only its hint states"
     assert await gift(sandbox, source, (f"say:{word}",), f"Say {word} at once.", lost=(), unaided=ODD, best=paid) == ""
     assert (
         await gift(sandbox, source, (f"say:{word}",), "Take the doors in order.", lost=(), unaided=ODD, best=lost) == ""
@@ -200,9 +200,9 @@ async def test_a_word_that_only_the_hint_tells_is_found_although_it_wins_nothing
 async def test_a_word_is_found_although_the_hint_wins_every_instance(sandbox):
     """In a window of one chunk each instance has a hinted play, so none is lost by both arms."""
     found = await gift(sandbox, SECRET, ("xyzzy",), "Where no door opens, say Xyzzy.", lost=(), unaided=ODD)
-    assert found == "hinted play play-3 wins by 'xyzzy', which its hint tells and no observation"
+    assert found == "hinted play play-3 wins by 'xyzzy', which only its hint states"
     found = await gift_of_solutions(sandbox, NUMBERS, "games", "First say Xyzzy.", won=EVEN, lost=(), unaided=(5, 8))
-    assert found == "its solution wins a lost instance by 'xyzzy', which its hint tells and no observation"
+    assert found == "its solution wins a lost instance by 'xyzzy', which only its hint states"
 
 
 @pytest.mark.parametrize(
@@ -210,13 +210,13 @@ async def test_a_word_is_found_although_the_hint_wins_every_instance(sandbox):
 )
 async def test_a_word_that_the_hint_writes_with_other_characters_is_found(sandbox, said):
     found = await gift(sandbox, SECRET, ("xyzzy",), f"Where no door opens, say {said}.")
-    assert found == "hinted play play-3 wins by 'xyzzy', which its hint tells and no observation"
+    assert found == "hinted play play-3 wins by 'xyzzy', which only its hint states"
 
 
 @pytest.mark.parametrize("signs", ["^_^", "___", "..-", "\u2191 \u2191 \u2193 \u2193"])
 async def test_signs_that_only_the_hint_tells_are_found(sandbox, signs):
     found = await gift(sandbox, SECRET.replace("xyzzy", signs), (signs,), f"Where no door opens, send {signs}.")
-    assert found == f"hinted play play-3 wins by {signs!r}, which its hint tells and no observation"
+    assert found == f"hinted play play-3 wins by {signs!r}, which only its hint states"
 
 
 async def test_signs_of_an_example_that_begin_as_a_solution_are_no_gift(sandbox):
@@ -398,7 +398,7 @@ async def gift_of_solutions(sandbox, source, domain, hint, secret='"xyzzy"', won
 async def test_a_hint_that_gives_away_what_a_solution_needs_on_a_lost_instance_is_found(sandbox, source, domain):
     """The secret is needed on some instances alone, so admission may miss it, and its other steps differ."""
     found = await gift_of_solutions(sandbox, source, domain, "First say Xyzzy.", lost=(5, 8))
-    assert found == "its solution wins a lost instance by 'xyzzy', which its hint tells and no observation"
+    assert found == "its solution wins a lost instance by 'xyzzy', which only its hint states"
     assert "'4271'" in await gift_of_solutions(sandbox, source, domain, "First say 4271.", '"4271"')
     assert await gift_of_solutions(sandbox, source, domain, "First say the magic word.") == ""
     assert await gift_of_solutions(sandbox, source, domain, "First say Xyzzy.", lost=(6, 8)) == ""
@@ -465,7 +465,7 @@ async def test_a_hint_that_lists_the_numbers_of_all_instances_gives_them_away(sa
     assert len({*needed}) == len(ODD)
     secret = "str(random.Random(int(self.right[:3])).randrange(1_000, 9_999))"
     found = await gift_of_solutions(sandbox, NUMBERS, "games", f"The codes are {', '.join(needed)}.", secret)
-    assert found == f"its solution wins a lost instance by '{needed[1]}', which its hint tells and no observation"
+    assert found == f"its solution wins a lost instance by '{needed[1]}', which only its hint states"
 
 
 # A player finds the name of the tool by looking, while the solution knows it. With TRAP, whoever looks has lost.
@@ -523,7 +523,7 @@ async def test_a_word_that_other_plays_were_told_too_late_is_a_gift(sandbox, in_
     replays += [await recorded(sandbox, source, seed, ("wait", "wait"), hinted=False) for seed in (13, 15)]
     for listed in (source, f"{source}    {TELLING}"):
         outcome = await audit(sandbox, job(listed, *replays, won=(13, 15), unaided=(13, 15), hint="Say xyzzy."))
-        assert outcome.finding.endswith("by 'xyzzy', which its hint tells and no observation") is not in_time
+        assert outcome.finding.endswith("by 'xyzzy', which only its hint states") is not in_time
 
 
 @pytest.mark.parametrize("trap", [False, True])
@@ -539,7 +539,7 @@ async def test_a_word_that_agents_sent_elsewhere_is_not_found_by_sending_it(sand
     """Random actions include those of agents. Here the secret of a hinted play would win at once."""
     replays = [await recorded(sandbox, SECRET, seed, ("xyzzy",), hinted=True) for seed in (13, 15)]
     outcome = await audit(sandbox, job(SECRET, *replays, won=(), hint="Say xyzzy."))
-    assert outcome.finding == "hinted play play-13 wins by 'xyzzy', which its hint tells and no observation"
+    assert outcome.finding == "hinted play play-13 wins by 'xyzzy', which only its hint states"
 
 
 async def test_a_hint_may_say_how_a_service_is_left(sandbox):
@@ -570,7 +570,7 @@ async def test_a_word_beside_a_box_is_given_away_as_any_other(sandbox):
         "action ==", "action.replace(r'\\boxed{now} ', '') =="
     )
     found = await gift(sandbox, boxed, ("\\boxed{now} xyzzy",), "Where no door opens, say Xyzzy.")
-    assert found == "hinted play play-3 wins by 'xyzzy', which its hint tells and no observation"
+    assert found == "hinted play play-3 wins by 'xyzzy', which only its hint states"
 
 
 async def test_a_hint_may_use_words_of_a_text_that_the_player_writes(sandbox):

@@ -305,7 +305,7 @@ class ByHand:
 
 @pytest.mark.parametrize(("closed", "sent", "kind", "says"), [
     (False, ENDLESS, "infrastructure",
-     f"another program was fetched than that of digest {compute_program_digest(COUNTER)!r}"),
+     f"the fetched program does not have the digest {compute_program_digest(COUNTER)!r}"),
     (True, COUNTER, "lost", "the episode was closed while its program was fetched"),
 ], ids=["another than the one that was named", "of an episode that was closed meanwhile"])  # fmt: skip
 async def test_a_fetched_program_is_not_played(tmp_path, closed, sent, kind, says):

@@ -26,7 +26,7 @@ NOTED = SECRET.replace(
     f'return [self.right] if self.kind == 0 else ["{STEP}", "xyzzy"]',
 )
 HINT = "Where no door opens, say Xyzzy."
-FOUND = "its solution wins a lost instance by 'xyzzy', which its hint tells and no observation"
+FOUND = "its solution wins a lost instance by 'xyzzy', which only its hint states"
 
 
 @pytest.mark.parametrize("step", [STEP, "zx", "4271", "??"])
@@ -61,7 +61,7 @@ async def test_admission_tells_a_word_that_only_such_an_action_tells(sandbox):
 
 async def test_a_hinted_play_that_skips_the_step_of_the_solution_is_found(sandbox):
     found = await gift(sandbox, NOTED, ("xyzzy",), HINT)
-    assert found == "hinted play play-3 wins by 'xyzzy', which its hint tells and no observation"
+    assert found == "hinted play play-3 wins by 'xyzzy', which only its hint states"
 
 
 async def test_a_value_that_a_tool_tells_after_a_call_which_nobody_can_make_is_a_gift(sandbox):

@@ -57,7 +57,7 @@ def test_a_formula_as_a_person_writes_it_is_read(text):
 )  # fmt: skip
 def test_what_could_run_or_solves_the_question_is_refused(text):
     for read in (sympy.parse_expr, sympy.sympify):
-        with pytest.raises(ValueError, match="is no formula"):
+        with pytest.raises(ValueError, match="is not a formula"):
             read(text)
 
 

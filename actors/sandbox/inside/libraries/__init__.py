@@ -66,8 +66,8 @@ def load(names: Sequence[str]) -> dict[str, object]:
 def programs(name: str, asked: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
     """Return the program attributes of each environment of a library, except EXCLUDED. Used for pools.
 
-    `refused` among them is the reason why the environment cannot be played here. Environments of
-    verifiers named in `asked` get their tasks.
+    The attribute `refused` is the reason why an environment cannot be played here. Environments of verifiers that are
+    named in `asked` get their tasks.
     """
     module = importlib.import_module(f"{__name__}.{LIBRARIES[name].module}")
     found = {each: attributes for each, attributes in module.programs().items() if each not in EXCLUDED[name]}

@@ -70,7 +70,7 @@ class MathAnswerEnv(WrittenQuestionEnv):
 
 @contextmanager
 def limit_processor_time(seconds: float) -> Iterator[None]:
-    """Set a deadline in seconds of this process's processor time. Then raises LateError repeatedly until it is left.
+    """Raise LateError in the block after `seconds` of this process's processor time, repeatedly until the block ends.
 
     Python drops an error that is raised while an object is finalised, so a single error may be lost.
     """
@@ -116,7 +116,7 @@ class ChoiceEnv(WrittenQuestionEnv):
 
 
 def read_letter(answer: str, letters: str) -> str:
-    """Return the letter that an answer chooses; "" if it chooses none or several. It may be in a box."""
+    """Return the letter that an answer chooses, in a box or not; "" if the answer chooses none or several."""
     _, box, last = answer.rpartition(r"\boxed")
     return find_labelled(last, letters) if box else find_stated(last, letters) or find_labelled(last, letters)
 

@@ -36,7 +36,7 @@ def _convert_formula(
     code = str(_python(text, names, known, rewrites))
     if all(_is_allowed(node, ChainMap(names, known)) for node in ast.walk(ast.parse(code.strip(), mode="eval"))):
         return code
-    raise ValueError(f"{text[:_SHOWN]!r} is no formula")
+    raise ValueError(f"{text[:_SHOWN]!r} is not a formula")
 
 
 def _is_allowed(node: ast.AST, names: Mapping[str, Any]) -> bool:

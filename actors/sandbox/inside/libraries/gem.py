@@ -6,7 +6,7 @@ import json
 from contextlib import suppress
 from typing import Any, Literal
 
-from . import reasoning_gym  # noqa: F401 (GEM imports it, and is to find it without matplotlib)
+from . import reasoning_gym  # noqa: F401 (GEM imports it: this import comes first and replaces matplotlib)
 from .one_answer import WINS, clip_score
 from .stand_ins import put_stand_ins
 from .words import WordLists

@@ -58,7 +58,7 @@ class ReasoningGymEnv(OneAnswerEnv):
             return 0.0
 
     def solution(self) -> list[str] | str:
-        """Return the reference answer. Some data sets lack it, or do not accept their own."""
+        """Return the reference answer. Some data sets lack it, or do not accept their own answer."""
         answer = self._item["answer"]
         return [answer] if isinstance(answer, str) and self.score(answer) >= WINS else "No answer is given."
 
@@ -112,7 +112,7 @@ def keep_files() -> None:
 
 
 def hold_scorers() -> None:
-    """Repair scorers that run an answer as code, or that pay for NaN: they get the answer as data."""
+    """Repair scorers: they must not run an answer as code, and must not pay for NaN."""
     formulas.hold()
     for module in (binary_matrix, n_queens, spiral_matrix, string_insertion):
         vars(module)["eval"] = ast.literal_eval  # these scorers expect a list

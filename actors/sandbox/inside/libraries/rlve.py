@@ -18,7 +18,7 @@ MARKS = "<answer>", "</answer>"
 
 
 class RlveEnv(OneAnswerEnv):
-    """A problem with its `parameters`, or with parameters drawn from those of its controller after `level` updates.
+    """A problem with its `parameters`. Without any, they are drawn from its controller's list after `level` updates.
 
     The library's own `generator` is not called, since its time limit needs a thread, and a child cannot start threads.
     """
@@ -55,7 +55,7 @@ class RlveEnv(OneAnswerEnv):
         return 1.0 if verdict["accuracy"] else clip_score(min(float(verdict["reward"]), 0.999))
 
     def solution(self) -> list[str] | str:
-        """Return the reference answer. Some problems lack it, or do not accept their own."""
+        """Return the reference answer. Some problems lack it, or do not accept their own answer."""
         answer = str(self._problem.parameter.get("reference_answer"))
         right = self._problem.verifier(answer.join(MARKS))["accuracy"]
         return [answer] if right else "No answer is given."
@@ -67,7 +67,7 @@ def programs() -> dict[str, dict[str, Any]]:
 
 
 def warm() -> None:
-    """Make one instance of each problem. Hold sympy's parser first, since two scorers parse an answer by it."""
+    """Make one instance of each problem. Restrict sympy's parser first, since two scorers parse an answer with it."""
     formulas.hold()
     for problem in PROBLEMS:
         type("WarmEnv", (RlveEnv,), {"problem": problem})().pose(0)

@@ -99,8 +99,8 @@ class StillLoop(asyncio.BaseEventLoop):
 
 
 class AskedPlayer:
-    """The one agent of an environment. The program reads each message to it, and gives it the player's action as the
-    answer."""
+    """The one agent of an environment. The player reads each message to this agent, and the player's action is the
+    agent's answer."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -232,7 +232,7 @@ def find_obstacle(env: Any) -> str:
 
 
 def programs() -> dict[str, dict[str, Any]]:
-    """Return the program attributes of each taskset, without its tasks. `refused` says why one cannot be played."""
+    """Return the program attributes of each taskset, without its tasks. `refused` says why it cannot be played."""
     found: dict[str, dict[str, Any]] = {}
     for name, (taskset, parameters) in find_tasksets().items():
         try:

@@ -31,7 +31,7 @@ TYPES = tuple(JSON_TYPES.values())
 
 
 class SchemaError(ValueError):
-    """A schema is outside the subset, or a method has none. The text is one line with the path."""
+    """A schema is outside the subset, or a method lacks a schema. The text is one line with the path."""
 
 
 class ArgumentsError(ValueError):

@@ -121,9 +121,9 @@ def _encode_value(what: str, value: object) -> bytes:
     try:
         return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     except UnicodeEncodeError:
-        raise _make_misdeclared_error(f"{what} no JSON: they hold a lone surrogate") from None
+        raise _make_misdeclared_error(f"{what} not JSON: there is a lone surrogate") from None
     except (TypeError, ValueError) as error:
-        raise _make_misdeclared_error(f"{what} no JSON: {error}") from None
+        raise _make_misdeclared_error(f"{what} not JSON: {error}") from None
 
 
 def _read_parameters(instance: Any, methods: list[str], method: str, parameters: Any) -> Schema:
@@ -139,7 +139,7 @@ def _read_parameters(instance: Any, methods: list[str], method: str, parameters:
 
 def _check(tool: Tool) -> None:
     if not _NAME.match(tool.name):
-        raise SchemaError("the name must be an identifier of at most 64 letters, digits and _ of ASCII")
+        raise SchemaError("the name must be an identifier of at most 64 ASCII letters, digits and _")
     if not isinstance(tool.description, str) or len(tool.description) > DESCRIPTION_CHARACTERS:
         raise SchemaError(f"the description must be a string of at most {DESCRIPTION_CHARACTERS} characters")
 

@@ -44,10 +44,10 @@ def test_a_line_has_several_calls_and_may_submit():
 
 @pytest.mark.parametrize(("line", "why"), [
     ("", "type a call"),
-    ("find(", "this is no call"), ("find('new') close('x')", "this is no call"), ("\0", "this is no call"),
-    ("(" * 5_000, "this is no call"),
-    ("hello", "hello is no call of a tool"), ("x = find('new')", "x = find('new') is no call"),
-    ("self.find()", "is no call"), ("done; find('new')", "done is no call"),
+    ("find(", "this is not a call"), ("find('new') close('x')", "this is not a call"), ("\0", "this is not a call"),
+    ("(" * 5_000, "this is not a call"),
+    ("hello", "hello is not a call of a tool"), ("x = find('new')", "x = find('new') is not a call"),
+    ("self.find()", "is not a call"), ("done; find('new')", "done is not a call"),
     ("find(status=new)", "find: status must be a literal that JSON has, is new"),
     ("find(status=1 + 1)", "must be a literal"), ("find(status={1, 2})", "must be a literal"),
     ("find(most=1e999)", "must be a literal"), ("find(status=__import__('os'))", "must be a literal"),

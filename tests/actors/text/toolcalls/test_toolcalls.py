@@ -102,8 +102,8 @@ def no_text_raises(dialect, text):
     ('{"name": "f", "arguments": {}', "the JSON ends too early: expecting ',' delimiter"),
     ('{"name": "f", "arguments": {"a": 1,, "b": 2}}</tool_call>', "the JSON is invalid at character 36: expecting"),
     ('\n\n{"name": f}</tool_call>', "the JSON is invalid at character 10: expecting value"),
-    ('{"name": "f", "arguments": {"a": NaN}}</tool_call>', "NaN is no JSON"),
-    ('{"name": "f", "arguments": {"a": -Infinity}}</tool_call>', "-Infinity is no JSON"),
+    ('{"name": "f", "arguments": {"a": NaN}}</tool_call>', "NaN is not JSON"),
+    ('{"name": "f", "arguments": {"a": -Infinity}}</tool_call>', "-Infinity is not JSON"),
     ('{"name": "f", "arguments": {"a": 1e999}}</tool_call>', "a number is too large"),
     ('{"name": "f", "arguments": {"a": ' + "9" * 5000 + "}}</tool_call>", "a number has too many digits"),
     ("[" * 100_000 + "</tool_call>", "the JSON is nested too deeply"),
@@ -116,8 +116,8 @@ def no_text_raises(dialect, text):
     ('{"name": "\\ud800"}</tool_call>', '"name" must be a text of at most 256'),
     ('{"name": "f", "arguments": [1]}</tool_call>', '"arguments" must be an object'),
     ('{"name": "f", "arguments": "[1]"}</tool_call>', '"arguments" must be an object'),
-    ('{"name": "f", "arguments": "a=1"}</tool_call>', '"arguments" must be an object; of the text there, the JSON is'),
-    ('{"name": "f", "arguments": "{} x"}', '"arguments" must be an object; of the text there, there is more'),
+    ('{"name": "f", "arguments": "a=1"}</tool_call>', '"arguments" must be an object; its text cannot be read: the'),
+    ('{"name": "f", "arguments": "{} x"}', '"arguments" must be an object; its text cannot be read: there is more'),
     ('{"name": "f"} and so on</tool_call>', "the JSON ends at character 13, but no </tool_call> follows"),
 ])  # fmt: skip
 def test_a_malformed_block_says_what_is_wrong_and_where(content, why):
