@@ -298,7 +298,7 @@ def open_table(environment: lmdb.Environment, name: str) -> Handle:
 
 
 def begin(environment: lmdb.Environment) -> lmdb.Transaction:
-    """Begin a read transaction. Its values are views of LMDB's pages, and end with it. Raises RunError if LMDB fails."""
+    """Begin a read transaction. Its values are views of LMDB's pages and end with it. Raises RunError if LMDB fails."""
     path = environment.path()  # LMDB may close a damaged environment, which then has no path
     try:
         return _run_with_growth(environment, lambda: environment.begin(buffers=True))
