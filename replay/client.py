@@ -22,7 +22,7 @@ class ReplayClient:
         self._unserved: dict[str, float] = {}
 
     async def lease_designs(self, count: int, wait_s: float, pool: str = "") -> tuple[protocol.DesignJob, ...]:
-        """Lease up to `count` design jobs. Empty if none comes within `wait_s`. `pool`: digest of a curator's list."""
+        """Lease up to `count` design jobs. Empty if none comes within `wait_s`. `pool`: digest of a curator's pool."""
         return (await self._call(protocol.LeaseDesigns(count, wait_s, pool), wait_s)).jobs
 
     async def similarity(self, source: str) -> protocol.Similarity:

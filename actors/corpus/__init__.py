@@ -105,5 +105,5 @@ def _suggest_remedy(path: str) -> str:
     """Suggest how to get the documents that are missing at `path`."""
     for name in list_mixtures():
         if Path(path).absolute() == find_built_path(name).absolute():
-            return f"`spade corpus build {name}` makes it, --set design.corpus=builtin takes the few that ship"
+            return f"`spade corpus build {name}` makes it, --set design.corpus=builtin uses the few documents that ship"
     return "give a file of documents (`spade corpus build` makes one), 'builtin' or 'none'"

@@ -150,8 +150,7 @@ class _Mixture:
         if kept < (wanted or 1):
             raise RunError(
                 f"source {as_line(source.name)}: has {kept} documents, {wanted or 1} are wanted; lower its share, "
-                f"or read "
-                "more rows"
+                "or read more rows"
             )
 
     def _read(self, number: int, source: CorpusSource, wanted: int | None, progress: SourceProgress) -> None:

@@ -46,7 +46,7 @@ def read_settings(path: str) -> tuple[str, ...]:
 
 
 def compute_digest(documents: str, settings: tuple[str, ...]) -> str:
-    """Return the digest of documents and settings. The shipped settings do not change the documents' digest."""
+    """Return the digest of documents and settings. With shipped or no settings, it is the documents' digest."""
     if settings in ((), BUILTIN):
         return documents
     return hashlib.blake2b("\n".join((documents, *settings)).encode(), digest_size=16).hexdigest()

@@ -139,7 +139,7 @@ def _check(path: Path, spec: CorpusSpec) -> None:
         if bool(source.path) == bool(source.dataset):
             raise ConfigError(f"{where}: give a path or a dataset")
         if not source.dataset and (source.config or source.revision or source.split != "train"):
-            raise ConfigError(f"{where}: config, revision and split are those of a dataset")
+            raise ConfigError(f"{where}: config, revision and split belong to a dataset, not to a path")
         if (source.weight is None) != (spec.documents is None) or (source.count and source.weight):
             raise ConfigError(f"{where}: give each source a weight and the spec its documents, or use counts alone")
     for source, count in zip(spec.source, spec.counts(), strict=True):
@@ -149,7 +149,7 @@ def _check(path: Path, spec: CorpusSpec) -> None:
                 "out, or ask for more"
             )
     if spec.tokenizer and spec.tokens is None:
-        raise ConfigError(f"{path}: tokenizer counts nothing without tokens")
+        raise ConfigError(f"{path}: without tokens, the tokenizer has nothing to count")
 
 
 def _check_texts(where: str, read: CorpusSpec | CorpusSource) -> None:

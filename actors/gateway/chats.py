@@ -97,7 +97,7 @@ def _convert_message(number: int, message: ChatMessageIn) -> dict[str, Any]:
     shown: dict[str, Any] = {"role": role, "content": _read_text(place, message.content)}
     if message.tool_calls:
         if role != "assistant":
-            raise make_bad_request_error(f"{place}.tool_calls: only an assistant calls", "messages")
+            raise make_bad_request_error(f"{place}.tool_calls: only an assistant may call", "messages")
         shown["tool_calls"] = [_convert_call(place, call) for call in message.tool_calls]
     if role == "assistant" and message.reasoning_content is not None:
         shown["reasoning_content"] = message.reasoning_content

@@ -1,5 +1,6 @@
-"""Connections of clients. Hypercorn speaks HTTP on each of them, and this module bounds it. An unforeseen error on a
-connection ends only this connection. It would end all of hypercorn's own server.
+"""Connections of clients. Hypercorn speaks HTTP on each connection, and this module bounds the connection.
+
+An unforeseen error on a connection ends only this connection. In hypercorn's own server it would end the whole server.
 """
 
 import logging
@@ -116,7 +117,10 @@ class HttpConnection:
 
 
 def _wrap_lingering(app: App, scope: trio.CancelScope) -> App:
-    """Wrap the application. If it leaves part of its request unread, hypercorn would wait for that part for ever."""
+    """Read the part of a request that the application leaves unread, or close the connection after LINGER_S.
+
+    Otherwise hypercorn would wait for that part for ever.
+    """
 
     async def lingering(asked: Any, receive: Callable[[], Awaitable[dict[str, Any]]], send: Any) -> None:
         read = False

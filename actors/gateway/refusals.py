@@ -7,7 +7,7 @@ from actors.gateway.errors import AskError, make_bad_request_error
 
 _SAMPLING = "it would change what is sampled"
 _TEXT = "answers are text and calls of tools"
-_ONE_LOGPROB = "engines give the log-probability of the sampled token alone"
+_ONE_LOGPROB = "engines give only the log-probability of the sampled token"
 _TEMPLATE = "the prompt is the messages in the checkpoint's template, up to the beginning of a new answer"
 _OLD_TOOLS = "it is the old form of tools; use tools and tool_choice"
 
@@ -45,7 +45,7 @@ REFUSALS: Mapping[str, Refusal] = {
     "min_tokens": Refusal(_SAMPLING, (0,)),
     "modalities": Refusal(_TEXT, (["text"],)),
     "parallel_tool_calls": Refusal(_SAMPLING, (True,)),
-    "prediction": Refusal("engines take no part of an answer"),
+    "prediction": Refusal("engines cannot use a predicted answer"),
     "presence_penalty": Refusal(_SAMPLING, (0,)),
     "prompt_logprobs": Refusal(_ONE_LOGPROB),
     "reasoning_effort": Refusal(_SAMPLING),
@@ -81,7 +81,7 @@ def _check_logprobs(fields: Mapping[str, Any]) -> None:
     if asked > 1:
         raise _refuse_unsupported("logprobs", f"{_ONE_LOGPROB}, so it can be 0 or 1")
     if fields.get("echo") is True:
-        raise _refuse_unsupported("echo", f"with logprobs it asks for those of the prompt, but {_ONE_LOGPROB}")
+        raise _refuse_unsupported("echo", f"with logprobs it asks for the prompt's, but {_ONE_LOGPROB}")
 
 
 def _refuse_unsupported(name: str, why: str) -> AskError:

@@ -117,7 +117,7 @@ class Sampler:
     def _take_places(self, n: int) -> Iterator[None]:
         """Take places for `n` choices.
 
-        Raises AskError if too few are free. A request gets them in any case if no other is being served.
+        Raises AskError if too few are free. If no other request is being served, any number of places is granted.
         """
         if self._in_hand and self._in_hand + n > self._most:
             raise AskError(429, f"{self._in_hand} of {self._most} answers are in hand already; try again later")

@@ -1,6 +1,6 @@
 """Demonstrations for the warm start: designs, hints, and plays by skilled players mixed with guessers.
 
-Skilled play is a minority habit, which hints trigger. Reinforcement learning is left to make it the rule.
+Players are skilled more often with the hint than without. Reinforcement learning is left to make skilled play the rule.
 """
 
 import random
@@ -46,7 +46,7 @@ def make_generator(seed: int, index: int) -> random.Random:
 def choose(
     world: World, rng: random.Random, documents: Sequence[Document]
 ) -> tuple[DrawnEnvironment, DrawnEnvironment | None]:
-    """Draw an environment. With probability VARIED, first draw a seed and vary the seed. Return both then."""
+    """Draw an environment. With probability VARIED, it varies a drawn seed. Return it and the seed, if any."""
     document, skill = rng.choice(documents), rng.choice(world.skills)
     if rng.random() >= VARIED:
         return world.draw(rng, document, skill), None
@@ -87,7 +87,7 @@ def design(
 def draw_other(
     world: World, rng: random.Random, environment: DrawnEnvironment, documents: Sequence[Document]
 ) -> DrawnEnvironment:
-    """Draw an environment to avoid, of the same skill. It has another family if documents may mean several families."""
+    """Draw an environment to avoid, of the same skill. Of another family, unless all documents mean this family."""
     alone = all(world.meant(document, environment.skill) == [environment.family] for document in documents)
     while True:
         drawn = world.draw(rng, rng.choice(documents), environment.skill)

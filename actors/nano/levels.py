@@ -16,11 +16,11 @@ variations."""
 _BOUNDS: Final = tuple(accumulate(SHARES))
 
 PLAIN: Final = 2
-"""The highest level at which games state their rule. Above it they state two."""
+"""The highest level at which games state their rule. Above it, they state two rules, and one of them holds."""
 
 CHANGES: Final = {-1: 0.5, 0: 0.4, 1: 0.1}
-"""Probability of each change of level from a game to its variation. On average the level falls, so the memory needs
-selection to keep its levels."""
+"""Probability of each change of level from a game to its variation. On average the level falls, so the memory keeps its
+levels only by selection."""
 
 
 class Given(Protocol):

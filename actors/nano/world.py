@@ -1,4 +1,4 @@
-"""Draws environments: a skill, a document, a family of the skill, and knobs from one side of the partition."""
+"""Draws environments: a skill, a document, a family of the skill, and knobs, which are all held out or all not."""
 
 import random
 from collections.abc import Callable, Container, Sequence

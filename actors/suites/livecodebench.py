@@ -1,7 +1,7 @@
 """LiveCodeBench v6: the 175 problems of its newest slice. Each asks for a program that passes all tests.
 
-The file is the slice's `test6.jsonl`. A row's private tests are packed, finally by pickle, which executes what it
-reads. So they stay packed here and are opened behind the walls.
+The file is the slice's `test6.jsonl`. A row's private tests are packed, and their inner layer is a pickle. Opening
+a pickle can execute code, so the tests stay packed here and are opened behind the walls.
 """
 
 import re

@@ -51,7 +51,7 @@ def _make_suite(
 
 
 def _make_tool_talks(_: Protocol, tokenizer: Tokenizer) -> Callable[[], Talk]:
-    """Return the talks in the checkpoint's own way to call tools. Raises RunError if it cannot call tools."""
+    """Return a maker of talks in the checkpoint's own call format. Raises RunError if the model cannot call tools."""
     try:
         dialect = find_dialect(tokenizer, DIALECTS, "this model")
     except RunError as error:

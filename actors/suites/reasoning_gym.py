@@ -1,8 +1,8 @@
 """Reasoning-Gym: generated problems.
 
 `reasoning-gym-hard` has a hundred hard data sets in four categories. `reasoning_gym_hard.json` has the parameters of
-the library's own hard evaluation. An item is a place in a data set of 500 with seed 42. The scorer of
-game_of_life_halting pays nonsense, but the suite keeps it.
+the library's own hard evaluation. An item is a place in a data set of 500 with seed 42. The suite keeps
+game_of_life_halting, although the library's scorer rewards nonsense there.
 `reasoning-gym-nano` has the six small data sets that `nano-fixed` and `smol` train. `reasoning-gym-transfer` has twelve
 other data sets of that size, which no recipe trains. Its turns are longer than the trained ones, so that a policy gains
 nothing from short answers alone.
@@ -71,7 +71,7 @@ TRANSFER: Mapping[str, Mapping[str, Any]] = {
 
 
 def read_hard(protocol: Protocol, _: Path | None) -> list[SuiteItem]:
-    """See Reader. Play n of a data set uses the place that seed n draws."""
+    """See Reader. Item n of a data set has the place that seed n draws."""
     places = [Random(number).randrange(_PLACES) for number in range(protocol.draws)]
     return [
         SuiteItem(f"{dataset}/{place}", category, _make_program(dataset, _set_size(parameters), index=place), _SEED)

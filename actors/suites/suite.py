@@ -85,7 +85,7 @@ class Suite:
         """Read the items, at least one.
 
         Raises ConfigError if data is missing or not the whole suite, RunError, OSError. Only the protocol `short` plays
-        a part of a suite or made-up rows. So figures of them never carry the name of the suite's other protocols.
+        a part of a suite or made-up rows. So such figures never carry the name of another protocol.
         """
         if self.columns and data is None:
             raise ConfigError(f"suite {self.name}: needs its data, {self.columns}; give --data {self.name}=FILE")
@@ -116,8 +116,7 @@ class Suite:
         if installed != wanted and protocol.name != "short":
             raise ConfigError(
                 f"suite {self.name}: {package} {as_line(installed, 40)} is installed, and the protocol "
-                f"{protocol.name} is "
-                f"of {wanted}: {self.remedy}, or take the protocol short"
+                f"{protocol.name} needs {wanted}: {self.remedy}, or take the protocol short"
             )
         return installed
 

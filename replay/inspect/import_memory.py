@@ -42,7 +42,7 @@ def read_memory(path: Path) -> list[tuple[Remembered, Source]]:
 
 
 def import_memory(store: Store, state: RunState, memory: Sequence[tuple[Remembered, Source]]) -> Imported:
-    """Append records as the youngest of the run's memory, and commit. Skips records that the memory has or once had."""
+    """Append records to the run's memory as its newest, and commit. Skips records that the memory has or once had."""
     taken, known, foreign = 0, 0, 0
     for old, source in memory:
         if old.skill not in state.config.run.skills:
@@ -71,6 +71,6 @@ def check_fit(new: Config, old: Config) -> None:
     ):
         if ours != theirs:
             raise RunError(
-                f"{name} is {ours!r} here and {theirs!r} in the old run: its memory means something else; "
+                f"{name} is {ours!r} here and {theirs!r} in the old run, so the old memory means something else; "
                 f"import into a run with {name} = {theirs!r}"
             )

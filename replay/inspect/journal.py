@@ -52,13 +52,13 @@ class EvaluationRow(msgspec.Struct, frozen=True, tag_field="kind", tag="evaluati
     """The learner step of the evaluated policy."""
     plays: Annotated[int, Meta(ge=1, le=1 << 53)]
     win_rate: Annotated[float, Meta(ge=0, le=1)]
-    """Share of the `plays` that the policy won."""
+    """Mean over the items of their share of won plays."""
     error: Annotated[float, Meta(ge=0, le=1)] | None = None
     suite: str = ""
     """The suite; "" if a folder of programs was played."""
     categories: dict[str, float] = {}
     measure: str = ""
-    """Digest of the plays. Win rates of different plays do not compare."""
+    """Digest of all that decides what is played. Win rates with different digests cannot be compared."""
 
 
 class DiversityRow(msgspec.Struct, frozen=True, tag_field="kind", tag="diversity"):
@@ -103,7 +103,7 @@ class JournalRows(msgspec.Struct, frozen=True):
     """Number of rows that cannot be read."""
 
     def list_comparable(self, suite: str) -> tuple[EvaluationRow, ...]:
-        """Return the evaluations on a suite by the measure of the newest one. A run may have changed its measure."""
+        """Return the evaluations on a suite that have the newest one's measure, or no measure."""
         rows = [row for row in self.evaluations if row.suite == suite]
         return tuple(row for row in rows if row.measure in ("", rows[-1].measure))
 

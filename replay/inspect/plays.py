@@ -32,7 +32,7 @@ def read_play(path: Path, id: str) -> KeptPlay:
         record = store.get("plays", id, PlayRecord)
         if record is None:
             raise RunError(
-                f"{path}: no play {id!r}; `spade replay lineage RUN ENVIRONMENT` lists those of an environment"
+                f"{path}: no play {id!r}; `spade replay lineage RUN ENVIRONMENT` lists the plays of an environment"
             )
         if record.state != "finished":
             why = f": {record.fault}" if record.fault else ""
@@ -80,7 +80,7 @@ def read_finished(
 
 
 def read_examples(path: Path, environment: str) -> list[PlayRecord]:
-    """Return the first finished play of each return that an environment's plays had, the highest return first."""
+    """Return one finished play for each distinct return of an environment's plays, the highest return first."""
     with open_reader(path) as store:
         plays = store.scan("plays", PlayRecord, prefix=make_environment_prefix(environment))
     first: dict[float, PlayRecord] = {}

@@ -60,7 +60,7 @@ EVERY = Filters()
 
 
 class PoolReader:
-    """Reads the environments of a store that were not quarantined and pass the filters, or only those in its memory.
+    """Reads environments of a store: those that were not quarantined and pass the filters, or with `memory` the memory.
 
     Equal programs are read once. `origin` names the run.
     """

@@ -22,21 +22,20 @@ LEASES = 3
 """After this number of leases without an outcome an audit is left out."""
 FINDING_CHARACTERS = 500
 HONEST_DEVIATIONS = 2.33
-"""If random actions win an honest environment half of the time, the number of won random plays is more than this many
-standard deviations over its mean in one of a hundred audits."""
+"""Standard deviations over the mean. If random actions win half of their plays of an honest environment, the number of
+won plays exceeds this bound in one of a hundred audits."""
 LEAST_INSTANCES = 8
-"""Least number of instances with several plays. With fewer, it proves nothing if all plays of each instance end in the
-same way."""
+"""Least number of instances with several plays. With fewer, equal outcomes within each instance prove nothing."""
 
 
 Outcome = Literal["passed", "failed", "left out", "late"]
 
 
 def record(state: RunState, play: PlayRecord, recording: Recording) -> None:
-    """Keep the recording of a finished play while the play would be audited.
+    """Keep the recording of a finished play as long as an audit would repeat the play.
 
-    An audit repeats the first audit.replays plays of each arm, in an order drawn from the run's secret, so nobody can
-    predict them. Other recordings are not kept, nor are recordings so large that the audit might exceed a message.
+    An audit repeats the first `audit.replays` plays of each arm, in an order drawn from the run's secret, so nobody can
+    predict them. No other recording is kept, and no recording so large that the audit's job might exceed a message.
     """
     if not state.config.audit.replays or _count_bytes(recording) > _compute_largest(state):
         return
@@ -55,8 +54,8 @@ def _compute_largest(state: RunState) -> int:
 
 
 def suspicious_wins(plays: int) -> int:
-    """Return how many of `plays` random plays must be won to count as a finding: 13 of 16. If there are few plays,
-    all."""
+    """Return how many of `plays` random plays must be won to count as a finding: for example 13 of 16. If there are
+    few plays, all must be won."""
     return max(1, min(plays, math.ceil((plays + HONEST_DEVIATIONS * math.sqrt(plays)) / 2)))
 
 
@@ -109,7 +108,7 @@ def _list_unaided(environment: Environment, finished: Sequence[PlayRecord], win_
 
 
 def _list_unwon(environment: Environment, plays: Sequence[PlayRecord], win_return: float) -> list[PlayRecord]:
-    """Return the lost unhinted plays on instances that no play of either arm won."""
+    """Return the lost unhinted plays on instances that none of `plays` won."""
     finished = [play for play in plays if play.state == "finished"]
     won = {compute_instance_number(environment, p) for p in finished if is_won(p.episode_return, win_return)}
     return [play for play in finished if not play.hinted and compute_instance_number(environment, play) not in won]

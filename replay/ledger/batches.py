@@ -67,8 +67,8 @@ def _has_lesson(group: GroupRecord, members: tuple[Member, ...]) -> bool:
 def take(state: RunState, step: int, now: float) -> BatchRecord | None:
     """Return the batch of `step`, recorded or new, or None if too few sequences are trainable yet.
 
-    Also returns None for a retired step: the store alone has its batch. Raises RefusalError if `step` is neither taken
-    nor the next.
+    Also returns None for a retired step, because only the store has its batch. Raises RefusalError if `step` is neither
+    taken nor the next.
     """
     counters = state.counters
     if 1 <= step <= counters.taken_step:

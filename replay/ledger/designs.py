@@ -1,6 +1,7 @@
 """Design jobs and designer groups: opening, leasing, closing.
 
-A job of a pool asks for one of its programs. Nobody is paid for the program, so the job belongs to no designer group.
+If the run plays a pool, a job asks for a program of the pool. Nobody is paid for the program, so the job belongs to no
+designer group.
 """
 
 import msgspec
@@ -116,9 +117,9 @@ def _make_design_job(state: RunState, job: Job) -> DesignJob:
 
 
 def _make_pool_job(state: RunState, job: Job) -> DesignJob:
-    """Return the job of a program, with the same seed for each admission.
+    """Return the job of a pool program, with the same seed for each admission of the program.
 
-    A library's program is opened as the instance of its first play instead, so that it is opened once.
+    A library's program has the seed of its first play instead, so that admission opens the instance of that play.
     """
     assert state.pool is not None
     digest = state.pool[job.program].program
@@ -136,7 +137,7 @@ def release(state: RunState, job: Job) -> None:
 
 
 def reject(state: RunState, request: RejectCandidate, now: float) -> None:
-    """Store a rejected candidate. The last one of the present lease fails its job.
+    """Store a rejected candidate. The last candidate of the present lease fails the job.
 
     Idempotent by (job, lease, attempt).
     """

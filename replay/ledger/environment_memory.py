@@ -67,7 +67,7 @@ class EnvironmentMemory:
         return bool(self._seeds)
 
     def newest(self) -> tuple[EarlierProgram, ...]:
-        """Return the 32 newest, the newest first, then the seeds. Stops before they exceed half a MiB together."""
+        """Return the 32 newest programs, the newest first, then the seeds. Stops before their sum exceeds 512 KiB."""
         newest = islice(reversed(self._records), NOVELTY_WINDOW)
         records = (EarlierProgram(each.environment, each.source) for each in newest)
         seeds = (EarlierProgram(make_seed_id(each.name), each.source) for each in self._seeds)
@@ -91,11 +91,11 @@ class EnvironmentMemory:
     def seeds(
         self, skill: str, count: int, draw: int, by_regret: bool = True, hinted: bool = True
     ) -> tuple[MemorySeed, ...]:
-        """Draw up to `count` environments of the skill to vary, by `draw`, from the ten of highest regret.
+        """Draw up to `count` environments of the skill to vary. `draw` is the random seed.
 
-        They have a win rate in [0.15, 0.85] and a regret over 0. Without `by_regret`, the reward takes the place of the
-        regret. Without `hinted` plays, the regret is left out. With probability SEED_SHARE, or if no environment
-        qualifies, draw from the seeds.
+        Draws from the ten of highest regret, out of those with a win rate in [0.15, 0.85] and a regret over 0. Without
+        `by_regret`, the reward takes the place of the regret. Without `hinted` plays, the result names no regret. If
+        the run has seeds, draws from the seeds with probability SEED_SHARE, or if no environment qualifies.
         """
         low, high = SEED_WIN_RATES
 
@@ -115,7 +115,7 @@ class EnvironmentMemory:
         """Draw one environment of the skill as a warning, with its reason: a win rate over 0.9 or under 0.1.
 
         Environments with a regret of at least `high_regret` are left out: designers are paid for environments that are
-        won with the hint alone. Returns None if no environment is left.
+        won only with the hint. Returns None if no environment is left.
         """
         extreme = [r for r in self._list_environments(skill, hinted) if not TOO_HARD <= r.win_rate <= TOO_EASY]
         fit = [r for r in extreme if r.regret is None or r.regret < high_regret]

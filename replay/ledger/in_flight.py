@@ -86,7 +86,7 @@ class Leases(Generic[Work]):
 class Tally:
     """The counts of a chunk.
 
-    plays     the unhinted plays first, by index
+    plays     all plays, the unhinted plays first, by index
     unhinted  number of unhinted plays
     pending   number of unhinted plays that have not ended
     steps     unhinted plays that are leased or finished, counted by the learner step of their version
@@ -123,9 +123,9 @@ class Flight(Leases[PlayRecord]):
     windows    the window of each environment
     resting    environments whose newest chunk is scored
     unscored   number of chunks that are not scored
-    sequences  unhinted plays of the chunks in flight (begun, not scored), counted by the oldest weights of their chunk:
-               the learner step of the earliest weights under which a play was leased, or that sampled a play. None if
-               no play of the chunk is leased or finished.
+    sequences  number of unhinted plays in the chunks in flight (begun, not scored), by the learner step of the oldest
+               weights of their chunk. The weights of a leased play are the newest at its lease. The weights of a
+               finished play are the oldest that sampled a token. None if no play of the chunk is leased or finished.
     """
 
     def __init__(self, steps: dict[int, int], place: Callable[[PlayRecord], int]) -> None:

@@ -59,7 +59,7 @@ def play_id(chunk: str, hinted: bool, number: int) -> str:
 
 
 def compute_instance_number(environment: Environment, play: PlayRecord) -> int:
-    """Return the number, within its environment, of the instance that a play is on."""
+    """Return the number of a play's instance within the environment."""
     return play.chunk if environment.grouped else play.index
 
 

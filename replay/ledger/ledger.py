@@ -53,8 +53,8 @@ class Ledger:
         """Apply a request to the state. Returns None if the request has to wait, because no lease or batch is ready.
 
         `holder` names the sender, to which its leases are tied. `number` is the sender's number of the request. A
-        request that is sent again, because its answer was lost, gets the same leases again. With 0 it is never sent
-        again. Raises RefusalError if the request can never be served.
+        request that is sent again, because its answer was lost, gets the same leases again. Number 0 means that the
+        request is never sent again. Raises RefusalError if the request can never be served.
         """
         state = self.state
         if isinstance(request, LeasePlays | LeaseDesigns | LeaseAudit | TakeBatch):
@@ -206,7 +206,7 @@ class Ledger:
     def _try_quarantine(
         self, request: EndedPlay | SubmitEnvironment | RejectCandidate, holder: str, now: float
     ) -> bool:
-        """Return True if unpublished weights sampled a submission. Then the submission is quarantined."""
+        """Quarantine a submission if unpublished weights sampled it. Returns True if they did."""
         if request.trajectory is None:
             return False
         if not (why := provenance.describe_flaw(self.state.published, request.trajectory)):
@@ -232,7 +232,7 @@ class Ledger:
             return "this run plays a pool: start curators, with the design.source and the pool.source of the run"
         if not own:
             return "this run has designers, and no pool: start designers, with design.source = 'model'"
-        return f"the pool here is {digest[:12]}, the run's is {own[:12]}; take the folder `pool` of the run's directory"
+        return f"the pool here is {digest[:12]}, the run's is {own[:12]}; use the folder `pool` of the run's directory"
 
     def _explain_other_program(self, request: SubmitEnvironment) -> str:
         """Explain that a program is not the one its open job asks for; "" if it is."""

@@ -38,7 +38,7 @@ def _check_play(play: EndedPlay, settings: Play, sound: bool) -> str:
     if play.refused > play.calls or not play.free <= play.done <= play.instructions:
         return "it has more refused calls than calls, more instructions done than given, or more free than done"
     if (play.trajectory is None) != (play.outcome == "fault"):
-        return "a trajectory comes with every outcome but a fault"
+        return "a play needs a trajectory, unless its outcome is a fault: then it must have none"
     if play.trajectory is None:
         return ""
     return _check_trajectory(play.trajectory, sound) or _check_sequences(play.trajectory, settings)
@@ -52,9 +52,9 @@ def check_design(design: SubmitEnvironment | RejectCandidate, job: Job | None, c
     if not 1 <= design.attempt <= attempts:
         return f"attempt {design.attempt} is not one of {attempts}"
     if design.variant not in ("", *variants):
-        return f"variant {design.variant!r} is none of run.domain = {config.run.domain!r}"
+        return f"variant {design.variant!r} is none of the variants of run.domain = {config.run.domain!r}"
     if job is not None and (design.trajectory is None) != bool(job.program):
-        return "a design comes with a trajectory, a program of a pool without one"
+        return "a design must have a trajectory, and a program of a pool must have none"
     if isinstance(design, SubmitEnvironment) and len(design.hint) > MOST_HINT:
         return f"a hint has at most {MOST_HINT} characters"
     if design.trajectory is None:
@@ -85,7 +85,7 @@ def _check_trajectory(trajectory: Trajectory, sound: bool = False) -> str:
     if not trajectory.sampled:
         return ""
     if not trajectory.spans[0]:
-        return "a trajectory begins with what the model read"
+        return "a trajectory must begin with tokens that the model read"
     return "" if sound else _check_numbers(trajectory.ids, trajectory.logprobs)
 
 
@@ -103,5 +103,5 @@ def _check_sequences(trajectory: Trajectory, settings: Play) -> str:
     if max(contexts) > settings.context_tokens:
         return f"a sequence has {max(contexts)} tokens, over play.context_tokens = {settings.context_tokens}"
     if trajectory.rewinds and unpack_mask(trajectory)[[at for at, _ in trajectory.rewinds]].any():
-        return "a rewind comes before what the model read"
+        return "a rewind must come before a token that the model read, not one that it sampled"
     return ""

@@ -275,7 +275,7 @@ class Publication(Record):
     """Weights that were given a version."""
 
     weights: Weights
-    metrics: StepMetrics  # figures of the step before the publication
+    metrics: StepMetrics  # measurements of the learner step that made the weights
 
 
 class Quarantined(Record):

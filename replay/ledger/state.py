@@ -93,7 +93,7 @@ class RunState:
     # ------------------------------------------------------------ writing
 
     def touch(self, table: Table, key: str, record: msgspec.Struct) -> None:
-        """Mark a record to be written. It is written in its state when the changes are taken."""
+        """Mark a record to be written. `changes` takes it in the state that it then has."""
         self._changes[table, key] = record
 
     def delete(self, table: Table, key: str) -> None:
@@ -159,7 +159,7 @@ class RunState:
         del self.programs[environment.id]
 
     def program(self, digest: str) -> str | None:
-        """Return the program with a digest, or None if no active environment has it. Several may have the same one."""
+        """Return the program with a digest, or None if no active environment has it. Several may have it."""
         having = (self.sources[id].source for id, own in self.programs.items() if own == digest)
         return next(having, None)
 
@@ -183,10 +183,10 @@ class RunState:
         return self.version + max((step - 1) // every - self.published_step // every, 0)
 
     def lag(self, trained: int, step: int) -> int:
-        """Return the policy lag in learner step `trained` of tokens by weights published after `step`.
+        """Return the policy lag of tokens that weights of learner step `step` sampled and step `trained` trains on.
 
-        The lag is the number of publications between them, counted by steps, not by versions. A learner that resumes
-        with other results gives the same steps new versions.
+        The lag is the number of publications between both steps, counted by steps, not by versions. A learner that
+        resumes with other results gives the same steps new versions.
         """
         every = self.config.learner.publish_every
         return (trained - 1) // every - step // every

@@ -1,17 +1,17 @@
-"""Folders of weights that engines report to hold, and folders that the learner may delete. Pure.
+"""The folders of weights that engines hold, and the folders that the learner may delete. Pure.
 
-On one machine, file locks would be enough. But a file system shared by several machines may not pass locks on.
+On one machine, file locks would be enough. But a shared file system may not pass locks on to other machines.
 """
 
 from collections.abc import Collection, Iterable
 
-_RETIRED = 1_024  # digests that are remembered: an engine asks for the newest weights, never for weights as old as this
+_RETIRED = 1_024  # number of retired digests that are remembered; no engine asks for weights older than these
 
 
 class HeldWeights:
     """The engines' reports since the service started, at `start` on the run clock.
 
-    After `silence_s` all have reported.
+    `silence_s` after the start, every engine has reported.
     """
 
     def __init__(self, start: float, silence_s: float) -> None:

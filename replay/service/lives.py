@@ -28,7 +28,7 @@ class Lives:
         return self._known.supervisors
 
     def over(self, hello: Hello) -> str:
-        """Explain why this life of its name is refused; "" if it is the newest."""
+        """Explain why this life is refused; "" if it is the newest of its name."""
         newest = self._known.newest.get(hello.name)
         return "" if newest is None or hello.life >= newest else hello.life.over(hello.name, newest)
 

@@ -1,6 +1,6 @@
 """The service's view of its peers: rates, connected peers, the state of supervisors' children.
 
-Nothing of it is stored.
+The view is not stored.
 """
 
 import math
@@ -193,7 +193,7 @@ class Peers:
         A repeated order is accepted: the supervisors may have left since the first one, while their processes drain.
         """
         if self._stop_by is None and not any(hello.role == "supervisor" for hello in self._list_hellos()):
-            return "no supervisor is here to be told"
+            return "no supervisor is connected"
         self._stop_by = self._stop_by or now + PARTINGS * self._drain_s
         return ""
 

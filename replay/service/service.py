@@ -76,9 +76,8 @@ class Service:
         self._corpus = opened.corpus
         self._started = trio.current_time()
         self._next_tick = self._committed = self._base_s
-        self._expected = (
-            1  # Number of requests in the last round. Peers that are answered together often ask again together.
-        )
+        # Number of requests in the last round. Peers that are answered together often ask again together.
+        self._expected = 1
         self._waiting = Waiting(WINDOW)
         self._peers = Peers(config, self._base_s)
         self._retention = Retention(opened.state, store)
@@ -103,7 +102,7 @@ class Service:
         if hello.corpus and self._corpus not in ("", hello.corpus):
             return Refused(
                 f"{hello.name} has another corpus (digest {hello.corpus[:8]}, this run {self._corpus[:8]}); "
-                "copy the run's corpus to where its design.corpus points, and so its tools.settings"
+                "copy the run's files of design.corpus and tools.settings to the paths that its config names"
             )
         if why := self._lives.over(hello):
             return Refused(why)
@@ -113,7 +112,7 @@ class Service:
         return Ready(pulse.peers, pulse.weights, finished=pulse.finished)
 
     def pulse(self) -> Pulse:
-        """Return the services that may be called, and the newest weights."""
+        """Return the services that may be called, the newest weights, and the limit that ended the run."""
         return Pulse(self._peers.services(), self._weights, self._finished)
 
     async def run(self, server: Server) -> None:

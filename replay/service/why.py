@@ -43,7 +43,7 @@ def explain_no_play(ledger: Ledger) -> str:
     if missing := _explain_unpublished(state):
         return missing
     if not state.environments:
-        return f"no environment is open, {len(state.jobs)} design jobs are"
+        return f"no environment is active; {len(state.jobs)} design jobs are open or leased"
     open_plays = sum(play.state == "open" for play in state.plays.values())
     if open_plays:
         return f"{open_plays} plays are held back while {ledger.load().outstanding} sequences are to be trained"
@@ -59,7 +59,7 @@ def explain_no_job(ledger: Ledger) -> str:
     slots = state.config.design.active_environments
     if state.pool is not None and len(state.environments) + len(state.jobs) < slots:
         return f"{len(state.environments)} of {slots} slots have an environment; {explain_pool_limit(state.pool)}"
-    audited = f" ({len(state.audits)} of them is audited)" if state.audits else ""
+    audited = f" ({len(state.audits)} of them in an audit)" if state.audits else ""
     have = f"{len(state.environments)} of {slots} slots have an environment{audited}"
     return f"{have}, {len(state.jobs)} a job that is leased"
 

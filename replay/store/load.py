@@ -63,8 +63,8 @@ class Opened(msgspec.Struct, frozen=True):
 def open_run(store: Store, config: Config, corpus: str = "") -> Opened:
     """Begin the run in an empty store, or load the run that is in the store.
 
-    `corpus` is the digest of the documents that its designers have now. Raises RunError if the config means another run
-    than the store's, or if the run has other documents.
+    `corpus` is the digest of the documents that its designers have now. Raises RunError if a setting that may not
+    change differs from the store's, or if the run has other documents.
     """
     header = store.get("meta", "run", Header)
     settings = dump(config)

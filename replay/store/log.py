@@ -47,12 +47,12 @@ class Log:
         return crc32(value, crc32(key, self._seed) ^ place & _LOW)
 
     def drop(self, transaction: lmdb.Transaction, key: bytes, entry: bytes) -> None:
-        """Delete the value of an entry. Does nothing if either is damaged, so that no other value is deleted."""
+        """Delete the value of an entry. Does nothing if one of them is damaged, so that no other value is deleted."""
         if self.body(transaction, key, entry) is not None:
             transaction.delete(entry[: _PLACE.size], db=self._values)
 
     def body(self, transaction: lmdb.Transaction, key: bytes, entry: bytes) -> bytes | None:
-        """Return the value of an entry, or None if either is damaged."""
+        """Return the value of an entry, or None if the entry or the value is damaged."""
         if len(entry) != _ENTRY.size:
             return None
         place, committed = _ENTRY.unpack(entry)

@@ -71,7 +71,7 @@ def open_reader(path: Path) -> Iterator[Store]:
 
 @contextmanager
 def _open_readable(path: Path) -> Iterator[lmdb.Environment]:
-    """Open an LMDB environment to read. If LMDB's lock file is not writable, there must not be a writer."""
+    """Open an LMDB environment to read. If LMDB's lock file is not writable, keep writers away meanwhile."""
     check_heads(path)
     with ExitStack() as stack:
         try:

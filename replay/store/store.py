@@ -33,7 +33,7 @@ class Extent(msgspec.Struct, frozen=True):
 
 
 class Commit(msgspec.Struct):
-    """A record of every commit. It reveals an older state that is taken for the last one."""
+    """The record that each commit updates. It reveals an older state that is taken for the last one."""
 
     number: int
     """LMDB's number of the commit."""
@@ -134,7 +134,7 @@ class Store:
         return body
 
     def get(self, table: Table, key: str, kind: type[Value]) -> Value | None:
-        """Return one record, or None. Also returns None for a key that no record can have."""
+        """Return one record, or None. Also returns None for a key that is empty or too long for LMDB."""
         if not 0 < len(key.encode()) <= self._environment.max_key_size():
             return None
         data = self._read(table, lambda transaction: self._get_value(transaction, table, key.encode()))
@@ -210,10 +210,10 @@ class Store:
                 yield key, record
 
     def miscounted(self) -> Iterator[str]:
-        """Yield a line if the log holds more or fewer values than its table of entries has entries."""
+        """Yield a line if the log's number of values differs from its number of entries."""
         entries = self.extents()[LOGGED].records
         if (bodies := self._read(LOG, self._log.entries)) != entries:
-            yield f"{LOGGED}: {entries} are named, the log holds {bodies}"
+            yield f"{LOGGED}: {entries} have an entry, the log holds {bodies} values"
 
     def _walk(self, table: Table) -> Iterator[tuple[bytes, bytes]]:
         """Yield each key with the bytes in the table itself."""
@@ -298,7 +298,7 @@ def open_table(environment: lmdb.Environment, name: str) -> Handle:
 
 
 def begin(environment: lmdb.Environment) -> lmdb.Transaction:
-    """Begin a read transaction. It gives views of LMDB's pages, which end with it. Raises RunError if LMDB refuses."""
+    """Begin a read transaction. Its values are views of LMDB's pages and end with it. Raises RunError if LMDB fails."""
     path = environment.path()  # LMDB may close a damaged environment, which then has no path
     try:
         return _run_with_growth(environment, lambda: environment.begin(buffers=True))

@@ -100,7 +100,7 @@ class Game(ABC):
         """Return a skilled player that assumes this rule and says so."""
 
     def word_rule(self, knobs: Knobs) -> str:
-        """Return the sentence of the first observation, or "" without a rule."""
+        """Return the sentence that states the rule, or "" without a rule."""
         rule = " or ".join(knobs.rules)
         return self.sentence.format(rule) if rule else ""
 

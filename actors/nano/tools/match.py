@@ -1,5 +1,5 @@
-"""The service Match: set one thing to a mode of another. Read the other's modes at several times, and write the mode at
-the right time."""
+"""The service Match: set one thing to a mode of another thing. A tool reads the other thing's mode at each of several
+times, and one time is right."""
 
 import random
 import re

@@ -50,7 +50,7 @@ def read_version(name: str, package: str) -> str:
 def find_python(name: str) -> Path:
     """Return the environment's interpreter. Raises ConfigError if the environment is not installed."""
     if not is_installed(name):
-        raise ConfigError(f"suite {name}: its harness is not here: spade eval setup {name}")
+        raise ConfigError(f"suite {name}: its harness is not installed: spade eval setup {name}")
     return find_folder(name) / "bin" / "python"
 
 

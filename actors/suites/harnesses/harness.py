@@ -38,10 +38,7 @@ class Harness(Suite):
         return None
 
     def for_thoughts(self, protocol: Protocol) -> Protocol:
-        """Give the turns of a protocol room for thoughts.
-
-        If thoughts fill a turn, the turn is cut before its answer.
-        """
+        """Return the protocol with room for thoughts in each turn. Otherwise, a turn may be cut before its answer."""
         sampling = msgspec.structs.replace(protocol.sampling, max_tokens=THINKING_TOKENS)
         return msgspec.structs.replace(protocol, sampling=sampling)
 

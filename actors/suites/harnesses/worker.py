@@ -1,7 +1,7 @@
 """A process of a harness behind the outer walls, and the connection to it (`drivers/pipe.py` is the other end).
 
-Bubblewrap builds the walls: no network except its own loopback, no files except its environment and the given data, a
-scratch folder, no home. Only this module reads its output.
+Bubblewrap builds the walls. The process has only its own loopback, its environment, the given data and a scratch
+folder. Only this module reads the output of the process.
 """
 
 import os
@@ -128,7 +128,7 @@ class Worker:
             with trio.fail_after(READY_S):
                 yield
         except trio.TooSlowError:
-            raise HarnessError(f"harness {self._name}: is not loaded within {READY_S:g} s") from None
+            raise HarnessError(f"harness {self._name}: does not answer within {READY_S:g} s") from None
 
     async def _tell(self, order: Mapping[str, Any]) -> None:
         assert self._process.stdin is not None
@@ -143,7 +143,7 @@ class Worker:
         except UnreadableError as error:
             raise HarnessError(f"harness {self._name}: does not speak as agreed: {error}") from None
         if said.kind not in kinds:
-            raise HarnessError(f"harness {self._name}: says {said.kind!r} where {' or '.join(kinds)} is due")
+            raise HarnessError(f"harness {self._name}: says {said.kind!r} instead of {' or '.join(kinds)}")
         return said
 
     async def _read_line(self) -> bytes:
@@ -229,7 +229,7 @@ def _make_command(name: str, tier: str, data: Path | None) -> Sequence[str]:
         walls = make_walled_prefix(shown, ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"])
     except FileNotFoundError as error:
         raise ConfigError(
-            f"suite {name}: its harness runs behind bubblewrap alone: {error}; --set sandbox.tier=none takes no walls"
+            f"suite {name}: its harness runs behind bubblewrap only: {error}; --set sandbox.tier=none needs no walls"
         ) from None
     files = [*list_folders_above(Path(given)), "--ro-bind", given, given] if given else []
     # Do not use --die-with-parent: the parent is the thread that starts the process. Without this option, the process

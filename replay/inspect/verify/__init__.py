@@ -26,7 +26,7 @@ def find_problems(found: StoreContents) -> list[str]:
     try:
         settings = try_decode(_read_settings, found.header.settings.encode())
     except UnreadableError as error:
-        return [f"meta run: its settings are not of this version ({error}); verify it with the one that made it"]
+        return [f"meta run: its settings are not of this version ({error}); verify with the version that wrote them"]
     lines = list(_check_keys(found))
     if compute_digest(settings) != found.header.digest:
         lines.append(f"meta run: its settings have the digest {compute_digest(settings)}, not {found.header.digest}")

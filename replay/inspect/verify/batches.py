@@ -121,7 +121,7 @@ def _check_conservation(found: StoreContents) -> Iterator[str]:
 
 
 def _check_balance(what: str, made: int, taken: int, waiting: int, counted: tuple[int, int, int]) -> Iterator[str]:
-    """Compare with the counters. `counted`: numbers of trainable, trained and wasted trajectories."""
+    """Compare numbers of records with `counted`, the counters of trainable, trained and wasted trajectories."""
     trainable, trained, wasted = counted
     if taken != trained:
         yield f"batches: hold {taken} {what}, {trained} were counted"

@@ -52,8 +52,8 @@ def _check_scores(found: StoreContents, settings: Config) -> Iterator[str]:
 
 
 def _count_most_luck(environment: Environment, plays: Sequence[PlayRecord]) -> int:
-    """Return the greatest number of lost plays that may count as void. Returns 0 unless an audit played lost
-    instances."""
+    """Return the greatest number of lost plays that may count as void. Returns 0 if no audit played lost instances, or
+    if the solution won all of them."""
     audit = environment.audit
     if audit is None or not audit.lost or (audit.tried and audit.tried == audit.solved):
         return 0
@@ -74,8 +74,8 @@ def _compute_earned(
 def _find_win_return(plays: Sequence[PlayRecord], score: Score, newest: float) -> float:
     """Return a `play.win_return` with which the plays have the win rates of the score.
 
-    A resume may have changed the setting since the window was scored, so `newest` is only tried first. It is also
-    returned if no value fits.
+    `newest` is only the first try, because a resume may have changed the setting since the window was scored. If no
+    value fits, return `newest`.
     """
     finished = [play for play in plays if play.state == "finished"]
     rates = (False, score.win_rate), (True, score.win_rate_hinted)
@@ -98,7 +98,8 @@ def _check_averages(found: StoreContents, reward: Reward) -> Iterator[str]:
             continue
         enters = environment.state == "closed" and not _is_unaudited(environment) and score.mean_return is not None
         if enters != (score.order is not None):
-            yield f"environments {key}: its place in the averages of {environment.skill} is {score.order}"
+            where = f"its place in the averages of {environment.skill} is {score.order}"
+            yield f"environments {key}: {where}, its state says otherwise"
         if score.order is not None and score.mean_return is not None:
             closed.setdefault(environment.skill, []).append((score.order, key, score, score.mean_return))
     for skill in closed.keys() | found.counters.averages.keys():

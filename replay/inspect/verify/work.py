@@ -122,7 +122,7 @@ def _check_environments(found: StoreContents) -> Iterator[str]:
 
 
 def _check_audits(found: StoreContents) -> Iterator[str]:
-    """Check that audits are open in active environments and closed in closed ones.
+    """Check that the audits of active environments are open, and that the audits of all others are over.
 
     Recordings may exist only in active environments, where they wait for an audit.
     """

@@ -155,7 +155,7 @@ def compute_least_regret(plays: Iterable[PlayRecord]) -> Regret | None:
 
 
 def compute_found_regret(plays: Iterable[PlayRecord]) -> Regret | None:
-    """Return `compute_least_regret`, but a pair counts at most 0 if its unhinted play lasted no longer than the hinted.
+    """Return `compute_least_regret`, but a pair counts at most 0 if its unhinted play took no more turns than its twin.
 
     Such a play was over before it could find out what the hint says, so luck decided it.
     """

@@ -31,9 +31,9 @@ class Measured(msgspec.Struct, frozen=True):
     change: Change | None = None
     """The change of the win rate over the chunks; None for plays of a single chunk."""
     found: Regret | None = None
-    """The least regret, if a loss before the play could explore counts at most 0. None if exploring does not help."""
+    """`regret`, but a loss before the play could explore counts at most 0. None if exploring does not help."""
     explored_rate: Bounds | None = None
-    """`win_rate` if these losses count as void. None if no play explored and won."""
+    """`win_rate`, but these losses count as void. None if no play explored and won, and no pair is void."""
 
 
 def regret_and_anchor(window: Measured, settings: Reward) -> float:
@@ -77,7 +77,7 @@ def learning_potential(window: Measured, settings: Reward) -> float | None:
 
 
 def least_anchor(window: Measured, settings: Reward) -> float:
-    """Return the least difficulty anchor within the bounds of the win rate. It is at one of the bounds."""
+    """Return the least difficulty anchor within the bounds of the win rate. One of the bounds has the least anchor."""
     return min(compute_anchor(win_rate, settings) for win_rate in window.win_rate)
 
 

@@ -307,7 +307,7 @@ def test_a_corpus_that_exists_is_kept(folder):
     ('[[source]]\nname = "a"\npath = "x\\u0000"', "source a: path: holds characters that cannot be printed"),
     ('exclude_ids = "x\\n"\n[[source]]\nname = "a"\npath = "x"', "spec.toml: exclude_ids: holds characters"),
     ("[[source]]\nname = 'a'\npath = 'x'\n[[source]]\nname = 'a'\npath = 'x'", "two sources have one name"),
-    ("tokenizer = 'nano'\n[[source]]\nname = 'a'\npath = 'x'", "counts nothing without tokens"),
+    ("tokenizer = 'nano'\n[[source]]\nname = 'a'\npath = 'x'", "the tokenizer has nothing to count"),
     ("[[source]]\nname = 'a'\npath = 'nowhere'", "nowhere"),
     ("exclude_ids = 'nowhere'\n[[source]]\nname = 'a'\npath = 'good'", "nowhere"),
     ("exclude_texts = 'short'\n[[source]]\nname = 'a'\npath = 'good'", "short, line 2: a text to leave out has 20"),

@@ -88,7 +88,7 @@ async def test_a_harness_that_hangs_instead_of_listing_its_items_is_told(tmp_pat
         "small", ["/bin/sh", "-c", """echo '{"kind": "ready"}'; exec sleep 999"""], tmp_path / "log"
     ) as hung:
         monkeypatch.setattr(module, "READY_S", 0.05)
-        with pytest.raises(HarnessError, match=r"harness small: is not loaded within 0\.05 s"):
+        with pytest.raises(HarnessError, match=r"harness small: does not answer within 0\.05 s"):
             await hung.items()
 
 
@@ -105,7 +105,7 @@ async def test_the_log_of_a_harness_has_a_bound(tmp_path):
 @pytest.mark.parametrize(
     ("said", "told"),
     [
-        ("x", "does not speak as agreed"), ('{"kind": "items"}', "says 'items' where ready is due"),
+        ("x", "does not speak as agreed"), ('{"kind": "items"}', "says 'items' instead of ready"),
         ('{"kind": "ready", "items": 3}', "does not speak as agreed"), ("", "ended with 0: without a word"),
         ('{"kind": "\\ud800"}', "does not speak as agreed"),
     ],

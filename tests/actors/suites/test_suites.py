@@ -94,7 +94,7 @@ def test_the_transfer_suite_shares_no_data_set_with_the_trained_ones():
 def test_a_package_of_another_version_is_played_by_short_alone(monkeypatch):
     suite = SUITES["reasoning-gym-hard"]
     monkeypatch.setattr(metadata, "version", lambda _: "0.1.25")
-    with pytest.raises(ConfigError, match=r"reasoning-gym 0.1.25 is installed, and the protocol paper is of 0.1.23"):
+    with pytest.raises(ConfigError, match=r"reasoning-gym 0.1.25 is installed, and the protocol paper needs 0.1.23"):
         suite.versions(suite.protocol("paper"))
     assert suite.versions(suite.protocol("short")) == {"reasoning-gym": "0.1.25"}
 

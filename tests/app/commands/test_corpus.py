@@ -65,7 +65,7 @@ def test_a_run_keeps_its_corpus_and_refuses_designers_that_have_another(spade, f
     *_, line = refused.stderr.splitlines()  # behind its log
     recorded = json.loads((folder / "run" / "run.json").read_text())["corpus"]
     assert "has another corpus (digest " in line
-    assert f"this run {recorded[:8]}); copy the run's corpus to where its design.corpus points" in line
+    assert f"this run {recorded[:8]}); copy the run's files of design.corpus and tools.settings to" in line
     before = (folder / "run" / "config.toml").read_text()
     resumed = spade(*up, "design.corpus=moons.jsonl", cwd=folder)
     assert resumed.returncode == 1

@@ -170,7 +170,7 @@ def test_the_word_run_may_be_left_out():
         ({"suites": "tau2"}, "suite tau2: a strong model must play its users; give --user-url URL, or --user-url self"),
         (
             {"suites": "acebench", "user": ServerOptions("self", "", "")},
-            "suite acebench: its harness is not here: spade eval setup acebench",
+            "suite acebench: its harness is not installed: spade eval setup acebench",
         ),
     ],
 )  # fmt: skip

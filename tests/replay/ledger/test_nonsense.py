@@ -61,7 +61,7 @@ def test_a_variant_that_the_domain_does_not_have_is_refused(domain, variant, tak
         if taken:
             ledger.apply(sent, "designer/1", 0.0)
         else:
-            with pytest.raises(RefusalError, match=f"is none of run.domain = '{domain}'"):
+            with pytest.raises(RefusalError, match=f"is none of the variants of run.domain = '{domain}'"):
                 ledger.apply(sent, "designer/1", 0.0)
     assert (ledger.state.counters.rejected_candidates, ledger.state.counters.environments) == (taken, taken)
 
@@ -149,7 +149,7 @@ def test_sequences_that_no_play_has_are_refused():
         hand_in(60, (40, 31), (50, 30))
     with pytest.raises(RefusalError, match=r"4 sequences, over play.max_turns = 3"):
         hand_in(40, (10, 0), (20, 0), (30, 0))
-    with pytest.raises(RefusalError, match="a rewind comes before"):
+    with pytest.raises(RefusalError, match="a rewind must come before"):
         hand_in(40, (37, 30))
     assert ledger.state.plays[whole.id].state == "leased"
     hand_in(60, (40, 30), (50, 30))

@@ -167,8 +167,8 @@ def test_work_that_is_not_of_the_pool_is_refused():
     job = lease(ledger)[0]
     for wrong, why in (
         (brought(job, source="class OtherEnv: ..."), f"this is not the program {job.program} of the pool"),
-        (brought(job, trajectory=trajectory(1)), "a program of a pool without one"),
-        (msgspec.structs.replace(fails(job), trajectory=trajectory(1)), "a program of a pool without one"),
+        (brought(job, trajectory=trajectory(1)), "a program of a pool must have none"),
+        (msgspec.structs.replace(fails(job), trajectory=trajectory(1)), "a program of a pool must have none"),
     ):
         with pytest.raises(RefusalError, match=why):
             ledger.apply(wrong, "curator/1", 0.0)
@@ -179,7 +179,7 @@ def test_work_that_is_not_of_the_pool_is_refused():
     with pytest.raises(RefusalError, match="start designers"):
         designed.apply(LeaseDesigns(1, 0.0, "0" * 32), "curator/1", 0.0)
     (job,) = designed.apply(LeaseDesigns(1, 0.0), "designer/1", 0.0).jobs
-    with pytest.raises(RefusalError, match="with a trajectory"):
+    with pytest.raises(RefusalError, match="must have a trajectory"):
         designed.apply(brought(job), "designer/1", 0.0)
 
 

@@ -95,7 +95,7 @@ def greeting(name, role):
 async def test_a_stop_reaches_every_supervisor_and_that_of_the_service_when_the_others_processes_are_gone(tmp_path):
     home = (protocol.Process("replay", "replay", 1, "ready", 0), protocol.Process("learner", "learner", 2, "ready", 0))
     async with serving(tmp_path), joined(tmp_path) as person:
-        with pytest.raises(RefusedError, match="no supervisor is here"):
+        with pytest.raises(RefusedError, match="no supervisor is connected"):
             await person.stop()
         async with (
             joined(tmp_path, "supervisor", name="up") as up,

@@ -22,7 +22,7 @@ def test_each_stage_of_the_loop_names_its_missing_input():
 
     ledger.apply(weights(0), "learner/1", 0.0)
     ledger.advance(0.0)
-    assert explain_no_play(ledger) == "no environment is open, 2 design jobs are"
+    assert explain_no_play(ledger) == "no environment is active; 2 design jobs are open or leased"
     (first, second) = ledger.apply(LeaseDesigns(2, 0.0), "designer-0/7", 1.0).jobs
     assert explain_no_job(ledger) == "0 of 2 slots have an environment, 2 a job that is leased"
     assert list_own(ledger.state, 3.0) == (Wait("designer-0", "design jobs", 2, 2.0, "replay"),)

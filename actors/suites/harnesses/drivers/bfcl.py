@@ -48,7 +48,7 @@ class BfclHandler(OpenAICompletionsHandler):  # type: ignore[misc]
         ((name, arguments),) = call.items()
         values = json.loads(arguments)
         if not isinstance(values, dict) or not all(key.isidentifier() for key in values):
-            raise ValueError("arguments that are none")
+            raise ValueError("arguments that are not a JSON object with identifiers as names")
         return {name if name in self._known else "unknown_function": json.dumps(values)}
 
 

@@ -1,9 +1,9 @@
-"""A harness's side of the line to the command that drives it: a JSON object a line, on standard input and output.
+"""A harness's side of the pipe to the command that drives it: one JSON object a line, on standard input and output.
 
     command to harness                          harness to command
                                                 {"kind": "ready"}
     {"items": true}                             {"kind": "items", "items": [{"name", "category", "digest"}, …]}
-    {"play": NAME, "number": N, "user": BOOL}   {"kind": "ask", "model": "agent"|"user", "body": …}, again and again
+    {"play": NAME}                              {"kind": "ask", "model": "agent"|"user", "body": …}, again and again
     {"status": 200, "body": …}                  {"kind": "over", "correct", "score", "answer", "error"}
 
 A harness asks a chat API on this machine's own loopback; each request becomes one `ask`, and waits for its answer.
