@@ -29,9 +29,8 @@ _indexes: msgspec.json.Decoder[_Index] = msgspec.json.Decoder(_Index)
 def list_parameter_files(folder: Path) -> dict[Path, set[str]]:
     """Return the files that hold the parameters of the checkpoint `folder`, whether they are there or not.
 
-    Each comes with the names of the tensors that the index places in it, none without an index.
-
-    Raises RunError if its index cannot be read, or if a file is not a regular file.
+    Maps each file to the names of the tensors that the index places in it. Without an index, the set is empty. Raises
+    RunError if the index cannot be read, or if a file is not a regular file.
     """
     index, whole = folder / _INDEX, folder / PARAMETERS
     if whole.exists() or not index.is_file():

@@ -224,7 +224,7 @@ UNFIT = {
     ),
     "engine cannot run mamba: it has no plain key-value cache": lambda: transformers.MambaConfig(**SMALL, state_size=4),
     "512 are more than the model's 128 positions": lambda: transformers.GPT2Config(**SMALL, n_positions=128),
-    "llama turns its positions with the longest sequence": lambda: transformers.LlamaConfig(
+    "llama changes its rotary positions with the longest sequence": lambda: transformers.LlamaConfig(
         **SMALL, rope_parameters={"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10_000.0}
     ),
     "engine cannot run deepseek_v3: it caches something else": lambda: transformers.DeepseekV3Config(

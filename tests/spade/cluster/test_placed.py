@@ -273,7 +273,7 @@ async def test_a_supervisor_that_slept_takes_no_machine_for_lost(
         rooms.cut = {}
         mock_clock.jump(ASLEEP_S)
         await until(lambda: only(supervisor).restarts > 0 and only(supervisor).state == "ready")
-        told = f"its post was without word from the supervisor for {SOON_S:g} s (on host-a)"
+        told = f"its post heard nothing from the supervisor for {SOON_S:g} s (on host-a)"
         assert (only(supervisor).host, only(supervisor).detail) == ("host-a", told)
 
 
