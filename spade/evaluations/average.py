@@ -163,7 +163,7 @@ def _list_cells(kept: KeptEvaluation, summary: Summary) -> Iterator[tuple[str, l
         return
     if not summary.members:
         raise RunError(
-            f"{kept.folder}: an older version wrote its summary, without categories; run the same `spade eval` again, "
+            f"{kept.folder}: its summary is of an older version, without categories; run the same `spade eval` again, "
             "which makes it anew from the records"
         )
     members: dict[str, list[str]] = {}

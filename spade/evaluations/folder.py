@@ -108,7 +108,7 @@ def _check_seeds(kept: RecordFile, rules: Rules) -> None:
     for record in kept.records.values():
         if record.seed != sample_seed(rules.suite, record.item, record.sample, rules.seed):
             name = f"sample {record.sample} of {as_line(record.item, 80)!r}"
-            raise RunError(f"{kept.file}: the seed of {name} belongs to another evaluation; move the file away")
+            raise RunError(f"{kept.file}: the seed of {name} is of another evaluation; move the file away")
 
 
 @contextmanager
@@ -128,7 +128,7 @@ def read_rules(folder: Path) -> Rules:
         raise RunError(f"{file}: {format_reason(error)}; restore it, or move its folder away") from None
     if Path(folder.parent.name, folder.name) != _name_place(rules):
         raise RunError(
-            f"{file}: belongs to another evaluation, in folder {_name_place(rules)}; "
+            f"{file}: is of another evaluation, with the folder {_name_place(rules)}; "
             f"restore it, or move its folder away"
         )
     return rules
