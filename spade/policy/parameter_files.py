@@ -51,7 +51,7 @@ def list_parameter_files(folder: Path) -> dict[Path, set[str]]:
 
 
 def is_pickled(folder: Path) -> bool:
-    """Return True if the parameters of a checkpoint are in files of pickle alone, in PyTorch's former format."""
+    """Return True if a checkpoint has its parameters only in pickled files, PyTorch's former format."""
     files = list_parameter_files(folder)
     return not any(file.exists() for file in files) and any(file.is_file() for file in folder.glob(PICKLED))
 

@@ -1,4 +1,4 @@
-"""Messages to env-runners: agents play programs there, and designers have candidates admitted."""
+"""Messages to env-runners, which play and admit programs. They ask the replay service for programs that they lack."""
 
 from typing import Annotated, Literal
 

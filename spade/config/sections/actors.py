@@ -124,7 +124,7 @@ class Pool(Section, frozen=True):
 
     difficulty: Literal["fixed", "window"] | CountOrZero = "fixed"
     """The levels of a library's programs, if they have levels. A number plays them at this level, and "fixed" at level
-    0. "window" starts at level 0 and raises the window of each name as it is won (docs/pools.md, "Levels")."""
+    0. "window" starts at level 0 and raises the levels of a program as it is won (docs/pools.md, "Levels")."""
 
     window_plays: Count = 128
     """Number of plays at the highest level of a window before the window may rise. The default is RLVE's, 8 groups of
@@ -150,7 +150,8 @@ class Pool(Section, frozen=True):
 
 
 class Play(Section, frozen=True):
-    """The agent's side. A window is the chunks of plays of one environment; its first chunk has a hinted twin."""
+    """The agent's side. The plays of an environment form chunks, and the chunks form its window. The first chunk has a
+    hinted twin."""
 
     group_size: Annotated[int, Meta(ge=2, le=MOST)] = 16
     """Plays of a chunk. Their mean return is the baseline of each play, so a chunk needs two. The default is the
@@ -180,7 +181,7 @@ class Play(Section, frozen=True):
     goal."""
 
     chunk_wait_s: Seconds = 600.0
-    """Most seconds that a chunk waits for newer weights than the weights with which its window's last chunk began."""
+    """Seconds after the scoring of a chunk until the next chunk of its window begins even without newer weights."""
 
     window_deadline_s: Seconds = 43_200.0
     """Seconds until a window ends with the plays it has. The default is chosen by simulation (docs/learner.md,

@@ -21,7 +21,7 @@ class Loss(Section, frozen=True):
     """The formula. The default is the paper's: a clipped surrogate with a truncated importance weight."""
 
     aggregation: Literal["token", "sequence"] = "token"
-    """Mean of the loss: over all trained tokens, or over the tokens of each sequence and then over sequences."""
+    """Mean of the loss: over all trained tokens, or over the tokens of each trajectory and then over trajectories."""
 
     cap: Positive = 2.0
     """Greatest importance weight of a token (of a sequence for "sequence_tis"); a greater one is truncated."""

@@ -66,8 +66,8 @@ class Audit(Section, frozen=True):
     """Plays of random actions on instances that the agent won."""
 
     solutions: CountOrZero = 4
-    """Instances that nobody won, on which the actions of `solution()` are played. If these actions do not win either,
-    the losses count as void in the designer's reward."""
+    """Instances that nobody won, on which the actions of `solution()` are played. If they lose a share of these, the
+    same share of the losses on such instances counts as void in the designer's reward."""
 
 
 class Replay(Section, frozen=True):
