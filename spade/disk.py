@@ -134,9 +134,7 @@ def move_from_draft(part: Path, folder: Path) -> None:
 
 @contextmanager
 def write_whole(folder: Path) -> Iterator[Path]:
-    """Yield a path at which the block makes a folder. At the end of the block it is renamed to `folder`.
-
-    If the block fails, nothing is left.
+    """Yield a path. The folder that the block makes there is renamed to `folder`, or deleted if the block fails.
 
     Raises RunError if `folder` exists or cannot be made, for example on a full disk.
     """

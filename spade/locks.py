@@ -4,8 +4,7 @@ A lock is the system's (flock). Its file names the holder: a pid, and the host a
 process finds out if the lock is held in one of three ways:
 
 * The holder has our kernel and process namespace: the kernel says whether that process has the lock.
-* The holder has our kernel or host, but is in another container or was there before a reboot: trying the lock shows
-  whether any process has it.
+* The holder is in another container, or started before a reboot: trying the lock shows whether any process has it.
 * The holder is on another host, which flock may not reach: the lock counts as held until the holder empties the file,
   or a person deletes it.
 """

@@ -57,10 +57,7 @@ def write(folder: Path, fragments: Fragments) -> tuple[Path, ...]:
 
 
 def read(folder: Path, fragments: Fragments) -> None:
-    """Fill the fragments of this process from files of any number of ranks.
-
-    After a RunError some fragments may be filled.
-    """
+    """Fill this process's fragments from files of any number of ranks. After a RunError some may be filled."""
     reader = HuggingFaceStorageReader(str(folder))
     try:
         metadata = reader.read_metadata()

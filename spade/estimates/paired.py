@@ -57,8 +57,7 @@ def compute_difference(now: Side, before: Side) -> Difference | None:
 def compute_average_difference(columns: Sequence[Difference]) -> Difference:
     """Return the unweighted mean of differences over different items, with a common error and interval.
 
-    The interval is computed as in `compute_average`. If a column has a single item, the column and the mean lack an
-    error.
+    The interval is made as in `compute_average`. If a column has a single item, the column and the mean lack an error.
     """
     count = len(columns)
     mean = math.fsum(column.mean for column in columns) / count

@@ -168,10 +168,7 @@ def bound_parameters(folder: Path, names: int) -> Iterator[None]:
 
 
 def _check_buffers(folder: Path, model: Any) -> None:
-    """Compute the buffers that config.json alone determines, such as rotary frequencies.
-
-    Raises RunError if one is not finite.
-    """
+    """Compute the buffers that follow from config.json, such as rotary frequencies. Raises RunError if not finite."""
     for name, module in model.named_modules():
         if module._buffers and not module._parameters:
             module.to_empty(device="cpu", recurse=False)

@@ -66,8 +66,7 @@ class Config(Section, frozen=True):
     def ranks_by_regret(self) -> bool:
         """True if the memory ranks environments by their regret, False if by the designer's reward.
 
-        With the rewards "progress" and "finding" an environment of high regret may earn little, and then designers
-        should not vary it.
+        Under "progress" and "finding" an environment of high regret may pay little, so that it should not be varied.
         """
         return self.hinted and self.reward.kind not in ("progress", "finding")
 

@@ -150,8 +150,7 @@ class Pool(Section, frozen=True):
 
 
 class Play(Section, frozen=True):
-    """The agent's side. The plays of an environment form chunks, and the chunks form its window. The first chunk has a
-    hinted twin."""
+    """The agent's side. The chunks of an environment's plays form its window. The first chunk has a hinted twin."""
 
     group_size: Annotated[int, Meta(ge=2, le=MOST)] = 16
     """Plays of a chunk. Their mean return is the baseline of each play, so a chunk needs two. The default is the
