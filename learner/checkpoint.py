@@ -58,7 +58,7 @@ def write(root: Path, step: int, metrics: StepMetrics, save: Save, check: Check)
         for path in {*made.rglob("*"), *(made / name for name in measured), made}:
             sync(path)
         check()
-        # The start did not choose an older folder, so it is damaged. This fails if a newer life has deleted the draft.
+        # A folder of this name is damaged, else we had resumed from it. Fails if a newer life has deleted the draft.
         move_from_draft(made, folder)
     return folder
 

@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 class Claim:
-    """A life's claim on the checkpoint folder `root`. The process is `name`. An uncounted life never writes a claim."""
+    """A claim of a life of the process `name` on the checkpoint folder `root`. An uncounted life never writes one."""
 
     def __init__(self, root: Path, name: str, life: LifeNumber) -> None:
         self._file = root / FILE

@@ -123,7 +123,7 @@ def _cut(hidden: Tensor, weight: Tensor) -> list[slice]:
 
 @torch.no_grad()
 def check_head(model: Any) -> None:
-    """Refuse a model that scales or caps its logits after the head, or whose logits mean nothing. Raises RunError."""
+    """Raise RunError if a model scales or caps its logits after the head, or if they are all zero or not finite."""
     ids = torch.arange(4, device=model.device)[None]
     hidden = model.base_model(input_ids=ids, use_cache=False).last_hidden_state
     plain, whole = model.get_output_embeddings()(hidden).float(), model(input_ids=ids, use_cache=False).logits.float()

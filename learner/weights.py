@@ -56,7 +56,7 @@ class PolicyCopy:
 
 
 def _list_tensors(model: Any) -> Iterator[tuple[str, Any]]:
-    """Return parameters and buffers by name. Tied ones have one name."""
+    """Return parameters and buffers by name. Tied tensors have one name."""
     return chain(model.named_parameters(), model.named_buffers())
 
 
@@ -75,7 +75,7 @@ def list_spare(root: Path, needed: frozenset[str]) -> list[str]:
 
 
 def prune(root: Path, retired: Iterable[str], check: Check) -> None:
-    """Delete half-written folders of a crash, and the folders of `retired` weights, which engines no longer use.
+    """Delete half-written folders that a crash left, and the folders of `retired` weights, which engines no longer use.
 
     A folder stays while a reader on this host holds it: a command, or this learner's service for another host.
     """

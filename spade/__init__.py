@@ -1,6 +1,6 @@
 """SPADE: asynchronous self-play for language models in environments they design themselves.
 
-`open_run`, `start` and `evaluate` use it from Python (docs/python.md). They are loaded when they are asked for.
+Python programs use `open_run`, `start` and `evaluate` (docs/python.md). These functions are imported on first use.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""The command `spade`, also as `python -m spade`. Ctrl-C ends it immediately while it imports its modules."""
+"""The command `spade`, also as `python -m spade`. While it imports its modules, Ctrl-C ends it immediately."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ def main() -> None:
 
 
 def _leave(*_: object) -> NoReturn:
-    """End the process. An exception would pass through half-imported modules, and nothing is there to clean up."""
+    """End the process. An exception would pass through half-imported modules. There is nothing to clean up yet."""
     os._exit(INTERRUPTED)
 
 

@@ -1,7 +1,7 @@
-"""Encode token arrays as raw little-endian bytes, and messages as msgpack. Only this module fixes both layouts.
+"""Encode token arrays as raw little-endian bytes, and messages as msgpack. Only this module defines both layouts.
 
-numpy is imported only when an array is first packed or unpacked. Importing it takes a third of the start of a process
-without arrays, such as `spade status`.
+numpy is imported only when an array is first packed or unpacked. In a process without arrays, such as `spade status`,
+the import would take a third of the start.
 """
 
 from collections.abc import Iterator
@@ -77,7 +77,7 @@ def unpack_floats(data: bytes) -> "NDArray[np.float32]":
 
 
 def split_runs(trajectory: Trajectory) -> Iterator[tuple[bool, list[int]]]:
-    """Yield the ids of each run of tokens, in order, after True if the model sampled the run."""
+    """Yield each run of tokens in order: True if the model sampled the run, and its ids."""
     ids, ends = unpack_ids(trajectory.ids).tolist(), accumulate(trajectory.spans, initial=0)
     for place, (start, end) in enumerate(pairwise(ends)):
         yield place % 2 == 1, ids[start:end]

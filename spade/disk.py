@@ -1,4 +1,4 @@
-"""Write files that other processes rely on durably, and delete their folders as a whole."""
+"""Read, write, move and delete files and folders that other processes may also read or write."""
 
 import errno
 import fcntl
@@ -134,7 +134,7 @@ def move_from_draft(part: Path, folder: Path) -> None:
 
 @contextmanager
 def write_whole(folder: Path) -> Iterator[Path]:
-    """Yield a draft folder. It is renamed to `folder` at the end of the block, or deleted if the block fails.
+    """Yield a path. The folder that the block makes there is renamed to `folder`, or deleted if the block fails.
 
     Raises RunError if `folder` exists or cannot be made, for example on a full disk.
     """
@@ -151,7 +151,7 @@ def write_whole(folder: Path) -> Iterator[Path]:
 def replace(file: Path, data: bytes) -> None:
     """Write a file whole or not at all. Raises OSError, which names the file.
 
-    A device, FIFO or socket is refused. Replacing it would take its name away: /dev/null, for example, from the whole
+    A device, FIFO or socket is refused, since a file in its place would break, for example, /dev/null for the whole
     machine.
     """
     if file.is_dir():  # ".", "/" and ".." do not have a name to write beside
@@ -272,7 +272,7 @@ def find_file_system(path: Path) -> str:
 
 
 def expand_home(path: str) -> Path:
-    """Return `path` with a leading `~` replaced. It stays for an unknown user, for whom Path.expanduser raises."""
+    """Replace a leading `~` of `path`. Unlike Path.expanduser, leave the `~` of an unknown user in place."""
     return Path(os.path.expanduser(path))
 
 

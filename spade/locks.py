@@ -4,9 +4,9 @@ A lock is the system's (flock). Its file names the holder: a pid, and the host a
 process finds out if the lock is held in one of three ways:
 
 * The holder has our kernel and process namespace: the kernel says whether that process has the lock.
-* It has our kernel or host otherwise (another container, or before a restart): the lock says whether anybody has it.
-* It is on another host, which flock may not reach: the lock counts as held until the holder empties the file, or a
-  person deletes it.
+* The holder is in another container, or started before a reboot: trying the lock shows whether any process has it.
+* The holder is on another host, which flock may not reach: the lock counts as held until the holder empties the file,
+  or a person deletes it.
 """
 
 import fcntl
@@ -105,7 +105,7 @@ def hold_lock(file: Path, describe: Callable[[Holder], str]) -> Iterator[None]:
 
 @contextmanager
 def hold_folder(folder: Path) -> Iterator[None]:
-    """Keep other processes out of their blocks for the same folder. The block must be short, since they wait.
+    """Let one process at a time run its block for a folder. The block must be short, since other processes wait.
 
     Does nothing if the folder is gone or its file system cannot lock it.
     """

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class ServerError(BusError):
-    """A request that a server did not serve. `status` is HTTP's, None without an answer."""
+    """A request that a server did not serve. `status` is the HTTP status, or None without an answer."""
 
     def __init__(self, message: str, status: int | None = None, body: bytes = b"") -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""Make the text of models and files printable: it cannot control a terminal or forge a line. Also format times."""
+"""Make the text of models and files printable, so that it cannot control a terminal or forge a line. Format times."""
 
 LONGEST_LINE = 10_000  # characters; a cut line ends with its full length
 LONGEST_S = 1e12  # longest time that is printed
@@ -8,8 +8,8 @@ _KEPT = frozenset("\n\t")
 def make_visible(text: str) -> str:
     """Escape each unprintable character as Python does. Newlines and tabs stay.
 
-    Unprintable are controls, escapes, marks of direction, characters without width, unassigned characters and lone
-    surrogates.
+    Controls, escapes, marks of direction, characters without width, unassigned characters and lone surrogates are
+    unprintable.
     """
     if text.isprintable():
         return text

@@ -29,7 +29,7 @@ class Waits:
             del self._open[key]
 
     def report(self) -> tuple[Wait, ...]:
-        """Return one Wait for each pair of holder and thing, with their number and the age of the oldest in seconds."""
+        """Return a Wait for each pair (holder, what), with the number of these waits and the age of the oldest in s."""
         now, found = self._clock(), dict[tuple[str, str], list[float]]()
         for holder, what, since in self._open.values():
             found.setdefault((holder, what), []).append(now - since)

@@ -1,4 +1,4 @@
-"""Train with DeepSpeed on one process or several (`ranks`). Each has a part of the work and of the state (`zero`).
+"""Train with DeepSpeed on one process or several (`ranks`). Each process has a part of the work and state (`zero`).
 
 The learner is the first rank. It sends each step and each command to gather, save or load to the other ranks. Every
 rank has its own `Shard`.
@@ -19,7 +19,7 @@ from spade.protocol import Batch, Gather, Load, Meet, Save, StepMetrics
 
 
 class DeepSpeedBackend:
-    """A backend on DeepSpeed. DeepSpeed's global state allows only one in the life of a process.
+    """A backend on DeepSpeed. DeepSpeed's global state allows only one backend in the life of a process.
 
     After the loss of a rank all methods but `close` raise SpadeError, and the learner must be started again.
     """
@@ -66,7 +66,7 @@ class DeepSpeedBackend:
 
     @property
     def copies_state(self) -> bool:
-        """See `base.Backend.copies_state`. The whole state is copied as it is gathered."""
+        """See `base.Backend.copies_state`. For a whole checkpoint, gathering the state copies it anyway."""
         return self._config.learner.checkpoint == "whole"
 
     def save(self, folder: Path) -> dict[str, str]:

@@ -1,5 +1,4 @@
-"""Form the process group of a learner's ranks: the store, the network interfaces, and the exchanges between ranks other
-than gradients.
+"""Form the process group of a learner's ranks: the store, the network interfaces, and all exchanges except gradients.
 
 The first rank serves the store on the host address of its own bus. Each rank uses the network interface that reaches
 this address, because a machine's name may resolve to the loopback. The group is not authenticated (docs/security.md).
@@ -84,7 +83,7 @@ def find_interface(host: str) -> str:
         try:
             probe.connect((host, 1))  # sends nothing
         except OSError as error:
-            raise ConfigError(f"{host}: this machine has no way there ({error.strerror})") from None
+            raise ConfigError(f"{host}: this machine has no route to it ({error.strerror})") from None
         ours = probe.getsockname()[0]
     for name, addresses in psutil.net_if_addrs().items():
         if any(address.address == ours for address in addresses):

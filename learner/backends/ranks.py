@@ -1,4 +1,4 @@
-"""Command a learner's further ranks from the first rank. They are peers of its server and ask for each next command.
+"""Command a learner's further ranks from the first rank. They are peers of its server and ask it for each command.
 
 The backend gives commands in its own thread, and the server answers the peers in trio's thread. If the connection of a
 rank ends, the rank is lost. Then the learner ends, its supervisor starts all ranks again, and they go on from the

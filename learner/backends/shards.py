@@ -57,8 +57,7 @@ def write(folder: Path, fragments: Fragments) -> tuple[Path, ...]:
 
 
 def read(folder: Path, fragments: Fragments) -> None:
-    """Fill the fragments of this process from files of any number of ranks. After a RunError some fragments are
-    filled."""
+    """Fill this process's fragments from files of any number of ranks. After a RunError some may be filled."""
     reader = HuggingFaceStorageReader(str(folder))
     try:
         metadata = reader.read_metadata()
@@ -70,7 +69,7 @@ def read(folder: Path, fragments: Fragments) -> None:
             items += create_read_items_for_chunk_list(name, kept, [_describe_chunk(fragment)])
         reader.set_up_storage_reader(metadata, is_coordinator=True)
         reader.read_data(LoadPlan(items), _Loading(fragments)).wait()
-    except (OSError, SafetensorError, ValueError, TypeError, LookupError, AssertionError) as error:  # most by headers
+    except (OSError, SafetensorError, ValueError, TypeError, LookupError, AssertionError) as error:  # of odd headers
         raise RunError(f"{folder}: cannot be read ({format_reason(error)})") from None
 
 

@@ -89,7 +89,7 @@ class TorchBackend:
             return compute_trained_logprobs(model, micro)
 
     def _apply(self, norm: float) -> bool:
-        """Take an optimiser step if the gradient is finite, and return True if so. Raises as `Guard.passes`."""
+        """Take an optimiser step and return True, or return False if the gradient is not finite. See `Guard.passes`."""
         passes = self._guard.passes(norm)
         if passes:
             self._optimizer.step()

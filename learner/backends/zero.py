@@ -126,7 +126,7 @@ class Shard:
         yield from self._partition.gathered(optimizer)
 
     def give(self, optimizer: bool) -> None:
-        """Take part in `gather_numbers` of rank 0. All other ranks call this."""
+        """Take part in rank 0's `gathered`. All other ranks call this."""
         deque(self.gathered(optimizer), maxlen=0)
 
     def freeze(self, tensors: Iterator[tuple[str, Tensor]]) -> Save:

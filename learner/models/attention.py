@@ -1,9 +1,9 @@
 """Attention over the segments of a packed row, behind Transformers' attention interface.
 
-Transformers makes a mask from restarting positions. It computes all tokens² pairs of a row and keeps the pairs within a
-sequence. This module instead calls attention once for each segment, with the keys of the segments that it continues. So
-no other pair is computed, on any device. On a GPU, one kernel computes all segments of a layer. On a Hopper GPU or a
-newer one, each long segment is a call of cuDNN's kernel, which is almost twice as fast.
+Transformers computes all tokens² pairs of a row, and then masks the pairs of different sequences, which it finds by
+their restarting positions. This module instead calls attention once for each segment, with the keys of the segments
+that it continues. So no other pair is computed, on any device. On a GPU, one kernel computes all segments of a layer.
+On a Hopper GPU or a newer one, each long segment is a call of cuDNN's kernel, which is almost twice as fast.
 """
 
 from collections.abc import Sequence
@@ -33,9 +33,9 @@ class Spans(NamedTuple):
     """Segments of a row, as the kernel for variable lengths takes them."""
 
     queries: Tensor
-    """int32, (segments + 1,): where each segment begins in the row, and the end of the row."""
+    """int32, (segments + 1,): the beginning of each segment in the row, and the end of the row."""
     keys: Tensor
-    """int32, (segments + 1,): where the keys of each segment begin among all keys, and the end of the last."""
+    """int32, (segments + 1,): the beginning of each segment's keys among all keys, and the end of the last keys."""
     places: Tensor | None
     """int64, (keys,): the place in the row of each key. None if the keys are the row itself."""
     most_queries: int
@@ -65,7 +65,7 @@ class Segments:
         return [index for index, (length, keys) in pairs if length >= least and keys <= 2 * length]
 
     def spans(self, window: int | None, device: torch.device, among: Sequence[int]) -> Spans:
-        """Return the segments `among` all, with the keys of their paths.
+        """Return the spans of the segments `among`, with the keys of their paths.
 
         Keys beyond the window of the whole segment are left out. The last keys of a segment are its own tokens, so
         position i of its n sees all but the last n - 1 - i keys.

@@ -53,7 +53,7 @@ def _pack_attention(model: Any) -> None:
     for kind, shared in kinds.items():
         model.set_attn_implementation(kind)
         windows: set[int | None] = set()
-        # The probe is shorter than most windows. A model that masks its window itself passes no window to ours.
+        # The probe is shorter than most windows, so a model must also show that it passes its window to our attention.
         told = kind == own or not has_sliding_window(text)
         if is_alike(_compute_hidden(model, sequences, shared, windows), expected) and (told or windows != {None}):
             return

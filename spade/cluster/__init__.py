@@ -1,1 +1,1 @@
-"""Processes on the machines of a cluster. A supervisor keeps them like its own processes."""
+"""Processes on the machines of a cluster. A supervisor starts and restarts them like local processes."""

@@ -27,8 +27,8 @@ _SERVER = "server.key_secret"
 def make_reachable(config: Config, host: str, run: Path) -> Config:
     """Return the config that lets other machines reach the services of this machine, at the address `host`.
 
-    A run without keys gets keys. The address of bus.bind stays if it can be bound here. Otherwise, as after a resume on
-    another machine, the services use a free port of this host.
+    A run without keys gets keys. If this machine can bind the address of bus.bind, the address stays. Otherwise, for
+    example after a resume on another machine, the services use a free port of `host`.
     """
     bus = config.bus
     folder = Path(bus.keys) if bus.keys else run / "keys"
@@ -49,7 +49,7 @@ def check_reachable(address: str, bus: Bus) -> None:
 
 
 def make_lives(cluster: Cluster, config: Config, run: Path) -> Callable[[str, Launch, Path, Supervise], AnyLife]:
-    """Return a function that makes new lives of a supervisor.
+    """Return the function with which a supervisor makes a new life of a process.
 
     The roles of `PLACED` live on the cluster, all other roles on this machine.
     """
@@ -57,10 +57,10 @@ def make_lives(cluster: Cluster, config: Config, run: Path) -> Callable[[str, La
     record = (run / RECORD).read_bytes()
 
     def live(module: str, launch: Launch, logfile: Path, supervise: Supervise) -> AnyLife:
-        if launch.role not in PLACED:  # the cluster gives out the GPUs of this machine
+        if launch.role not in PLACED:  # the cluster assigns the GPUs of this machine
             return Life(module, msgspec.structs.replace(launch, gpus=()), logfile, supervise)
         asked = compute_needs(config, launch.role)
-        # None means the GPUs that the cluster shows to the post. () means no GPU, even if the cluster hides none.
+        # None means the GPUs that the cluster shows to the post. () means no GPU, even if the cluster hides no GPU.
         orders = msgspec.structs.replace(launch, gpus=None if asked.gpus else ())
         parcel = Parcel(module, orders, text, _read_keys(config.bus, launch.role), record, os.getcwd())
         return PlacedLife(cluster, parcel, asked, logfile, config.bus.silence_s + supervise.drain_s, lost)

@@ -1,4 +1,4 @@
-"""Compute from the config the share of a machine that a process of a role asks for. Pure."""
+"""Compute the CPUs, GPUs, memory and custom resources that a process of a role needs, from the config. Pure."""
 
 from collections.abc import Collection, Mapping
 from typing import NamedTuple, get_args
@@ -10,7 +10,7 @@ from spade.errors import ConfigError
 
 PLACED: tuple[PlacedRole, ...] = get_args(PlacedRole)
 _GIB = 2**30
-_RAYS = ("CPU", "GPU", "memory", "object_store_memory")  # resources that Ray counts of itself
+_RAYS = ("CPU", "GPU", "memory", "object_store_memory")  # resources that Ray itself defines
 
 
 class MachineShare(msgspec.Struct, frozen=True):
@@ -59,7 +59,7 @@ class Machine(NamedTuple):
         return int(self.resources.get("GPU", 0))
 
     def own(self) -> dict[str, float]:
-        """Return its custom resources."""
+        """Return the custom resources of the machine."""
         return {name: n for name, n in self.resources.items() if name not in _RAYS and not name.startswith("node:")}
 
     def holds(self, needs: MachineShare) -> bool:
@@ -81,28 +81,28 @@ def compute_needs(config: Config, role: PlacedRole) -> MachineShare:
 
 
 def check(config: Config, roles: Collection[PlacedRole]) -> None:
-    """Raise ConfigError for settings that a cluster cannot keep for processes of these roles."""
+    """Raise ConfigError if a cluster cannot apply the GPU settings of these roles."""
     shares: tuple[tuple[PlacedRole, Collection[int], str], ...] = (
         ("engine", config.engine.gpus, "engine.tensor_parallel"),
         ("learner", config.learner.gpus, "learner.processes"),
     )
     if "learner" in roles and config.place.gpus.get("learner", 0) > 1:
-        raise ConfigError("place.gpus: each process of the learner takes one GPU; learner.processes is their number")
+        raise ConfigError("place.gpus: each process of the learner takes one GPU; set learner.processes instead")
     for role, gpus, split in shares:
         least, given = _count_wanted(config, role), config.place.gpus.get(role, 0)
         if role in roles and gpus:
             raise ConfigError(
-                f"{role}.gpus: the cluster chooses GPUs, and each machine counts its own; --set {role}.gpus=[] leaves "
-                f"the list out, and --set place.gpus={{{role}={least}}} asks for as many"
+                f"{role}.gpus: the cluster chooses GPUs, since each machine numbers its own; --set {role}.gpus=[] "
+                f"removes the list, and --set place.gpus={{{role}={least}}} asks for a number of GPUs"
             )
         if role in roles and given and given < least:
             raise ConfigError(f"place.gpus: {role} = {given} are too few for {split} = {least} on one machine")
 
 
 def check_machines(config: Config, roles: Collection[PlacedRole], gpus: Collection[float]) -> None:
-    """Raise ConfigError for a process that no machine can hold.
+    """Raise ConfigError for a process that asks for more GPUs than any machine has.
 
-    `gpus` are the GPUs of each machine of the cluster, if any machine has some.
+    `gpus` has the number of GPUs of each machine. If no machine has a GPU yet, every process is accepted.
     """
     largest = max(gpus, default=0.0)
     for role in PLACED:
@@ -115,7 +115,7 @@ def check_machines(config: Config, roles: Collection[PlacedRole], gpus: Collecti
 
 
 def _count_gpus(config: Config, role: PlacedRole) -> int:
-    """Return the GPUs of a role that `place.gpus` leaves out."""
+    """Return the number of GPUs of a role that is not in `place.gpus`."""
     device = {"engine": config.engine.device, "learner": config.learner.device}.get(role, "")
     return _count_wanted(config, role) if device.startswith("cuda") else 0
 

@@ -1,6 +1,6 @@
 """Posts on the machines of a Ray cluster. Ray finds a place for each post, and does nothing else for a run.
 
-Only this module imports ray. It is imported only if a cluster is asked for.
+Only this module imports ray. Other modules import this module only for `--cluster ray`.
 """
 
 import logging
@@ -24,14 +24,14 @@ from spade.errors import ConfigError, RunError
 _CONNECT_S = 5.0
 _CALLS = 8  # simultaneous calls to a post, each in a thread of its own
 _NODE = "ray.io/node-id"
-_LONGEST = 300  # most characters of an error of Ray's, which may fill a page
+_LONGEST = 300  # most characters that are quoted of a Ray error, which may fill a page
 
 log = logging.getLogger(__name__)
 
 
-# Write no method with `async def`: a single one would make the actor's other methods wait for each other.
+# Do not add an `async def` method. A single one would make the actor's other methods wait for each other.
 class PostActor(Post):
-    """A post in a process of Ray's."""
+    """A post that runs as an actor of Ray."""
 
     def where(self) -> Where:
         """Return the machine that Ray has chosen."""
@@ -66,7 +66,7 @@ class RayCluster:
 
     def post(self, needs: MachineShare, away: Collection[str]) -> _RayPost:
         """See `Cluster`."""
-        # Only the supervisor restarts, so that one budget counts restarts and one place gives their reasons.
+        # Only the supervisor restarts posts, so that one budget counts all restarts and one place gives their reasons.
         options: dict[str, Any] = {"max_restarts": 0, "max_concurrency": _CALLS}
         options["scheduling_strategy"] = "DEFAULT" if needs.together else "SPREAD"  # "DEFAULT" fills a machine first
         options |= {"num_cpus": needs.cpus, "num_gpus": needs.gpus, "resources": dict(needs.resources)}
@@ -128,8 +128,8 @@ def join_ray() -> Iterator[RayCluster]:
     except (OSError, RuntimeError, ValueError, RayError) as error:
         told = " ".join(str(error).strip().rpartition("\n")[2].split())[:_LONGEST]  # keep the last line of a traceback
         raise RunError(
-            f"no Ray cluster can be reached from here ({told}); `ray start --head` starts one, and one with a token "
-            "wants it here, too (RAY_AUTH_MODE, RAY_AUTH_TOKEN_PATH)"
+            f"no Ray cluster can be reached from here ({told}); `ray start --head` starts one; if the cluster uses a "
+            "token, set RAY_AUTH_MODE and RAY_AUTH_TOKEN_PATH here, too"
         ) from None
     try:
         yield RayCluster()
@@ -145,7 +145,7 @@ def _find_address() -> str:
     # Ray takes RAY_ADDRESS or, if it is not set, the cluster of this machine.
     address = services.canonicalize_bootstrap_address("auto")
     if address is None:
-        raise ValueError("RAY_ADDRESS=local names none")
+        raise ValueError("RAY_ADDRESS=local names no cluster")
     host, _, port = address.rpartition(":")
     try:
         socket.create_connection((host, int(port)), _CONNECT_S).close()
@@ -155,7 +155,7 @@ def _find_address() -> str:
 
 
 def _format_reason(error: RayError) -> str:
-    """Return an error of Ray's in one line, without the ids at its beginning."""
+    """Return a Ray error in one line, without the ids at its beginning."""
     text = str(error).strip()
     if getattr(error, "actor_init_failed", False):  # for example, spade is not installed on the machine
         return f"its post could not begin ({text.splitlines()[-1].strip()[:_LONGEST]})"

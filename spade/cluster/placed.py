@@ -50,10 +50,10 @@ class Where(NamedTuple):
 
 
 class RemotePost(Protocol):
-    """A post that was asked for, on its machine or still without a place."""
+    """A post on another machine. It may still wait for a place."""
 
     async def call(self, method: str, *values: Any) -> Any:
-        """Call a method of `Post`. The call `where` is answered once the post has a place.
+        """Call a method of `Post`. The call of `where` returns once the post has a place.
 
         Raises PostGoneError.
         """
@@ -110,11 +110,11 @@ class Lost:
 class PlacedLife:
     """One life of a process on a machine of the cluster (see `AnyLife`).
 
-    The life is over when the post says so, or after a silence of bus.silence_s + supervise.drain_s (`unheard_s`). That
-    is as long as the post may go on without its supervisor and then take to end its process. So two processes of one
-    name never live at the same time.
+    The life is over when the post reports its end, or when the post did not answer for `unheard_s` = bus.silence_s +
+    supervise.drain_s. A post without its supervisor drains its process after bus.silence_s, and the drain takes at most
+    supervise.drain_s. So two processes of one name never live at the same time.
 
-    `lost` are the machines lost by any life of this supervisor. This life adds its own.
+    `lost` has the machines that any life of this supervisor lost. This life adds the machines that it loses.
     """
 
     def __init__(
@@ -193,7 +193,7 @@ class PlacedLife:
         placing.cancel()
 
     async def _follow(self, post: RemotePost, told: LifeWatcher) -> End:
-        """Report the life and fetch its log, until its end. Raises PostGoneError when it is given up."""
+        """Report the life to `told` and fetch its log, until its end. Raises PostGoneError if the post is given up."""
         passed_on = False
         now = self._where.now
         while True:
@@ -223,7 +223,7 @@ class PlacedLife:
     async def _ask(self, post: RemotePost, told: LifeWatcher, method: str, *values: Any) -> Any:
         """Return the answer of a post that has begun.
 
-        Raises PostGoneError when its process must have ended without an answer.
+        Raises PostGoneError if the post did not answer before its process must have ended.
         """
         with trio.move_on_at(self._until):
             return await self._answer(post, told, method, *values)
@@ -236,7 +236,7 @@ class PlacedLife:
         raise PostGoneError(f"{self._where.host} did not answer for {self._unheard_s:g} s")
 
     async def _answer(self, post: RemotePost, told: LifeWatcher, method: str, *values: Any) -> Any:
-        """Return an answer, however long it takes to reach the post."""
+        """Call the post until it answers, however long this takes."""
         unheard = ""
         while True:
             try:

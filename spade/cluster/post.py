@@ -1,9 +1,9 @@
-"""A post: the ordinary life of one process, on another machine than its supervisor's.
+"""A post runs one life of a process, on another machine than the supervisor.
 
-There a role process has its pipe, its process group and its exit code, as on the supervisor's machine. It leaves when
-its post is gone. A heartbeat replaces the pipe between the supervisor and the post. Each report that reaches the
-supervisor lets the post go on for another bus.silence_s. After this time the post drains its process. So a supervisor
-without an answer for bus.silence_s + supervise.drain_s knows that the process has ended, whatever parted the two.
+The process has a pipe, a process group and an exit code, as on the supervisor's machine. It leaves when its post is
+gone. Between the supervisor and the post, a heartbeat replaces the pipe. Each report that reaches the supervisor lets
+the post go on for another bus.silence_s. After this time the post drains its process. So a supervisor that got no
+answer for bus.silence_s + supervise.drain_s knows that the process has ended, even if the connection was cut.
 """
 
 import os
@@ -30,19 +30,19 @@ ASK_S = 1.0  # a report without news is sent after this time
 OUTPUT_BYTES = 1 << 20  # bytes of the log in one report
 _HOME = "spade-post-"  # prefix of a life's folder in the temporary folder. The folder is deleted when the life ends
 _LOG = "log"
-_YOUNG_S = 60.0  # seconds in which a new home may still lack a log
+_YOUNG_S = 60.0  # `_sweep` spares a younger home, which may still lack its log
 RECORD = "run.json"
 _NEVER = "left before it was started"
 
 
 class Parcel(msgspec.Struct, frozen=True):
-    """Everything that a post needs to know, because its machine may not see any file of the supervisor's."""
+    """Everything that a post needs. Its machine may not see the supervisor's files."""
 
     module: str
     """Module of the process."""
 
     launch: Launch
-    """Orders of the process. The post replaces their paths and address by ones of its machine."""
+    """Orders of the process. The post replaces their paths and address by those on its machine."""
 
     config: str
     """The run's resolved config, as TOML."""
@@ -51,14 +51,14 @@ class Parcel(msgspec.Struct, frozen=True):
     """Files of the run's key folder by relative path. Empty if the bus does not use keys."""
 
     record: bytes
-    """Content of the run's run.json. A machine that finds it at the same path sees the run directory."""
+    """Content of the run's run.json. A machine that has the same file at the same path sees the run directory."""
 
     folder: str
     """Working directory of the supervisor, to which relative paths of the config refer."""
 
 
 class _Packed(msgspec.Struct, frozen=True):
-    """A parcel in the form that is sent. A parcel's form may differ by release, so the release is read first."""
+    """A parcel as it is sent. A parcel's layout may differ between releases, so the release is read first."""
 
     spade: str
     """Release of the sender."""
@@ -123,10 +123,10 @@ class Post:
         threading.Thread(target=self._live, args=(parcel, host), daemon=True).start()
 
     def report(self, heard: float, offset: int) -> News:
-        """Report the life as soon as there are any news.
+        """Report the life as soon as there is news.
 
-        `heard` is the `now` of the last answer that reached the supervisor. A new report ends an earlier one that still
-        waits: the supervisor has given that one up.
+        `heard` is the `now` of the last answer that reached the supervisor. A new call ends an earlier call that still
+        waits, because the supervisor has given the earlier call up.
         """
         with self._news:
             self._heard = max(self._heard, heard)
@@ -153,7 +153,7 @@ class Post:
                 self._token.run_sync_soon(self._scope.cancel)
 
     def retire(self) -> None:
-        """Have the process finish its work in hand and leave."""
+        """Tell the process to finish its present work and leave."""
         if self._life is not None:
             self._life.retire()
 
@@ -170,11 +170,11 @@ class Post:
             self._news.notify_all()
 
     def on_wait(self, what: str) -> None:
-        """See `LifeWatcher`. A process here never waits."""
+        """See `LifeWatcher`. A process on the post's own machine never waits."""
 
     def _live(self, parcel: bytes, host: str) -> None:
         """Run the whole life, in a thread of its own."""
-        end, left = End(FINAL, "its post met an unforeseen error, which the cluster's own logs have", ""), _NEVER
+        end, left = End(FINAL, "its post met an unforeseen error; see the cluster's own logs", ""), _NEVER
         try:
             _sweep()
             home = Path(tempfile.mkdtemp(prefix=_HOME))
@@ -208,7 +208,7 @@ class Post:
                 end = await life.run(self)
                 nursery.cancel_scope.cancel()
         if self._alone:
-            return End(-signal.SIGTERM, f"its post was without word from the supervisor for {silence_s:g} s", "")
+            return End(-signal.SIGTERM, f"its post heard nothing from the supervisor for {silence_s:g} s", "")
         return end or End(0, life.left, "")
 
     async def _watch(self, silence_s: float) -> None:
@@ -238,7 +238,7 @@ def _unpack(data: bytes, host: str) -> Parcel:
     if (packed.spade, packed.protocol) != (__version__, PROTOCOL_VERSION):
         raise RunError(
             f"{host} has spade {__version__} with protocol {PROTOCOL_VERSION}, the supervisor {packed.spade} with "
-            f"{packed.protocol}; install the same on all machines"
+            f"{packed.protocol}; install the same release on all machines"
         )
     return msgspec.msgpack.decode(packed.parcel, type=Parcel)
 
@@ -270,7 +270,7 @@ def _settle(parcel: Parcel, host: str, home: Path) -> tuple[Launch, config.Confi
         run = home / "run"
         run.mkdir(mode=0o700)
     elif launch.role == "learner" and not os.access(run, os.W_OK):
-        raise RunError(f"{run}: {host} may only read this run directory, and a learner writes there; mount it so")
+        raise RunError(f"{run}: {host} may only read this run directory, and a learner writes there; mount it writable")
     return (
         msgspec.structs.replace(
             launch, config=str(settings), run=str(run), bind=None if launch.bind is None else f"tcp://{host}:*"

@@ -23,7 +23,7 @@ from spade.config import Config, PlacedRole, format_inline, list_differences, lo
 from spade.errors import ConfigError
 
 TEMPLATES = Path(__file__).parent / "templates"
-_MARGIN_S = 120  # the warning of a job's end comes this much earlier than a drain needs
+_MARGIN_S = 120  # Slurm warns of a job's end this much earlier than a drain needs
 _LONGEST_WARN_S = 65_535  # bound of Slurm
 _CPUS_A_GPU = 8  # CPUs of a container for each GPU, if the config does not say
 _ACTOR_CPUS = 8  # CPUs of a container of actors
@@ -69,7 +69,7 @@ class RankPlan(NamedTuple):
 
     @property
     def machines(self) -> int:
-        """Return the number of machines that they take."""
+        """Return the number of machines that hold the processes."""
         return math.ceil(self.processes / self.each)
 
 
@@ -99,7 +99,7 @@ def write_slurm(name: str, overrides: Sequence[str], gpus: int) -> str:
 def write_kubernetes(name: str, overrides: Sequence[str], gpus: int) -> str:
     """Return the manifest of the config `name`: volumes, the config, a job of KubeRay.
 
-    `gpus` is the most that a container has. Raises ConfigError.
+    A container has at most `gpus` GPUs. Raises ConfigError.
     """
     overrides, config = _count_by_gpus(name, overrides, gpus)
     overrides += [_set("place.cpus", _count_cpus(config), config.place.cpus), *_make_pins(config, PLACED)]
@@ -117,12 +117,12 @@ def write_kubernetes(name: str, overrides: Sequence[str], gpus: int) -> str:
 
 
 def _count_by_gpus(name: str, overrides: Sequence[str], most: int) -> tuple[list[str], Config]:
-    """Return the overrides and the config, with GPUs that the cluster chooses in place of lists.
+    """Replace each list of GPUs by their number, and return the new overrides and config.
 
-    Raises ConfigError, also if a process asks for more than `most` GPUs, the most of a machine.
+    Raises ConfigError, also if a process asks for more than `most` GPUs, the number of a machine.
     """
     config = load(name, tuple(overrides))
-    # A list of GPUs means that the role runs on GPUs. Then ask for as many as it would.
+    # A role with a list of GPUs runs on GPUs, so ask for the number that it needs on "cuda".
     there = replace(
         config, engine=replace(config.engine, device="cuda"), learner=replace(config.learner, device="cuda")
     )
@@ -156,14 +156,14 @@ def _count_machines(ranks: RankPlan, engine: int, engines: int, gpus: int) -> in
 def _count_engines_beside(at: int, ranks: RankPlan, engine: int, gpus: int) -> int:
     """Return the number of engines for which machine `at` has room beside the learner's processes.
 
-    The batch script computes the same.
+    The batch script contains the same formula.
     """
     learners = min(max(ranks.processes - at * ranks.each, 0), ranks.each)
     return (gpus - learners * ranks.gpus) // engine
 
 
 def _count_cpus(config: Config) -> dict[PlacedRole, int]:
-    """Return all CPUs of a container for each process that has its GPUs, so that nothing else is placed there."""
+    """Return the CPUs of each role with GPUs: all CPUs of its container, so that nothing else is placed there."""
     roles: tuple[PlacedRole, ...] = ("learner", "engine")
     return {role: _CPUS_A_GPU * compute_needs(config, role).gpus for role in roles if compute_needs(config, role).gpus}
 

@@ -20,7 +20,7 @@ from spade.protocol import MOST_ACTORS
 SEED_SOURCES = ("folder", "run", "shipped")
 POOL_SOURCES = (*SEED_SOURCES, *get_args(PoolLibrary))
 SCORED = ("reasoning-gym", "rlve", "gem")
-BYTES_PER_TOKEN = 9  # the most that a token of a trajectory takes: id, log-probability, a share of version runs
+BYTES_PER_TOKEN = 9  # most bytes of one token of a trajectory: id, log-probability, a share of version runs
 
 
 def check(config: Config) -> None:
@@ -62,14 +62,14 @@ def _collect_texts(value: object) -> Iterable[object]:
 
 
 def _check_domain(config: Config) -> None:
-    """Refuse skills, example answers and kept thoughts that do not go with the run's domain."""
+    """Refuse skills, example answers and a setting of thoughts that do not fit the run's domain."""
     name, domain = config.run.domain, DOMAINS[config.run.domain]
     if others := [skill for skill in config.run.skills if skill not in domain.skills]:
         raise ConfigError(
             f"run.skills: {others[0]!r} is not a skill of run.domain = {name!r}; take {', '.join(domain.skills)}"
         )
     if config.play.examples and domain.takes_calls:
-        raise ConfigError(f"play.examples: run.domain = {name!r} has calls to show, no answers; leave it out")
+        raise ConfigError(f"play.examples: run.domain = {name!r} answers with calls, not with texts; leave it out")
     if config.play.thoughts not in domain.thoughts:
         raise ConfigError(
             f"play.thoughts: {config.play.thoughts!r} does not fit run.domain = {name!r}; its conversations need "
@@ -111,12 +111,12 @@ def _check_pool(config: Config) -> None:
     if config.design.source == "pool" and config.endpoint.serves("agent"):
         raise ConfigError("endpoint.roles: agents sample elsewhere, and in a run of a pool nothing else is trained")
     if config.design.source == "model" and config.pool.source:
-        raise ConfigError("pool.source: is played with design.source = 'pool' alone; set that too, or leave it out")
+        raise ConfigError("pool.source: is played only with design.source = 'pool'; set that too, or leave it out")
 
 
 def _check_source(pool: Pool) -> None:
     if pool.source.startswith("suite:"):
-        raise ConfigError(f"pool.source: {pool.source!r} is a test, and no figure on it would mean anything afterwards")
+        raise ConfigError(f"pool.source: {pool.source!r} is a test, and after training on it its figures mean nothing")
     if pool.source and pool.source != pool.library and not _is_source(pool.source, POOL_SOURCES):
         libraries = ", ".join(get_args(PoolLibrary))
         raise ConfigError(
@@ -127,7 +127,7 @@ def _check_source(pool: Pool) -> None:
         raise ConfigError(f"pool.difficulty: only libraries have levels, and pool.source is {pool.source!r}")
     if pool.reward == "score" and pool.library not in SCORED:
         raise ConfigError(
-            f"pool.reward: a score is given by the programs of {', '.join(SCORED)}; pool.source is {pool.source!r}"
+            f"pool.reward: only programs of {', '.join(SCORED)} give a score; pool.source is {pool.source!r}"
         )
 
 
@@ -143,8 +143,8 @@ def _check_evaluation(evaluation: Evaluation) -> None:
     (suite, path, protocol), there = evaluation.measured, ", ".join(SUITE_TRAITS)
     if suite in HARNESS_SUITES:
         raise ConfigError(
-            f"evaluation.suite: {suite!r} needs a harness, a program of others that drives the policy, and no run "
-            f"plays such a suite; take one of {there}"
+            f"evaluation.suite: {suite!r} needs a harness, an external program that drives the policy, and a run "
+            f"cannot play it; take one of {there}"
         )
     if suite and suite not in SUITE_TRAITS:
         raise ConfigError(f"evaluation.suite: unknown suite {suite!r}; take one of {there}, or write folder:DIR")
@@ -154,7 +154,7 @@ def _check_evaluation(evaluation: Evaluation) -> None:
         )
     if not path and (not suite or SUITE_TRAITS[suite].given):
         what = f"the suite {suite!r} needs its file: {suite}:FILE" if suite else "write folder:DIR"
-        raise ConfigError(f"evaluation.suite: {what}; docs/evaluation.md says what is in it")
+        raise ConfigError(f"evaluation.suite: {what}; docs/evaluation.md describes it")
     if path and suite and not SUITE_TRAITS[suite].given:
         raise ConfigError(f"evaluation.suite: the suite {suite!r} brings its items itself; leave {path!r} out")
 
@@ -173,17 +173,17 @@ def _check_challenges(config: Config) -> None:
     turns = config.play.max_turns
     for name, steps in config.design.difficulties if config.design.source == "model" else ():
         if steps > turns:
-            raise ConfigError(f"design.difficulties: {name!r} takes {steps} actions, of play.max_turns = {turns}")
+            raise ConfigError(f"design.difficulties: {name!r} takes {steps} actions, over play.max_turns = {turns}")
     if config.design.source == "model" and not takes_calls and config.design.max_turns > turns:
         raise ConfigError(
-            f"design.max_turns: the prompt would show {config.design.max_turns} turns, of play.max_turns = {turns}"
+            f"design.max_turns: the prompt would show {config.design.max_turns} turns, over play.max_turns = {turns}"
         )
 
 
 def _check_variants(tools: ToolUse) -> None:
-    """Refuse weights that are all zero, so that nothing can be drawn."""
+    """Refuse weights that are all zero, since no variant could be drawn."""
     if not sum(tools.variants):
-        raise ConfigError(f"tools.variants: one weight at least must be over 0, are {list(tools.variants)}")
+        raise ConfigError(f"tools.variants: at least one weight must be over 0, are {list(tools.variants)}")
 
 
 def _check_pairs(config: Config) -> None:
@@ -198,7 +198,7 @@ def _check_pairs(config: Config) -> None:
         )
     if learner.schedule == "cosine" and learner.schedule_steps <= learner.warmup_steps + 1:
         raise ConfigError(
-            f"learner.schedule_steps: {learner.schedule_steps} leave no steps to fall over after "
+            f"learner.schedule_steps: {learner.schedule_steps} leave no step for the cosine after "
             f"learner.warmup_steps = {learner.warmup_steps}; raise learner.schedule_steps, or take "
             'learner.schedule = "constant"'
         )
@@ -309,10 +309,10 @@ def _check_training(config: Config) -> None:
 
 
 def _check_arms(config: Config) -> None:
-    """Refuse a run whose plays do not give the figures of its reward.
+    """Refuse settings of plays under which the designer's reward cannot be measured.
 
-    The regret needs plays with the hint. The change of the win rate needs many instances, since its error is that of
-    independent plays.
+    The regret needs plays with the hint. The change of the win rate needs many instances, since its error treats plays
+    as independent.
     """
     if config.uses_regret and not config.hinted:
         raise ConfigError(

@@ -38,7 +38,7 @@ class DomainTraits(NamedTuple):
     thoughts: tuple[str, ...]
     """Values of play.thoughts that the domain's conversations allow. The first one is suggested in errors."""
     base: str = ""
-    """The given class that programs extend. "" if they need none."""
+    """The base class that programs extend. "" if they need not extend any."""
     takes_calls: bool = False
     """True if a player calls tools. Otherwise each message of a player is one action as text."""
     variants: tuple[str, ...] = ()

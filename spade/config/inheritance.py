@@ -30,7 +30,7 @@ class Merged(msgspec.Struct, frozen=True):
     """The name among `files` that last set "section" or "section.field"."""
 
     def name_files(self, text: str) -> str:
-        """Return `text` and, if the config has several files, append the file that set each setting in `text`."""
+        """Return `text`. If the config has several files, append the file that set each setting that `text` names."""
         named = dict.fromkeys(setting for setting in _SETTING.findall(text) if setting in self.origins)
         if len(self.files) == 1 or not named:
             return text
@@ -114,7 +114,7 @@ def _read_layers(name: str) -> list[tuple[str, dict[str, Any]]]:
             layers.append((base if shipped else str(path), _read(path)))
         except FileNotFoundError:
             raise ConfigError(
-                f"{file}: {EXTENDS} {base!r}: {path} does not exist; give a file by its path from there, or one of "
+                f"{file}: {EXTENDS} {base!r}: {path} does not exist; give a path from that file's folder, or one of "
                 f"{', '.join(list_recipes())}"
             ) from None
     return layers

@@ -134,7 +134,7 @@ def compute_digest(config: Config) -> str:
     """Return the digest of the sections in `MEANING`. Peers and resumes must agree on the digest."""
     meaning = {name: msgspec.to_builtins(getattr(config, name)) for name in MEANING}
     shrink, slow = (meaning["reward"].pop(name) for name in ("shrink", "slow"))
-    # `novelty_weight` and `fast` were settings: runs of that time resume.
+    # `novelty_weight` and `fast` were settings once. The digest still has them, so that older runs resume.
     meaning["reward"] |= {"novelty_weight": 0.2, "shrink": shrink, "fast": 0.2, "slow": slow}
     return hashlib.blake2b(msgspec.json.encode(meaning), digest_size=16).hexdigest()
 

@@ -14,7 +14,7 @@ SETTINGS = (
     "evaluation.suite", "evaluation.embedding", "endpoint.key", "serve.key", "replay.store", "bus.keys",
 )  # fmt: skip
 PACKAGE_MODELS = ("nano", "nano-tools")
-"""Names of models that come with the package. A folder of such a name is given as `./nano`."""
+"""Names of models that come with the package. Write `./nano` for a folder of such a name."""
 _MODELS = ("model.path", "evaluation.embedding")
 _SOURCES = ("design.seeds", "pool.source")
 _WORDS = ("", "builtin", "none")

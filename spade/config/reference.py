@@ -18,14 +18,14 @@ _HEAD = """\
 
 """
 _INTRODUCTION = (
-    "Every setting of a run. A recipe (`spade config ls`) or a TOML file states only what differs from the defaults, "
-    'in a table for each section. With `extends = "NAME"` as its first key it differs from that recipe, or from the '
-    "file of that path, seen from its own folder: tables are merged key by key, other values and lists replaced. "
-    "`--set section.key=value` overrides a setting. `spade config show RECIPE --help-fields` "
-    "prints a recipe's values with this text.\n\n"
-    "Where no upper bound is given, a number is at most 2_147_483_647, a time 1e9, a size 2^50 bytes. Rules across "
-    "settings are in `spade/config/checks.py`; `spade config check` applies them, too. A setting of an earlier version "
-    "is left out if it has its old default; otherwise the error says what to write instead "
+    "Every setting of a run. A recipe (`spade config ls`) or a TOML file states only the settings that differ from the "
+    'defaults, in a table for each section. If its first key is `extends = "NAME"`, it states the differences from '
+    "that recipe, or from the file at that path, relative to its own folder. Tables are merged key by key. Other "
+    "values and lists are replaced. `--set section.key=value` overrides a setting. "
+    "`spade config show RECIPE --help-fields` prints a recipe's values with this text.\n\n"
+    "If the table gives no upper bound, a number is at most 2_147_483_647, a time 1e9 seconds, a size 2^50 bytes. "
+    "Rules across settings are in `spade/config/checks.py`. `spade config check` applies them, too. A setting of an "
+    "earlier version is ignored if it has its old default. Otherwise the error says what to write instead "
     '("Settings that are gone").\n'
 )
 _UNSAID = (MOST, MOST_BYTES, MOST_SECONDS)

@@ -7,13 +7,13 @@ from spade.errors import ConfigError
 
 
 class RetiredSetting(NamedTuple):
-    """A setting that is no longer there."""
+    """A setting that was removed."""
 
     was: tuple[Any, ...]
-    """Values that mean the same as its absence now. An old config may still have one of them."""
+    """Values that an old config may still have. They mean the same as the absence of the setting."""
 
     instead: str
-    """The advice about any other value."""
+    """The advice for any other value."""
 
 
 RETIRED: Mapping[str, RetiredSetting] = {
@@ -64,7 +64,7 @@ RETIRED: Mapping[str, RetiredSetting] = {
 def current(tree: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings of a config without the retired ones.
 
-    Raises ConfigError if a retired setting has a value by which the run would differ from one without the setting.
+    Raises ConfigError if a retired setting has a value without which the run would differ.
     """
     kept = {section: dict(table) if isinstance(table, dict) else table for section, table in tree.items()}
     for setting, retired in RETIRED.items():

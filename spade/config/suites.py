@@ -30,7 +30,7 @@ class SuiteChoice(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "SuiteChoice":
-        """Parse the setting. In the path of a file, an @ only begins the protocol if one of that name follows."""
+        """Parse the setting. In the path of a file, an @ begins the protocol only if a protocol's name follows."""
         kind, _, folder = text.partition(":")
         if kind == "folder":
             return cls("", folder)
@@ -38,10 +38,10 @@ class SuiteChoice(NamedTuple):
         if not at or (":" in text and protocol not in get_args(ProtocolName)):
             suite, protocol = text, "paper"
         name, _, path = suite.partition(":")
-        return cls(name, path, cast(ProtocolName, protocol))  # the checks of a config refuse other suites
+        return cls(name, path, cast(ProtocolName, protocol))  # the checks of a config refuse other protocols
 
     def __str__(self) -> str:
-        """Format the parts as the setting has them."""
+        """Format the choice as the setting writes it."""
         protocol = f"@{self.protocol}" if self.name and self.protocol != "paper" else ""
         return f"{self.name or 'folder'}{':' if self.path else ''}{self.path}{protocol}"
 
@@ -72,4 +72,4 @@ SUITE_TRAITS: Mapping[str, SuiteTraits] = {
 """Traits by the names of `evaluation.suite`."""
 
 HARNESS_SUITES = ("bfcl", "tau2", "acebench")
-"""Suites with items that a third-party program drives."""
+"""Suites that a third-party program plays and judges."""

@@ -32,7 +32,7 @@ def compute_wilson_interval(p: float, n: float) -> Interval:
 
 @cache
 def compute_student_quantile(freedom: int) -> float:
-    """Return the quantile 0.975 of Student's t with `freedom` >= 1 degrees.
+    """Return the quantile 0.975 of Student's t with `freedom` >= 1 degrees of freedom.
 
     Found by halving an interval of the angle atan(t / √freedom).
     """

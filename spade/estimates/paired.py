@@ -27,8 +27,8 @@ class Difference(msgspec.Struct, frozen=True):
     """Standard error of the mean, clustered by item."""
 
     low: float | None
-    """Lower end of Student's 95 % interval, items − 1 degrees. If all items differ by the same amount, `_compute_alike`
-    gives it."""
+    """Lower end of Student's 95 % interval with items − 1 degrees of freedom. If all items differ by the same amount,
+    `_compute_alike` computes the interval."""
 
     high: float | None
     """Upper end of this interval."""
@@ -57,7 +57,7 @@ def compute_difference(now: Side, before: Side) -> Difference | None:
 def compute_average_difference(columns: Sequence[Difference]) -> Difference:
     """Return the unweighted mean of differences over different items, with a common error and interval.
 
-    The interval is made as in `average` of shares. A column of one item lacks an error, and so does the mean.
+    The interval is made as in `compute_average`. If a column has a single item, the column and the mean lack an error.
     """
     count = len(columns)
     mean = math.fsum(column.mean for column in columns) / count

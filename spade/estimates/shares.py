@@ -63,10 +63,10 @@ def compute_share(items: Sequence[ItemTally]) -> Share:
 
 
 def compute_average(columns: Sequence[Share]) -> Share:
-    """Return the unweighted mean of shares over different items. Its error and interval combine the columns' ones.
+    """Return the unweighted mean of shares over different items, with a common error and interval.
 
-    A column of one item lacks an error, and so does the mean. The interval also holds for columns without spread: G. Y.
-    Zou and A. Donner, Construction of confidence limits about effect measures, 2008.
+    If a column has a single item, the column and the mean lack an error. The interval also holds for columns without
+    spread: G. Y. Zou and A. Donner, Construction of confidence limits about effect measures, 2008.
     """
     count = len(columns)
     mean = math.fsum(column.mean for column in columns) / count
@@ -81,9 +81,9 @@ def compute_average(columns: Sequence[Share]) -> Share:
 def compute_clustered(mean: float, error: float | None, items: int, samples: int) -> Interval:
     """Return Wilson's interval of a mean with this error over items.
 
-    The interval needs a number of independent draws. This number would give the same error: p(1 − p) / error²,
-    at least 1 and at most `samples`. If items have means in [0, 1], it is items − 1 or more. If all samples are right
-    or all are wrong, or if `error` is None, it is `items`.
+    Wilson's interval takes the number of independent draws that would have the same error: p(1 − p) / error², at least
+    1 and at most `samples`. If items have means in [0, 1], the number is items − 1 or more. If all samples are right or
+    all are wrong, or if `error` is None, the number is `items`.
     """
     draws = float(items)
     if error is not None and 0 < mean < 1:

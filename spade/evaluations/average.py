@@ -163,8 +163,8 @@ def _list_cells(kept: KeptEvaluation, summary: Summary) -> Iterator[tuple[str, l
         return
     if not summary.members:
         raise RunError(
-            f"{kept.folder}: its summary is of an older version, without categories; the same `spade eval` makes it "
-            "anew from the records"
+            f"{kept.folder}: its summary is of an older version, without categories; run the same `spade eval` again, "
+            "which makes it anew from the records"
         )
     members: dict[str, list[str]] = {}
     for item, category in summary.members.items():
@@ -180,5 +180,5 @@ def _require_finished(kept: KeptEvaluation) -> Summary:
     summary = kept.summary
     if summary is None or summary.headline is None:
         why = "it was not ended yet" if summary is None else as_line(summary.why)
-        raise RunError(f"{kept.folder}: has no headline ({why}); the same `spade eval` goes on with it")
+        raise RunError(f"{kept.folder}: has no headline ({why}); run the same `spade eval` to continue it")
     return summary

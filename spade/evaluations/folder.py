@@ -24,10 +24,10 @@ _SUMMARY_BYTES = 1 << 24
 
 
 class _SummaryFile(Summary, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A summary in the form that is kept."""
+    """A summary as it is stored."""
 
     records_bytes: int = 0
-    """Length of the records from which it was computed. Later records follow them in their file."""
+    """Bytes of the records from which the summary was computed. Later records follow them in their file."""
 
     digest: str = ""
     """BLAKE2b of these records and of the figures, or "" if an older version wrote the file."""
@@ -60,7 +60,7 @@ def _name_place(rules: Rules) -> Path:
 
 @contextmanager
 def open_folder(run: Path, rules: Rules, scheduled: Scheduled) -> Iterator[RecordFile]:
-    """Begin an evaluation or go on with it. The end of the block writes its summary.
+    """Begin or continue an evaluation. The end of the block writes its summary.
 
     Raises RunError if its files are damaged or in use.
     """
@@ -108,7 +108,7 @@ def _check_seeds(kept: RecordFile, rules: Rules) -> None:
     for record in kept.records.values():
         if record.seed != sample_seed(rules.suite, record.item, record.sample, rules.seed):
             name = f"sample {record.sample} of {as_line(record.item, 80)!r}"
-            raise RunError(f"{kept.file}: the seed of {name} is that of another evaluation; move the file away")
+            raise RunError(f"{kept.file}: the seed of {name} is of another evaluation; move the file away")
 
 
 @contextmanager
@@ -120,7 +120,7 @@ def _explain_errors(folder: Path) -> Iterator[None]:
 
 
 def read_rules(folder: Path) -> Rules:
-    """Read the rules of an evaluation. Raises RunError if they cannot be read, or if the folder is named by others."""
+    """Read the rules of an evaluation. Raises RunError if they cannot be read, or do not fit the folder's name."""
     file = folder / PROTOCOL
     try:
         rules = read_toml(read(file))
@@ -128,7 +128,7 @@ def read_rules(folder: Path) -> Rules:
         raise RunError(f"{file}: {format_reason(error)}; restore it, or move its folder away") from None
     if Path(folder.parent.name, folder.name) != _name_place(rules):
         raise RunError(
-            f"{file}: is of another evaluation, whose folder is {_name_place(rules)}; "
+            f"{file}: is of another evaluation, with the folder {_name_place(rules)}; "
             f"restore it, or move its folder away"
         )
     return rules

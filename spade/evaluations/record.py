@@ -96,7 +96,7 @@ class SampleRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 def sample_seed(suite: str, item: str, sample: int, seed: int) -> int:
     """Return the seed of a sample's tokens.
 
-    All policies get the same seed, so that two policies differ by themselves and not by luck.
+    The seed does not depend on the policy, so that two policies are compared with the same random numbers.
     """
     return derive(b"", "eval", suite, item, sample, seed)
 

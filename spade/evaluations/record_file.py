@@ -39,7 +39,7 @@ def read_records(file: Path, scheduled: Scheduled) -> Iterator[SampleRecord]:
 
 
 class RecordFile:
-    """A context manager of the records so far, without their texts, and of the file to append to."""
+    """The records so far, without their texts, and the open file to append to. A context manager that closes it."""
 
     def __init__(self, file: Path, scheduled: Scheduled) -> None:
         """Open the file and read its records.

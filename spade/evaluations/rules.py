@@ -31,7 +31,7 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Divisor of the logits."""
 
     top_p: Annotated[float, Meta(gt=0, le=1)] = 1.0
-    """Probability that the kept tokens hold. 1 is off."""
+    """Total probability of the likeliest tokens that are kept. 1 is off."""
 
     top_k: Annotated[int, Meta(ge=0, le=1 << 31)] = 0
     """Number of likeliest tokens that are kept. 0 is off."""
@@ -140,7 +140,7 @@ def _parse_rules(data: bytes) -> Rules:
     digest = tree.pop("digest", "")
     rules = msgspec.convert(tree, Rules)
     if rules.digest != digest:
-        raise ValueError("its digest is not that of what it says: it was changed")
+        raise ValueError("its digest does not fit its content: it was changed")
     return rules
 
 

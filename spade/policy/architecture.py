@@ -1,4 +1,4 @@
-"""Find properties of a model from its config and its modules: it may be without numbers, on the device "meta".
+"""Find properties of a model from its config and its modules. The model may be on the device "meta", without numbers.
 
 `text` is the config of its language model.
 """
@@ -40,7 +40,7 @@ def has_shifting_rotations(text: Any) -> bool:
 
 
 def cannot_run(model: Any, why: str) -> ConfigError:
-    """Build the error for a model, or a part of one, that the torch engine cannot compute over its store."""
+    """Build the error for a model, or a part of one, that the torch engine cannot compute with its key-value store."""
     return ConfigError(f"model.path: the torch engine cannot run {model.config.model_type}: {why}")
 
 
@@ -54,7 +54,7 @@ def check_sampled(model: Any, context_tokens: int) -> None:
     if getattr(text, "kv_lora_rank", None):  # as in DeepSeek-V3
         raise cannot_run(model, "it caches something else than its keys and values")
     if has_shifting_rotations(text):
-        raise cannot_run(model, "its positions turn with the longest sequence")
+        raise cannot_run(model, "its rotary positions change with the longest sequence")
     positions = getattr(text, "max_position_embeddings", None) or context_tokens
     if positions < context_tokens and not find_rotations(text):
         raise ConfigError(f"engine.context_tokens: {context_tokens} are more than the model's {positions} positions")
@@ -69,8 +69,8 @@ def check_trained(model: Any) -> None:
         raise make_scaled_error(model)
     if has_shifting_rotations(text):
         raise RunError(
-            f"model.path: {model.config.model_type} turns its positions with the longest sequence of a row, "
-            "so the learner cannot train it packed; use a model of other rotary positions"
+            f"model.path: {model.config.model_type} changes its rotary positions with the longest sequence of a row, "
+            "so the learner cannot train it packed; use a model with other rotary positions"
         )
 
 
@@ -83,7 +83,7 @@ def make_scaled_error(model: Any) -> RunError:
 
 
 def _describe_attention(model: Any) -> str:
-    """Describe what makes a model's attention other than causal attention to keys. Returns "" if nothing does."""
+    """Describe why a model's attention is not plain causal attention to keys. Returns "" if it is."""
     text = model.config.get_text_config()
     every = {each.is_causal for each in model.modules() if hasattr(each, "is_causal")}
     if every == {False} or getattr(text, "is_causal", None) is False:

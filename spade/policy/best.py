@@ -1,6 +1,6 @@
 """Keep the policy of a run's best evaluation so far, in one folder. A better policy replaces it. No torch here.
 
-ROOT/7/policy/      the weights as published: hard links to their files, so that they outlive their pruning
+ROOT/7/policy/      hard links to the published weights, so that the policy stays when the learner prunes those
 ROOT/7/best.json    the evaluation
 ROOT/.draft-…/      a folder that is being written or deleted, or the rest of one after a crash. Never chosen
 """

@@ -1,8 +1,8 @@
-"""Check a checkpoint before anything of a run starts: that its files can be read and fit each other.
+"""Check a checkpoint before any part of a run starts: its files can be read and fit each other.
 
-No torch here: this process reads files alone. Another process builds the model without its numbers
-(`spade.policy.structure`). Loading finds numbers that are not finite, and the engine and the learner compare themselves
-with the model's own forward.
+No torch here: this process only reads files. Another process builds the model without its numbers
+(`spade.policy.structure`). Numbers that are not finite are found later, at loading. The engine and the learner then
+compare their results with those of the model's own forward pass.
 """
 
 import os
@@ -27,7 +27,7 @@ class Demands(msgspec.Struct, frozen=True):
     """Demands of a run on a model, beyond a whole checkpoint."""
 
     tokens: int = 0
-    """Size of its tokenizer: at least as many tokens are embedded."""
+    """Size of the tokenizer. The model must embed at least as many tokens."""
     context_tokens: int = 0
     """Longest sequence in the torch engine. 0 if another engine samples."""
     trained: bool = False
@@ -41,17 +41,17 @@ _OFFLINE = {"HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
 
 
 def check_checkpoint(folder: Path, config: Config | None = None, *, sampled: bool = False) -> Tokenizer:
-    """Check a checkpoint folder before a use of it, and return its tokenizer. The check takes some seconds.
+    """Check a checkpoint folder before it is used, and return its tokenizer. The check takes some seconds.
 
-    With `config`, also check that the engine and the learner of its run have a forward for such a model, and that its
-    template holds a user's message. With `sampled`, also check that the torch engine has a forward. The models of the
-    package are known to be sound. Raises RunError for any fault.
+    With `config`, also check that the run's engine and learner can compute such a model, and that its template holds a
+    user's message. With `sampled`, also check that the torch engine can compute it. The structure of the package's own
+    models is not checked. Raises RunError for any fault.
     """
     tokenizer = check_files(folder, thinking=config is not None and config.model.thinking)
     if config is not None:
         tokenizer.opens_thought()  # raises if the template cannot hold a user's message
     if folder not in model_folder.SHIPPED.values():
-        context = int(sampled)  # the engine's own contexts are made to fit
+        context = int(sampled)  # without a config, the engine's context is made to fit the model
         if config is not None and config.engine.kind == "torch" and config.actors.engines_bounds[1] > 0:
             context = config.engine.context_tokens
         check_structure(folder, Demands(tokenizer.size, context, trained=config is not None))
@@ -77,9 +77,9 @@ def check_files(folder: Path, *, thinking: bool = False) -> Tokenizer:
 
 
 def check_structure(folder: Path, demands: Demands = NOTHING) -> None:
-    """Check that the tensors of a checkpoint are those that its config.json describes, and what `demands` says.
+    """Check that a checkpoint has the tensors that its config.json describes, and that the model meets `demands`.
 
-    Pickled tensors will do, since `spade model import` converts them. Raises RunError if a tensor differs, or if no run
+    Pickled tensors pass, since `spade model import` converts them. Raises RunError if a tensor differs, or if no run
     can use such a model.
     """
     facts = model_folder.read_facts(folder)

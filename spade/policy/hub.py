@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     import httpx2
 
 ANSWER_S = 60.0
-"""Most seconds without a byte of a hub. The client's own default is to wait for ever."""
+"""Most seconds without a byte from a hub. The client's own default is to wait for ever."""
 MOST_WAIT_S = 600
 """The longest wait that a hub may ask for."""
 _FILES = ["*.json", "*.safetensors", "*.jinja", "*.txt", "*.model"]
 _NAME = re.compile(r"[\w.-]+/[\w.-]+(?:@[0-9a-f]{40})?", re.ASCII)
 _PATH_HEADERS = ("ETag", "X-Linked-ETag", "X-Repo-Commit")
-"""Headers of which the client makes paths of its cache."""
+"""Headers from which the client makes paths in its cache."""
 _WAIT = re.compile(r"(?:^|\bt=)(\d+)")
 
 log = logging.getLogger(__name__)
@@ -32,9 +32,9 @@ log = logging.getLogger(__name__)
 
 @cache
 def guard_client() -> None:
-    """Bound what the hub's client believes. Further calls do nothing.
+    """Make the hub's client check the answers of a hub. Further calls do nothing.
 
-    A hub that says nothing, asks for a wait of hours, or names a file outside the cache then gives an error.
+    The client then raises an error if a hub sends nothing, asks for a wait of hours, or names a file outside the cache.
     """
     from huggingface_hub import set_client_factory
     from huggingface_hub.utils import _http
@@ -165,7 +165,7 @@ def _download_snapshot(name: str, kind: _Kind, patterns: Sequence[str], offline:
 
 
 def hide_bars_without_terminal() -> None:
-    """Let the hub's library draw no bars where nobody sees them move."""
+    """Switch off the progress bars of the hub's library, unless stderr is a terminal."""
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
     if not sys.stderr.isatty():

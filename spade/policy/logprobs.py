@@ -1,6 +1,6 @@
-"""Log-probabilities of the distribution really sampled from, in float32.
+"""Log-probabilities of the distribution from which tokens are really sampled, in float32.
 
-Engine and learner must agree on them.
+The engine and the learner must agree on these log-probabilities.
 """
 
 import torch

@@ -187,7 +187,7 @@ def _read_layout(file: Path) -> dict[str, tuple[_Entry, int, int]]:
             if not all(first <= start <= end <= size for _, start, end in layout.values()):
                 raise ValueError("it is cut short")
             if sum(end - start for _, start, end in layout.values()) != size - first:
-                raise ValueError("it has bytes of no tensor")
+                raise ValueError("it has bytes outside its tensors")
         except ValueError as error:
             raise WeightsError(f"{file}: is not a whole safetensors file ({error})") from None
     return layout

@@ -42,10 +42,10 @@ def pick_device(name: str) -> torch.device:
 
 
 def require_gpus(setting: str, listed: tuple[int, ...], gpus: tuple[int, ...] | None) -> None:
-    """Check that the GPUs of this process are here. `gpus` is its share of the GPUs that `setting` lists.
+    """Check that torch sees the GPUs of this process. `gpus` is its share of `listed`, the GPUs that `setting` lists.
 
-    Raises ConfigError if `gpus` is empty or names GPUs that are not here. If the setting lists none, as on a cluster,
-    nothing is checked: a process that sees no GPU uses another device.
+    Raises ConfigError if `gpus` is empty or has GPUs that torch does not see. If the setting is an empty list, as on a
+    cluster, nothing is checked: a process that sees no GPU uses another device.
     """
     if not listed:
         return
@@ -54,7 +54,7 @@ def require_gpus(setting: str, listed: tuple[int, ...], gpus: tuple[int, ...] | 
     if gpus and (seen := torch.cuda.device_count()) < len(gpus):
         raise ConfigError(
             f"{setting}: of {list(gpus)} torch sees {seen} here; indices count from 0 among the GPUs of this machine, "
-            "or among those of CUDA_VISIBLE_DEVICES where that is set (`spade doctor` lists them)"
+            "or among those of CUDA_VISIBLE_DEVICES if it is set (`spade doctor` lists them)"
         )
 
 
@@ -101,10 +101,10 @@ def compute_parameters_digest(folder: Path) -> str:
 def refill(model: PreTrainedModel, folder: Path, digest: str) -> None:
     """Copy the published parameters of `folder` into `model` in place, without a second model in memory.
 
-    The file is mapped, not read. Its bytes are not checked (`manifest.verify` does). If the file's tensors are not the
-    model's one by one, the copy goes through a second model: Transformers stores experts separately, for example.
-    Raises WeightsError if the folder holds other weights or another model's, with nothing copied. Raises
-    FileNotFoundError if the folder is gone.
+    The file is mapped, not read. Its bytes are not checked (`manifest.verify` checks them). If the file's tensors are
+    not the model's one by one, the copy does go through a second model. For example, Transformers stores experts
+    separately. Raises WeightsError, before it copies anything, if the folder holds other weights or another model's.
+    Raises FileNotFoundError if the folder is gone.
     """
     published = manifest.read(folder, digest)
     own = model.state_dict()
@@ -130,9 +130,9 @@ def _copy(source: Mapping[str, Tensor], target: Mapping[str, Tensor], folder: Pa
 
 @contextmanager
 def raise_named(file: Path) -> Iterator[None]:
-    """Raise an error of safetensors, which writes `file` in the block, as an OSError that names the file.
+    """Turn an error of safetensors, which writes `file` in the block, into an OSError that names the file.
 
-    The error of safetensors tells of a full disk only in its text.
+    safetensors reports a full disk only in the text of its error.
     """
     try:
         yield

@@ -23,7 +23,7 @@ MADE_HERE = {
     "models/smollm2-warm": 'docs/first-model.md has the commands that make it ("Start warm")',
 }
 """Folders of recipes' models that are never names of the hub, and how each is made."""
-_LONGEST = 1 << 20  # tokens of a model that names no bound
+_LONGEST = 1 << 20  # context tokens of a model if its config gives no bound
 
 
 _Count = Annotated[int, Meta(ge=1)]

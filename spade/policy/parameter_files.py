@@ -29,9 +29,8 @@ _indexes: msgspec.json.Decoder[_Index] = msgspec.json.Decoder(_Index)
 def list_parameter_files(folder: Path) -> dict[Path, set[str]]:
     """Return the files that hold the parameters of the checkpoint `folder`, whether they are there or not.
 
-    Each comes with the names of the tensors that the index places in it, none without an index.
-
-    Raises RunError if its index cannot be read, or if a file is not a regular file.
+    Maps each file to the names of the tensors that the index places in it. Without an index, the set is empty. Raises
+    RunError if the index cannot be read, or if a file is not a regular file.
     """
     index, whole = folder / _INDEX, folder / PARAMETERS
     if whole.exists() or not index.is_file():
@@ -52,7 +51,7 @@ def list_parameter_files(folder: Path) -> dict[Path, set[str]]:
 
 
 def is_pickled(folder: Path) -> bool:
-    """Return True if the parameters of a checkpoint are in files of pickle alone, in PyTorch's former format."""
+    """Return True if a checkpoint has its parameters only in pickled files, PyTorch's former format."""
     files = list_parameter_files(folder)
     return not any(file.exists() for file in files) and any(file.is_file() for file in folder.glob(PICKLED))
 

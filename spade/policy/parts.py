@@ -23,7 +23,7 @@ def check_request(request: GetWeights) -> Refused | None:
 def read_part(folder: Path, request: GetWeights, most: int) -> WeightsPart | Refused:
     """Return the requested part of the weights in `folder`, cut to `most` bytes.
 
-    Returns Refused if the weights are not there, or no longer. The request must have passed `check_request`.
+    Returns Refused if the weights are missing or were deleted. The request must have passed `check_request`.
     """
     try:
         with (folder / request.file).open("rb") as file:

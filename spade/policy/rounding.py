@@ -12,7 +12,7 @@ _MOST = {torch.float32: 1e-3, torch.float64: 1e-3, torch.bfloat16: 0.1}
 
 
 def describe_odd(expected: Tensor) -> str:
-    """Describe why nothing can be compared with the results of a model's own forward. Returns "" if it can."""
+    """Describe why the results of a model's own forward pass cannot be compared with others. Returns "" if they can."""
     if not expected.isfinite().all():
         return "its own forward gives numbers that are not finite"
     return "" if expected.any() else "its own forward gives zeros alone"

@@ -28,7 +28,7 @@ from spade.text import as_line
 
 # A hostile config.json may describe lists of any length. A check takes seconds, even of a model of many experts.
 _MOST = {resource.RLIMIT_DATA: 8 << 30, resource.RLIMIT_CPU: 120}
-# What no config.json chooses for us: kernels, which may be code of the hub, and the type of an output.
+# Settings that no config.json may choose for us: kernels, which may be code of the hub, and the type of an output.
 _OWN_CHOICES = {"_attn_implementation": None, "_experts_implementation": None, "return_dict": True}
 _UNUSED = (".k_scale", ".v_scale")  # scales of keys and values that an engine stores in 8 bits; no engine here does so
 
@@ -56,7 +56,7 @@ def read_model(folder: Path, **settings: Any) -> tuple[PreTrainedModel, Mapping[
 
 @contextmanager
 def _hold_warnings() -> Iterator[None]:
-    """Silence Transformers. It prints a table of the tensors that `check_report` refuses in one line."""
+    """Silence Transformers. It would print a table of the tensors that `check_report` reports in one line."""
     before = transformers_logging.get_verbosity()
     transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]
     try:
@@ -105,7 +105,7 @@ def _add_prefix(name: str, model: PreTrainedModel) -> str:
 
 
 def _is_further_item(name: str, lists: Mapping[str, int]) -> bool:
-    """Return True if a tensor is of a layer that does not exist. lists: the numbers of items by name."""
+    """Return True if a tensor belongs to a layer that does not exist. lists: lengths of lists of layers, by name."""
     return any(
         name.startswith(each)
         and (item := name.removeprefix(each).partition(".")[0]).isdecimal()
@@ -122,7 +122,7 @@ def check_structure(folder: Path, names: int, demands: Demands) -> None:
     if (layers := read_facts(folder).layers) > names:
         raise RunError(f"{folder}: its config.json has {layers} layers, and {names} tensors are there; give them all")
     with patch.object(accelerate, "is_accelerate_available", lambda *_: True), bound_parameters(folder, names):
-        # No tensor moves to a "meta" device, so the package accelerate would have nothing to do.
+        # Transformers is told that accelerate is installed. On the device "meta" it never needs this package.
         model, report = read_model(folder, dtype=torch.bfloat16, device_map="meta")
     check_report(folder, model, report)
     check_room(folder, model, demands.tokens)
@@ -168,7 +168,7 @@ def bound_parameters(folder: Path, names: int) -> Iterator[None]:
 
 
 def _check_buffers(folder: Path, model: Any) -> None:
-    """Compute what follows from config.json alone, such as rotary frequencies. Raises RunError if it is not finite."""
+    """Compute the buffers that follow from config.json, such as rotary frequencies. Raises RunError if not finite."""
     for name, module in model.named_modules():
         if module._buffers and not module._parameters:
             module.to_empty(device="cpu", recurse=False)

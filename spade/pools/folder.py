@@ -30,7 +30,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}")
 
 
 class ProgramLineage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The environment of a run that has the program. Its figures are None until they are measured."""
+    """The environment of a run that a program comes from. Figures are None until they are measured."""
 
     run: str
     """Id of the run."""

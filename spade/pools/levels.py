@@ -16,7 +16,7 @@ from spade.config import Pool
 from spade.pools.folder import Entry, PoolList
 
 WINDOW_WIDTH = 4  # most levels of a window, RLVE's
-HIGHEST = 20  # level of a window; RLVE itself does not bound it
+HIGHEST = 20  # highest level of a window; RLVE itself sets no bound
 FAILURES = 5
 """A level is closed after its programs failed to make an instance in this many slots in a row."""
 _LEVEL = re.compile(r"^    level = \d+$", re.MULTILINE)

@@ -14,7 +14,7 @@ _DESIGNS_ONLY = (
 
 
 def make_writing_config(config: str, given: Sequence[str]) -> Config:
-    """Return the settings of this run, from `config` and `given`: it only designs. Raises ConfigError."""
+    """Return the config of a run that only designs, from `config` and the overrides `given`. Raises ConfigError."""
     resolved = load(config, (*given, *_DESIGNS_ONLY))
     if resolved.endpoint.serves("designer"):
         resolved = load(config, (*given, *_DESIGNS_ONLY, "actors.engines=0"))

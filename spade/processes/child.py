@@ -45,7 +45,7 @@ class LifeWatcher(Protocol):
         """Report that the process is ready."""
 
     def on_wait(self, what: str) -> None:
-        """Report a wait for `what`: until then the process cannot start, or it is not known whether it has ended."""
+        """Report a wait for `what`. Until then the process cannot start, or nobody knows whether it has ended."""
 
 
 class AnyLife(Protocol):

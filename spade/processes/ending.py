@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     import trio
 
 INTERRUPTED = 130
-"""Exit code of a command that Ctrl-C ended, as a shell has it for a process that SIGINT killed."""
+"""Exit code of a command that Ctrl-C ended. A shell reports the same code for a process that SIGINT killed."""
 
 _received: set[int] = set()
 

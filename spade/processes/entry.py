@@ -1,8 +1,8 @@
 """The entry of every role process. The process gets orders and a pipe to its supervisor, and never outlives it.
 
 `python -m spade.processes MODULE LAUNCH_JSON PIPE`: PIPE is the number of an inherited socket. The supervisor never
-writes to it, so it only turns readable when the supervisor is gone, however it died. The process writes one line to it
-when it is ready. It writes one more when it fails, so that a person learns the reason without reading a log.
+writes to it, so it becomes readable only when the supervisor is gone, however it died. The process writes one line to
+it when it is ready. If the process fails, it writes the reason, so that a person need not search a log.
 """
 
 import errno
@@ -37,7 +37,7 @@ RETIRE = (
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 FINAL = 78  # exit code of failures that a restart does not mend (EX_CONFIG of sysexits.h)
 
-_supervisors: list[socket.socket] = []  # the other end of this process's pipe, if it has one
+_supervisors: list[socket.socket] = []  # this process's end of the pipe to its supervisor, if it has one
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +97,7 @@ def main(body: Body) -> NoReturn:
     pipe.set_inheritable(False)  # our own children must not keep it open
     _supervisors.append(pipe)
     logs.begin(launch.name)
-    gc.freeze()  # imported objects stay; to search all of torch's for garbage takes 0.2 s each time
+    gc.freeze()  # imported objects stay, and each search for garbage among torch's objects takes 0.2 s
     gc.enable()
     try:
         trio.run(_live, body, launch, config.load(launch.config), pipe)
@@ -129,7 +129,7 @@ async def open_service(launch: Launch, settings: config.Config) -> AsyncIterator
 async def connect_to_replay(
     launch: Launch, settings: config.Config, address: str | None = None, corpus: str = ""
 ) -> AsyncIterator[Client]:
-    """Connect to the replay service as this life of its name. `address` and `corpus` go into the Hello.
+    """Connect to the replay service as this life of the process. `address` and `corpus` go into the Hello.
 
     Raises RunError as soon as the service refuses us for good, because a restart does not help. For example, a newer
     life of our name has come. Raises BusError and ConfigError as `spade.transport.connect` does.

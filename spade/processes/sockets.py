@@ -60,6 +60,6 @@ def make_closed(folder: Path) -> None:
     found = folder.lstat()
     if not (stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077):
         raise RunError(
-            f"{folder}: sockets would go here, but it is another's or open to others; delete it, or choose a shorter "
-            "--run, whose sockets stay in the run directory"
+            f"{folder}: sockets would go here, but it belongs to another user or is open to others; delete it, or "
+            "choose a shorter --run, whose sockets stay in the run directory"
         )

@@ -23,7 +23,7 @@ from spade.protocol import LifeNumber, Process, ProcessState, Role
 # Processes of these roles can finish their work before they leave.
 RETIRING: frozenset[Role] = frozenset({"designer", "curator", "agent"})
 OPTIONAL: frozenset[Role] = frozenset({"tracker"})  # a run goes on without processes of these roles
-RESTART_WINDOW_S = 600.0  # seconds of the window in which restarts are counted, the default of supervise.ready_s
+RESTART_WINDOW_S = 600.0  # restarts are counted within this time, which equals the default of supervise.ready_s
 _FIRST_TRIES = 3  # most starts of a process that was never ready, instead of the whole budget
 _BACKOFF_S = 0.1  # wait before a restart, doubled with each end in the window
 _BACKOFF_MAX_S = 5.0

@@ -34,7 +34,7 @@ def make_walled_prefix(shown: Iterable[Path], below: Sequence[str] = ()) -> Sequ
 
 
 def _find_outermost(shown: Iterable[Path]) -> Iterator[Path]:
-    """Yield the given and the system's folders that exist and are not inside another of them."""
+    """Yield each folder of `shown` and of the system that exists and does not lie in another of these folders."""
     kept: list[Path] = []
     for path in sorted({path for path in (*shown, *map(Path, _SYSTEM)) if path.is_dir()}):
         if not any(path.is_relative_to(other) for other in kept):

@@ -74,7 +74,7 @@ class AuditJob(Wire, frozen=True):
     """Hint of the hinted plays, or ""."""
 
     unaided: Many[UnaidedInstance] = ()
-    """Instances that no play without the hint won. A word of the hint that helps there is a gift."""
+    """Instances that no play without the hint won. A word of the hint that wins there is reported as a gift."""
 
 
 class Audits(Wire, frozen=True):

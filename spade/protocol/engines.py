@@ -1,4 +1,4 @@
-"""Messages to engines: agents, designers and gateways sample from them. Engines fetch weights from the learner."""
+"""Messages of engines. Others sample from them. They ask the learner for weights and report to the replay service."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""Messages to env-runners: agents play programs there, and designers have candidates admitted."""
+"""Messages to env-runners, which play and admit programs. They ask the replay service for programs that they lack."""
 
 from typing import Annotated, Literal
 
@@ -210,7 +210,7 @@ class Verdict(Wire, frozen=True):
     """Measures of the program."""
 
     suspects: Annotated[tuple[str, ...], Meta(max_length=MOST_VALUES)] = ()
-    """Words of the solution's calls that nothing before them told, for a program with tools. Cut if long."""
+    """Words of the solution's calls that no earlier text contains, for a program with tools. Cut if long."""
 
     values: Annotated[tuple[str, ...], Meta(max_length=MOST_VALUES)] = ()
     """Values that a hint must not tell, cut if long. With tools: arguments of the solution that no instruction and no

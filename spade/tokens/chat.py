@@ -37,8 +37,8 @@ class Chat:
     ) -> "Chat":
         """Convert at most MOST_MESSAGES messages into a Chat.
 
-        Each message needs `role` and `content`, and may have other fields. `variables` are the template's own, such as
-        enable_thinking. Raises ValueError for half of a surrogate pair.
+        Each message needs `role` and `content`, and may have other fields. `variables` are variables of the template,
+        such as enable_thinking. Raises ValueError for half of a surrogate pair.
         """
         assert len(messages) <= MOST_MESSAGES < FIRST
         strings: dict[str, int] = {}

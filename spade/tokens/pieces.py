@@ -64,7 +64,7 @@ class TokenBytes:
 
 
 def compute_offsets(pieces: Sequence[bytes]) -> list[int]:
-    """Return each piece's offset: the number of characters of the whole text before the character that it begins in."""
+    """Return for each piece the index, in the whole text, of the character in which the piece begins."""
     found, whole = list[int](), 0
     for places, after in _count_characters(pieces):
         found.append(places[0] if places else whole)

@@ -1,7 +1,7 @@
 """Stand-ins: short texts that a template renders in place of a content, and that we find again in its result.
 
-A stand-in is two characters of a private plane, which are the digits of its number, between two kinds of white space. A
-template's trimming removes the white space. JSON moves the digits to the other private plane.
+A stand-in is two private-use characters, the digits of its number, between two kinds of white space. A template that
+trims a content removes the white space. If it writes JSON, `mark_quoted` moves the digits to a second private plane.
 """
 
 import json

@@ -149,9 +149,9 @@ class Tokenizer:
     def turn_ids(self, sampled: Sequence[int], messages: Sequence[Message], room: int = sys.maxsize) -> list[int]:
         """Encode the text between an assistant's sampled tokens and its next turn.
 
-        Sampled tokens are never tokenised again. The result is the template's text after an assistant's content, with
-        all messages there at once. It does not depend on earlier turns. An end-of-turn token at the end of `sampled` is
-        not repeated. `room` is as in prompt_ids.
+        Sampled tokens are never tokenised again. The result encodes the template's text after an assistant's content,
+        with all of `messages`. It does not depend on earlier turns. An end-of-turn token at the end of `sampled` is not
+        repeated. `room` is as in prompt_ids.
         """
         turn = self._turn(tuple(message.role for message in messages))
         if sampled and sampled[-1] in self.end_ids and turn[0] in self.end_ids:

@@ -131,7 +131,7 @@ def _read_content(run: tuple[str | Slot, ...], text: str) -> list[str] | None:
 
 
 def _decode_text(tokenizer: Tokenizer, ids: Sequence[int]) -> str:
-    """Return the text of tokens, control tokens included. Raises UnreadableError if it ends within a character."""
+    """Return the text of tokens, control tokens included. Raises UnreadableError if a part of it is not UTF-8."""
     pieces = (
         tokenizer.token_text(part) if isinstance(part, int) else part.decode(errors="strict")
         for part in tokenizer.divided(ids)

@@ -1,8 +1,8 @@
 """Use CURVE on a socket: find the addresses that need it, check a server's allow-list (ZAP), report failed handshakes.
 
-The mode of a folder guards ipc:// sockets, which use no keys. tcp:// uses keys if `bus.keys` names a folder, and must
-use them beyond loopback. libzmq asks about each handshake on an inproc socket of the server's context (ZAP, RFC 27). It
-reports failed handshakes on another socket. Our tasks read both sockets, without threads.
+ipc:// sockets use no keys. The mode of their folder guards them. tcp:// sockets use keys if `bus.keys` names a folder,
+and must use keys beyond loopback. libzmq asks about each handshake on an inproc socket of the server's context (ZAP,
+RFC 27). It reports failed handshakes on another socket. Our tasks read both sockets, without threads.
 """
 
 import errno
@@ -51,8 +51,8 @@ def has_keys(address: str, bus: Bus) -> bool:
         raise BusError(f"{address}: is not an address; write ipc://PATH or tcp://HOST:PORT")
     if not (bus.keys or is_local(address)):
         raise ConfigError(
-            f"{address} is not on this machine alone and needs keys: `spade keys new DIR`, then --set bus.keys=DIR "
-            "(--keys DIR where a live run is watched, scaled or stopped)"
+            f"{address} can be reached by other machines and needs keys: `spade keys new DIR`, then --set bus.keys=DIR "
+            "(--keys DIR to watch, scale or stop a live run)"
         )
     return bool(bus.keys)
 
@@ -136,7 +136,7 @@ class _Gatekeeper:
 
 
 class Watch:
-    """A report of each handshake that fails on a socket. Make it before the socket binds or connects."""
+    """A task that reports each failed handshake of a socket. Make it before the socket binds or connects."""
 
     def __init__(self, socket: zmq.Socket[bytes], on_failure: Callable[[Failure], None]) -> None:
         self._watched = socket
@@ -168,13 +168,13 @@ def _read_failure(event: int, value: int) -> Failure:
                 final=value == int(_UNLISTED),
             )
         case zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL if value == zmq.PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH:
-            return Failure("one end has keys and the other none; --set bus.keys=DIR names those of the run", final=True)
+            return Failure("only one end has keys; --set bus.keys=DIR names the keys of the run", final=True)
         case zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL if value == errno.EAGAIN:  # time is up; another end hangs up (EPIPE)
             return Failure("it takes connections and says nothing; its process is stopped or overloaded", final=False)
         case _:
             # The usual cause is a wrong server.key. But an end without a key may close before it has sent the reason.
             return Failure(
-                "the handshake fails; do both ends have keys, and is server.key in bus.keys the one of this run?",
+                "the handshake fails; do both ends have keys, and does server.key in bus.keys belong to this run?",
                 final=False,
             )
 

@@ -51,7 +51,7 @@ def create(folder: Path, hosts: Sequence[str], roles: Collection[str] = HOST) ->
         _check_name(host)
         if _name_allowed(folder, host).exists():
             raise ConfigError(
-                f"{_name_allowed(folder, host)}: {host} has a key already; remove that file to take it back"
+                f"{_name_allowed(folder, host)}: {host} has a key already; remove that file to withdraw the key"
             )
     made = []
     if not _name_secret(folder, SERVER).exists():
@@ -131,9 +131,7 @@ def find_writable_places(folder: Path) -> list[str]:
     """Describe each place where others may change the allow-list: a folder that holds it, or a file of it."""
     lists = folder / "allowed"
     places = [place for place in (folder, lists, *sorted(lists.glob("*.key"))) if _read_mode(place) & _OTHERS_WRITE]
-    return [
-        f"{place}: others may change the allow-list by it; `chmod go-w {place}`, and read the list" for place in places
-    ]
+    return [f"{place}: others may change the allow-list here; `chmod go-w {place}`, and check it" for place in places]
 
 
 def _read_mode(path: Path) -> int:

@@ -40,8 +40,8 @@ T = TypeVar("T")
 class Pump:
     """A socket that never blocks.
 
-    `send` succeeds immediately or returns False. The pump passes arrivals to `on_frames`. `user` is the gate's grant to
-    the key of the message in hand, or "" without keys.
+    `send` succeeds immediately or returns False. The pump passes arrivals to `on_frames`. `user` is the grant of the
+    key that sent the message in hand, or "" without keys.
     """
 
     def __init__(

@@ -77,7 +77,7 @@ class Server:
         self._ready = ready or (lambda _: Ready())
         self._pulse = pulse
         self._heard: dict[bytes, float] = {}
-        self._users: dict[bytes, str] = {}  # the key of each peer's hello
+        self._users: dict[bytes, str] = {}  # the grant (`Pump.user`) of each peer's hello
         self._inbox = Inbox(_WAITING * WINDOW)
         self._apart: dict[type[AnyRequest], Inbox] = {}
         self._drained_at = trio.current_time()
@@ -97,7 +97,7 @@ class Server:
             except BaseException as error:
                 if _is_cancelled(error):
                     await self._part()
-                raise  # a crashed peer sends no goodbye
+                raise  # after a crash, peers are not told that we leave in order
             await self._part()
         finally:
             self._watch.close()

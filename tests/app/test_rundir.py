@@ -221,7 +221,7 @@ def test_a_socket_folder_that_others_made_is_refused(tmp_path, monkeypatch, made
     assert deep.socket("replay")
     folder.rmdir()
     made(folder)
-    with pytest.raises(RunError, match="another's or open to others"):
+    with pytest.raises(RunError, match="another user or is open to others"):
         deep.socket("replay")
 
 

@@ -130,7 +130,7 @@ def test_a_window_that_is_kept_by_the_mask_alone_is_kept():
 
 def test_a_model_whose_positions_turn_with_the_longest_sequence_is_refused():
     rope = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10_000.0}
-    with pytest.raises(RunError, match="llama turns its positions"):
+    with pytest.raises(RunError, match="llama changes its rotary positions"):
         prepare_model(LlamaForCausalLM(LlamaConfig(**SIZES, rope_parameters=rope)), activation_checkpointing=False)
 
 

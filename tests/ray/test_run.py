@@ -178,7 +178,7 @@ def test_a_run_is_stopped_from_another_machine_and_leaves_nothing_behind(machine
 
 @pytest.mark.parametrize(
     ("address", "told"),
-    [("127.0.0.1:1", "[^:]*:1: Connection refused"), ("local", "RAY_ADDRESS=local names none"), ("a b", "Invalid")],
+    [("127.0.0.1:1", "[^:]*:1: Connection refused"), ("local", "RAY_ADDRESS=local names no"), ("a b", "Invalid")],
 )
 def test_a_cluster_that_is_not_there_is_one_line(address, told):
     words = [sys.executable, "-c", "from spade.cluster import on_ray as o; o.join_ray().__enter__()"]

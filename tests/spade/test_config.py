@@ -64,7 +64,7 @@ def test_a_window_that_lasts_to_its_deadline_is_in_time_for_its_group(name):
 
 
 @pytest.mark.parametrize(("override", "says"), [
-    ("tools.variants=[0, 0, 0, 0]", "tools.variants: one weight at least must be over 0, are [0.0, 0.0, 0.0, 0.0]"),
+    ("tools.variants=[0, 0, 0, 0]", "tools.variants: at least one weight must be over 0, are [0.0, 0.0, 0.0, 0.0]"),
     *((f"tools.variants={value}", "nano: tools.variants: must be a list of 4, each a number from 0 to 2_147_483_647")
       for value in ("[3, 2, 1]", "[3, 2, 1, -1]", "[nan, 1, 1, 1]", "[3, 2, 1, inf]", "3", '["a", 1, 1, 1]', "[]")),
     ("tools.settings=", "nano: tools.settings: must be a text that is not blank"),
@@ -110,7 +110,7 @@ def test_a_window_that_lasts_to_its_deadline_is_in_time_for_its_group(name):
     ('track.to=["wandb:80"]', "track.to: 'wandb:80': write prometheus:PORT"),
     ('track.to=["prometheus", "prometheus:1"]', "track.to: names a tool twice: prometheus, prometheus:1"),
     ("evaluation.suite=nanno", "evaluation.suite: unknown suite 'nanno'; take one of aime25, aime26, "),
-    ("evaluation.suite=tau2", "evaluation.suite: 'tau2' needs a harness, a program of others that drives the policy"),
+    ("evaluation.suite=tau2", "evaluation.suite: 'tau2' needs a harness, an external program that drives the policy"),
     ("evaluation.suite=folder:", "evaluation.suite: write folder:DIR"),
     ("evaluation.suite=aime25", "evaluation.suite: the suite 'aime25' needs its file: aime25:FILE"),
     ("evaluation.suite=nano:aime.csv", "evaluation.suite: the suite 'nano' brings its items itself"),
@@ -187,7 +187,7 @@ def test_the_turns_that_a_prompt_shows_are_apart_from_those_of_a_play_and_no_mor
     games = config.load("games-4b")
     assert (games.design.max_turns, games.play.max_turns) == (12, 25)
     assert config.load("games-4b", ("design.max_turns=25",)).design.max_turns == 25
-    with pytest.raises(ConfigError, match=r"^design\.max_turns: .*26 turns, of play\.max_turns = 25"):
+    with pytest.raises(ConfigError, match=r"^design\.max_turns: .*26 turns, over play\.max_turns = 25"):
         config.load("games-4b", ("design.max_turns=26",))
     assert config.load("tools-4b", ("design.max_turns=26", "design.corpus=builtin")).design.max_turns == 26
     assert config.load("nano", ("play.max_turns=4",)).play.max_turns == 4

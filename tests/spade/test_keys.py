@@ -23,7 +23,7 @@ DIGEST = "d" * 32
 HELLO = Hello(PROTOCOL_VERSION, DIGEST, "agent", "agent-0@far", os.getpid())
 LOOPBACK = "tcp://127.0.0.1:*"
 # Of two ends only one has keys: whichever finds out first hangs up, mostly but not always after it has told the other.
-ONE_SIDED = "one end has keys and the other none; --set bus.keys=DIR|the handshake fails; do both ends have keys"
+ONE_SIDED = "only one end has keys; --set bus.keys=DIR|the handshake fails; do both ends have keys"
 
 
 def under(folder: Path | str) -> Bus:
@@ -306,7 +306,7 @@ async def test_files_that_are_no_keys_are_named(folder: Path, damage, reason: st
 @pytest.mark.parametrize("place", [".", "allowed", "allowed/far.key"])
 async def test_a_list_that_others_may_change_is_refused_by_services_and_named(folder: Path, place: str) -> None:
     (folder / place).chmod(0o777)
-    with pytest.raises(ConfigError, match=r"allow-list by it; `chmod go-w"):
+    with pytest.raises(ConfigError, match=r"change the allow-list here; `chmod go-w"):
         async with serve(LOOPBACK, digest=DIGEST, bus=under(folder)):
             raise AssertionError("must not listen")
     assert [why.partition(":")[0] for why in keys.find_writable_places(folder)] == [str(folder / place)]

@@ -60,7 +60,7 @@ def test_files_that_are_not_the_published_weights_are_refused(tmp_path):
         manifest.verify(one, digest)
     for data, says in (
         (whole[:-1], "it is cut short"),
-        (whole + b"x", "it has bytes of no tensor"),
+        (whole + b"x", "it has bytes outside its tensors"),
         (b"", "is not a whole"),
     ):
         file.write_bytes(data)

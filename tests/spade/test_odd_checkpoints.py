@@ -224,7 +224,7 @@ UNFIT = {
     ),
     "engine cannot run mamba: it has no plain key-value cache": lambda: transformers.MambaConfig(**SMALL, state_size=4),
     "512 are more than the model's 128 positions": lambda: transformers.GPT2Config(**SMALL, n_positions=128),
-    "llama turns its positions with the longest sequence": lambda: transformers.LlamaConfig(
+    "llama changes its rotary positions with the longest sequence": lambda: transformers.LlamaConfig(
         **SMALL, rope_parameters={"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10_000.0}
     ),
     "engine cannot run deepseek_v3: it caches something else": lambda: transformers.DeepseekV3Config(
@@ -258,7 +258,7 @@ def test_a_model_that_the_engine_or_the_learner_cannot_compute_is_refused(fault,
     transformers.AutoModelForCausalLM.from_config(UNFIT[fault]()).save_pretrained(tmp_path)
     check_here(tmp_path)
     with pytest.raises(SpadeError) as refused:
-        check_here(tmp_path, context_tokens=512 if "learner" not in fault and "turns" not in fault else 0, trained=True)
+        check_here(tmp_path, context_tokens=0 if "learner" in fault or "rotary" in fault else 512, trained=True)
     assert fault in str(refused.value)
 
 

@@ -1,6 +1,6 @@
-"""The sections of a run's configuration, in modules by the part of the framework that a section is about.
+"""The sections of a run's configuration, in one module for each part of the framework.
 
-Defaults are the paper's numbers for games (Qwen3-4B and Qwen3-30B-A3B) where the paper gives one.
+If the paper gives a number for games (Qwen3-4B and Qwen3-30B-A3B), the default is this number.
 """
 
 from spade.config.sections.actors import PATIENCE, Actors, Design, Evaluation, Play, Pool, PoolLibrary, Sandbox, Tier
@@ -58,7 +58,7 @@ class Config(Section, frozen=True):
 
     @property
     def uses_regret(self) -> bool:
-        """True if the regret pays designers that are trained, or chooses the environments that designers are shown."""
+        """True if the regret rewards trained designers, or chooses the environments that prompts show."""
         used = self.design.train or self.design.memory_seeds > 0
         return used and self.reward.kind in ("regret", "progress", "finding") and self.design.source == "model"
 
@@ -66,7 +66,7 @@ class Config(Section, frozen=True):
     def ranks_by_regret(self) -> bool:
         """True if the memory ranks environments by their regret, False if by the designer's reward.
 
-        Under two kinds of reward an environment of high regret may pay little, so that it should not be varied.
+        Under "progress" and "finding" an environment of high regret may pay little, so that it should not be varied.
         """
         return self.hinted and self.reward.kind not in ("progress", "finding")
 

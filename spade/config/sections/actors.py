@@ -36,7 +36,7 @@ class Design(Section, frozen=True):
 
     source: Literal["model", "pool"] = "model"
     """Source of the environments: "model" has designers write them, "pool" plays the programs of `pool.source`. With
-    "pool", only `active_environments`, `round_jobs`, `active_skills` and `lease_s` of this section count
+    "pool", only `active_environments`, `round_jobs`, `active_skills` and `lease_s` of this section have an effect
     (docs/pools.md)."""
 
     active_environments: Count = 24
@@ -75,8 +75,8 @@ class Design(Section, frozen=True):
     """Programs of the memory that a prompt shows as examples to vary. It also shows one to avoid. 0 shows neither."""
 
     seeds: str = ""
-    """Source of programs, as in `pool.source`, that prompts show to be varied from the start. They are neither played
-    nor trained on (docs/pools.md, "Seeds"). "" shows no such programs."""
+    """Source of programs that prompts show from the start as examples to vary, written as in `pool.source`. These
+    programs are neither played nor trained on (docs/pools.md, "Seeds"). "" shows no such programs."""
 
     round_deadline_s: Seconds = 86_400.0
     """Seconds from the opening of a designer group's first job until the group is scored with the windows that have
@@ -109,8 +109,8 @@ class Design(Section, frozen=True):
     (docs/designing.md, "Self-review"). A single "no" rejects the program. For games of `model.profile` "full"."""
 
     novelty_bound: Share = 1.0
-    """Greatest similarity to one of the 32 newest programs of the memory or to a seed, 0 to 1, with which a program is
-    admitted (docs/designing.md, "Novelty"). At the default none is rejected."""
+    """Greatest similarity, 0 to 1, that an admitted program may have to one of the 32 newest programs of the memory or
+    to a seed (docs/designing.md, "Novelty"). The default rejects no program."""
 
 
 class Pool(Section, frozen=True):
@@ -124,7 +124,7 @@ class Pool(Section, frozen=True):
 
     difficulty: Literal["fixed", "window"] | CountOrZero = "fixed"
     """The levels of a library's programs, if they have levels. A number plays them at this level, and "fixed" at level
-    0. "window" starts at level 0 and raises the window of each name as it is won (docs/pools.md, "Levels")."""
+    0. "window" starts at level 0 and raises the levels of a program as it is won (docs/pools.md, "Levels")."""
 
     window_plays: Count = 128
     """Number of plays at the highest level of a window before the window may rise. The default is RLVE's, 8 groups of
@@ -135,11 +135,11 @@ class Pool(Section, frozen=True):
 
     reward: Literal["win", "score"] = "win"
     """The return of a play of a library's program: "win" pays 1 if the library counts the play as right, else 0.
-    "score" pays the library's score in [-1, 1], which gymnasium lacks. Either way a play is won at 1."""
+    "score" pays the library's score in [-1, 1] (not for gymnasium). In both cases a play is won at 1."""
 
     @property
     def level(self) -> int:
-        """The level at which programs are played that have levels, or at which their windows start."""
+        """The level of programs that have levels, or the level at which their windows start."""
         return self.difficulty if isinstance(self.difficulty, int) else 0
 
     @property
@@ -150,7 +150,7 @@ class Pool(Section, frozen=True):
 
 
 class Play(Section, frozen=True):
-    """The agent's side. A window is the chunks of plays of one environment; its first chunk has a hinted twin."""
+    """The agent's side. The chunks of an environment's plays form its window. The first chunk has a hinted twin."""
 
     group_size: Annotated[int, Meta(ge=2, le=MOST)] = 16
     """Plays of a chunk. Their mean return is the baseline of each play, so a chunk needs two. The default is the
@@ -169,18 +169,18 @@ class Play(Section, frozen=True):
     """Turns of an episode; then it is truncated and returns 0. The default is the paper's."""
 
     context_tokens: Count = 32_768
-    """Tokens that a turn of an episode may read and sample. The default is the paper's (49,152 later at 4B)."""
+    """Tokens that a turn of an episode may read and sample. The default is the paper's (later 49,152 at 4B)."""
 
     examples: tuple[tuple[str, str], ...] = ()
     """Examples that show a small model the form of an answer: pairs of an observation and the answer to it. Each play
     of a game begins with them, in both arms; a model of a billion parameters or more needs none."""
 
     win_return: ShareAboveZero = 1.0
-    """Least episode return that counts as won. The default is the highest return, which a program gives at its goal
-    alone."""
+    """Least episode return that counts as won. The default is the highest return, which a program gives only at its
+    goal."""
 
     chunk_wait_s: Seconds = 600.0
-    """Seconds that the next chunk of a window waits for newer weights than the last one began with."""
+    """Seconds after the scoring of a chunk until the next chunk of its window begins even without newer weights."""
 
     window_deadline_s: Seconds = 43_200.0
     """Seconds until a window ends with the plays it has. The default is chosen by simulation (docs/learner.md,
@@ -206,26 +206,26 @@ class Play(Section, frozen=True):
 
 
 class Actors(Section, frozen=True):
-    """Processes of each role that `spade up` starts, and the work that each has in hand at once."""
+    """Number of processes of each role that `spade up` starts, and the work that one process does at once."""
 
     designers: Processes = 1
     """Designer processes or, if `design.source` is "pool", curator processes, which bring its programs."""
 
     agents: Processes | ProcessRange = 2
-    """Agent processes. "1..8" begins with 1, and starts and retires them by load up to 8."""
+    """Agent processes. "1..8" begins with 1 process, and starts and retires processes by load, up to 8."""
 
     runners: Processes = 1
     """Env-runner processes, which run the environment programs."""
 
     engines: Processes | ProcessRange = 1
-    """Engine processes, which sample tokens. "1..4" begins with 1, and starts and drains them by load up to 4
-    (docs/clusters.md, "Numbers by load")."""
+    """Engine processes, which sample tokens. "1..4" begins with 1 process, and starts and drains processes by load, up
+    to 4 (docs/clusters.md, "Numbers by load")."""
 
     designs_in_flight: Count = 8
-    """Design jobs that one designer or curator has in hand at once."""
+    """Design jobs that one designer or curator works on at once."""
 
     episodes_in_flight: Count = 64
-    """Plays that one agent has in hand at once. They are asynchronous tasks of one process."""
+    """Plays that one agent works on at once. They are asynchronous tasks of one process."""
 
     @property
     def agents_bounds(self) -> tuple[int, int]:
@@ -251,7 +251,7 @@ class Evaluation(Section, frozen=True):
     """
 
     suite: str = ""
-    """The items, "" for none. "folder:DIR" has environment programs (`*.py`), which are played as the run's own.
+    """The items, "" for none. "folder:DIR" has environment programs (`*.py`), which are played like the run's own.
     Otherwise it is a suite, with its own prompts and settings (docs/evaluation.md, "While a run trains"): `nano`,
     `nano-tools`, `reasoning-gym-nano`, `reasoning-gym-transfer`, `reasoning-gym-hard`, `gem`, or, each with the file of
     its items ("aime25:FILE"), `aime25`, `aime26`, `gpqa-diamond`, `livecodebench-v6`. With "@short" at its end, it
@@ -271,8 +271,8 @@ class Evaluation(Section, frozen=True):
     diversity."""
 
     diversity_programs: Annotated[int, Meta(ge=0, le=MOST_PROGRAMS)] = 0
-    """Number of newest admitted programs of which the diversity is measured (docs/metrics.md, "Diversity"); 0 measures
-    none."""
+    """Number of newest admitted programs among which the diversity is measured (docs/metrics.md, "Diversity"). 0
+    measures no diversity."""
 
     embedding: Name = "tfidf"
     """Measure of the similarity of two programs: `tfidf` compares their words. The folder or hub name of a
@@ -287,8 +287,8 @@ class Evaluation(Section, frozen=True):
 Tier = Literal["namespaces", "landlock", "seccomp", "none"]
 
 PATIENCE = 10.0
-"""The seconds of a program's limits count its processor time. By the clock it may take this many times as long, for it
-may sleep, or a busy machine may give it a part of a processor."""
+"""A program's limits are seconds of processor time. By the clock the program may take this many times as long, because
+it may sleep, or may get only a part of a processor on a busy machine."""
 
 
 class Sandbox(Section, frozen=True):
@@ -321,8 +321,8 @@ class Sandbox(Section, frozen=True):
     """Episodes that an env-runner has open at once; it refuses more, and those plays are leased again."""
 
     random_win_share: Share = 0.25
-    """Share of plays that random actions may win; 1 rejects no program. Admission wrongly rejects a program at this
-    share, or admits one at this share + 0.15, at most once in a hundred times."""
+    """Share of plays that random actions may win; 1 rejects no program. Admission rejects a program at exactly this
+    share, or admits a program at this share + 0.15, at most once in a hundred times."""
 
     readable_actions: bool = False
     """True rejects a program whose first observation offers no actions that admission can read (docs/designing.md)."""

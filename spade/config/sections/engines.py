@@ -1,4 +1,4 @@
-"""Settings of sampling: the run's own engines, an endpoint elsewhere, and a gateway for programs of others."""
+"""Settings of sampling: the run's own engines, an endpoint elsewhere, and a gateway for external programs."""
 
 from typing import Literal
 
@@ -57,14 +57,14 @@ class Endpoint(Section, frozen=True):
     """Root of the server's API, for example http://127.0.0.1:8000/v1; "" switches the endpoint off."""
 
     model: str = ""
-    """Name of the model at the server; "" is for a server that has one."""
+    """Name of the model at the server; "" is for a server with a single model."""
 
     key: str = ""
     """File that holds the API key; "" sends none."""
 
     roles: tuple[Literal["designer", "agent", "evaluator"], ...] = ("designer",)
-    """Roles that the endpoint samples for. Both designer and agent are refused, because then nothing
-    would be trained."""
+    """Roles that the endpoint samples for. The designer and the agent together are refused, because then
+    nothing would be trained."""
 
     def serves(self, role: str) -> bool:
         """Return True if an endpoint is set and samples for this role."""
@@ -75,8 +75,8 @@ class Serve(Section, frozen=True):
     """The gateway: an OpenAI-compatible server over the run's engines (`spade serve`, docs/serving.md)."""
 
     address: str = "127.0.0.1:8000"
-    """Address HOST:PORT at which it listens. If other machines can reach it, it needs a key, and a proxy with
-    TLS in front."""
+    """Address HOST:PORT at which the gateway listens. If other machines can reach it, it needs a key, and a proxy
+    with TLS in front."""
 
     key: str = ""
     """File that holds the key that clients must send; "" asks for none."""

@@ -21,7 +21,7 @@ class Loss(Section, frozen=True):
     """The formula. The default is the paper's: a clipped surrogate with a truncated importance weight."""
 
     aggregation: Literal["token", "sequence"] = "token"
-    """Mean of the loss: over all trained tokens, or over the tokens of each sequence and then over sequences."""
+    """Mean of the loss: over all trained tokens, or over the tokens of each trajectory and then over trajectories."""
 
     cap: Positive = 2.0
     """Greatest importance weight of a token (of a sequence for "sequence_tis"); a greater one is truncated."""
@@ -52,8 +52,8 @@ class Learner(Section, frozen=True):
     parameters too (ZeRO, arXiv:1910.02054)."""
 
     offload: Literal["none", "optimizer", "all"] = "none"
-    """State that "deepspeed" keeps in the CPU's memory: "optimizer" its state (stage 1 or more), "all" the parameters
-    too (stage 3)."""
+    """State that "deepspeed" keeps in the CPU's memory: "optimizer" the optimiser's state (stage 1 or more), "all" the
+    parameters too (stage 3)."""
 
     lora_rank: CountOrZero = 0
     """Rank of an adapter that is trained in place of the model and published merged (LoRA, arXiv:2106.09685); 0 trains
@@ -98,8 +98,8 @@ class Learner(Section, frozen=True):
     the paper's."""
 
     microbatch_tokens: Count = 65_536
-    """Tokens of a micro-batch, which packs whole sequences; a longer sequence goes alone. A beginning that sequences
-    share counts once, and an eighth for each further sequence. It bounds the memory for activations and changes no
+    """Tokens of a micro-batch, which packs whole sequences; a longer sequence goes alone. A prefix that sequences share
+    counts once, and an eighth for each further sequence. This setting bounds the memory for activations. It changes no
     result beyond rounding."""
 
     steps_per_batch: Count = 1
@@ -128,8 +128,7 @@ class Learner(Section, frozen=True):
     0 makes a run synchronous."""
 
     designer_weight_max: Positive = 32.0
-    """Greatest factor on the advantages of designers. A batch has few of their trajectories, so these are weighted
-    up."""
+    """Greatest factor on the advantages of designs. A batch has few designs, so their advantages are raised."""
 
     group_deadline_s: Seconds = 28_800.0
     """Seconds that a group may wait for its batch; then it is not trained. The default is chosen by simulation

@@ -63,11 +63,11 @@ class Bus(Section, frozen=True):
     host. "" keeps all sockets in the run directory."""
 
     keys: str = ""
-    """Key folder (`spade keys new`), needed beyond this machine; a relative path becomes absolute."""
+    """Key folder (`spade keys new`), needed if other machines join; a relative path becomes absolute."""
 
 
 class Supervise(Section, frozen=True):
-    """The care of processes: restarts, and the time that starting and ending may take."""
+    """Supervision of processes: restarts, and the time that a process has to start and to end."""
 
     restarts: CountOrZero = 20
     """Restarts of a process within ten minutes. If it dies once more, the run ends with the reason."""
@@ -89,5 +89,5 @@ class Track(Section, frozen=True):
 
     @property
     def choices(self) -> tuple[TrackerChoice, ...]:
-        """The trackers of `to`. Raises ConfigError for a text that names none."""
+        """The trackers of `to`. Raises ConfigError for a text that does not name a tracker."""
         return tuple(TrackerChoice.parse("track.to:", text) for text in self.to)

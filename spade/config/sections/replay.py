@@ -19,9 +19,9 @@ class Reward(Section, frozen=True):
     """The designer's reward (docs/designing.md, "The designer's reward"). A resume with other values is refused."""
 
     kind: Literal["regret", "progress", "finding", "learning_potential", "win_rate", "calibrated_novelty"] = "regret"
-    """Measure that is paid. "regret", the paper's, pays regret_weight * clip(regret / regret_scale) + anchor_weight *
-    anchor(win rate). "progress" pays the change of the win rate over the chunks of the window in place of the anchor.
-    "finding" pays as "regret" does, but only as far as plays show that players can find out what the hint says.
+    """The formula. "regret", the paper's, pays regret_weight * clip(regret / regret_scale) + anchor_weight * anchor(win
+    rate). "progress" replaces the anchor by the change of the win rate over the chunks of the window. "finding" pays
+    like "regret", but only as far as plays show that players can find out what the hint says.
     "learning_potential" pays the distance of the mean unhinted return from the skill's slow average. "win_rate" pays
     only the anchor, at weight 1. "calibrated_novelty" pays the anchor + 0.2 * (1 - similarity) if some plays were won
     and some were not."""
@@ -37,10 +37,10 @@ class Reward(Section, frozen=True):
     """Weight of the difficulty anchor. The default is the paper's."""
 
     anchor_low: Share = 0.4
-    """Least win rate at which the anchor is 1. The default is the paper's (0.2 later at 4B)."""
+    """Least win rate at which the anchor is 1. The default is the paper's (later 0.2 at 4B)."""
 
     anchor_high: ShareAboveZero = 0.6
-    """Greatest win rate at which the anchor is 1. The default is the paper's (0.4 later at 4B)."""
+    """Greatest win rate at which the anchor is 1. The default is the paper's (later 0.4 at 4B)."""
 
     anchor_ramp: Positive = 0.25
     """Distance in win rate over which the anchor falls to 0 on each side. The default is the paper's."""
@@ -49,14 +49,14 @@ class Reward(Section, frozen=True):
     """True shrinks the regret towards 0 by its standard error (positive-part James-Stein), before it is divided."""
 
     slow: ShareAboveZero = 0.05
-    """Weight of a window in the average of its skill's mean unhinted returns with which "learning_potential" compares.
-    At the default, the average forgets over about twenty windows."""
+    """Weight of the newest window in the running average of its skill's mean unhinted returns. "learning_potential"
+    compares a window with this average. At the default, the average forgets over about twenty windows."""
 
 
 class Audit(Section, frozen=True):
     """The audit of a window before its designer is paid (docs/sandbox.md, "Audit").
 
-    With `replays` and `random_plays` 0 windows are not audited.
+    If `replays` and `random_plays` are 0, no window is audited.
     """
 
     replays: CountOrZero = 2
@@ -66,16 +66,16 @@ class Audit(Section, frozen=True):
     """Plays of random actions on instances that the agent won."""
 
     solutions: CountOrZero = 4
-    """Instances that nobody won, on which the actions of `solution()` are played. Losses that it cannot avoid count as
-    void in the designer's reward."""
+    """Instances that nobody won, on which the actions of `solution()` are played. If they lose a share of these, the
+    same share of the losses on such instances counts as void in the designer's reward."""
 
 
 class Replay(Section, frozen=True):
     """The replay service: the store, how long it keeps trajectories, and when it reports a stall."""
 
     store: str = ""
-    """Folder of the store on a local or block volume, for a run's directory on a file system that machines share. The
-    directory then has a link to the folder. "" keeps the store in the directory. Two runs cannot share a folder."""
+    """Folder of the store. If machines share the run's directory over a network, name a folder on a local or block
+    volume. The directory then has a link to it. "" keeps the store in the directory. Two runs cannot share a folder."""
 
     network_store: bool = False
     """True lets the store lie on a network file system, which LMDB does not support."""

@@ -15,8 +15,8 @@ class ToolUse(Section, frozen=True):
     """Most calls of one message of the model that are executed; further calls are answered with an error."""
 
     free_share: Share = 0.0
-    """Share of a program's instructions that may be met when they are given, before any call for them. Admission
-    rejects a program with more. 0 allows none."""
+    """Share of a program's instructions that may already be fulfilled when they are given, before any call. Admission
+    rejects a program with a greater share."""
 
     screen: bool = False
     """True asks the model about each admitted program if a player can know everything needed to win. The program is

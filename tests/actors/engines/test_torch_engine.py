@@ -308,7 +308,7 @@ REFUSED = {
     "it has no plain key-value cache": lambda: transformers.MambaConfig(
         hidden_size=32, num_hidden_layers=1, vocab_size=320, state_size=4
     ),
-    "its positions turn with the longest sequence": lambda: transformers.LlamaConfig(
+    "its rotary positions change with the longest sequence": lambda: transformers.LlamaConfig(
         **GROUPED, rope_parameters={"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10_000.0}
     ),
     "its attention is not sdpa attention": lambda: transformers.RecurrentGemmaConfig(**SMALL, lru_width=32),

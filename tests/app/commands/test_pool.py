@@ -195,7 +195,7 @@ def test_what_cannot_be_demonstrated_is_one_line(worlds, tmp_path, monkeypatch, 
             ("design.source=pool", "pool.source=folder:x", "design.seeds=folder:x"),
             "design.seeds: nobody designs with design.source = 'pool'; leave it out",
         ),
-        (("pool.source=folder:x",), "pool.source: is played with design.source = 'pool' alone"),
+        (("pool.source=folder:x",), "pool.source: is played only with design.source = 'pool'"),
         (
             ("design.source=pool", "pool.source=hub:x"),
             "pool.source: write folder:DIR, run:RUN or shipped:POOL, or a library .* is 'hub:x'",
@@ -206,7 +206,7 @@ def test_what_cannot_be_demonstrated_is_one_line(worlds, tmp_path, monkeypatch, 
         (("design.source=pool", "pool.source=folder:x", "pool.difficulty=window"), "only libraries have levels"),
         (
             ("design.source=pool", "pool.source=folder:x", "pool.reward=score"),
-            "pool.reward: a score is given by the programs of reasoning-gym, rlve, gem; pool.source is 'folder:x'",
+            "pool.reward: only programs of reasoning-gym, rlve, gem give a score; pool.source is 'folder:x'",
         ),
         (("design.seeds=rlve:all",), "design.seeds: write folder:DIR, run:RUN or shipped:POOL, is 'rlve:all'"),
         (

@@ -273,7 +273,7 @@ async def test_a_supervisor_that_slept_takes_no_machine_for_lost(
         rooms.cut = {}
         mock_clock.jump(ASLEEP_S)
         await until(lambda: only(supervisor).restarts > 0 and only(supervisor).state == "ready")
-        told = f"its post was without word from the supervisor for {SOON_S:g} s (on host-a)"
+        told = f"its post heard nothing from the supervisor for {SOON_S:g} s (on host-a)"
         assert (only(supervisor).host, only(supervisor).detail) == ("host-a", told)
 
 
@@ -313,7 +313,7 @@ async def test_a_learner_that_may_only_read_the_run_directory_ends_in_one_line(t
     done = await trio.run_process(command, capture_stdout=True, capture_stderr=True, check=False)
     if b"unshare" in done.stderr or b"mount:" in done.stderr:
         pytest.skip(f"namespaces are not allowed here: {done.stderr.decode()}")
-    line = f"{FINAL} {tmp_path}/run: host-a may only read this run directory, and a learner writes there; mount it so"
+    line = f"{FINAL} {tmp_path}/run: host-a may only read this run directory, and a learner writes there; mount it"
     assert done.stdout.decode().startswith(line), done
 
 
