@@ -15,7 +15,6 @@ from spade.app.screen.pages import draw_keys, read_newest
 from spade.app.screen.reach import ANSWER_S, Reached, connect_observer, reach
 from spade.app.screen.verdict import describe_beginning, describe_stall, find_comparable, judge_run
 from spade.app.screen.view import render, show_last
-from spade.config import Bus
 from spade.decoding import UnreadableError, try_decode
 from spade.disk import read
 from spade.errors import BusError, RunError, SpadeError, format_placed
@@ -36,9 +35,9 @@ async def ask_status(client: Client) -> Status:
     return await client.call(GetStatus(), deadline_s=ANSWER_S)
 
 
-async def ask_live(at: Reached, bus: Bus | None = None) -> Status:
+async def ask_live(at: Reached) -> Status:
     """Ask for the status of a live run. Raises RunError if the run is down, BusError if the service does not answer."""
-    async with connect_observer(at, bus) as client:
+    async with connect_observer(at) as client:
         return await ask_status(client)
 
 
