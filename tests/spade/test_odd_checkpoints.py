@@ -20,7 +20,7 @@ from spade.policy.checkpoint_files import Demands, check_checkpoint, check_files
 from spade.policy.model import load
 from spade.policy.model_folder import read_facts, resolve
 from spade.tokens import Tokenizer
-from tests.conftest import TEMPLATE, write_checkpoint, write_tokenizer
+from tests.conftest import DEEPSEEK, TEMPLATE, write_checkpoint, write_tokenizer
 
 LLAMA = transformers.LlamaConfig(
     hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
@@ -227,20 +227,7 @@ UNFIT = {
     "llama turns its positions with the longest sequence": lambda: transformers.LlamaConfig(
         **SMALL, rope_parameters={"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10_000.0}
     ),
-    "engine cannot run deepseek_v3: it caches something else": lambda: transformers.DeepseekV3Config(
-        **SMALL,
-        intermediate_size=48,
-        q_lora_rank=16,
-        kv_lora_rank=16,
-        qk_rope_head_dim=8,
-        qk_nope_head_dim=8,
-        v_head_dim=8,
-        n_routed_experts=8,
-        moe_intermediate_size=16,
-        n_group=2,
-        topk_group=1,
-        num_experts_per_tok=2,
-    ),
+    "engine cannot run deepseek_v3: it caches something else": lambda: transformers.DeepseekV3Config(**DEEPSEEK),
     "cohere changes its logits after the output head": lambda: transformers.CohereConfig(**SMALL, intermediate_size=48),
     "gemma2 changes its logits after the output head": lambda: transformers.Gemma2Config(
         **SMALL, num_key_value_heads=2, head_dim=8
