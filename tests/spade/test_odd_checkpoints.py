@@ -386,10 +386,10 @@ def test_a_model_that_the_torch_engine_cannot_run_is_not_served_by_it(kind, tmp_
 def test_pickled_parameters_are_checked_for_an_import(folder):
     torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
     (folder / "model.safetensors").unlink()
-    check_structure(folder)
+    check_structure(folder, 0)
     configured(folder, num_hidden_layers=1_000_000)
     with pytest.raises(RunError, match=r"1000000 layers, and 21 tensors are there"):
-        check_structure(folder)
+        check_structure(folder, 0)
 
 
 @pytest.mark.parametrize(
