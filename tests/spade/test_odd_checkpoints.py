@@ -104,6 +104,20 @@ def test_a_number_that_is_not_finite_is_found_by_loading(folder):
         load_here(folder)
 
 
+def test_a_head_is_tied_in_the_numbers_if_it_is_tied_in_the_config(tmp_path):
+    """Transformers leaves it untied and warns, and engines that follow the config would sample from another model."""
+    transformers.AutoModelForCausalLM.from_config(SOUND["tied"]()).save_pretrained(tmp_path)
+    [embedding] = [value for name, value in load_file(tmp_path / "model.safetensors").items() if "embed" in name]
+    rewritten(tmp_path, lambda tensors: {**tensors, "lm_head.weight": embedding.clone()})
+    load_here(tmp_path)
+    rewritten(tmp_path, lambda tensors: {**tensors, "lm_head.weight": embedding + 1})
+    check_here(tmp_path)
+    with pytest.raises(RunError, match=r"ties lm_head.weight to model.embed_tokens.weight"):
+        load_here(tmp_path)
+    configured(tmp_path, tie_word_embeddings=False)
+    load_here(tmp_path)
+
+
 UNBUILT = {
     "1000000 layers, and 21 tensors are there": lambda folder: configured(folder, num_hidden_layers=1_000_000),
     "many more tensors than the 21": lambda folder: (folder / "config.json").write_text(
