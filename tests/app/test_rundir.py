@@ -361,7 +361,7 @@ def test_a_resume_elsewhere_says_so(tmp_path):
 
 
 def test_a_status_of_a_service_that_is_frozen_gives_up_long_before_the_deadline_of_calls(monkeypatch):
-    monkeypatch.setattr("spade.app.screen.reach.CONNECT_S", 0.2)
+    monkeypatch.setattr("spade.app.screen.observe.CONNECT_S", 0.2)
     with tempfile.TemporaryDirectory(dir="/tmp") as short, socket.socket(socket.AF_UNIX) as frozen:
         run = RunDir(Path(short) / "a")
         run.create(load("nano"))

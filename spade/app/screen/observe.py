@@ -13,7 +13,7 @@ from spade.app.rundir import RunDir
 from spade.app.screen.console import Screen
 from spade.app.screen.controls import Controls, Keyboard
 from spade.app.screen.pages import draw_keys, read_newest
-from spade.app.screen.reach import ANSWER_S, Reached, connect_observer, reach
+from spade.app.screen.reach import ANSWER_S, CONNECT_S, Reached, connect_observer, reach
 from spade.app.screen.verdict import describe_beginning, describe_stall, judge_run
 from spade.app.screen.view import render, show_last
 from spade.decoding import UnreadableError, try_decode
@@ -38,7 +38,7 @@ async def ask_status(client: Client) -> Status:
 
 async def ask_live(at: Reached) -> Status:
     """Ask for the status of a live run. Raises RunError if the run is down, BusError if the service does not answer."""
-    async with connect_observer(at) as client:
+    async with connect_observer(at, CONNECT_S) as client:
         return await ask_status(client)
 
 

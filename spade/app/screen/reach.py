@@ -68,7 +68,7 @@ def reach(given: RunDir | Path | str, keys: Path | None = None) -> Reached:
 
 
 @asynccontextmanager
-async def connect_observer(at: Reached, patience_s: float = CONNECT_S) -> AsyncIterator[Client]:
+async def connect_observer(at: Reached, patience_s: float) -> AsyncIterator[Client]:
     """Connect to the live run's replay service. Wait `patience_s` for it, or less if it may be on another host.
 
     Raises RunError if nothing is up, or if the run is on another host and its service cannot be reached from here.
