@@ -10,7 +10,6 @@ import math
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -81,8 +80,7 @@ def prune(root: Path, step: int, keep: int, check: Check) -> None:
     stay = [folder for number, folder in found if number <= step][-keep:]
     for folder in [*root.glob(f"{DRAFT}*"), *(folder for _, folder in found if folder not in stay)]:
         check()  # check after listing, so that the files of a newer process are never deleted
-        with suppress(FileNotFoundError):  # another life of the learner has just deleted it
-            discard(folder)
+        discard(folder)
 
 
 def list_kept(root: Path) -> list[tuple[int, Path]]:

@@ -12,7 +12,7 @@ gone. An older life that was stopped at any instant cannot add a checkpoint late
 import logging
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -49,8 +49,7 @@ class Claim:
         self.check()
         for draft in [path for root in roots for path in root.glob(f"{DRAFT}*")] if begins else []:
             log.info("%s: deleted, since no older life may finish it", draft)
-            with suppress(FileNotFoundError):  # the older process has just deleted the draft
-                discard(draft)
+            discard(draft)
 
     def check(self) -> None:
         """Claim the run. Raises RunError if a newer life has claimed it, or if the claim file is damaged."""

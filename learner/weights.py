@@ -3,7 +3,6 @@
 import copy
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -81,9 +80,7 @@ def prune(root: Path, retired: Iterable[str], check: Check) -> None:
     """
     for path in [path for path in root.iterdir() if path.is_dir() and path.name.startswith(".")]:
         check()  # check after listing, so that the files of a newer process are never deleted
-        with suppress(FileNotFoundError):  # another life of the learner has just deleted it
-            discard(path)
+        discard(path)
     for digest in retired:
         check()
-        with suppress(FileNotFoundError):
-            discard_unless_held(root / digest, PARAMETERS)
+        discard_unless_held(root / digest, PARAMETERS)

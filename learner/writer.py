@@ -118,18 +118,18 @@ class Writer:
         try:
             folder = await trio.to_thread.run_sync(self._write_policy, work)
             if work.publish:
-                with self._asking():
+                with self._limit_request():
                     await self._announce(work, folder)
             await self.keep_policy()
             if work.save is not None and self._answer_by == math.inf:
                 await self.save(work)
-                with self._asking():
+                with self._limit_request():
                     await self._replay.checkpointed(work.step)
         finally:
             self._free.release()
 
     @contextmanager
-    def _asking(self) -> Iterator[None]:
+    def _limit_request(self) -> Iterator[None]:
         """Cancel the block's request if the learner leaves and the replay service does not answer in time."""
         with trio.CancelScope(deadline=self._answer_by) as self._question:
             yield

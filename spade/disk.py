@@ -39,17 +39,18 @@ def sync(path: Path) -> None:
 
 
 def discard(folder: Path) -> None:
-    """Delete a folder that others may read. Raises OSError.
+    """Delete a folder that others may read. Does nothing if another process has deleted it. Raises OSError.
 
     The folder is renamed first, so that a reader finds the whole folder or no folder.
     """
-    gone = Path(tempfile.mkdtemp(prefix=DRAFT, dir=folder.parent))
-    try:
-        os.replace(folder, gone)
-    except OSError:
-        gone.rmdir()
-        raise
-    rmtree(gone)
+    with suppress(FileNotFoundError):
+        gone = Path(tempfile.mkdtemp(prefix=DRAFT, dir=folder.parent))
+        try:
+            os.replace(folder, gone)
+        except OSError:
+            gone.rmdir()
+            raise
+        rmtree(gone)
 
 
 def hold(file: Path) -> BinaryIO:

@@ -13,6 +13,7 @@ import fcntl
 import os
 import socket
 import stat
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -24,6 +25,7 @@ from spade.disk import read
 from spade.errors import RunError
 from spade.text import as_line
 
+_FOLDER_S, _LOOK_S = 10.0, 0.01  # how long, and how often, a block waits for its folder
 _BYTES = 1_024  # size of a lock file; a host's name has at most 64 bytes
 _TRIES = 100  # tries to take a lock, since a reader in another namespace may hold it for an instant
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
@@ -107,14 +109,26 @@ def hold_lock(file: Path, describe: Callable[[Holder], str]) -> Iterator[None]:
 def hold_folder(folder: Path) -> Iterator[None]:
     """Let one process at a time run its block for a folder. The block must be short, since other processes wait.
 
-    Does nothing if the folder is gone or its file system cannot lock it.
+    Does nothing if the folder is gone, if its file system cannot lock it, or if a stopped process keeps it locked.
     """
     with ExitStack() as opened:
         with suppress(OSError):
             descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
             opened.callback(os.close, descriptor)
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            _wait_for_lock(descriptor)
         yield
+
+
+def _wait_for_lock(descriptor: int) -> None:
+    """Lock a folder. Raises BlockingIOError if others keep it for `_FOLDER_S`, and OSError if it cannot be locked."""
+    until = time.monotonic() + _FOLDER_S
+    while True:
+        try:
+            return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(_LOOK_S)
 
 
 def find_holder(file: Path) -> Holder | None:

@@ -45,7 +45,7 @@ def describe(wait: Wait, processes: Sequence[Process] = ()) -> str:
     return f"{wait.who} waits {wait.for_s:.1f} s for {wait.holder}{ill}, {wait.what}{times}{why}"
 
 
-def describe_all(waits: Sequence[Wait], processes: Sequence[Process] = ()) -> list[str]:
+def describe_all(waits: Sequence[Wait], processes: Sequence[Process]) -> list[str]:
     """Describe each wait in one line, longest first."""
     return [describe(wait, processes) for wait in sorted(waits, key=lambda wait: (-wait.for_s, wait.who, wait.holder))]
 

@@ -65,6 +65,14 @@ TEMPLATE = """\
 """
 
 
+DEEPSEEK = {
+    "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 320,
+    "q_lora_rank": 16, "kv_lora_rank": 16, "qk_rope_head_dim": 8, "qk_nope_head_dim": 8, "v_head_dim": 8,
+    "n_routed_experts": 8, "moe_intermediate_size": 16, "n_group": 2, "topk_group": 1, "num_experts_per_tok": 2,
+}  # fmt: skip
+"""Settings of a small DeepSeek-V3, whose cache is not of keys and values."""
+
+
 def write_tokenizer(folder: Path, template: str = TEMPLATE) -> int:
     """A byte-level BPE with a Qwen-like template as Hugging Face lays it out; returns the size of the vocabulary."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers

@@ -1,6 +1,6 @@
 """The rows of a run's `metrics.jsonl`, as its service wrote them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, BinaryIO, TypeVar
 
@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from spade.decoding import UnreadableError, try_decode
 from spade.disk import open_for_reading
-from spade.protocol import Recent
+from spade.protocol import Evaluation, Recent
 
 ROW_BYTES = 1 << 22
 """Greatest length of a row. A longer row counts as unreadable."""
@@ -80,6 +80,7 @@ class EventRow(msgspec.Struct, frozen=True, tag_field="kind", tag="event"):
 
 Kind = TypeVar("Kind")
 Key = TypeVar("Key", int, tuple[int, str])
+Measured = TypeVar("Measured", Evaluation, EvaluationRow)
 Row = StepRow | EvaluationRow | DiversityRow | EventRow
 
 _rows: msgspec.json.Decoder[Row] = msgspec.json.Decoder(Row)
@@ -102,15 +103,19 @@ class JournalRows(msgspec.Struct, frozen=True):
     unreadable: int = 0
     """Number of rows that cannot be read."""
 
-    def list_comparable(self, suite: str) -> tuple[EvaluationRow, ...]:
-        """Return the evaluations on a suite that have the newest one's measure, or no measure."""
-        rows = [row for row in self.evaluations if row.suite == suite]
-        return tuple(row for row in rows if row.measure in ("", rows[-1].measure))
-
     @property
     def gap(self) -> str:
         """State how many rows cannot be read. Returns "" if all rows can be read."""
         return f"metrics.jsonl: {self.unreadable} rows cannot be read and are left out" if self.unreadable else ""
+
+
+def find_comparable(evaluations: Sequence[Measured]) -> tuple[Measured, ...]:
+    """Return the evaluations by the measure of the newest one. A run may have gone on with another measure."""
+    return tuple(
+        one
+        for one in evaluations
+        if one.suite == evaluations[-1].suite and one.measure in ("", evaluations[-1].measure)
+    )
 
 
 def read_journal(file: Path) -> JournalRows:

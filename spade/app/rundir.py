@@ -298,10 +298,10 @@ class RunDir:
             finally:
                 with hold_folder(self.path):
                     if self.holders().keys() <= set(parts):
-                        self._discard_temporary_sockets()
+                        self.discard_temporary_sockets()
                     locks.close()
 
-    def _discard_temporary_sockets(self) -> None:
+    def discard_temporary_sockets(self) -> None:
         """Delete the folder of the sockets, if it is in a temporary directory, with the sockets of killed processes."""
         folder = Path(self._read_recorded_address().removeprefix(_IPC)).parent
         if folder.name == self._temporary_name:

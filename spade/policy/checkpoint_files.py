@@ -47,41 +47,36 @@ def check_checkpoint(folder: Path, config: Config | None = None, *, sampled: boo
     user's message. With `sampled`, also check that the torch engine can compute it. The structure of the package's own
     models is not checked. Raises RunError for any fault.
     """
-    tokenizer = check_files(folder, thinking=config is not None and config.model.thinking)
+    tokenizer, names = check_files(folder, thinking=config is not None and config.model.thinking)
     if config is not None:
         tokenizer.opens_thought()  # raises if the template cannot hold a user's message
     if folder not in model_folder.SHIPPED.values():
         context = int(sampled)  # without a config, the engine's context is made to fit the model
         if config is not None and config.engine.kind == "torch" and config.actors.engines_bounds[1] > 0:
             context = config.engine.context_tokens
-        check_structure(folder, Demands(tokenizer.size, context, trained=config is not None))
+        check_structure(folder, names, Demands(tokenizer.size, context, trained=config is not None))
     return tokenizer
 
 
-def check_files(folder: Path, *, thinking: bool = False) -> Tokenizer:
-    """Check the files of a checkpoint folder, and return its tokenizer.
+def check_files(folder: Path, *, thinking: bool = False) -> tuple[Tokenizer, int]:
+    """Check the files of a checkpoint folder. Return its tokenizer and the number of its tensors.
 
     Raises RunError if a file is missing or cannot be read.
     """
     if odd := [file for file in sorted(folder.glob("*.json")) if not file.is_file()]:
         raise RunError(f"{odd[0]}: is not a regular file; give a whole checkpoint")
-    model_folder.read_facts(folder)
+    check_facts(folder)
     tokenizer = Tokenizer.load(folder, thinking=thinking)
     if unknown := [id for id in sorted(tokenizer.end_ids) if not 0 <= id < tokenizer.size]:
         raise RunError(
             f"{folder}: generation_config.json ends a turn with the token {unknown[0]}, and its tokenizer has "
             f"{tokenizer.size} tokens; correct its eos_token_id"
         )
-    count_tensors(folder)
-    return tokenizer
+    return tokenizer, count_tensors(folder)
 
 
-def check_structure(folder: Path, demands: Demands = NOTHING) -> None:
-    """Check that a checkpoint has the tensors that its config.json describes, and that the model meets `demands`.
-
-    Pickled tensors pass, since `spade model import` converts them. Raises RunError if a tensor differs, or if no run
-    can use such a model.
-    """
+def check_facts(folder: Path) -> None:
+    """Check what the small files of a checkpoint say of its model. Raises RunError if no run can use such a model."""
     facts = model_folder.read_facts(folder)
     if facts.quantisation is not None:
         raise RunError(
@@ -97,7 +92,14 @@ def check_structure(folder: Path, demands: Demands = NOTHING) -> None:
         raise RunError(f"{folder}: holds an adapter beside its model; merge it, or remove adapter_config.json")
     if (folder / "generation_config.json").exists():
         read_json(folder / "generation_config.json", GenerationFile)
-    names = 0 if is_pickled(folder) else count_tensors(folder)
+
+
+def check_structure(folder: Path, names: int, demands: Demands = NOTHING) -> None:
+    """Check that a checkpoint has the tensors that its config.json describes, and that the model meets `demands`.
+
+    names: number of tensors in the files, 0 if they are pickled. Raises RunError if a tensor differs, or if no run can
+    use such a model.
+    """
     command = [sys.executable, "-P", "-m", "spade.policy.structure", str(folder), str(names)]
     command.append(msgspec.json.encode(demands).decode())
     try:

@@ -96,6 +96,13 @@ def check_report(folder: Path, model: PreTrainedModel, report: Mapping[str, Any]
                 f"{folder}: tensors that its config.json does not fit: {len(names)} {wrong}, the first is "
                 f"{as_line(min(names), 200)}; give a whole checkpoint"
             )
+    for name, source in model.get_expanded_tied_weights_keys(all_submodels=True).items():
+        tensor, tied = model.get_parameter_or_buffer(name), model.get_parameter_or_buffer(source)
+        if tensor is not tied and not tensor.is_meta:  # Transformers ties two tensors if their numbers are equal
+            raise RunError(
+                f"{folder}: its config.json ties {name} to {source}, and its files have other numbers for it; set "
+                "tie_word_embeddings to false, or remove the tensor"
+            )
 
 
 def _add_prefix(name: str, model: PreTrainedModel) -> str:

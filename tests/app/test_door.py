@@ -116,6 +116,8 @@ def test_a_missing_pandas_is_one_line(monkeypatch):
     (lambda: spade.open_run("nothing"), "no run here"),
     (lambda: spade.start("nano", run="new", settings={"learner.lrr": 1}), "unknown setting learner.lrr"),
     (lambda: spade.evaluate("nano", "chess"), "'chess': unknown suite"),
+    (lambda: spade.start("--help"), "no config '--help'"),
+    (lambda: spade.evaluate("--help", "gem"), "--help: "),
 ])  # fmt: skip
 def test_a_failure_is_the_line_of_the_command(tmp_path, monkeypatch, call, says):
     monkeypatch.chdir(tmp_path)
@@ -126,9 +128,9 @@ def test_a_failure_is_the_line_of_the_command(tmp_path, monkeypatch, call, says)
 
 
 @pytest.mark.parametrize(("command", "raised", "note"), [
-    (("config", "ls"), True, "{run}: the run was stopped; `spade up --run {run}` resumes it"),
-    (("config", "show", "nowhere"), True, "the run failed, too: no config 'nowhere'"),
-    (("config", "show", "nowhere"), False, None),
+    (("config ls",), True, "{run}: the run was stopped; `spade up --run {run}` resumes it"),
+    (("config show", "nowhere"), True, "the run failed, too: no config 'nowhere'"),
+    (("config show", "nowhere"), False, None),
 ])  # fmt: skip
 def test_an_error_of_the_block_is_raised_and_says_what_became_of_the_run(run, command, raised, note):
     def use(started):

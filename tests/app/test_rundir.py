@@ -279,7 +279,7 @@ def test_a_command_that_ends_deletes_no_sockets_of_a_command_that_begins(tmp_pat
     monkeypatch.setattr("tempfile.tempdir", short)
     deep = RunDir(tmp_path / ("x" * 60) / ("y" * 60))
     deep.create(load("nano"))
-    discard, made, seen = RunDir._discard_temporary_sockets, threading.Event(), threading.Event()
+    discard, made, seen = RunDir.discard_temporary_sockets, threading.Event(), threading.Event()
 
     def begin():
         with RunDir(deep.path).lock("replay"):
@@ -295,7 +295,7 @@ def test_a_command_that_ends_deletes_no_sockets_of_a_command_that_begins(tmp_pat
             made.wait(0.5)  # the other command begins between the look at the holders and the deletion
         discard(self)
 
-    monkeypatch.setattr(RunDir, "_discard_temporary_sockets", discard_late)
+    monkeypatch.setattr(RunDir, "discard_temporary_sockets", discard_late)
     try:
         with deep.lock("learner"):
             pass
@@ -361,7 +361,7 @@ def test_a_resume_elsewhere_says_so(tmp_path):
 
 
 def test_a_status_of_a_service_that_is_frozen_gives_up_long_before_the_deadline_of_calls(monkeypatch):
-    monkeypatch.setattr("spade.app.screen.reach.CONNECT_S", 0.2)
+    monkeypatch.setattr("spade.app.screen.observe.CONNECT_S", 0.2)
     with tempfile.TemporaryDirectory(dir="/tmp") as short, socket.socket(socket.AF_UNIX) as frozen:
         run = RunDir(Path(short) / "a")
         run.create(load("nano"))

@@ -48,7 +48,7 @@ def test_sft_trains_the_sampled_tokens_and_its_checkpoint_is_a_run_s(smollm2, tm
         assert tokenizer.decode(whole[len(prompt) + len(sampled) :]).strip() == ""  # the template's end of a line
     trainer.train()
     trainer.save_model()
-    found = check_files(tmp_path / "out")
+    found, _ = check_files(tmp_path / "out")
     assert found.prompt_ids([ChatMessage("user", "Hi")]) == tokenizer.prompt_ids([ChatMessage("user", "Hi")])
     assert compute_parameters_digest(tmp_path / "out") != compute_parameters_digest(smollm2)
     load(tmp_path / "out", dtype="bfloat16", device=torch.device("cpu"))

@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import os
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -9,8 +10,9 @@ from contextlib import contextmanager
 import msgspec
 import pytest
 
+from spade import locks
 from spade.errors import RunError
-from spade.locks import Holder, describe_this_process, find_holder, hold_lock
+from spade.locks import Holder, describe_this_process, find_holder, hold_folder, hold_lock
 
 NAMED = {
     "a former process": {"pid": 1 << 30},
@@ -45,6 +47,13 @@ def locked_elsewhere(file, how=fcntl.LOCK_EX):
         other.stdout.readline()
         yield
         other.kill()
+
+
+@contextmanager
+def open_folder(folder):
+    descriptor = os.open(folder, os.O_RDONLY)
+    yield descriptor
+    os.close(descriptor)
 
 
 def test_a_lock_names_its_holder_while_it_is_held(file):
@@ -118,3 +127,16 @@ def test_near_and_far():
     other = [msgspec.structs.replace(ours, **NAMED[case]) for case in list(NAMED)[1:]]
     assert [(one.near, one.far) for one in other] == [(False, False), (False, False), (False, True)]
     assert str(Holder(7, "a", "b", 4)) == "pid 7 of a"
+
+
+def test_a_folder_keeps_others_out_of_the_block(tmp_path):
+    with hold_folder(tmp_path), open_folder(tmp_path) as other, pytest.raises(BlockingIOError):
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_a_block_does_not_wait_for_ever_for_its_folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(locks, "_FOLDER_S", 0.1)
+    with open_folder(tmp_path) as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with hold_folder(tmp_path):
+            pass

@@ -20,7 +20,7 @@ from spade.policy.checkpoint_files import Demands, check_checkpoint, check_files
 from spade.policy.model import load
 from spade.policy.model_folder import read_facts, resolve
 from spade.tokens import Tokenizer
-from tests.conftest import TEMPLATE, write_checkpoint, write_tokenizer
+from tests.conftest import DEEPSEEK, TEMPLATE, write_checkpoint, write_tokenizer
 
 LLAMA = transformers.LlamaConfig(
     hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, head_dim=8,
@@ -102,6 +102,20 @@ def test_a_number_that_is_not_finite_is_found_by_loading(folder):
     check_here(folder)
     with pytest.raises(RunError, match=r"lm_head.weight holds numbers that are not finite"):
         load_here(folder)
+
+
+def test_a_head_is_tied_in_the_numbers_if_it_is_tied_in_the_config(tmp_path):
+    """Transformers leaves it untied and warns, and engines that follow the config would sample from another model."""
+    transformers.AutoModelForCausalLM.from_config(SOUND["tied"]()).save_pretrained(tmp_path)
+    [embedding] = [value for name, value in load_file(tmp_path / "model.safetensors").items() if "embed" in name]
+    rewritten(tmp_path, lambda tensors: {**tensors, "lm_head.weight": embedding.clone()})
+    load_here(tmp_path)
+    rewritten(tmp_path, lambda tensors: {**tensors, "lm_head.weight": embedding + 1})
+    check_here(tmp_path)
+    with pytest.raises(RunError, match=r"ties lm_head.weight to model.embed_tokens.weight"):
+        load_here(tmp_path)
+    configured(tmp_path, tie_word_embeddings=False)
+    load_here(tmp_path)
 
 
 UNBUILT = {
@@ -227,20 +241,7 @@ UNFIT = {
     "llama changes its rotary positions with the longest sequence": lambda: transformers.LlamaConfig(
         **SMALL, rope_parameters={"rope_type": "dynamic", "factor": 2.0, "rope_theta": 10_000.0}
     ),
-    "engine cannot run deepseek_v3: it caches something else": lambda: transformers.DeepseekV3Config(
-        **SMALL,
-        intermediate_size=48,
-        q_lora_rank=16,
-        kv_lora_rank=16,
-        qk_rope_head_dim=8,
-        qk_nope_head_dim=8,
-        v_head_dim=8,
-        n_routed_experts=8,
-        moe_intermediate_size=16,
-        n_group=2,
-        topk_group=1,
-        num_experts_per_tok=2,
-    ),
+    "engine cannot run deepseek_v3: it caches something else": lambda: transformers.DeepseekV3Config(**DEEPSEEK),
     "cohere changes its logits after the output head": lambda: transformers.CohereConfig(**SMALL, intermediate_size=48),
     "gemma2 changes its logits after the output head": lambda: transformers.Gemma2Config(
         **SMALL, num_key_value_heads=2, head_dim=8
@@ -398,10 +399,10 @@ def test_a_model_that_the_torch_engine_cannot_run_is_not_served_by_it(kind, tmp_
 def test_pickled_parameters_are_checked_for_an_import(folder):
     torch.save(load_file(folder / "model.safetensors"), folder / "pytorch_model.bin")
     (folder / "model.safetensors").unlink()
-    check_structure(folder)
+    check_structure(folder, 0)
     configured(folder, num_hidden_layers=1_000_000)
     with pytest.raises(RunError, match=r"1000000 layers, and 21 tensors are there"):
-        check_structure(folder)
+        check_structure(folder, 0)
 
 
 @pytest.mark.parametrize(

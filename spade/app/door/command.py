@@ -44,15 +44,20 @@ class EvaluationOptions(TypedDict, total=False):
 
 
 class Command:
-    """A running `spade` command. It gets its own session, so that Ctrl-C of the caller does not reach it."""
+    """A running `spade` command. It gets its own session, so that Ctrl-C of the caller does not reach it.
 
-    def __init__(self, *words: str, settings: Mapping[str, object] | None = None, **options: object) -> None:
+    words: its name and flags. arguments: never read as options, even if one begins with a dash.
+    """
+
+    def __init__(
+        self, words: str, *arguments: str, settings: Mapping[str, object] | None = None, **options: object
+    ) -> None:
         changed = [f"--set={name}={json.dumps(value, ensure_ascii=False)}" for name, value in (settings or {}).items()]
         given = [f"--{name}={value}" for name, value in options.items() if value is not None]
         self._files = TemporaryFile(), TemporaryFile()  # noqa: SIM115
         # -P: a folder replay/ or actors/ in the working directory must not shadow our package.
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", f"{__package__}.guarded", *words, *given, *changed],
+            [sys.executable, "-P", "-m", f"{__package__}.guarded", *words.split(), *given, *changed, "--", *arguments],
             stdin=subprocess.PIPE,
             stdout=self._files[0],
             stderr=self._files[1],
@@ -104,7 +109,7 @@ def evaluate(model: Path | str, suite: str, **options: Unpack[EvaluationOptions]
     Raises RunError if the suite cannot be played.
     """
     given: dict[str, Any] = {**options}
-    command = Command("eval", "run", str(model), "--json", suite=suite, **given)
+    command = Command("eval run --json", str(model), suite=suite, **given)
     try:
         error = command.wait()
     except BaseException:

@@ -77,7 +77,7 @@ def start(
     """
     opened = RunDir(choose_run(config, None if run is None else Path(run)))
     limits = {"steps": steps, "rollouts": rollouts, "for": duration}
-    command = Command("up", config, "--headless", run=opened.path, settings=settings, **limits)
+    command = Command("up --headless", config, run=opened.path, settings=settings, **limits)
     started = StartedRun(opened, command)
     try:
         while started.up:

@@ -5,10 +5,9 @@ and records the samples itself. So more engines may join, as in any run.
 """
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, nullcontext, suppress
+from contextlib import ExitStack, nullcontext
 from functools import partial
 from pathlib import Path
-from shutil import rmtree
 
 import trio
 
@@ -16,7 +15,7 @@ from actors.suites import Suite
 from actors.suites.harnesses import Harness
 from spade.app.evaluation.exams import Exam, Missing, Say
 from spade.app.evaluation.policies import PinnedPolicy
-from spade.app.evaluation.run import derive_pinned_settings, publish_policy
+from spade.app.evaluation.run import delete_run, derive_pinned_settings, publish_policy
 from spade.app.evaluation.servers import Servers, wait_for_gateway
 from spade.app.rundir import RunDir
 from spade.app.supervisor import launches
@@ -82,7 +81,7 @@ def measure(
         records = [stack.enter_context(open_folder(exam.root, exam.plan.rules, exam.plan.scheduled)) for exam in exams]
         # The records now belong to this command alone. So do the run directories that a killed command left.
         for exam in exams:
-            _forget(_make_run_directory(place, exam))
+            delete_run(_make_run_directory(place, exam))
         missing = [(exam, kept) for exam, kept in zip(exams, records, strict=True) if kept.missing]
         if not missing:
             return
@@ -100,21 +99,12 @@ def measure(
             trio.run(partial(keep_up, run, config, launches=services, actor=actor, body=body))
         if left := sum(len(kept.missing) for kept in records):
             raise RunError(f"stopped with {left} samples to play; the same command goes on from here")
-        _forget(run)
+        delete_run(run)
 
 
 def _make_run_directory(place: Path, exam: Exam) -> RunDir:
     """Return the run directory for the processes of a command, named by its first evaluation."""
     return RunDir(place / PROCESSES / exam.plan.rules.digest[:_DIGITS])
-
-
-def _forget(run: RunDir) -> None:
-    """Delete the run directory. Nobody else reads it: only the records of an evaluation are kept."""
-    if run.path.is_dir():
-        rmtree(run.socket_folder())
-        rmtree(run.path)
-        with suppress(OSError):  # the folder is not empty if another command is measuring
-            run.path.parent.rmdir()
 
 
 async def _examine(

@@ -3,8 +3,9 @@
 import json
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from shutil import rmtree
 
 from spade.app.evaluation.policies import PinnedPolicy
 from spade.app.rundir import RunDir
@@ -74,3 +75,12 @@ async def publish_policy(run: RunDir, config: Config, policy: PinnedPolicy) -> A
                 0, policy.digest, str(policy.folder), StepMetrics()
             )
             yield
+
+
+def delete_run(run: RunDir) -> None:
+    """Delete the directory of a run whose processes have ended. Deletes its parent if no other run is there."""
+    run.discard_temporary_sockets()
+    with suppress(FileNotFoundError):
+        rmtree(run.path)
+    with suppress(OSError):
+        run.path.parent.rmdir()

@@ -3,17 +3,16 @@
 import json
 import os
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from shutil import rmtree
 from typing import NamedTuple
 
 import trio
 
 from spade.app.evaluation.measuring import Subject
 from spade.app.evaluation.policies import PinnedPolicy, check_asked
-from spade.app.evaluation.run import derive_pinned_settings, publish_policy
+from spade.app.evaluation.run import delete_run, derive_pinned_settings, publish_policy
 from spade.app.evaluation.servers import choose_address, wait_for_gateway
 from spade.app.rundir import RunDir
 from spade.app.supervisor import launches
@@ -146,7 +145,7 @@ class _Folder:
     def __enter__(self) -> RunDir:
         for left in self._place.glob("serve-*"):
             if not RunDir(left).holders():
-                _forget(RunDir(left))
+                delete_run(RunDir(left))
         self._lock.__enter__()
         self._run.create(self._config)
         return self._run
@@ -154,12 +153,4 @@ class _Folder:
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         self._lock.__exit__(None, None, None)
         if kind is None or kind is KeyboardInterrupt:  # after an error the logs stay, because they explain it
-            _forget(self._run)
-            with suppress(OSError):  # another command serves
-                self._place.rmdir()
-
-
-def _forget(run: RunDir) -> None:
-    with suppress(FileNotFoundError):
-        rmtree(run.socket_folder())
-        rmtree(run.path)
+            delete_run(self._run)

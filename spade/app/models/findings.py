@@ -51,7 +51,7 @@ def _check_tokenizer(folder: Path, model: Any) -> Finding:
     from spade.policy.structure import check_room
 
     try:
-        tokenizer = check_files(folder)
+        tokenizer, _ = check_files(folder)
         check_room(folder, model, tokenizer.size)
         tokenizer.prompt_ids([ChatMessage("user", "Hello")])
     except SpadeError as error:

@@ -19,16 +19,6 @@ what it trains."""
 LONGEST_NAME = 80
 
 
-class AskedRun(NamedTuple):
-    """A run as it was requested on the command line."""
-
-    arm: str
-    """The name of its arm. "" groups the run by its settings."""
-
-    path: Path
-    """The run's folder."""
-
-
 class Arm(NamedTuple):
     """A group of runs whose figures are pooled."""
 
@@ -39,17 +29,17 @@ class Arm(NamedTuple):
     """Indices of the arm's runs among all runs."""
 
 
-def parse_asked(word: str) -> AskedRun:
-    """Parse a run of the command line: FOLDER, or NAME=FOLDER.
+def parse_asked(word: str) -> tuple[str, Path]:
+    """Parse a run of the command line: FOLDER, or NAME=FOLDER. Return the name of its arm, or "", and the folder.
 
     If the whole word is an existing folder, it is the folder.
     """
     name, equals, folder = word.partition("=")
-    return AskedRun(name, Path(folder)) if equals and name and not os.path.lexists(word) else AskedRun("", Path(word))
+    return (name, Path(folder)) if equals and name and not os.path.lexists(word) else ("", Path(word))
 
 
 def run_names(paths: Sequence[Path]) -> list[str]:
-    """Return a unique name for each run: its folder's name, with as many parent folders as needed."""
+    """Return a unique name for each run: its folder's name, with as many parent folders as needed. No path is twice."""
     parts = [[part for part in path.parts if part != "/"] or ["/"] for path in paths]
     names = [each[-1] for each in parts]
     for depth in range(2, max(map(len, parts), default=0) + 1):
@@ -57,11 +47,6 @@ def run_names(paths: Sequence[Path]) -> list[str]:
         if not twins:
             break
         names = ["/".join(each[-depth:]) if name in twins else name for each, name in zip(parts, names, strict=True)]
-    seen: Counter[str] = Counter()
-    for place, name in enumerate(names):  # the names stay equal if the same folder was given twice
-        seen[name] += 1
-        if seen[name] > 1:
-            names[place] = f"{name} ({seen[name]})"
     return names
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -11,10 +11,11 @@ from replay.inspect.designs import DesignRecords, read_designs
 from replay.inspect.journal import JournalRows, read_journal
 from replay.ledger.records import Environment
 from spade.app.report import gallery
+from spade.app.report.arms import parse_asked, run_names
 from spade.app.report.transcript import Decode, Part, make_transcript
 from spade.app.rundir import RunDir, RunRecord
 from spade.config import Config
-from spade.errors import RunError, SpadeError, format_placed
+from spade.errors import ConfigError, RunError, SpadeError, format_placed
 from spade.evaluations import KeptEvaluation, list_evaluation_folders, read_evaluation
 from spade.protocol import Status
 
@@ -58,6 +59,30 @@ class SeenRun(msgspec.Struct, frozen=True):
 
     notes: tuple[str, ...]
     """Notes on missing parts."""
+
+
+class GivenRun(NamedTuple):
+    """A run as a command was given it."""
+
+    run: RunDir
+    """The run."""
+
+    name: str
+    """The run's name on the page."""
+
+    arm: str
+    """The name of its arm. "" groups the run by its settings."""
+
+
+def find_runs(words: Sequence[str], most: int) -> list[GivenRun]:
+    """Find the runs that a command was given, each as [ARM=]RUN. Raises ConfigError, or RunError if one is missing."""
+    if len(words) > most:
+        raise ConfigError(f"{len(words)} runs are too many for one page; give at most {most}")
+    asked = [(arm, RunDir(path).require()) for arm, path in map(parse_asked, words)]
+    paths = [run.path for _, run in asked]
+    if twice := [path for place, path in enumerate(paths) if path in paths[:place]]:
+        raise ConfigError(f"{twice[0]}: is given twice; give each run once")
+    return [GivenRun(run, name, arm) for (arm, run), name in zip(asked, run_names(paths), strict=True)]
 
 
 def collect(run: RunDir, name: str, status: Status | str, verdict: str, most: int) -> SeenRun:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from replay.inspect.journal import EvaluationRow, JournalRows, StepRow
+from replay.inspect.journal import EvaluationRow, JournalRows, StepRow, find_comparable
 from spade.app.report.curriculum import Design
 from spade.app.report.series import Curve, Point, average_bins, thin
 from spade.estimates import Interval, compute_clustered, compute_wilson_interval
@@ -103,7 +103,7 @@ def _plot_held_outs(runs: Sequence[RunFigures]) -> tuple[Figure, ...]:
 
 def _plot_held_out(suite: str) -> Figure:
     def curve(run: RunFigures) -> Curve:
-        rows = run.rows.list_comparable(suite)
+        rows = find_comparable([row for row in run.rows.evaluations if row.suite == suite])
         return thin([Point(row.step, row.win_rate, *_compute_interval(row)) for row in rows])
 
     title = f"Held-out win rate{f' on {as_line(suite, LONGEST_NAME)}' if suite else ''}"

@@ -8,14 +8,14 @@ import trio
 from rich.console import RenderableType
 from rich.live import Live
 
+from replay.inspect.journal import find_comparable
 from spade.app.rundir import RunDir
 from spade.app.screen.console import Screen
 from spade.app.screen.controls import Controls, Keyboard
 from spade.app.screen.pages import draw_keys, read_newest
-from spade.app.screen.reach import ANSWER_S, Reached, connect_observer, reach
-from spade.app.screen.verdict import describe_beginning, describe_stall, find_comparable, judge_run
+from spade.app.screen.reach import ANSWER_S, CONNECT_S, Reached, connect_observer, reach
+from spade.app.screen.verdict import describe_beginning, describe_stall, judge_run
 from spade.app.screen.view import render, show_last
-from spade.config import Bus
 from spade.decoding import UnreadableError, try_decode
 from spade.disk import read
 from spade.errors import BusError, RunError, SpadeError, format_placed
@@ -36,9 +36,9 @@ async def ask_status(client: Client) -> Status:
     return await client.call(GetStatus(), deadline_s=ANSWER_S)
 
 
-async def ask_live(at: Reached, bus: Bus | None = None) -> Status:
+async def ask_live(at: Reached) -> Status:
     """Ask for the status of a live run. Raises RunError if the run is down, BusError if the service does not answer."""
-    async with connect_observer(at, bus) as client:
+    async with connect_observer(at, CONNECT_S) as client:
         return await ask_status(client)
 
 
@@ -207,7 +207,7 @@ def describe_end(status: Status) -> str:
 
 def describe_evaluated(status: Status) -> str:
     """Describe the first and the newest evaluation in one line. Returns "" without evaluations."""
-    evaluations = find_comparable(status)
+    evaluations = find_comparable(status.histories.evaluations)
     if not evaluations:
         return ""
     told = [

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from spade.app.rundir import RunDir
-from spade.config import Bus, Config, compute_digest
+from spade.config import Config, compute_digest
 from spade.errors import BusError, RunError
 from spade.locks import Holder
 from spade.protocol import PROTOCOL_VERSION, Hello
@@ -68,18 +68,17 @@ def reach(given: RunDir | Path | str, keys: Path | None = None) -> Reached:
 
 
 @asynccontextmanager
-async def connect_observer(at: Reached, bus: Bus | None = None) -> AsyncIterator[Client]:
-    """Connect to the live run's replay service. `bus` replaces the run's bus settings.
+async def connect_observer(at: Reached, patience_s: float) -> AsyncIterator[Client]:
+    """Connect to the live run's replay service within `patience_s`.
 
-    Gives up after `CONNECT_S`, or after the deadline of `bus`. For another host or a bare address, gives up after
-    `ANSWER_S` at the latest. Raises RunError if nothing is up, or if the run is on another host and its service cannot
-    be reached from here.
+    For another host or a bare address, gives up after `ANSWER_S`. Raises RunError if nothing is up, or if the run is on
+    another host and its service cannot be reached from here.
     """
     if at.run is not None and not at.holders():
         raise RunError(f"{at.name}: nothing is up; `spade up --run {at.name}` resumes it")
-    abroad, given = at.abroad(), bus or at.config.bus
-    limit_s = ANSWER_S if at.run is None or abroad is not None else CONNECT_S if bus is None else given.call_deadline_s
-    bus = replace(given, call_deadline_s=min(given.call_deadline_s, limit_s))
+    abroad = at.abroad()
+    limit_s = ANSWER_S if at.run is None or abroad is not None else patience_s
+    bus = replace(at.config.bus, call_deadline_s=min(at.config.bus.call_deadline_s, limit_s))
     # A command that was given only an address knows no config to compare.
     told = "" if at.run is None else compute_digest(at.config)
     hello = Hello(PROTOCOL_VERSION, told, "observer", f"observer-{make_command_tag(bus)}", os.getpid())

@@ -4,6 +4,7 @@ from math import hypot
 from statistics import NormalDist
 from typing import Literal, NamedTuple
 
+from replay.inspect.journal import find_comparable
 from spade.estimates.intervals import Z
 from spade.protocol import Evaluation, Recent, Status
 from spade.text import format_clock
@@ -38,22 +39,12 @@ def judge_run(status: Status) -> Judgement:
     return Judgement(_join_clauses(f"{over}, {learning}" if over else learning, _describe_programs(status)), tone)
 
 
-def find_comparable(status: Status) -> tuple[Evaluation, ...]:
-    """Return the evaluations by the measure of the newest one. A run may have gone on with another measure."""
-    evaluations = status.histories.evaluations
-    return tuple(
-        one
-        for one in evaluations
-        if one.suite == evaluations[-1].suite and one.measure in ("", evaluations[-1].measure)
-    )
-
-
 def describe_beginning(status: Status) -> str:
     """Say that nothing was played yet. Returns "" once there is a play or an evaluation.
 
     A slow machine takes minutes to begin. That is not a stall.
     """
-    if status.counts.plays or find_comparable(status):
+    if status.counts.plays or find_comparable(status.histories.evaluations):
         return ""
     return f"just begun: nothing is played yet, after {format_clock(status.elapsed_s)}"
 
@@ -75,7 +66,7 @@ def _describe_over(status: Status) -> str:
 
 def _describe_learning(status: Status, over: bool) -> tuple[str, Tone]:
     """Describe the change of the held-out win rate. If the run is over, use the past tense."""
-    evaluations = find_comparable(status)
+    evaluations = find_comparable(status.histories.evaluations)
     if not evaluations:
         return "no held-out win rate was measured" if over else "too early to tell: no held-out win rate yet", "neutral"
     first, newest = evaluations[0], evaluations[-1]

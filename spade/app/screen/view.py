@@ -11,10 +11,11 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from replay.inspect.journal import find_comparable
 from spade.app.screen.chart import draw_bar, draw_chart
 from spade.app.screen.panel import make_panel
 from spade.app.screen.processes import NARROW, WIDE, compute_processes_height, draw_processes_panel
-from spade.app.screen.verdict import find_comparable, judge_run
+from spade.app.screen.verdict import judge_run
 from spade.protocol import Evaluation, Recent, Status
 from spade.text import as_line, format_clock
 from spade.waits import describe_all, find_root_causes
@@ -144,7 +145,7 @@ def _draw_regret(status: Status, width: int, height: int) -> Panel:
 
 
 def _draw_win_rates(status: Status, width: int, height: int) -> Panel:
-    recent, evaluations = status.recent, find_comparable(status)
+    recent, evaluations = status.recent, find_comparable(status.histories.evaluations)
     rows = [
         ("unhinted", recent.win_rate_unhinted, UNHINTED),
         ("hinted", recent.win_rate_hinted, HINTED),

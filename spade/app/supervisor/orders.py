@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import trio
 
 from spade.app.screen.observe import ask_status
-from spade.app.screen.reach import ANSWER_S, Reached, connect_observer
+from spade.app.screen.reach import ANSWER_S, CONNECT_S, Reached, connect_observer
 from spade.app.supervisor.actors import compute_longest_lease_s
 from spade.errors import ConfigError, RunError
 from spade.protocol import MOST_ACTORS, Orders, Process, Role, Status
@@ -48,7 +48,7 @@ async def scale(at: Reached, counts: dict[Role, int], on: str | None) -> str:
 
     Raises RunError if the supervisor is not unique, or if the actors are not ready in time.
     """
-    async with connect_observer(at) as client:
+    async with connect_observer(at, CONNECT_S) as client:
         name = choose(await ask_status(client), on)
 
         def wanted(status: Status) -> bool:
@@ -73,7 +73,7 @@ async def scale(at: Reached, counts: dict[Role, int], on: str | None) -> str:
 
 async def drain(at: Reached, name: str) -> str:
     """Drain the actor `name`. Return a line on its end. Raises RunError."""
-    async with connect_observer(at) as client:
+    async with connect_observer(at, CONNECT_S) as client:
         actors = [each for each in (await ask_status(client)).processes if each.role in ROLES.values()]
         found = [each for each in actors if each.name == name and each.state != "silent"]
         if not found:

@@ -6,7 +6,6 @@ If the replay service does not answer, signals the holders on this host.
 import signal
 
 import trio
-from msgspec.structs import replace
 
 from spade.app.screen.reach import ANSWER_S, Reached, connect_observer
 from spade.errors import BusError, RunError
@@ -43,9 +42,8 @@ async def _order(at: Reached) -> BusError | None:
     """
     if at.run is not None and "replay" not in at.holders():
         return BusError("its replay service is down")
-    bus = replace(at.config.bus, call_deadline_s=min(at.config.bus.call_deadline_s, ANSWER_S))
     try:
-        async with connect_observer(at, bus) as client:
+        async with connect_observer(at, ANSWER_S) as client:
             while at.goes_on(client):
                 await client.call(StopRun(), deadline_s=ANSWER_S)
                 with trio.move_on_after(AGAIN_S):

@@ -5,9 +5,10 @@ import sys
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Annotated, Any, BinaryIO, NamedTuple
 
 import msgspec
+from msgspec import Meta
 
 from replay.inspect.journal import ROW_BYTES
 from spade.decoding import UnreadableError, try_decode
@@ -21,6 +22,7 @@ _TAIL_BYTES = 4_096
 _NOT_FIGURES = ("kind", "time")
 _SKILL_TAG = SkillFigures.__name__
 
+Count = Annotated[int, Meta(ge=0, le=1 << 53)]
 Figures = dict[tuple[str, ...], float]
 
 _rows: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, Any])
@@ -29,16 +31,16 @@ _rows: msgspec.json.Decoder[dict[str, Any]] = msgspec.json.Decoder(dict[str, Any
 class Position(msgspec.Struct, frozen=True):
     """The place in the journal up to which records were read."""
 
-    lines: int = 0
+    lines: Count = 0
     """Number of lines before the place."""
 
-    bytes: int = 0
+    bytes: Count = 0
     """Number of bytes before the place."""
 
     tail: str = ""
     """Digest of the last bytes before the place. It shows that the journal is still the same."""
 
-    step: int = 0
+    step: Count = 0
     """Learner step of the last record that has one."""
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 from spade import extras
 from spade.app.rundir import RunDir
-from spade.app.track.records import JournalRecord
+from spade.app.track.records import Count, JournalRecord
 from spade.config import TrackerKind, list_published_settings
 from spade.errors import ConfigError
 from spade.text import as_line
@@ -16,7 +16,7 @@ from spade.text import as_line
 PROJECT = "spade"
 """The project or experiment of a tool to which runs belong, if the tool's own environment variable names no other."""
 
-Memory = dict[str, int | str]
+Memory = dict[str, Count]
 """Facts that a sink needs to continue its data. They are saved with the position in the journal."""
 
 

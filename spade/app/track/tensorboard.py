@@ -25,7 +25,7 @@ class TensorBoardSink:
     def __init__(self, place: SinkPlace) -> None:
         self.shown = f"`tensorboard --logdir {place.folder}` shows it"
         place.folder.mkdir(exist_ok=True)
-        file, size = place.folder / "events.out.tfevents.0.spade", int(place.memory.get("bytes", 0))
+        file, size = place.folder / "events.out.tfevents.0.spade", place.memory.get("bytes", 0)
         file.touch()
         if file.stat().st_size < size:
             raise RunError(f"{file}: lacks events; delete {place.folder}.json to track the run from its beginning")

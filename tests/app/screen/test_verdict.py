@@ -5,7 +5,8 @@ from random import Random
 import msgspec
 import pytest
 
-from spade.app.screen.verdict import describe_stall, find_comparable, judge_run
+from replay.inspect.journal import find_comparable
+from spade.app.screen.verdict import describe_stall, judge_run
 from spade.protocol import Counts, Drawn, Evaluation, Histories, Process, Recent, Status, Traffic
 
 EASY = Recent(validity=1.0, win_rate_unhinted=0.95, zero_variance_share=0.92)
@@ -94,7 +95,7 @@ def test_a_situation_has_its_verdict(seen, text, tone):
 def test_only_evaluations_on_the_newest_suite_count():
     both = evaluations(0.9, 0.9) + evaluations(0.1, 0.4, suite="gem", first=20)
     seen = msgspec.structs.replace(status(), histories=Histories(evaluations=both))
-    assert find_comparable(seen) == both[2:]
+    assert find_comparable(both) == both[2:]
     assert judge_run(seen).text == "learning: held-out +0.30 since step 20"
 
 
@@ -118,6 +119,6 @@ def test_a_level_run_is_seldom_said_to_fall():
 def test_figures_of_another_measure_are_not_compared():
     """A run may go on with another folder of programs, or with another protocol of the same suite."""
     old, new = evaluations(0.9, measure="a" * 32), evaluations(0.2, 0.3, first=50, measure="b" * 32)
-    assert find_comparable(Status(histories=Histories(evaluations=old + new))) == new
+    assert find_comparable(old + new) == new
     unknown = evaluations(0.9)  # as older versions kept it
-    assert find_comparable(Status(histories=Histories(evaluations=unknown + new))) == unknown + new
+    assert find_comparable(unknown + new) == unknown + new

@@ -136,10 +136,11 @@ def test_a_run_has_one_tracker_of_a_kind(run):
     assert run.holders() == {}  # a tracker is no part of the run
 
 
-def test_a_damaged_state_is_refused_with_what_to_do(run):
+@pytest.mark.parametrize("state", ["{", '{"position": {"bytes": -1}}', '{"memory": {"bytes": "many"}}', '{"id": "\'"}'])
+def test_a_damaged_state_is_refused_with_what_to_do(run, state):
     with sinks(), opened(run):
         pass
-    (run.path / "track" / f"{KIND}.json").write_text("{")
+    (run.path / "track" / f"{KIND}.json").write_text(state)
     with (
         sinks(),
         pytest.raises(RunError, match=r"tensorboard\.json: is damaged .*; delete it and .*/track/tensorboard"),

@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from spade.app.printing import say
-from spade.errors import ConfigError
 
 MOST_RUNS = 200
 
@@ -28,28 +27,24 @@ def report(
 
     import trio
 
-    from spade.app.report.arms import group_arms, parse_asked, run_names
-    from spade.app.report.collect import collect
+    from spade.app.report.arms import group_arms
+    from spade.app.report.collect import collect, find_runs
     from spade.app.report.page import compute_share, render
-    from spade.app.rundir import RunDir
     from spade.app.screen.observe import try_read_status
     from spade.app.screen.verdict import judge_run
     from spade.disk import replace
     from spade.progress import follow
 
-    if len(runs) > MOST_RUNS:
-        raise ConfigError(f"{len(runs)} runs are too many for one page; give at most {MOST_RUNS}")
-    words = [parse_asked(word) for word in runs]
-    folders = [RunDir(word.path).require() for word in words]
-    names = run_names([folder.path for folder in folders])
-    statuses = [trio.run(try_read_status, folder) for folder in folders]
+    given = find_runs(runs, MOST_RUNS)
+    statuses = [trio.run(try_read_status, each.run) for each in given]
     seen = [
         collect(
-            folder, name, status, "" if isinstance(status, str) else judge_run(status).text, compute_share(len(runs))
+            each.run, each.name, status, "" if isinstance(status, str) else judge_run(status).text,
+            compute_share(len(runs)),
         )
-        for folder, name, status in follow(list(zip(folders, names, statuses, strict=True)), "reading runs")
-    ]
-    found = group_arms(names, [word.arm for word in words], [run.config for run in seen])
+        for each, status in follow(list(zip(given, statuses, strict=True)), "reading runs")
+    ]  # fmt: skip
+    found = group_arms([each.name for each in given], [each.arm for each in given], [run.config for run in seen])
     page = render(seen, found, time.time()).encode()
     replace(out, page)
     say(f"{out}: {len(runs)} {'run' if len(runs) == 1 else 'runs'}, {len(page) / 2**20:.1f} MiB")

@@ -41,7 +41,7 @@ async def _watch(at: "Reached") -> None:
     from spade.app.screen.observe import REFRESH_S, follow, is_interactive, narrate
     from spade.app.screen.reach import connect_observer
 
-    async with connect_observer(at, at.config.bus) as client, trio.open_nursery() as nursery:
+    async with connect_observer(at, at.config.bus.call_deadline_s) as client, trio.open_nursery() as nursery:
         if is_interactive():
             nursery.start_soon(follow, client, "Ctrl-C detaches; the run goes on", at.run)
         else:

@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 
 from spade.app.printing import say
-from spade.errors import ConfigError
 
 MOST_RUNS = 24
 NICENESS = 10
@@ -30,19 +29,12 @@ def web(
 
     import trio
 
-    from spade.app.report.arms import parse_asked, run_names
-    from spade.app.rundir import RunDir
+    from spade.app.report.collect import find_runs
     from spade.app.web.following import FollowedRun
     from spade.app.web.pages import Pages
     from spade.app.web.server import LivePage, listen, serve_page
 
-    if len(runs) > MOST_RUNS:
-        raise ConfigError(f"{len(runs)} runs are too many for one page; give at most {MOST_RUNS}")
-    asked = [parse_asked(word) for word in runs]
-    folders = [RunDir(word.path).require() for word in asked]
-    places = [os.path.realpath(folder.path) for folder in folders]
-    if twice := [path for place, path in enumerate(places) if path in places[:place]]:
-        raise ConfigError(f"{twice[0]}: is given twice; give each run once")
+    given = find_runs(runs, MOST_RUNS)
     token = secrets.token_urlsafe(16)
 
     async def serve() -> None:
@@ -51,11 +43,10 @@ def web(
         name = f"[{host}]" if ":" in host else host
         say(f"http://{name}:{found}/{token}/")
         say("Ctrl-C ends the page; the runs go on")
-        await serve_page(LivePage(followed, Pages(followed, [word.arm for word in asked]).render, token), listeners)
+        await serve_page(LivePage(followed, Pages(followed, [each.arm for each in given]).render, token), listeners)
 
     with ExitStack() as stack:
-        names = run_names([folder.path for folder in folders])
-        followed = [FollowedRun(folder, name) for folder, name in zip(folders, names, strict=True)]
+        followed = [FollowedRun(each.run, each.name) for each in given]
         for each in followed:
             stack.callback(each.close)
         os.nice(NICENESS)  # the runs come first
