@@ -63,6 +63,14 @@ class FormProbing(Probing[str]):
         """Draw a random action that the observation offers, or sometimes an unoffered action of the solution."""
         return choose(observation, self.rng, self.known, self.unoffered)
 
+    def follow(self, actions: Sequence[str]) -> GamePolicy:
+        """Return a policy that takes these actions, then random actions that the observation offers.
+
+        If it did nothing instead, a program could recognise it and let it win.
+        """
+        left = list(actions)
+        return lambda observation: left.pop(0) if left else choose(observation, self.rng)
+
     async def probe(self, seed: int, policy: GamePolicy) -> Transcript[str]:
         """Play in the form that the program reads. Keep the transcript, with the actions as sent.
 

@@ -34,7 +34,7 @@ from actors.environments.offers import FORM, Offer, read_offer
 from actors.environments.probes import NONSENSE, NUMBERS, Transcript
 from actors.environments.slips import SlippingPlayer
 from actors.environments.stages import Admission
-from actors.environments.trials import RejectedError, make_policy
+from actors.environments.trials import RejectedError
 from actors.sandbox import Sandbox
 from actors.text.actions import format_action, strip_action
 from spade.config import Play, ToolUse
@@ -182,7 +182,7 @@ class GameAdmission(Admission[str]):
         hidden = await trio.to_thread.run_sync(find_unseen_words, solution, own)
         tellings = await trio.to_thread.run_sync(find_tellings, hidden, others)
         for word, actions in tellings.items():
-            if (await self.form.probe(seed, make_policy([*actions, *solution], ""))).won(self.form.win_return):
+            if (await self.form.probe(seed, self.form.follow([*actions, *solution]))).won(self.form.win_return):
                 hidden.remove(word)
         return hidden
 
@@ -200,7 +200,7 @@ class GameAdmission(Admission[str]):
     async def wins_without(self, index: int, words: Sequence[str]) -> bool:
         """Play a solution without the actions that contain any of the words. Returns True if it still wins."""
         left = drop_words(self.form.solutions[index], words)
-        play = await self.form.probe(self.form.seed(index), make_policy(left, ""))
+        play = await self.form.probe(self.form.seed(index), self.form.follow(left))
         return play.won(self.form.win_return)
 
     @cached_property
