@@ -95,8 +95,9 @@ class FormProbing(Probing[str]):
                 return False
             found = await self.first_of(partial(self.wins, seed, actions), forms)
             if found is None:
-                listed = ", ".join(actions)[:200]
-                raise RejectedError(f"the solution does not win; its {len(actions)} actions are [{listed}]")
+                listed, turns = ", ".join(actions)[:200], self.trials.max_turns
+                late = f" within {turns} turns" if len(actions) > turns else ""
+                raise RejectedError(f"the solution does not win{late}; its {len(actions)} actions are [{listed}]")
             if not self.known:
                 self.known, self.unoffered = actions, await list_unoffered(self.transcripts[-1])
             self.solutions.append(actions[: len(self.transcripts[-1].actions)])
