@@ -16,7 +16,6 @@ import random
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain, repeat
 from typing import TypeVar
 
 import trio
@@ -247,8 +246,16 @@ class Auditor:
         return (await self._play(seed, self._job.max_turns, follow_moves(moves))).episode_return
 
     async def _find_return_without(self, words: Sequence[str], seed: int, moves: Iterable[Move]) -> float:
-        """Play the moves without these words, then do nothing until the end. Return the play's return."""
-        return await self._find_return(seed, chain(drop_words(moves, words), repeat(Move(""))))
+        """Play the moves without these words, then random moves until the end. Return the play's return.
+
+        If the play went on with doing nothing, a program could recognise it and let it win.
+        """
+        left, policy = iter(drop_words(moves, words)), self._domain.guesser(self._rng, self._job.reads, ())
+
+        async def act(seen: Observed) -> Move:
+            return next(left, None) or policy(seen)
+
+        return (await self._play(seed, self._job.max_turns, act)).episode_return
 
     async def _find_gift(self) -> None:
         """Look for a hinted play that needs a word which the hint states and no observation does.

@@ -63,6 +63,14 @@ class FormProbing(Probing[str]):
         """Draw a random action that the observation offers, or sometimes an unoffered action of the solution."""
         return choose(observation, self.rng, self.known, self.unoffered)
 
+    def follow(self, actions: Sequence[str]) -> GamePolicy:
+        """Return a policy that takes these actions, then random actions that the observation offers.
+
+        If it did nothing instead, a program could recognise it and let it win.
+        """
+        left = list(actions)
+        return lambda observation: left.pop(0) if left else choose(observation, self.rng)
+
     async def probe(self, seed: int, policy: GamePolicy) -> Transcript[str]:
         """Play in the form that the program reads. Keep the transcript, with the actions as sent.
 
@@ -87,8 +95,9 @@ class FormProbing(Probing[str]):
                 return False
             found = await self.first_of(partial(self.wins, seed, actions), forms)
             if found is None:
-                listed = ", ".join(actions)[:200]
-                raise RejectedError(f"the solution does not win; its {len(actions)} actions are [{listed}]")
+                listed, turns = ", ".join(actions)[:200], self.trials.max_turns
+                late = f" within {turns} turns" if len(actions) > turns else ""
+                raise RejectedError(f"the solution does not win{late}; its {len(actions)} actions are [{listed}]")
             if not self.known:
                 self.known, self.unoffered = actions, await list_unoffered(self.transcripts[-1])
             self.solutions.append(actions[: len(self.transcripts[-1].actions)])

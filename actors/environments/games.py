@@ -34,9 +34,9 @@ from actors.environments.offers import FORM, Offer, read_offer
 from actors.environments.probes import NONSENSE, NUMBERS, Transcript
 from actors.environments.slips import SlippingPlayer
 from actors.environments.stages import Admission
-from actors.environments.trials import RejectedError, make_policy
+from actors.environments.trials import RejectedError
 from actors.sandbox import Sandbox
-from actors.text.actions import format_action
+from actors.text.actions import format_action, strip_action
 from spade.config import Play, ToolUse
 from spade.config import Sandbox as Limits
 from spade.protocol import MOST_VALUES, Verdict
@@ -121,24 +121,29 @@ class GameAdmission(Admission[str]):
         """Check that neither nonsense nor a damaged action raises, and that nonsense does not win."""
         nonsense, said = [*NONSENSE, *NUMBERS], [""]
         first = self.form.transcripts[0].answers[0].observation
-        slipping, more = SlippingPlayer(self.form.anything, self.form.known, first), SLIP_PLAYS
+        path = self.form.solutions[0] if self.form.solutions else ()
+        slipping, more = SlippingPlayer(self.form.anything, path, first), SLIP_PLAYS
 
         def act(observation: str) -> str:
             said.append(nonsense.pop(0) if nonsense else slipping.act(observation))
             return said[-1]
 
-        never = {format_action(each, self.form.reads) for each in NONSENSE}
-        while nonsense or (slipping.waiting and more):
+        while nonsense or (slipping.busy and more):
+            left = len(nonsense)
             more -= not nonsense
-            if not nonsense and self.form.solutions:
-                slipping.begin(self.form.solutions[0][:-1])
+            slipping.begin()
             try:
                 play = await self.form.probe(self.form.seed(0), act)
             except RejectedError as error:
                 raise RejectedError(f"{error}, after {self.describe(said[-1])}") from None
-            if play.won(self.form.win_return) and play.actions[-1] in never:
-                raise RejectedError(f"nonsense wins: {play.actions[-1][:40]!r}")
+            if len(play.actions) == left - len(nonsense) and play.won(self.form.win_return):
+                self.check_win(said[-1], play.answers[-2].observation)
         return ""
+
+    def check_win(self, nonsense: str, observation: str) -> None:
+        """Raise RejectedError for an action that wins, unless it is a number or the observation offers it."""
+        if nonsense not in NUMBERS and not read_offer(observation).has(strip_action(nonsense)):
+            raise RejectedError(f"nonsense wins: {nonsense[:40]!r}")
 
     async def find_secrets(self) -> None:
         """Keep the words that a hint must not state: words of the solutions that no play of their instance shows.
@@ -177,7 +182,7 @@ class GameAdmission(Admission[str]):
         hidden = await trio.to_thread.run_sync(find_unseen_words, solution, own)
         tellings = await trio.to_thread.run_sync(find_tellings, hidden, others)
         for word, actions in tellings.items():
-            if (await self.form.probe(seed, make_policy([*actions, *solution], ""))).won(self.form.win_return):
+            if (await self.form.probe(seed, self.form.follow([*actions, *solution]))).won(self.form.win_return):
                 hidden.remove(word)
         return hidden
 
@@ -195,7 +200,7 @@ class GameAdmission(Admission[str]):
     async def wins_without(self, index: int, words: Sequence[str]) -> bool:
         """Play a solution without the actions that contain any of the words. Returns True if it still wins."""
         left = drop_words(self.form.solutions[index], words)
-        play = await self.form.probe(self.form.seed(index), make_policy(left, ""))
+        play = await self.form.probe(self.form.seed(index), self.form.follow(left))
         return play.won(self.form.win_return)
 
     @cached_property

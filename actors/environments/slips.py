@@ -25,12 +25,18 @@ _LAST_WORD = re.compile(r"[^\W_]+(?=[\W_]*\Z)")
 class Slip(IntEnum):
     """The ways to damage an action, from the most to the least frequent slip of players."""
 
+    NO_ACTION = auto()
     VERB_ALONE = auto()
     EXTRA_WORD = auto()
     WRONG_ARGUMENT = auto()
     WRONG_LAST_WORD = auto()
     FAR_NUMBER = auto()
     ZERO = auto()
+    AGAIN = auto()
+
+
+Kind = tuple[Slip, int, str]
+"""A slip, the number of the phase in which it is made, and the verb of the action."""
 
 
 def list_slips(action: str) -> tuple[str, list[tuple[Slip, str]]]:
@@ -55,45 +61,79 @@ def list_slips(action: str) -> tuple[str, list[tuple[Slip, str]]]:
 
 
 class SlippingPlayer:
-    """A player that makes each kind of slip once for each verb. Between slips it makes proper actions.
+    """A player that makes each kind of slip once for each verb of each phase. Between slips it makes proper actions.
 
-    It learns verbs from the `known` actions and from the actions that observations offer. `proper` returns a proper
-    action after an observation. If a play has a path, the first proper actions follow the path. So slips also happen in
-    states that only a good player reaches.
+    A phase is a part of the game in which observations offer some of the same actions. The player damages the actions
+    that an observation offers, and the next action of `path`, which solves the instance. The first proper actions of a
+    play follow the path up to its last action. So slips also happen in states that only a good player reaches. Further
+    proper actions come from `proper`, which gets the observation.
     """
 
-    def __init__(self, proper: Callable[[str], str], known: Sequence[str], observation: str) -> None:
+    def __init__(self, proper: Callable[[str], str], path: Sequence[str], observation: str) -> None:
         self._proper = proper
-        self._turns = 0
-        self._path: list[str] = []
-        self._seen: set[tuple[Slip, str]] = set()
-        self.waiting: list[tuple[Slip, str]] = []
-        """The slips that were not made yet."""
-        self._note(known)
-        self._look(observation)
+        self._path = path
+        self._phases: list[set[str]] = []
+        self._made: set[Kind] = set()
+        self._waiting: set[Kind] = set()
+        self._walked = len(path) < 2
+        self._plays = self._steps = self._turns = 0
+        self._again = ""
+        self._find_slips(observation)
 
-    def begin(self, path: Sequence[str]) -> None:
-        """Begin a play. `path` lists the actions that solve its instance, except the last action."""
-        self._path, self._turns = list(path), -1 if path else 0
+    @property
+    def busy(self) -> bool:
+        """True if a slip was possible but not made, or if no play has followed the path to its last action."""
+        return bool(self._waiting) or not self._walked
 
-    def _look(self, observation: str) -> None:
-        offer = read_offer(observation)
-        if offer.kind != "guessed":
-            self._note(offer.readings[0])
-
-    def _note(self, actions: Sequence[str]) -> None:
-        for action in actions:
-            verb, slips = list_slips(action)
-            for slip, text in slips:
-                if (slip, verb) not in self._seen:
-                    self._seen.add((slip, verb))
-                    self.waiting.append((slip, text))
-        self.waiting.sort(key=lambda one: one[0])
+    def begin(self) -> None:
+        """Begin a play. Every other play begins with a proper action, if there is a path."""
+        self._plays += 1
+        self._steps, self._turns, self._again = 0, -(self._plays % 2) if self._path else 0, ""
 
     def act(self, observation: str) -> str:
         """Return the next action."""
-        self._look(observation)
+        slips, phase = self._find_slips(observation)
         self._turns += 1
-        if not self.waiting or self._turns % PROPER == 0:
-            return self._path.pop(0) if self._path else self._proper(observation)
-        return self.waiting.pop(0)[1]
+        if self._again:
+            action, self._again = self._again, ""
+        elif not slips or self._turns % PROPER == 0:
+            action = self._follow_path(observation)
+            kind = (Slip.AGAIN, phase, list_slips(action)[0])
+            self._again = "" if kind in self._made else action
+            self._made.add(kind)
+        else:
+            kind = min(slips, key=lambda each: each[0])
+            action = slips[kind]
+            self._made.add(kind)
+            self._waiting.discard(kind)
+        return action
+
+    def _follow_path(self, observation: str) -> str:
+        if self._steps + 1 >= len(self._path):
+            return self._proper(observation)
+        self._steps += 1
+        self._walked = self._walked or self._steps + 1 == len(self._path)
+        return self._path[self._steps - 1]
+
+    def _find_slips(self, observation: str) -> tuple[dict[Kind, str], int]:
+        """Return the possible slips that were not made yet, and the number of the phase."""
+        offer = read_offer(observation)
+        actions = [*(() if offer.kind == "guessed" else offer.readings[0]), *self._path[self._steps : self._steps + 1]]
+        phase = self._find_phase(actions)
+        slips: dict[Kind, str] = {(Slip.NO_ACTION, phase, ""): ""} if actions else {}
+        for action in actions:
+            verb, damaged = list_slips(action)
+            for slip, text in damaged:
+                slips.setdefault((slip, phase, verb), text)
+        slips = {kind: text for kind, text in slips.items() if kind not in self._made}
+        self._waiting |= slips.keys()
+        return slips, phase
+
+    def _find_phase(self, actions: Sequence[str]) -> int:
+        """Return the number of the phase that has one of these actions, or of a new phase."""
+        known = (number for number, phase in enumerate(self._phases) if not phase.isdisjoint(actions))
+        number = next(known, len(self._phases))
+        if number == len(self._phases):
+            self._phases.append(set())
+        self._phases[number].update(actions)
+        return number

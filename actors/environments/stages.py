@@ -187,7 +187,7 @@ class Admission(ABC, Generic[Action]):
             if has_other_rewards((play, plays[-1])):
                 return ""
         if is_unchanging(plays):
-            raise RejectedError(f"whatever is done, the same happens{self.remark}")
+            raise RejectedError(f"whatever was tried, the same happened{self.remark}")
         figures = f"{len(won)} of {len(times)} instances were won"
         if won:
             raise RejectedError(f"winning depends on the seed alone: {figures}, whatever was done{self.remark}")

@@ -32,6 +32,7 @@ from actors.sandbox.host import OTHER_KIND, PLAYS
 from actors.sandbox.process import ChildProcess
 from actors.sandbox.wire import Act, Inspect, Inspected, Solve, Solved
 from actors.text.conversation import Move
+from actors.text.toolcalls.notation import write_call
 from spade.config import Play, ToolUse
 from spade.config import Sandbox as Limits
 from spade.protocol import MOST_VALUES, Observed, ToolCall, Verdict
@@ -199,7 +200,13 @@ class ToolAdmission(Admission[Move]):
         if (before.state, before.done) != (after.state, after.done):
             raise RejectedError("refused calls change the state")
         free = len(list(takewhile(lambda criterion: criterion.met, look.criteria)))
-        calls = list(make_pointless_calls(tools, self.probing.rng))
+        # A request may ask for such a call, for example to clear a text. Then the solution has it.
+        moves_that_solve = [move for play, _ in self.solutions for move in play.actions]
+        solving = {write_call(call.name, call.arguments) for move in moves_that_solve for call in move.calls}
+        calls = [
+            (call, means_nothing and write_call(call.name, call.arguments) not in solving)
+            for call, means_nothing in make_pointless_calls(tools, self.probing.rng)
+        ]
         for meaning_nothing in (True, False):
             moves = [Move("", (call,)) for call, means_nothing in calls if means_nothing is meaning_nothing]
             while moves:

@@ -331,3 +331,13 @@ async def test_what_is_kept_of_all_plays_is_bounded(sandbox, monkeypatch):
     last = (await validate(sandbox, wordy, 3, LIMITS)).stages[-1]
     assert (last.passed, last.reason) == (False, "the observations of all plays take more than 3 MiB")
     assert (await validate(sandbox, SEARCH, 3, LIMITS)).passed
+
+
+async def test_a_solution_that_is_longer_than_a_play_is_called_so(sandbox):
+    long = VAULT.replace("range(3)", "range(9)").replace(
+        '"Find the first colour, then the second, then the third."', "self.goal"
+    )
+    verdict = await validate(
+        sandbox, long.replace("max_turns: int = 6", "max_turns: int = 60"), 5, LIMITS, Play(max_turns=8)
+    )
+    assert "the solution does not win within 8 turns; its 9 actions are [" in verdict.stages[-1].reason

@@ -579,3 +579,34 @@ async def test_a_hint_may_use_words_of_a_text_that_the_player_writes(sandbox):
     hint = "Before you archive, write that all is finished."
     assert await gift_of_solutions(sandbox, writes, "tools", hint, '"The work is finished."') == ""
     assert await gift_of_solutions(sandbox, writes, "tools", "Write: the work is finished.", '"The work is finished."')
+
+
+# The word opens the door. So does doing nothing twice after the right door was named, which no player does.
+IDLE = """
+class IdleEnv:
+    def reset(self, seed):
+        self.right, self.turn, self.said, self.named, self.idle = str(seed % 29 + 1), 0, False, False, 0
+        return f"Thirty doors. It is the one after {seed % 29}. Actions: 1..30", {}
+    def step(self, action):
+        self.turn += 1
+        self.idle = 0 if action else self.idle + 1
+        self.said = self.said or action == "xyzzy"
+        if action.isdigit():
+            if action != self.right or self.named:
+                return "A trap.", 0.0, True, False, {}
+            self.named = True
+        won = self.named and (self.said or self.idle > 1)
+        return "Thirty doors. Actions: 1..30", float(won), won, self.turn > 5, {}
+    def solution(self):
+        return ["xyzzy", self.right]
+"""
+
+
+async def test_a_word_is_given_away_although_doing_nothing_wins_in_its_place(sandbox):
+    """A play without the word goes on as a player would. Otherwise the program could recognise it."""
+    found = await gift_of_solutions(sandbox, IDLE, "games", "First say xyzzy.", won=EVEN)
+    assert found == "its solution wins a lost instance by 'xyzzy', which its hint tells and no observation"
+
+
+async def test_admission_tells_a_word_although_doing_nothing_wins_in_its_place(sandbox):
+    assert await values(sandbox, IDLE) == ("xyzzy",)

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from msgspec import structs
 
 from actors.environments.admission import validate
 from actors.environments.slips import SlippingPlayer, list_slips
@@ -122,14 +123,100 @@ def test_an_action_is_damaged_in_each_way_that_it_allows(action, slips):
 
 
 def test_each_slip_is_made_once_for_each_verb_and_between_them_is_a_proper_action():
-    player = SlippingPlayer(lambda _: "proper", ["open 1", "open 2"], "Actions: look jump")
-    said = [player.act("Actions: look jump sing") for _ in range(12)]
-    assert said[2::3] == ["proper"] * 4
-    made = [each for index, each in enumerate(said) if index % 3 != 2]
-    assert made == ["open", "open 1 qqq", "look qqq", "open qqq", "qqq", "open 999", "open 0", "proper"]
-    assert not player.waiting
+    player = SlippingPlayer(lambda _: "proper", [], "Actions: look jump open:1 open:2")
+    said = [player.act("Actions: look jump open:1 open:2 sing") for _ in range(15)]
+    # The first proper action is made twice.
+    assert said == [
+        *("", "open", "proper", "proper", "look qqq", "proper", "open:1:qqq", "qqq", "proper"),
+        *("open:qqq", "open:999", "proper", "open:0", "proper", "proper"),
+    ]
+    assert not player.busy
+
+
+def test_slips_are_made_anew_where_none_of_the_same_actions_are_offered():
+    player = SlippingPlayer(lambda _: "proper", [], "Actions: red blue")
+    said = [player.act("Actions: blue green") for _ in range(6)]
+    assert said == ["", "blue qqq", "proper", "proper", "qqq", "proper"]
+    assert not player.busy
+    assert [player.act("Actions: 1..3") for _ in range(5)] == ["", "1 qqq", "proper", "proper", "qqq"]
+
+
+def test_the_next_action_of_a_path_is_damaged_and_the_last_one_is_not_sent():
+    player, plays = SlippingPlayer(lambda _: "proper", ["take:key", "use:7"], "It is dark."), []
+    while player.busy and len(plays) < 9:
+        player.begin()
+        plays.append([player.act("It is dark.") for _ in range(7)])
+    assert plays == [
+        ["take:key", "take:key", "", "proper", "proper", "use", "proper"],
+        ["", "take", "take:key", "use:7:qqq", "use:qqq", "proper", "use:999"],
+        ["take:key", "use:0", "proper", "proper", "proper", "proper", "proper"],
+        ["take:key:qqq", "take:qqq", "take:key", "proper", "proper", "proper", "proper"],
+    ]
 
 
 def test_words_of_an_observation_without_a_list_are_not_damaged():
-    assert not SlippingPlayer(lambda _: "", [], "It is dark.").waiting
-    assert len(SlippingPlayer(lambda _: "", ["go on"], "It is dark.").waiting) == 3
+    assert not SlippingPlayer(lambda _: "", [], "It is dark.").busy
+
+
+ROLES = """
+class RolesEnv:
+    def reset(self, seed):
+        self.goal = random.Random(seed).randrange(1, 60)
+        self.turn, self.role = 0, ""
+        return "Choose a role. Actions: be:warrior be:mage", {}
+
+    def step(self, action):
+        self.turn += 1
+        if not self.role:
+            self.role = action if action in ("be:warrior", "be:mage") else ""
+            said = self.view("Find it.") if self.role else "A role! Actions: be:warrior be:mage"
+            return said, 0.0, False, False, {}
+        PARSE
+        won = gate == str(self.goal)
+        return self.view(f"{gate} is wrong."), float(won), won, self.turn >= 6, {}
+
+    def view(self, text):
+        return f"{text} Actions: " + " ".join(f"guess:{number}" for number in range(1, 60))
+
+    def solution(self):
+        return ["be:mage", f"guess:{self.goal}"]
+"""
+LATER = {
+    "''": "gate = action[0] and action.partition(':')[2]",
+    "'guess'": "gate = action.split(':')[1] if action.startswith('guess') else 'nothing'",
+    "'be:mage'": "assert not action.startswith('be'); gate = action.partition(':')[2]",
+    "'guess:[0-9]+'": "gate = action.partition(':')[2]; assert gate != self.role; self.role = gate",
+}
+"""Ways to read a guess after the first turn, by the action at which the program raises."""
+
+
+@pytest.mark.parametrize("where", LATER)
+@pytest.mark.parametrize("key", [3, 4])
+async def test_a_program_that_raises_on_a_slip_in_a_later_phase_is_refused(sandbox, where, key):
+    verdict = await validate(sandbox, ROLES.replace("PARSE", LATER[where]), key, LIMITS)
+    assert verdict.stages[-1].name == "garbage", verdict.stages[-1]
+    assert re.search(f"after action {where}$", verdict.stages[-1].reason), verdict.stages[-1]
+
+
+METALS = """
+class MetalsEnv:
+    def reset(self, seed):
+        self.right = "none of these"
+        self.metals = random.Random(seed).sample([f"metal {number}" for number in range(100)], 40)
+        return f"Which of them is gold? Actions: {' | '.join(self.metals)} | none of these", {}
+
+    def step(self, action):
+        won = action.removeprefix(r"\\boxed{").removesuffix("}") == self.right
+        return f"It is {'' if won else 'not '}{action}.", float(won), True, False, {}
+
+    def solution(self):
+        return [self.right]
+"""
+
+
+async def test_nonsense_may_win_if_it_is_offered(sandbox):
+    limits = structs.replace(LIMITS, random_win_share=0.9)
+    assert (await validate(sandbox, METALS, 3, limits)).stages[-1].name != "garbage"
+    unlisted = METALS.replace(" | none of these", "")
+    verdict = await validate(sandbox, unlisted, 3, limits)
+    assert verdict.stages[-1].reason == "nonsense wins: 'none of these'"

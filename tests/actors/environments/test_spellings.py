@@ -117,5 +117,5 @@ async def test_a_world_that_hears_nothing_and_lists_no_actions_is_refused_with_w
     verdict = await validate(sandbox, deaf, 3, LIMITS["default"])
     assert verdict.stages[-1].name == "effect"
     assert verdict.stages[-1].reason == (
-        "whatever is done, the same happens; the observation lists no actions, drawn from its words"
+        "whatever was tried, the same happened; the observation lists no actions, drawn from its words"
     )

@@ -231,3 +231,33 @@ async def test_an_audit_makes_random_calls(sandbox, source, calls, wins):
     job = AuditJob("e1", 1, source, (RecordedPlay("p", 3, recording),), tuple(range(16)), 13, 1.0, 25, 77, 60.0)
     outcome = await audit(sandbox, job, "tools")
     assert (outcome.replays, outcome.wins, bool(outcome.finding)) == (1, wins, wins > 0), outcome
+
+
+STATUS = """
+class StatusEnv(ToolUseBaseEnv):
+    def reset(self, seed):
+        self.team = f"T-{random.Random(seed).randrange(100, 999)}"
+        self._state = {"status": "away", "archived": []}
+        self._user_messages = ["Clear my status message.", "Archive the channel of my team."]
+        self._message_criteria = [lambda state: state["status"] == "", lambda state: self.team in state["archived"]]
+        return self._user_messages[0], {}
+    def tool_set_status(self, text: str) -> str:
+        self._state["status"] = text
+        return "Done."
+    def tool_my_team(self) -> str:
+        return self.team
+    def tool_archive(self, channel: str) -> str:
+        self._state["archived"] += [channel] * (channel == self.team)
+        return "Done."
+    def solution(self):
+        return [("set_status", {"text": ""}), ("my_team", {}), ("archive", {"channel": self.team})]
+"""
+
+
+async def test_a_request_may_ask_for_a_call_with_an_empty_text(sandbox):
+    """The solution makes this call, so it has a meaning."""
+    verdict = await validate(sandbox, STATUS, 5, LIMITS, domain="tools")
+    assert "garbage" in [stage.name for stage in verdict.stages if stage.passed], verdict.stages[-1]
+    other = STATUS.replace('"text": ""', '"text": " "').replace('["status"] == ""', '["status"] in ("", " ")')
+    verdict = await validate(sandbox, other, 5, LIMITS, domain="tools")
+    assert verdict.stages[-1].reason == 'a call without meaning meets instruction 1: set_status(text="")'
