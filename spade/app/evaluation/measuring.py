@@ -118,9 +118,10 @@ class Subject(NamedTuple):
 
     @classmethod
     def of(cls, model: str, config: str | None) -> "Subject":
-        """Find a run directory, or else a model. Raises ConfigError if it is neither."""
+        """Find a run directory, or else a model. Raises ConfigError if it is neither, RunError if the run has links."""
         run = RunDir(Path(model))
         if run.exists:
+            run.refuse_links()
             base = config or str(run.config_path)
             path = str(run.start) if run.origin is not None else run.config().model.path
             return cls(run.path, run, path, base, run.config().model.dtype, read_facts(model_folder(path)))
