@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from learner.claim import Check
-from spade.disk import discard, discard_unless_held
+from spade.disk import DRAFT, discard, discard_unless_held
 from spade.policy import canary
 from spade.policy.manifest import PARAMETERS
 from spade.policy.model import publish as publish_folder
@@ -78,7 +78,7 @@ def prune(root: Path, retired: Iterable[str], check: Check) -> None:
 
     A folder stays while a reader on this host holds it: a command, or this learner's service for another host.
     """
-    for path in [path for path in root.iterdir() if path.is_dir() and path.name.startswith(".")]:
+    for path in list(root.glob(f"{DRAFT}*")):
         check()  # check after listing, so that the files of a newer process are never deleted
         discard(path)
     for digest in retired:

@@ -257,6 +257,19 @@ def refuse_links(folder: Path) -> None:
         raise RunError(f"{link}: is a link; put a copy of the file in its place")
 
 
+def refuse_linked_folders(root: Path, *but: Path) -> None:
+    """Raise RunError if a folder below `root`, which others may have written, is a link. `but` may be links.
+
+    Whatever is written or deleted in such a folder would be written or deleted elsewhere.
+    """
+    for parent, names, _ in os.walk(root):
+        for path in (Path(parent, name) for name in names):
+            if path.is_symlink() and path not in but:
+                raise RunError(
+                    f"{path}: is a link, so that files elsewhere could be deleted; put a folder in its place"
+                )
+
+
 def find_file_system(path: Path) -> str:
     """Return the kernel's name for the type of the file system that holds `path`, or "" if unknown.
 

@@ -30,7 +30,7 @@ from spade.config import (
     replace_settings,
 )
 from spade.decoding import UnreadableError, try_decode
-from spade.disk import make_private, read, replace
+from spade.disk import make_private, read, refuse_linked_folders, replace
 from spade.errors import RunError
 from spade.locks import Holder, find_holder, hold_folder, hold_lock
 from spade.policy.model_folder import strip_commit
@@ -140,6 +140,10 @@ class RunDir:
             near = suggest_runs(self.path)
             raise RunError(f"{self.path}: no run here (no config.toml); {near}`spade up --run {self.path}` starts one")
         return self
+
+    def refuse_links(self) -> None:
+        """Raise RunError if a folder of this run, other than its store, is a link. The run may be somebody else's."""
+        refuse_linked_folders(self.path, self.store)
 
     def config(self) -> Config:
         """Load the run's resolved config."""
@@ -275,11 +279,13 @@ class RunDir:
 
     @contextmanager
     def lock(self, *parts: str) -> Iterator[None]:
-        """Lock parts of the run ("replay", "learner") for this process. Raises RunError if another process has one.
+        """Lock parts of the run ("replay", "learner") for this process.
 
-        The last process that has a part deletes the folder of the sockets, if it is in a temporary directory.
+        The last process that has a part deletes the folder of the sockets, if it is in a temporary directory. Raises
+        RunError if another process has a part, or as `refuse_links` does.
         """
         make_private(self.path)
+        self.refuse_links()
 
         def describe(part: str, holder: Holder) -> str:
             if holder.far:

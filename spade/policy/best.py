@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from spade.decoding import UnreadableError, try_decode
-from spade.disk import discard_unless_held, link_folder, open_draft, read_all, sync
+from spade.disk import DRAFT, discard_unless_held, link_folder, open_draft, read_all, sync
 from spade.errors import RunError, format_reason
 from spade.policy.manifest import PARAMETERS
 
@@ -87,7 +87,7 @@ def keep(root: Path, weights: Path, new: Best) -> bool:
             sync(path)
         os.replace(made, folder)
     sync(root)
-    for other in [path for path in root.iterdir() if path != folder]:
+    for other in {*_list_numbered(root), *root.glob(f"{DRAFT}*")} - {folder}:  # any other file is the user's
         discard_unless_held(other, f"{POLICY}/{PARAMETERS}")
     return True
 

@@ -60,6 +60,13 @@ def test_an_older_life_may_delete_a_folder_just_before_the_newer_one_does(root):
     assert [*root.iterdir(), *published.iterdir()] == []
 
 
+def test_only_drafts_and_retired_weights_are_deleted(tmp_path):
+    for name in (".draft-a", "a", "b", ".cache"):
+        (tmp_path / name).mkdir()
+    weights.prune(tmp_path, ["a"], lambda: None)
+    assert {path.name for path in tmp_path.iterdir()} == {"b", ".cache"}
+
+
 def test_an_older_life_that_was_stopped_after_its_last_check_deletes_nothing_of_a_newer_one(root):
     policies = root.parent / "policies"
     for name in "ab":

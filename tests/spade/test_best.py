@@ -60,6 +60,14 @@ def test_an_evaluation_of_other_plays_is_not_compared(tmp_path):
     assert parameters(tmp_path) == 2
 
 
+def test_what_a_user_keeps_beside_it_stays(tmp_path):
+    keep(tmp_path / "best", published(tmp_path, 1), told(1, 0.5))
+    (tmp_path / "best" / "mine").mkdir()
+    (tmp_path / "best" / "notes.txt").touch()
+    keep(tmp_path / "best", published(tmp_path, 2), told(2, 0.9))
+    assert {path.name for path in (tmp_path / "best").iterdir()} == {"2", "mine", "notes.txt"}
+
+
 CALLS = ("mkdtemp", "link_folder", "sync", "replace", "discard_unless_held")
 
 

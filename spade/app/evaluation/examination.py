@@ -21,6 +21,7 @@ from spade.app.rundir import RunDir
 from spade.app.supervisor import launches
 from spade.app.supervisor.up import keep_up
 from spade.config import Config, load
+from spade.disk import refuse_linked_folders
 from spade.errors import RunError
 from spade.evaluations import Protocol, open_folder
 from spade.transport import Client
@@ -75,8 +76,9 @@ def measure(
     """Play and record the missing samples of these evaluations of one policy, or of a server's policy.
 
     The processes have a run directory below `place`. It is deleted when all samples are recorded. Raises RunError if
-    the weights are gone, or if a signal came first.
+    the weights are gone, if a signal came first, or if a folder in `place` is a link.
     """
+    refuse_linked_folders(place)
     with ExitStack() as stack:
         records = [stack.enter_context(open_folder(exam.root, exam.plan.rules, exam.plan.scheduled)) for exam in exams]
         # The records now belong to this command alone. So do the run directories that a killed command left.

@@ -118,9 +118,10 @@ class Subject(NamedTuple):
 
     @classmethod
     def of(cls, model: str, config: str | None) -> "Subject":
-        """Find a run directory, or else a model. Raises ConfigError if it is neither."""
+        """Find a run directory, or else a model. Raises ConfigError if it is neither, RunError if the run has links."""
         run = RunDir(Path(model))
         if run.exists:
+            run.refuse_links()
             base = config or str(run.config_path)
             path = str(run.start) if run.origin is not None else run.config().model.path
             return cls(run.path, run, path, base, run.config().model.dtype, read_facts(model_folder(path)))
@@ -266,9 +267,12 @@ def _plan_policy(
     folder = policy.folder or Path(subject.model)
     others = _make_sampling_settings(asked)
     config = derive_settings(subject.base, asked.overrides, folder, subject.dtype, pairs, context, others)
-    return Planned(
-        subject, policy, config, _make_exams(subject, policy, suites, asked, config, complain), asked.servers
-    )
+    exams = _make_exams(subject, policy, suites, asked, config, complain)
+    if exams and len(exams) < len(suites):  # the processes must not need the library of a suite that is not played
+        playable = {exam.suite.name for exam in exams}
+        kept = [each for each in suites if each.suite.name in playable]
+        return _plan_policy(subject, policy, kept, asked, complain)
+    return Planned(subject, policy, config, exams, asked.servers)
 
 
 def _extend_for_thoughts(subject: Subject, suites: Sequence[Chosen], asked: EvalOptions) -> Sequence[Chosen]:

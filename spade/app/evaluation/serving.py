@@ -18,7 +18,7 @@ from spade.app.rundir import RunDir
 from spade.app.supervisor import launches
 from spade.app.supervisor.up import keep_up
 from spade.config import Config, load
-from spade.disk import expand_home
+from spade.disk import expand_home, refuse_linked_folders
 from spade.errors import ConfigError
 from spade.text import as_line
 from spade.transport import Client
@@ -95,6 +95,7 @@ def _derive_settings(subject: Subject, policy: PinnedPolicy, asked: ServeOptions
 def _serve_live(asked: ServeOptions, say: Say) -> None:
     """Join a run that is up, and follow its newest policy."""
     run = RunDir(Path(asked.model)).require()
+    run.refuse_links()
     if asked.policy != "newest" or asked.config:
         raise ConfigError("--live: follows the run's newest policy by its config; leave --policy and --config out")
     written = [f"{name}={json.dumps(value)}" for name, value in _make_address(asked, _name(run, asked)).items()]
@@ -143,6 +144,7 @@ class _Folder:
         self._lock = self._run.lock(part)
 
     def __enter__(self) -> RunDir:
+        refuse_linked_folders(self._place)
         for left in self._place.glob("serve-*"):
             if not RunDir(left).holders():
                 delete_run(RunDir(left))

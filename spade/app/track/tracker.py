@@ -84,11 +84,12 @@ class Tracker:
 def tracker(run: RunDir, choice: TrackerChoice) -> Iterator[Tracker]:
     """Open the tracker of a run. It continues after the last record that its sink has.
 
-    Raises ConfigError if the sink's package is missing, RunError if the run has another tracker of this kind now or if
-    the sink's data do not fit its state.
+    Raises ConfigError if the sink's package is missing. Raises RunError if the run has another tracker of this kind
+    now, if the sink's data do not fit its state, or if a folder of the run is a link.
     """
     kind = choice.kind
     file = _state_file(run, kind)
+    run.refuse_links()
     file.parent.mkdir(exist_ok=True)
     with hold_lock(
         file.with_suffix(".lock"),

@@ -26,6 +26,8 @@ BOXES = {
         "B. C. elegans",
         r"\underline{B}",
         r"{\bf B}",
+        r"\left( B \right)",
+        r"\bigl( B \bigr)",
         r"\bf{B}",
     ],
     "C": [
@@ -220,6 +222,10 @@ SENTENCES = {
         "Thus option C is the correct structure.",
         "Option C is correct and all others are wrong.",
         "So C is the answer to the question.",
+        "Option C is correct...",
+        "Option C is correct - it has three carbons.",
+        "Option C is correct (see above).",
+        "Option C is correct given that x > 0.",
     ],
     "D": [
         "The correct option is D",

@@ -116,6 +116,16 @@ def planned(suites="nano", complain=nothing, **other):
         return _plan_policy(subject, policy, choose_suites(words), words, complain)
 
 
+def test_a_suite_that_cannot_be_played_changes_nothing_for_the_others(tmp_path, monkeypatch):
+    """Env-runners would not start without the library of the suite, and so play no other suite."""
+    monkeypatch.chdir(tmp_path)
+    complaints = []
+    given = planned("gpqa-diamond,nano", complaints.append)
+    assert given.config.sandbox.libraries == planned("nano").config.sandbox.libraries
+    assert given.config.engine.context_tokens == planned("nano").config.engine.context_tokens
+    assert len(complaints) == 1
+
+
 def test_policies_that_would_not_compare_are_refused_before_one_is_measured(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     now, before = planned(), planned(overrides=("engine.arithmetic=model",))

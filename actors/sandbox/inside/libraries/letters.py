@@ -14,7 +14,7 @@ LONGEST = 10_000
 
 _STYLES = re.compile(
     r"\\(?:text)?color\s*+\{[^{}]*+\}"
-    r"|\\(?:(?:text|math)[a-z]*+|(?:operatorname|boldsymbol|bm|[mhf]box|emph|underline|left|right|boxed"
+    r"|\\(?:(?:text|math)[a-z]*+|(?:operatorname|boldsymbol|bm|[mhf]box|emph|underline|left|right|[bB]igg?[lr]?|boxed"
     r"|displaystyle|ensuremath|tiny|scriptsize|footnotesize|small|normalsize|[lL]arge|LARGE|[hH]uge|bf|rm|it|sf|tt|em)"
     r"(?![A-Za-z]))|\\[()\[\]{}]|[{}$*`#]|(?<![^\W_])_++|_++(?![^\W_])"
 )
@@ -41,7 +41,7 @@ _APPROVED = rf"{_VERB}\s++(?:{_GOOD}|the\s++{_GOOD}(?:\s++\w++){{0,2}})"
 _ANSWERS = rf"{_VERB}\s++(?:(?:the\s++)?{_GOOD}|(?:the|my)(?:\s++final)?)\s++(?:answer|option|choice)"
 _CLAUSE_END = (
     r"(?:\s++(?:to|for)\s++(?:this|the)\s++(?:question|problem))?+"
-    r"(?=\W*+$|\s*+[.,:;!?)\]]|\s++(?:because|since|and|while|whereas|here)\b)"
+    r"(?=\W*+$|\s*+[.,:;!?)\]]|\s++[-\u2013\u2014(]|\s++(?:because|since|and|while|whereas|here|given)\b)"
 )
 """The end of a clause that approves a letter. "(A) is correct in sign" does not match, since the clause continues."""
 _DOUBT = re.compile(
@@ -79,7 +79,8 @@ class _Patterns(NamedTuple):
 def _compile_patterns(letters: str) -> _Patterns:
     upper, either = letters.upper(), letters.upper() + letters.lower()
     others = upper.replace("A", "") or upper
-    closed = rf"{_ENDING}(?:$|[)\]][\"'\u201d\u2019>]*+(?![\^_+=*/])| *+{_WIDE}(?!\s*+[\^_+=*/])|[,:;!]|\.(?![^\W\d_]))"
+    bracket, wide = r" *+[)\]][\"'\u201d\u2019>]*+(?![\^_+=*/])", rf" *+{_WIDE}(?!\s*+[\^_+=*/])"
+    closed = rf"{_ENDING}(?:$|{bracket}|{wide}|[,:;!]|\.(?![^\W\d_]))"
     reason = rf"\s++(?:[-\u2013\u2014]+\s|{_REASON}|\([^)]{{2,}}\)|\[[^\]]{{2,}}\])"
     label = rf"{_OPENING}(?:([{either}]){closed}|([{upper}])(?={reason}|\s*+[\u2013\u2014]))"
     # In a sentence, words may follow the letter. But an A before a word is an article.
