@@ -61,8 +61,10 @@ bytecode: $(VENV)/dev
 	-PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --collect-only --quiet > /dev/null
 
 # What `make test` leaves out for its time: the rest of the hostile suite, kills, and longer runs.
+SLOW := tests/hostile tests/chaos tests/learner tests/e2e/test_network.py tests/e2e/test_scale.py tests/app/experiment \
+	tests/examples tests/nano tests/actors/environments
 test-slow: $(VENV)/dev
-	$(BIN)/pytest --numprocesses=$(WORKERS) --dist=worksteal -m slow tests/hostile tests/chaos tests/learner tests/e2e/test_scale.py tests/app/experiment
+	$(BIN)/pytest --numprocesses=$(WORKERS) --dist=worksteal -m slow $(SLOW)
 
 # Minutes: each test is a run or two. While one run starts or ends, the others use the cores.
 test-recipes: $(VENV)/dev

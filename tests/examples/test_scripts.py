@@ -26,6 +26,7 @@ def start(tmp_path_factory):
     return run
 
 
+@pytest.mark.slow
 def test_an_environment_of_the_script_is_trained_on_and_its_run_is_read(start):
     told, folder = start("train_environment.py", "mine", "1")
     run = spade.open_run(folder / "mine" / "run")

@@ -4,9 +4,12 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 from tests.learner.killed_learner import STEPS
 
 
+@pytest.mark.slow
 def test_sigkill_at_any_instant_changes_no_bit(checkpoint_folder, tmp_path):
     command = [sys.executable, "-m", "tests.learner.killed_learner", str(checkpoint_folder), str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=900)

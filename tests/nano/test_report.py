@@ -44,6 +44,7 @@ def test_the_shipped_checkpoint_is_small() -> None:
     assert msgspec.json.decode((folder / RECORD).read_bytes(), type=Build).steps > 0
 
 
+@pytest.mark.slow
 def test_the_shipped_checkpoint_designs_and_plays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reporting, "PROGRAMS", 12)
     monkeypatch.setattr(reporting, "ENVIRONMENTS", 24)

@@ -370,7 +370,6 @@ def test_files_that_do_not_fit_are_found_without_building_a_model(fault, tmp_pat
 
 def test_the_check_before_a_run_builds_the_model_in_another_process(tmp_path):
     folder = write_checkpoint(tmp_path)
-    assert check_checkpoint(folder).size == 301
     rewritten(folder, without("layers.1."))
     with pytest.raises(RunError, match=r"11 are missing, the first is model.layers.1"):
         check_checkpoint(folder)

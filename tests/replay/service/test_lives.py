@@ -46,7 +46,7 @@ async def test_plays_of_an_older_agent_are_refused_and_leased_again(tmp_path):
                 async def waits():
                     with over("agent-x"):
                         while True:
-                            await old.lease_plays(256, 60.0)
+                            await old.lease_plays(256, 5.0)
 
                 nursery.start_soon(waits)
                 await trio.testing.wait_all_tasks_blocked(0.01)
