@@ -64,7 +64,7 @@ class Endpoint(Section, frozen=True):
 
     roles: tuple[Literal["designer", "agent", "evaluator"], ...] = ("designer",)
     """Roles that the endpoint samples for. Both designer and agent are refused, because then nothing
-    would be trained."""
+    would be trained. With `evaluation.suite` the evaluator is refused, because it measures the run's policy."""
 
     def serves(self, role: str) -> bool:
         """Return True if an endpoint is set and samples for this role."""
