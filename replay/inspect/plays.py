@@ -55,11 +55,12 @@ def read_newest_play(path: Path) -> KeptPlay:
     with open_reader(path) as store:
         for environment in reversed(store.scan("environments", Environment)):
             plays = store.scan("plays", PlayRecord, prefix=make_environment_prefix(environment.id))
-            if finished := [play.id for play in plays if play.state == "finished"]:
+            if finished := [play for play in plays if play.state == "finished"]:
                 break
         else:
             raise RunError(f"{path}: no play is finished yet")
-    return read_play(path, finished[-1])
+    # The ids of chunks 2 and 10 do not sort by age.
+    return read_play(path, max(finished, key=lambda play: (play.chunk, not play.hinted, play.index)).id)
 
 
 def read_finished(

@@ -1,17 +1,19 @@
 """The programs that were admitted last, for the measurement of their diversity."""
 
-from replay.ledger.records import Source
+from replay.ledger.records import Environment, Source
 from replay.store.store import Store
 from spade.protocol import NewestPrograms
 
 
 def read_newest_programs(store: Store, count: int, room: int) -> NewestPrograms:
-    """Return the `count` newest admitted programs, ordered by their jobs, the oldest first.
+    """Return the `count` newest admitted programs of the run, ordered by their jobs, the oldest first.
 
     Returns fewer if they would exceed `room` bytes together.
     """
     newest: list[str] = []
-    for record in store.last("sources", Source, count):
+    # The table of sources also holds seeds and imported programs, whose keys do not sort by age.
+    for environment in store.last("environments", Environment, count):
+        (record,) = store.get_many("sources", [environment.id], Source)
         room -= len(record.source.encode())
         if room < 0:
             break

@@ -12,7 +12,7 @@ import msgspec
 from spade.config.addresses import check_bind, check_endpoint, check_serve, check_servers
 from spade.config.domains import DOMAINS
 from spade.config.engine_kinds import ENGINE_KINDS
-from spade.config.sections import Config, Evaluation, Learner, Pool, PoolLibrary, ToolUse, Track
+from spade.config.sections import Config, Endpoint, Evaluation, Learner, Pool, PoolLibrary, ToolUse, Track
 from spade.config.suites import HARNESS_SUITES, SUITE_TRAITS, ProtocolName
 from spade.errors import ConfigError
 from spade.protocol import MOST_ACTORS
@@ -29,7 +29,7 @@ def check(config: Config) -> None:
     _check_domain(config)
     _check_rounds(config)
     _check_pool(config)
-    _check_evaluation(config.evaluation)
+    _check_evaluation(config.evaluation, config.endpoint)
     _check_challenges(config)
     _check_variants(config.tools)
     _check_pairs(config)
@@ -136,10 +136,18 @@ def _is_source(source: str, kinds: Collection[str]) -> bool:
     return kind in kinds and bool(name)
 
 
-def _check_evaluation(evaluation: Evaluation) -> None:
-    """Refuse a suite that no run can play, an unknown protocol, a missing file, and a file that a suite cannot take."""
+def _check_evaluation(evaluation: Evaluation, endpoint: Endpoint) -> None:
+    """Refuse a suite that no run can play, an unknown protocol, a missing file, and a file that a suite cannot take.
+
+    Also refuse an endpoint that would sample for the evaluator, since a run measures only its own policy.
+    """
     if not evaluation.suite:
         return
+    if endpoint.serves("evaluator"):
+        raise ConfigError(
+            "endpoint.roles: evaluation.suite measures the run's policy, which an endpoint does not have; leave "
+            "'evaluator' out"
+        )
     (suite, path, protocol), there = evaluation.measured, ", ".join(SUITE_TRAITS)
     if suite in HARNESS_SUITES:
         raise ConfigError(

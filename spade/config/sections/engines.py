@@ -63,8 +63,8 @@ class Endpoint(Section, frozen=True):
     """File that holds the API key; "" sends none."""
 
     roles: tuple[Literal["designer", "agent", "evaluator"], ...] = ("designer",)
-    """Roles that the endpoint samples for. The designer and the agent together are refused, because then
-    nothing would be trained."""
+    """Roles that the endpoint samples for. The designer and the agent together are refused, because then nothing
+    would be trained. With `evaluation.suite` the evaluator is refused, because it measures the run's policy."""
 
     def serves(self, role: str) -> bool:
         """Return True if an endpoint is set and samples for this role."""

@@ -290,3 +290,11 @@ def test_agents_may_not_sample_elsewhere_where_designs_are_not_trained():
     assert load("nano", elsewhere).design.train
     with pytest.raises(ConfigError, match=r"under design\.train = false nothing is trained"):
         load("nano", (*elsewhere, "design.train=false"))
+
+
+def test_an_endpoint_may_not_sample_for_the_evaluations_of_a_run():
+    """Its tokens have no version, so each of these evaluations would be dropped."""
+    elsewhere = ("endpoint.url=http://127.0.0.1:8000/v1", "endpoint.roles=['designer', 'evaluator']")
+    assert load("nano", (*elsewhere, "evaluation.suite=")).endpoint.serves("evaluator")
+    with pytest.raises(ConfigError, match=r"^endpoint\.roles: .* measures the run's policy"):
+        load("nano", (*elsewhere, "evaluation.suite=folder:somewhere"))

@@ -6,9 +6,10 @@ import msgspec
 import pytest
 import trio
 
+from replay.ledger.keys import make_imported_id
 from replay.ledger.records import Source
 from replay.service import process
-from replay.store import open_reader
+from replay.store import open_reader, open_store
 from replay.store.newest_programs import read_newest_programs
 from spade import protocol
 from spade.errors import RefusedError
@@ -56,6 +57,17 @@ async def test_the_newest_programs_come_in_the_order_of_their_jobs(tmp_path):
         room = len("class AEnv: ...")
         assert read_newest_programs(store, 4, 3 * room - 1).sources == ("class CEnv: ...", "class DEnv: ...")
         assert read_newest_programs(store, 4, 0).sources == ()
+
+
+async def test_imported_programs_are_none_of_the_newest_programs(tmp_path):
+    """The ids of imported environments begin with the run that they are from, so they may sort after the run's own."""
+    async with looping(tmp_path) as replay:
+        await publish(replay)
+        await design(replay, ["AEnv"])
+    with open_store(tmp_path / "store", "sync") as store:
+        ids = [make_imported_id(origin, "e000007") for origin in ("0a1b2c3d4e5f6071", "e9999993d4e5f607", "f" * 16)]
+        store.commit(store.encode([("sources", id, Source("class OldEnv: ...", "", "")) for id in ids]))
+        assert read_newest_programs(store, 2, 1_000).sources == ("class AEnv: ...",)
 
 
 async def test_programs_that_would_not_fit_into_a_message_are_left_out(tmp_path):

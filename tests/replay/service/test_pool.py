@@ -9,7 +9,7 @@ import pytest
 from replay.inspect.contents import StoreContents, read_contents
 from replay.inspect.verify import find_problems
 from replay.inspect.verify.work import find_work_problems
-from replay.ledger.records import Job, Source
+from replay.ledger.records import Job
 from replay.store import open_reader, open_store
 from replay.store.load import open_run
 from replay.store.newest_programs import read_newest_programs
@@ -138,6 +138,5 @@ def test_seeds_are_kept_when_the_run_starts_and_their_folder_is_needed_no_more(r
 
 def test_seeds_are_none_of_the_newest_programs(run):
     settle(run, VARYING)
-    with open_store(run / "store", "sync") as store:
-        store.commit(store.encode([("sources", "e000000", Source("class AEnv: ...", "", ""))]))
-        assert read_newest_programs(store, 1, 1_000).sources == ("class AEnv: ...",)
+    with open_reader(run / "store") as store:
+        assert read_newest_programs(store, 1, 1_000).sources == ()
