@@ -36,9 +36,12 @@ async def ask_status(client: Client) -> Status:
     return await client.call(GetStatus(), deadline_s=ANSWER_S)
 
 
-async def ask_live(at: Reached) -> Status:
-    """Ask for the status of a live run. Raises RunError if the run is down, BusError if the service does not answer."""
-    async with connect_observer(at, CONNECT_S) as client:
+async def ask_live(at: Reached, patience_s: float = CONNECT_S) -> Status:
+    """Ask for the status of a live run within `patience_s`.
+
+    Raises RunError if the run is down, BusError if the service does not answer.
+    """
+    async with connect_observer(at, patience_s) as client:
         return await ask_status(client)
 
 

@@ -11,16 +11,14 @@ def why(run: LiveRun, json: Json = False, keys: Keys = None) -> None:
     Each line names the process that waits, the process it waits for, and the time. Exit code 1 if the replay service,
     which all others wait for, does not answer.
     """
-    import msgspec
     import trio
 
     from spade.app.screen.observe import ask_live, explain
     from spade.app.screen.reach import ANSWER_S, reach
 
     at = reach(run, keys)
-    bus = msgspec.structs.replace(at.config.bus, call_deadline_s=ANSWER_S)
     try:
-        status = trio.run(ask_live, at, bus)
+        status = trio.run(ask_live, at, ANSWER_S)
     except* BusError:
         holders = ", ".join(sorted({str(holder) for holder in at.holders().values()})) or "another host"
         raise RunError(
