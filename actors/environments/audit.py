@@ -246,16 +246,9 @@ class Auditor:
         return (await self._play(seed, self._job.max_turns, follow_moves(moves))).episode_return
 
     async def _find_return_without(self, words: Sequence[str], seed: int, moves: Iterable[Move]) -> float:
-        """Play the moves without these words, then random moves until the end. Return the play's return.
-
-        If the play went on with doing nothing, a program could recognise it and let it win.
-        """
-        left, policy = iter(drop_words(moves, words)), self._domain.guesser(self._rng, self._job.reads, ())
-
-        async def act(seen: Observed) -> Move:
-            return next(left, None) or policy(seen)
-
-        return (await self._play(seed, self._job.max_turns, act)).episode_return
+        """Play the moves without these words, then at random. A program could recognise a player that does nothing."""
+        player = follow_moves(drop_words(moves, words), self._domain.guesser(self._rng, self._job.reads, ()))
+        return (await self._play(seed, self._job.max_turns, player)).episode_return
 
     async def _find_gift(self) -> None:
         """Look for a hinted play that needs a word which the hint states and no observation does.
@@ -382,12 +375,12 @@ def _told(word: str) -> str:
     return f"{word[:40]!r}, which only its hint states"
 
 
-def follow_moves(moves: Iterable[Move]) -> Player[Move]:
-    """Return a player that makes these moves, then leaves."""
+def follow_moves(moves: Iterable[Move], then: Callable[[Observed], Move | None] = lambda _: None) -> Player[Move]:
+    """Return a player that makes these moves, then the moves of `then`. Without `then` it leaves."""
     left = iter(moves)
 
-    async def act(_: Observed) -> Move | None:
-        return next(left, None)
+    async def act(seen: Observed) -> Move | None:
+        return next(left, None) or then(seen)
 
     return act
 

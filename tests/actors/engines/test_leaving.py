@@ -81,5 +81,5 @@ async def test_a_request_that_no_engine_sampled_in_time_is_an_error_of_its_own()
         service("engine", "engine-0", replay, SETTINGS, lambda _: Overdue(50.0, 10.25)),
     ):
         session = Session(SETTINGS, None, {"engine": engines}, None, trio.Event(), "engine", None, None, None)
-        with pytest.raises(OverdueError, match=r"= 60 s: 50\.0 s in its queue, 10\.2 s being sampled"):
+        with pytest.raises(OverdueError, match=r"= 60 s: 50\.0 s in its queue, 10\.2 s sampling"):
             await session.generate(pack_ids([3]), 5, 1.0, 1)

@@ -72,7 +72,7 @@ FAILURES = [
     ("solution", "does not win", changed(("[str(self.goal)]", "[str(self.goal - 1)]"))),
     ("solution", "does not win", changed(("[str(self.goal)]", "[]"))),
     ("solution", "ValueError", changed(("return [str(self.goal)]", "raise ValueError"))),
-    ("effect", "the same happens", changed(
+    ("effect", "the same happened", changed(
         ('reply = "Higher." if int(action) < self.goal else "Lower."', 'reply = "No."'),
         ("if int(action) == self.goal", "if False"), ("[str(self.goal)]", "'wait'"),
         ("A number, please.", "No."), ("0.0, over", "0.2, over"))),

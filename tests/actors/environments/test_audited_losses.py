@@ -605,7 +605,7 @@ class IdleEnv:
 async def test_a_word_is_given_away_although_doing_nothing_wins_in_its_place(sandbox):
     """A play without the word goes on as a player would. Otherwise the program could recognise it."""
     found = await gift_of_solutions(sandbox, IDLE, "games", "First say xyzzy.", won=EVEN)
-    assert found == "its solution wins a lost instance by 'xyzzy', which its hint tells and no observation"
+    assert found == "its solution wins a lost instance by 'xyzzy', which only its hint states"
 
 
 async def test_admission_tells_a_word_although_doing_nothing_wins_in_its_place(sandbox):

@@ -260,4 +260,4 @@ async def test_a_request_may_ask_for_a_call_with_an_empty_text(sandbox):
     assert "garbage" in [stage.name for stage in verdict.stages if stage.passed], verdict.stages[-1]
     other = STATUS.replace('"text": ""', '"text": " "').replace('["status"] == ""', '["status"] in ("", " ")')
     verdict = await validate(sandbox, other, 5, LIMITS, domain="tools")
-    assert verdict.stages[-1].reason == 'a call without meaning meets instruction 1: set_status(text="")'
+    assert verdict.stages[-1].reason == 'a meaningless call meets instruction 1: set_status(text="")'
