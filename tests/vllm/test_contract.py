@@ -41,7 +41,7 @@ class TestVllm(FollowingContract):
         while engine.busy:
             results.update(engine.step())
         assert isinstance(results[1], Refused)
-        assert "vLLM refuses it: temperature must be" in results[1].reason
+        assert "vLLM refuses the request: temperature must be" in results[1].reason
         assert_sampled_from(nano.model, asked[0], results[0])
 
 
