@@ -119,7 +119,7 @@ def write_kubernetes(name: str, overrides: Sequence[str], gpus: int) -> str:
 def _count_by_gpus(name: str, overrides: Sequence[str], most: int) -> tuple[list[str], Config]:
     """Replace each list of GPUs by their number, and return the new overrides and config.
 
-    Raises ConfigError, also if a process asks for more than `most` GPUs, the number of a machine.
+    Raises ConfigError, also if a process asks for more GPUs than the largest machine has, `most`.
     """
     config = load(name, tuple(overrides))
     # A role with a list of GPUs runs on GPUs, so ask for the number that it needs on "cuda".

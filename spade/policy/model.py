@@ -102,9 +102,9 @@ def refill(model: PreTrainedModel, folder: Path, digest: str) -> None:
     """Copy the published parameters of `folder` into `model` in place, without a second model in memory.
 
     The file is mapped, not read. Its bytes are not checked (`manifest.verify` checks them). If the file's tensors are
-    not the model's one by one, the copy does go through a second model. For example, Transformers stores experts
-    separately. Raises WeightsError, before it copies anything, if the folder holds other weights or another model's.
-    Raises FileNotFoundError if the folder is gone.
+    not the model's one by one, as Transformers stores experts separately, the copy goes through a second model. Raises
+    WeightsError, before it copies anything, if the folder holds other weights or another model's. Raises
+    FileNotFoundError if the folder is gone.
     """
     published = manifest.read(folder, digest)
     own = model.state_dict()

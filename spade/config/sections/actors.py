@@ -124,7 +124,7 @@ class Pool(Section, frozen=True):
 
     difficulty: Literal["fixed", "window"] | CountOrZero = "fixed"
     """The levels of a library's programs, if they have levels. A number plays them at this level, and "fixed" at level
-    0. "window" starts at level 0 and raises the levels of a program as it is won (docs/pools.md, "Levels")."""
+    0. "window" starts at level 0 and raises the levels of a name as its programs are won (docs/pools.md, "Levels")."""
 
     window_plays: Count = 128
     """Number of plays at the highest level of a window before the window may rise. The default is RLVE's, 8 groups of
@@ -321,8 +321,8 @@ class Sandbox(Section, frozen=True):
     """Episodes that an env-runner has open at once; it refuses more, and those plays are leased again."""
 
     random_win_share: Share = 0.25
-    """Share of plays that random actions may win; 1 rejects no program. Admission rejects a program at exactly this
-    share, or admits a program at this share + 0.15, at most once in a hundred times."""
+    """Share of plays that random actions may win; 1 rejects no program. Admission errs at most once in a hundred
+    times: it rejects a program at this share, or admits a program at this share + 0.15."""
 
     readable_actions: bool = False
     """True rejects a program whose first observation offers no actions that admission can read (docs/designing.md)."""

@@ -128,7 +128,7 @@ class Learner(Section, frozen=True):
     0 makes a run synchronous."""
 
     designer_weight_max: Positive = 32.0
-    """Greatest factor on the advantages of designs. A batch has few designs, so their advantages are raised."""
+    """Greatest factor on the advantages of designs. A batch has few designs, so their advantages are multiplied."""
 
     group_deadline_s: Seconds = 28_800.0
     """Seconds that a group may wait for its batch; then it is not trained. The default is chosen by simulation

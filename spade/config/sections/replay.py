@@ -66,8 +66,8 @@ class Audit(Section, frozen=True):
     """Plays of random actions on instances that the agent won."""
 
     solutions: CountOrZero = 4
-    """Instances that nobody won, on which the actions of `solution()` are played. If they lose a share of these, the
-    same share of the losses on such instances counts as void in the designer's reward."""
+    """Instances that nobody won, on which the actions of `solution()` are played. The share of
+    these instances that `solution()` loses is the share of their losses that counts as void in the reward."""
 
 
 class Replay(Section, frozen=True):

@@ -16,7 +16,7 @@ class ToolUse(Section, frozen=True):
 
     free_share: Share = 0.0
     """Share of a program's instructions that may already be fulfilled when they are given, before any call. Admission
-    rejects a program with a greater share."""
+    rejects a program with a greater share. 0 allows none."""
 
     screen: bool = False
     """True asks the model about each admitted program if a player can know everything needed to win. The program is
