@@ -38,10 +38,10 @@ def ls(run: LiveRun, json: Json = False, keys: Keys = None) -> None:
     import trio
 
     from spade.app.screen.observe import ask_live
-    from spade.app.screen.reach import reach
+    from spade.app.screen.reach import CONNECT_S, reach
     from spade.app.supervisor.orders import ROLES, list_kept
 
-    status = trio.run(ask_live, reach(run, keys))
+    status = trio.run(ask_live, reach(run, keys), CONNECT_S)
     if json:
         kept = {name: list_kept(status, name) for name in status.wanted}
         print_json({name: {"wanted": status.wanted[name], "processes": kept[name]} for name in sorted(kept)})

@@ -36,7 +36,7 @@ async def ask_status(client: Client) -> Status:
     return await client.call(GetStatus(), deadline_s=ANSWER_S)
 
 
-async def ask_live(at: Reached, patience_s: float = CONNECT_S) -> Status:
+async def ask_live(at: Reached, patience_s: float) -> Status:
     """Ask for the status of a live run within `patience_s`.
 
     Raises RunError if the run is down, BusError if the service does not answer.
@@ -49,7 +49,7 @@ async def read_status(at: Reached) -> Status:
     """Read the status of a live run, or the last status of a run that is down."""
     run = at.run
     if run is None or at.holders():
-        return await ask_live(at)
+        return await ask_live(at, CONNECT_S)
     try:
         left = try_decode(_statuses.decode, read(run.status_path, STATUS_BYTES))
     except FileNotFoundError:

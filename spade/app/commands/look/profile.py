@@ -27,10 +27,10 @@ def profile(
 
     from spade.app.costs.profile import describe_profile, measure_profile
     from spade.app.screen.observe import ask_live
-    from spade.app.screen.reach import reach
+    from spade.app.screen.reach import CONNECT_S, reach
 
     seconds = max(1, min(round(parse_seconds(duration)), _LONGEST_S))
-    found = trio.run(measure_profile, partial(ask_live, reach(run, keys)), seconds)
+    found = trio.run(measure_profile, partial(ask_live, reach(run, keys), CONNECT_S), seconds)
     if json:
         print_json(found)
         return
