@@ -148,8 +148,8 @@ def make_quarantine_key(work: str, lease: int) -> str:
 
 
 def make_holder_id(hello: Hello) -> str:
-    """Return the name of a process in its leases. Each restart of a process gets another name."""
-    return f"{hello.name}/{hello.pid}"
+    """Return the name of a life of a process in its leases. In containers, two lives may have the same pid."""
+    return f"{hello.name}/{hello.life}-{hello.pid}"
 
 
 def name_of(holder: str) -> str:

@@ -168,7 +168,8 @@ async def test_environments_are_read_beside_the_service_and_without_it(tmp_path)
 
 async def test_requests_that_wait_are_bounded(tmp_path, monkeypatch):
     """A client keeps to its window; one that does not is told so, and serves nobody else worse."""
-    monkeypatch.setattr("spade.transport.server.WINDOW", 4)
+    for module in "spade.transport.server", "replay.service.service":  # 8 wait, read or unread, and 4 are refused
+        monkeypatch.setattr(f"{module}.WINDOW", 4)
     refusals = []
 
     async def wait(greedy):  # its own window is 256
