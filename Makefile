@@ -129,7 +129,7 @@ test-python:
 		place=$(CURDIR)/$(VENV_PYTHON)-$$($$python -c 'import sys; print(sys.version.split()[0])'); \
 		echo "$$place"; \
 		{ test -e $$place/bin/pytest || { $$python -m venv $$place && $$place/bin/pip install --quiet -c constraints.txt \
-			$(LIGHT:%='%') hypothesis jsonschema pytest pytest-trio pytest-xdist; }; } && \
+			$(LIGHT:%='%') hypothesis jsonschema pytest pytest-timeout pytest-trio pytest-xdist; }; } && \
 		$$place/bin/pip install --quiet --no-deps --force-reinstall build/python/*.whl && \
 		(cd build/python && $$place/bin/spade --version && $$place/bin/spade --help > /dev/null && $$place/bin/spade config check nano) && \
 		$$place/bin/pytest --numprocesses=$(WORKERS) $(PURE) $(WITH_TORCH:%=--ignore=%) || exit 1; \

@@ -17,7 +17,7 @@ from tests.actors.gateway.clients import free_port
 from tests.chaos.processes import Command
 from tests.chaos.serving import until_ready
 
-pytestmark = pytest.mark.slow  # a training run of minutes on two cores
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(7_200)]  # a training run of minutes on two cores
 SOON_S = 600.0
 TASK = (
     "run.seed=1", "pool.source=reasoning-gym:chain_sum", "pool.difficulty=fixed", "design.active_environments=1",
