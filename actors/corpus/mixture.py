@@ -8,10 +8,12 @@ corpus holds the number of rows read and the documents found so far. The next bu
 import hashlib
 import os
 import sqlite3
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
+from secrets import token_hex
 
 import msgspec
 
@@ -27,6 +29,7 @@ from spade.text import as_line
 ROWS = 1_000  # rows between two commits of the draft
 TELL_ROWS = 100_000
 
+_DRAFT_ID = int.from_bytes(b"SPDR")  # SQLite's application_id of a draft
 _TABLES = """
 CREATE TABLE IF NOT EXISTS spec (fingerprint BLOB);
 CREATE TABLE IF NOT EXISTS progress (source INTEGER PRIMARY KEY, state BLOB);
@@ -85,9 +88,9 @@ def _refuse_existing(out: Path) -> None:
 
 
 def _write(base: sqlite3.Connection, out: Path) -> None:
-    part = out.with_name(f"{out.name}.part")
+    part = out.with_name(f".{token_hex(8)}.part")  # a fixed name could be a file or a link of somebody else
     try:
-        with part.open("wb") as file:
+        with part.open("xb") as file:
             file.writelines(each for (each,) in base.execute("SELECT line FROM documents ORDER BY key"))
             file.flush()
             os.fsync(file.fileno())
@@ -101,12 +104,17 @@ def _write(base: sqlite3.Connection, out: Path) -> None:
 @contextmanager
 def _open_draft(draft: Path, fingerprint: bytes) -> Iterator[sqlite3.Connection]:
     """Open the draft. Empty it if it belongs to another spec or other files."""
-    if draft.exists() and not draft.is_file():
+    if os.path.lexists(draft) and not stat.S_ISREG(draft.lstat().st_mode):
         raise RunError(f"{draft}: is not a regular file; remove it")
     try:
         with closing(sqlite3.connect(draft, timeout=0)) as base:
             base.execute("PRAGMA locking_mode = EXCLUSIVE")
-            base.executescript(f"BEGIN EXCLUSIVE; {_TABLES} COMMIT;")
+            base.execute("BEGIN EXCLUSIVE")
+            ((objects,),) = base.execute("SELECT count(*) FROM sqlite_schema")
+            ((owner,),) = base.execute("PRAGMA application_id")
+            if objects and owner != _DRAFT_ID:
+                raise RunError(f"{draft}: is not a draft of this version; move it away")
+            base.executescript(f"BEGIN EXCLUSIVE; PRAGMA application_id = {_DRAFT_ID}; {_TABLES} COMMIT;")
             if base.execute("SELECT fingerprint FROM spec").fetchall() != [(fingerprint,)]:
                 for table in ("spec", "progress", "documents"):
                     base.execute(f"DELETE FROM {table}")

@@ -1,5 +1,6 @@
 """Mixtures: what is drawn, cut and left out, and the same bytes however a build went."""
 
+import errno
 import json
 import os
 import sqlite3
@@ -165,13 +166,18 @@ def test_a_local_data_set_that_changed_is_another_one(folder):
     assert spec.fingerprint() != before
 
 
-def test_a_full_disk_names_the_corpus_and_the_next_build_goes_on(folder):
+def test_a_full_disk_names_the_corpus_and_the_next_build_goes_on(folder, monkeypatch):
     write("tides.jsonl", texts("Tide", 40))
     write("moons.jsonl", texts("Moon", 50))
     whole, said = made(TWO)
-    (folder / "out.jsonl.part").symlink_to("/dev/full")
-    with pytest.raises(RunError, match=r"out\.jsonl: was not written \(No space left on device\); .* goes on"):
-        made(TWO)
+
+    def fail(_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as full:
+        full.setattr(os, "fsync", fail)
+        with pytest.raises(RunError, match=r"out\.jsonl: was not written \(No space left on device\); .* goes on"):
+            made(TWO)
     assert sorted(os.listdir()) == ["moons.jsonl", "out.jsonl.draft", "spec.toml", "tides.jsonl"]
     assert made(TWO) == (whole, said)
 
@@ -278,6 +284,28 @@ def test_a_draft_of_other_sources_is_begun_anew_and_a_damaged_or_taken_one_is_na
     os.mkfifo(draft)
     with pytest.raises(RunError, match="not a regular file"):
         made(TWO)
+
+
+def test_files_beside_the_corpus_are_kept_and_no_link_is_followed(folder):
+    write("tides.jsonl", texts("Tide", 40))
+    write("moons.jsonl", texts("Moon", 50))
+    mine = {"out.jsonl.part": "mine", "victim": ""}
+    for name, text in mine.items():
+        (folder / name).write_text(text)
+    draft = folder / "out.jsonl.draft"
+    draft.symlink_to("victim")
+    with pytest.raises(RunError, match=r"out\.jsonl\.draft: is not a regular file; remove it"):
+        made(TWO)
+    draft.unlink()
+    with closing(sqlite3.connect(draft)) as other:
+        other.executescript("CREATE TABLE documents (mine TEXT); INSERT INTO documents VALUES ('one');")
+    before = draft.read_bytes()
+    with pytest.raises(RunError, match=r"out\.jsonl\.draft: is not a draft of this version; move it away"):
+        made(TWO)
+    assert draft.read_bytes() == before
+    draft.unlink()
+    made(TWO)
+    assert {name: (folder / name).read_text() for name in mine} == mine
 
 
 def test_a_corpus_that_exists_is_kept(folder):
