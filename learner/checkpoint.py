@@ -88,9 +88,14 @@ def list_kept(root: Path) -> list[tuple[int, Path]]:
     return list_by_step(root)
 
 
+def read_manifest(folder: Path) -> Manifest:
+    """Read the manifest of a checkpoint. Raises OSError or UnreadableError."""
+    return try_decode(msgspec.json.Decoder(Manifest).decode, read_all(folder / MANIFEST))
+
+
 def verify_checkpoint(folder: Path) -> Manifest:
     """Check every file and return the manifest. Raises OSError or ValueError if the checkpoint is damaged."""
-    manifest = try_decode(msgspec.json.Decoder(Manifest).decode, read_all(folder / MANIFEST))
+    manifest = read_manifest(folder)
     for name, digest in _compute_digests(folder, list(manifest.checksums)).items():
         if digest != manifest.checksums[name]:
             raise ValueError(f"{name} is damaged")

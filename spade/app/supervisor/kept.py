@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from spade.app.rundir import RunDir
-from spade.errors import RunError
+from spade.decoding import UnreadableError
+from spade.errors import RunError, WeightsError, format_reason
 
 
 class KeptPolicy(NamedTuple):
@@ -20,7 +21,7 @@ class KeptPolicy(NamedTuple):
     """Its folder."""
 
     digests: tuple[str, ...] = ()
-    """The digests that its weights may have by the run's records. Empty if the records say nothing."""
+    """The digests that its weights may have by the run's records. Empty for a checkpoint."""
 
 
 def list_kept_policies(run: RunDir) -> list[KeptPolicy]:
@@ -71,12 +72,26 @@ def find_newest_policy(run: RunDir) -> KeptPolicy:
 def compute_sound_digest(policy: KeptPolicy) -> str:
     """Return the digest of a policy's weights, every byte read.
 
-    Raises WeightsError if the weights were changed, or if the run published others after that step. Raises OSError if
-    they cannot be read.
+    Raises WeightsError if the weights were changed, if the run published others after that step, or if the folder is
+    named after another step. Raises OSError if they cannot be read.
     """
     from spade.policy import manifest
 
     digest = manifest.verify_parameters(policy.folder)
+    if policy.place == "kept" and not policy.digests:
+        raise WeightsError(f"{policy.folder}: the run published no policy of step {policy.step}; was it renamed?")
+    if policy.place == "checkpoint" and (made := _read_step(policy.folder.parent)) != policy.step:
+        raise WeightsError(f"{policy.folder.parent}: is the checkpoint of step {made}; was it renamed?")
     if policy.digests and digest not in policy.digests:
         raise manifest.make_changed_error(policy.folder, policy.digests[-1])
     return digest
+
+
+def _read_step(folder: Path) -> int:
+    """Return the learner step that a checkpoint states. Raises WeightsError if its manifest is missing or damaged."""
+    from learner import checkpoint
+
+    try:
+        return checkpoint.read_manifest(folder).step
+    except (FileNotFoundError, UnreadableError) as error:
+        raise WeightsError(f"{folder / checkpoint.MANIFEST}: {format_reason(error)}") from None

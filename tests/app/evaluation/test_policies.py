@@ -106,7 +106,7 @@ def test_damaged_weights_are_not_measured(run, digests, tiny_checkpoint, asked):
 def test_a_policy_of_a_curve_is_found_by_its_step_wherever_it_lies(run, tiny_checkpoint, monkeypatch):
     folder = shutil.copytree(tiny_checkpoint, run.path / "policies" / "step-14")
     digest = manifest.write(folder)
-    there = [*policies.list_kept_policies(run), KeptPolicy(14, "kept", folder)]
+    there = [*policies.list_kept_policies(run), KeptPolicy(14, "kept", folder, (digest,))]
     monkeypatch.setattr(policies, "list_kept_policies", lambda _: there)
     assert list_policy_names(run, "every:7") == ["step:7", "step:14"]
     pinned = pin(run, str(tiny_checkpoint), "float32", "step:14", run.path / "evaluations")

@@ -2,10 +2,12 @@
 
 import json
 import shutil
+from functools import partial
 
 import pytest
 from typer.testing import CliRunner
 
+from learner import checkpoint
 from replay.inspect.environments import list_published, run_id
 from replay.ledger.records import Remembered
 from replay.store import open_reader, open_store
@@ -17,6 +19,7 @@ from spade.errors import ConfigError, RunError
 from spade.policy import manifest
 from spade.policy.best import Best, keep
 from spade.policy.model_folder import NANO
+from spade.protocol import StepMetrics
 from tests.replay.kept_world import SETTINGS, keep_world
 from tests.replay.replay_world import weights
 
@@ -26,6 +29,11 @@ def publish(run, world, digest):
     world.ledger.apply(weights(newest(run), digest), "learner/1", world.now)
     with open_store(run.store, "nosync") as store:
         store.commit(store.encode(world.ledger.state.changes()))
+
+
+def copy_model(policy, folder):
+    shutil.copytree(policy, folder / "model")
+    return {}
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +47,7 @@ def kept(tmp_path_factory):
     publish(run, world, digest)
     run.weights.mkdir()
     policy = (run.path / "made").rename(run.weights / digest)
-    shutil.copytree(policy, run.checkpoints / "step-1" / "model")
+    checkpoint.write(run.checkpoints, 1, StepMetrics(), partial(copy_model, policy), lambda: None)
     keep(run.path / "best", policy, Best(2, digest, "these plays", 0.5, 0.1, 8))
     return run
 
@@ -189,6 +197,18 @@ def test_weights_under_the_name_of_others_are_refused(old, new):
     manifest.write(folder)  # so that only the folder's name tells
     with pytest.raises(RunError, match=f"its digest is not {folder.name}"):
         begin(new, "nano", (), OldRun(old))
+
+
+@pytest.mark.parametrize(
+    ("step", "says"), [(9, "step-9: is the checkpoint of step 1"), (40, "step-40: the run published no policy of step")]
+)
+def test_a_policy_under_the_name_of_another_step_is_refused(old, new, step, says):
+    (old.checkpoints / "step-1").rename(old.checkpoints / "step-9")
+    shutil.copytree(NANO, old.path / "policies" / "step-40")
+    manifest.write(old.path / "policies" / "step-40")
+    with pytest.raises(RunError, match=says):
+        begin(new, "nano", (), OldRun(old, step))
+    assert not new.exists
 
 
 def test_a_run_whose_first_policy_was_damaged_does_not_begin_with_it(old, new):
