@@ -35,6 +35,7 @@ from spade.errors import RunError
 from spade.locks import Holder, find_holder, hold_folder, hold_lock
 from spade.policy.model_folder import strip_commit
 from spade.processes import sockets
+from spade.text import quote
 
 _IPC = "ipc://"
 _BUS = "bus"  # the folder of a run's sockets, if its path is short enough
@@ -138,7 +139,9 @@ class RunDir:
             raise RunError(f"{self.path}: is a file; give a run directory")
         if not self.exists:
             near = suggest_runs(self.path)
-            raise RunError(f"{self.path}: no run here (no config.toml); {near}`spade up --run {self.path}` starts one")
+            raise RunError(
+                f"{self.path}: no run here (no config.toml); {near}`spade up --run {quote(self.path)}` starts one"
+            )
         return self
 
     def refuse_links(self) -> None:
@@ -292,7 +295,7 @@ class RunDir:
                 return self.held_by(holder)
             return (
                 f"{self.path}: its {part} is already up ({holder}); "
-                f"`spade top {self.path}` attaches, `spade stop {self.path}` stops it"
+                f"`spade top {quote(self.path)}` attaches, `spade stop {quote(self.path)}` stops it"
             )
 
         with ExitStack() as locks:
@@ -322,8 +325,8 @@ class RunDir:
         """Explain how to proceed if an unseen process, such as one on another host, holds the run."""
         files = " and ".join(f"{part}{_LOCK}" for part, one in self.holders().items() if one == holder)
         return (
-            f"{self.path}: is held by {holder}. Stop it by `spade stop {self.path}`, on that host if this one cannot "
-            f"reach its service. If that host is gone, delete {files} in the run directory"
+            f"{self.path}: is held by {holder}. Stop it by `spade stop {quote(self.path)}`, on that host if this one "
+            f"cannot reach its service. If that host is gone, delete {files} in the run directory"
         )
 
     def tell(self, holder: Holder, number: signal.Signals) -> None:

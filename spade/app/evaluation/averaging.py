@@ -12,7 +12,7 @@ from spade.app.supervisor.kept import compute_sound_digest
 from spade.config import ProtocolName
 from spade.errors import ConfigError, RunError
 from spade.evaluations import KeptEvaluation, SuiteAverage, average_suites, find_evaluations
-from spade.text import as_line
+from spade.text import as_line, quote
 
 _HEX = re.compile(r"[0-9a-f]+")
 _DIGITS = 16  # shown digits of a digest
@@ -106,7 +106,7 @@ def _choose_evaluations(
         if not found:
             raise RunError(
                 f"{where}: suite {name} was not measured for the policy {policy[:_DIGITS]}; "
-                f"play it: spade eval {where} --suite {name} --policy {policy[:_DIGITS]}{rules}"
+                f"play it: spade eval {quote(where)} --suite {name} --policy {policy[:_DIGITS]}{rules}"
             )
         if len(found) > 1:
             folders = ", ".join(str(each.folder) for each in found)

@@ -10,6 +10,7 @@ from spade.app.screen.reach import ANSWER_S, CONNECT_S, Reached, connect_observe
 from spade.app.supervisor.actors import compute_longest_lease_s
 from spade.errors import ConfigError, RunError
 from spade.protocol import MOST_ACTORS, Orders, Process, Role, Status
+from spade.text import quote
 from spade.transport import Client
 
 ROLES: dict[str, Role] = {
@@ -93,7 +94,7 @@ async def drain(at: Reached, name: str) -> str:
         raise RunError(f"{name}: {left.detail}; its log is in the folder logs of its command, on the host that had it")
     others = any(each.role == left.role and each.state in _UP for each in status.processes)
     word = next(word for word, role in ROLES.items() if role == left.role)
-    missing = f"no {left.role} is left; `spade actors scale {at.name} {word}=1` starts one"
+    missing = f"no {left.role} is left; `spade actors scale {quote(at.name)} {word}=1` starts one"
     return f"{name}: {left.detail}" if others else f"{name}: {left.detail}; {missing}"
 
 

@@ -29,7 +29,7 @@ from spade.errors import BusError, RunError
 from spade.pools import MADE, POOL, PoolProgram, list_names, read_program, read_shipped_programs, write_program
 from spade.progress import show
 from spade.protocol import PROTOCOL_VERSION, Hello, StepMetrics
-from spade.text import as_line
+from spade.text import as_line, quote
 from spade.transport import Client, connect
 
 
@@ -73,7 +73,9 @@ def read_run_programs(run: RunDir, memory: bool = False, filters: Filters = EVER
     found = PoolReader(run.store, run.path.name, memory, filters).new()
     first = next(found, None)
     if first is None and filters != EVERY:
-        raise RunError(f"{run.path}: no environment passes the filters; `spade env ls {run.path}` lists their figures")
+        raise RunError(
+            f"{run.path}: no environment passes the filters; `spade env ls {quote(run.path)}` lists their figures"
+        )
     if first is None:
         raise RunError(f"{run.path}: {'its memory' if memory else 'this run'} has no environment")
     return chain((first,), found)

@@ -8,7 +8,7 @@ import typer
 from spade.app.commands.options import Json, Recipe, RunArgument, Set, check_id
 from spade.app.printing import print_json, say
 from spade.errors import RunError, format_reason
-from spade.text import as_line, make_visible
+from spade.text import as_line, make_visible, quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -114,7 +114,7 @@ def find_environment(run: Path, id: str) -> "EnvironmentDetail":
 
     env = read_environment(RunDir(run).require().store, id)
     if env is None:
-        raise RunError(f"no environment {id!r} in {run}; `spade env ls {run}` lists them")
+        raise RunError(f"no environment {id!r} in {run}; `spade env ls {quote(run)}` lists them")
     return env
 
 
