@@ -168,7 +168,7 @@ def _hold_draft(draft: Path) -> Iterator[None]:
 
 
 def _discard_left(parent: Path, prefix: str) -> None:
-    """Delete the drafts with this prefix that no process holds. Keeps all if the file system has no locks."""
+    """Delete the drafts with this prefix that no process holds. Without locks, it keeps all drafts."""
     for draft in parent.glob(f"{glob.escape(prefix)}{'?' * _RANDOM}"):
         with suppress(OSError):
             descriptor = os.open(draft, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
