@@ -50,7 +50,7 @@ def compute_averages(asked: AverageOptions) -> SuiteAverage:
     base, before = "", None
     if asked.against and RunDir(Path(asked.against)).exists:
         other = _find_measured(Path(asked.against), asked)
-        before = _choose_evaluations(Path(asked.against), other, names, find_policy(Path(asked.against), other, "", ""))
+        before = _choose_evaluations(Path(asked.against), other, names, _find_only_policy(Path(asked.against), other))
     elif asked.against:
         base = find_policy(asked.where, here, asked.against, "")
         before = _choose_evaluations(asked.where, here, names, base)
@@ -73,10 +73,12 @@ def _find_measured(where: Path, asked: AverageOptions) -> list[KeptEvaluation]:
 def find_policy(where: Path, kept: Sequence[KeptEvaluation], asked: str, base: str) -> str:
     """Return the digest of a policy. Without a name, return the only measured policy other than the base."""
     measured = sorted({each.rules.policy for each in kept})
-    there = ", ".join(digest[:_DIGITS] for digest in measured)
+    there = _format_digests(measured)
     if not asked:
         others = [digest for digest in measured if digest != base]
-        if len(others) != 1:
+        if not others:
+            raise RunError(f"{where}: only the base {there} was measured here; measure another policy by `spade eval`")
+        if len(others) > 1:
             raise ConfigError(f"{where}: choose a policy that was measured here, by --policy: {there}")
         return others[0]
     check_asked(asked)
@@ -92,6 +94,21 @@ def find_policy(where: Path, kept: Sequence[KeptEvaluation], asked: str, base: s
         return compute_sound_digest(choose_kept_policy(run, asked))
     with Subject.of(str(where), None).pinned(asked) as policy:
         return policy.digest
+
+
+def _find_only_policy(other: Path, kept: Sequence[KeptEvaluation]) -> str:
+    """Return the digest of the only measured policy of another run. Raises ConfigError if it has several."""
+    measured = sorted({each.rules.policy for each in kept})
+    if len(measured) > 1:
+        raise ConfigError(
+            f"{other}: has several measured policies, but --against takes a run with one: "
+            f"{_format_digests(measured)}; move the evaluations of the others away"
+        )
+    return measured[0]
+
+
+def _format_digests(digests: Sequence[str]) -> str:
+    return ", ".join(digest[:_DIGITS] for digest in digests)
 
 
 def _choose_evaluations(

@@ -5,7 +5,9 @@ import pytest
 from typer.testing import CliRunner
 
 from spade.app import cli
+from spade.app.rundir import RunDir
 from spade.app.screen.evaluations import format_average_table
+from spade.config import load
 from spade.errors import ConfigError, RunError
 from spade.estimates import Difference, compute_average_difference
 from spade.evaluations import (
@@ -141,6 +143,24 @@ def test_what_is_missing_or_does_not_compare_is_refused_in_a_line(tmp_path):
     with pytest.raises(RunError, match=r"headline \(23 of 30 samples are not played yet\)"):
         average_suites([read_evaluation(part)])
     assert average_suites([read_evaluation(trained)]).share.mean == pytest.approx(0.35)
+
+
+def test_another_run_as_the_base_has_one_measured_policy(tmp_path):
+    here, other = tmp_path / "here", RunDir(tmp_path / "other")
+    other.create(load("nano"))
+    for run, policy in ((here, TRAINED), (other.path, BASE), (other.path, TRAINED)):
+        measure(run, "bfcl", TOOLS["bfcl"], policy)
+    said = str(asked(here, "--suite", "bfcl", "--against", other.path).exception)
+    assert said == (
+        f"{other.path}: has several measured policies, but --against takes a run with one: {BASE[:16]}, "
+        f"{TRAINED[:16]}; move the evaluations of the others away"
+    )
+
+
+def test_a_base_without_another_policy_is_refused(tmp_path):
+    measure(tmp_path, "bfcl", TOOLS["bfcl"])
+    said = str(asked(tmp_path, "--suite", "bfcl", "--against", BASE[:8]).exception)
+    assert said == f"{tmp_path}: only the base {BASE[:16]} was measured here; measure another policy by `spade eval`"
 
 
 def test_the_cure_of_a_missing_measurement_names_its_protocol_and_seed(tmp_path):
