@@ -129,6 +129,7 @@ def move_from_draft(part: Path, folder: Path) -> None:
     """Rename `part` of a draft to `folder`, durably. Raises OSError.
 
     An older `folder` moves into the draft. So this fails if somebody has deleted the draft, and nothing is replaced.
+    A crash between both renames leaves no `folder`. So the caller must be able to make it again.
     """
     if folder.exists():
         os.replace(folder, part.with_name("replaced"))
@@ -179,8 +180,10 @@ def _discard_left(parent: Path, prefix: str) -> None:
                 os.close(descriptor)
 
 
-def replace(file: Path, data: bytes) -> None:
+def replace(file: Path, data: bytes, *, durable: bool = False) -> None:
     """Write a file whole or not at all. Raises OSError, which names the file.
+
+    If the machine loses power, the file may be empty afterwards, unless `durable`. That takes two flushes of the disk.
 
     A device, FIFO or socket is refused, since a file in its place would break, for example, /dev/null for the whole
     machine.
@@ -194,7 +197,11 @@ def replace(file: Path, data: bytes) -> None:
     try:
         with part.open("xb") as opened:
             opened.write(data)
+        if durable:
+            sync(part)
         os.replace(part, file)
+        if durable:
+            sync(file.parent)
     except OSError as error:
         with suppress(OSError):
             part.unlink()

@@ -131,7 +131,7 @@ class RunDir:
 
     def set_origin(self, origin: Origin) -> None:
         """Save the older run that this one begins from."""
-        replace(self.origin_path, msgspec.json.format(msgspec.json.encode(origin)))
+        replace(self.origin_path, msgspec.json.format(msgspec.json.encode(origin)), durable=True)
 
     def require(self) -> "RunDir":
         """Return this run. Raises RunError if no run was ever started here."""
@@ -171,7 +171,7 @@ class RunDir:
     def reopen(self, config: Config) -> None:
         """Save settings, but not the address: another command runs the replay service. Raises as `_check_same`."""
         self._check_same(config)
-        replace(self.config_path, dump(config).encode())
+        replace(self.config_path, dump(config).encode(), durable=True)
 
     def create(self, config: Config, corpus: str = "") -> None:
         """Make the directory, or reopen it with a config of the same meaning. Save the resolved config.
@@ -190,13 +190,13 @@ class RunDir:
             )
         make_private(self.path)
         self.logs.mkdir(exist_ok=True)
-        replace(self.config_path, dump(config).encode())
+        replace(self.config_path, dump(config).encode(), durable=True)
         address = config.bus.bind or f"{_IPC}{self._choose_socket_folder()}/replay.sock"
         if started is None:
             record = _record(config, address, corpus)
         else:  # keep the versions from the first start, but save the address, which may have changed
             record = msgspec.structs.replace(started, replay=address, corpus=started.corpus or corpus)
-        replace(self.record_path, msgspec.json.format(msgspec.json.encode(record)))
+        replace(self.record_path, msgspec.json.format(msgspec.json.encode(record)), durable=True)
 
     def _check_same(self, config: Config) -> None:
         """Raise RunError if the run was started with settings of another meaning, or if its config was changed."""

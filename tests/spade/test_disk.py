@@ -108,6 +108,25 @@ def test_what_another_put_beside_a_file_is_not_written_to(tmp_path):
     assert [(tmp_path / name).read_bytes() for name in ("victim", "file")] == [b"kept", b"1"]
 
 
+def test_a_durable_file_is_on_the_disk_before_it_has_its_name_and_then_its_name_is(tmp_path, monkeypatch):
+    done, flush, rename = [], os.fsync, os.replace
+
+    def note_flush(descriptor):
+        flush(descriptor)
+        done.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+
+    def note_rename(source, target):
+        rename(source, target)
+        done.append(str(source))
+
+    monkeypatch.setattr(os, "fsync", note_flush)
+    monkeypatch.setattr(os, "replace", note_rename)
+    disk.replace(tmp_path / "run.json", b"{}", durable=True)
+    part = done[0]
+    assert done == [part, part, str(tmp_path)]
+    assert part != str(tmp_path / "run.json")
+
+
 def test_a_file_that_several_write_at_once_is_whole(tmp_path):
     file, texts = tmp_path / "file", [bytes([65 + place]) * 100_000 for place in range(4)]
 
