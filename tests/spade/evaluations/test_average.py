@@ -14,6 +14,7 @@ from spade.evaluations import (
     Scheduled,
     SuiteAverage,
     average_suites,
+    compute_passes,
     name_folder,
     open_folder,
     read_evaluation,
@@ -188,6 +189,12 @@ def test_a_column_of_one_item_leaves_the_mean_without_an_error():
     mean = compute_average_difference([other, other])
     assert mean.high == pytest.approx(0.2 / 2**0.5)
     assert mean.error == pytest.approx(0.1 / 2**0.5)
+
+
+def test_no_items_have_no_passes(tmp_path):
+    summary = read_evaluation(measure(tmp_path, "tau2", TOOLS["tau2"], samples=4)).summary
+    assert compute_passes(summary, 4, []) == {}
+    assert compute_passes(summary, 4).keys() == {2, 4}
 
 
 def test_the_passes_of_a_protocol_with_several_samples_are_shown(tmp_path):
