@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 
 LONGEST_LINE = 10_000  # characters; a cut line ends with its full length
+SHORT_DIGEST = 16  # digits of a digest in messages and in names of folders
 LONGEST_S = 1e12  # longest time that is printed
 _KEPT = frozenset("\n\t")
 

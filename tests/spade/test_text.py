@@ -11,7 +11,7 @@ from spade.text import format_beside, format_clock, quote
 
 SOURCES = Path(spade.__file__).parent.parent
 COMMAND = re.compile(r"(?:`|: )(?:spade|chmod|\w+ sync|tensorboard) [^`\"]*\{[^`\"]*")
-NAMES = {"name", "word", "words[0]", "hello.role", "policy[:_DIGITS]", "rules"}
+NAMES = {"name", "word", "words[0]", "hello.role", "policy[:SHORT_DIGEST]", "rules"}
 """Values in printed commands that never need quotes: names, digests and written options."""
 
 

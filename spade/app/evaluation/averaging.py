@@ -12,10 +12,9 @@ from spade.app.supervisor.kept import compute_sound_digest
 from spade.config import ProtocolName
 from spade.errors import ConfigError, RunError
 from spade.evaluations import KeptEvaluation, SuiteAverage, average_suites, find_evaluations
-from spade.text import as_line, quote
+from spade.text import SHORT_DIGEST, as_line, quote
 
 _HEX = re.compile(r"[0-9a-f]+")
-_DIGITS = 16  # shown digits of a digest
 
 
 class AverageOptions(NamedTuple):
@@ -108,7 +107,7 @@ def _find_only_policy(other: Path, kept: Sequence[KeptEvaluation]) -> str:
 
 
 def _format_digests(digests: Sequence[str]) -> str:
-    return ", ".join(digest[:_DIGITS] for digest in digests)
+    return ", ".join(digest[:SHORT_DIGEST] for digest in digests)
 
 
 def _choose_evaluations(
@@ -122,8 +121,8 @@ def _choose_evaluations(
         found = [each for each in kept if (each.rules.suite, each.rules.policy) == (name, policy)]
         if not found:
             raise RunError(
-                f"{where}: suite {name} was not measured for the policy {policy[:_DIGITS]}; "
-                f"play it: spade eval {quote(where)} --suite {name} --policy {policy[:_DIGITS]}{rules}"
+                f"{where}: suite {name} was not measured for the policy {policy[:SHORT_DIGEST]}; "
+                f"play it: spade eval {quote(where)} --suite {name} --policy {policy[:SHORT_DIGEST]}{rules}"
             )
         if len(found) > 1:
             folders = ", ".join(str(each.folder) for each in found)

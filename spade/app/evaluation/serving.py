@@ -21,13 +21,12 @@ from spade.config import Config, load
 from spade.disk import expand_home, refuse_linked_folders
 from spade.errors import ConfigError
 from spade.locks import hold_folder
-from spade.text import as_line
+from spade.text import SHORT_DIGEST, as_line
 from spade.transport import Client
 from spade.transport.keys import make_command_tag
 
 SERVING = "serving"
 _MOST_TOKENS = 32_768  # most tokens of a default context: the keys of longer contexts take much memory
-_DIGITS = 16
 
 Say = Callable[[str], None]
 
@@ -73,7 +72,7 @@ def serve(asked: ServeOptions, say: Say) -> None:
         config = _derive_settings(subject, policy, asked)
         with ExitStack() as folders:
             run = folders.enter_context(ServingFolder(subject.root, config, "replay"))
-            say(f"the policy is {policy.digest[:_DIGITS]} ({policy.name}); its processes run in {run.path}")
+            say(f"the policy is {policy.digest[:SHORT_DIGEST]} ({policy.name}); its processes run in {run.path}")
             actor = partial(launches.make_actor_launch, run, config, run.replay_address, "")
             services = [
                 launches.make_replay_launch(run, config, ""),
