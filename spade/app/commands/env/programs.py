@@ -1,7 +1,7 @@
 """List, show and check environments."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     """A file, its program's domain (None if unknown), and the verdict."""
 
 NAME_CHARACTERS = 100
+
+_Place = TypeVar("_Place")
 
 
 def ls(
@@ -161,7 +163,7 @@ def check(
 
     Prints the faults of each file. Exit code 1 if any is rejected.
     """
-    check_sources([(file, _read_source(file)) for file in files], recipe, set_, json)
+    check_sources([(file, read_or_reject(read_program, file)) for file in files], recipe, set_, json)
 
 
 def check_sources(
@@ -216,12 +218,12 @@ def _tell_verdict(checked: "Checked") -> None:
         console.tell(f"     {'suspects':<14} {told}: the solution has them before a text shows them")
 
 
-def _read_source(file: Path) -> "str | Verdict":
-    """Read the program in a file. Returns a verdict if that fails, so that the other files are still checked."""
+def read_or_reject(read: "Callable[[_Place], str]", place: _Place) -> "str | Verdict":
+    """Read the program at a place. Returns a verdict if that fails, so that the other programs are still checked."""
     from spade.protocol import Stage, Verdict
 
     try:
-        return read_program(file)
+        return read(place)
     except RunError as error:
         return Verdict(False, (Stage("read", False, str(error)),))
 
