@@ -18,6 +18,7 @@ from spade.transport import Client, connect
 from spade.transport.keys import make_command_tag
 
 ANSWER_S = 5.0  # after this time a service counts as not answering
+AGAIN_S = 2.0  # seconds until an order is repeated: a restarting service may have lost it
 CONNECT_S = 15.0  # a command gives up after this time to reach a service on this host: a person waits for it
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import trio
 
 from spade.app.screen.observe import ask_status
-from spade.app.screen.reach import ANSWER_S, CONNECT_S, Reached, connect_observer
+from spade.app.screen.reach import AGAIN_S, ANSWER_S, CONNECT_S, Reached, connect_observer
 from spade.app.supervisor.actors import compute_longest_lease_s
 from spade.errors import ConfigError, RunError
 from spade.protocol import MOST_ACTORS, Orders, Process, Role, Status
@@ -18,7 +18,6 @@ ROLES: dict[str, Role] = {
 }  # fmt: skip
 _UP = ("waiting", "starting", "ready", "restarting")
 LOOK_S = 0.2
-AGAIN_S = 2.0  # seconds until the order is repeated: a restarting service may have lost it
 
 
 def parse(words: Sequence[str]) -> dict[Role, int]:
