@@ -10,7 +10,6 @@ gone. An older life that was stopped at any instant cannot add a checkpoint late
 """
 
 import logging
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from spade.decoding import UnreadableError, try_decode
-from spade.disk import DRAFT, discard, read
+from spade.disk import DRAFT, discard, read, replace
 from spade.errors import RunError
 from spade.protocol import LifeNumber
 
@@ -59,9 +58,7 @@ class Claim:
         # An older process may have begun at the same time and written last. Then write the claim again.
         if newest < self._life:
             self._file.parent.mkdir(parents=True, exist_ok=True)
-            part = self._file.with_name(f"{FILE}.{self._life}")
-            part.write_bytes(msgspec.json.encode(self._life))
-            os.replace(part, self._file)
+            replace(self._file, msgspec.json.encode(self._life), durable=True)
 
     @contextmanager
     def held(self) -> Iterator[None]:

@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import glob
 import logging
 import os
 import secrets
@@ -18,6 +19,8 @@ from spade.errors import RunError, format_reason
 
 DRAFT = ".draft-"
 """Prefix of a folder that is being written or deleted, or that a crash left in either state."""
+_DRAFT_NAME = 50  # most characters of a folder's name in the name of its draft
+_RANDOM = 8  # characters that mkdtemp adds to a name
 _NO_LOCKS = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 
@@ -107,10 +110,10 @@ def _link_or_copy(source: str, target: str) -> None:
 
 
 @contextmanager
-def open_draft(parent: Path) -> Iterator[Path]:
+def open_draft(parent: Path, prefix: str = DRAFT) -> Iterator[Path]:
     """Yield a new folder in `parent`. Fill it and rename it, or it is deleted after the block. Raises OSError."""
     parent.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=DRAFT, dir=parent))
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
     try:
         folder.chmod(0o755)  # mkdtemp's folders are private
         yield folder
@@ -126,6 +129,7 @@ def move_from_draft(part: Path, folder: Path) -> None:
     """Rename `part` of a draft to `folder`, durably. Raises OSError.
 
     An older `folder` moves into the draft. So this fails if somebody has deleted the draft, and nothing is replaced.
+    A crash between both renames leaves no `folder`. So the caller must be able to make it again.
     """
     if folder.exists():
         os.replace(folder, part.with_name("replaced"))
@@ -137,20 +141,49 @@ def move_from_draft(part: Path, folder: Path) -> None:
 def write_whole(folder: Path) -> Iterator[Path]:
     """Yield a path. The folder that the block makes there is renamed to `folder`, or deleted if the block fails.
 
+    Also deletes drafts of `folder` that killed processes left.
     Raises RunError if `folder` exists or cannot be made, for example on a full disk.
     """
     if os.path.lexists(folder) or folder.name == "..":
         raise RunError(f"{folder}: exists already; give a new directory")
+    prefix = f"{DRAFT}{folder.name[:_DRAFT_NAME]}-"
     try:
-        with open_draft(folder.parent) as beside:
+        _discard_left(folder.parent, prefix)
+        with open_draft(folder.parent, prefix) as beside, _hold_draft(beside):
             yield beside / folder.name
             os.replace(beside / folder.name, folder)
     except OSError as error:
         raise RunError(f"{folder}: was not made ({format_reason(error)}); nothing of it is left") from None
 
 
-def replace(file: Path, data: bytes) -> None:
+@contextmanager
+def _hold_draft(draft: Path) -> Iterator[None]:
+    """Protect a draft from `_discard_left` during the block, if its file system has locks."""
+    descriptor = os.open(draft, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        with suppress(OSError):  # without locks, no process deletes a draft of another
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _discard_left(parent: Path, prefix: str) -> None:
+    """Delete the drafts with this prefix that no process holds. Without locks, it keeps all drafts."""
+    for draft in parent.glob(f"{glob.escape(prefix)}{'?' * _RANDOM}"):
+        with suppress(OSError):
+            descriptor = os.open(draft, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                rmtree(draft)
+            finally:
+                os.close(descriptor)
+
+
+def replace(file: Path, data: bytes, *, durable: bool = False) -> None:
     """Write a file whole or not at all. Raises OSError, which names the file.
+
+    If the machine loses power, the file may be empty afterwards, unless `durable`. That takes two flushes of the disk.
 
     A device, FIFO or socket is refused, since a file in its place would break, for example, /dev/null for the whole
     machine.
@@ -164,7 +197,11 @@ def replace(file: Path, data: bytes) -> None:
     try:
         with part.open("xb") as opened:
             opened.write(data)
+        if durable:
+            sync(part)
         os.replace(part, file)
+        if durable:
+            sync(file.parent)
     except OSError as error:
         with suppress(OSError):
             part.unlink()

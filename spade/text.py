@@ -1,6 +1,13 @@
-"""Make the text of models and files printable, so that it cannot control a terminal or forge a line. Format times."""
+"""Make the text of models and files printable, so that it cannot control a terminal or forge a line.
+
+Format words of commands, figures and times for people.
+"""
+
+import shlex
+from pathlib import Path
 
 LONGEST_LINE = 10_000  # characters; a cut line ends with its full length
+SHORT_DIGEST = 16  # digits of a digest in messages and in names of folders
 LONGEST_S = 1e12  # longest time that is printed
 _KEPT = frozenset("\n\t")
 
@@ -20,6 +27,11 @@ def as_line(text: str, most: int = LONGEST_LINE) -> str:
     """Return `text` as one line. Newlines and tabs are escaped too, and the text is cut to `most` characters."""
     shown = make_visible(text[:most]).replace("\n", "\\n").replace("\t", "\\t")
     return shown if len(text) <= most else f"{shown}… ({len(text)} characters)"
+
+
+def quote(word: str | Path) -> str:
+    """Quote a path or another word of a command that a message prints, if a shell needs the quotes."""
+    return shlex.quote(str(word))
 
 
 def format_beside(value: float, bound: float) -> str:

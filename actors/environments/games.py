@@ -21,7 +21,6 @@ from msgspec import structs
 
 from actors.environments.forms import FormProbing
 from actors.environments.gifts import (
-    VALUE_CHARACTERS,
     Hearing,
     drop_words,
     find_common_sequence,
@@ -34,6 +33,7 @@ from actors.environments.offers import FORM, Offer, read_offer
 from actors.environments.probes import NONSENSE, NUMBERS, Transcript
 from actors.environments.slips import SlippingPlayer
 from actors.environments.stages import Admission
+from actors.environments.tools.evidence import VALUE_CHARACTERS
 from actors.environments.trials import RejectedError
 from actors.sandbox import Sandbox
 from actors.text.actions import format_action, strip_action

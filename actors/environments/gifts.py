@@ -8,14 +8,12 @@ from collections.abc import Iterable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from actors.environments.offers import read_offer
-from actors.environments.tools.evidence import collect_leaves, find_pieces
+from actors.environments.tools.evidence import READ_CHARACTERS, collect_leaves, find_pieces
 from actors.text.actions import read_typed_action
 from actors.text.conversation import Move
 from actors.text.leaks import LEAST, THOUSANDS, Told, normalise_visible
 from spade.protocol import Observed
 
-READ_CHARACTERS = 65_536
-VALUE_CHARACTERS = 200
 LEAST_SEQUENCE, MOST_SEQUENCE = 4, 8
 """Length of an action sequence that a hint must not state. Shorter ones agree by chance; longer ones are cut."""
 _WORD = re.compile(r"\d+(?:\.\d+)+(?!\w)|[^\W_]+")

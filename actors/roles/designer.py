@@ -159,7 +159,7 @@ class Designer(JobWork):
 
         A hint that gives a value away is written once more.
         """
-        value: str | None = None
+        given_away = ""
         for again in ((), (2,)):
             hint = await self._ask_hint(source, derive(b"", "hint", job.sampler, attempt.number, *again))
             if isinstance(hint, FailedStage):
@@ -167,9 +167,8 @@ class Designer(JobWork):
             value = find_leaked(hint, verdict.values)
             if value is None:
                 return hint
-        return FailedStage(
-            "hint", f"it gives away what a player has to find out: {as_line(value or '', LONGEST_VALUE)}"
-        )
+            given_away = as_line(value, LONGEST_VALUE)
+        return FailedStage("hint", f"it gives away what a player has to find out: {given_away}")
 
     async def _ask_hint(self, source: str, seed: int) -> str | FailedStage:
         """Ask for one hint. It is not trained on, so it needs no trajectory."""

@@ -16,7 +16,7 @@ from replay.ledger.records import Audit, Environment, PlayRecord
 from replay.ledger.reward import ENDED
 from replay.ledger.state import RunState
 from spade.protocol import Audited, AuditJob, RecordedPlay, Recording, UnaidedInstance
-from spade.returns import is_won as is_won
+from spade.returns import is_won
 
 LEASES = 3
 """After this number of leases without an outcome an audit is left out."""

@@ -12,8 +12,7 @@ from replay.ledger.reward import add_to_averages, score_of
 from replay.ledger.state import RunState
 from replay.ledger.statistics import PlayFigures, SlotFigures
 from spade.protocol import Audited, EndedPlay, PlayLease
-from spade.returns import has_different_returns
-from spade.returns import is_won as is_won
+from spade.returns import has_different_returns, is_won
 
 LEVELS = 256
 VOID_SHARE = 0.25  # largest share of faulty plays in a window; above it the program is quarantined

@@ -70,7 +70,7 @@ class Log:
                     return None
                 place, committed = _ENTRY.unpack(entry)
                 value = values.get(entry[: _PLACE.size])
-                if value is None or crc32(value, crc32(key, self._seed) ^ place & _LOW) != committed:
+                if value is None or self._compute_checksum(key, place, value) != committed:
                     return None
                 found.append(cast(memoryview, value))
         return found

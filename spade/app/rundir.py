@@ -35,6 +35,7 @@ from spade.errors import RunError
 from spade.locks import Holder, find_holder, hold_folder, hold_lock
 from spade.policy.model_folder import strip_commit
 from spade.processes import sockets
+from spade.text import quote
 
 _IPC = "ipc://"
 _BUS = "bus"  # the folder of a run's sockets, if its path is short enough
@@ -130,7 +131,7 @@ class RunDir:
 
     def set_origin(self, origin: Origin) -> None:
         """Save the older run that this one begins from."""
-        replace(self.origin_path, msgspec.json.format(msgspec.json.encode(origin)))
+        replace(self.origin_path, msgspec.json.format(msgspec.json.encode(origin)), durable=True)
 
     def require(self) -> "RunDir":
         """Return this run. Raises RunError if no run was ever started here."""
@@ -138,7 +139,9 @@ class RunDir:
             raise RunError(f"{self.path}: is a file; give a run directory")
         if not self.exists:
             near = suggest_runs(self.path)
-            raise RunError(f"{self.path}: no run here (no config.toml); {near}`spade up --run {self.path}` starts one")
+            raise RunError(
+                f"{self.path}: no run here (no config.toml); {near}`spade up --run {quote(self.path)}` starts one"
+            )
         return self
 
     def refuse_links(self) -> None:
@@ -168,7 +171,7 @@ class RunDir:
     def reopen(self, config: Config) -> None:
         """Save settings, but not the address: another command runs the replay service. Raises as `_check_same`."""
         self._check_same(config)
-        replace(self.config_path, dump(config).encode())
+        replace(self.config_path, dump(config).encode(), durable=True)
 
     def create(self, config: Config, corpus: str = "") -> None:
         """Make the directory, or reopen it with a config of the same meaning. Save the resolved config.
@@ -187,13 +190,13 @@ class RunDir:
             )
         make_private(self.path)
         self.logs.mkdir(exist_ok=True)
-        replace(self.config_path, dump(config).encode())
+        replace(self.config_path, dump(config).encode(), durable=True)
         address = config.bus.bind or f"{_IPC}{self._choose_socket_folder()}/replay.sock"
         if started is None:
             record = _record(config, address, corpus)
         else:  # keep the versions from the first start, but save the address, which may have changed
             record = msgspec.structs.replace(started, replay=address, corpus=started.corpus or corpus)
-        replace(self.record_path, msgspec.json.format(msgspec.json.encode(record)))
+        replace(self.record_path, msgspec.json.format(msgspec.json.encode(record)), durable=True)
 
     def _check_same(self, config: Config) -> None:
         """Raise RunError if the run was started with settings of another meaning, or if its config was changed."""
@@ -292,7 +295,7 @@ class RunDir:
                 return self.held_by(holder)
             return (
                 f"{self.path}: its {part} is already up ({holder}); "
-                f"`spade top {self.path}` attaches, `spade stop {self.path}` stops it"
+                f"`spade top {quote(self.path)}` attaches, `spade stop {quote(self.path)}` stops it"
             )
 
         with ExitStack() as locks:
@@ -322,8 +325,8 @@ class RunDir:
         """Explain how to proceed if an unseen process, such as one on another host, holds the run."""
         files = " and ".join(f"{part}{_LOCK}" for part, one in self.holders().items() if one == holder)
         return (
-            f"{self.path}: is held by {holder}. Stop it by `spade stop {self.path}`, on that host if this one cannot "
-            f"reach its service. If that host is gone, delete {files} in the run directory"
+            f"{self.path}: is held by {holder}. Stop it by `spade stop {quote(self.path)}`, on that host if this one "
+            f"cannot reach its service. If that host is gone, delete {files} in the run directory"
         )
 
     def tell(self, holder: Holder, number: signal.Signals) -> None:

@@ -12,7 +12,7 @@ from spade.config.inheritance import list_mixtures, list_recipes, make_short_nam
 from spade.config.loading import MEANING, compute_digest, config_of, dump, format_inline, list_differences, load
 from spade.config.paths import SETTINGS as PATH_SETTINGS
 from spade.config.paths import get_setting, hide_folders, make_paths_absolute, replace_settings
-from spade.config.published import list_published_settings
+from spade.config.published import describe_author, list_published_settings
 from spade.config.retired import RETIRED
 from spade.config.sections import (
     LONGEST_WAIT_S,
@@ -97,6 +97,7 @@ __all__ = [
     "TrackerKind",
     "compute_digest",
     "config_of",
+    "describe_author",
     "dump",
     "format_inline",
     "get_setting",

@@ -1,4 +1,4 @@
-"""The settings that may leave the machine: in the card of a published policy, and in trackers."""
+"""The settings that may leave the machine: in cards, in the records of pools, and in trackers."""
 
 from typing import Any
 
@@ -28,3 +28,13 @@ def list_published_settings(config: Config) -> dict[str, Any]:
         for setting, value in found.items()
         if setting not in _ADDRESSES
     }
+
+
+def describe_author(config: Config) -> str:
+    """Describe the model that writes the programs of a run, without folders and addresses."""
+    if not config.endpoint.serves("designer"):
+        return f"a policy that began as the model `{hide_folders(config.model.path)}`"
+    name = config.endpoint.model
+    if not name or "://" in name:  # an address may hold a key
+        return "a model behind an endpoint"
+    return f"the model `{hide_folders(name)}` behind an endpoint"

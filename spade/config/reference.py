@@ -44,7 +44,7 @@ def _write_section(section: Described) -> str:
 def _write_row(setting: Setting) -> str:
     cells = (
         f"`{setting.name}`",
-        describe_allowed(setting.type, (MOST, MOST_BYTES, MOST_SECONDS)),
+        describe_allowed(setting.type, _UNSAID),
         _format_default(setting.default),
         setting.doc,
     )

@@ -111,7 +111,8 @@ def average_suites(now: Sequence[KeptEvaluation], before: Sequence[KeptEvaluatio
 
 def compute_passes(summary: Summary, samples: int, items: Sequence[str] | None = None) -> dict[int, PassShares]:
     """Return the passes of k = 2, 4, 8 … and `samples`, over the items given, by default over all whole items."""
-    tallies = [(samples, round(summary.means[item] * samples)) for item in items or summary.means]
+    chosen = summary.means if items is None else items
+    tallies = [(samples, round(summary.means[item] * samples)) for item in chosen]
     powers = [1 << power for power in range(1, samples.bit_length())]
     sizes = sorted({*powers, samples}) if samples > 1 and tallies else []
     return {

@@ -16,10 +16,9 @@ from spade.evaluations.record import Scheduled, sample_seed
 from spade.evaluations.record_file import RecordFile
 from spade.evaluations.rules import Rules, read_toml
 from spade.evaluations.summary import Summary, summarise_records
-from spade.text import as_line
+from spade.text import SHORT_DIGEST, as_line
 
 EVALUATIONS, PROTOCOL, RECORDS, SUMMARY = "evaluations", "protocol.toml", "records.jsonl", "summary.json"
-_DIGITS = 16  # digits of the digest in a folder's name
 _SUMMARY_BYTES = 1 << 24
 
 
@@ -55,7 +54,7 @@ def name_folder(run: Path, rules: Rules) -> Path:
 
 
 def _name_place(rules: Rules) -> Path:
-    return Path(f"{rules.suite}@{rules.protocol.name}", f"{rules.digest[:_DIGITS]}-{rules.seed}")
+    return Path(f"{rules.suite}@{rules.protocol.name}", f"{rules.digest[:SHORT_DIGEST]}-{rules.seed}")
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from spade.decoding import make_printable
 from spade.errors import RunError
 from spade.policy import model_folder
 from spade.policy.parameter_files import is_pickled, list_parameter_files
-from spade.text import as_line
+from spade.text import as_line, quote
 from spade.tokens import Tokenizer
 from spade.tokens.foreign import GenerationFile, read_json
 
@@ -119,7 +119,7 @@ def count_tensors(folder: Path) -> int:
     floating-point numbers.
     """
     if is_pickled(folder):
-        raise RunError(f"{folder}: its parameters are pickled; `spade model import {folder} DIR` converts them")
+        raise RunError(f"{folder}: its parameters are pickled; `spade model import {quote(folder)} DIR` converts them")
     count = 0
     for file, placed in list_parameter_files(folder).items():
         try:

@@ -18,6 +18,7 @@ from zmq.auth import create_certificates, load_certificate
 from spade.config import Bus
 from spade.disk import open_draft, open_regular, read_all
 from spade.errors import ConfigError, format_reason
+from spade.text import quote
 from spade.transport.rights import ACTORS, HOST, LOCAL, ROLES, Grant
 
 SERVER, CLIENT = "server", "client"
@@ -131,7 +132,9 @@ def find_writable_places(folder: Path) -> list[str]:
     """Describe each place where others may change the allow-list: a folder that holds it, or a file of it."""
     lists = folder / "allowed"
     places = [place for place in (folder, lists, *sorted(lists.glob("*.key"))) if _read_mode(place) & _OTHERS_WRITE]
-    return [f"{place}: others may change the allow-list here; `chmod go-w {place}`, and check it" for place in places]
+    return [
+        f"{place}: others may change the allow-list here; `chmod go-w {quote(place)}`, and check it" for place in places
+    ]
 
 
 def _read_mode(path: Path) -> int:
@@ -146,7 +149,7 @@ def _open_secret(path: Path) -> str:
     """Describe how others may read a secret. Returns "" if they cannot, or if the file is gone."""
     if not _read_mode(path) & _OTHERS:
         return ""
-    return f"{path}: others may read this secret; `chmod 600 {path}`, and make new keys if they did"
+    return f"{path}: others may read this secret; `chmod 600 {quote(path)}`, and make new keys if they did"
 
 
 def _read_grant(path: Path) -> Grant:

@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -107,6 +108,25 @@ def test_what_another_put_beside_a_file_is_not_written_to(tmp_path):
     assert [(tmp_path / name).read_bytes() for name in ("victim", "file")] == [b"kept", b"1"]
 
 
+def test_a_durable_file_is_on_the_disk_before_it_has_its_name_and_then_its_name_is(tmp_path, monkeypatch):
+    done, flush, rename = [], os.fsync, os.replace
+
+    def note_flush(descriptor):
+        flush(descriptor)
+        done.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+
+    def note_rename(source, target):
+        rename(source, target)
+        done.append(str(source))
+
+    monkeypatch.setattr(os, "fsync", note_flush)
+    monkeypatch.setattr(os, "replace", note_rename)
+    disk.replace(tmp_path / "run.json", b"{}", durable=True)
+    part = done[0]
+    assert done == [part, part, str(tmp_path)]
+    assert part != str(tmp_path / "run.json")
+
+
 def test_a_file_that_several_write_at_once_is_whole(tmp_path):
     file, texts = tmp_path / "file", [bytes([65 + place]) * 100_000 for place in range(4)]
 
@@ -171,3 +191,59 @@ def test_an_appender_makes_a_file_and_goes_on_at_its_end(tmp_path):
             file.write(b"line\n")
             assert file.tell() == (file.flush() or (tmp_path / "log").stat().st_size)
     assert (tmp_path / "log").read_bytes() == b"line\nline\n"
+
+
+WRITER = """
+import os, sys
+from pathlib import Path
+from spade.disk import write_whole
+
+with write_whole(Path(sys.argv[1])) as part:
+    part.mkdir()
+    print(flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def open_writer(folder):
+    """Start a process that writes a folder until its input ends."""
+    command = [sys.executable, "-c", WRITER, str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as writer:
+        writer.stdout.readline()
+        yield writer
+
+
+def kill_a_writer(folder):
+    with open_writer(folder) as writer:
+        writer.kill()
+
+
+def test_the_draft_of_a_killed_command_goes_with_the_next_one_and_a_held_draft_stays(tmp_path):
+    kill_a_writer(tmp_path / "out")
+    (tmp_path / ".draft-out-of-mine").mkdir()  # somebody's own folder
+    with open_writer(tmp_path / "out"):
+        assert len(list(tmp_path.glob(".draft-*"))) == 2
+        with disk.write_whole(tmp_path / "other") as one, disk.write_whole(tmp_path / "out") as two:
+            assert len(list(tmp_path.glob(".draft-*"))) == 4
+            one.mkdir()
+            two.mkdir()
+    assert sorted(os.listdir(tmp_path)) == [".draft-out-of-mine", "other", "out"]
+
+
+def test_drafts_on_a_file_system_without_locks_stay(tmp_path, monkeypatch):
+    kill_a_writer(tmp_path / "out")
+
+    def fail(*given):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.flock", fail)
+    with disk.write_whole(tmp_path / "out") as part:
+        part.mkdir()
+    assert len(os.listdir(tmp_path)) == 2
+
+
+def test_the_longest_name_of_a_folder_has_a_draft(tmp_path):
+    with disk.write_whole(tmp_path / ("ä" * 127)) as part:
+        part.mkdir()
+    assert len(os.listdir(tmp_path)) == 1

@@ -1,8 +1,35 @@
 """Text for people."""
 
+import re
+import shlex
+from pathlib import Path
+
 import pytest
 
-from spade.text import format_beside, format_clock
+import spade
+from spade.text import format_beside, format_clock, quote
+
+SOURCES = Path(spade.__file__).parent.parent
+COMMAND = re.compile(r"(?:`|: )(?:spade|chmod|\w+ sync|tensorboard) [^`\"]*\{[^`\"]*")
+NAMES = {"name", "word", "words[0]", "hello.role", "policy[:SHORT_DIGEST]", "rules"}
+"""Values in printed commands that never need quotes: names, digests and written options."""
+
+
+def test_a_path_with_a_space_is_one_word_of_a_command():
+    assert shlex.split(f"spade up --run {quote(Path('/my runs/nano'))}") == ["spade", "up", "--run", "/my runs/nano"]
+    assert quote("runs/nano") == "runs/nano"
+
+
+def test_messages_quote_each_path_of_a_command():
+    files = [file for room in ("spade", "actors", "learner", "replay") for file in (SOURCES / room).rglob("*.py")]
+    found = [
+        (str(file.relative_to(SOURCES)), value)
+        for file in files
+        for command in COMMAND.findall(file.read_text(encoding="utf-8"))
+        for value in re.findall(r"\{([^{}]+)\}", command)
+        if not value.startswith("quote(") and value not in NAMES
+    ]
+    assert not found
 
 
 @pytest.mark.parametrize(

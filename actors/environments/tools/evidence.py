@@ -18,7 +18,7 @@ from spade.text import as_line
 
 REPLAYED_BYTES = 16_384
 VALUE_CHARACTERS = 200
-_READ_CHARACTERS = 65_536
+READ_CHARACTERS = 65_536
 MOST_LEAVES = 1_000
 """Most different values that are read in all calls of a solution."""
 _WORD = re.compile(r"[^\W_]{2,}")
@@ -64,7 +64,7 @@ def find_values(plays: Iterable[Transcript[Move]], instructions: Iterable[Sequen
     """
     found: dict[str, None] = {}
     for play, asked in zip(plays, instructions, strict=True):
-        told = Told("\n".join([*(each[:_READ_CHARACTERS] for each in asked), _render_schemas(play.answers[0])]))
+        told = Told("\n".join([*(each[:READ_CHARACTERS] for each in asked), _render_schemas(play.answers[0])]))
         for leaf in collect_leaves(play.actions):
             if len(found) <= MOST_VALUES and not told.states(leaf):
                 found[leaf[:VALUE_CHARACTERS]] = None
@@ -76,7 +76,7 @@ def find_joined_values(plays: Iterable[Transcript[Move]]) -> list[str]:
     found: dict[str, None] = {}
     for play in plays:
         opening = play.answers[0]
-        told = Told(f"{opening.observation[:_READ_CHARACTERS]}\n{_render_schemas(opening)}")
+        told = Told(f"{opening.observation[:READ_CHARACTERS]}\n{_render_schemas(opening)}")
         pieces = (piece for move in play.actions for call in move.calls for piece in find_pieces(call))
         found |= dict.fromkeys(piece[:VALUE_CHARACTERS] for piece in pieces if not told.states(piece))
     return list(found)
@@ -87,7 +87,7 @@ def _render_schemas(opening: Observed) -> str:
 
     An escaped newline becomes a newline, so its "n" is not read as part of a word.
     """
-    return opening.tools[:_READ_CHARACTERS].replace("\\n", "\n")
+    return opening.tools[:READ_CHARACTERS].replace("\\n", "\n")
 
 
 def _find_words(text: str) -> set[str]:
@@ -95,7 +95,7 @@ def _find_words(text: str) -> set[str]:
 
 
 def _split_words(text: str) -> list[str]:
-    return [word.casefold() for word in _WORD.findall(text[:_READ_CHARACTERS])]
+    return [word.casefold() for word in _WORD.findall(text[:READ_CHARACTERS])]
 
 
 def collect_leaves(moves: Iterable[Move]) -> dict[str, bool]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from spade.app.printing import say, show
+from spade.text import quote
 
 if TYPE_CHECKING:
     from spade.app.experiment.plan import Experiment
@@ -80,7 +81,7 @@ def table(
 
     experiment = read_experiment(file)
     if not results.is_dir():
-        raise RunError(f"{results}: there is no such folder; `spade experiment run {file}` makes results")
+        raise RunError(f"{results}: there is no such folder; `spade experiment run {quote(file)}` makes results")
     _tell(file.stem, experiment, results, out)
 
 

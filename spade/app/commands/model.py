@@ -9,7 +9,7 @@ import typer
 from spade.app.commands.options import Json, Public, Repository, RunArgument, Update
 from spade.app.printing import print_json, say
 from spade.errors import RunError, WeightsError
-from spade.text import as_line
+from spade.text import as_line, quote
 
 if TYPE_CHECKING:
     from spade.app.rundir import RunDir
@@ -46,7 +46,7 @@ def import_model(
             convert(found, part, dtype)
         for finding in follow(examine(part), "examining"):
             say(f"{'✗' if finding.fault else '✓'} {finding.name}: {finding.text}")
-    say(f"{out}: `spade config check CONFIG --set model.path={out}` checks a run with it")
+    say(f"{out}: `spade config check CONFIG --set model.path={quote(out)}` checks a run with it")
 
 
 def export(

@@ -12,7 +12,6 @@ from spade.text import as_line
 
 if TYPE_CHECKING:
     from spade.pools import PoolProgram
-    from spade.protocol import Verdict
 
 Folder = Annotated[
     Path, typer.Argument(metavar="DIR", help="A pool: a folder of NAME.py, with NAME.hint and NAME.json.")
@@ -79,10 +78,13 @@ def check(folder: Folder, json: Json = False, recipe: Recipe = None, set_: Set =
 
     Prints the faults of each program. Exit code 1 if any is rejected.
     """
-    from spade.app.commands.env.programs import check_sources
-    from spade.pools import list_names
+    from spade.app.commands.env.programs import check_sources, read_or_reject
+    from spade.pools import list_names, read_program
 
-    sources = [(folder / f"{name}.py", _read_source(folder, name)) for name in list_names(folder)]
+    def read(name: str) -> str:
+        return read_program(folder, name).source
+
+    sources = [(folder / f"{name}.py", read_or_reject(read, name)) for name in list_names(folder)]
     check_sources(sources, recipe, set_, json)
 
 
@@ -156,13 +158,3 @@ def demonstrate(
         if not maker.designs:
             raise RunError(f"{source}: no program answers a prompt of {config}; left out: {left or 'nothing'}")
     say(f"{out / TRAIN}: {maker.designs} designs and {maker.hints} hints{f'; left out: {left}' if left else ''}")
-
-
-def _read_source(folder: Path, name: str) -> "str | Verdict":
-    from spade.pools import read_program
-    from spade.protocol import Stage, Verdict
-
-    try:
-        return read_program(folder, name).source
-    except RunError as error:
-        return Verdict(False, (Stage("read", False, str(error)),))

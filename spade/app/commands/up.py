@@ -28,6 +28,7 @@ from spade.app.commands.options import (
 )
 from spade.app.printing import say
 from spade.errors import ConfigError, RunError
+from spade.text import quote
 
 if TYPE_CHECKING:
     from spade.app.rundir import RunDir
@@ -75,14 +76,15 @@ def up(
         note = "Ctrl-C drains and stops"
         body: Body = partial(narrate, say=say) if narrated else partial(follow, note=note, run=opened)
         finished = _keep_all_up(opened, resolved, corpus, limits, lives, body)
-    command = f"`spade up --run {_shorten_path(opened.path)}`"
+    command = f"`spade up --run {quote(_shorten_path(opened.path))}`"
     larger = " with a larger limit" if "(limits." in finished else ""  # otherwise a limit of the last command ended it
     say(f"{f'finished: {finished}' if finished else 'stopped'}; {command}{larger} goes on from here")
     # A replay service that had to be killed may have left no status.
     if opened.status_path.exists() and (measured := describe_evaluated(trio.run(read_status, reach(opened)))):
         say(measured)
     if resolved.model.path in SHIPPED:
-        say(f"`spade nano report {_shorten_path(opened.path)}` measures what it has learnt, on programs it never saw")
+        report = f"`spade nano report {quote(_shorten_path(opened.path))}`"
+        say(f"{report} measures what it has learnt, on programs it never saw")
 
 
 def _keep_all_up(run: "RunDir", config: "Resolved", corpus: str, limits: "Limits", lives: "Lives", body: "Body") -> str:
@@ -113,7 +115,7 @@ def replay_up(config: Config = None, run: Run = None, set_: Set = None) -> None:
     with _open_run(config, run, set_ or (), ("replay",)) as (opened, resolved, corpus, _):
         say(f"replay service of {opened.path} at {opened.replay_address}; Ctrl-C stops it")
         say(
-            f"`spade learner up {_shorten_path(opened.path)}` and `spade actors up --connect ADDR` "
+            f"`spade learner up {quote(_shorten_path(opened.path))}` and `spade actors up --connect ADDR` "
             f"with that address join it"
         )
         trio.run(

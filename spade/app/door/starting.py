@@ -12,6 +12,7 @@ from spade.app.door.run import OpenedRun
 from spade.app.rundir import RunDir, choose_run
 from spade.app.supervisor.stopping import DRAINS
 from spade.errors import RunError
+from spade.text import quote
 
 _LOOK_S = 0.05
 
@@ -35,7 +36,7 @@ class StartedRun(OpenedRun):
             error.add_note(f"the run failed, too: {failure}")
         else:
             if error is not None:
-                error.add_note(f"{self.path}: the run was stopped; `spade up --run {self.path}` resumes it")
+                error.add_note(f"{self.path}: the run was stopped; `spade up --run {quote(self.path)}` resumes it")
 
     @property
     def up(self) -> bool:

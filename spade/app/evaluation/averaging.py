@@ -12,10 +12,9 @@ from spade.app.supervisor.kept import compute_sound_digest
 from spade.config import ProtocolName
 from spade.errors import ConfigError, RunError
 from spade.evaluations import KeptEvaluation, SuiteAverage, average_suites, find_evaluations
-from spade.text import as_line
+from spade.text import SHORT_DIGEST, as_line, quote
 
 _HEX = re.compile(r"[0-9a-f]+")
-_DIGITS = 16  # shown digits of a digest
 
 
 class AverageOptions(NamedTuple):
@@ -50,7 +49,7 @@ def compute_averages(asked: AverageOptions) -> SuiteAverage:
     base, before = "", None
     if asked.against and RunDir(Path(asked.against)).exists:
         other = _find_measured(Path(asked.against), asked)
-        before = _choose_evaluations(Path(asked.against), other, names, find_policy(Path(asked.against), other, "", ""))
+        before = _choose_evaluations(Path(asked.against), other, names, _find_only_policy(Path(asked.against), other))
     elif asked.against:
         base = find_policy(asked.where, here, asked.against, "")
         before = _choose_evaluations(asked.where, here, names, base)
@@ -73,10 +72,12 @@ def _find_measured(where: Path, asked: AverageOptions) -> list[KeptEvaluation]:
 def find_policy(where: Path, kept: Sequence[KeptEvaluation], asked: str, base: str) -> str:
     """Return the digest of a policy. Without a name, return the only measured policy other than the base."""
     measured = sorted({each.rules.policy for each in kept})
-    there = ", ".join(digest[:_DIGITS] for digest in measured)
+    there = _format_digests(measured)
     if not asked:
         others = [digest for digest in measured if digest != base]
-        if len(others) != 1:
+        if not others:
+            raise RunError(f"{where}: only the base {there} was measured here; measure another policy by `spade eval`")
+        if len(others) > 1:
             raise ConfigError(f"{where}: choose a policy that was measured here, by --policy: {there}")
         return others[0]
     check_asked(asked)
@@ -94,6 +95,21 @@ def find_policy(where: Path, kept: Sequence[KeptEvaluation], asked: str, base: s
         return policy.digest
 
 
+def _find_only_policy(other: Path, kept: Sequence[KeptEvaluation]) -> str:
+    """Return the digest of the only measured policy of another run. Raises ConfigError if it has several."""
+    measured = sorted({each.rules.policy for each in kept})
+    if len(measured) > 1:
+        raise ConfigError(
+            f"{other}: has several measured policies, but --against takes a run with one: "
+            f"{_format_digests(measured)}; move the evaluations of the others away"
+        )
+    return measured[0]
+
+
+def _format_digests(digests: Sequence[str]) -> str:
+    return ", ".join(digest[:SHORT_DIGEST] for digest in digests)
+
+
 def _choose_evaluations(
     where: Path, kept: Sequence[KeptEvaluation], names: Sequence[str], policy: str
 ) -> list[KeptEvaluation]:
@@ -105,8 +121,8 @@ def _choose_evaluations(
         found = [each for each in kept if (each.rules.suite, each.rules.policy) == (name, policy)]
         if not found:
             raise RunError(
-                f"{where}: suite {name} was not measured for the policy {policy[:_DIGITS]}; "
-                f"play it: spade eval {where} --suite {name} --policy {policy[:_DIGITS]}{rules}"
+                f"{where}: suite {name} was not measured for the policy {policy[:SHORT_DIGEST]}; "
+                f"play it: spade eval {quote(where)} --suite {name} --policy {policy[:SHORT_DIGEST]}{rules}"
             )
         if len(found) > 1:
             folders = ", ".join(str(each.folder) for each in found)

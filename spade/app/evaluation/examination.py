@@ -24,11 +24,11 @@ from spade.config import Config, load
 from spade.disk import refuse_linked_folders
 from spade.errors import RunError
 from spade.evaluations import Protocol, open_folder
+from spade.text import SHORT_DIGEST
 from spade.transport import Client
 
 PROCESSES = "processes"
 LOAD_S, STEP_S = 60.0, 30.0  # seconds; generous, so that a busy machine does not count as an item's error
-_DIGITS = 16  # digits of a digest in a folder's name
 
 
 def derive_settings(
@@ -91,7 +91,7 @@ def measure(
             raise RunError(f"{exams[0].root}: the weights of policy {policy.digest} are gone, so it cannot be measured")
         run = _make_run_directory(place, missing[0][0])
         run.create(config)
-        say(f"measuring {policy.digest[:_DIGITS]} ({policy.name}); its processes run in {run.path}")
+        say(f"measuring {policy.digest[:SHORT_DIGEST]} ({policy.name}); its processes run in {run.path}")
         body = partial(_examine, run, config, policy, missing, say, servers)
         actor = partial(launches.make_actor_launch, run, config, run.replay_address, "")
         services = [launches.make_replay_launch(run, config, "")]
@@ -106,7 +106,7 @@ def measure(
 
 def _make_run_directory(place: Path, exam: Exam) -> RunDir:
     """Return the run directory for the processes of a command, named by its first evaluation."""
-    return RunDir(place / PROCESSES / exam.plan.rules.digest[:_DIGITS])
+    return RunDir(place / PROCESSES / exam.plan.rules.digest[:SHORT_DIGEST])
 
 
 async def _examine(

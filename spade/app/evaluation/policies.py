@@ -13,6 +13,7 @@ from spade.text import as_line
 
 WEIGHTS = "weights"
 _FEWEST_DIGITS = 8  # least digits of an abbreviated digest
+_DIGEST = re.compile("[0-9a-f]{32}")
 _EVERY = re.compile(r"every:(?P<steps>[1-9][0-9]{0,8})")
 _ASKED = re.compile(r"newest|start|step:(?P<step>[0-9]{1,9})|(?P<digest>[0-9a-f]{8,32})")
 
@@ -155,25 +156,30 @@ def _start(model: str, dtype: str, place: Path, name: str, sampled: bool) -> Pin
 
 
 def _pin_digest(run: RunDir | None, digits: str, place: Path) -> PinnedPolicy:
-    """Pin a published, pinned or measured policy by the beginning of its digest. Its weights may be gone."""
+    """Pin a policy by the beginning of its digest. The run recorded the digest, or the policy was pinned or measured.
+
+    The weights of a measured policy may be gone.
+    """
     from spade.policy import manifest
 
     policies = list_kept_policies(run) if run is not None else []
-    named = {policy.folder.name: policy for policy in reversed(policies) if policy.place == "published"}
-    pinned = {path.name: path for path in (place / WEIGHTS).glob("*") if not path.name.startswith(".")}
-    found = sorted(name for name in {*named, *pinned, *_list_measured(place)} if name.startswith(digits))
+    recorded = {digest: policy for policy in reversed(policies) for digest in policy.digests}
+    pinned = {path.name: path for path in (place / WEIGHTS).glob("*") if _DIGEST.fullmatch(path.name)}
+    measured = _list_measured(place)
+    found = sorted(name for name in {*recorded, *pinned, *measured} if name.startswith(digits))
     if len(found) > 1:
         raise ConfigError(f"policy {digits}: several digests begin with it: {', '.join(found[:3])}")
-    if not found:
-        raise RunError(
-            f"{place.parent}: no policy {digits} is kept or was measured; there is {_format_policies(policies)}"
-        )
-    digest = found[0]
-    if digest in named:
-        return _link_policy(named[digest], place)
-    if digest in pinned:
-        manifest.verify_parameters(pinned[digest], digest)
-    return PinnedPolicy(digest, pinned.get(digest), digest[:_FEWEST_DIGITS])
+    for digest in found:
+        if digest in recorded:
+            policy = _link_policy(recorded[digest], place)
+            if policy.digest == digest:
+                return policy
+            release(policy, place)  # the run published both at this step, and keeps the other one
+        if digest in pinned:
+            manifest.verify_parameters(pinned[digest], digest)
+        if digest in pinned or digest in measured:
+            return PinnedPolicy(digest, pinned.get(digest), digest[:_FEWEST_DIGITS])
+    raise RunError(f"{place.parent}: no policy {digits} is kept or was measured; there is {_format_policies(policies)}")
 
 
 def _list_measured(place: Path) -> set[str]:

@@ -20,13 +20,13 @@ from spade.app.supervisor.up import keep_up
 from spade.config import Config, load
 from spade.disk import expand_home, refuse_linked_folders
 from spade.errors import ConfigError
-from spade.text import as_line
+from spade.locks import hold_folder
+from spade.text import SHORT_DIGEST, as_line
 from spade.transport import Client
 from spade.transport.keys import make_command_tag
 
 SERVING = "serving"
 _MOST_TOKENS = 32_768  # most tokens of a default context: the keys of longer contexts take much memory
-_DIGITS = 16
 
 Say = Callable[[str], None]
 
@@ -71,8 +71,8 @@ def serve(asked: ServeOptions, say: Say) -> None:
             raise ConfigError(f"--policy {asked.policy}: its weights are gone")
         config = _derive_settings(subject, policy, asked)
         with ExitStack() as folders:
-            run = folders.enter_context(_Folder(subject.root, config, "replay"))
-            say(f"the policy is {policy.digest[:_DIGITS]} ({policy.name}); its processes run in {run.path}")
+            run = folders.enter_context(ServingFolder(subject.root, config, "replay"))
+            say(f"the policy is {policy.digest[:SHORT_DIGEST]} ({policy.name}); its processes run in {run.path}")
             actor = partial(launches.make_actor_launch, run, config, run.replay_address, "")
             services = [
                 launches.make_replay_launch(run, config, ""),
@@ -101,7 +101,7 @@ def _serve_live(asked: ServeOptions, say: Say) -> None:
     written = [f"{name}={json.dumps(value)}" for name, value in _make_address(asked, _name(run, asked)).items()]
     config = load(str(run.config_path), (*written, *asked.overrides))
     address = run.replay_address
-    with _Folder(run.path, config, "gateway") as folder:
+    with ServingFolder(run.path, config, "gateway") as folder:
         tag = f"-{make_command_tag(config.bus)}"
         say(f"joining {address} to serve its newest policy; logs in {folder.logs}")
         orders = [launches.make_gateway_launch(folder, config, address, tag)]
@@ -131,28 +131,31 @@ async def _tell(config: Config, say: Say, client: Client) -> None:
     await trio.sleep_forever()
 
 
-class _Folder:
+class ServingFolder:
     """The run directory of one `spade serve`, below `root`/serving. The command holds the lock of its `part`.
 
     The directory is deleted at the end. After an error or a kill it stays, and the next `spade serve` deletes it.
     """
 
     def __init__(self, root: Path, config: Config, part: str) -> None:
-        self._place = root / SERVING
+        self._root, self._place = root, root / SERVING
         self._run = RunDir(self._place / f"serve-{os.getpid()}")
         self._config = config
         self._lock = self._run.lock(part)
 
     def __enter__(self) -> RunDir:
-        refuse_linked_folders(self._place)
-        for left in self._place.glob("serve-*"):
-            if not RunDir(left).holders():
-                delete_run(RunDir(left))
-        self._lock.__enter__()
-        self._run.create(self._config)
+        self._root.mkdir(parents=True, exist_ok=True)
+        with hold_folder(self._root):  # otherwise a start could delete the folder that another start is making
+            refuse_linked_folders(self._place)
+            for left in self._place.glob("serve-*"):
+                if not RunDir(left).holders():
+                    delete_run(RunDir(left))
+            self._lock.__enter__()
+            self._run.create(self._config)
         return self._run
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
-        self._lock.__exit__(None, None, None)
-        if kind is None or kind is KeyboardInterrupt:  # after an error the logs stay, because they explain it
-            delete_run(self._run)
+        with hold_folder(self._root):
+            self._lock.__exit__(None, None, None)
+            if kind is None or kind is KeyboardInterrupt:  # after an error the logs stay, because they explain it
+                delete_run(self._run)

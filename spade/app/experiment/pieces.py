@@ -141,7 +141,7 @@ def find_measured(place: Workplace, run: RunDir) -> Summary:
 
 def _read_rows(run: RunDir) -> JournalRows:
     try:
-        return read_journal(run.path / "metrics.jsonl")
+        return read_journal(run.metrics_path)
     except FileNotFoundError:
         return JournalRows()
 

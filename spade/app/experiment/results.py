@@ -128,7 +128,7 @@ def write_result(folder: Path, result: RunResult) -> None:
     if len(data) > LARGEST_FILE:
         raise RunError(f"{name_file(folder, result.piece)}: would have {len(data)} bytes, over {LARGEST_FILE}")
     folder.mkdir(parents=True, exist_ok=True)
-    replace(name_file(folder, result.piece), data)
+    replace(name_file(folder, result.piece), data, durable=True)
 
 
 def _round_values(value: Any) -> Any:

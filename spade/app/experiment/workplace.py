@@ -76,7 +76,7 @@ def hold_origins(folder: Path, here: Origins) -> None:
     try:
         there = try_decode(_origins.decode, read(file))
     except FileNotFoundError:
-        replace(file, msgspec.json.encode(here))
+        replace(file, msgspec.json.encode(here), durable=True)
         return
     except UnreadableError as error:
         raise RunError(f"{file}: is damaged ({error}); choose another --out") from None

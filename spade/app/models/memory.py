@@ -27,7 +27,6 @@ GIB = 1 << 30
 _BYTES = {"float64": 8, "float32": 4, "bfloat16": 2}
 _LOGITS = 1 << 26  # elements of logits that the learner computes at once, as in learner/logprobs.py
 _LOGITS_COPIES = 3  # logits, log-probabilities, and one of the two in the number format of the loss
-_TRAINED = 16  # bytes of a parameter in float32: itself, its gradient, AdamW's two means
 
 
 class _Shape(msgspec.Struct):

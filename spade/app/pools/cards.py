@@ -8,7 +8,7 @@ from typing import Any
 import jinja2
 
 from actors.corpus import load as load_corpus
-from spade.config import Config, hide_folders
+from spade.config import Config, describe_author, hide_folders
 from spade.policy.model_folder import find_licence
 from spade.text import as_line
 
@@ -46,13 +46,11 @@ def write_corpus(folder: Path, corpus: Path, licence: str) -> None:
 def _describe_origin(config: Config) -> str:
     if config.design.source == "pool":
         return f"They are from the pool `{hide_folders(config.pool.source)}`."
-    elsewhere = config.endpoint.serves("designer")
-    author = (config.endpoint.model or "a model behind an endpoint") if elsewhere else config.model.path
-    return f"Their programs were written by a policy that began as the model `{hide_folders(author)}`."
+    return f"Their programs were written by {describe_author(config)}."
 
 
 def _describe_licence(config: Config) -> str:
-    known = config.design.source == "model" and find_licence(config.model.path)
-    if known:
+    own = config.design.source == "model" and not config.endpoint.serves("designer")
+    if own and (known := find_licence(config.model.path)):
         return f"The licence of the model that wrote the programs is `{known}`; the licence of the documents may apply."
     return "No licence of the programs is stated: the licence of the model and of the documents may apply."

@@ -125,7 +125,7 @@ def try_or_note(notes: list[str], read: Callable[[], Result]) -> Result | None:
 def read_rows(run: RunDir) -> JournalRows:
     """Read the rows of a run's journal. Raises RunError, OSError."""
     try:
-        return read_journal(run.path / "metrics.jsonl")
+        return read_journal(run.metrics_path)
     except FileNotFoundError:
         raise RunError("it has no metrics.jsonl, since no learner step was made yet: no curves") from None
 

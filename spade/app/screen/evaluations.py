@@ -7,7 +7,7 @@ import msgspec
 from replay.inspect.journal import EvaluationRow
 from spade.estimates import Difference, Share
 from spade.evaluations import KeptEvaluation, PassShares, Rules, SuiteAverage, Summary, compute_passes
-from spade.text import as_line
+from spade.text import SHORT_DIGEST, as_line
 
 NOT_PINNED = "not pinned"
 """The condition `policy` of a foreign server."""
@@ -19,7 +19,6 @@ _NOTES = {
     ("user", SELF): "the policy played the users, too, so no other figures are comparable with these",
     ("policy", NOT_PINNED): "a server may change its policy; the digest is a hash of its address and model name",
 }
-_DIGITS = 16  # shown digits of a digest
 _NAME = 60  # characters of a name
 
 
@@ -73,14 +72,14 @@ def _describe_measured(each: MeasuredSuite) -> Iterator[str]:
 def format_row(kept: KeptEvaluation) -> str:
     """Describe an evaluation in one line."""
     rules = kept.rules
-    name, policy = f"{as_line(rules.suite, _NAME)}@{rules.protocol.name}", as_line(rules.policy[:_DIGITS])
+    name, policy = f"{as_line(rules.suite, _NAME)}@{rules.protocol.name}", as_line(rules.policy[:SHORT_DIGEST])
     return f"{name:<28} {policy} seed {rules.seed}  {_describe_state(kept)}"
 
 
 def format_own_row(own: EvaluationRow) -> str:
     """Describe in one line an evaluation that a run's own evaluator measured."""
     step = f"step {own.step}"
-    return f"{_format_own_name(own):<28} {step:<{_DIGITS}}         {_format_own_figure(own)}"
+    return f"{_format_own_name(own):<28} {step:<{SHORT_DIGEST}}         {_format_own_figure(own)}"
 
 
 def format_own_sheet(measured: Sequence[EvaluationRow]) -> str:
@@ -113,8 +112,8 @@ def format_average_table(found: SuiteAverage) -> str:
 
 
 def _describe_average(found: SuiteAverage) -> Iterator[str]:
-    against = f", against {as_line(found.base[:_DIGITS])}" if found.base else ""
-    yield f"policy {as_line(found.policy[:_DIGITS])}{against}, in per cent"
+    against = f", against {as_line(found.base[:SHORT_DIGEST])}" if found.base else ""
+    yield f"policy {as_line(found.policy[:SHORT_DIGEST])}{against}, in per cent"
     rows = [
         *((as_line(each.name, _NAME), each.share, each.difference, each.passes) for each in found.columns),
         ("average", found.share, found.difference, {}),
@@ -179,7 +178,7 @@ def _find_notes(conditions: Mapping[str, str]) -> list[str]:
 
 
 def _format_title(rules: Rules) -> str:
-    return f"{as_line(rules.suite, _NAME)}@{rules.protocol.name}, policy {as_line(rules.policy[:_DIGITS])}"
+    return f"{as_line(rules.suite, _NAME)}@{rules.protocol.name}, policy {as_line(rules.policy[:SHORT_DIGEST])}"
 
 
 def _describe_state(kept: KeptEvaluation) -> str:

@@ -20,7 +20,7 @@ from spade.decoding import UnreadableError, try_decode
 from spade.disk import read
 from spade.errors import BusError, RunError, SpadeError, format_placed
 from spade.protocol import GetStatus, SkillFigures, Status
-from spade.text import format_clock
+from spade.text import format_clock, quote
 from spade.transport import Client
 from spade.waits import describe_all, find_root_causes
 
@@ -53,7 +53,9 @@ async def read_status(at: Reached) -> Status:
     try:
         left = try_decode(_statuses.decode, read(run.status_path, STATUS_BYTES))
     except FileNotFoundError:
-        raise RunError(f"{run.path}: this run left no status yet; `spade up --run {run.path}` resumes it") from None
+        raise RunError(
+            f"{run.path}: this run left no status yet; `spade up --run {quote(run.path)}` resumes it"
+        ) from None
     except UnreadableError as error:
         raise RunError(f"{run.status_path}: is damaged ({error}); the next learner step writes it anew") from None
     stopped = tuple(msgspec.structs.replace(process, state="stopped") for process in left.processes)

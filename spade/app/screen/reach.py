@@ -13,10 +13,12 @@ from spade.config import Config, compute_digest
 from spade.errors import BusError, RunError
 from spade.locks import Holder
 from spade.protocol import PROTOCOL_VERSION, Hello
+from spade.text import quote
 from spade.transport import Client, connect
 from spade.transport.keys import make_command_tag
 
 ANSWER_S = 5.0  # after this time a service counts as not answering
+AGAIN_S = 2.0  # seconds until an order is repeated: a restarting service may have lost it
 CONNECT_S = 15.0  # a command gives up after this time to reach a service on this host: a person waits for it
 
 
@@ -75,7 +77,7 @@ async def connect_observer(at: Reached, patience_s: float) -> AsyncIterator[Clie
     another host and its service cannot be reached from here.
     """
     if at.run is not None and not at.holders():
-        raise RunError(f"{at.name}: nothing is up; `spade up --run {at.name}` resumes it")
+        raise RunError(f"{at.name}: nothing is up; `spade up --run {quote(at.name)}` resumes it")
     abroad = at.abroad()
     limit_s = ANSWER_S if at.run is None or abroad is not None else patience_s
     bus = replace(at.config.bus, call_deadline_s=min(at.config.bus.call_deadline_s, limit_s))

@@ -119,7 +119,8 @@ def _choose(source: OldRun) -> KeptPolicy:
             kept.append(best)
             chosen = best if source.step in {"best", best.step} else None
     if chosen is None:
-        asked = "newest policy" if source.step is None else f"policy of step {source.step}"
+        named: dict[int | str | None, str] = {None: "newest policy", "best": "best policy"}
+        asked = named.get(source.step, f"policy of step {source.step}")
         there = ", ".join(f"step {policy.step} ({policy.place})" for policy in kept) or "none"
         raise RunError(f"{source.run.path}: the {asked} is not kept; there is {there}")
     return chosen

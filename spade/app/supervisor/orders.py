@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 import trio
 
 from spade.app.screen.observe import ask_status
-from spade.app.screen.reach import ANSWER_S, CONNECT_S, Reached, connect_observer
+from spade.app.screen.reach import AGAIN_S, ANSWER_S, CONNECT_S, Reached, connect_observer
 from spade.app.supervisor.actors import compute_longest_lease_s
 from spade.errors import ConfigError, RunError
 from spade.protocol import MOST_ACTORS, Orders, Process, Role, Status
+from spade.text import quote
 from spade.transport import Client
 
 ROLES: dict[str, Role] = {
@@ -17,7 +18,6 @@ ROLES: dict[str, Role] = {
 }  # fmt: skip
 _UP = ("waiting", "starting", "ready", "restarting")
 LOOK_S = 0.2
-AGAIN_S = 2.0  # seconds until the order is repeated: a restarting service may have lost it
 
 
 def parse(words: Sequence[str]) -> dict[Role, int]:
@@ -93,7 +93,7 @@ async def drain(at: Reached, name: str) -> str:
         raise RunError(f"{name}: {left.detail}; its log is in the folder logs of its command, on the host that had it")
     others = any(each.role == left.role and each.state in _UP for each in status.processes)
     word = next(word for word, role in ROLES.items() if role == left.role)
-    missing = f"no {left.role} is left; `spade actors scale {at.name} {word}=1` starts one"
+    missing = f"no {left.role} is left; `spade actors scale {quote(at.name)} {word}=1` starts one"
     return f"{name}: {left.detail}" if others else f"{name}: {left.detail}; {missing}"
 
 

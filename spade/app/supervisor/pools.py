@@ -22,14 +22,14 @@ from spade.app.screen.observe import REFRESH_S, ask_status
 from spade.app.supervisor import launches
 from spade.app.supervisor.library_pools import pay_by_score, read_library_programs
 from spade.app.supervisor.up import keep_up
-from spade.config import Config, PoolLibrary, compute_digest, list_recipes, make_short_name
+from spade.config import Config, PoolLibrary, compute_digest, describe_author, list_recipes, make_short_name
 from spade.config.checks import SEED_SOURCES
 from spade.disk import discard, write_whole
 from spade.errors import BusError, RunError
 from spade.pools import MADE, POOL, PoolProgram, list_names, read_program, read_shipped_programs, write_program
 from spade.progress import show
 from spade.protocol import PROTOCOL_VERSION, Hello, StepMetrics
-from spade.text import as_line
+from spade.text import as_line, quote
 from spade.transport import Client, connect
 
 
@@ -73,7 +73,9 @@ def read_run_programs(run: RunDir, memory: bool = False, filters: Filters = EVER
     found = PoolReader(run.store, run.path.name, memory, filters).new()
     first = next(found, None)
     if first is None and filters != EVERY:
-        raise RunError(f"{run.path}: no environment passes the filters; `spade env ls {run.path}` lists their figures")
+        raise RunError(
+            f"{run.path}: no environment passes the filters; `spade env ls {quote(run.path)}` lists their figures"
+        )
     if first is None:
         raise RunError(f"{run.path}: {'its memory' if memory else 'this run'} has no environment")
     return chain((first,), found)
@@ -230,7 +232,7 @@ class _Collector:
 
     def __init__(self, run: RunDir, out: Path) -> None:
         self._out, self._have = out, set(_list_names(out))
-        self._reader = PoolReader(run.store, f"a run of {describe_author(run.config())}")
+        self._reader = PoolReader(run.store, f"a run, written by {describe_author(run.config())}")
 
     @property
     def size(self) -> int:
@@ -243,13 +245,6 @@ class _Collector:
             if self.size < count and program.name not in self._have:
                 write_program(self._out, program)
                 self._have.add(program.name)
-
-
-def describe_author(config: Config) -> str:
-    """Describe the model that writes the programs."""
-    if config.endpoint.serves("designer"):
-        return config.endpoint.model or f"the model at {config.endpoint.url}"
-    return config.model.path
 
 
 def _list_names(out: Path) -> list[str]:

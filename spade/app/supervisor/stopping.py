@@ -7,14 +7,13 @@ import signal
 
 import trio
 
-from spade.app.screen.reach import ANSWER_S, Reached, connect_observer
+from spade.app.screen.reach import AGAIN_S, ANSWER_S, Reached, connect_observer
 from spade.errors import BusError, RunError
 from spade.locks import Holder
 from spade.protocol import StopRun
 from spade.transport import Client
 
 LOOK_S = 0.05
-AGAIN_S = 2.0  # seconds until the order is repeated: a restarting service may have lost it
 DRAINS = 12  # longest wait for all supervisors to drain, the service's own last; in units of supervise.drain_s
 
 

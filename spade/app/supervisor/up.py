@@ -22,6 +22,7 @@ from spade.processes.ending import list_ending_signals, note_signal
 from spade.processes.entry import Launch
 from spade.processes.supervise import Lives, Supervisor, supervise
 from spade.protocol import PROTOCOL_VERSION, Hello, Role
+from spade.text import quote
 from spade.transport import Client, connect
 from spade.transport.keys import make_command_tag
 
@@ -101,7 +102,9 @@ async def _tell_unanswered(run: RunDir, address: str | None, limit_s: float, sco
     with scope:
         await trio.sleep(UNANSWERED_S)
         if address is None:
-            told = f"{run.path}: no answer yet; if nothing is up, `spade replay up --run {run.path}` starts the run"
+            told = (
+                f"{run.path}: no answer yet; if nothing is up, `spade replay up --run {quote(run.path)}` starts the run"
+            )
         else:
             told = f"{address}: no answer yet; is the run up, and is this the `replay` in its run.json?"
         log.warning("%s (waiting up to %g s)", told, limit_s)

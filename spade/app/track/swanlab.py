@@ -11,6 +11,7 @@ import swanlab
 
 from spade.app.track.records import JournalRecord
 from spade.app.track.sink import PROJECT, Sink, SinkPlace, choose_mode
+from spade.text import quote
 
 
 class SwanlabSink(Sink):
@@ -29,7 +30,9 @@ class SwanlabSink(Sink):
             logdir=str(place.folder),
             config=place.list_settings(),
         )
-        self.shown = f"`swanlab sync {place.folder}/*` uploads it" if mode == "offline" else f"SWANLAB_MODE is {mode}"
+        self.shown = (
+            f"`swanlab sync {quote(place.folder)}/*` uploads it" if mode == "offline" else f"SWANLAB_MODE is {mode}"
+        )
 
     def write(self, record: JournalRecord) -> None:
         """See `Sink`."""

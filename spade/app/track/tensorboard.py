@@ -17,13 +17,14 @@ from spade.app.track.records import JournalRecord
 from spade.app.track.sink import Memory, SinkPlace
 from spade.disk import open_to_append
 from spade.errors import RunError
+from spade.text import quote
 
 
 class TensorBoardSink:
     """Writes scalars named `KIND/FIGURE` by learner step, and events of the run as texts."""
 
     def __init__(self, place: SinkPlace) -> None:
-        self.shown = f"`tensorboard --logdir {place.folder}` shows it"
+        self.shown = f"`tensorboard --logdir {quote(place.folder)}` shows it"
         place.folder.mkdir(exist_ok=True)
         file, size = place.folder / "events.out.tfevents.0.spade", place.memory.get("bytes", 0)
         file.touch()

@@ -19,6 +19,7 @@ from replay.store import open_reader
 from spade.app.track.records import JournalRecord
 from spade.app.track.sink import PROJECT, Sink, SinkPlace, choose_mode
 from spade.errors import RunError, SpadeError
+from spade.text import quote
 
 MOST_PLAYS = 10_000
 """Most rows of the table of plays, which W&B can show. The plays of the newest environments are kept."""
@@ -60,7 +61,7 @@ class WandbSink(Sink):
         self._run.define_metric("learner_step", hidden=True)
         self._run.define_metric("*", step_metric="learner_step")
         self.shown = (
-            f"`wandb sync {Path(self._run.dir).parent}` uploads it" if self._run.offline else str(self._run.url)
+            f"`wandb sync {quote(Path(self._run.dir).parent)}` uploads it" if self._run.offline else str(self._run.url)
         )
 
     def write(self, record: JournalRecord) -> None:

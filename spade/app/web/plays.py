@@ -1,7 +1,6 @@
 """The table of plays: filters, columns and order."""
 
 from collections.abc import Iterable
-from itertools import islice
 
 from replay.ledger.keys import make_environment_prefix
 from replay.ledger.records import PlayRecord
@@ -23,14 +22,15 @@ def list_plays(store: Store, config: Config, query: Query) -> tuple[TablePage, s
         found = list(
             reversed(store.scan("plays", PlayRecord, prefix=make_environment_prefix(environment[:LONGEST_ID])))
         )
-        remark = ""
+        left_out = False
     else:
-        found = list(islice(store.last("plays", PlayRecord, MOST_WALKED + 1), MOST_WALKED))
-        remark = f"Only the newest {MOST_WALKED:,} plays are searched. A filter on one environment finds all its plays."
+        newest = list(store.last("plays", PlayRecord, MOST_WALKED + 1))
+        found, left_out = newest[:MOST_WALKED], len(newest) > MOST_WALKED
+    remark = f"Only the newest {MOST_WALKED:,} plays are searched. A filter on one environment finds all its plays."
     least, fields = config.play.win_return, _make_fields(query)
     columns = (*_COLUMNS[:2], Column("was", "outcome", lambda play: find_outcome(play, least)), *_COLUMNS[2:])
     page = make_table(_filter(found, query, least), columns, fields, query, "play", lambda play: play.id)
-    return page, remark if len(found) == MOST_WALKED else ""
+    return page, remark if left_out else ""
 
 
 def find_outcome(play: PlayRecord, least: float) -> str:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from actors.environments.gifts import READ_CHARACTERS, Hearing, heard, keep_findable
+from actors.environments.gifts import Hearing, heard, keep_findable
+from actors.environments.tools.evidence import READ_CHARACTERS
 from actors.text.conversation import Move
 from spade.protocol import Observed, ToolCall
 from tests.actors.environments.test_audited_losses import (

@@ -36,7 +36,7 @@ def run(tmp_path, tiny_checkpoint, digests, monkeypatch):
         file.write_bytes(file.read_bytes()[:-1] + bytes([step]))
         digests[step] = manifest.write(made)
         folder = made.rename(run.weights / digests[step])
-        kept.append(KeptPolicy(step, "published", folder))
+        kept.append(KeptPolicy(step, "published", folder, (digests[step],)))
     monkeypatch.setattr(policies, "list_kept_policies", lambda _: [one for one in kept if one.folder.is_dir()])
     return run
 
@@ -87,6 +87,27 @@ def test_a_step_or_digest_that_is_not_kept_is_refused_with_those_that_are(run, d
     (place / "weights" / digests[7][:8].ljust(32, "0")).mkdir()
     with pytest.raises(ConfigError, match="several digests begin with it"):
         pin(run, str(tiny_checkpoint), "float32", digests[7][:8], place)
+
+
+def test_another_folder_beside_pinned_weights_takes_no_digest_away(run, digests, tiny_checkpoint):
+    place = run.path / "evaluations"
+    pinned = pin(run, str(tiny_checkpoint), "float32", "newest", place)
+    shutil.copytree(pinned.folder, pinned.folder.with_name(f"{pinned.digest}-copy"))
+    assert pin(run, str(tiny_checkpoint), "float32", digests[7], place).digest == digests[7]
+
+
+def test_a_kept_policy_has_a_digest_if_the_run_published_no_other_at_that_step(run, tiny_checkpoint, monkeypatch):
+    folder = shutil.copytree(tiny_checkpoint, run.path / "policies" / "step-14")
+    digest, place = manifest.write(folder), run.path / "evaluations"
+    for published in ((digest,), ("f" * 32, digest)):
+        kept = [KeptPolicy(14, "kept", folder, published)]
+        monkeypatch.setattr(policies, "list_kept_policies", lambda _, kept=kept: kept)
+        pinned = pin(run, str(tiny_checkpoint), "float32", digest[:16], place)
+        assert (pinned.digest, pinned.step) == (digest, 14)
+        release(pinned, place)
+    with pytest.raises(RunError, match=r"no policy f{32} is kept or was measured; there is step 14 \(kept\)"):
+        pin(run, str(tiny_checkpoint), "float32", "f" * 32, place)
+    assert not (place / "weights").exists()
 
 
 @pytest.mark.parametrize("asked", ["newest", "step:7", "digest"])

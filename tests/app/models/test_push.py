@@ -11,6 +11,7 @@ from huggingface_hub import ModelCard
 from actors.corpus import load as load_corpus
 from replay.inspect.journal import EvaluationRow, StepRow
 from spade.app.models.sources import open_source
+from spade.app.pools.cards import render
 from spade.app.pools.tables import read_table
 from spade.app.rundir import RunDir
 from spade.app.supervisor import kept
@@ -218,6 +219,24 @@ def test_a_card_names_no_folder_and_no_address(hub, policy, tmp_path, tiny_check
             assert str(tmp_path) not in card
             assert "alice" not in card
             assert "10.9.8.7" not in card
+
+
+@pytest.mark.parametrize(
+    ("model", "author"),
+    [
+        ("", "a model behind an endpoint"),
+        ("http://secret@10.9.8.7", "a model behind an endpoint"),
+        ("/home/alice/big", "the model `big` behind an endpoint"),
+    ],
+)
+def test_a_card_of_an_endpoints_programs_states_neither_its_address_nor_the_licence_of_the_agents_model(model, author):
+    settings = ("endpoint.url=http://secret@10.9.8.7/v1", f"endpoint.model={model}")
+    text = render("data_set.md", load("nano", settings), run="run-1", count=1)
+    assert f"Their programs were written by {author}." in text
+    assert "secret" not in text
+    assert "10.9.8.7" not in text
+    assert "alice" not in text
+    assert "No licence of the programs is stated" in text
 
 
 @pytest.mark.parametrize("name", [".env", "notes", "link"])

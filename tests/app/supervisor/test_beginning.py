@@ -131,6 +131,12 @@ def test_a_step_that_is_not_kept_is_refused_with_those_that_are(old, new):
     assert not new.exists
 
 
+def test_a_run_without_a_best_policy_says_so(old, new):
+    shutil.rmtree(old.path / "best")
+    with pytest.raises(RunError, match=r": the best policy is not kept; there is step \d+ \(published\), step 1 "):
+        begin(new, "nano", (), OldRun(old, "best"))
+
+
 def test_another_model_or_tokenizer_is_refused(old, new, tmp_path):
     other = tmp_path / "other"
     shutil.copytree(NANO, other)

@@ -4,10 +4,11 @@ import shutil
 
 import numpy as np
 
-from replay.ledger.records import Environment, Score
-from replay.store import open_store
+from replay.ledger.records import Environment, PlayRecord, Score
+from replay.store import open_reader, open_store
 from spade.app.report.gallery import find_children
 from spade.app.rundir import RunDir
+from spade.app.web import plays
 from spade.app.web.families import make_family
 from spade.app.web.following import FollowedRun
 from spade.app.web.lanes import Sample, find_phase, make_lanes
@@ -172,3 +173,13 @@ def test_a_followed_run_finds_its_store_when_it_comes(tmp_path):
     assert followed.refresh(Status("run"), 1.0)
     assert followed.environments
     followed.close()
+
+
+def test_a_remark_says_that_plays_were_left_out_and_only_then(tmp_path, monkeypatch):
+    run = make_run(tmp_path / "run")
+    with open_reader(run.store) as store:
+        count = len(store.scan("plays", PlayRecord))
+        for most, remarks in ((count, False), (count - 1, True)):
+            monkeypatch.setattr(plays, "MOST_WALKED", most)
+            _, remark = plays.list_plays(store, SETTINGS, {})
+            assert bool(remark) == remarks

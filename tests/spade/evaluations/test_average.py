@@ -5,13 +5,16 @@ import pytest
 from typer.testing import CliRunner
 
 from spade.app import cli
+from spade.app.rundir import RunDir
 from spade.app.screen.evaluations import format_average_table
+from spade.config import load
 from spade.errors import ConfigError, RunError
 from spade.estimates import Difference, compute_average_difference
 from spade.evaluations import (
     Scheduled,
     SuiteAverage,
     average_suites,
+    compute_passes,
     name_folder,
     open_folder,
     read_evaluation,
@@ -143,6 +146,24 @@ def test_what_is_missing_or_does_not_compare_is_refused_in_a_line(tmp_path):
     assert average_suites([read_evaluation(trained)]).share.mean == pytest.approx(0.35)
 
 
+def test_another_run_as_the_base_has_one_measured_policy(tmp_path):
+    here, other = tmp_path / "here", RunDir(tmp_path / "other")
+    other.create(load("nano"))
+    for run, policy in ((here, TRAINED), (other.path, BASE), (other.path, TRAINED)):
+        measure(run, "bfcl", TOOLS["bfcl"], policy)
+    said = str(asked(here, "--suite", "bfcl", "--against", other.path).exception)
+    assert said == (
+        f"{other.path}: has several measured policies, but --against takes a run with one: {BASE[:16]}, "
+        f"{TRAINED[:16]}; move the evaluations of the others away"
+    )
+
+
+def test_a_base_without_another_policy_is_refused(tmp_path):
+    measure(tmp_path, "bfcl", TOOLS["bfcl"])
+    said = str(asked(tmp_path, "--suite", "bfcl", "--against", BASE[:8]).exception)
+    assert said == f"{tmp_path}: only the base {BASE[:16]} was measured here; measure another policy by `spade eval`"
+
+
 def test_the_cure_of_a_missing_measurement_names_its_protocol_and_seed(tmp_path):
     short = msgspec.structs.replace(RULES.protocol, name="short")
     measure(tmp_path, "bfcl", TOOLS["bfcl"], rules=msgspec.structs.replace(RULES, protocol=short, seed=3))
@@ -168,6 +189,12 @@ def test_a_column_of_one_item_leaves_the_mean_without_an_error():
     mean = compute_average_difference([other, other])
     assert mean.high == pytest.approx(0.2 / 2**0.5)
     assert mean.error == pytest.approx(0.1 / 2**0.5)
+
+
+def test_no_items_have_no_passes(tmp_path):
+    summary = read_evaluation(measure(tmp_path, "tau2", TOOLS["tau2"], samples=4)).summary
+    assert compute_passes(summary, 4, []) == {}
+    assert compute_passes(summary, 4).keys() == {2, 4}
 
 
 def test_the_passes_of_a_protocol_with_several_samples_are_shown(tmp_path):

@@ -1,14 +1,14 @@
 """List, show and check environments."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from spade.app.commands.options import Json, Recipe, RunArgument, Set, check_id
 from spade.app.printing import print_json, say
 from spade.errors import RunError, format_reason
-from spade.text import as_line, make_visible
+from spade.text import as_line, make_visible, quote
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     """A file, its program's domain (None if unknown), and the verdict."""
 
 NAME_CHARACTERS = 100
+
+_Place = TypeVar("_Place")
 
 
 def ls(
@@ -114,7 +116,7 @@ def find_environment(run: Path, id: str) -> "EnvironmentDetail":
 
     env = read_environment(RunDir(run).require().store, id)
     if env is None:
-        raise RunError(f"no environment {id!r} in {run}; `spade env ls {run}` lists them")
+        raise RunError(f"no environment {id!r} in {run}; `spade env ls {quote(run)}` lists them")
     return env
 
 
@@ -161,7 +163,7 @@ def check(
 
     Prints the faults of each file. Exit code 1 if any is rejected.
     """
-    check_sources([(file, _read_source(file)) for file in files], recipe, set_, json)
+    check_sources([(file, read_or_reject(read_program, file)) for file in files], recipe, set_, json)
 
 
 def check_sources(
@@ -216,12 +218,12 @@ def _tell_verdict(checked: "Checked") -> None:
         console.tell(f"     {'suspects':<14} {told}: the solution has them before a text shows them")
 
 
-def _read_source(file: Path) -> "str | Verdict":
-    """Read the program in a file. Returns a verdict if that fails, so that the other files are still checked."""
+def read_or_reject(read: "Callable[[_Place], str]", place: _Place) -> "str | Verdict":
+    """Read the program at a place. Returns a verdict if that fails, so that the other programs are still checked."""
     from spade.protocol import Stage, Verdict
 
     try:
-        return read_program(file)
+        return read(place)
     except RunError as error:
         return Verdict(False, (Stage("read", False, str(error)),))
 

@@ -7,6 +7,7 @@ import typer
 from spade.app.commands.options import RunArgument
 from spade.app.printing import say
 from spade.errors import RunError
+from spade.text import quote
 
 
 def track(
@@ -32,7 +33,9 @@ def track(
     choice = TrackerChoice.parse("--to", to)
     opened = RunDir(run).require()
     if not opened.metrics_path.exists() and not opened.holders():
-        raise RunError(f"{opened.path}: has no metrics.jsonl yet; `spade up --run {opened.path}` goes on with the run")
+        raise RunError(
+            f"{opened.path}: has no metrics.jsonl yet; `spade up --run {quote(opened.path)}` goes on with the run"
+        )
     with tracker(opened, choice) as tracking:
         say(f"{opened.path}: {tracking.shown}")
         try:
