@@ -69,7 +69,8 @@ def read(folder: Path, fragments: Fragments) -> None:
             items += create_read_items_for_chunk_list(name, kept, [_describe_chunk(fragment)])
         reader.set_up_storage_reader(metadata, is_coordinator=True)
         reader.read_data(LoadPlan(items), _Loading(fragments)).wait()
-    except (OSError, SafetensorError, ValueError, TypeError, LookupError, AssertionError) as error:  # of odd headers
+    except (OSError, SafetensorError, ValueError, TypeError, LookupError, AssertionError) as error:
+        # Most of these come from damaged headers.
         raise RunError(f"{folder}: cannot be read ({format_reason(error)})") from None
 
 

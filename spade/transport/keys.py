@@ -131,7 +131,9 @@ def find_writable_places(folder: Path) -> list[str]:
     """Describe each place where others may change the allow-list: a folder that holds it, or a file of it."""
     lists = folder / "allowed"
     places = [place for place in (folder, lists, *sorted(lists.glob("*.key"))) if _read_mode(place) & _OTHERS_WRITE]
-    return [f"{place}: others may change the allow-list here; `chmod go-w {place}`, and check it" for place in places]
+    return [
+        f"{place}: others may change the allow-list here; `chmod go-w {place}`, and check the list" for place in places
+    ]
 
 
 def _read_mode(path: Path) -> int:
