@@ -57,7 +57,8 @@ def write(root: Path, step: int, metrics: StepMetrics, save: Save, check: Check)
         for path in {*made.rglob("*"), *(made / name for name in measured), made}:
             sync(path)
         check()
-        # A folder of this name is damaged, else we had resumed from it. Fails if a newer life has deleted the draft.
+        # If a folder has this name, it is damaged: otherwise the start would have chosen it.
+        # The move fails if a newer life has deleted the draft.
         move_from_draft(made, folder)
     return folder
 

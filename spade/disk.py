@@ -1,4 +1,7 @@
-"""Read, write, move and delete files and folders that other processes may also read or write."""
+"""Read, write, move and delete files and folders that other processes may also read or write.
+
+Some functions write durably (`sync`). Others write a file or folder as a whole, so that no reader sees half of it.
+"""
 
 import errno
 import fcntl

@@ -4,7 +4,8 @@ A lock is the system's (flock). Its file names the holder: a pid, and the host a
 process finds out if the lock is held in one of three ways:
 
 * The holder has our kernel and process namespace: the kernel says whether that process has the lock.
-* The holder is in another container, or started before a reboot: trying the lock shows whether any process has it.
+* The holder is in another container of this machine, or started before a reboot: trying the lock shows whether any
+  process has it.
 * The holder is on another host, which flock may not reach: the lock counts as held until the holder empties the file,
   or a person deletes it.
 """
@@ -109,7 +110,8 @@ def hold_lock(file: Path, describe: Callable[[Holder], str]) -> Iterator[None]:
 def hold_folder(folder: Path) -> Iterator[None]:
     """Let one process at a time run its block for a folder. The block must be short, since other processes wait.
 
-    Does nothing if the folder is gone, if its file system cannot lock it, or if a stopped process keeps it locked.
+    Runs the block without a lock if the folder is gone, if its file system cannot lock it, or if another process, such
+    as a stopped one, keeps the lock for `_FOLDER_S` seconds.
     """
     with ExitStack() as opened:
         with suppress(OSError):

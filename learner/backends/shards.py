@@ -70,7 +70,7 @@ def read(folder: Path, fragments: Fragments) -> None:
         reader.set_up_storage_reader(metadata, is_coordinator=True)
         reader.read_data(LoadPlan(items), _Loading(fragments)).wait()
     except (OSError, SafetensorError, ValueError, TypeError, LookupError, AssertionError) as error:
-        # Odd headers raise most of these.
+        # Most of these come from damaged headers.
         raise RunError(f"{folder}: cannot be read ({format_reason(error)})") from None
 
 

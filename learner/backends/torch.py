@@ -89,7 +89,10 @@ class TorchBackend:
             return compute_trained_logprobs(model, micro)
 
     def _apply(self, norm: float) -> bool:
-        """Take an optimiser step and return True, or return False if the gradient is not finite. See `Guard.passes`."""
+        """Take an optimiser step and return True. Returns False if the gradient is not finite.
+
+        Raises RunError as `Guard.passes` does.
+        """
         passes = self._guard.passes(norm)
         if passes:
             self._optimizer.step()

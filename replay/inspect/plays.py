@@ -81,7 +81,10 @@ def read_finished(
 
 
 def read_examples(path: Path, environment: str) -> list[PlayRecord]:
-    """Return one finished play for each distinct return of an environment's plays, the highest return first."""
+    """Return one finished play for each distinct return of an environment's plays, the highest return first.
+
+    Prefers unhinted plays, then plays with a smaller id.
+    """
     with open_reader(path) as store:
         plays = store.scan("plays", PlayRecord, prefix=make_environment_prefix(environment))
     first: dict[float, PlayRecord] = {}

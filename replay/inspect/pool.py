@@ -60,9 +60,9 @@ EVERY = Filters()
 
 
 class PoolReader:
-    """Reads environments of a store: those that were not quarantined and pass the filters, or with `memory` the memory.
+    """Reads the programs of a store: of the environments that were not quarantined and pass the filters.
 
-    Equal programs are read once. `origin` names the run.
+    With `memory`, reads the programs in the run's memory instead. Equal programs are read once. `origin` names the run.
     """
 
     def __init__(self, path: Path, origin: str, memory: bool = False, filters: Filters = EVERY) -> None:

@@ -11,7 +11,7 @@ def read_newest_programs(store: Store, count: int, room: int) -> NewestPrograms:
     Returns fewer if they would exceed `room` bytes together.
     """
     newest: list[str] = []
-    # The table of sources also holds seeds and imported programs, whose keys do not sort by age.
+    # The table of sources does not sort by age, because it also holds seeds and imported programs.
     for environment in store.last("environments", Environment, count):
         (record,) = store.get_many("sources", [environment.id], Source)
         room -= len(record.source.encode())

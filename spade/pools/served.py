@@ -24,7 +24,7 @@ class ServedProgram(msgspec.Struct, frozen=True):
     action: str = ""
     """Field of the action that gets the text, or "" if the text is the whole action as JSON."""
     plain: bool = True
-    """True if the field `action` is a text, False if it is a JSON value."""
+    """True if the field that `action` names gets a text, False if it gets a JSON value."""
     observation: str = ""
     """Field of the observation that is shown, or "" for the whole observation as JSON."""
     note: str = ""

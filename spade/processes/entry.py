@@ -2,7 +2,7 @@
 
 `python -m spade.processes MODULE LAUNCH_JSON PIPE`: PIPE is the number of an inherited socket. The supervisor never
 writes to it, so it becomes readable only when the supervisor is gone, however it died. The process writes one line to
-it when it is ready. If the process fails, it writes the reason, so that a person need not search a log.
+it when it is ready. If it fails, it writes the reason in one more line, so that a person need not search a log.
 """
 
 import errno

@@ -1,4 +1,8 @@
-"""Messages of engines. Others sample from them. They ask the learner for weights and report to the replay service."""
+"""Messages of engines.
+
+Agents, designers, the evaluator and gateways sample from engines. Engines fetch weights from the learner and from each
+other, and report to the replay service.
+"""
 
 from typing import Annotated
 

@@ -1,4 +1,8 @@
-"""Messages to env-runners, which play and admit programs. They ask the replay service for programs that they lack."""
+"""Messages of env-runners.
+
+Env-runners play programs for agents and the evaluator. They admit programs for designers, curators and the evaluator.
+An env-runner asks the replay service for a program that it lacks.
+"""
 
 from typing import Annotated, Literal
 

@@ -34,7 +34,9 @@ class Dialogue(Protocol):
     def read(self, messages: Sequence[Message], context: bytes, most: int, tools: Tools = NO_TOOLS) -> Reading:
         """Return the prompt of the next turn: `messages` after `context` (little-endian int32).
 
-        The first turn may have `tools`. If the prompt has more than `most` tokens, the result may lack some of them.
+        The first turn may have `tools`. If the prompt has more than `most` tokens, the result also has more than
+        `most`, but may lack the rest.
+
         Raises RunError if the template refuses the conversation, UnreadableError if it refuses these tools.
         """
         ...

@@ -64,7 +64,10 @@ class TokenBytes:
 
 
 def compute_offsets(pieces: Sequence[bytes]) -> list[int]:
-    """Return for each piece the index, in the whole text, of the character in which the piece begins."""
+    """Return the index of the first character of each piece in the whole text.
+
+    A piece may begin in the middle of a character. Then its index is the index of this character.
+    """
     found, whole = list[int](), 0
     for places, after in _count_characters(pieces):
         found.append(places[0] if places else whole)

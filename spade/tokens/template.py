@@ -8,7 +8,7 @@ Two edits are recognised by their effect on a stand-in, and repeated on the cont
 text around it, and `tojson`. Other edits (`split('</think>')`, `lstrip('\n')`) do not change the content. `forgets`
 finds out if the template leaves thoughts out.
 
-The jinja2 environment is set up as in transformers, so that both render alike.
+The jinja2 environment is sandboxed, and set up as in transformers, so that both render alike.
 """
 
 import json

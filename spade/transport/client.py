@@ -97,8 +97,9 @@ class Client:
         call, with the wait for a place in the window. A request with `once` is not sent to another life of the server,
         unless the life before left in order.
 
-        Raises RefusedError on Refused. Raises SuspectError if the refusal is `unforeseen`, or if the server ended in a
-        `once` call. Raises BusError at the deadline, for a request that is too long, and for a reply of a wrong type.
+        Raises RefusedError on Refused. Raises SuspectError if the refusal is `unforeseen`, or if the server ended while
+        it served a `once` call. Raises BusError at the deadline, for a request that is too long, and for a reply of a
+        wrong type.
         """
         name = type(request).__name__
         payload = encode(request)

@@ -133,7 +133,8 @@ def find_writable_places(folder: Path) -> list[str]:
     lists = folder / "allowed"
     places = [place for place in (folder, lists, *sorted(lists.glob("*.key"))) if _read_mode(place) & _OTHERS_WRITE]
     return [
-        f"{place}: others may change the allow-list here; `chmod go-w {quote(place)}`, and check it" for place in places
+        f"{place}: others may change the allow-list here; `chmod go-w {quote(place)}`, and check the list"
+        for place in places
     ]
 
 
