@@ -205,6 +205,21 @@ async def test_a_client_that_hangs_up_frees_its_row(tmp_path, tokenizer):
         assert not scope.cancelled_caught
 
 
+async def test_a_client_that_closes_its_sending_side_counts_as_gone(tmp_path, tokenizer):
+    body = b'{"prompt": "go"}'
+    head = "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    async with (
+        served(gateway_settings(tmp_path), tokenizer, answer=silent) as gateway,
+        await trio.open_tcp_stream("127.0.0.1", gateway.port) as stream,
+    ):
+        await stream.send_all(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        with trio.fail_after(60):
+            await gateway.small.until(lambda: bool(gateway.drawn))
+            await stream.send_eof()
+            await gateway.small.until(lambda: GiveUp(gateway.drawn[0].name) in gateway.asked)
+            assert await stream.receive_some() == b""
+
+
 async def test_a_connection_is_kept_for_any_number_of_requests(tmp_path, tokenizer):
     async with (
         served(gateway_settings(tmp_path), tokenizer) as gateway,
