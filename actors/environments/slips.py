@@ -133,7 +133,9 @@ class SlippingPlayer:
         return slips, phase
 
     def _find_phase(self, actions: Sequence[str]) -> int:
-        """Return the number of the phase that has one of these actions, or of a new phase."""
+        """Return the number of the phase with one of these actions, or of a new phase. Without actions, it is -1."""
+        if not actions:
+            return -1
         known = (number for number, phase in enumerate(self._phases) if not phase.isdisjoint(actions))
         number = next(known, len(self._phases))
         if number == len(self._phases):
