@@ -67,7 +67,7 @@ async def admit_opened(sandbox: Sandbox, source: str, seed: int, limits: Limits,
 
 
 async def find_domain(sandbox: Sandbox, source: str, limits: Limits) -> DomainName | None:
-    """Return the domain of a program's base class, or None if the program does not load.
+    """Return the domain to which a program's class belongs, or None if the program does not load.
 
     Raises RunError if the sandbox itself fails.
     """

@@ -29,7 +29,7 @@ nothing."""
 
 
 async def find_form(sandbox: Sandbox, source: str, seed: int, limits: Limits, play: Play) -> Form:
-    """Find the form as admission does, without its other stages. Returns "inside" if the program fails earlier.
+    """Find the form as admission does, without its other stages. Returns "inside" if no form is found.
 
     The program's calls take at most load_s + 4 step_s. Raises RunError if the sandbox itself fails.
     """

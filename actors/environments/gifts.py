@@ -1,6 +1,6 @@
-"""Find words that win a play although no observation states them. A hint with such a word gives it away. Pure.
+"""Find words that win a play although no observation states them. A hint with such a word is a gift, not a method.
 
-The texts of a program are hostile, so only the beginning of each observation is read.
+Pure. The texts of a program are hostile, so only the beginning of each observation is read.
 """
 
 import re

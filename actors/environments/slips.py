@@ -1,4 +1,7 @@
-"""Make slips: offered actions with a little damage. A program must answer each of them without an error. Pure."""
+"""Make slips, mistakes of players: offered actions with a little damage, no action, or the same action again. Pure.
+
+A program must answer each slip without an error.
+"""
 
 import re
 from collections.abc import Callable, Sequence
@@ -23,7 +26,7 @@ _LAST_WORD = re.compile(r"[^\W_]+(?=[\W_]*\Z)")
 
 
 class Slip(IntEnum):
-    """The ways to damage an action, from the most to the least frequent slip of players."""
+    """The kinds of slips, from the most to the least frequent. AGAIN is only made directly after a proper action."""
 
     NO_ACTION = auto()
     VERB_ALONE = auto()
@@ -36,7 +39,7 @@ class Slip(IntEnum):
 
 
 Kind = tuple[Slip, int, str]
-"""A slip, the number of the phase in which it is made, and the verb of the action."""
+"""A slip, the number of its phase, and the verb of the action. For NO_ACTION the verb is ""."""
 
 
 def list_slips(action: str) -> tuple[str, list[tuple[Slip, str]]]:
@@ -63,10 +66,10 @@ def list_slips(action: str) -> tuple[str, list[tuple[Slip, str]]]:
 class SlippingPlayer:
     """A player that makes each kind of slip once for each verb of each phase. Between slips it makes proper actions.
 
-    A phase is a part of the game in which observations offer some of the same actions. The player damages the actions
-    that an observation offers, and the next action of `path`, which solves the instance. The first proper actions of a
-    play follow the path up to its last action. So slips also happen in states that only a good player reaches. Further
-    proper actions come from `proper`, which gets the observation.
+    The player damages the actions that an observation offers, and the next action of `path`, which solves the instance.
+    Two turns belong to the same phase of the game if they share one of these actions. The first proper actions of a
+    play follow the path, except its last action. So slips also happen in states that only a good player reaches.
+    Further proper actions come from `proper`, which gets the observation.
     """
 
     def __init__(self, proper: Callable[[str], str], path: Sequence[str], observation: str) -> None:
@@ -82,7 +85,7 @@ class SlippingPlayer:
 
     @property
     def busy(self) -> bool:
-        """True if a slip was possible but not made, or if no play has followed the path to its last action."""
+        """True if a slip was possible but not made, or if no play has made all actions of the path but the last."""
         return bool(self._waiting) or not self._walked
 
     def begin(self) -> None:
@@ -130,7 +133,9 @@ class SlippingPlayer:
         return slips, phase
 
     def _find_phase(self, actions: Sequence[str]) -> int:
-        """Return the number of the phase that has one of these actions, or of a new phase."""
+        """Return the number of the phase with one of these actions, or of a new phase. Without actions, it is -1."""
+        if not actions:
+            return -1
         known = (number for number, phase in enumerate(self._phases) if not phase.isdisjoint(actions))
         number = next(known, len(self._phases))
         if number == len(self._phases):

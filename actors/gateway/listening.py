@@ -117,7 +117,7 @@ class HttpConnection:
 
 
 def _wrap_lingering(app: App, scope: trio.CancelScope) -> App:
-    """Read the part of a request that the application leaves unread, or close the connection after LINGER_S.
+    """Wrap the application: read what it leaves unread of a request, or close the connection after LINGER_S.
 
     Otherwise hypercorn would wait for that part for ever.
     """

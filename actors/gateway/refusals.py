@@ -81,7 +81,9 @@ def _check_logprobs(fields: Mapping[str, Any]) -> None:
     if asked > 1:
         raise _refuse_unsupported("logprobs", f"{_ONE_LOGPROB}, so it can be 0 or 1")
     if fields.get("echo") is True:
-        raise _refuse_unsupported("echo", f"with logprobs it asks for the prompt's, but {_ONE_LOGPROB}")
+        raise _refuse_unsupported(
+            "echo", f"with logprobs it asks for log-probabilities of the prompt, but {_ONE_LOGPROB}"
+        )
 
 
 def _refuse_unsupported(name: str, why: str) -> AskError:

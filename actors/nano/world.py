@@ -1,4 +1,4 @@
-"""Draws environments: a skill, a document, a family of the skill, and knobs, which are all held out or all not."""
+"""Draws environments: a skill, a document, a family of the skill, and knobs (either held-out or other ones)."""
 
 import random
 from collections.abc import Callable, Container, Sequence

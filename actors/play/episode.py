@@ -165,7 +165,7 @@ class Episode:
     async def _close(self) -> None:
         """Make the env-runner forget the episode, also after an error.
 
-        If the env-runner cannot be reached, it frees the episode later, when no step has come for long.
+        If the env-runner cannot be reached, it frees the episode after `play.lease_s` without a step.
         """
         with trio.CancelScope(shield=True):
             try:

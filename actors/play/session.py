@@ -77,7 +77,7 @@ class Session(Connected):
         if isinstance(reply, Overdue):
             raise OverdueError(
                 f"an engine had no answer within engine.request_deadline_s = {request.deadline_s:g} s: "
-                f"{reply.waited_s:.1f} s in its queue, {reply.sampled_s:.1f} s sampling; add engines or wait longer"
+                f"{reply.waited_s:.1f} s in its queue, {reply.sampled_s:.1f} s sampling; add engines or raise the limit"
             )
         return reply
 

@@ -32,7 +32,7 @@ class AsyncioEngine(ABC):
         self.sampled = 0
         self.active = 0
         self._rows = asyncio.Semaphore(rows)
-        self._open: dict[int, Future[None]] = {}  # only the engine's thread uses it
+        self._open: dict[int, Future[None]] = {}  # only the engine's thread changes it
         self._ended: queue.SimpleQueue[tuple[int, Result]] = queue.SimpleQueue()
         self._loop = asyncio.new_event_loop()
         self._thread = Thread(target=self._loop.run_forever, name=type(self).__name__, daemon=True)

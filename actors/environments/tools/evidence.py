@@ -111,9 +111,10 @@ def collect_leaves(moves: Iterable[Move]) -> dict[str, bool]:
 
 
 def find_pieces(call: ToolCall) -> list[str]:
-    """Return the short values of a call's arguments, joined. If several arguments have some, join names and values too.
+    """Return the short values of a call's arguments, joined into one text.
 
-    A secret may be cut into pieces: `digits=[4, 2, 7, 1]`, or `a=4, b=2`. Returns [] if the joined values are short.
+    If several arguments have short values, a second text joins each name and its values. A secret may be cut into
+    pieces: `digits=[4, 2, 7, 1]`, or `a=4, b=2`. Returns [] if the joined values are short.
     """
     named = {name: _join_short_values(value) for name, value in _decode_arguments(call).items()}
     named = {name: value for name, value in named.items() if value}

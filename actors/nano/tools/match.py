@@ -1,5 +1,5 @@
-"""The service Match: set one thing to a mode of another thing. A tool reads the other thing's mode at each of several
-times, and one time is right."""
+"""The service Match: set one thing to the mode that another thing has at the right time. A tool reads the other thing's
+mode at each of several times."""
 
 import random
 import re

@@ -28,8 +28,9 @@ class Scope:
 class Names:
     """The names that a program binds, and the scopes of the fields of its f-strings.
 
-    `fields` has the scope of each outermost field in the order of the text. `members` are the names that the program
-    uses as an attribute. `dynamic` is True if the program may bind names that are not in its text.
+    `fields` has the scope of each outermost field in the order of the text. `members` are the names of attributes:
+    names after a dot, and names that a class body binds. `dynamic` is True if the program may bind names that are not
+    in its text.
     """
 
     def __init__(self, tree: ast.Module) -> None:

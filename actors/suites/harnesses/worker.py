@@ -1,7 +1,8 @@
 """A process of a harness behind the outer walls, and the connection to it (`drivers/pipe.py` is the other end).
 
-Bubblewrap builds the walls. The process has only its own loopback, its environment, the given data and a scratch
-folder. Only this module reads the output of the process.
+Bubblewrap builds the walls. The process can reach only its own loopback. It sees only its environment, Python, the
+drivers, the system's libraries, the given data and a scratch folder, so it finds no home folder. Only this module reads
+the output of the process.
 """
 
 import os
@@ -229,7 +230,7 @@ def _make_command(name: str, tier: str, data: Path | None) -> Sequence[str]:
         walls = make_walled_prefix(shown, ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"])
     except FileNotFoundError as error:
         raise ConfigError(
-            f"suite {name}: its harness runs behind bubblewrap only: {error}; --set sandbox.tier=none needs no walls"
+            f"suite {name}: its harness needs bubblewrap: {error}; --set sandbox.tier=none runs it without walls"
         ) from None
     files = [*list_folders_above(Path(given)), "--ro-bind", given, given] if given else []
     # Do not use --die-with-parent: the parent is the thread that starts the process. Without this option, the process

@@ -158,6 +158,12 @@ def test_words_of_an_observation_without_a_list_are_not_damaged():
     assert not SlippingPlayer(lambda _: "", [], "It is dark.").busy
 
 
+def test_without_a_list_only_the_first_proper_action_is_made_twice():
+    proper = iter("abcdef")
+    player = SlippingPlayer(lambda _: next(proper), [], "It is dark.")
+    assert [player.act("It is dark.") for _ in range(6)] == ["a", "a", "b", "c", "d", "e"]
+
+
 ROLES = """
 class RolesEnv:
     def reset(self, seed):

@@ -47,7 +47,7 @@ def test_what_is_not_supported_is_refused_by_its_name_and_says_why(name):
     ("fields", "param", "why"),
     [
         ({"logprobs": 5}, "logprobs", "the sampled token, so it can be 0 or 1"),
-        ({"logprobs": 1, "echo": True}, "echo", "with logprobs it asks for the prompt's"),
+        ({"logprobs": 1, "echo": True}, "echo", "with logprobs it asks for log-probabilities of the prompt"),
         ({"best_of": 3}, "best_of", "use n"),
         ({"suffix": "end"}, "suffix", "cannot fill a gap"),
     ],
