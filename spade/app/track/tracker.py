@@ -109,7 +109,7 @@ def tracker(run: RunDir, choice: TrackerChoice) -> Iterator[Tracker]:
 
 @trio.lowlevel.enable_ki_protection
 async def follow(tracker: Tracker, goes_on: Callable[[], bool]) -> None:
-    """Track new records while `goes_on()`. At its end, or when cancelled, track the rest first.
+    """Track new records until `goes_on()` is False, or until cancelled. In both cases, track the rest first.
 
     Ctrl-C ends the tracking between two batches of records.
     """
