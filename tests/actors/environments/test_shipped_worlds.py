@@ -21,10 +21,7 @@ MOST_CHARACTERS = 320  # about 80 tokens
 
 @pytest.mark.parametrize(
     "world",
-    [
-        pytest.param(world, id=world.name, marks=() if world in FIRST.values() else pytest.mark.slow)
-        for world in WORLDS
-    ],
+    [pytest.param(world, id=world.name, marks=() if world in FIRST.values() else pytest.mark.slow) for world in WORLDS],
 )
 async def test_a_world_is_admitted_and_its_solution_wins(world, sandbox):
     verdict = await validate(sandbox, world.source, 1, RECIPE.sandbox, RECIPE.play)
