@@ -144,6 +144,7 @@ def lived(tmp_path_factory) -> Lived:
     return Lived(run, output, drained, down, resumed, subprocess.CompletedProcess(top.args, top.returncode, seen))
 
 
+@pytest.mark.slow
 def test_self_play_and_its_evaluations_go_on_after_a_kill(lived):
     assert (lived.run / "logs" / "supervisor.log").read_text().count("starting it again") == 1
     assert [process.restarts for process in lived.drained.processes if process.role != "evaluator"] == [0] * 6
@@ -153,6 +154,7 @@ def test_self_play_and_its_evaluations_go_on_after_a_kill(lived):
     assert lived.down.learner_step >= lived.drained.learner_step
 
 
+@pytest.mark.slow
 def test_who_looks_on_is_told_of_the_end_and_goes(lived):
     first, *_ = lived.top.stdout.splitlines()
     assert "step" in first
@@ -160,6 +162,7 @@ def test_who_looks_on_is_told_of_the_end_and_goes(lived):
     assert lived.top.stdout.endswith(f"{lived.run}: stopped\n")
 
 
+@pytest.mark.slow
 def test_every_counter_of_a_run_that_resumes_goes_on_from_where_it_was(lived):
     down, status = lived.down, lived.resumed
     assert status.policy_version > down.policy_version
@@ -183,6 +186,7 @@ def spade(*words, fails=False):
     return done.stdout + done.stderr if fails else done.stdout
 
 
+@pytest.mark.slow
 def test_policies_that_are_kept_make_a_curve(lived):
     run = str(lived.run)
     assert "no problems" in spade("replay", "verify", run)

@@ -34,6 +34,7 @@ def traced(monkeypatch):
     transformers.AttentionInterface.register(PACKED, compute_packed_attention)
 
 
+@pytest.mark.slow
 def test_compiled_layers_compute_the_same_without_another_graph_for_each(traced, monkeypatch):
     groups, found = batch_of(1)[1], []
     work = prepare(groups, 60, 32.0)
