@@ -61,7 +61,7 @@ bytecode: $(VENV)/dev
 	-PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --collect-only --quiet > /dev/null
 
 # What `make test` leaves out for its time: the rest of the hostile suite, kills, and longer runs.
-SLOW := tests/hostile tests/chaos tests/learner tests/e2e/test_network.py tests/e2e/test_scale.py tests/e2e/test_up.py tests/app/experiment \
+SLOW := tests/hostile tests/chaos tests/learner tests/e2e tests/app/experiment \
 	tests/examples tests/nano tests/actors/environments
 test-slow: $(VENV)/dev
 	$(BIN)/pytest --numprocesses=$(WORKERS) --dist=worksteal -m slow $(SLOW)
