@@ -19,6 +19,10 @@ LEAST_SEQUENCE, MOST_SEQUENCE = 4, 8
 _WORD = re.compile(r"\d+(?:\.\d+)+(?!\w)|[^\W_]+")
 _ANY_WORD = re.compile(r"[^\W_]+")
 _SIGNS = re.compile(r"[\W_]{3,}")
+_PART = re.compile(r"-?\d+(?:\.\d+)?|[^\W\d_]+")
+"""A number or a word of an action."""
+MOST_FORMED = 256
+"""Most actions of one form that a player can be expected to try."""
 
 
 Said = TypeVar("Said", str, Move)
@@ -79,9 +83,50 @@ def find_unseen_words(actions: Iterable[Said], plays: Iterable[Hearing[Said]]) -
     Several shorter words in a row count as one word, since a secret may be cut into pieces. A value of a call also
     counts as one word, and so do its short values together.
     """
-    words = dict.fromkeys(word for action in actions for word in _split_action(action))
+    plays = list(plays)
+    offered = {each for play in plays for each in _list_offered(play.observations[0])}
+    words = dict.fromkeys(
+        word for action in actions if not _has_offered_form(action, offered) for word in _split_action(action)
+    )
     told = find_tellings(words, plays)
     return [word for word in words if word not in told]
+
+
+def _list_offered(observation: str) -> tuple[str, ...]:
+    """Return the actions that an observation lists, in its first reading. Guessed readings do not count."""
+    offer = read_offer(observation)
+    return () if offer.kind == "guessed" else tuple(offer.readings[0])
+
+
+def _has_offered_form(action: str | Move, offered: Iterable[str]) -> bool:
+    """Return True if a player can derive an action from the form of listed actions.
+
+    For example, `pour 3 to 1` follows from `pour 1 to 3`. The actions of one form differ only in numbers and short
+    words. Each number must be in some listed action of the form, and each short word in the same place of one. If more
+    than MOST_FORMED actions follow, as for a code of digits, the form hides the action.
+    """
+    if isinstance(action, Move):
+        return not action.calls and _has_offered_form(action.action, offered)
+    form, parts = _read_form(action)
+    alike = [parts for other, parts in map(_read_form, offered) if other == form]
+    if not alike:
+        return False
+    count = 1
+    for place, (part, kind) in enumerate(zip(parts, form, strict=True)):
+        there = {each[place] for each in alike}
+        if kind == "#":
+            there = {one for each in alike for one, other in zip(each, form, strict=True) if other == "#"}
+        if part not in there:
+            return False
+        count *= len(there)
+    return count <= MOST_FORMED
+
+
+def _read_form(action: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the form and the parts of an action. In the form, "#" stands for a number and "*" for a short word."""
+    parts = tuple(_PART.findall(normalise_visible(read_typed_action(action))))
+    form = ("#" if part[-1].isdigit() else "*" if len(part) < LEAST else part for part in parts)
+    return tuple(form), parts
 
 
 def find_tellings(words: Iterable[str], plays: Iterable[Hearing[Said]]) -> dict[str, Sequence[Said]]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from actors.environments.gifts import Hearing, heard, keep_findable
+from actors.environments.gifts import Hearing, find_unseen_words, heard, keep_findable
 from actors.environments.tools.evidence import READ_CHARACTERS
 from actors.text.conversation import Move
 from spade.protocol import Observed, ToolCall
@@ -96,3 +96,71 @@ def test_a_play_is_kept_up_to_its_first_action_with_a_word_that_only_the_author_
 def test_no_more_is_kept_of_an_answer_than_is_read():
     """A program may answer with a MiB at each turn, and an audit keeps the answers of all its plays."""
     assert len(heard(Observed("\U0001f600" * 1_000_000))) == READ_CHARACTERS
+
+
+@pytest.mark.parametrize(
+    ("listed", "action", "found"),
+    [
+        ("pour 1 to 2 | pour 1 to 3 | pour 2 to 3", "pour 3 to 1", True),
+        ("place 1 at 1,1 | place 2 at 3,4 | place 4 at 4,2", "place 3 at 2,4", True),
+        ("place 1 at r1c1 | place 2 at r3c4 | place 4 at r4c2", "place 3 at r2c4", True),
+        ("assign t1 to m1 | assign t2 to m3", "assign t3 to m2", True),
+        ('{"op":"drive","dx":2,"dy":0} {"op":"drive","dx":0,"dy":-2}', '{"op":"drive","dx":2,"dy":-2}', True),
+        ("move a to b | move b to c | move c to a", "move a to c", True),
+        ("dial 1 2 3 4 | dial 5 6 7 8", "dial 4 7 2 8", False),
+        ("pour 1 to 2 | pour 1 to 3", "pour 4 to 1", False),
+        ("pour 1 to 2 | pour 1 to 3", "tip 3 to 1", False),
+        ("say go to 1 | say up to 2", "say xy to 2", False),
+        ("look | take", "pour 3 to 1", False),
+    ],
+)
+def test_an_action_of_a_listed_form_is_no_secret_unless_the_form_has_many(listed, action, found):
+    play = Hearing([action], [f"Two cups. Actions: {listed}", "Done."])
+    assert bool(find_unseen_words([action], [play])) == (not found)
+
+
+CUPS = """
+import random
+
+class CupsEnv:
+    def __init__(self, max_turns=5):
+        self.max_turns = max_turns
+
+    def reset(self, seed):
+        draw = random.Random(seed)
+        self.turn, self.order = 0, [1, 2, 3, 4, 5]
+        while len(self.solution()) < 3:
+            draw.shuffle(self.order)
+        return self.view("Sort the cups."), {}
+
+    def step(self, action):
+        self.turn += 1
+        words = action.split()
+        if len(words) == 4 and words[0] == "swap" and words[1] in "12345" and words[3] in "12345":
+            one, other = int(words[1]) - 1, int(words[3]) - 1
+            self.order[one], self.order[other] = self.order[other], self.order[one]
+        won = self.order == [1, 2, 3, 4, 5]
+        return self.view("Look."), float(won), won, self.turn >= self.max_turns, {}
+
+    def view(self, text):
+        return f"{text} The cups: {self.order}. Actions: ACTIONS"
+
+    def solution(self):
+        found, order = [], list(self.order)
+        for cup in range(1, 6):
+            other = order.index(cup) + 1
+            if other != cup:
+                found.append(f"swap {other} by {cup}")
+                order[other - 1] = order[cup - 1]
+        return found
+"""
+
+
+async def test_a_hint_may_show_the_form_of_an_action_by_an_example_that_is_not_listed(sandbox):
+    hint = "Put each cup in its place. Write an action like swap 4 by 1."
+    for listed, finding in (
+        ("swap 1 by 2 | swap 1 by 3 | swap 2 by 4", ""),
+        ("swap 1 by 2 | swap 1 by 3", "its solution wins a lost instance by '4by1', which only its hint states"),
+    ):
+        source = CUPS.replace("ACTIONS", listed)
+        assert await gift_of_solutions(sandbox, source, "games", hint, lost=(5, 6, 10)) == finding
