@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import filecmp
 import logging
 import os
 import secrets
@@ -97,6 +98,14 @@ def link_folder(folder: Path, copy: Path) -> None:
     Hard links take no space, and outlive the original folder.
     """
     copytree(folder, copy, copy_function=_link_or_copy)
+
+
+def is_copy(folder: Path, original: Path) -> bool:
+    """Return True if `folder` has every file of `original`, byte for byte. Raises OSError."""
+    pairs = [(folder / name, original / name) for name in os.listdir(original)]
+    return all(
+        one.is_file() and (one.samefile(other) or filecmp.cmp(one, other, shallow=False)) for one, other in pairs
+    )
 
 
 def _link_or_copy(source: str, target: str) -> None:

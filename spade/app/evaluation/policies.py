@@ -157,6 +157,7 @@ def _start(model: str, dtype: str, place: Path, name: str, sampled: bool) -> Pin
 def _pin_digest(run: RunDir | None, digits: str, place: Path) -> PinnedPolicy:
     """Pin a published, pinned or measured policy by the beginning of its digest. Its weights may be gone."""
     from spade.policy import manifest
+    from spade.policy.checkpoint_files import check_files
 
     policies = list_kept_policies(run) if run is not None else []
     named = {policy.folder.name: policy for policy in reversed(policies) if policy.place == "published"}
@@ -172,6 +173,7 @@ def _pin_digest(run: RunDir | None, digits: str, place: Path) -> PinnedPolicy:
     if digest in named:
         return _link_policy(named[digest], place)
     if digest in pinned:
+        check_files(pinned[digest])
         manifest.verify_parameters(pinned[digest], digest)
     return PinnedPolicy(digest, pinned.get(digest), digest[:_FEWEST_DIGITS])
 
@@ -183,13 +185,17 @@ def _list_measured(place: Path) -> set[str]:
 
 
 def _link_policy(policy: KeptPolicy, place: Path) -> PinnedPolicy:
-    from spade.disk import hold, link_folder, write_whole
+    from spade.disk import discard, hold, is_copy, link_folder, write_whole
     from spade.policy import manifest
+    from spade.policy.checkpoint_files import check_files
 
     try:
         with hold(policy.folder / manifest.PARAMETERS):
+            check_files(policy.folder)
             digest = compute_sound_digest(policy)
             folder = place / WEIGHTS / digest
+            if folder.is_dir() and not is_copy(folder, policy.folder):
+                discard(folder)  # a file is damaged, or was when the folder was made
             if not folder.is_dir():
                 with write_whole(folder) as part:
                     link_folder(policy.folder, part)

@@ -169,12 +169,14 @@ def _copy(chosen: KeptPolicy, start: Path) -> str:
     """Copy the policy to `start` and check every byte. Return the digest of its weights."""
     from spade.disk import discard, hold, link_folder, write_whole
     from spade.policy import manifest
+    from spade.policy.checkpoint_files import check_files
 
     policy = chosen.folder
     try:
         if start.is_dir():  # a killed command left this folder
             discard(start)
         with hold(policy / manifest.PARAMETERS), write_whole(start) as part:
+            check_files(policy)
             digest = compute_sound_digest(chosen)
             link_folder(policy, part)
     except FileNotFoundError:
