@@ -246,6 +246,19 @@ def read(file: Path, most: int = 1 << 20) -> bytes:
     return data
 
 
+def list_folder(folder: Path) -> list[str]:
+    """Return the names in a folder, sorted, or an empty list if it does not exist. Raises RunError.
+
+    A glob pattern would silently skip a folder that we may not read.
+    """
+    try:
+        return sorted(os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise RunError(f"{folder}: {format_reason(error)}") from None
+
+
 def refuse_outside(file: Path) -> None:
     """Raise RunError if a file in a folder that others wrote is a link to a place outside the folder."""
     if file.is_symlink() and not Path(os.path.realpath(file)).is_relative_to(os.path.realpath(file.parent)):

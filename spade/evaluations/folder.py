@@ -1,7 +1,6 @@
 """The folder of an evaluation, named by its rules."""
 
 import hashlib
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from spade.decoding import UnreadableError, try_decode
-from spade.disk import open_for_reading, read, replace
+from spade.disk import list_folder, open_for_reading, read, replace
 from spade.errors import RunError, format_reason
 from spade.evaluations.record import Scheduled, sample_seed
 from spade.evaluations.record_file import RecordFile
@@ -166,25 +165,12 @@ def find_evaluations(run: Path, suite: str | None = None) -> list[KeptEvaluation
 def list_evaluation_folders(run: Path) -> list[Path]:
     """Return the folders of a run's evaluations, sorted. Raises RunError if one cannot be listed."""
     place = run / EVALUATIONS
-    suites = [place / name for name in _list_names(place) if "@" in name]
+    suites = [place / name for name in list_folder(place) if "@" in name]
     return [
-        folder / name for folder in suites for name in _list_names(folder) if PROTOCOL in _list_names(folder / name)
+        folder / name for folder in suites for name in list_folder(folder) if PROTOCOL in list_folder(folder / name)
     ]
 
 
 def read_evaluation(folder: Path) -> KeptEvaluation:
     """Read the evaluation in a folder. Raises RunError if it cannot be read."""
     return KeptEvaluation(folder, read_rules(folder), read_summary(folder))
-
-
-def _list_names(folder: Path) -> list[str]:
-    """Return the names in a folder, or an empty list if it does not exist.
-
-    A glob pattern would silently skip a folder that we may not read.
-    """
-    try:
-        return sorted(os.listdir(folder))
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except OSError as error:
-        raise RunError(f"{folder}: {format_reason(error)}") from None

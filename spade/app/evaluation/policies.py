@@ -156,12 +156,13 @@ def _start(model: str, dtype: str, place: Path, name: str, sampled: bool) -> Pin
 
 def _pin_digest(run: RunDir | None, digits: str, place: Path) -> PinnedPolicy:
     """Pin a published, pinned or measured policy by the beginning of its digest. Its weights may be gone."""
+    from spade.disk import list_folder
     from spade.policy import manifest
     from spade.policy.checkpoint_files import check_files
 
     policies = list_kept_policies(run) if run is not None else []
     named = {policy.folder.name: policy for policy in reversed(policies) if policy.place == "published"}
-    pinned = {path.name: path for path in (place / WEIGHTS).glob("*") if not path.name.startswith(".")}
+    pinned = {name: place / WEIGHTS / name for name in list_folder(place / WEIGHTS) if not name.startswith(".")}
     found = sorted(name for name in {*named, *pinned, *_list_measured(place)} if name.startswith(digits))
     if len(found) > 1:
         raise ConfigError(f"policy {digits}: several digests begin with it: {', '.join(found[:3])}")
