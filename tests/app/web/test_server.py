@@ -15,6 +15,7 @@ import pytest
 from replay.ledger.records import Environment
 from replay.service.journal import Journal
 from replay.store import open_store
+from spade.app.cli import ExitCode
 from spade.app.rundir import RunDir
 from spade.app.web.server import MOST_READERS
 from tests.app.report.test_page import EVIL, SETTINGS, TAGS, VOID, make_run, status
@@ -295,6 +296,13 @@ def test_a_store_that_is_cut_short_ends_neither_the_page_nor_the_other_run(runs,
         with data.open("r+b") as file:
             file.write(whole)
         page.read("plays?lines=2")
+
+
+def test_ctrl_c_ends_the_page_with_the_code_of_every_command(runs):
+    with serve(runs.path) as page:
+        page.read()
+        page.process.send_signal(signal.SIGINT)
+        assert page.process.wait(60) == ExitCode.INTERRUPTED
 
 
 def test_more_readers_than_are_served_are_turned_away(served):
