@@ -1,6 +1,7 @@
 """The folder of an evaluation, named by its rules."""
 
 import hashlib
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,7 +30,8 @@ class _SummaryFile(Summary, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Bytes of the records from which the summary was computed. Later records follow them in their file."""
 
     digest: str = ""
-    """BLAKE2b of these records and of the figures, or "" if an older version wrote the file."""
+    """BLAKE2b of these records and of the figures, or "" if an older version wrote the file. Such a file is read only
+    if its records are gone."""
 
 
 _summaries: msgspec.json.Decoder[_SummaryFile] = msgspec.json.Decoder(_SummaryFile)
@@ -148,6 +150,11 @@ def read_summary(folder: Path) -> Summary | None:
         raise RunError(f"{folder / RECORDS}: is missing, so that {SUMMARY} cannot be checked; bring it back") from None
     except (OSError, UnreadableError) as error:
         raise RunError(f"{file}: {format_reason(error)}; delete it, and the same `spade eval` makes it anew") from None
+    if not kept.digest and os.path.lexists(folder / RECORDS):
+        raise RunError(
+            f"{file}: has no digest, as an older version wrote it, so nothing shows that these are the figures of "
+            f"{RECORDS}; delete it, and the same `spade eval` makes it anew"
+        )
     if not same:
         raise RunError(
             f"{file}: these are not the figures of {RECORDS}: one of the two was changed; bring it back, or delete "

@@ -160,9 +160,21 @@ def test_figures_that_are_not_those_of_the_records_are_refused(tmp_path):
     assert read_summary(folder) == summarise_records(RECORDS, SCHEDULED)
 
 
-def test_a_summary_of_an_older_version_is_read(tmp_path):
+def test_a_summary_without_a_digest_is_made_anew_from_its_records(tmp_path):
+    """An older version wrote no digest, and whoever changes the figures can delete it."""
+    folder = evaluate(tmp_path)
+    sound = summarise_records(RECORDS, SCHEDULED)
+    (folder / "summary.json").write_bytes(msgspec.json.encode(replace(sound, means=dict.fromkeys(sound.means, 1.0))))
+    with pytest.raises(RunError, match=r"summary.json: has no digest.*; delete it, .* `spade eval` makes it anew"):
+        read_summary(folder)
+    evaluate(tmp_path)
+    assert read_summary(folder) == sound
+
+
+def test_a_summary_of_an_older_version_whose_records_are_gone_is_read(tmp_path):
     folder = evaluate(tmp_path)
     (folder / "summary.json").write_bytes(msgspec.json.encode(summarise_records(RECORDS, SCHEDULED)))
+    (folder / "records.jsonl").unlink()
     assert read_summary(folder) == summarise_records(RECORDS, SCHEDULED)
 
 
