@@ -116,17 +116,25 @@ def _link_or_copy(source: str, target: str) -> None:
 
 
 @contextmanager
+def add_filename(path: Path) -> Iterator[None]:
+    """Add `path` to an OSError of the block that names no file. A failed read or write names none."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None:  # a filename would hide the text of an error without a number
+            error.filename = error.filename or str(path)
+        raise
+
+
+@contextmanager
 def open_draft(parent: Path) -> Iterator[Path]:
     """Yield a new folder in `parent`. Fill it and rename it, or it is deleted after the block. Raises OSError."""
     parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=DRAFT, dir=parent))
     try:
-        folder.chmod(0o755)  # mkdtemp's folders are private
-        yield folder
-    except OSError as error:
-        if error.errno is not None:  # a filename would hide the text of an error without a number
-            error.filename = error.filename or str(parent)  # a failed write names no file
-        raise
+        with add_filename(parent):
+            folder.chmod(0o755)  # mkdtemp's folders are private
+            yield folder
     finally:
         rmtree(folder, ignore_errors=True)  # delete a half-written folder, so that it does not fill the disk
 
@@ -220,12 +228,8 @@ def open_to_append(file: Path, buffering: int = -1) -> BinaryIO:
 @contextmanager
 def open_for_reading(file: Path) -> Iterator[BinaryIO]:
     """Open a regular file for reading. Raises an OSError that names the file, also if a read in the block fails."""
-    try:
-        with open_regular(file) as opened:
-            yield opened
-    except OSError as error:
-        error.filename = error.filename or str(file)  # the error of a failed read does not name the file
-        raise
+    with add_filename(file), open_regular(file) as opened:
+        yield opened
 
 
 def read_all(file: Path) -> bytes:
