@@ -116,6 +116,16 @@ def planned(suites="nano", complain=nothing, **other):
         return _plan_policy(subject, policy, choose_suites(words), words, complain)
 
 
+def test_a_suite_with_fewer_items_than_asked_for_says_so_once(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("spade.app.evaluation.measuring.measure", lambda *_: None)
+    monkeypatch.setattr("spade.app.evaluation.measuring._read_measured", lambda exam, _: exam.plan.rules.items)
+    for items, complaints in (36, []), (60, ["suite nano: --items 60: it has only 36 items; all of them are played"]):
+        said = []
+        assert evaluate(asked(items=items), nothing, said.append) == [36]
+        assert said == complaints
+
+
 def test_a_suite_that_cannot_be_played_changes_nothing_for_the_others(tmp_path, monkeypatch):
     """Env-runners would not start without the library of the suite, and so play no other suite."""
     monkeypatch.chdir(tmp_path)
