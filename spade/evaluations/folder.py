@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -12,8 +12,8 @@ import msgspec
 from spade.decoding import UnreadableError, try_decode
 from spade.disk import list_folder, open_for_reading, read, replace
 from spade.errors import RunError, format_reason
-from spade.evaluations.record import Scheduled, sample_seed
-from spade.evaluations.record_file import RecordFile
+from spade.evaluations.record import SampleRecord, Scheduled, sample_seed
+from spade.evaluations.record_file import RecordFile, read_records
 from spade.evaluations.rules import Rules, read_toml
 from spade.evaluations.summary import Summary, summarise_records
 from spade.text import as_line
@@ -69,7 +69,7 @@ def open_folder(run: Path, rules: Rules, scheduled: Scheduled) -> Iterator[Recor
     with _explain_errors(folder):
         kept = _begin(folder, rules, scheduled)
     with kept:
-        _check_seeds(kept, rules)
+        _check_seeds(kept.file, kept.records.values(), rules)
         try:
             yield kept
         finally:
@@ -105,11 +105,22 @@ def _begin(folder: Path, rules: Rules, scheduled: Scheduled) -> RecordFile:
     return RecordFile(folder / RECORDS, scheduled)
 
 
-def _check_seeds(kept: RecordFile, rules: Rules) -> None:
-    for record in kept.records.values():
+def is_finished(run: Path, rules: Rules, scheduled: Scheduled) -> bool:
+    """Return True if all samples are recorded and the summary is theirs. Writes nothing."""
+    folder = name_folder(run, rules)
+    try:
+        summary = read_evaluation(folder).summary
+        _check_seeds(folder / RECORDS, read_records(folder / RECORDS, scheduled), rules)
+    except (RunError, OSError):
+        return False  # `open_folder` says what is wrong, or mends it
+    return summary is not None and summary.played == len(scheduled)
+
+
+def _check_seeds(file: Path, records: Iterable[SampleRecord], rules: Rules) -> None:
+    for record in records:
         if record.seed != sample_seed(rules.suite, record.item, record.sample, rules.seed):
             name = f"sample {record.sample} of {as_line(record.item, 80)!r}"
-            raise RunError(f"{kept.file}: the seed of {name} is of another evaluation; move the file away")
+            raise RunError(f"{file}: the seed of {name} is of another evaluation; move the file away")
 
 
 @contextmanager

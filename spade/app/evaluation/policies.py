@@ -115,8 +115,8 @@ def release(policy: PinnedPolicy, place: Path) -> None:
 
     folder = place / WEIGHTS / policy.digest
     if folder.is_dir() and not _is_needed(policy.digest, place):
-        discard_unless_held(folder, PARAMETERS)
-        with suppress(OSError):  # the folder is not empty if another policy is being measured
+        with suppress(OSError):  # nothing can be written here, or another policy in the parent is being measured
+            discard_unless_held(folder, PARAMETERS)
             folder.parent.rmdir()
 
 
@@ -198,8 +198,11 @@ def _link_policy(policy: KeptPolicy, place: Path) -> PinnedPolicy:
             if folder.is_dir() and not is_copy(folder, policy.folder):
                 discard(folder)  # a file is damaged, or was when the folder was made
             if not folder.is_dir():
-                with write_whole(folder) as part:
-                    link_folder(policy.folder, part)
+                try:
+                    with write_whole(folder) as part:
+                        link_folder(policy.folder, part)
+                except RunError:  # nothing can be written here: a finished evaluation can still be shown
+                    folder = policy.folder
     except FileNotFoundError:
         raise RunError(f"{policy.folder}: was deleted meanwhile; the same command takes the newest one now") from None
     return PinnedPolicy(digest, folder, f"step {policy.step}", policy.step)

@@ -29,8 +29,10 @@ from spade.app.screen.evaluations import MeasuredSuite, format_row, format_sheet
 from spade.config import Pool, load
 from spade.errors import ConfigError, RunError
 from spade.evaluations import KeptEvaluation, Rules, SampleRecord, Scheduled, open_folder, summarise_records
+from spade.evaluations.record import sample_seed
 from spade.evaluations.rules import ROOM
 from spade.policy.model_folder import NANO
+from tests.unreadable import unwritable
 
 NANO_SUITE = SUITES["nano"]
 
@@ -166,6 +168,24 @@ def test_what_a_kill_has_left_is_deleted_and_what_another_command_uses_is_not(tm
     with pytest.raises(RunError, match=r"the weights of policy .* are gone"):
         gone.measured(nothing)
     assert not left.parent.exists()
+
+
+def test_a_finished_evaluation_is_shown_where_nothing_can_be_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (exam,) = (given := planned()).exams
+    with open_folder(tmp_path, exam.plan.rules, exam.plan.scheduled) as kept:
+        for item, sample in kept.missing:
+            seed = sample_seed("nano", item, sample, exam.plan.rules.seed)
+            kept.add(SampleRecord(
+                item=item, sample=sample, seed=seed, prompt="0" * 32, text="", extracted="", correct=True, score=1.0,
+                finish="stop", read=1, sampled=1, seconds=0.1,
+            ))  # fmt: skip
+    with unwritable(tmp_path):
+        assert given.measured(nothing)["nano"].summary.correct == len(exam.plan.scheduled)
+    (exam.folder / "summary.json").unlink()
+    with unwritable(tmp_path), pytest.raises(RunError, match=r"cannot be kept \(Permission denied\)"):
+        given.measured(nothing)
+    assert given.measured(nothing)["nano"].summary.correct == len(exam.plan.scheduled)
 
 
 def test_a_model_that_is_none_is_refused(tmp_path):

@@ -15,6 +15,7 @@ from spade.errors import ConfigError, RunError, WeightsError
 from spade.evaluations import find_evaluations, open_folder
 from spade.policy import manifest
 from tests.spade.evaluations.samples import RULES, SCHEDULED
+from tests.unreadable import unwritable
 
 
 @pytest.fixture
@@ -174,6 +175,15 @@ def test_a_pinned_folder_that_lacks_a_file_is_not_measured_when_its_source_is_go
     (pinned.folder / "config.json").unlink()
     with pytest.raises(RunError, match=rf"^{pinned.folder}/config.json: No such file"):
         pin(run, str(tiny_checkpoint), "float32", digests[7], place)
+
+
+def test_a_policy_is_pinned_where_it_lies_if_nothing_can_be_written(run, tiny_checkpoint, digests):
+    place = run.path / "evaluations"
+    with unwritable(run.path), hold_pinned(run, str(tiny_checkpoint), "float32", "newest", place) as policy:
+        assert (policy.digest, policy.folder) == (digests[7], run.weights / digests[7])
+    pin(run, str(tiny_checkpoint), "float32", "newest", place)
+    with unwritable(run.path), hold_pinned(run, str(tiny_checkpoint), "float32", "newest", place) as policy:
+        assert policy.folder == place / "weights" / digests[7]
 
 
 def test_the_start_of_a_run_is_its_model_where_it_lies(run, tiny_checkpoint):
