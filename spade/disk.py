@@ -5,6 +5,7 @@ Some functions write durably (`sync`). Others write a file or folder as a whole,
 
 import errno
 import fcntl
+import filecmp
 import glob
 import logging
 import os
@@ -105,6 +106,14 @@ def link_folder(folder: Path, copy: Path) -> None:
     copytree(folder, copy, copy_function=_link_or_copy)
 
 
+def is_copy(folder: Path, original: Path) -> bool:
+    """Return True if `folder` has every file of `original`, byte for byte. Raises OSError."""
+    pairs = [(folder / name, original / name) for name in os.listdir(original)]
+    return all(
+        one.is_file() and (one.samefile(other) or filecmp.cmp(one, other, shallow=False)) for one, other in pairs
+    )
+
+
 def _link_or_copy(source: str, target: str) -> None:
     try:
         os.link(os.path.realpath(source), target)  # a hub's cache has relative links, which would point elsewhere
@@ -113,17 +122,25 @@ def _link_or_copy(source: str, target: str) -> None:
 
 
 @contextmanager
+def add_filename(path: Path) -> Iterator[None]:
+    """Add `path` to an OSError of the block that names no file. A failed read or write names none."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None:  # a filename would hide the text of an error without a number
+            error.filename = error.filename or str(path)
+        raise
+
+
+@contextmanager
 def open_draft(parent: Path, prefix: str = DRAFT) -> Iterator[Path]:
     """Yield a new folder in `parent`. Fill it and rename it, or it is deleted after the block. Raises OSError."""
     parent.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
     try:
-        folder.chmod(0o755)  # mkdtemp's folders are private
-        yield folder
-    except OSError as error:
-        if error.errno is not None:  # a filename would hide the text of an error without a number
-            error.filename = error.filename or str(parent)  # a failed write names no file
-        raise
+        with add_filename(parent):
+            folder.chmod(0o755)  # mkdtemp's folders are private
+            yield folder
     finally:
         rmtree(folder, ignore_errors=True)  # delete a half-written folder, so that it does not fill the disk
 
@@ -251,12 +268,8 @@ def open_to_append(file: Path, buffering: int = -1) -> BinaryIO:
 @contextmanager
 def open_for_reading(file: Path) -> Iterator[BinaryIO]:
     """Open a regular file for reading. Raises an OSError that names the file, also if a read in the block fails."""
-    try:
-        with open_regular(file) as opened:
-            yield opened
-    except OSError as error:
-        error.filename = error.filename or str(file)  # the error of a failed read does not name the file
-        raise
+    with add_filename(file), open_regular(file) as opened:
+        yield opened
 
 
 def read_all(file: Path) -> bytes:
@@ -275,6 +288,19 @@ def read(file: Path, most: int = 1 << 20) -> bytes:
     if len(data) > most:
         raise RunError(f"{file}: is over {most} bytes")
     return data
+
+
+def list_folder(folder: Path) -> list[str]:
+    """Return the names in a folder, sorted, or an empty list if it does not exist. Raises RunError.
+
+    A glob pattern would silently skip a folder that we may not read.
+    """
+    try:
+        return sorted(os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise RunError(f"{folder}: {format_reason(error)}") from None
 
 
 def refuse_outside(file: Path) -> None:

@@ -1,8 +1,9 @@
 """The examiner plays samples of items, each to its end, and makes their records.
 
-A record depends only on its item, its sample and the policy. If our own services fail, the sample is played again. If
-an item's program fails, the answer counts as wrong, and the record has the reason. If services end twice while they
-serve a sample, it is played again later, alone. If they end twice again, the sample counts as the cause.
+A record depends only on its item, its sample and the policy. If an item's program fails, the answer counts as wrong,
+and the record has the reason. If one of our own services fails, the sample is played again. If two services crash while
+they serve a sample, it is played again later, with no other sample beside it. If two crash then as well, the sample
+counts as the cause.
 """
 
 import hashlib

@@ -11,8 +11,8 @@ from actors.suites import SUITES, Suite, check_sizes, resolve
 from actors.suites.rows import LONGEST_ID
 from actors.suites.suite import compute_items_digest
 from spade.config import Config, SuiteChoice
-from spade.disk import read, refuse_outside
-from spade.errors import ConfigError, SpadeError, format_reason
+from spade.disk import list_folder, read, refuse_outside
+from spade.errors import ConfigError, RunError, SpadeError, format_reason
 from spade.evaluations import EvaluationPlan, Protocol, SuiteItem
 from spade.seeds import INSTANCE_MASK, derive
 from spade.text import as_line
@@ -94,7 +94,10 @@ def _choose_samples(plan: EvaluationPlan, seed: int, plays: int) -> tuple[tuple[
 
 def _plan_folder(config: Config, folder: Path) -> HeldOut:
     """Read the *.py of a folder. Plays take the programs in turn, by name, each time on another instance."""
-    files = sorted(folder.glob("*.py"))
+    try:
+        files = [folder / name for name in list_folder(folder) if name.endswith(".py")]
+    except RunError as error:
+        raise ConfigError(f"evaluation.suite: {error}") from None
     if not files:
         raise ConfigError(f"evaluation.suite: {folder} has no environment program (*.py); give another, or a suite")
     for file in files:

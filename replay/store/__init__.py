@@ -5,9 +5,20 @@ with "nosync" only the death of the process. Readers in other processes see the 
 or not.
 """
 
-from replay.store.check import FORMAT, Format
+from replay.store.check import FORMAT, Format, is_short
 from replay.store.opening import lock, open_reader, open_store
 from replay.store.seal import DamagedError
 from replay.store.store import Commit, Extent, Store
 
-__all__ = ["FORMAT", "Commit", "DamagedError", "Extent", "Format", "Store", "lock", "open_reader", "open_store"]
+__all__ = [
+    "FORMAT",
+    "Commit",
+    "DamagedError",
+    "Extent",
+    "Format",
+    "Store",
+    "is_short",
+    "lock",
+    "open_reader",
+    "open_store",
+]

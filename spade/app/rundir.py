@@ -30,7 +30,7 @@ from spade.config import (
     replace_settings,
 )
 from spade.decoding import UnreadableError, try_decode
-from spade.disk import make_private, read, refuse_linked_folders, replace
+from spade.disk import list_folder, make_private, read, refuse_linked_folders, replace
 from spade.errors import RunError
 from spade.locks import Holder, find_holder, hold_folder, hold_lock
 from spade.policy.model_folder import strip_commit
@@ -318,7 +318,8 @@ class RunDir:
 
     def holders(self) -> dict[str, Holder]:
         """Return the processes that now hold a part of this run, by part. Other locks on its files do not count."""
-        found = {file.name.removesuffix(_LOCK): find_holder(file) for file in sorted(self.path.glob(f"*{_LOCK}"))}
+        locks = [name for name in list_folder(self.path) if name.endswith(_LOCK)]
+        found = {name.removesuffix(_LOCK): find_holder(self.path / name) for name in locks}
         return {part: one for part, one in found.items() if one is not None}
 
     def held_by(self, holder: Holder) -> str:

@@ -10,6 +10,7 @@ from spade.evaluations.average import TABLES, AverageColumn, PassShares, SuiteAv
 from spade.evaluations.folder import (
     KeptEvaluation,
     find_evaluations,
+    is_finished,
     list_evaluation_folders,
     name_folder,
     open_folder,
@@ -53,6 +54,7 @@ __all__ = [
     "compare_summaries",
     "compute_passes",
     "find_evaluations",
+    "is_finished",
     "list_differing",
     "list_evaluation_folders",
     "name_folder",

@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -10,10 +10,10 @@ from typing import NamedTuple
 import msgspec
 
 from spade.decoding import UnreadableError, try_decode
-from spade.disk import open_for_reading, read, replace
+from spade.disk import list_folder, open_for_reading, read, replace
 from spade.errors import RunError, format_reason
-from spade.evaluations.record import Scheduled, sample_seed
-from spade.evaluations.record_file import RecordFile
+from spade.evaluations.record import SampleRecord, Scheduled, sample_seed
+from spade.evaluations.record_file import RecordFile, read_records
 from spade.evaluations.rules import Rules, read_toml
 from spade.evaluations.summary import Summary, summarise_records
 from spade.text import SHORT_DIGEST, as_line
@@ -29,7 +29,8 @@ class _SummaryFile(Summary, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Bytes of the records from which the summary was computed. Later records follow them in their file."""
 
     digest: str = ""
-    """BLAKE2b of these records and of the figures, or "" if an older version wrote the file."""
+    """BLAKE2b of these records and of the figures, or "" if an older version wrote the file. Such a file is read only
+    if its records are gone."""
 
 
 _summaries: msgspec.json.Decoder[_SummaryFile] = msgspec.json.Decoder(_SummaryFile)
@@ -67,7 +68,7 @@ def open_folder(run: Path, rules: Rules, scheduled: Scheduled) -> Iterator[Recor
     with _explain_errors(folder):
         kept = _begin(folder, rules, scheduled)
     with kept:
-        _check_seeds(kept, rules)
+        _check_seeds(kept.file, kept.records.values(), rules)
         try:
             yield kept
         finally:
@@ -103,11 +104,22 @@ def _begin(folder: Path, rules: Rules, scheduled: Scheduled) -> RecordFile:
     return RecordFile(folder / RECORDS, scheduled)
 
 
-def _check_seeds(kept: RecordFile, rules: Rules) -> None:
-    for record in kept.records.values():
+def is_finished(run: Path, rules: Rules, scheduled: Scheduled) -> bool:
+    """Return True if all samples are recorded and the summary is theirs. Writes nothing."""
+    folder = name_folder(run, rules)
+    try:
+        summary = read_evaluation(folder).summary
+        _check_seeds(folder / RECORDS, read_records(folder / RECORDS, scheduled), rules)
+    except (RunError, OSError):
+        return False  # `open_folder` says what is wrong, or mends it
+    return summary is not None and summary.played == len(scheduled)
+
+
+def _check_seeds(file: Path, records: Iterable[SampleRecord], rules: Rules) -> None:
+    for record in records:
         if record.seed != sample_seed(rules.suite, record.item, record.sample, rules.seed):
             name = f"sample {record.sample} of {as_line(record.item, 80)!r}"
-            raise RunError(f"{kept.file}: the seed of {name} is of another evaluation; move the file away")
+            raise RunError(f"{file}: the seed of {name} is of another evaluation; move the file away")
 
 
 @contextmanager
@@ -148,6 +160,11 @@ def read_summary(folder: Path) -> Summary | None:
         raise RunError(f"{folder / RECORDS}: is missing, so that {SUMMARY} cannot be checked; bring it back") from None
     except (OSError, UnreadableError) as error:
         raise RunError(f"{file}: {format_reason(error)}; delete it, and the same `spade eval` makes it anew") from None
+    if not kept.digest and os.path.lexists(folder / RECORDS):
+        raise RunError(
+            f"{file}: has no digest, as an older version wrote it, so nothing shows that these are the figures of "
+            f"{RECORDS}; delete it, and the same `spade eval` makes it anew"
+        )
     if not same:
         raise RunError(
             f"{file}: these are not the figures of {RECORDS}: one of the two was changed; bring it back, or delete "
@@ -165,25 +182,12 @@ def find_evaluations(run: Path, suite: str | None = None) -> list[KeptEvaluation
 def list_evaluation_folders(run: Path) -> list[Path]:
     """Return the folders of a run's evaluations, sorted. Raises RunError if one cannot be listed."""
     place = run / EVALUATIONS
-    suites = [place / name for name in _list_names(place) if "@" in name]
+    suites = [place / name for name in list_folder(place) if "@" in name]
     return [
-        folder / name for folder in suites for name in _list_names(folder) if PROTOCOL in _list_names(folder / name)
+        folder / name for folder in suites for name in list_folder(folder) if PROTOCOL in list_folder(folder / name)
     ]
 
 
 def read_evaluation(folder: Path) -> KeptEvaluation:
     """Read the evaluation in a folder. Raises RunError if it cannot be read."""
     return KeptEvaluation(folder, read_rules(folder), read_summary(folder))
-
-
-def _list_names(folder: Path) -> list[str]:
-    """Return the names in a folder, or an empty list if it does not exist.
-
-    A glob pattern would silently skip a folder that we may not read.
-    """
-    try:
-        return sorted(os.listdir(folder))
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except OSError as error:
-        raise RunError(f"{folder}: {format_reason(error)}") from None

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from spade.decoding import UnreadableError, try_decode
-from spade.disk import DRAFT, discard_unless_held, link_folder, open_draft, read_all, sync
+from spade.disk import DRAFT, discard_unless_held, link_folder, list_folder, open_draft, read_all, sync
 from spade.errors import RunError, format_reason
 from spade.policy.manifest import PARAMETERS
 
@@ -53,7 +53,7 @@ _records: msgspec.json.Decoder[Best] = msgspec.json.Decoder(Best)
 def find(root: Path) -> tuple[Path, Best] | None:
     """Return the folder of the best policy and its evaluation, or None if no policy is kept.
 
-    Raises RunError if the record of the evaluation is damaged.
+    Raises RunError if `root` cannot be listed, or if the record of the evaluation is damaged.
     """
     for folder in reversed(_list_numbered(root)):
         try:
@@ -94,4 +94,4 @@ def keep(root: Path, weights: Path, new: Best) -> bool:
 
 def _list_numbered(root: Path) -> list[Path]:
     """Return the complete folders, newest last."""
-    return sorted((path for path in root.glob("*") if path.name.isdecimal()), key=lambda path: int(path.name))
+    return [root / name for name in sorted(filter(str.isdecimal, list_folder(root)), key=int)]

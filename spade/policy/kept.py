@@ -7,15 +7,18 @@ ROOT/.draft-…/      a folder that is being written, or that a crash has left. 
 from collections.abc import Callable
 from pathlib import Path
 
-from spade.disk import link_folder, move_from_draft, open_draft, read_all, sync
+from spade.disk import link_folder, list_folder, move_from_draft, open_draft, read_all, sync
 from spade.policy.manifest import MANIFEST
 
 FOLDER, PREFIX = "policies", "step-"
 
 
 def list_by_step(root: Path) -> list[tuple[int, Path]]:
-    """List the folders `root`/step-N by rising N. Copies under other names belong to the user."""
-    named = ((path.name.removeprefix(PREFIX), path) for path in root.glob(f"{PREFIX}*"))
+    """List the folders `root`/step-N by rising N. Copies under other names belong to the user.
+
+    Raises RunError if `root` cannot be listed.
+    """
+    named = ((name.removeprefix(PREFIX), root / name) for name in list_folder(root) if name.startswith(PREFIX))
     return sorted((int(number), path) for number, path in named if number.isdecimal())
 
 

@@ -1,7 +1,6 @@
 """Load checkpoint folders in the Hugging Face layout, and publish them under the digest of their parameters."""
 
 import errno
-import filecmp
 import os
 import shutil
 from collections.abc import Iterator, Mapping
@@ -14,7 +13,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 from transformers import GenerationConfig, PreTrainedModel
 
-from spade.disk import discard, open_draft
+from spade.disk import discard, is_copy, open_draft
 from spade.errors import ConfigError, RunError, WeightsError
 from spade.policy import canary, manifest
 from spade.policy.manifest import PARAMETERS
@@ -174,14 +173,8 @@ def publish(
         digest = save(model, tokenizer, made)
         canary.write(expected or canary.compute(model), made)
         folder = parent / digest
-        if folder.is_dir() and not _is_same(made, folder):
+        if folder.is_dir() and not is_copy(folder, made):
             discard(folder)  # a loss of power damaged it
         if not folder.is_dir():
             os.replace(made, folder)
     return digest, folder
-
-
-def _is_same(one: Path, other: Path) -> bool:
-    """Return True if `other` has every file of `one`, byte for byte."""
-    _, different, missing = filecmp.cmpfiles(one, other, os.listdir(one), shallow=False)
-    return not (different or missing)

@@ -139,7 +139,7 @@ class EndedPlay(Wire, frozen=True):
 class SubmitPlays(Request[Done], frozen=True):
     """Hand in ended episodes. Idempotent by play id.
 
-    Refused names the plays that make no sense. The other plays are committed.
+    If some plays are malformed or unknown, the answer is `Refused` with their ids. The other plays are committed.
     """
 
     plays: Many[EndedPlay]

@@ -17,7 +17,7 @@ import zmq
 from zmq.utils import z85
 
 from spade.config import Bus, is_local
-from spade.errors import BusError, ConfigError
+from spade.errors import BusError, ConfigError, SpadeError
 from spade.transport import keys
 from spade.transport.pump import Context, run_in_background
 from spade.transport.rights import Grant
@@ -130,7 +130,7 @@ class _Gatekeeper:
             return None
         try:
             return keys.read_allowed(self._folder).get(z85.encode(credentials[0]))
-        except (ConfigError, OSError) as error:  # OSError: out of descriptors
+        except (SpadeError, OSError) as error:  # OSError: out of descriptors
             log.error("no client is let in: %s", error)
             return None
 

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from zmq.auth import create_certificates, load_certificate
 
 from spade.config import Bus
-from spade.disk import open_draft, open_regular, read_all
+from spade.disk import list_folder, open_draft, open_regular, read_all
 from spade.errors import ConfigError, format_reason
 from spade.text import quote
 from spade.transport.rights import ACTORS, HOST, LOCAL, ROLES, Grant
@@ -113,14 +113,20 @@ def make_command_tag(bus: Bus) -> str:
 
 
 def read_allowed(folder: Path) -> dict[bytes, Grant]:
-    """Read the allow-list: public key → grant. Raises ConfigError if a file is not a key."""
-    return {_load(path)[0]: _read_grant(path) for path in sorted((folder / "allowed").glob("*.key"))}
+    """Read the allow-list: public key → grant. Raises ConfigError if a file is not a key, RunError, OSError."""
+    return {_load(path)[0]: _read_grant(path) for path in _list_keys(folder / "allowed", ".key")}
+
+
+def _list_keys(folder: Path, ending: str) -> list[Path]:
+    """Return the files of a folder with this ending. Raises RunError if the folder cannot be listed."""
+    return [folder / name for name in list_folder(folder) if name.endswith(ending)]
 
 
 def find_secret_faults(folder: Path) -> list[str]:
     """Describe each secret that is damaged or that others may read, in a key folder and in its folders for hosts."""
     faults = []
-    for path in sorted({*folder.glob("*.key_secret"), *folder.glob("hosts/*/*.key_secret")}):
+    hosts = [folder / "hosts" / name for name in list_folder(folder / "hosts")]
+    for path in [path for place in (folder, *hosts) for path in _list_keys(place, ".key_secret")]:
         try:
             _load_pair(path)
         except ConfigError as error:
@@ -131,7 +137,7 @@ def find_secret_faults(folder: Path) -> list[str]:
 def find_writable_places(folder: Path) -> list[str]:
     """Describe each place where others may change the allow-list: a folder that holds it, or a file of it."""
     lists = folder / "allowed"
-    places = [place for place in (folder, lists, *sorted(lists.glob("*.key"))) if _read_mode(place) & _OTHERS_WRITE]
+    places = [place for place in (folder, lists, *_list_keys(lists, ".key")) if _read_mode(place) & _OTHERS_WRITE]
     return [
         f"{place}: others may change the allow-list here; `chmod go-w {quote(place)}`, and check the list"
         for place in places

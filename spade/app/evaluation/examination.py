@@ -5,7 +5,7 @@ and records the samples itself. So more engines may join, as in any run.
 """
 
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from spade.app.supervisor.up import keep_up
 from spade.config import Config, load
 from spade.disk import refuse_linked_folders
 from spade.errors import RunError
-from spade.evaluations import Protocol, open_folder
+from spade.evaluations import Protocol, is_finished, open_folder
 from spade.text import SHORT_DIGEST
 from spade.transport import Client
 
@@ -79,6 +79,11 @@ def measure(
     the weights are gone, if a signal came first, or if a folder in `place` is a link.
     """
     refuse_linked_folders(place)
+    finished = [exam for exam in exams if is_finished(exam.root, exam.plan.rules, exam.plan.scheduled)]
+    for exam in finished:
+        with suppress(OSError):  # nothing can be written here
+            delete_run(_make_run_directory(place, exam))  # a command that was killed at its very end left it
+    exams = [exam for exam in exams if exam not in finished]
     with ExitStack() as stack:
         records = [stack.enter_context(open_folder(exam.root, exam.plan.rules, exam.plan.scheduled)) for exam in exams]
         # The records now belong to this command alone. So do the run directories that a killed command left.

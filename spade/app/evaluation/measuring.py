@@ -215,7 +215,8 @@ def choose_suites(asked: EvalOptions) -> list[Chosen]:
 
 
 def evaluate(asked: EvalOptions, say: Say, complain: Say) -> list[MeasuredSuite]:
-    """Measure the missing samples and return all results. Complains in one line about each suite that is unplayable.
+    """Measure the missing samples and return all results. Complains in one line about each suite that is unplayable,
+    or that has fewer items than `asked.items`.
 
     A policy "every:N" means each policy of the run at a multiple of N learner steps. Each is compared with the start of
     the run, unless another policy is named. Returns [] if no suite can be played. Raises SpadeError if a policy cannot
@@ -235,6 +236,10 @@ def evaluate(asked: EvalOptions, say: Say, complain: Say) -> list[MeasuredSuite]
         names = list_policy_names(subject.run, asked.policy)
         policies = [pins.enter_context(subject.pinned(name, asked.endpoint, asked.overrides)) for name in names]
         first = _plan_policy(subject, policies[0], suites, asked, complain)
+        for exam in first.exams:
+            if exam.plan.rules.items < (asked.items or 0):
+                there = f"it has only {exam.plan.rules.items} items; all of them are played"
+                complain(f"suite {exam.suite.name}: --items {asked.items}: {there}")
         playable = [each for each in suites if each.suite.name in {exam.suite.name for exam in first.exams}]
         plans = [first, *(_plan_policy(subject, policy, playable, asked, complain) for policy in policies[1:])]
         against = "start" if asked.curve and asked.against == "none" else asked.against

@@ -116,8 +116,8 @@ def release(policy: PinnedPolicy, place: Path) -> None:
 
     folder = place / WEIGHTS / policy.digest
     if folder.is_dir() and not _is_needed(policy.digest, place):
-        discard_unless_held(folder, PARAMETERS)
-        with suppress(OSError):  # the folder is not empty if another policy is being measured
+        with suppress(OSError):  # nothing can be written here, or another policy in the parent is being measured
+            discard_unless_held(folder, PARAMETERS)
             folder.parent.rmdir()
 
 
@@ -160,11 +160,13 @@ def _pin_digest(run: RunDir | None, digits: str, place: Path) -> PinnedPolicy:
 
     The weights of a measured policy may be gone.
     """
+    from spade.disk import list_folder
     from spade.policy import manifest
+    from spade.policy.checkpoint_files import check_files
 
     policies = list_kept_policies(run) if run is not None else []
     recorded = {digest: policy for policy in reversed(policies) for digest in policy.digests}
-    pinned = {path.name: path for path in (place / WEIGHTS).glob("*") if _DIGEST.fullmatch(path.name)}
+    pinned = {name: place / WEIGHTS / name for name in list_folder(place / WEIGHTS) if _DIGEST.fullmatch(name)}
     measured = _list_measured(place)
     found = sorted(name for name in {*recorded, *pinned, *measured} if name.startswith(digits))
     if len(found) > 1:
@@ -176,6 +178,7 @@ def _pin_digest(run: RunDir | None, digits: str, place: Path) -> PinnedPolicy:
                 return policy
             release(policy, place)  # the run published both at this step, and keeps the other one
         if digest in pinned:
+            check_files(pinned[digest])
             manifest.verify_parameters(pinned[digest], digest)
         if digest in pinned or digest in measured:
             return PinnedPolicy(digest, pinned.get(digest), digest[:_FEWEST_DIGITS])
@@ -189,16 +192,23 @@ def _list_measured(place: Path) -> set[str]:
 
 
 def _link_policy(policy: KeptPolicy, place: Path) -> PinnedPolicy:
-    from spade.disk import hold, link_folder, write_whole
+    from spade.disk import discard, hold, is_copy, link_folder, write_whole
     from spade.policy import manifest
+    from spade.policy.checkpoint_files import check_files
 
     try:
         with hold(policy.folder / manifest.PARAMETERS):
+            check_files(policy.folder)
             digest = compute_sound_digest(policy)
             folder = place / WEIGHTS / digest
+            if folder.is_dir() and not is_copy(folder, policy.folder):
+                discard(folder)  # a file is damaged, or was when the folder was made
             if not folder.is_dir():
-                with write_whole(folder) as part:
-                    link_folder(policy.folder, part)
+                try:
+                    with write_whole(folder) as part:
+                        link_folder(policy.folder, part)
+                except RunError:  # nothing can be written here: a finished evaluation can still be shown
+                    folder = policy.folder
     except FileNotFoundError:
         raise RunError(f"{policy.folder}: was deleted meanwhile; the same command takes the newest one now") from None
     return PinnedPolicy(digest, folder, f"step {policy.step}", policy.step)

@@ -26,7 +26,7 @@ from spade.app.experiment.results import (
 )
 from spade.app.experiment.workplace import Workplace, refuse_left
 from spade.app.rundir import RunDir
-from spade.disk import open_to_append
+from spade.disk import list_folder, open_to_append
 from spade.errors import RunError
 from spade.evaluations import Summary, find_evaluations
 from spade.pools import MADE, list_names
@@ -153,7 +153,8 @@ def _make_set_options(settings: Sequence[str]) -> list[str]:
 async def _stop_left(place: Workplace, piece: Piece, log: Path) -> None:
     """Stop processes that a killed command left running."""
     run, pool = place.run(piece), place.pool(piece)
-    folders = [run.path, pool / MADE, *sorted((run.path / "evaluations" / "processes").glob("*"))]
+    evaluating = run.path / "evaluations" / "processes"
+    folders = [run.path, pool / MADE, *(evaluating / name for name in list_folder(evaluating))]
     for folder in folders:
         if RunDir(folder).exists and RunDir(folder).holders():
             await _run_spade(["stop", str(folder)], log)

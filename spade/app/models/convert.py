@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from spade.decoding import read_first_line
 from spade.errors import ConfigError, RunError
+from spade.extras import describe_installing
 
 Format = Literal["float32", "bfloat16"]
 END_KINDS = ("eos", "eot", "eom")
@@ -63,14 +64,14 @@ def hide_progress_bars() -> None:
         os.environ.setdefault("TQDM_DISABLE", "1")
 
 
-def require_extra(file: Path) -> None:
+def require_extra() -> None:
     """Raise ConfigError if a package for GGUF files is missing."""
     try:
         import accelerate  # noqa: F401
         import gguf  # noqa: F401
         from transformers import GgufConfig  # noqa: F401
     except ImportError as error:
-        raise ConfigError(f"{file}: a GGUF file needs the packages of the extra `gguf`: {error}") from None
+        raise ConfigError(f"gguf: a GGUF file needs this extra ({error}); {describe_installing('gguf')}") from None
 
 
 def _convert_tokenizer(file: Path, folder: Path) -> None:
@@ -116,7 +117,7 @@ def _open_gguf(file: Path) -> Iterator[dict[str, Any]]:
 
     If the block meets a fault of the file, raises RunError with one line.
     """
-    require_extra(file)
+    require_extra()
     import torch
     from transformers.integrations.gguf.reader import read_gguf_metadata
     from transformers.utils import logging

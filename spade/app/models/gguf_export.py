@@ -34,7 +34,7 @@ def write_gguf(folder: Path, file: Path, name: str) -> str:
     log-probabilities than the folder.
     """
     hide_progress_bars()
-    require_extra(file)
+    require_extra()
     import gguf
     from transformers import AutoConfig
 

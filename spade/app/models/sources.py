@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from spade.disk import expand_home
+from spade.disk import expand_home, list_folder
 from spade.errors import ConfigError, RunError
 from spade.policy import hub
 from spade.text import as_line
@@ -41,7 +41,7 @@ def _find(source: str, place: Path) -> Path:
     if path.is_dir():
         if (path / "config.json").exists():
             return path
-        return _require_one(source, sorted(path.glob("*.gguf")))
+        return _require_one(source, [path / name for name in list_folder(path) if name.endswith(".gguf")])
     if path.is_file() and path.suffix == ".whl":
         return _join_wheels(source, [path], place)
     if path.is_file():

@@ -114,7 +114,7 @@ def _make_program(name: str, server: str, start: dict[str, Any], form: dict[str,
 
 
 def _describe_actions(schema: Fields) -> dict[str, Any]:
-    """Describe how a text becomes an action: as its only field, or as JSON."""
+    """Describe how a player's text becomes an action: it fills the action's only field, or is JSON with all fields."""
     fields = {name: each for name, each in schema.properties.items() if name not in HIDDEN}
     if len(fields) != 1:
         return {"note": f"Send an action as a JSON object with these fields: {_format(fields)}"}

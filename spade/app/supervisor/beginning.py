@@ -54,7 +54,7 @@ def make_model_override(run: RunDir) -> tuple[str, ...]:
 
 
 def _start_model(run: RunDir) -> str:
-    """Return the override that makes the run's start its model."""
+    """Return the override that sets model.path to the run's copy of the other run's policy."""
     return f"model.path={json.dumps(str(run.start), ensure_ascii=False)}"
 
 
@@ -170,12 +170,14 @@ def _copy(chosen: KeptPolicy, start: Path) -> str:
     """Copy the policy to `start` and check every byte. Return the digest of its weights."""
     from spade.disk import discard, hold, link_folder, write_whole
     from spade.policy import manifest
+    from spade.policy.checkpoint_files import check_files
 
     policy = chosen.folder
     try:
         if start.is_dir():  # a killed command left this folder
             discard(start)
         with hold(policy / manifest.PARAMETERS), write_whole(start) as part:
+            check_files(policy)
             digest = compute_sound_digest(chosen)
             link_folder(policy, part)
     except FileNotFoundError:

@@ -27,10 +27,11 @@ class KeptPolicy(NamedTuple):
 def list_kept_policies(run: RunDir) -> list[KeptPolicy]:
     """List the policies on the disk, without the best. If a step was published twice, the newer policy comes first.
 
-    A folder without parameters is left out.
+    A folder without parameters is left out. Raises RunError if a folder cannot be listed.
     """
     from learner import checkpoint
     from replay.inspect.environments import list_published
+    from spade.disk import list_folder
     from spade.policy import kept, manifest
 
     recorded = list_published(run.store)
@@ -39,7 +40,7 @@ def list_kept_policies(run: RunDir) -> list[KeptPolicy]:
     there += [KeptPolicy(step, "checkpoint", folder / "model") for step, folder in checkpoints]
     for step, folder in reversed(kept.list_by_step(run.path / kept.FOLDER)):
         there.append(KeptPolicy(step, "kept", folder, tuple(one.digest for one in recorded if one.step == step)))
-    return [policy for policy in there if (policy.folder / manifest.PARAMETERS).exists()]
+    return [policy for policy in there if manifest.PARAMETERS in list_folder(policy.folder)]
 
 
 def find_kept_best(run: RunDir) -> KeptPolicy | None:

@@ -24,7 +24,7 @@ from spade.app.supervisor.library_pools import pay_by_score, read_library_progra
 from spade.app.supervisor.up import keep_up
 from spade.config import Config, PoolLibrary, compute_digest, describe_author, list_recipes, make_short_name
 from spade.config.checks import SEED_SOURCES
-from spade.disk import discard, write_whole
+from spade.disk import discard, list_folder, write_whole
 from spade.errors import BusError, RunError
 from spade.pools import MADE, POOL, PoolProgram, list_names, read_program, read_shipped_programs, write_program
 from spade.progress import show
@@ -248,4 +248,4 @@ class _Collector:
 
 
 def _list_names(out: Path) -> list[str]:
-    return list_names(out) if any(out.glob("*.py")) else []
+    return list_names(out) if any(name.endswith(".py") for name in list_folder(out)) else []

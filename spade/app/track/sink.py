@@ -10,6 +10,7 @@ from spade import extras
 from spade.app.rundir import RunDir
 from spade.app.track.records import Count, JournalRecord
 from spade.config import TrackerKind, list_published_settings
+from spade.disk import add_filename
 from spade.errors import ConfigError
 from spade.text import as_line
 
@@ -90,33 +91,39 @@ REREADING: tuple[TrackerKind, ...] = (*SERVING, "wandb", "swanlab")
 def open_sink(kind: TrackerKind, place: SinkPlace) -> Iterator[Sink]:
     """Open a sink, and close it after the block. Raises ConfigError, with advice, if its package is missing."""
     extras.require(kind)
-    sink: Sink
+    with add_filename(place.folder):
+        sink = _make_sink(kind, place)
+    try:
+        yield sink
+    finally:
+        with add_filename(place.folder):
+            sink.close()
+
+
+def _make_sink(kind: TrackerKind, place: SinkPlace) -> Sink:
+    """Make a sink. Imports its package."""
     match kind:
         case "tensorboard":
             from spade.app.track.tensorboard import TensorBoardSink
 
-            sink = TensorBoardSink(place)
+            return TensorBoardSink(place)
         case "prometheus":
             from spade.app.track.prometheus import PrometheusSink
 
-            sink = PrometheusSink(place)
+            return PrometheusSink(place)
         case "wandb":
             from spade.app.track.wandb import WandbSink
 
-            sink = WandbSink(place)
+            return WandbSink(place)
         case "mlflow":
             from spade.app.track.mlflow import MlflowSink
 
-            sink = MlflowSink(place)
+            return MlflowSink(place)
         case "trackio":
             from spade.app.track.trackio import TrackioSink
 
-            sink = TrackioSink(place)
+            return TrackioSink(place)
         case "swanlab":
             from spade.app.track.swanlab import SwanlabSink
 
-            sink = SwanlabSink(place)
-    try:
-        yield sink
-    finally:
-        sink.close()
+            return SwanlabSink(place)

@@ -20,7 +20,7 @@ from spade.app.track.records import Position, RecordBatch, read_batch
 from spade.app.track.sink import REREADING, Memory, Sink, SinkPlace, open_sink
 from spade.config import TrackerChoice, TrackerKind
 from spade.decoding import UnreadableError, try_decode
-from spade.disk import read, replace
+from spade.disk import add_filename, read, replace
 from spade.errors import RunError
 from spade.locks import hold_lock
 
@@ -71,9 +71,11 @@ class Tracker:
             return False
         if batch.unreadable:
             log.warning("%s: %d lines are not records and are left out", self._run.metrics_path, batch.unreadable)
-        for record in batch.records:
-            self._sink.write(record)
-        state = TrackerState(batch.after, self._sink.commit(), self._id)
+        with add_filename(self._file.with_suffix("")):
+            for record in batch.records:
+                self._sink.write(record)
+            memory = self._sink.commit()
+        state = TrackerState(batch.after, memory, self._id)
         replace(self._file, msgspec.json.encode(state))
         self.position = batch.after
         self.tracked += len(batch.records)

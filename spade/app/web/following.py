@@ -10,7 +10,7 @@ from replay.inspect.designs import DesignRecords
 from replay.inspect.journal import JournalRows
 from replay.ledger.keys import make_environment_id, make_version_key
 from replay.ledger.records import Environment, Job, Publication
-from replay.store import Store, open_reader
+from replay.store import Store, is_short, open_reader
 from spade.app.report.collect import SeenRun, describe_state, read_rows, try_or_note
 from spade.app.rundir import RunDir
 from spade.app.screen.verdict import judge_run
@@ -77,11 +77,12 @@ class FollowedRun:
     def reading(self) -> Iterator[Store]:
         """Read one commit of the run's store. Raises RunError.
 
-        The store stays open between two reads, because opening checks all of it. If the file was replaced meanwhile,
-        it is opened again.
+        The store stays open between two reads, because opening checks all of it. If the file was replaced or cut short
+        meanwhile, it is opened again.
         """
-        stamp = os.stat(self.run.store / "data.mdb").st_ino if (self.run.store / "data.mdb").exists() else None
-        if self._store is None or stamp != self._opened:
+        data = self.run.store / "data.mdb"
+        stamp = os.stat(data).st_ino if data.exists() else None
+        if self._store is None or stamp != self._opened or is_short(data):
             self.close()
             self._store, self._opened = self._files.enter_context(open_reader(self.run.store)), stamp
             self._reopened = True

@@ -29,8 +29,10 @@ from spade.app.screen.evaluations import MeasuredSuite, format_row, format_sheet
 from spade.config import Pool, load
 from spade.errors import ConfigError, RunError
 from spade.evaluations import KeptEvaluation, Rules, SampleRecord, Scheduled, open_folder, summarise_records
+from spade.evaluations.record import sample_seed
 from spade.evaluations.rules import ROOM
 from spade.policy.model_folder import NANO
+from tests.unreadable import unwritable
 
 NANO_SUITE = SUITES["nano"]
 
@@ -116,6 +118,16 @@ def planned(suites="nano", complain=nothing, **other):
         return _plan_policy(subject, policy, choose_suites(words), words, complain)
 
 
+def test_a_suite_with_fewer_items_than_asked_for_says_so_once(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("spade.app.evaluation.measuring.measure", lambda *_: None)
+    monkeypatch.setattr("spade.app.evaluation.measuring._read_measured", lambda exam, _: exam.plan.rules.items)
+    for items, complaints in (36, []), (60, ["suite nano: --items 60: it has only 36 items; all of them are played"]):
+        said = []
+        assert evaluate(asked(items=items), nothing, said.append) == [36]
+        assert said == complaints
+
+
 def test_a_suite_that_cannot_be_played_changes_nothing_for_the_others(tmp_path, monkeypatch):
     """Env-runners would not start without the library of the suite, and so play no other suite."""
     monkeypatch.chdir(tmp_path)
@@ -156,6 +168,24 @@ def test_what_a_kill_has_left_is_deleted_and_what_another_command_uses_is_not(tm
     with pytest.raises(RunError, match=r"the weights of policy .* are gone"):
         gone.measured(nothing)
     assert not left.parent.exists()
+
+
+def test_a_finished_evaluation_is_shown_where_nothing_can_be_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (exam,) = (given := planned()).exams
+    with open_folder(tmp_path, exam.plan.rules, exam.plan.scheduled) as kept:
+        for item, sample in kept.missing:
+            seed = sample_seed("nano", item, sample, exam.plan.rules.seed)
+            kept.add(SampleRecord(
+                item=item, sample=sample, seed=seed, prompt="0" * 32, text="", extracted="", correct=True, score=1.0,
+                finish="stop", read=1, sampled=1, seconds=0.1,
+            ))  # fmt: skip
+    with unwritable(tmp_path):
+        assert given.measured(nothing)["nano"].summary.correct == len(exam.plan.scheduled)
+    (exam.folder / "summary.json").unlink()
+    with unwritable(tmp_path), pytest.raises(RunError, match=r"cannot be kept \(Permission denied\)"):
+        given.measured(nothing)
+    assert given.measured(nothing)["nano"].summary.correct == len(exam.plan.scheduled)
 
 
 def test_a_model_that_is_none_is_refused(tmp_path):

@@ -15,6 +15,7 @@ from spade.errors import ConfigError, RunError, WeightsError
 from spade.evaluations import find_evaluations, open_folder
 from spade.policy import manifest
 from tests.spade.evaluations.samples import RULES, SCHEDULED
+from tests.unreadable import unwritable
 
 
 @pytest.fixture
@@ -156,6 +157,54 @@ def test_a_kept_policy_that_was_damaged_is_not_measured(run, tiny_checkpoint, mo
     with pytest.raises(WeightsError, match="changed or cut short"):
         pin(run, str(tiny_checkpoint), "float32", "step:14", run.path / "evaluations")
     assert not (run.path / "evaluations" / "weights").exists()
+
+
+def test_a_policy_that_lacks_a_file_is_not_pinned_until_the_file_is_back(run, tiny_checkpoint, monkeypatch):
+    folder, place = shutil.copytree(tiny_checkpoint, run.path / "policies" / "step-14"), run.path / "evaluations"
+    digest = manifest.write(folder)
+    monkeypatch.setattr(policies, "list_kept_policies", lambda _: [KeptPolicy(14, "kept", folder)])
+    settings = (folder / "config.json").read_bytes()
+    (folder / "config.json").unlink()
+    with pytest.raises(RunError, match=rf"^{folder}/config.json: No such file"):
+        pin(run, str(tiny_checkpoint), "float32", "step:14", place)
+    assert not (place / "weights").exists()
+    (folder / "config.json").write_bytes(settings)
+    assert pin(run, str(tiny_checkpoint), "float32", "step:14", place).folder == place / "weights" / digest
+
+
+@pytest.mark.parametrize("damage", [
+    lambda file: file.unlink(),
+    lambda file: file.write_bytes(b"{}"),
+], ids=["missing", "changed"])  # fmt: skip
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json", manifest.PARAMETERS])
+def test_a_pinned_folder_that_is_damaged_is_replaced(run, tiny_checkpoint, digests, damage, name):
+    place = run.path / "evaluations"
+    file = pin(run, str(tiny_checkpoint), "float32", "newest", place).folder / name
+    whole = file.read_bytes()
+    file.unlink()  # otherwise the same link would change in the run's own folder
+    file.write_bytes(whole)
+    damage(file)
+    pin(run, str(tiny_checkpoint), "float32", "newest", place)
+    assert file.read_bytes() == whole
+    assert [path.name for path in (place / "weights").iterdir()] == [digests[7]]
+
+
+def test_a_pinned_folder_that_lacks_a_file_is_not_measured_when_its_source_is_gone(run, tiny_checkpoint, digests):
+    place = run.path / "evaluations"
+    pinned = pin(run, str(tiny_checkpoint), "float32", "newest", place)
+    shutil.rmtree(run.weights / digests[7])
+    (pinned.folder / "config.json").unlink()
+    with pytest.raises(RunError, match=rf"^{pinned.folder}/config.json: No such file"):
+        pin(run, str(tiny_checkpoint), "float32", digests[7], place)
+
+
+def test_a_policy_is_pinned_where_it_lies_if_nothing_can_be_written(run, tiny_checkpoint, digests):
+    place = run.path / "evaluations"
+    with unwritable(run.path), hold_pinned(run, str(tiny_checkpoint), "float32", "newest", place) as policy:
+        assert (policy.digest, policy.folder) == (digests[7], run.weights / digests[7])
+    pin(run, str(tiny_checkpoint), "float32", "newest", place)
+    with unwritable(run.path), hold_pinned(run, str(tiny_checkpoint), "float32", "newest", place) as policy:
+        assert policy.folder == place / "weights" / digests[7]
 
 
 def test_the_start_of_a_run_is_its_model_where_it_lies(run, tiny_checkpoint):

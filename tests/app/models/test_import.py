@@ -11,8 +11,10 @@ import transformers
 
 from spade.app.models.convert import convert
 from spade.app.models.findings import examine
+from spade.app.models.gguf_export import write_gguf
 from spade.app.models.sources import open_source
 from spade.errors import ConfigError
+from spade.extras import describe_installing
 from spade.policy.checkpoint_files import check_files
 from spade.policy.model import compute_parameters_digest
 from tests.conftest import write_checkpoint, write_tokenizer
@@ -188,8 +190,11 @@ def test_a_missing_package_is_named(tmp_path, monkeypatch):
     file = tmp_path / "model.gguf"
     file.write_bytes(b"GGUF")
     monkeypatch.setitem(sys.modules, "gguf", None)
-    with pytest.raises(ConfigError, match="the extra `gguf`"):
+    told = rf"^gguf: a GGUF file needs this extra \(.*\); {re.escape(describe_installing('gguf'))}$"
+    with pytest.raises(ConfigError, match=told):
         convert(file, tmp_path / "new", None)
+    with pytest.raises(ConfigError, match=told):
+        write_gguf(tmp_path, tmp_path / ".draft-1" / "model.gguf", "nano")
 
 
 @pytest.mark.parametrize(("said", "told"), [

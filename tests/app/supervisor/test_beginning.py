@@ -196,6 +196,15 @@ def test_damaged_weights_are_refused(old, new):
     assert not new.exists
 
 
+@pytest.mark.parametrize("name", ["config.json", "tokenizer.json"])
+def test_a_policy_that_lacks_a_file_is_refused_by_its_own_name(old, new, name):
+    file = old.weights / list_published(old.store)[-1].digest / name
+    file.unlink()
+    with pytest.raises(RunError, match=f"^{file}: "):
+        begin(new, "nano", (), OldRun(old))
+    assert not new.start.exists()
+
+
 def test_weights_under_the_name_of_others_are_refused(old, new):
     folder = old.weights / list_published(old.store)[-1].digest
     file = folder / manifest.PARAMETERS

@@ -1,6 +1,8 @@
 """A tracker that may be killed between any two of its actions: its sink has each record of the journal once."""
 
+import errno
 import json
+import os
 import signal
 import tempfile
 from contextlib import contextmanager, suppress
@@ -111,6 +113,18 @@ def test_a_tracker_that_is_killed_at_any_points_loses_and_repeats_nothing(lives,
                 while tracking.advance():
                     pass
         assert tracked(run) == [(step + 1, step) for step in range(steps)]
+
+
+def test_a_full_disk_names_the_folder_of_the_sink(run):
+    class FullSink(LineSink):
+        def commit(self):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    append(run, [1])
+    full = mock.patch(f"{__name__}.LineSink", FullSink)
+    with sinks(), full, opened(run) as tracking, pytest.raises(OSError, match="No space left") as refused:
+        tracking.advance()
+    assert refused.value.filename == str(run.path / "track" / KIND)
 
 
 def test_a_tool_gets_one_id_of_a_run_also_after_a_kill_at_the_start(run):

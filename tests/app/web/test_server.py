@@ -1,5 +1,7 @@
 """`spade web` over HTTP: it knows its token, reads only, shows whatever a run says as text, and follows the run."""
 
+import mmap
+import os
 import re
 import shutil
 import signal
@@ -13,6 +15,7 @@ import pytest
 from replay.ledger.records import Environment
 from replay.service.journal import Journal
 from replay.store import open_store
+from spade.app.cli import ExitCode
 from spade.app.rundir import RunDir
 from spade.app.web.server import MOST_READERS
 from tests.app.report.test_page import EVIL, SETTINGS, TAGS, VOID, make_run, status
@@ -277,6 +280,29 @@ def test_a_run_that_has_just_begun_is_shown(tmp_path):
         assert "no learner step was made yet" in page.read()
         assert "none found" in page.read("environments")
         assert page.ask("plays")[0] == 404
+
+
+@pytest.mark.parametrize("pages", [0, 1, 40])
+def test_a_store_that_is_cut_short_ends_neither_the_page_nor_the_other_run(runs, tmp_path, pages):
+    run = RunDir(shutil.copytree(runs.path, tmp_path / "cut"))
+    data = run.store / "data.mdb"
+    whole = data.read_bytes()
+    with serve(run.path, runs.path) as page:
+        page.read("plays")
+        os.truncate(data, pages * mmap.PAGESIZE)
+        status, _, text = page.ask("plays?lines=1")
+        assert (status, f"{run.store}: " in text) == (404, True), text
+        page.read("plays?run=1")
+        with data.open("r+b") as file:
+            file.write(whole)
+        page.read("plays?lines=2")
+
+
+def test_ctrl_c_ends_the_page_with_the_code_of_every_command(runs):
+    with serve(runs.path) as page:
+        page.read()
+        page.process.send_signal(signal.SIGINT)
+        assert page.process.wait(60) == ExitCode.INTERRUPTED
 
 
 def test_more_readers_than_are_served_are_turned_away(served):

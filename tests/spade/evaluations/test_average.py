@@ -20,7 +20,7 @@ from spade.evaluations import (
     read_evaluation,
     sample_seed,
 )
-from spade.evaluations.folder import SUMMARY
+from spade.evaluations.folder import RECORDS, SUMMARY
 from tests.spade.evaluations.samples import RULES, record
 
 BASE, TRAINED = "ab" * 16, "cd" * 16
@@ -138,6 +138,7 @@ def test_what_is_missing_or_does_not_compare_is_refused_in_a_line(tmp_path):
     file.write_bytes(
         msgspec.json.encode({name: old[name] for name in old if name not in ("members", "prompts", "digest")})
     )
+    (folder / RECORDS).unlink()
     with pytest.raises(RunError, match="older version, without categories"):
         average_suites([read_evaluation(folder)])
     part = measure(tmp_path / "part", "bfcl", TOOLS["bfcl"], played=7)

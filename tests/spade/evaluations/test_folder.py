@@ -1,6 +1,5 @@
 """The folder of an evaluation: named by its rules, gone on with, and refused where it is damaged."""
 
-import os
 import re
 
 import msgspec
@@ -24,8 +23,7 @@ from spade.evaluations import (
 )
 from spade.evaluations.rules import read_toml
 from tests.spade.evaluations.samples import PROTOCOL, RECORDS, RULES, SCHEDULED
-
-NOBODY = 65_534
+from tests.unreadable import unreadable
 
 
 def evaluate(run, rules=RULES, most=None):
@@ -84,17 +82,8 @@ def test_the_evaluations_of_a_run_are_found_by_their_suite(tmp_path):
 def test_evaluations_that_may_not_be_read_are_not_told_to_be_none(tmp_path):
     evaluate(tmp_path)
     shut = name_folder(tmp_path, RULES).parent
-    shut.chmod(0)
-    root = os.geteuid() == 0  # whom no mode stops
-    try:
-        if root:
-            os.seteuid(NOBODY)
-        with pytest.raises(RunError, match=rf"^{tmp_path}.*: Permission denied$"):
-            find_evaluations(tmp_path)
-    finally:
-        if root:
-            os.seteuid(0)
-        shut.chmod(0o700)
+    with unreadable(shut), pytest.raises(RunError, match=rf"^{shut}: Permission denied$"):
+        find_evaluations(tmp_path)
 
 
 def test_two_policies_compare_and_two_protocols_do_not():
@@ -171,9 +160,21 @@ def test_figures_that_are_not_those_of_the_records_are_refused(tmp_path):
     assert read_summary(folder) == summarise_records(RECORDS, SCHEDULED)
 
 
-def test_a_summary_of_an_older_version_is_read(tmp_path):
+def test_a_summary_without_a_digest_is_made_anew_from_its_records(tmp_path):
+    """An older version wrote no digest, and whoever changes the figures can delete it."""
+    folder = evaluate(tmp_path)
+    sound = summarise_records(RECORDS, SCHEDULED)
+    (folder / "summary.json").write_bytes(msgspec.json.encode(replace(sound, means=dict.fromkeys(sound.means, 1.0))))
+    with pytest.raises(RunError, match=r"summary.json: has no digest.*; delete it, .* `spade eval` makes it anew"):
+        read_summary(folder)
+    evaluate(tmp_path)
+    assert read_summary(folder) == sound
+
+
+def test_a_summary_of_an_older_version_whose_records_are_gone_is_read(tmp_path):
     folder = evaluate(tmp_path)
     (folder / "summary.json").write_bytes(msgspec.json.encode(summarise_records(RECORDS, SCHEDULED)))
+    (folder / "records.jsonl").unlink()
     assert read_summary(folder) == summarise_records(RECORDS, SCHEDULED)
 
 

@@ -18,7 +18,9 @@ MARKS = "<answer>", "</answer>"
 
 
 class RlveEnv(OneAnswerEnv):
-    """A problem with its `parameters`. Without any, they are drawn from its controller's list after `level` updates.
+    """A problem of RLVE with fixed `parameters`. Without them, they are drawn from the list of its controller.
+
+    The controller makes this list after `level` updates.
 
     The library's own `generator` is not called, since its time limit needs a thread, and a child cannot start threads.
     """

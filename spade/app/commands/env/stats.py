@@ -1,4 +1,4 @@
-"""`spade env stats`: show how the environments of a run change from third to third."""
+"""`spade env stats`: compare the first, second and last third of a run's environments."""
 
 from spade.app.commands.options import Json, RunArgument
 from spade.app.printing import print_json, say

@@ -50,7 +50,4 @@ def web(
         for each in followed:
             stack.callback(each.close)
         os.nice(NICENESS)  # the runs come first
-        try:
-            trio.run(serve)
-        except* KeyboardInterrupt:
-            pass
+        trio.run(serve)

@@ -1,18 +1,18 @@
 """`spade replay verify`: check every invariant of a store, and the digest of every file beside the store."""
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
 from spade.app.commands.options import Json, RunArgument
 from spade.app.printing import print_json, say
+from spade.disk import list_folder
 from spade.errors import WeightsError, format_placed
 from spade.progress import follow
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from replay.inspect.contents import StoreContents
     from spade.app.rundir import RunDir
 
@@ -62,7 +62,8 @@ def _find_file_problems(run: "RunDir", found: "StoreContents") -> Iterator[str]:
     newest = found.counters.newest
     if newest is not None and not (run.weights / newest.weights.digest).is_dir():
         yield f"{run.weights / newest.weights.digest}: the newest policy, version {newest.weights.version}, is missing"
-    for folder in follow(sorted(path for path in run.weights.glob("[!.]*") if path.is_dir()), "published weights"):
+    weights = [run.weights / name for name in list_folder(run.weights) if not name.startswith(".")]
+    for folder in follow(list(filter(Path.is_dir, weights)), "published weights"):
         try:
             manifest.verify(folder, folder.name)
         except (OSError, WeightsError) as error:
@@ -87,7 +88,7 @@ def _find_file_problems(run: "RunDir", found: "StoreContents") -> Iterator[str]:
         yield f"checkpoints: step {found.counters.retired_step} was acknowledged, the newest whole one is {max(steps)}"
 
 
-def _tell(folder: "Path", error: OSError | ValueError | WeightsError) -> str:
+def _tell(folder: Path, error: OSError | ValueError | WeightsError) -> str:
     """Return the line about a folder that could not be verified. A file that we may not read is not called damaged."""
     if isinstance(error, WeightsError):
         return str(error)

@@ -109,7 +109,7 @@ def _find_opening(program: PackagedProgram) -> list[dict[str, str]]:
 
 
 def _open(program: PackagedProgram, observation: str) -> list[Any]:
-    """Return the messages before the model's first turn. The task has the system's messages."""
+    """Return the messages before the model's first turn, without the system messages, which the task already has."""
     *shown, asked = [each for each in _find_opening(program) if each["role"] != "system"]
     kinds = {"user": vf.UserMessage, "assistant": vf.AssistantMessage}
     last = vf.UserMessage(content=asked["content"].replace(SETTINGS["slot"], observation))
