@@ -39,12 +39,12 @@ quick: $(VENV)/dev
 	$(BIN)/ruff check
 	$(BIN)/pytest --numprocesses=2 --dist=loadfile $(QUICK) $(PROCESSES:%=--ignore=tests/spade/%)
 
-# Three files at a time, also on two cores: many tests wait for the processes that they started.
+# Four files at a time, also on two cores: many tests wait for the processes that they started.
 test: $(VENV)/dev
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(MAKE) --no-print-directory --jobs=2 --output-sync types imports bytecode
-	$(BIN)/pytest --numprocesses=3 --dist=loadfile --no-loadscope-reorder
+	$(BIN)/pytest --numprocesses=4 --dist=loadfile --no-loadscope-reorder
 
 # Each takes one core. `make test` runs types beside the two others.
 types: $(VENV)/dev

@@ -139,7 +139,8 @@ class EndedPlay(Wire, frozen=True):
 class SubmitPlays(Request[Done], frozen=True):
     """Hand in ended episodes. Idempotent by play id.
 
-    If some plays are malformed or unknown, the answer is `Refused` with their ids. The other plays are committed.
+    If some plays cannot be taken, the answer is `Refused` with the first of them and the reasons. The other plays are
+    committed.
     """
 
     plays: Many[EndedPlay]

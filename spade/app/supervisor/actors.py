@@ -1,8 +1,9 @@
 """The actors that one supervisor keeps up. The wanted number of each role may change at any time.
 
-Only the supervisor holds the wanted counts. They begin as in the config, change with each order, and are sent with
-each report. They survive a restart of the replay service, but not the end of the command. A resumed `spade up`
-starts with the counts of the config again (`--set actors.agents=8` changes the config).
+Only the supervisor holds the wanted counts. They begin as in the config, and `spade actors scale` changes them. Each
+report to the replay service has them, so they survive a restart of this service. They do not survive the end of
+`spade up`. A resumed `spade up` starts with the counts of the config again (`--set actors.agents=8` changes the
+config).
 """
 
 import logging
@@ -90,7 +91,7 @@ class Actors:
                 return  # the actor was drained before it was ready
             if vital:
                 raise
-            log.error("%s; it is not started again", error)
+            log.error("%s; it is not started again, and one %s less is wanted", error, role)
             del self._up[role][index]
             self.wanted[role] -= 1
 

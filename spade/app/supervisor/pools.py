@@ -128,9 +128,9 @@ def write_programs(folder: Path, programs: Iterator[PoolProgram]) -> int:
 
 
 def check_source(run: RunDir, config: Config) -> None:
-    """Read the first program of the pool, or of the seeds, with which a new run would start.
+    """Check that a new run can read its pool or its seeds: read the first program.
 
-    Raises ConfigError or RunError if this fails.
+    Does nothing if the run exists. Raises ConfigError or RunError if the program cannot be read.
     """
     if not run.exists and (config.design.source == "pool" or config.design.seeds):
         next(iter(read_config_programs(config)), None)

@@ -1,4 +1,4 @@
-"""BFCL v4, multi-turn: its own handler of OpenAI's API and its own checker, one entry at a time.
+"""Run the multi-turn part of BFCL v4, one entry at a time, with BFCL's own handler of OpenAI's API and its own checker.
 
 The handler runs `eval()` on the model's calls. We pass on only calls of the entry's own functions, with JSON values as
 arguments and identifiers as names. Any other call becomes a call of an unknown function, or cannot be decoded.
