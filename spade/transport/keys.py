@@ -126,7 +126,7 @@ def find_secret_faults(folder: Path) -> list[str]:
     """Describe each secret that is damaged or that others may read, in a key folder and in its folders for hosts."""
     faults = []
     hosts = [folder / "hosts" / name for name in list_folder(folder / "hosts")]
-    for path in [path for place in (folder, *hosts) for path in _list_keys(place, ".key_secret")]:
+    for path in sorted(path for place in (folder, *hosts) for path in _list_keys(place, ".key_secret")):
         try:
             _load_pair(path)
         except ConfigError as error:

@@ -162,7 +162,7 @@ def test_a_kept_policy_that_was_damaged_is_not_measured(run, tiny_checkpoint, mo
 def test_a_policy_that_lacks_a_file_is_not_pinned_until_the_file_is_back(run, tiny_checkpoint, monkeypatch):
     folder, place = shutil.copytree(tiny_checkpoint, run.path / "policies" / "step-14"), run.path / "evaluations"
     digest = manifest.write(folder)
-    monkeypatch.setattr(policies, "list_kept_policies", lambda _: [KeptPolicy(14, "kept", folder)])
+    monkeypatch.setattr(policies, "list_kept_policies", lambda _: [KeptPolicy(14, "kept", folder, (digest,))])
     settings = (folder / "config.json").read_bytes()
     (folder / "config.json").unlink()
     with pytest.raises(RunError, match=rf"^{folder}/config.json: No such file"):
