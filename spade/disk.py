@@ -12,7 +12,7 @@ import os
 import secrets
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from io import BufferedReader
 from pathlib import Path
@@ -200,8 +200,8 @@ def _discard_left(parent: Path, prefix: str) -> None:
                 os.close(descriptor)
 
 
-def replace(file: Path, data: bytes, *, durable: bool = False) -> None:
-    """Write a file whole or not at all. Raises OSError, which names the file.
+def replace(file: Path, data: bytes | Iterable[bytes], *, durable: bool = False) -> None:
+    """Write a file whole or not at all, from its bytes or from pieces of them. Raises OSError, which names the file.
 
     If the machine loses power, the file may be empty afterwards, unless `durable`. That takes two flushes of the disk.
 
@@ -216,7 +216,7 @@ def replace(file: Path, data: bytes, *, durable: bool = False) -> None:
     part = file.with_name(f".{secrets.token_hex(8)}.part")
     try:
         with part.open("xb") as opened:
-            opened.write(data)
+            opened.writelines((data,) if isinstance(data, bytes) else data)
         if durable:
             sync(part)
         os.replace(part, file)

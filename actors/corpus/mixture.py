@@ -10,10 +10,9 @@ import os
 import sqlite3
 import stat
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from itertools import islice
 from pathlib import Path
-from secrets import token_hex
 
 import msgspec
 
@@ -22,6 +21,7 @@ from actors.corpus.documents import LONGEST, make, write_line
 from actors.corpus.sources import TextRow
 from actors.corpus.spec import CorpusSource, CorpusSpec, Exclusions
 from spade.decoding import UnreadableError, try_decode
+from spade.disk import replace
 from spade.errors import RunError, format_reason
 from spade.progress import follow, is_displayed
 from spade.text import as_line
@@ -88,16 +88,10 @@ def _refuse_existing(out: Path) -> None:
 
 
 def _write(base: sqlite3.Connection, out: Path) -> None:
-    part = out.with_name(f".{token_hex(8)}.part")  # a fixed name could be a file or a link of somebody else
+    lines = (each for (each,) in base.execute("SELECT line FROM documents ORDER BY key"))
     try:
-        with part.open("xb") as file:
-            file.writelines(each for (each,) in base.execute("SELECT line FROM documents ORDER BY key"))
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(out)
+        replace(out, lines, durable=True)
     except OSError as error:
-        with suppress(OSError):
-            part.unlink()
         raise RunError(f"{out}: was not written ({format_reason(error)}); the same command goes on") from None
 
 

@@ -25,6 +25,9 @@ MOST_FORMED = 256
 """Most actions of one form that a player can be expected to try."""
 
 
+Form = tuple[str, ...]
+"""The words of an action, with "#" for each number and "*" for each short word."""
+
 Said = TypeVar("Said", str, Move)
 
 
@@ -84,31 +87,26 @@ def find_unseen_words(actions: Iterable[Said], plays: Iterable[Hearing[Said]]) -
     counts as one word, and so do its short values together.
     """
     plays = list(plays)
-    offered = {each for play in plays for each in _list_offered(play.observations[0])}
+    offers = map(read_offer, {play.observations[0] for play in plays})
+    listed = {_read_form(each) for offer in offers if offer.kind != "guessed" for each in offer.readings[0]}
     words = dict.fromkeys(
-        word for action in actions if not _has_offered_form(action, offered) for word in _split_action(action)
+        word for action in actions if not _has_listed_form(action, listed) for word in _split_action(action)
     )
     told = find_tellings(words, plays)
     return [word for word in words if word not in told]
 
 
-def _list_offered(observation: str) -> tuple[str, ...]:
-    """Return the actions that an observation lists, in its first reading. Guessed readings do not count."""
-    offer = read_offer(observation)
-    return () if offer.kind == "guessed" else tuple(offer.readings[0])
-
-
-def _has_offered_form(action: str | Move, offered: Iterable[str]) -> bool:
-    """Return True if a player can derive an action from the form of listed actions.
+def _has_listed_form(action: str | Move, listed: Iterable[tuple[Form, Sequence[str]]]) -> bool:
+    """Return True if a player can derive an action from the form of listed actions. `listed`: forms and parts of these.
 
     For example, `pour 3 to 1` follows from `pour 1 to 3`. The actions of one form differ only in numbers and short
     words. Each number must be in some listed action of the form, and each short word in the same place of one. If more
     than MOST_FORMED actions follow, as for a code of digits, the form hides the action.
     """
     if isinstance(action, Move):
-        return not action.calls and _has_offered_form(action.action, offered)
+        return not action.calls and _has_listed_form(action.action, listed)
     form, parts = _read_form(action)
-    alike = [parts for other, parts in map(_read_form, offered) if other == form]
+    alike = [parts for other, parts in listed if other == form]
     if not alike:
         return False
     count = 1
@@ -122,8 +120,8 @@ def _has_offered_form(action: str | Move, offered: Iterable[str]) -> bool:
     return count <= MOST_FORMED
 
 
-def _read_form(action: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the form and the parts of an action. In the form, "#" stands for a number and "*" for a short word."""
+def _read_form(action: str) -> tuple[Form, tuple[str, ...]]:
+    """Return the form and the parts of an action."""
     parts = tuple(_PART.findall(normalise_visible(read_typed_action(action))))
     form = ("#" if part[-1].isdigit() else "*" if len(part) < LEAST else part for part in parts)
     return tuple(form), parts
