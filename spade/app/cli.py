@@ -125,7 +125,7 @@ GROUPS: dict[str, tuple[str, Commands]] = {
 
 
 class _RunsByDefault(TyperGroup):
-    """A command group with a default command `run`. The word may be left out."""
+    """A command group with the default command `run`: `spade eval …` means `spade eval run …`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Insert `run` if the first word is not a command."""
@@ -199,7 +199,7 @@ def _run() -> None:
         progress.set_display(_display_progress)
     try:
         try:
-            app(prog_name="spade")  # also under `python -m spade`: the name goes into the scripts of completion
+            app(prog_name="spade")  # scripts for shell completion contain this name, also under `python -m spade`
         finally:
             sys.stdout.flush()  # flush here, so that a failed write is an ordinary error
     except* BrokenPipeError:  # the reader closed the pipe

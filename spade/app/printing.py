@@ -13,7 +13,7 @@ _NOT_ASCII = re.compile(r"[^\n -~]")
 
 
 class _Errors(io.TextIOWrapper):
-    """Standard error that escapes unprintable characters, also in typed options and in warnings."""
+    """Standard error with unprintable characters escaped, also in warnings and in messages about mistyped options."""
 
     def write(self, text: str) -> int:
         """Write a text with unprintable characters escaped."""
@@ -21,11 +21,11 @@ class _Errors(io.TextIOWrapper):
 
 
 def open_streams() -> None:
-    """Open all standard streams. Each escapes text that it cannot encode or decode. A closed one becomes /dev/null."""
+    """Open all standard streams. Each escapes text that it cannot encode or decode. A closed stream is /dev/null."""
     for number in range(3):
         try:
             os.fstat(number)
-        except OSError:  # open a stream here, since otherwise the next opened file would become the stream
+        except OSError:  # the stream is closed: the next file to be opened would get its number
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
     sys.stdin = sys.stdin or os.fdopen(0)
     sys.stdout = sys.stdout or os.fdopen(1, "w")

@@ -42,8 +42,8 @@ _BUS = "bus"  # the folder of a run's sockets, if its path is short enough
 _LOCK = ".lock"
 _CONFIG_FILE = "config.toml"  # a folder with this file is a run
 _RUNS = "runs"  # the default folder of runs
-_LEAST_ALIKE, _MOST_NEAR = 0.5, 3  # least similarity of a suggested name, and most names that are suggested
-_MOST_NAMES = 2_000  # most entries of a folder that are searched for suggestions
+_LEAST_ALIKE, _MOST_NEAR = 0.5, 3  # minimum similarity of a suggested name, maximum number of suggestions
+_MOST_NAMES = 2_000  # maximum number of entries of a folder that are searched for suggestions
 _PACKAGES = ("torch", "transformers", "tokenizers", "pyzmq", "msgspec", "trio", "lmdb", "numpy", "safetensors")
 
 
@@ -61,11 +61,11 @@ class RunRecord(msgspec.Struct, frozen=True):
     packages: dict[str, str]
     """Versions of the packages in `_PACKAGES`, by name."""
     digest: str
-    """Digest of the config's meaning (`spade.config.compute_digest`)."""
+    """Digest of [run], [model] and [reward] of the config (`spade.config.compute_digest`)."""
     replay: str
     """Address of the replay service."""
     corpus: str = ""
-    """Digest of the documents, "" if the run's commands have not read them."""
+    """Digest of the documents, or "" if no command of this run has read them yet."""
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -80,7 +80,7 @@ class Origin(msgspec.Struct, frozen=True):
     digest: str
     """Digest of the policy's weights."""
     model: str
-    """Checkpoint that the first run of the chain began with."""
+    """Initial checkpoint of the oldest run, if the older run began from another run in its turn."""
     memory: int | None = None
     """Number of environments taken from the older run's memory. None if the memory was not asked for."""
 
@@ -116,7 +116,7 @@ class RunDir:
 
     @property
     def served(self) -> bool:
-        """Return True if this run has or had its own replay service. A folder of actors' logs never has one."""
+        """Return True if a replay service has run in this directory. False for the log folder of joined actors."""
         return (self.path / f"replay{_LOCK}").exists()
 
     @property
@@ -169,15 +169,15 @@ class RunDir:
         return settled
 
     def reopen(self, config: Config) -> None:
-        """Save settings, but not the address: another command runs the replay service. Raises as `_check_same`."""
+        """Save the config. Keep the replay service's address, which another command saved. Raises as `_check_same`."""
         self._check_same(config)
         replace(self.config_path, dump(config).encode(), durable=True)
 
     def create(self, config: Config, corpus: str = "") -> None:
-        """Make the directory, or reopen it with a config of the same meaning. Save the resolved config.
+        """Make the directory, or reopen it with a config that may continue the run. Save the resolved config.
 
-        The caller starts the run's replay service next, so this also saves the address for all other commands.
-        `corpus` is the digest of the documents. Raises RunError if the run was started with another meaning or corpus.
+        The caller starts the run's replay service next, so this also saves the service's address for other commands.
+        `corpus` is the digest of the documents. Raises RunError as `_check_same`, or if the corpus has changed.
         """
         self._check_same(config)
         if not str(self.path).isprintable():
@@ -199,7 +199,10 @@ class RunDir:
         replace(self.record_path, msgspec.json.format(msgspec.json.encode(record)), durable=True)
 
     def _check_same(self, config: Config) -> None:
-        """Raise RunError if the run was started with settings of another meaning, or if its config was changed."""
+        """Raise RunError if the saved config was edited, or if `config` may not continue the run.
+
+        A run keeps [run], [model], [reward] and its source of environments.
+        """
         if self.exists:
             before = self.config()
             started = self.record()
@@ -231,7 +234,7 @@ class RunDir:
         try:
             return try_decode(_records.decode, read(self.record_path))
         except UnreadableError as error:
-            raise RunError(f"{self.record_path}: is damaged ({error}); delete it, and a start makes it anew") from None
+            raise RunError(f"{self.record_path}: is damaged ({error}); delete it, the next start writes it") from None
 
     def socket(self, name: str) -> str:
         """Return the ipc address of a service of this run, in the folder of the replay service's socket."""
@@ -299,7 +302,7 @@ class RunDir:
             )
 
         with ExitStack() as locks:
-            with hold_folder(self.path):  # otherwise a command that ends could delete the sockets of one that begins
+            with hold_folder(self.path):  # otherwise an ending command could delete the sockets of a starting command
                 for part in parts:
                     locks.enter_context(hold_lock(self.path / f"{part}{_LOCK}", partial(describe, part)))
             try:
@@ -311,7 +314,7 @@ class RunDir:
                     locks.close()
 
     def discard_temporary_sockets(self) -> None:
-        """Delete the folder of the sockets, if it is in a temporary directory, with the sockets of killed processes."""
+        """Delete the folder of the sockets, if it is in a temporary directory. Killed processes leave sockets there."""
         folder = Path(self._read_recorded_address().removeprefix(_IPC)).parent
         if folder.name == self._temporary_name:
             rmtree(folder, ignore_errors=True)
@@ -326,8 +329,8 @@ class RunDir:
         """Explain how to proceed if an unseen process, such as one on another host, holds the run."""
         files = " and ".join(f"{part}{_LOCK}" for part, one in self.holders().items() if one == holder)
         return (
-            f"{self.path}: is held by {holder}. Stop it by `spade stop {quote(self.path)}`, on that host if this one "
-            f"cannot reach its service. If that host is gone, delete {files} in the run directory"
+            f"{self.path}: is held by {holder}. Stop the run by `spade stop {quote(self.path)}`, on that host if this "
+            f"host cannot reach the run. If that host is gone, delete {files} in the run directory"
         )
 
     def tell(self, holder: Holder, number: signal.Signals) -> None:

@@ -220,7 +220,8 @@ def test_env_check_shows_each_verdict_before_the_next_program_is_admitted(tmp_pa
 def test_env_check_names_the_values_that_a_solution_has_from_nowhere(capsys):
     _tell_verdict((Path("desk.py"), "tools", Verdict(True, (), "DeskEnv", suspects=("42", "R\x1b7"))))
     told = capsys.readouterr().out.splitlines()
-    assert told[1].split(maxsplit=1) == ["suspects", r"42, R\x1b7: the solution has them before a text shows them"]
+    words = r"42, R\x1b7: the solution uses these words before any text states them"
+    assert told[1].split(maxsplit=1) == ["suspects", words]
 
 
 @pytest.mark.parametrize(("said", "shown"), [

@@ -271,7 +271,7 @@ def test_a_recipe_is_fine_with_its_corpus_and_its_pool(name, here):
     if pool or seeds:
         give_pool(here, pool or seeds)
     said = check_config(name, measured_elsewhere(name))
-    assert said.startswith(f"{name}: fine, meaning ")
+    assert said.startswith(f"{name}: fine, digest ")
     shipped = {"games": 230, "tools": 106}[config.run.domain]
     documents = {"builtin": shipped, "none": 0}.get(config.design.corpus, 2)
     found = f"; {'2 seeds, ' if seeds else ''}{documents} documents (digest "

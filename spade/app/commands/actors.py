@@ -22,8 +22,8 @@ def scale(
 ) -> None:
     """Set how many actors of a role run.
 
-    The count lasts until the `up` command ends. A resumed run uses the config's counts. After a count of agents or
-    engines, their number no longer changes by load. The counts of other roles stay.
+    The count lasts until the `up` command ends. A resumed run uses the config's counts. Once you set the number of
+    agents or engines, it no longer follows the load. The counts of other roles stay.
     """
     import trio
 
@@ -34,7 +34,7 @@ def scale(
 
 
 def ls(run: LiveRun, json: Json = False, keys: Keys = None) -> None:
-    """List a run's actors and supervisors, with the counts set."""
+    """List a run's actors and supervisors, with the wanted counts."""
     import trio
 
     from spade.app.screen.observe import ask_live

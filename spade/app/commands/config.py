@@ -108,7 +108,7 @@ def diff(
     b: Annotated[str, typer.Argument(metavar="B", help="Another one.")],
     json: Json = False,
 ) -> None:
-    """Print the settings that differ, each with A's value and B's."""
+    """Print the settings that differ, each with its values in A and B."""
     from spade.config import list_differences
 
     found = list_differences(_load(a), _load(b))
@@ -158,7 +158,7 @@ def check_config(name: str, overrides: tuple[str, ...]) -> str:
 
     config = load(name, overrides)
     merged = read_merged(name)
-    found = [f"meaning {compute_digest(config)[:12]}"]
+    found = [f"digest {compute_digest(config)[:12]} of [run], [model] and [reward]"]
     refused: list[SpadeError] = []
     for look in (
         _check_environments,
@@ -181,9 +181,9 @@ def check_config(name: str, overrides: tuple[str, ...]) -> str:
 
 
 def _estimate_memory(name: str, overrides: tuple[str, ...]) -> "Iterator[str]":
-    """Yield the lines of an estimate.
+    """Yield the lines of an estimate of the memory that a run takes.
 
-    If the checkpoint is missing or does not state its sizes, yield one line with the reason.
+    If the checkpoint is missing or does not state its sizes, yield one line with the reason why nothing is estimated.
     """
     from spade.app.models.memory import estimate, format_memory_lines, read_sizes
     from spade.config import load

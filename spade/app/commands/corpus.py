@@ -1,4 +1,4 @@
-"""`spade corpus`: build and show mixtures of documents."""
+"""`spade corpus`: build, show and publish corpora of documents."""
 
 from pathlib import Path
 from typing import Annotated
@@ -36,7 +36,7 @@ def build(
 
 def show_corpus(
     corpus: Annotated[str, typer.Argument(metavar="CORPUS", help="A file or folder of documents, or builtin.")],
-    index: Annotated[int | None, typer.Option(min=0, help="Print this document, from 0.")] = None,
+    index: Annotated[int | None, typer.Option(min=0, help="Print the document with this number, from 0.")] = None,
     json: Json = False,
 ) -> None:
     """Print the size and digest of a corpus, or one of its documents."""

@@ -131,7 +131,7 @@ def _check_packages() -> Iterator[Check]:
 
 
 def _check_extra(extra: str) -> Check:
-    """Check an optional package. Raises ConfigError if the installation does not know it."""
+    """Check an optional package. Raises ConfigError if the installed spade is older than this extra."""
     from spade import extras
 
     found, wanted = extras.find_installed(extra), extras.get_requirement(extra)
@@ -157,7 +157,7 @@ def _check_suites() -> Iterator[Check]:
         except ConfigError as error:
             yield f"suite {name}", None, f"{str(error).removeprefix(f'suite {name}: ')}{needs}"
         else:
-            yield f"suite {name}", None if needs else True, needs.removeprefix("; ") or "here"
+            yield f"suite {name}", None if needs else True, needs.removeprefix("; ") or "can be played"
 
 
 def _check_sandbox() -> Iterator[Check]:
@@ -186,7 +186,7 @@ async def _check_tiers() -> list[Check]:
     for tier in LADDER:
         try:
             async with open_sandbox(msgspec.structs.replace(limits, tier=tier)) as sandbox:
-                found.append((f"sandbox tier {tier}", True, _TIERS[tier] if chosen else f"{_TIERS[tier]}; taken"))
+                found.append((f"sandbox tier {tier}", True, _TIERS[tier] if chosen else f"{_TIERS[tier]}; in use"))
                 if not chosen:
                     found += await _attack(sandbox)
                     chosen = True

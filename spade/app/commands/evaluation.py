@@ -56,7 +56,7 @@ def run(
     endpoint: Annotated[
         str,
         typer.Option(
-            metavar="URL", help="Measure an OpenAI-compatible server; RUN|MODEL, if given, has its tokenizer."
+            metavar="URL", help="Measure an OpenAI-compatible server; RUN|MODEL, if given, supplies the tokenizer."
         ),
     ] = "",
     endpoint_model: Annotated[str, typer.Option(metavar="NAME", help="The server's model, if it has several.")] = "",
@@ -208,7 +208,7 @@ def _find_folder(where: Path) -> Path:
 
 
 def _tell_json(where: Path, kept: "Sequence[KeptEvaluation]", own: "Sequence[EvaluationRow]") -> None:
-    """Print evaluations as JSON. In evaluations of the run's own evaluator, `in_run` has the figures. In all others it
-    is None."""
+    """Print evaluations as JSON. `in_run` has the figures of an evaluation by the run's own evaluator, otherwise
+    None."""
     others = [{**each._asdict(), "folder": str(each.folder), "in_run": None} for each in kept]
     print_json([*others, *({"folder": str(where), "rules": None, "summary": None, "in_run": each} for each in own)])

@@ -99,5 +99,5 @@ def _tell(name: str, experiment: "Experiment", results: Path, page: Path) -> Non
         show(f"{each}\n")
     if made:
         replace(page, render(name, experiment, found, time.time()).encode())
-        say(f"{page}: its page")
+        say(f"{page}: the page of {name}")
     say(describe_state(experiment, found))

@@ -50,7 +50,7 @@ def ls(folder: Annotated[Path, typer.Argument(metavar="DIR", help="A key folder.
     if json:
         print_json([{"key": key.decode(), "name": of.name, "roles": sorted(of.roles)} for key, of in allowed.items()])
     for public, grant in () if json else allowed.items():
-        roles = ",".join(sorted(grant.roles)) or "no role: remove its file and make it a new key"
+        roles = ",".join(sorted(grant.roles)) or "no role: remove the file of this host and make a new key"
         say(f"{public.decode()}  {grant.name}  {roles}")
     if found := [*keys.find_secret_faults(folder), *keys.find_writable_places(folder)]:
         for why in found:

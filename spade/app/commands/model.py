@@ -132,9 +132,10 @@ def export_best(
 
 
 def _copy(policy: "KeptPolicy", out: Path, gguf: str | None = None) -> str:
-    """Copy a policy, or write it as a GGUF file with the name `gguf`. Return a note for the user, or "".
+    """Copy a policy to `out`. Return a note for the user, or "".
 
-    If a file of the policy or of the copy is damaged, raises RunError and leaves nothing behind.
+    If `gguf` is given, write `out`/model.gguf instead, with `gguf` as the model's name. If a file of the policy or of
+    the copy is damaged, raises RunError and leaves nothing behind.
     """
     from spade.app.models.gguf_export import write_gguf
     from spade.app.supervisor.kept import compute_sound_digest
@@ -171,6 +172,6 @@ def find_best_policy(run: "RunDir") -> "tuple[Path, Best]":
     kept = find(run.path / FOLDER)
     if kept is None:
         raise RunError(
-            f"{run.path}: no evaluation is over yet, so no policy is the best; evaluation.suite names the suite to play"
+            f"{run.path}: no evaluation has finished yet, so there is no best policy; evaluation.suite names the suite"
         )
     return kept

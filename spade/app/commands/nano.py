@@ -13,7 +13,7 @@ def build(
     out: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write; must not exist.")],
     seed: Seed = 0,
     minutes: Annotated[float, typer.Option(min=0, max=10_000, help="Minutes of the warm start, 60 steps each.")] = 40.0,
-    world: Annotated[Literal["games", "tools"], typer.Option(help="The world that it knows.")] = "games",
+    world: Annotated[Literal["games", "tools"], typer.Option(help="The world that the model knows.")] = "games",
     report: Annotated[bool, typer.Option("--report", help="Measure the checkpoint afterwards.")] = False,
 ) -> None:
     """Make the nano model: tokenizer, demonstrations, warm start."""

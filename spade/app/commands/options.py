@@ -21,7 +21,7 @@ Run = Annotated[
 ]
 Repository = Annotated[str, typer.Argument(metavar="REPO", help="The repository, OWNER/NAME.")]
 Public = Annotated[bool, typer.Option("--public", help="Make a new repository public; otherwise it is private.")]
-Update = Annotated[bool, typer.Option("--update", help="Replace the files of a repository that has some.")]
+Update = Annotated[bool, typer.Option("--update", help="Replace the files of a repository that is not empty.")]
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")]
 LiveRun = Annotated[str, typer.Argument(metavar="RUN", help="A run directory, or the address of its replay service.")]
 Keys = Annotated[
@@ -34,7 +34,7 @@ Recipe = Annotated[
     str | None, typer.Option("--config", help="The settings: a recipe or a TOML file [default: the run's, else nano].")
 ]
 From = Annotated[
-    Path | None, typer.Option("--from", metavar="RUN", help="Begin a new run with the newest policy of this one.")
+    Path | None, typer.Option("--from", metavar="RUN", help="Begin a new run with the newest policy of RUN.")
 ]
 Step = Annotated[
     str | None, typer.Option(metavar="N|best", help="With --from: the policy of this step, or of the best evaluation.")
@@ -56,14 +56,14 @@ Headless = Annotated[
 ]
 Agents = Annotated[
     str | None,
-    typer.Option(metavar="N|MIN..MAX", help="How many; a range starts and retires them by load."),
+    typer.Option(metavar="N|MIN..MAX", help="How many agents. With a range, their number follows the load."),
 ]
 Count = Annotated[int, typer.Option(min=0, help="How many.")]
 Cluster = Annotated[
     str | None,
     typer.Option(metavar="ray", help="Place processes over the Ray cluster that this machine is part of."),
 ]
-Seed = Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Seed of everything drawn.")]
+Seed = Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Seed of all random draws.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 

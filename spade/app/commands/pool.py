@@ -135,14 +135,14 @@ def export(
 def demonstrate(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="Programs: folder:DIR, run:RUN or shipped:POOL.")],
     out: Annotated[Path, typer.Argument(metavar="DIR", help="The folder to write; must not exist.")],
-    config: Annotated[str, typer.Option("--config", help="The recipe or TOML file whose design prompts are answered.")],
+    config: Annotated[str, typer.Option("--config", help="The recipe or TOML file that makes the prompts.")],
     prompts: Annotated[int, typer.Option(min=1, max=1_000, help="Prompts for each program.")] = 4,
     set_: Set = None,
 ) -> None:
-    """Write programs as answers to design prompts.
+    """Write the programs of a pool as answers to design prompts.
 
-    Writes `train.jsonl`, which TRL's SFT reads. Programs must pass admission. Their hints are answers, too. Every
-    second prompt shows other programs to be varied.
+    Writes `train.jsonl`, which TRL's SFT reads. Programs must pass admission. Their hints become answers to prompts for
+    a hint. Every second design prompt shows other programs to be varied.
     """
     from replay.inspect.training_examples import TRAIN, list_left_out, write_rows
     from spade.app.supervisor.demonstrations import Demonstrations

@@ -1,4 +1,4 @@
-"""The bar of a command that takes long, with an estimate of the time left."""
+"""The progress bar of a long command, with an estimate of the time left."""
 
 import sys
 import time
@@ -11,11 +11,11 @@ from spade.app.screen.console import open_screen
 from spade.text import as_line
 
 _DELAY_S = 1.0  # short work gets no bar
-_RATE_S = 3600.0  # seconds over which the rate is a mean
+_RATE_S = 3600.0  # the estimate uses the mean rate over this many seconds
 
 
 class ProgressBar(Progress):
-    """A bar that asks for the count whenever it is drawn. Lines that are printed meanwhile stand above it."""
+    """A bar that calls `count` whenever it is drawn. Lines that are printed meanwhile appear above the bar."""
 
     def __init__(self, what: str, total: float | None, count: Callable[[], float]) -> None:
         self._count, self._due = count, time.monotonic() + _DELAY_S
@@ -33,7 +33,7 @@ class ProgressBar(Progress):
         self.add_task(as_line(what)[:24], total=total)
 
     def get_renderables(self) -> Iterable[RenderableType]:
-        """Yield the bar with the present count, or nothing before it is due."""
+        """Yield the bar with the present count, or nothing during the first `_DELAY_S` seconds."""
         if time.monotonic() >= self._due:
             for task in self.task_ids:  # one task, or no task while the bar is being made
                 self.update(task, completed=self._count())

@@ -13,7 +13,9 @@ def serve(
     model: Annotated[
         str, typer.Argument(metavar="RUN|MODEL", help="A run directory, a checkpoint folder, a hub name, or nano.")
     ],
-    host: Annotated[str, typer.Option(help="Address to listen at; one beyond this machine needs --key.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="Address to listen at. If other machines reach it, it needs --key.")] = (
+        "127.0.0.1"
+    ),
     port: Annotated[int, typer.Option(min=0, max=65_535, help="Port to listen at; 0 takes any free one.")] = 8_000,
     key: Annotated[Path | None, typer.Option(metavar="FILE", help="File with the key that clients must send.")] = None,
     live: Annotated[bool, typer.Option("--live", help="Join a run that is up, and follow its newest policy.")] = False,

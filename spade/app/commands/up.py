@@ -55,8 +55,8 @@ def up(
     """Start or resume a run: all roles, supervised, in a live view.
 
     The run goes on until Ctrl-C, or until the first limit is reached. --steps, --rollouts and --for bound this command.
-    The next command continues the run. The limits in the config ([limits]) bound the whole run. Only a command with a
-    larger limit continues it.
+    The next command continues the run. The limits in the config ([limits]) bound the whole run. After that, only a
+    command that raises the limit continues the run.
 
     [actors] in the config sets the numbers of actors. `spade actors scale` changes the numbers until this command ends.
     """
@@ -77,7 +77,7 @@ def up(
         body: Body = partial(narrate, say=say) if narrated else partial(follow, note=note, run=opened)
         finished = _keep_all_up(opened, resolved, corpus, limits, lives, body)
     command = f"`spade up --run {quote(_shorten_path(opened.path))}`"
-    larger = " with a larger limit" if "(limits." in finished else ""  # otherwise a limit of the last command ended it
+    larger = " with a larger limit" if "(limits." in finished else ""  # otherwise an option such as --for ended it
     say(f"{f'finished: {finished}' if finished else 'stopped'}; {command}{larger} goes on from here")
     # A replay service that had to be killed may have left no status.
     if opened.status_path.exists() and (measured := describe_evaluated(trio.run(read_status, reach(opened)))):
@@ -247,10 +247,10 @@ def _open_run(
 ) -> "Iterator[tuple[RunDir, Resolved, str, Lives]]":
     """Create or reopen a run. Yields the run, its config, the digest of its corpus ("" for a pool) and its lives.
 
-    The lives start the processes of each role on their machines. The block holds the locks of `parts`, so a refused
-    command changes nothing of a run that another command has just started. The config is written once, with the address
-    at which others look for the run. An existing run keeps its config unless `recipe` names another. Raises ConfigError
-    if the corpus or the data of the evaluation is missing, RunError if one of them or the pool cannot be read.
+    The lives start the processes of each role on their machines. The block holds the locks of `parts`. The config is
+    written under these locks, so a refused command does not change a run that another command has started. An existing
+    run keeps its config unless `recipe` names another. Raises ConfigError if the corpus or the evaluation's data are
+    missing, RunError if the corpus, these data or the pool cannot be read.
     """
     from actors.corpus import load_grounds
     from spade.app.rundir import RunDir, choose_run
@@ -277,8 +277,8 @@ def _open_run(
 def _pin_model(config: "Resolved") -> "Resolved":
     """Return `config` with a hub model pinned to its commit. Downloads the model if necessary.
 
-    Raises ConfigError or RunError if no run can use the checkpoint, or if its chat template cannot play the suite. This
-    happens before anything of a run is made or starts.
+    Raises ConfigError or RunError if no run can use the checkpoint, or if its chat template cannot play the suite. The
+    caller has not created or started anything of the run yet.
     """
     from actors.suites.held_out import read_held_out
     from spade.config import replace_settings

@@ -30,7 +30,7 @@ class AverageOptions(NamedTuple):
     """The policy to average. "" takes the only measured policy besides the base."""
 
     against: str
-    """Another run, or a policy of this place as the base. "" compares with nothing."""
+    """The base of the comparison: another run, or a policy that was measured in `where`. "" compares with nothing."""
 
     protocol: ProtocolName
     """The protocol of the evaluations."""
@@ -126,6 +126,6 @@ def _choose_evaluations(
             )
         if len(found) > 1:
             folders = ", ".join(str(each.folder) for each in found)
-            raise RunError(f"suite {name}: was measured under several conditions; move all but one away: {folders}")
+            raise RunError(f"suite {name}: has several evaluations; move all but one of these folders away: {folders}")
         chosen += found
     return chosen

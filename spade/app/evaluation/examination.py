@@ -1,7 +1,7 @@
 """Measures a policy on suites: a small run without learner and designers, which ends when all samples are recorded.
 
-The run has its own replay service, engines and env-runners. This process publishes the pinned weights once. It plays
-and records the samples itself. So more engines may join, as in any run.
+The run has its own replay service, engines and env-runners. More engines may join, as in any run. This process
+publishes the pinned weights once, and plays and records the samples itself.
 """
 
 from collections.abc import Mapping, Sequence
@@ -76,13 +76,13 @@ def measure(
     """Play and record the missing samples of these evaluations of one policy, or of a server's policy.
 
     The processes have a run directory below `place`. It is deleted when all samples are recorded. Raises RunError if
-    the weights are gone, if a signal came first, or if a folder in `place` is a link.
+    the weights are gone, if a signal ended the work, or if a folder in `place` is a link.
     """
     refuse_linked_folders(place)
     finished = [exam for exam in exams if is_finished(exam.root, exam.plan.rules, exam.plan.scheduled)]
     for exam in finished:
         with suppress(OSError):  # nothing can be written here
-            delete_run(_make_run_directory(place, exam))  # a command that was killed at its very end left it
+            delete_run(_make_run_directory(place, exam))  # left by a command that was killed just before its end
     exams = [exam for exam in exams if exam not in finished]
     with ExitStack() as stack:
         records = [stack.enter_context(open_folder(exam.root, exam.plan.rules, exam.plan.scheduled)) for exam in exams]

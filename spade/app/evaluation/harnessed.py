@@ -28,7 +28,7 @@ from spade.seeds import derive
 from spade.text import as_line
 
 MOST_ENDS = 2
-"""If a harness ends or is too late this many times during one sample, the sample is recorded as an error."""
+"""If processes of a harness exit or are too late this many times during one sample, an error is recorded for it."""
 _FIELDS = ("role", "content", "tool_calls", "tool_call_id", "name", "reasoning_content")
 _DETAIL = 800  # characters
 _A_CORE = 2  # processes of a harness for each core, because they wait most of the time
@@ -111,8 +111,7 @@ class Talked:
         if self.failed:
             return "server", self.failed
         if self.overlong:
-            # If a later prompt does not fit, the play ends, and its present state is graded. This counts as an answer,
-            # not as an error.
+            # If a later prompt does not fit, the play ends, and the harness grades its state. That is not an error.
             return (None, "") if self.said else ("unfit", "the first prompt does not fit the context")
         return ("harness", over.error) if over.error else (None, "")
 

@@ -281,7 +281,7 @@ def _plan_policy(
 
 
 def _extend_for_thoughts(subject: Subject, suites: Sequence[Chosen], asked: EvalOptions) -> Sequence[Chosen]:
-    """Give harnesses longer turns if the model thinks, by its run or recipe and `--set model.thinking`."""
+    """Give harnesses longer turns if `model.thinking` is true, by the run or recipe or by `--set`."""
     if not _load_with(subject.base, asked.overrides, "model.thinking").model.thinking:
         return suites
     return [
@@ -336,7 +336,7 @@ def _make_exams(
 
 
 def _find_conditions(config: Config, suite: Suite, protocol: Protocol, asked: EvalOptions) -> dict[str, str]:
-    """Return the conditions (see Rules). Raises ConfigError if the suite cannot be played under them."""
+    """Return the conditions of an evaluation (`Rules.conditions`). Raises ConfigError if the suite is not playable."""
     if isinstance(suite, Harness):
         return _describe_served(config, protocol, asked) | _find_users(suite, asked)
     if asked.chats is None:
@@ -355,7 +355,8 @@ def _describe_served(config: Config, protocol: Protocol, asked: EvalOptions) -> 
 
 
 def _run_here(config: Config, protocol: Protocol, *, known: bool = True) -> dict[str, str]:
-    """Return the conditions of a policy with known tokens. If `known`, its arithmetic is known too."""
+    """Return the conditions of a policy that samples from our token ids. `known`: our engines sample, so dtype is
+    known."""
     dtype = config.model.dtype if config.engine.arithmetic == "model" else config.engine.arithmetic
     return {
         "context_tokens": str(protocol.context_tokens(config.engine.context_tokens)),

@@ -156,9 +156,9 @@ def _start(model: str, dtype: str, place: Path, name: str, sampled: bool) -> Pin
 
 
 def _pin_digest(run: RunDir | None, digits: str, place: Path) -> PinnedPolicy:
-    """Pin a policy by the beginning of its digest. The run recorded the digest, or the policy was pinned or measured.
+    """Pin a policy by the beginning of its digest: a policy that the run keeps, or that was pinned or measured here.
 
-    The weights of a measured policy may be gone.
+    A measured policy may lack its weights. Then `folder` of the result is missing.
     """
     from spade.disk import list_folder
     from spade.policy import manifest
@@ -176,7 +176,7 @@ def _pin_digest(run: RunDir | None, digits: str, place: Path) -> PinnedPolicy:
             policy = _link_policy(recorded[digest], place)
             if policy.digest == digest:
                 return policy
-            release(policy, place)  # the run published both at this step, and keeps the other one
+            release(policy, place)  # the run published two policies at this step, and the folder has the other one
         if digest in pinned:
             check_files(pinned[digest])
             manifest.verify_parameters(pinned[digest], digest)
@@ -210,7 +210,7 @@ def _link_policy(policy: KeptPolicy, place: Path) -> PinnedPolicy:
                 except RunError:  # nothing can be written here: a finished evaluation can still be shown
                     folder = policy.folder
     except FileNotFoundError:
-        raise RunError(f"{policy.folder}: was deleted meanwhile; the same command takes the newest one now") from None
+        raise RunError(f"{policy.folder}: was deleted meanwhile; give the same command again") from None
     return PinnedPolicy(digest, folder, f"step {policy.step}", policy.step)
 
 

@@ -56,7 +56,7 @@ def derive_pinned_settings(
     written = [f"{setting}={json.dumps(value, ensure_ascii=False)}" for setting, value in own.items()]
     config = load(base, (*written, *overrides))
     if config.model.path != str(model):
-        raise ConfigError("--set model.path: give the model in the place of RUN")
+        raise ConfigError("--set model.path: give the model as the argument RUN|MODEL instead")
     return config
 
 
@@ -78,7 +78,7 @@ async def publish_policy(run: RunDir, config: Config, policy: PinnedPolicy) -> A
 
 
 def delete_run(run: RunDir) -> None:
-    """Delete the directory of a run whose processes have ended. Deletes its parent if no other run is there."""
+    """Delete the directory of a run without processes. Delete its parent folder too, if it is empty then."""
     run.discard_temporary_sockets()
     with suppress(FileNotFoundError):
         rmtree(run.path)

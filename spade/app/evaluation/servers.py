@@ -34,7 +34,7 @@ class ServerOptions(NamedTuple):
 
     @classmethod
     def typed(cls, option: str, url: str, model: str, key: str) -> "ServerOptions | None":
-        """Make a server from typed options, or None if all are empty. Raises ConfigError if only the URL is missing."""
+        """Make a server from typed options. Returns None if all are empty. Raises ConfigError if a URL is needed."""
         if not url and (model or key):
             raise ConfigError(f"{option}: is missing; a model or a key of that server is given")
         return cls(url, model, key) if url else None
@@ -77,7 +77,7 @@ class ServerOptions(NamedTuple):
         """
         told = self.url.isprintable() and len(self.url) <= _LONGEST
         if not (told and self.url.startswith(("http://", "https://"))):
-            raise ConfigError(f"{option}: write http://HOST:PORT/v1, is {as_line(self.url, 200)!r}")
+            raise ConfigError(f"{option}: write http://HOST:PORT/v1 instead of {as_line(self.url, 200)!r}")
 
         async def ask() -> str:
             async with self.open(_ASKED_S) as server:
@@ -96,7 +96,7 @@ class Servers(NamedTuple):
     """The server that samples in place of our engines."""
 
     tokens: bool = False
-    """True if we send it token ids. Otherwise we send it chats."""
+    """True if we send token ids to the server of `policy`. False if we send chats."""
 
     user: ServerOptions | None = None
     """The server that plays the users of harnesses. None if the policy plays them."""
@@ -117,7 +117,7 @@ async def wait_for_gateway(config: Config, client: Client) -> ServerOptions:
 
 
 def choose_address(host: str, port: int = 0) -> str:
-    """Return HOST:PORT with a free port in place of 0. The command chooses it, so that a restarted gateway keeps it."""
+    """Return HOST:PORT, with a free port in place of 0. A gateway does not choose its port, so a restart keeps it."""
     return f"{f'[{host}]' if ':' in host else host}:{port or _find_free_port(host)}"
 
 

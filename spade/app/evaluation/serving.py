@@ -26,7 +26,7 @@ from spade.transport import Client
 from spade.transport.keys import make_command_tag
 
 SERVING = "serving"
-_MOST_TOKENS = 32_768  # most tokens of a default context: the keys of longer contexts take much memory
+_MOST_TOKENS = 32_768  # most tokens of a default context: the key-value store of a longer context takes much memory
 
 Say = Callable[[str], None]
 
@@ -145,7 +145,7 @@ class ServingFolder:
 
     def __enter__(self) -> RunDir:
         self._root.mkdir(parents=True, exist_ok=True)
-        with hold_folder(self._root):  # otherwise a start could delete the folder that another start is making
+        with hold_folder(self._root):  # otherwise this command could delete the folder that another one is making
             refuse_linked_folders(self._place)
             for left in self._place.glob("serve-*"):
                 if not RunDir(left).holders():

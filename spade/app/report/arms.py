@@ -32,7 +32,7 @@ class Arm(NamedTuple):
 def parse_asked(word: str) -> tuple[str, Path]:
     """Parse a run of the command line: FOLDER, or NAME=FOLDER. Return the name of its arm, or "", and the folder.
 
-    If the whole word is an existing folder, it is the folder.
+    A word that is an existing path is FOLDER, even if it contains "=".
     """
     name, equals, folder = word.partition("=")
     return (name, Path(folder)) if equals and name and not os.path.lexists(word) else ("", Path(word))
@@ -54,9 +54,10 @@ def run_names(paths: Sequence[Path]) -> list[str]:
 
 
 def group_arms(names: Sequence[str], given: Sequence[str], configs: Sequence[Config | None]) -> list[Arm]:
-    """Group runs into arms, in the order of their first runs. A given name decides, else equal settings.
+    """Group runs into arms, in the order of their first runs. Runs with the same given name form an arm.
 
-    A run with unreadable settings is an arm by itself.
+    Runs without a given name form an arm if their settings are equal. A run with unreadable settings is an arm by
+    itself.
     """
     members: dict[object, list[int]] = {}
     for place, (arm, config) in enumerate(zip(given, configs, strict=True)):

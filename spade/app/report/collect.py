@@ -62,7 +62,7 @@ class SeenRun(msgspec.Struct, frozen=True):
 
 
 class GivenRun(NamedTuple):
-    """A run as a command was given it."""
+    """A run that was named on the command line."""
 
     run: RunDir
     """The run."""
@@ -75,7 +75,10 @@ class GivenRun(NamedTuple):
 
 
 def find_runs(words: Sequence[str], most: int) -> list[GivenRun]:
-    """Find the runs that a command was given, each as [ARM=]RUN. Raises ConfigError, or RunError if one is missing."""
+    """Find the runs named on the command line, each as [ARM=]RUN.
+
+    Raises ConfigError if there are too many or one is named twice, and RunError if one is missing.
+    """
     if len(words) > most:
         raise ConfigError(f"{len(words)} runs are too many for one page; give at most {most}")
     asked = [(arm, RunDir(path).require()) for arm, path in map(parse_asked, words)]
@@ -98,7 +101,7 @@ def collect(run: RunDir, name: str, status: Status | str, verdict: str, most: in
     if rows.gap:
         notes.append(rows.gap)
     if not rows.evaluations:
-        notes.append("no evaluation is over, so there is no held-out win rate (evaluation.suite names the suite)")
+        notes.append("no evaluation has finished, so there is no held-out win rate (evaluation.suite names the suite)")
     why: dict[str, list[str]] = {}
     designs = try_or_note(notes, lambda: _read_designs(run, why, most)) or DesignRecords()
     folders = try_or_note(notes, lambda: list_evaluation_folders(run.path)) or []
@@ -127,7 +130,7 @@ def read_rows(run: RunDir) -> JournalRows:
     try:
         return read_journal(run.metrics_path)
     except FileNotFoundError:
-        raise RunError("it has no metrics.jsonl, since no learner step was made yet: no curves") from None
+        raise RunError("the replay service has not written metrics.jsonl yet, so there are no curves") from None
 
 
 def _read_designs(run: RunDir, why: dict[str, list[str]], most: int) -> DesignRecords:
@@ -139,7 +142,7 @@ def _read_designs(run: RunDir, why: dict[str, list[str]], most: int) -> DesignRe
 
 
 def read_transcripts(run: RunDir, config: Config | None, designs: DesignRecords) -> dict[str, list[Part]]:
-    """Return the plays with kept tokens, as text. Raises RunError if their tokenizer is missing."""
+    """Return the transcript of each play with kept tokens, by id. Raises RunError if the tokenizer is missing."""
     kept = {id: tokens for shown in designs.shown for id, tokens in shown.tokens.items()}
     if not kept or config is None:
         return {}
@@ -148,13 +151,13 @@ def read_transcripts(run: RunDir, config: Config | None, designs: DesignRecords)
 
 
 def load_decoder(run: RunDir, config: Config, digest: str) -> Decode:
-    """Return the decoder of tokens, by the newest policy's tokenizer. Raises RunError if the policy is missing."""
+    """Return the decoder of the newest policy's tokenizer. Raises RunError if the policy is missing."""
     from actors.play.domains import load_talks
     from spade.tokens import Tokenizer
 
     folder = run.weights / digest  # not model.path, which might have to be downloaded
     if not digest or not folder.is_dir():
-        raise RunError(f"{folder}: the newest policy is missing, and its tokenizer with it: no transcripts")
+        raise RunError(f"{folder}: the newest policy is missing, and its tokenizer, which decodes plays, with it")
     tokenizer = Tokenizer.load(folder, thinking=config.model.thinking)
     return partial(tokenizer.decode, keep=load_talks(config, tokenizer)("inside", False).marks)
 
@@ -162,12 +165,12 @@ def load_decoder(run: RunDir, config: Config, digest: str) -> Decode:
 def describe_state(run: RunDir, status: Status | str, rows: JournalRows) -> str:
     """Describe the run's state in words."""
     if run.holders():
-        return "it is up, and this page shows it as it was"
+        return "up when these figures were read"
     if isinstance(status, Status) and status.finished:
         return f"finished: {status.finished}"
     last = rows.events[-1] if rows.events else None
     if last is None:
-        return "nothing was recorded of it"
+        return "nothing was recorded"
     if last.event in ("stop", "finish"):
         return f"stopped{f': {last.why}' if last.why else ''}"
     return "ended without a stop: it was killed, or its machine went away"

@@ -16,7 +16,7 @@ LONGEST_NAME = 200
 _LEAST_COVERED = 1 / 3  # least share of the designs that a table must cover
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z0-9]+")
 SHADES = 5
-"""Number of shades of a cell, from 0 for no designs."""
+"""Number of shades of a cell with designs. A cell without designs has the shade 0."""
 NEVER, SELDOM, OFTEN, ALWAYS = 0.1, 0.4, 0.6, 0.9
 """Bounds of the win rate classes. The anchor pays for designs with 40 % to 60 %."""
 

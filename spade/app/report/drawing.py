@@ -13,10 +13,10 @@ HOVERS = 24
 """Most points of a curve that show their value under the mouse."""
 _LABEL = 11  # height of a letter
 _LARGEST_PLAIN = 1e9
-_LARGE, _MOST_DECIMALS = 1e5, 4  # labels of smaller and of larger values have an exponent
+_LARGE, _MOST_DECIMALS = 1e5, 4  # labels get an exponent from this value on, or if they need more decimals
 _NEAR = 12  # letters closer than this are moved apart
 _SMALLEST = 1e-300  # smaller values are drawn as 0
-_LEAST_SHARES, _LEAST_PART = 0.1, 0.02  # least span of an axis: of shares; of others, as a part of the largest value
+_LEAST_SHARES, _LEAST_PART = 0.1, 0.02  # least span of an axis: for shares; otherwise as a part of the largest value
 
 
 class Line(NamedTuple):

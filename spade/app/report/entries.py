@@ -54,7 +54,7 @@ class Returns(NamedTuple):
     """The mean return."""
 
     levels: tuple[tuple[str, int, int], ...]
-    """For each return: the return, the number of plays, and this number in percent of the largest one."""
+    """For each return: its value, its number of plays, and this number in percent of the largest in any arm."""
 
 
 class GalleryEntry(NamedTuple):
@@ -110,7 +110,7 @@ class GalleryEntry(NamedTuple):
 
 
 def make_entries(place: int, run: SeenRun) -> list[GalleryEntry]:
-    """Return the environments of the run with index `place` on the page."""
+    """Return the gallery entries of a run. `place` is the index of the run on the page."""
     kin = find_children(run.designs.environments)
     anchors = {shown.environment.id: f"env-{place}-{number}" for number, shown in enumerate(run.designs.shown)}
 

@@ -139,7 +139,7 @@ _CHAPTERS = (
             Figure(
                 "Return", "Unhinted, over the windows of the environments designed at a step.", _plot_returns, -1.0, 1.0
             ),
-            _plot_share("Learnable share", "learnable_share", "Last slots with a win rate of 20 % to 80 %."),
+            _plot_share("Learnable share", "learnable_share", "Share of last slots with a win rate of 20 % to 80 %."),
             _plot_row("Designer reward", "designer_reward", "Mean over the last slots.", low=None),
         ),
     ),
@@ -147,9 +147,9 @@ _CHAPTERS = (
         "Designs",
         (
             _plot_share("Validity", "validity", "Share of the last 100 attempts that pass admission."),
-            Figure("Diversity", "Vendi score ÷ number of the newest programs.", _plot_diversity, 0.0, 1.0),
+            Figure("Diversity", "Vendi score of the newest programs ÷ their number.", _plot_diversity, 0.0, 1.0),
             _plot_share("Similarity", "similarity", "Of a program to the most similar one of the memory."),
-            _plot_share("No variance", "zero_variance_share", "Chunks with equal returns, which are not trained."),
+            _plot_share("No variance", "zero_variance_share", "Share of chunks with equal returns, so not trained."),
             _plot_row("Lines", "program_lines", "Of a program."),
             _plot_row("Hidden variables", "hidden_variables", "Of a program."),
             _plot_row("Reward levels", "reward_levels", "Distinct rewards that an environment hands out."),
@@ -179,9 +179,9 @@ _CHAPTERS = (
         (
             _plot_row("Plays a second", "plays_per_s", "Over the last minute."),
             _plot_row("Tokens a second", "sampled_tokens_per_s", "Sampled, over the last minute."),
-            _plot_row("Policy lag", "lag_mean", "Versions, mean of the last batch."),
-            _plot_share("Wasted, agent", "wasted_share_agent", "Trainable trajectories that were never trained."),
-            _plot_share("Wasted, designer", "wasted_share_designer", "The same for designers."),
+            _plot_row("Policy lag", "lag_mean", "Versions between sampling and training, mean of the last batch."),
+            _plot_share("Wasted, agent", "wasted_share_agent", "Trainable plays that were never trained."),
+            _plot_share("Wasted, designer", "wasted_share_designer", "Trainable designs that were never trained."),
             _plot_row("Learner's step", "step_s", "Seconds of computing."),
             _plot_row("Learner's wait", "wait_s", "Seconds until its batch was complete."),
             _plot_row("Backlog", "backlog", "Sequences that no batch has taken yet."),

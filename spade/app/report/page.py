@@ -37,7 +37,8 @@ MOST_ARMS_DESIGNS = 6
 def make_showable(value: Any) -> Any:
     """Make control characters of a text visible and bound its length. Every value of the template passes through here.
 
-    The template then escapes the text. Markup comes only from the template's own macros.
+    The template then escapes the text. Markup is returned unchanged. It comes only from macros, the style sheet and
+    `highlight_program`.
     """
     if isinstance(value, str) and not isinstance(value, Markup):
         told = make_visible(value[:LONGEST_TEXT])[:LONGEST_TEXT]
@@ -79,7 +80,7 @@ class ShownTable(Protocol):
 
 
 class Lead(NamedTuple):
-    """The beginning of a page about runs without their stores, in place of everything that the stores would show."""
+    """The first section of a page about runs without stores. It replaces the sections that need a store."""
 
     title: str
     """The heading."""
@@ -149,7 +150,7 @@ def _collect_notes(runs: Sequence[SeenRun], arms: Sequence[Arm]) -> list[tuple[s
     for arm in arms:
         configs = {runs[member].name: config for member in arm.members if (config := runs[member].config) is not None}
         if settings := compare_settings(configs):
-            told.append((arm.name, f"its runs differ in {', '.join(settings)}; the band is over all of them"))
+            told.append((arm.name, f"its runs differ in {', '.join(settings)}; the mean is over all of them"))
     return told
 
 

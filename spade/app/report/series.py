@@ -35,9 +35,9 @@ Curve = tuple[Point, ...]
 
 
 def thin(curve: Sequence[Point], most: int = MOST_POINTS) -> Curve:
-    """Reduce to at most `most` points: means of neighbours, and the last point unchanged. Drops points over LARGEST.
+    """Return at most `most` points: means of neighbours, and the last point unchanged. Drops points over LARGEST.
 
-    The ends of intervals are averaged too, since the windows of neighbours overlap.
+    The ends of intervals are averaged too: an interval does not shrink, since the windows of neighbours overlap.
     """
     curve = [point for point in curve if all(end is None or abs(end) <= LARGEST for end in point)]
     if len(curve) <= most:

@@ -100,7 +100,7 @@ class Health(NamedTuple):
     """Facts by name."""
 
     restarts: tuple[tuple[str, int, str], ...]
-    """Restarted or failed processes: name, number of restarts, reason of the last end."""
+    """Restarted or failed processes: name, number of restarts, and why the process ended last."""
 
     events: tuple[tuple[str, str, str], ...]
     """The last events: time, event, details."""
@@ -173,7 +173,7 @@ def list_suites(run: SeenRun) -> list[SuiteRow]:
         figure = (
             f"{share.mean:.3f} ({share.low:.3f} to {share.high:.3f}), {share.items} items"
             if share is not None
-            else ("it has not ended yet" if summary is None else f"none: {summary.why}")
+            else ("not finished yet" if summary is None else f"none: {summary.why}")
         )
         categories = () if summary is None else tuple((n, f"{s.mean:.3f}") for n, s in summary.categories.items() if n)
         suite = f"{kept.rules.suite}@{kept.rules.protocol.name}"
@@ -247,7 +247,7 @@ def _describe_event(why: str, changed: dict[str, tuple[str, str]]) -> str:
 def compare_arms(arms: Sequence[Arm], runs: Sequence[SeenRun]) -> dict[str, list[str]]:
     """Return the settings that differ between arms, with the value in the first run of each arm.
 
-    Empty for a single arm.
+    Returns {} for a single arm, or if the settings of a first run cannot be read.
     """
     configs = {arm.name: config for arm in arms if (config := runs[arm.members[0]].config) is not None}
     if len(configs) < 2 or len(configs) < len(arms):

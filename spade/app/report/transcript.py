@@ -25,7 +25,7 @@ class Part(NamedTuple):
 
 def make_transcript(tokens: Trajectory, decode: Decode) -> list[Part]:
     """Return the parts in order. If the transcript is too long, a note replaces the parts in the middle."""
-    # Usually a token has at least one character. The bound limits a hostile vocabulary.
+    # Bound each part, because a token of a hostile vocabulary may have very many characters.
     texts = ((said, decode(ids).strip("\n")) for said, ids in split_runs(tokens))
     return _drop_parts([Part(said, cut_text(text, LONGEST_PART)) for said, text in texts if text])
 

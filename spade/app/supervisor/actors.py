@@ -1,8 +1,8 @@
 """The actors that one supervisor keeps up. The wanted number of each role may change at any time.
 
 Only the supervisor holds the wanted counts. They begin as in the config, and `spade actors scale` changes them. Each
-report to the replay service has them, so they survive a restart of this service. They do not survive the end of
-`spade up`. A resumed `spade up` starts with the counts of the config again (`--set actors.agents=8` changes the
+report to the replay service contains the counts, so the service knows them again after its restart. The counts are lost
+at the end of `spade up`. A resumed `spade up` starts with the counts of the config (`--set actors.agents=8` changes the
 config).
 """
 

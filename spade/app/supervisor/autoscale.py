@@ -24,8 +24,8 @@ LOOKS = 5  # the number of agents changes after this many looks in a row call fo
 ENGINE_LOOKS = 30  # the same for engines: more, because an engine is expensive and may take minutes to start
 STARVING = 0.2  # the learner starves if it waits for at least this share of its time
 FED = 0.05  # the learner has enough batches if it waits for at most this share of its time
-BUSY = 0.9  # agents are busy if at least this share of their slots is in use
-SPARE = 0.7  # an agent is spare if the others would use at most this share of their slots
+BUSY = 0.9  # agents are busy if they play at least this share of the episodes that they may play at once
+SPARE = 0.7  # an agent is spare if the others would then play at most this share
 ENGINE_FULL = 1.25  # an agent is added only if there would be at most this many requests for each engine row
 ENGINE_OVER = 1.75  # over this many requests for each engine row, agents only wait for each other: one is removed
 ENGINE_SPARE = 0.5  # an engine is spare if the others would have at most this many requests for each row
@@ -43,7 +43,7 @@ class Pressure(msgspec.Struct, frozen=True):
     """Live agents of the run."""
 
     busy: float
-    """Episodes in hand for each slot of the live agents."""
+    """Episodes being played, divided by the number that the live agents may play at once."""
 
     engines: float
     """Requests being sampled or waiting, for each row of the live engines. Infinite without live engines. By Little's

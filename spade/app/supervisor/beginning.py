@@ -148,9 +148,9 @@ def _check_same_model(path: str, policy: Path) -> None:
 
 
 def check_start(run: RunDir) -> None:
-    """Check every byte of the policy that a run began with, if its learner begins with it again. Raises RunError.
+    """Check every byte of the policy that a run began with, if the learner will load it. Raises RunError.
 
-    A learner with a checkpoint does not begin with it again.
+    A learner with a checkpoint loads the checkpoint instead.
     """
     from learner.checkpoint import list_kept
     from spade.policy import manifest
@@ -181,7 +181,7 @@ def _copy(chosen: KeptPolicy, start: Path) -> str:
             digest = compute_sound_digest(chosen)
             link_folder(policy, part)
     except FileNotFoundError:
-        raise RunError(f"{policy}: was deleted meanwhile; the same command takes the newest policy now") from None
+        raise RunError(f"{policy}: was deleted meanwhile; give the same command again") from None
     except WeightsError as error:
         raise RunError(f"{error}; choose another --step") from None
     return digest

@@ -23,7 +23,7 @@ from spade.protocol import DesignJob, MemorySeed, Verdict
 from spade.seeds import derive
 from spade.tokens import ExampleMessage, Tokenizer, write_example
 
-_DRAWS = 256  # most jobs to draw until one asks for the form of a program
+_DRAWS = 256  # maximum number of jobs to draw until one asks for a program of the wanted form
 
 
 class Demonstrations:
@@ -87,7 +87,7 @@ class Demonstrations:
                     self.designs += 1
                     yield row
                 return
-        self.left_out["programs that the profile does not read back"] += 1
+        self.left_out["programs that cannot be read back from an answer"] += 1
 
     def _draw_job(
         self, program: PoolProgram, verdict: Verdict, others: Sequence[PoolProgram], number: int

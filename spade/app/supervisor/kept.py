@@ -21,7 +21,7 @@ class KeptPolicy(NamedTuple):
     """Its folder."""
 
     digests: tuple[str, ...] = ()
-    """The digests that its weights may have by the run's records. Empty for a checkpoint."""
+    """The digests that the run recorded for its weights. Empty for a checkpoint."""
 
 
 def list_kept_policies(run: RunDir) -> list[KeptPolicy]:
@@ -54,8 +54,8 @@ def find_kept_best(run: RunDir) -> KeptPolicy | None:
 def find_newest_policy(run: RunDir) -> KeptPolicy:
     """Return the policy of the highest learner step. A stopped run may have it only in a checkpoint.
 
-    Raises RunError if no policy was published, or if all kept policies are older than the last published one. An
-    evaluation takes an older policy instead.
+    Raises RunError if no policy was published, or if all kept policies are older than the last published one. In the
+    second case, `choose_kept_policy` of evaluations returns an older policy instead.
     """
     from replay.inspect.environments import list_published
 
@@ -71,10 +71,10 @@ def find_newest_policy(run: RunDir) -> KeptPolicy:
 
 
 def compute_sound_digest(policy: KeptPolicy) -> str:
-    """Return the digest of a policy's weights, every byte read.
+    """Read every byte of a policy's weights. Return their digest.
 
-    Raises WeightsError if the weights were changed, if the run published others after that step, or if the folder is
-    named after another step. Raises OSError if they cannot be read.
+    Raises WeightsError if the weights were changed, if the run published other weights after that step, or if the
+    folder is named after another step. Raises OSError if the weights cannot be read.
     """
     from spade.policy import manifest
 

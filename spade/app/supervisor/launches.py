@@ -1,4 +1,4 @@
-"""The processes of a run: the module of each role, the number of processes, and their orders."""
+"""The processes of a run: the module of each role, the number of actors, and the launch of each process."""
 
 import secrets
 from collections.abc import Mapping

@@ -34,7 +34,10 @@ def parse(words: Sequence[str]) -> dict[Role, int]:
 
 
 def choose(status: Status, on: str | None) -> str:
-    """Choose the supervisor. Raises RunError if the choice is not unique."""
+    """Return `on`, or the name of the only supervisor that keeps actors.
+
+    Raises RunError if `on` does not keep actors, or if several supervisors keep actors and `on` was not given.
+    """
     names = sorted(status.wanted)
     if not names:
         raise RunError(f"{status.run}: no supervisor keeps actors; `spade up` or `spade actors up` starts one")
@@ -74,7 +77,7 @@ async def scale(at: Reached, counts: dict[Role, int], on: str | None) -> str:
 
 
 async def drain(at: Reached, name: str) -> str:
-    """Drain the actor `name`. Return a line on its end. Raises RunError."""
+    """Drain the actor `name`. Return a line that says how it ended. Raises RunError."""
     async with connect_observer(at, CONNECT_S) as client:
         actors = [each for each in (await ask_status(client)).processes if each.role in ROLES.values()]
         found = [each for each in actors if each.name == name and each.state != "silent"]
@@ -92,7 +95,10 @@ async def drain(at: Reached, name: str) -> str:
         status = await _order(client, Orders(supervisor, drain=(name,)), gone, patience_s)
     (left,) = [each for each in list_kept(status, supervisor) if each.name == name]
     if left.detail != "left in order":
-        raise RunError(f"{name}: {left.detail}; its log is in the folder logs of its command, on the host that had it")
+        raise RunError(
+            f"{name}: {left.detail}; its log is in the folder logs of the command that started it, on that command's "
+            "host"
+        )
     others = any(each.role == left.role and each.state in _UP for each in status.processes)
     word = next(word for word, role in ROLES.items() if role == left.role)
     missing = f"no {left.role} is left; `spade actors scale {quote(at.name)} {word}=1` starts one"

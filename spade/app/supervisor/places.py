@@ -68,7 +68,7 @@ def open_places(
     * connect: the replay service that they join; None if this command has its own
     * role: the only role that this command keeps up; None for any
 
-    Raises ConfigError for settings that a cluster cannot keep, RunError if the cluster cannot be reached.
+    Raises ConfigError for settings that do not work on a cluster, RunError if the cluster cannot be reached.
     """
     if cluster is None:
         yield Here()
@@ -94,7 +94,7 @@ def join_cluster(cluster: str) -> AbstractContextManager["JoinedCluster"]:
 
 
 def check_known(cluster: str) -> None:
-    """Refuse a cluster other than Ray, or if Ray's package is missing. Raises ConfigError."""
+    """Raise ConfigError if the cluster is not Ray, or if Ray's package is missing."""
     if cluster != "ray":
         raise ConfigError(f"--cluster {cluster!r}: unknown cluster; write --cluster ray")
     extras.require("ray")

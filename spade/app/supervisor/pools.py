@@ -69,7 +69,7 @@ def _suggest_remedy(folder: Path) -> str:
 
 
 def read_run_programs(run: RunDir, memory: bool = False, filters: Filters = EVERY) -> Iterator[PoolProgram]:
-    """Return the environments of a run, or of its memory. Raises RunError without any."""
+    """Return the environments of a run, or of its memory. Raises RunError if nothing passes the filters."""
     found = PoolReader(run.store, run.path.name, memory, filters).new()
     first = next(found, None)
     if first is None and filters != EVERY:
@@ -117,7 +117,7 @@ def write_pool(folder: Path, programs: Iterator[PoolProgram]) -> int:
 def write_programs(folder: Path, programs: Iterator[PoolProgram]) -> int:
     """Write programs into a new folder. Return their number. Raises OSError, RunError for a program that is too large.
 
-    If this fails, a part is left.
+    After an error, the folder keeps the programs written so far.
     """
     folder.mkdir(parents=True)
     count = 0
@@ -137,9 +137,9 @@ def check_source(run: RunDir, config: Config) -> None:
 
 
 def create(run: RunDir, config: Config, corpus: str = "") -> None:
-    """Make or reopen a run (`RunDir.create`). A pool or seeds are copied into it at its start.
+    """Make or reopen a run (`RunDir.create`). Copy the pool or the seeds into a new run.
 
-    The copy comes first, because the config fixes the run's source. If the source cannot be read, no run is made.
+    The copy is made before the config, which makes the folder a run. If the source cannot be read, no run is made.
     """
     folder = run.path / POOL
     pooled = config.design.source == "pool" or bool(config.design.seeds)
@@ -188,7 +188,7 @@ def make(out: Path, config: Config, count: int, say: Callable[[str], None]) -> i
 
 
 def _start_weights(weights: Path, config: Config) -> tuple[str, str]:
-    """Publish the policy before the first learner step, as the learner does. Return its digest and folder."""
+    """Publish the initial policy, as a learner does before its first step. Return its digest and folder."""
     import torch
 
     from learner.weights import publish
@@ -210,7 +210,7 @@ async def _fill(
     say: Callable[[str], None],
     client: Client,
 ) -> None:
-    """Publish in the learner's place, and collect admitted programs until there are enough."""
+    """Publish the policy `start` in place of a learner. Collect admitted programs until there are `count`."""
     hello = Hello(PROTOCOL_VERSION, compute_digest(config), "learner", "learner", os.getpid())
     async with connect(run.replay_address, hello, bus=config.bus) as learner:
         await ReplayClient(learner, config.bus.call_deadline_s).publish(0, *start, StepMetrics())

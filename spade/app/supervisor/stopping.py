@@ -1,7 +1,4 @@
-"""`spade stop`: sends an order over the bus.
-
-If the replay service does not answer, signals the holders on this host.
-"""
+"""`spade stop`: sends an order over the bus. Then signals the processes on this host that still hold the run."""
 
 import signal
 
@@ -14,13 +11,14 @@ from spade.protocol import StopRun
 from spade.transport import Client
 
 LOOK_S = 0.05
-DRAINS = 12  # longest wait for all supervisors to drain, the service's own last; in units of supervise.drain_s
+DRAINS = 12  # longest wait for all supervisors, in units of supervise.drain_s; the replay service drains last
 
 
 async def stop(at: Reached) -> None:
     """Drain a run and stop it.
 
-    Raises RunError or BusError if nothing is up, or if the run cannot be reached and goes on.
+    Raises RunError if nothing is up, or if the run is still up at the end. Raises BusError if `at` is an address that
+    does not answer.
     """
     if at.run is not None and not at.holders():
         raise RunError(f"{at.name}: nothing is up")
@@ -35,7 +33,7 @@ async def stop(at: Reached) -> None:
 
 
 async def _order(at: Reached) -> BusError | None:
-    """Order all supervisors to leave, and wait until the service has left.
+    """Order all supervisors to stop, and wait until the replay service has stopped.
 
     Returns the error that prevented this, or None.
     """
@@ -62,7 +60,7 @@ async def _wait_until_left(at: Reached, client: Client) -> None:
 async def _end(at: Reached, trouble: BusError | None) -> None:
     """Wait until nothing holds the run. Signal the holders on this host, because the order may not have reached them.
 
-    Raises RunError if there was trouble and a holder runs on another host, because signals do not reach it.
+    `trouble` is the error of the order. With it, raises RunError for a holder on another host, which no signal reaches.
     """
     told: set[Holder] = set()
     while at.run is not None and (holders := set(at.holders().values())):

@@ -60,7 +60,7 @@ async def keep_up(
     * address: the replay service's address; None for the run's own
     * corpus: digest of the designers' documents; a run with other documents refuses this command
     * body: runs meanwhile, with the connection to the replay service
-    * lasting: True stays up when the run is at its end
+    * lasting: True keeps the processes up after the end of the run
     * lives: where the processes run
     """
     finished = ""

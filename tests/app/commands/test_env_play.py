@@ -154,7 +154,7 @@ def test_the_transcript_has_calls_results_changes_and_criteria(spade, shape, tmp
     text, at = "\n".join(said), 0
     for part in parts:
         at = text.index(part, at) + len(part)
-    assert "it ends otherwise" not in text
+    assert "it ended differently" not in text
 
 
 def test_an_environment_names_a_play_of_its_best_and_one_of_its_worst_return(spade, shape, tmp_path):
@@ -175,13 +175,13 @@ def test_the_transcript_of_a_game_has_its_actions_and_rewards(spade, shape, tmp_
     assert "I guess \\boxed{1}" in said
     assert sum(line.startswith("reward ") for line in said) >= 1
     # The return that the store has is not the program's: the play is not what it says.
-    assert any(line.startswith("it ends otherwise when it is played again: return ") for line in said)
+    assert any(line.startswith("it ended differently when it was played again: return ") for line in said)
 
 
 @pytest.mark.parametrize(("fields", "says"), [
     ({"state": "void", "fault": f"exception: {EVIL}"}, r"is void: exception: \x1b[2J\u202e; only a finished one"),
     ({"state": "leased"}, "is leased; only a finished one"),
-    ({"turns": 3}, "has 3 turns, but tokens of 1"),
+    ({"turns": 3}, "has 3 turns, but tokens of only 1"),
 ])  # fmt: skip
 def test_a_play_that_cannot_be_shown_is_refused_in_one_line(spade, shape, tmp_path, fields, says):
     kept = Kept(tmp_path, DESK, "run.domain=tools", "evaluation.suite=")

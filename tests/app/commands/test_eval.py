@@ -85,7 +85,7 @@ def summary(right, prompt="0" * 32):
         ({"against": "abcdef12"}, "no policy abcdef12 is kept or was measured; there is none"),
         ({"against": "nowhere"}, "policy 'nowhere': write newest, "),
         ({"overrides": ("engine.rows=0",)}, "engine.rows: must be a whole number from 1"),
-        ({"overrides": ("model.path=other",)}, "--set model.path: give the model in the place of RUN"),
+        ({"overrides": ("model.path=other",)}, "--set model.path: give the model as the argument RUN|MODEL"),
     ],
 )
 def test_bad_input_is_refused_in_one_line_before_anything_starts(given, said, tmp_path, monkeypatch):

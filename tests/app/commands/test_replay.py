@@ -251,7 +251,7 @@ def change_meaning(run):
     (damage_weights, "its digest is not"),
     (lose_weights, "the newest policy, version 8, is missing"),
     (damage_checkpoint, "step-7: is damaged"),
-    (lose_checkpoints, "step 4 was acknowledged, the newest whole one is 0"),
+    (lose_checkpoints, "the learner wrote one of step 4, but the newest whole one is of step 0"),
     (change_meaning, "has the settings of another run than the store"),
 ])  # fmt: skip
 def test_verify_names_what_is_broken_beside_the_store(copied, replay, damage, says):

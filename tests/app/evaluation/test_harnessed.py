@@ -73,10 +73,10 @@ def test_a_key_or_a_model_of_no_server_is_refused():
 @pytest.mark.parametrize(
     ("typed", "told"),
     [
-        ("ftp://a/v1", "write http://HOST:PORT/v1, is 'ftp://a/v1'"),
-        ("http://a\x1b[2J\n/v1", r"write http://HOST:PORT/v1, is 'http://a\\x1b[2J\\n/v1'"),
-        ("http://a/\udcff", r"write http://HOST:PORT/v1, is 'http://a/\\udcff'"),
-        (f"http://a/{'b' * 2_000}", "write http://HOST:PORT/v1, is 'http://a/bbb"),
+        ("ftp://a/v1", "write http://HOST:PORT/v1 instead of 'ftp://a/v1'"),
+        ("http://a\x1b[2J\n/v1", r"write http://HOST:PORT/v1 instead of 'http://a\\x1b[2J\\n/v1'"),
+        ("http://a/\udcff", r"write http://HOST:PORT/v1 instead of 'http://a/\\udcff'"),
+        (f"http://a/{'b' * 2_000}", "write http://HOST:PORT/v1 instead of 'http://a/bbb"),
         (f"http://{'a' * 99}/v1", "http://aaa"),
         ("http://a..b/v1", "http://a..b/v1: encoding with 'idna' codec failed"),
         ("http://127.0.0.1:x/v1", "http://127.0.0.1:x/v1: Invalid port"),

@@ -249,5 +249,5 @@ def test_a_push_publishes_nothing_beside_the_data_set(name, hub, data_set, tmp_p
         (data_set / name).write_text("secret")
     code, told = run_spade("env", "push", data_set, REPOSITORY)
     assert (code, told.count("\n")) == (1, 1), told
-    assert "a push publishes no more" in told
+    assert "a push publishes only these two" in told
     assert not hub.asked

@@ -137,7 +137,7 @@ def test_roles_skills_and_returns_choose(kept, tmp_path):
     [
         (("--skill", "juggling"), "--skill 'juggling': is not a skill of "),
         (("--parquet",), "--parquet: --format messages writes only JSONL"),
-        (("--role", "agent", "--return", "2"), "no such answers; nothing was written"),
+        (("--role", "agent", "--return", "2"), "no answer was chosen; nothing was written"),
     ],
 )
 def test_what_cannot_be_exported_is_one_line_and_nothing_is_written(kept, tmp_path, words, line):
@@ -160,5 +160,5 @@ def test_answers_whose_tokens_were_deleted_or_cut_are_counted(kept, tmp_path):
     keep_world(run.store, until=20.0)  # random tokens: no conversation
     code, told, _ = export(run, tmp_path / "out")
     assert code == 1
-    assert "no such answers; left out: " in told
+    assert "no answer was chosen; left out: " in told
     assert " cut off before their end" in told

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from spade.cluster.needs import Machine
     from spade.config import Config
 
-CLOCK_S = 2.0  # beyond this, logs and figures of several machines do not line up
+CLOCK_S = 2.0  # with a larger error of a clock, logs and figures of several machines do not line up
 ANSWER_S = 120.0  # a machine may have to start Python, and to load torch from a network file system
 
 
@@ -128,13 +128,14 @@ def list_faults(machine: "Machine", found: Found, sent: float, arrived: float, c
     if (found.version, found.protocol) != (metadata.version("spade-rl"), PROTOCOL_VERSION):
         faults.append(
             f"has spade {found.version} with protocol {found.protocol}, this machine {metadata.version('spade-rl')} "
-            f"with {PROTOCOL_VERSION}; install the same on all"
+            f"with {PROTOCOL_VERSION}; install the same version on all machines"
         )
     if found.gpus < machine.gpus:
         faults.append(f"Ray promises {machine.gpus} GPUs, and torch sees {found.gpus}")
     if found.sees_run is False and machine.holds(compute_needs(config, "learner")):
         faults.append(
-            "does not see the run directory, and the learner may be placed here; share it, or pin the learner"
+            "does not see the run directory, and the learner may be placed here; share the directory, or pin the "
+            "learner to another machine"
         )
     if not found.walls and machine.holds(compute_needs(config, "env-runner")):
         faults.append(found.lacking)

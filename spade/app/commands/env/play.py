@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def play(
     source: Annotated[str, typer.Argument(metavar="FILE_OR_ID", help="An environment file, or with --run an id.")],
-    run: Annotated[Path | None, typer.Option("--run", help="The run with this id.")] = None,
+    run: Annotated[Path | None, typer.Option("--run", help="The run that has the environment.")] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**63 - 1, help="Seed of the instance.")] = 0,
     hint: Annotated[bool, typer.Option("--hint", help="Show the hint of an environment of a run.")] = False,
     state: Annotated[
@@ -30,7 +30,7 @@ def play(
 ) -> None:
     """Play an environment in the terminal.
 
-    A program with tools takes calls, such as find(status="new"), and done to submit.
+    For a program with tools, type calls such as find(status="new"), and done to submit.
     """
     import trio
 

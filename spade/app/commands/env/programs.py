@@ -68,10 +68,11 @@ def show(
 ) -> None:
     """Show one environment, or one play turn by turn.
 
-    An environment: program, hint, win rates, reward, audit, and plays to look at. A play: the model's messages and the
-    program's answers. With tools, also the calls, their results, their changes, and the state of the criteria.
+    Prints an environment's program, hint, win rates, reward and audit, and names plays to look at. Prints a play's
+    messages of the model and answers of the program. With tools, it also prints the calls, their results, the changes
+    of the state, and which criteria are met.
 
-    With --json, a play has its record, the seed of its instance, and its tokens.
+    With --json, prints a play's record, the seed of its instance, and its tokens.
     """
     from rich.syntax import Syntax
 
@@ -169,9 +170,9 @@ def check(
 def check_sources(
     files: "list[tuple[Path, str | Verdict]]", recipe: str | None, set_: list[str] | None, json: bool = False
 ) -> None:
-    """Check programs and print each verdict when it is known. With `json` print all at the end.
+    """Check programs and print each verdict when it is known. With `json`, print all verdicts at the end.
 
-    An unreadable file comes with a verdict. Exits with 1 on a rejection.
+    `files` has each file with its program, or with a verdict if the file is unreadable. Exits with 1 on a rejection.
     """
     import sys
 
@@ -215,7 +216,7 @@ def _tell_verdict(checked: "Checked") -> None:
         console.tell(f"     {'repaired':<14} {', '.join(verdict.repairs)}")
     if verdict.suspects:
         told = ", ".join(verdict.suspects)
-        console.tell(f"     {'suspects':<14} {told}: the solution has them before a text shows them")
+        console.tell(f"     {'suspects':<14} {told}: the solution uses these words before any text states them")
 
 
 def read_or_reject(read: "Callable[[_Place], str]", place: _Place) -> "str | Verdict":
@@ -231,7 +232,7 @@ def read_or_reject(read: "Callable[[_Place], str]", place: _Place) -> "str | Ver
 async def _check(
     files: "list[tuple[Path, str | Verdict]]", config: "Config", take: "Callable[[Checked], None]"
 ) -> None:
-    """Admit the programs one after the other, and hand over each verdict."""
+    """Put the programs to admission one after the other, and give each verdict to `take`."""
     from actors.sandbox import open_sandbox
     from spade.app.pools.admission import judge
     from spade.progress import follow

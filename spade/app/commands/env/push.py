@@ -22,7 +22,7 @@ def push(
     """Publish a data set of environments on the Hugging Face hub.
 
     A new repository is private without --public. Every row is read and checked first. `spade pool import hub:REPO`
-    takes the repository back.
+    makes a pool of the repository.
     """
     from spade.app.models.push import check_name, push_folder
     from spade.app.pools.tables import read_table
@@ -32,7 +32,8 @@ def push(
     if not all((folder / name).is_file() for name in FILES):
         raise RunError(f"{folder}: is no data set with a card; `spade env export RUN DIR --format hub` writes one")
     if others := sorted(file.name for file in folder.iterdir() if file.name not in FILES or file.is_symlink()):
-        raise RunError(f"{folder}: has {as_line(others[0], 80)} beside {' and '.join(FILES)}; a push publishes no more")
+        other, files = as_line(others[0], 80), " and ".join(FILES)
+        raise RunError(f"{folder}: has {other} beside {files}; a push publishes only these two, move {other} away")
     count = len(read_table(str(folder)))
     place = push_folder(
         folder, repository, "dataset", public=public, update=update, summary=f"{count} environments of a SPADE run"

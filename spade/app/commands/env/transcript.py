@@ -34,7 +34,7 @@ def show_play(run: Path, id: str) -> None:
     console.tell(f"{outcome} in {record.turns} turns, return {record.episode_return:g}")
     again = played.outcome == "terminated", played.episode_return
     if again != (record.terminated, record.episode_return):
-        console.tell(("it ends otherwise", "red"), f" when it is played again: {_describe_ending(played)}")
+        console.tell(("it ended differently", "red"), f" when it was played again: {_describe_ending(played)}")
 
 
 def _describe_ending(played: "Conversation[Move]") -> str:
@@ -51,8 +51,8 @@ def _list_sampled(kept: "KeptPlay") -> list[list[int]]:
     said = [ids for sampled, ids in split_runs(kept.trajectory) if sampled]
     if len(said) != kept.record.turns:
         raise RunError(
-            f"the play {kept.record.id} has {kept.record.turns} turns, but tokens of {len(said)}: "
-            "turns of an endpoint or with an empty message leave no tokens, and the store does not say which these are"
+            f"the play {kept.record.id} has {kept.record.turns} turns, but tokens of only {len(said)}. An empty "
+            "message and a turn of an endpoint leave no tokens, so it is unknown to which turns these tokens belong"
         )
     return said
 

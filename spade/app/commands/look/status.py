@@ -6,7 +6,7 @@ from spade.text import as_line
 
 
 def status(run: LiveRun, json: Json = False, keys: Keys = None) -> None:
-    """Print the status of a run, live or as it was left."""
+    """Print a run's status: live, or the last one of a stopped run."""
     import trio
 
     from spade.app.screen.observe import (
@@ -34,7 +34,7 @@ def status(run: LiveRun, json: Json = False, keys: Keys = None) -> None:
         say(told)
     for row in tabulate_parts(found):
         say(row)
-    # Names of actors that joined carry their host.
+    # The name of a joined actor contains its host, so it can be long.
     names = [as_line(process.name) for process in found.processes]
     width = max(map(len, names), default=0)
     for name, process in zip(names, found.processes, strict=True):

@@ -55,7 +55,7 @@ async def _watch(at: "Reached") -> None:
 
 
 def _draw(at: "Reached", svg: Path) -> None:
-    """Draw the view of a run, live or as it was left, into an SVG file."""
+    """Draw the view of a run, or the last view of a stopped run, into an SVG file."""
     import trio
 
     from spade.app.screen.console import Screen

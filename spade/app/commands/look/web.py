@@ -49,5 +49,5 @@ def web(
         followed = [FollowedRun(each.run, each.name) for each in given]
         for each in followed:
             stack.callback(each.close)
-        os.nice(NICENESS)  # the runs come first
+        os.nice(NICENESS)  # the processes of the runs get the processor first
         trio.run(serve)

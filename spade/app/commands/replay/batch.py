@@ -52,11 +52,11 @@ def _tell(made: "Remade") -> None:
     say(f"{made.micro_batches} micro-batches, {made.trained_tokens} trained tokens, tensors {made.tensors}")
     say(f"from {origin}{through}: loss {made.loss!r}")
     if made.recorded is None:
-        say("this step was not published (not yet, or by learner.publish_every), so no loss was recorded")
+        say("no loss was recorded: this step was not published yet, or learner.publish_every skips it")
     elif made.differs:
         say(
             f"recorded loss {made.recorded!r}: {', '.join(made.differs)} differ; only the same settings, device, "
-            "number of threads and torch give the same bits"
+            "number of threads and version of torch give the same bits"
         )
     else:
         say("bit-identical to what was recorded")

@@ -27,11 +27,11 @@ def export_messages(
         part.mkdir(parents=True)
         write_rows(part / TRAIN, reader.rows(wanted))
         if not reader.counts:
-            raise RunError(f"{run.path}: no such answers{_describe_left_out(reader)}; nothing was written")
+            raise RunError(f"{run.path}: no answer was chosen{_describe_left_out(reader)}; nothing was written")
     answers, designs = reader.counts["agent"], reader.counts["designer"]
     say(f"{out / TRAIN}: {answers} answers of plays and {designs} designs of {run.path}{_describe_left_out(reader)}")
     if reader.retokenised:
-        say(f"{reader.retokenised} of them encode to other tokens than were sampled, with the same text")
+        say(f"the text of {reader.retokenised} answers encodes to other tokens than the model sampled")
 
 
 def _describe_left_out(reader: ExampleReader) -> str:

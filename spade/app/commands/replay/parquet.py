@@ -39,7 +39,7 @@ def _make_column(described: inspect.Type) -> Any:
             return pyarrow.struct(list(_list_fields(cls)))
         case inspect.ListType(item_type=item) | inspect.VarTupleType(item_type=item):
             return pyarrow.list_(_make_column(item))
-        case inspect.TupleType(item_types=(item, *_)):  # runs (version, count), whose items have one type
+        case inspect.TupleType(item_types=(item, *_)):  # a run (version, count): both items have the same type
             return pyarrow.list_(_make_column(item))
         case inspect.BoolType():
             return pyarrow.bool_()

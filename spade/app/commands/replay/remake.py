@@ -122,7 +122,7 @@ def _start(checkpoints: Path, step: int, config: Config) -> tuple[Path, checkpoi
 def _record(store: Store, step: int) -> BatchRecord:
     record = read_recorded(store, step)
     if record is None:
-        raise RunError(f"{store.path}: the batch of step {step} is missing; `spade replay verify` says what else is")
+        raise RunError(f"{store.path}: the batch of step {step} is missing; `spade replay verify` lists all faults")
     return record
 
 

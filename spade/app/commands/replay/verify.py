@@ -85,7 +85,8 @@ def _find_file_problems(run: "RunDir", found: "StoreContents") -> Iterator[str]:
         if held != step:
             yield f"{folder}: holds step {held}"
     if max(steps) < found.counters.retired_step:
-        yield f"checkpoints: step {found.counters.retired_step} was acknowledged, the newest whole one is {max(steps)}"
+        reported = found.counters.retired_step
+        yield f"checkpoints: the learner wrote one of step {reported}, but the newest whole one is of step {max(steps)}"
 
 
 def _tell(folder: Path, error: OSError | ValueError | WeightsError) -> str:
