@@ -21,7 +21,7 @@ class _Errors(io.TextIOWrapper):
 
 
 def open_streams() -> None:
-    """Open all standard streams. Each escapes text that it cannot encode or decode. A closed stream is /dev/null."""
+    """Open all standard streams. Each escapes text that it cannot encode or decode. Opens /dev/null for a closed one."""
     for number in range(3):
         try:
             os.fstat(number)

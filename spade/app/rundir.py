@@ -326,7 +326,7 @@ class RunDir:
         return {part: one for part, one in found.items() if one is not None}
 
     def held_by(self, holder: Holder) -> str:
-        """Explain how to proceed if an unseen process, such as one on another host, holds the run."""
+        """Say what to do about a holder that this process cannot see, for example one on another host."""
         files = " and ".join(f"{part}{_LOCK}" for part, one in self.holders().items() if one == holder)
         return (
             f"{self.path}: is held by {holder}. Stop the run by `spade stop {quote(self.path)}`, on that host if this "

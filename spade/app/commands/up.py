@@ -192,7 +192,7 @@ def actors_up(
     from spade.transport.keys import make_command_tag
 
     if designers and curators:
-        raise ConfigError("--designers, --curators: a run of a pool has curators, other runs have designers; give one")
+        raise ConfigError("--designers, --curators: give --curators for a run of a pool, --designers for other runs")
     counts = {"designers": designers or curators, "agents": agents or 0, "runners": runners, "engines": engines}
     # The learner of the config runs elsewhere, so its GPUs are free here.
     overrides = ["learner.gpus=[]", *(set_ or ()), *(f"actors.{name}={count}" for name, count in counts.items())]

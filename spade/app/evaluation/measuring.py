@@ -37,7 +37,7 @@ _NEAREST = 3
 
 
 class EvalOptions(NamedTuple):
-    """The options of `spade eval`, as they were typed. If `model` is "", `endpoint` is asked by chats."""
+    """The options of `spade eval`, as they were typed. If `model` is "", we send chats to `endpoint`."""
 
     model: str
     suites: str
@@ -55,7 +55,7 @@ class EvalOptions(NamedTuple):
 
     @property
     def chats(self) -> ServerOptions | None:
-        """Return the server that is asked by chats, because its tokenizer is unknown."""
+        """Return the server to which we send chats, because its tokenizer is unknown. None if we send token ids."""
         return None if self.model else self.endpoint
 
     @property
@@ -348,7 +348,7 @@ def _find_conditions(config: Config, suite: Suite, protocol: Protocol, asked: Ev
 
 
 def _describe_served(config: Config, protocol: Protocol, asked: EvalOptions) -> dict[str, str]:
-    """Return the conditions of a policy that is asked by chats, through our gateway or on a foreign server."""
+    """Return the conditions of a policy that answers chats, behind our gateway or on a foreign server."""
     if asked.endpoint is None:
         return {"asked": "chats", **_run_here(config, protocol)}
     return {"asked": "chats", "dtype": "unknown", "policy": NOT_PINNED, "tokens": "of the server's count"}

@@ -1,4 +1,4 @@
-"""The plays of evaluations: by our engines, token by token, or by the chats of a server."""
+"""The plays of evaluations: with token ids for our engines, or with chats for a foreign server."""
 
 from collections.abc import Callable
 from functools import partial
@@ -31,7 +31,7 @@ async def play_by_tokens(run: RunDir, config: Config, missing: Missing, say: Say
 
 
 async def play_by_chats(run: RunDir, config: Config, missing: Missing, say: Say, server: ServerOptions) -> None:
-    """Play the missing samples by the chats of a server."""
+    """Play the missing samples with a server that answers chats."""
     async with server.open(config.engine.request_deadline_s) as chats:
 
         async def work(connected: Connected) -> None:

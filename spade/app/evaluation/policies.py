@@ -116,7 +116,7 @@ def release(policy: PinnedPolicy, place: Path) -> None:
 
     folder = place / WEIGHTS / policy.digest
     if folder.is_dir() and not _is_needed(policy.digest, place):
-        with suppress(OSError):  # nothing can be written here, or another policy in the parent is being measured
+        with suppress(OSError):  # the folder is read-only, or its parent has the weights of another policy
             discard_unless_held(folder, PARAMETERS)
             folder.parent.rmdir()
 

@@ -103,7 +103,10 @@ class Servers(NamedTuple):
 
 
 async def wait_for_gateway(config: Config, client: Client) -> ServerOptions:
-    """Wait until an engine is up and the run's own gateway answers. Return it. `client` asks the replay service."""
+    """Wait until an engine is up and the run's own gateway answers. Return the gateway.
+
+    `client` is the connection to the replay service.
+    """
     while not any(peer.role == "engine" for peer in client.pulse.peers):
         await client.wait_pulse()
     found = ServerOptions(f"http://{config.serve.address}/v1", config.serve.name, config.serve.key)

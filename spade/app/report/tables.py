@@ -258,5 +258,5 @@ def compare_arms(arms: Sequence[Arm], runs: Sequence[SeenRun]) -> dict[str, list
 def _format_value(value: object) -> str:
     if value is None:
         return "left out"
-    spaced = msgspec.json.format(msgspec.json.encode(value), indent=0)  # a list may break between its entries
+    spaced = msgspec.json.format(msgspec.json.encode(value), indent=0)  # with spaces, a long list wraps on the page
     return cut_text(spaced.decode(), LONGEST_SETTING)

@@ -68,8 +68,8 @@ def show(
 ) -> None:
     """Show one environment, or one play turn by turn.
 
-    Prints an environment's program, hint, win rates, reward and audit, and names plays to look at. Prints a play's
-    messages of the model and answers of the program. With tools, it also prints the calls, their results, the changes
+    For an environment, prints the program, hint, win rates, reward and audit, and names plays to look at. For a play,
+    prints the model's messages and the program's answers. With tools, also prints the calls, their results, the changes
     of the state, and which criteria are met.
 
     With --json, prints a play's record, the seed of its instance, and its tokens.
